@@ -1,0 +1,10 @@
+# The libraries the project stands on; tools/packages.txt names their packages.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)

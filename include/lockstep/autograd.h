@@ -1,0 +1,326 @@
+/*
+ * The tape: operations that remember how to differentiate themselves.
+ *
+ * An operation takes a tape and tensors and returns a new tensor. The tape
+ * owns what it returns until ls_tape_reset; to keep a tensor longer, take a
+ * reference with ls_tensor_retain. Memory of released tensors is reused, so
+ * that a training step that repeats allocates nothing after the first.
+ *
+ * Errors stick to the tape: an operation that fails returns NULL and records
+ * the status; every later operation, and any that is given NULL, returns NULL
+ * at once; ls_backward returns the first error. A model is therefore written
+ * as plain expressions and checked once:
+ *
+ *     ls_tensor *h = ls_relu(tape, ls_linear(tape, x, w1, b1));
+ *     ls_tensor *loss = ls_cross_entropy(tape, ls_linear(tape, h, w2, b2), y);
+ *     ls_status status = ls_backward(tape, loss, 1.0);
+ *     ...
+ *     ls_tape_reset(tape);
+ *
+ * A tape belongs to one thread. Everything here is local (not collective).
+ */
+#ifndef LOCKSTEP_AUTOGRAD_H
+#define LOCKSTEP_AUTOGRAD_H
+
+#include "lockstep/group.h"
+#include "lockstep/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_tape ls_tape;
+typedef struct ls_params ls_params;
+
+/* ---- parameters ----------------------------------------------------------- */
+/*
+ * An ordered set of named tensors that are trained, and of named buffers
+ * (running statistics) that are not. It is filled first and allocated once:
+ * all parameters then lie in one flat buffer and all gradients in another,
+ * both in reverse order of definition, so that the gradient that backward
+ * finishes first comes first and a bucket is a range.
+ */
+
+/* How a parameter is filled by ls_params_allocate. */
+typedef enum ls_init_kind {
+    LS_INIT_CONSTANT,        /* a */
+    LS_INIT_UNIFORM,         /* in [a, b) */
+    LS_INIT_NORMAL,          /* mean a, standard deviation b */
+    LS_INIT_TRUNCATED_NORMAL /* as NORMAL, cut at three deviations */
+} ls_init_kind;
+
+typedef struct ls_init {
+    ls_init_kind kind;
+    double a, b;
+} ls_init;
+
+/* An empty set. On success *out is the caller's, freed by ls_params_free. */
+LS_API ls_status ls_params_new(ls_params **out);
+
+/* Frees the set, its tensors and gradients. Sets *params to NULL. */
+LS_API void ls_params_free(ls_params **params);
+
+/*
+ * Adds an f32 parameter. *out is owned by the set; its shape is known at once,
+ * its data after ls_params_allocate. The name is copied and must be new.
+ */
+LS_API ls_status ls_params_add(ls_params *params, const char *name, int ndim,
+                               const int64_t *shape, ls_init init,
+                               ls_tensor **out);
+
+/* As ls_params_add for a buffer: saved with the model, never trained. */
+LS_API ls_status ls_params_add_buffer(ls_params *params, const char *name,
+                                      int ndim, const int64_t *shape,
+                                      ls_init init, ls_tensor **out);
+
+/*
+ * Marks a parameter as not trained (false) or trained (true, the default).
+ * Before ls_params_allocate.
+ */
+LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
+                                         bool trainable);
+
+/*
+ * Lays out and fills everything. With a group the gradients live in memory
+ * shared by the node's ranks (collective); with NULL in private memory
+ * (local). The values depend on (seed, index of the parameter, index of the
+ * element) only, so equal seeds give equal models on any number of ranks.
+ */
+LS_API ls_status ls_params_allocate(ls_params *params, ls_group *group,
+                                    uint64_t seed);
+
+/* Parameters in order of definition, then their names. */
+LS_API size_t ls_params_count(const ls_params *params);
+LS_API ls_tensor *ls_params_get(const ls_params *params, size_t index);
+LS_API const char *ls_params_name(const ls_params *params, size_t index);
+LS_API bool ls_params_is_trainable(const ls_params *params, size_t index);
+
+/* Buffers in order of definition, then their names. */
+LS_API size_t ls_params_buffer_count(const ls_params *params);
+LS_API ls_tensor *ls_params_buffer(const ls_params *params, size_t index);
+LS_API const char *ls_params_buffer_name(const ls_params *params, size_t index);
+
+/* Elements of all parameters, trained or not. */
+LS_API int64_t ls_params_numel(const ls_params *params);
+
+/*
+ * The flat buffers of the trained parameters: *count elements (a multiple of
+ * 16, each parameter padded with zeros to 64 bytes), parameter i at
+ * ls_params_offset(params, i) in both. Owned by the set.
+ */
+LS_API float *ls_params_flat(const ls_params *params, size_t *count);
+LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);
+LS_API size_t ls_params_offset(const ls_params *params, size_t index);
+
+/* The gradient of a parameter of some set (a view of the flat buffer). */
+LS_API ls_tensor *ls_grad(const ls_tensor *param);
+
+/*
+ * Forgets all gradients: the next backward overwrites instead of adding. This
+ * costs nothing; gradients that no backward then writes read as zero after
+ * ls_params_finish_grad.
+ */
+LS_API void ls_params_zero_grad(ls_params *params);
+
+/* Writes zeros to every gradient that no backward wrote since zero_grad. */
+LS_API void ls_params_finish_grad(ls_params *params);
+
+/*
+ * Called during ls_backward the moment a parameter's gradient is final: after
+ * its last use in the tape, and once for each backward that reaches it. Index
+ * is its place in the set. A status other than LS_OK ends the backward.
+ */
+typedef ls_status (*ls_grad_ready_fn)(void *context, size_t index);
+LS_API void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
+                                    void *context);
+
+/* ---- the tape ------------------------------------------------------------- */
+
+/* An empty tape that records. On success *out is the caller's. */
+LS_API ls_status ls_tape_new(ls_tape **out);
+LS_API void ls_tape_free(ls_tape **tape);
+
+/*
+ * Forgets every recorded operation, gives back the tensors it owns and clears
+ * its error. Call it after each step.
+ */
+LS_API void ls_tape_reset(ls_tape *tape);
+
+/*
+ * Whether operations are recorded and dropout drops (true at first). With
+ * false, operations only compute: evaluation.
+ */
+LS_API void ls_tape_set_training(ls_tape *tape, bool training);
+LS_API bool ls_tape_is_training(const ls_tape *tape);
+
+/*
+ * Where the tape's random numbers come from: they are a pure function of
+ * (seed, stream, step, index of the operation, index of the element). Use a
+ * different stream on each rank and another step each time.
+ */
+LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
+                               uint64_t step);
+
+/* The first error since the last reset, or LS_OK. */
+LS_API ls_status ls_tape_status(const ls_tape *tape);
+
+/*
+ * Walks the tape once, in reverse, from `loss` (one element), whose gradient is
+ * taken to be `scale`. Gradients of parameters are added to their buffers
+ * (see ls_params_zero_grad). A tape can be walked once; then reset it.
+ */
+LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
+
+/*
+ * Asks for the gradient of a tensor that is not a parameter, such as an input.
+ * Before it is used. After ls_backward, ls_tape_grad returns it (owned by the
+ * tape), or NULL if the loss did not depend on it.
+ */
+LS_API ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
+LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
+
+/* ---- operations ----------------------------------------------------------- */
+/*
+ * All are f32 unless said otherwise. Shapes are in the comments; a mismatch is
+ * LS_ERR_SHAPE with the operation and both shapes.
+ */
+
+/* Element-wise, equal shapes. */
+LS_API ls_tensor *ls_add(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_mul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor);
+LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
+
+/*
+ * Each element is 0 with probability p, else divided by 1-p; the identity when
+ * the tape is not training. 0 <= p < 1.
+ */
+LS_API ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p);
+
+/* Over all elements, to a tensor of no dimensions. */
+LS_API ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a);
+
+/* Views that backward sees through; see the functions of ls_tensor. */
+LS_API ls_tensor *ls_reshape(ls_tape *tape, ls_tensor *a, int ndim,
+                             const int64_t *shape);
+LS_API ls_tensor *ls_flatten(ls_tape *tape, ls_tensor *a); /* (N, rest) */
+LS_API ls_tensor *ls_narrow(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
+                            int64_t end);
+LS_API ls_tensor *ls_transpose(ls_tape *tape, ls_tensor *a, int x, int y);
+
+/* Another type: f32, bf16, f16. The gradient comes back in a's type. */
+LS_API ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype);
+
+/* (M, K) x (K, N) -> (M, N). */
+LS_API ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+
+/* x (..., in), weight (out, in), bias (out) or NULL -> (..., out). */
+LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                            ls_tensor *bias);
+
+/*
+ * Cross-correlation. x (N, C, H, W), weight (O, C, KH, KW), bias (O) or NULL
+ * -> (N, O, OH, OW) with OH = (H + 2 padding - KH) / stride + 1. With
+ * relu = true the result is clipped at 0 in the same pass.
+ */
+typedef struct ls_conv2d_options {
+    int stride;  /* 0 means 1 */
+    int padding; /* zeros on each side */
+    bool relu;
+} ls_conv2d_options;
+
+LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                            ls_tensor *bias, ls_conv2d_options options);
+
+/* Windows of size x size, stride = size, remainder dropped. (N, C, H, W). */
+LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
+
+/*
+ * Batch normalisation of x (N, C) over N: y = (x - mean) / sqrt(var + eps),
+ * then * weight + bias if they are not NULL. Training: batch statistics
+ * (biased variance); running_mean and running_var move towards them by
+ * `momentum` (running_var with the unbiased variance). Otherwise the running
+ * ones are used. For statistics over all ranks see ls_sync_batch_norm.
+ */
+typedef struct ls_batch_norm_args {
+    ls_tensor *weight, *bias;               /* (C) or NULL */
+    ls_tensor *running_mean, *running_var;  /* (C) */
+    double eps, momentum;
+} ls_batch_norm_args;
+
+LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
+                                const ls_batch_norm_args *args);
+
+/*
+ * Mean over rows of -log softmax(logits)[label]. logits (N, C), labels i64
+ * (N), each in [0, C). N = 0 gives 0.
+ */
+LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
+                                   ls_tensor *labels);
+
+/* Mean of (a - b)^2 over all elements. Equal shapes. */
+LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+
+/* ---- operations of your own ----------------------------------------------- */
+/*
+ * An operation computes its outputs first (into tensors from ls_tape_output)
+ * and then records itself. The library's own operations, synchronised batch
+ * normalisation among them, are written this way.
+ */
+
+typedef struct ls_node ls_node;
+
+typedef struct ls_function {
+    const char *name;
+    /*
+     * Computes the gradients of the inputs. Called at most once for a node, in
+     * reverse order of recording, if any output has a gradient.
+     */
+    ls_status (*backward)(ls_tape *tape, ls_node *node);
+    size_t state_bytes; /* of the state given to ls_tape_record, copied */
+} ls_function;
+
+/* A new tensor owned by the tape, undefined contents; NULL on error. */
+LS_API ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
+                                 const int64_t *shape);
+
+/*
+ * Records a node. inputs are what backward differentiates with respect to;
+ * saved are any further tensors that it needs (both are kept alive). Inputs
+ * may be NULL where optional. Recording is skipped when the tape is not
+ * training or when no input needs a gradient. Returns outputs[0], or NULL.
+ */
+LS_API ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
+                                 const void *state, ls_tensor *const *inputs,
+                                 int n_inputs, ls_tensor *const *outputs,
+                                 int n_outputs, ls_tensor *const *saved,
+                                 int n_saved);
+
+/* Makes the tape fail with this status; returns NULL. For operations. */
+LS_API ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status,
+                               const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For backward functions. */
+LS_API const void *ls_node_state(const ls_node *node);
+LS_API ls_tensor *ls_node_input(const ls_node *node, int index);
+LS_API ls_tensor *ls_node_output(const ls_node *node, int index);
+LS_API ls_tensor *ls_node_saved(const ls_node *node, int index);
+/* The gradient of an output (contiguous), or NULL if it has none. */
+LS_API ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, int index);
+/*
+ * The tensor into which the gradient of an input goes; NULL if nobody needs
+ * it. If *accumulate comes back true, add to what is there, else overwrite.
+ */
+LS_API ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
+                                     bool *accumulate);
+/* Scratch memory for the duration of one backward call; NULL on error. */
+LS_API void *ls_tape_scratch(ls_tape *tape, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

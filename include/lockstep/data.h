@@ -1,0 +1,117 @@
+/*
+ * Datasets, samplers and loaders.
+ */
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include "lockstep/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- image datasets -------------------------------------------------------- */
+
+typedef struct ls_dataset ls_dataset;
+
+typedef enum ls_split { LS_TRAIN, LS_TEST } ls_split;
+
+/*
+ * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
+ * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
+ * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
+ * .tar.zst of it. Files in a folder are mapped, archives are read to memory.
+ * A size that is no multiple of the record, or a label above 99, is
+ * LS_ERR_FORMAT with the file and the record. Local.
+ */
+LS_API ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
+                                     ls_split split);
+
+/*
+ * A set of `count` images of the same shape made from `seed`: each of the 100
+ * classes is a pattern of its own seen through noise, shifts and brightness,
+ * so that a network can learn it and generalise. Train and test differ.
+ */
+LS_API ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count,
+                                      uint64_t seed, ls_split split);
+
+/* Frees it and sets *dataset to NULL. Accepts NULLs. */
+LS_API void ls_dataset_free(ls_dataset **dataset);
+
+LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
+LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
+
+/* The label of a sample, 0 <= index < count. */
+LS_API int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index);
+
+/*
+ * Writes the samples indices[0..n-1], normalised per channel, to images
+ * (n, 3, 32, 32) f32 and labels (n) i64, row-major memory of the caller's.
+ */
+LS_API ls_status ls_dataset_read(const ls_dataset *dataset,
+                                 const int64_t *indices, int64_t n,
+                                 float *images, int64_t *labels);
+
+/* ---- samplers --------------------------------------------------------------- */
+
+/*
+ * Which samples a rank sees in an epoch, and in which order: a pure function
+ * of these numbers. All ranks draw the same permutation of 0..count-1 from
+ * (seed, epoch) and rank r takes its elements r, r + size, r + 2 size, ...
+ * With pad = true the permutation is extended by its own beginning so that all
+ * ranks get equally many; with false, no sample is seen twice and ranks may
+ * differ by one.
+ */
+typedef struct ls_sampler {
+    int64_t count;
+    uint64_t seed;
+    uint64_t epoch;
+    int rank, size;
+    bool shuffle;
+    bool pad;
+} ls_sampler;
+
+/* How many samples the rank gets. */
+LS_API int64_t ls_sampler_count(const ls_sampler *sampler);
+
+/* Writes them: indices has room for ls_sampler_count elements. */
+LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
+
+/* ---- loaders ---------------------------------------------------------------- */
+
+/*
+ * Reads batches ahead on a thread of its own. The order is that of the
+ * indices; the last batch may be smaller.
+ */
+typedef struct ls_loader ls_loader;
+
+typedef struct ls_batch {
+    ls_tensor *images; /* (n, 3, 32, 32) f32 */
+    ls_tensor *labels; /* (n) i64 */
+    int64_t count;     /* n; 0 when the epoch has ended */
+} ls_batch;
+
+/*
+ * prefetch is the number of batches read ahead; 0 reads in the caller's
+ * thread. The dataset must outlive the loader.
+ */
+LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
+                               int64_t batch_size, int prefetch);
+
+/* Begins an epoch over these indices (copied). */
+LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
+                                 int64_t n);
+
+/*
+ * The next batch, valid until the next call. batch->count is 0 after the last.
+ */
+LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
+
+/* Stops reading, frees it and sets *loader to NULL. Accepts NULLs. */
+LS_API void ls_loader_free(ls_loader **loader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * Process groups: who takes part, and how they exchange bytes.
+ *
+ * A group is a set of ranks 0..size-1. Most functions here are collective:
+ * every rank of the group calls them in the same order with arguments that
+ * agree. Each call carries a fingerprint (operation, type, count, root,
+ * reduction); if ranks disagree, all of them get LS_ERR_MISMATCH. If a rank
+ * dies, the others get LS_ERR_PEER_DEAD instead of waiting for ever; if one is
+ * alive but late, they get LS_ERR_TIMEOUT. After any of these errors the group
+ * can only be closed.
+ *
+ * A group belongs to one thread at a time. Different groups may be used from
+ * different threads at once.
+ *
+ *     ls_group *group = NULL;
+ *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
+ *     float x[3] = {1, 2, 3};
+ *     ls_all_reduce(group, x, x, 3, LS_F32, LS_SUM);
+ *     ls_group_close(&group);
+ */
+#ifndef LOCKSTEP_GROUP_H
+#define LOCKSTEP_GROUP_H
+
+#include <stdbool.h>
+
+#include "lockstep/status.h"
+#include "lockstep/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_group ls_group;
+typedef struct ls_request ls_request;
+
+/* ---- making and closing groups ------------------------------------------ */
+
+/*
+ * Joins the group that the environment describes, as `lockstep run` or
+ * torchrun set it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+ * MASTER_PORT; Open MPI's, MPICH's and Slurm's names serve as fallbacks. With
+ * none of them set the group has one rank. Two sources that disagree are an
+ * error that names both. Collective over all ranks of the job; waits for the
+ * others for LOCKSTEP_TIMEOUT seconds (default 300).
+ *
+ * On success *group is owned by the caller; on failure it is not written.
+ */
+LS_API ls_status ls_group_from_env(ls_group **group);
+
+/*
+ * Makes a group of `size` ranks inside this process: groups[r] is to be used
+ * by the thread that plays rank r. Local. Each is closed by its own thread
+ * with ls_group_close.
+ */
+LS_API ls_status ls_group_open_threads(int size, ls_group **groups);
+
+/*
+ * Divides a group: ranks that pass the same color >= 0 form a new group,
+ * ordered by (key, old rank); ranks that pass a color < 0 get NULL. Collective
+ * over `group`, which stays usable.
+ */
+LS_API ls_status ls_group_split(ls_group *group, int color, int key,
+                                ls_group **part);
+
+/*
+ * Leaves the group, frees it and sets *group to NULL. Accepts NULL and a
+ * pointer to NULL. Collective in spirit, but it never waits for a dead peer.
+ * Requests and shared buffers of the group must have been freed before.
+ */
+LS_API void ls_group_close(ls_group **group);
+
+LS_API int ls_group_rank(const ls_group *group);
+LS_API int ls_group_size(const ls_group *group);
+/* Rank and size among the ranks that share this machine's memory. */
+LS_API int ls_group_local_rank(const ls_group *group);
+LS_API int ls_group_local_size(const ls_group *group);
+
+/*
+ * Seconds that one call may wait for its peers before it fails with
+ * LS_ERR_TIMEOUT; 0 waits for ever (a dead peer is still an error at once).
+ * The default is LOCKSTEP_TIMEOUT, or 300. Local.
+ */
+LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
+
+/*
+ * What this rank has communicated through the group so far. Barriers count as
+ * collectives; bytes are those that left this rank for others.
+ */
+typedef struct ls_group_counters {
+    uint64_t collectives;
+    uint64_t messages; /* point to point, sent by this rank */
+    uint64_t bytes_sent;
+} ls_group_counters;
+
+LS_API void ls_group_get_counters(const ls_group *group,
+                                  ls_group_counters *out);
+
+/*
+ * Overrides which algorithm serves which message size, for one group, by one
+ * line such as "all_reduce:0-8k:flat;8k-inf:ring". An unknown operation or
+ * algorithm is LS_ERR_ARGUMENT and lists what there is. Collective: all ranks
+ * must pass the same line. The environment's LOCKSTEP_SELECT sets the same
+ * thing at the start of every group.
+ */
+LS_API ls_status ls_group_select(ls_group *group, const char *line);
+
+/* ---- shared buffers ------------------------------------------------------ */
+
+/*
+ * Allocates `bytes` on each rank, 64-byte aligned and zeroed, in memory that
+ * all ranks of the node map. It is used like any other memory; collectives
+ * recognise it and reduce in place without a copy. Collective; every rank
+ * passes the same size. *data is released by ls_shared_free.
+ */
+LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
+
+/*
+ * The address in this process at which rank `rank`'s part of the same
+ * allocation can be read and written; `data` is this rank's own pointer, at
+ * any offset. The caller orders accesses (a barrier, a collective). Returns
+ * NULL if data is not shared or the rank is on another node.
+ */
+LS_API void *ls_shared_peer(const ls_group *group, const void *data, int rank);
+
+/* Releases a shared buffer and sets *data to NULL. Collective. */
+LS_API ls_status ls_shared_free(ls_group *group, void **data);
+
+/* ---- collectives --------------------------------------------------------- */
+/*
+ * `count` is in elements of `dtype` and may be 0. Where there is a send and a
+ * recv buffer they may be the same pointer (in place); other overlap is
+ * LS_ERR_ARGUMENT. On error the contents of the receive buffer are undefined.
+ */
+
+/* Returns when every rank has called it. */
+LS_API ls_status ls_barrier(ls_group *group);
+
+/* Copies root's count elements of `data` to every rank. */
+LS_API ls_status ls_broadcast(ls_group *group, void *data, size_t count,
+                              ls_dtype dtype, int root);
+
+/* recv[i] = reduction over ranks of send[i]; the same bits on every rank. */
+LS_API ls_status ls_all_reduce(ls_group *group, const void *send, void *recv,
+                               size_t count, ls_dtype dtype, ls_reduce_op op);
+
+/* As all-reduce, but only root's recv is written; others may pass NULL. */
+LS_API ls_status ls_reduce(ls_group *group, const void *send, void *recv,
+                           size_t count, ls_dtype dtype, ls_reduce_op op,
+                           int root);
+
+/*
+ * recv is size * count elements: rank r's send at r * count. In place: send ==
+ * recv + rank * count.
+ */
+LS_API ls_status ls_all_gather(ls_group *group, const void *send, void *recv,
+                               size_t count, ls_dtype dtype);
+
+/*
+ * send is size * count elements; rank r's recv gets the reduction of block r.
+ * In place: recv == send + rank * count.
+ */
+LS_API ls_status ls_reduce_scatter(ls_group *group, const void *send,
+                                   void *recv, size_t count, ls_dtype dtype,
+                                   ls_reduce_op op);
+
+/* root's recv is size * count elements; others may pass recv = NULL. */
+LS_API ls_status ls_gather(ls_group *group, const void *send, void *recv,
+                           size_t count, ls_dtype dtype, int root);
+
+/* root's send is size * count elements; others may pass send = NULL. */
+LS_API ls_status ls_scatter(ls_group *group, const void *send, void *recv,
+                            size_t count, ls_dtype dtype, int root);
+
+/* Block r of send goes to rank r; block r of recv came from rank r. */
+LS_API ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
+                               size_t count, ls_dtype dtype);
+
+/*
+ * Gathers byte strings whose sizes differ between ranks. sizes[r] (size
+ * entries, owned by the caller) receives rank r's length; *all, allocated by
+ * the library, holds them back to back and is freed by the caller with free().
+ */
+LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
+                                     size_t bytes, size_t *sizes, void **all);
+
+/* ---- point to point ------------------------------------------------------ */
+/*
+ * Messages between two ranks arrive in the order in which they were sent; the
+ * receive must name the same count and type as the send. Sending to oneself
+ * is allowed with isend and irecv.
+ */
+
+LS_API ls_status ls_send(ls_group *group, const void *data, size_t count,
+                         ls_dtype dtype, int peer);
+LS_API ls_status ls_recv(ls_group *group, void *data, size_t count,
+                         ls_dtype dtype, int peer);
+
+/* As send and recv, but return at once with a request to wait for. */
+LS_API ls_status ls_isend(ls_group *group, const void *data, size_t count,
+                          ls_dtype dtype, int peer, ls_request **request);
+LS_API ls_status ls_irecv(ls_group *group, void *data, size_t count,
+                          ls_dtype dtype, int peer, ls_request **request);
+
+/* ---- requests ------------------------------------------------------------ */
+/*
+ * A planned collective is validated and allocated once and then started as
+ * often as wished; starting allocates nothing. Several may be in flight; all
+ * ranks start them in the same order. The buffers must stay untouched between
+ * start and the wait (or test) that returns LS_OK.
+ */
+
+/* Plans recv[i] = reduction of send[i]. Collective. Does not start it. */
+LS_API ls_status ls_all_reduce_plan(ls_group *group, const void *send,
+                                    void *recv, size_t count, ls_dtype dtype,
+                                    ls_reduce_op op, ls_request **request);
+
+/* Starts a planned request that is not in flight. Collective, returns soon. */
+LS_API ls_status ls_start(ls_request *request);
+
+/* Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Local. */
+LS_API ls_status ls_test(ls_request *request);
+
+/* Returns when the request has finished or failed. */
+LS_API ls_status ls_wait(ls_request *request);
+
+/*
+ * Frees a request and sets *request to NULL. Accepts NULL and a pointer to
+ * NULL. A request in flight is waited for first.
+ */
+LS_API void ls_request_free(ls_request **request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Lockstep: data-parallel training in C.
+ *
+ * N processes hold the same model, each sees its own slice of the data, and
+ * after every backward pass they agree on one gradient. Read in this order:
+ *
+ *   status.h types.h version.h   errors, element types
+ *   group.h                      process groups and collectives
+ *   tensor.h autograd.h nn.h     tensors, the tape, layers
+ *   optim.h data.h               optimizers, datasets
+ *   parallel.h                   gradients and batch norm over all ranks
+ *   profile.h                    what it cost
+ *
+ * examples/mlp.c puts them together in a hundred lines.
+ */
+#ifndef LOCKSTEP_LOCKSTEP_H
+#define LOCKSTEP_LOCKSTEP_H
+
+#include "lockstep/autograd.h"
+#include "lockstep/data.h"
+#include "lockstep/group.h"
+#include "lockstep/nn.h"
+#include "lockstep/optim.h"
+#include "lockstep/parallel.h"
+#include "lockstep/profile.h"
+#include "lockstep/status.h"
+#include "lockstep/tensor.h"
+#include "lockstep/types.h"
+#include "lockstep/version.h"
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Layers: parameters with the usual initialisation, and a forward function.
+ *
+ * A layer is a small struct of the caller's. Its init function adds parameters
+ * to a set (see ls_params) under "<name>.weight", "<name>.bias" and so on;
+ * their values are there after ls_params_allocate. The tensors belong to the
+ * set. Layers without parameters are operations of autograd.h.
+ */
+#ifndef LOCKSTEP_NN_H
+#define LOCKSTEP_NN_H
+
+#include "lockstep/autograd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* y = x weight^T + bias; weight and bias uniform in +-1/sqrt(in). */
+typedef struct ls_linear_layer {
+    ls_tensor *weight; /* (out, in) */
+    ls_tensor *bias;   /* (out), or NULL */
+} ls_linear_layer;
+
+LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer,
+                                      ls_params *params, const char *name,
+                                      int64_t in, int64_t out, bool bias);
+LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
+                                          ls_tape *tape, ls_tensor *x);
+
+/* Weight and bias uniform in +-1/sqrt(in * kernel^2). */
+typedef struct ls_conv2d_layer {
+    ls_tensor *weight; /* (out, in, kernel, kernel) */
+    ls_tensor *bias;   /* (out), or NULL */
+    ls_conv2d_options options;
+} ls_conv2d_layer;
+
+LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer,
+                                      ls_params *params, const char *name,
+                                      int64_t in, int64_t out, int kernel,
+                                      ls_conv2d_options options);
+LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
+                                          ls_tape *tape, ls_tensor *x);
+
+/* Weight 1, bias 0 (if affine), running mean 0, running variance 1. */
+typedef struct ls_batch_norm_layer {
+    ls_batch_norm_args args; /* eps 1e-5, momentum 0.1 */
+} ls_batch_norm_layer;
+
+LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
+                                          ls_params *params, const char *name,
+                                          int64_t features, bool affine);
+LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
+                                              ls_tape *tape, ls_tensor *x);
+
+/* How many rows have their largest logit at the label. logits (N, C). */
+LS_API ls_status ls_count_correct(const ls_tensor *logits,
+                                  const ls_tensor *labels, int64_t *correct);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

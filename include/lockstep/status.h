@@ -1,0 +1,65 @@
+/*
+ * Status codes and the message that goes with them.
+ *
+ * Every function of the library that can fail returns an ls_status. 0 is
+ * success, positive values mean "not finished yet", negative values are
+ * errors. The library never exits, never aborts on bad input and never prints:
+ * the function that decides that something is wrong records one sentence that
+ * says what, where and what would be right; ls_last_error() returns it.
+ */
+#ifndef LOCKSTEP_STATUS_H
+#define LOCKSTEP_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#    define LS_API __attribute__((visibility("default")))
+#else
+#    define LS_API
+#endif
+
+/* X(name, value, text). Values are part of the binary interface. */
+#define LS_STATUS_LIST(X)                                                      \
+    X(OK, 0, "success")                                                        \
+    X(IN_PROGRESS, 1, "not finished yet")                                      \
+    X(ERR_ARGUMENT, -1, "invalid argument")                                    \
+    X(ERR_SHAPE, -2, "shapes do not fit together")                             \
+    X(ERR_DTYPE, -3, "unsupported or mismatched type")                         \
+    X(ERR_MEMORY, -4, "out of memory")                                         \
+    X(ERR_BUDGET, -5, "over the memory budget")                                \
+    X(ERR_IO, -6, "input or output failed")                                    \
+    X(ERR_FORMAT, -7, "malformed data")                                        \
+    X(ERR_UNSUPPORTED, -8, "not supported here")                               \
+    X(ERR_STATE, -9, "called in the wrong state")                              \
+    X(ERR_SYSTEM, -10, "a system call failed")                                 \
+    X(ERR_PEER_DEAD, -11, "a peer died")                                       \
+    X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
+    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
+    X(ERR_INTERRUPTED, -14, "interrupted")
+
+typedef enum ls_status {
+#define X(name, value, text) LS_##name = (value),
+    LS_STATUS_LIST(X)
+#undef X
+} ls_status;
+
+/* "LS_ERR_SHAPE" for LS_ERR_SHAPE; "LS_UNKNOWN" for anything else. Static. */
+LS_API const char *ls_status_name(ls_status status);
+
+/* A short English text for a status. Static storage, never NULL. */
+LS_API const char *ls_status_text(ls_status status);
+
+/*
+ * The sentence recorded by the last call of this thread that failed, or "" if
+ * none has. It stays valid until this thread's next failing call. Successful
+ * calls do not clear it.
+ */
+LS_API const char *ls_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

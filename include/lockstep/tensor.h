@@ -1,0 +1,119 @@
+/*
+ * Tensors: shape, strides, type and a reference-counted storage.
+ *
+ * A tensor is a view of a storage; several tensors may share one. Tensors are
+ * reference counted: the function that makes one hands the caller one
+ * reference, ls_tensor_free gives it back. A tensor may be used by one thread
+ * at a time.
+ *
+ * Dimensions are named outermost first; a convolution's input is (N, C, H, W).
+ */
+#ifndef LOCKSTEP_TENSOR_H
+#define LOCKSTEP_TENSOR_H
+
+#include <stdbool.h>
+
+#include "lockstep/status.h"
+#include "lockstep/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_tensor ls_tensor;
+
+#define LS_MAX_DIMS 6
+
+/* Types a tensor may have: f32, bf16, f16, i32, i64, u8. */
+
+/*
+ * A new, dense, row-major tensor with undefined contents. ndim may be 0 (one
+ * element) and any extent may be 0. On success *out is the caller's.
+ */
+LS_API ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
+                               const int64_t *shape);
+
+/* As ls_tensor_new, filled with zeros. */
+LS_API ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
+                                 const int64_t *shape);
+
+/*
+ * A tensor over memory of the caller's, which must outlive it (and all its
+ * views) and is not freed by it.
+ */
+LS_API ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype,
+                                int ndim, const int64_t *shape);
+
+/* One more reference to the same tensor; returns its argument. */
+LS_API ls_tensor *ls_tensor_retain(ls_tensor *tensor);
+
+/* Gives back a reference and sets *tensor to NULL. Accepts NULLs. */
+LS_API void ls_tensor_free(ls_tensor **tensor);
+
+LS_API ls_dtype ls_tensor_dtype(const ls_tensor *tensor);
+LS_API int ls_tensor_ndim(const ls_tensor *tensor);
+LS_API const int64_t *ls_tensor_shape(const ls_tensor *tensor);
+/* In elements, outermost first. */
+LS_API const int64_t *ls_tensor_strides(const ls_tensor *tensor);
+LS_API int64_t ls_tensor_count(const ls_tensor *tensor);
+LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
+
+/* The first element. Row-major order if ls_tensor_is_contiguous. */
+LS_API void *ls_tensor_data(const ls_tensor *tensor);
+
+/* ---- views: no bytes move, the storage is shared -------------------------- */
+
+/* The same elements in another shape; one extent may be -1. Contiguous only. */
+LS_API ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
+                                const int64_t *shape, ls_tensor **out);
+
+/* Elements begin..end-1 of one dimension. */
+LS_API ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim,
+                                  int64_t begin, int64_t end, ls_tensor **out);
+
+/* Two dimensions exchanged. */
+LS_API ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
+                                     ls_tensor **out);
+
+/* ---- contents ------------------------------------------------------------- */
+
+/* dst = src, converting the type; same shape, any strides. */
+LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
+
+/* Every element = value (rounded to the tensor's type). */
+LS_API ls_status ls_tensor_fill(ls_tensor *tensor, double value);
+
+/* The one element of a tensor with one element, as a double. */
+LS_API ls_status ls_tensor_item(const ls_tensor *tensor, double *out);
+
+/* ---- safetensors ---------------------------------------------------------- */
+
+/* A name and the tensor that goes with it. */
+typedef struct ls_named_tensor {
+    const char *name;
+    ls_tensor *tensor;
+} ls_named_tensor;
+
+/*
+ * Writes a safetensors file: to a temporary file beside it, synced, then
+ * renamed, so that `path` is either the old file or the whole new one.
+ * metadata is NULL or a NULL-terminated array of key, value, key, value, ...
+ */
+LS_API ls_status ls_safetensors_save(const char *path,
+                                     const ls_named_tensor *tensors, size_t n,
+                                     const char *const *metadata);
+
+/*
+ * Fills existing tensors from a file by name. Every one must be there with the
+ * same shape and type; the first that differs is named in the error. Nothing
+ * is written unless all fit. Tensors of the file that were not asked for are
+ * ignored.
+ */
+LS_API ls_status ls_safetensors_load(const char *path,
+                                     const ls_named_tensor *tensors, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

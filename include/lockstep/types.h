@@ -1,0 +1,73 @@
+/*
+ * Element types and reductions, shared by tensors and collectives.
+ */
+#ifndef LOCKSTEP_TYPES_H
+#define LOCKSTEP_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, value, text, size in bytes). Texts are those of safetensors. */
+#define LS_DTYPE_LIST(X)                                                       \
+    X(F32, 0, "f32", 4)                                                        \
+    X(F64, 1, "f64", 8)                                                        \
+    X(F16, 2, "f16", 2)                                                        \
+    X(BF16, 3, "bf16", 2)                                                      \
+    X(I8, 4, "i8", 1)                                                          \
+    X(U8, 5, "u8", 1)                                                          \
+    X(I32, 6, "i32", 4)                                                        \
+    X(I64, 7, "i64", 8)
+
+typedef enum ls_dtype {
+#define X(name, value, text, size) LS_##name = (value),
+    LS_DTYPE_LIST(X)
+#undef X
+} ls_dtype;
+
+#define LS_DTYPE_COUNT 8
+
+/*
+ * Reductions. Half types are summed in f32 and rounded once at the end.
+ * LS_AVG divides the sum by the world size; it is not defined for integers.
+ */
+#define LS_REDUCE_OP_LIST(X)                                                   \
+    X(SUM, 0, "sum")                                                           \
+    X(AVG, 1, "avg")                                                           \
+    X(MIN, 2, "min")                                                           \
+    X(MAX, 3, "max")                                                           \
+    X(PROD, 4, "prod")
+
+typedef enum ls_reduce_op {
+#define X(name, value, text) LS_##name = (value),
+    LS_REDUCE_OP_LIST(X)
+#undef X
+} ls_reduce_op;
+
+#define LS_REDUCE_OP_COUNT 5
+
+/* Bytes of one element; 0 for a value that is no ls_dtype. */
+LS_API size_t ls_dtype_size(ls_dtype dtype);
+
+/* "f32", "bf16", ...; "unknown" for a value that is no ls_dtype. */
+LS_API const char *ls_dtype_name(ls_dtype dtype);
+
+/* "sum", "avg", ...; "unknown" for a value that is no ls_reduce_op. */
+LS_API const char *ls_reduce_op_name(ls_reduce_op op);
+
+/* The type with that name. LS_ERR_ARGUMENT lists the names there are. */
+LS_API ls_status ls_dtype_parse(const char *name, ls_dtype *out);
+
+/* The reduction with that name. LS_ERR_ARGUMENT lists the names there are. */
+LS_API ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

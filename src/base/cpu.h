@@ -1,0 +1,46 @@
+/*
+ * Which instructions kernels may use. A level counts only if both the CPU and
+ * the operating system (XCR0) support it. LOCKSTEP_ISA lowers the level;
+ * asking for more than the machine has is an error.
+ */
+#ifndef LS_BASE_CPU_H
+#define LS_BASE_CPU_H
+
+#include "lockstep/status.h"
+
+/* X(name, text): from low to high; each includes those before it. */
+#define LSI_ISA_LIST(X)                                                        \
+    X(REF, "ref")                                                              \
+    X(AVX2, "avx2")                                                            \
+    X(AVX512, "avx512")                                                        \
+    X(AVX512_BF16, "avx512_bf16")
+
+typedef enum lsi_isa {
+#define X(name, text) LSI_ISA_##name,
+    LSI_ISA_LIST(X)
+#undef X
+} lsi_isa;
+
+/* What the machine has (avx2 here means AVX2, FMA and F16C). */
+lsi_isa lsi_cpu_isa(void);
+
+/* The level to use: the machine's, or LOCKSTEP_ISA if that is lower. */
+ls_status lsi_isa_from_env(lsi_isa *out);
+
+ls_status lsi_isa_parse(const char *name, lsi_isa *out);
+const char *lsi_isa_name(lsi_isa isa);
+
+/* "AMD EPYC 9654" or what the processor calls itself. Static. */
+const char *lsi_cpu_model(void);
+
+/* One spin of a waiting loop. */
+static inline void lsi_cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

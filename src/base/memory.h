@@ -1,0 +1,28 @@
+/*
+ * The accounting allocator. Blocks are 64-byte aligned and know their size
+ * and tag. Thread-safe. The counters are public: see lockstep/profile.h.
+ */
+#ifndef LS_BASE_MEMORY_H
+#define LS_BASE_MEMORY_H
+
+#include "lockstep/profile.h"
+
+/*
+ * *out is the caller's and freed by lsi_free; undefined contents. 0 bytes is
+ * allowed and gives a block. `what` names the owner in errors (LS_ERR_MEMORY,
+ * LS_ERR_BUDGET). *out is not written on failure.
+ */
+ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
+                    const char *what);
+ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
+                           const char *what);
+void lsi_free(void *block);
+
+/*
+ * For memory that did not come from lsi_alloc (mappings): counts `bytes`
+ * against the tag and the budget, or takes them back.
+ */
+ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what);
+void lsi_memory_discharge(size_t bytes, ls_memory_tag tag);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * Typed command-line options. A command describes its flags as rows; parsing,
+ * checking, help and the documentation come from the rows.
+ *
+ *     struct args { int64_t epochs; const char *data; };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option rows[] = {
+ *         ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data",
+ *             .min = 1, .max = 1e6),
+ *         ROW(data, STRING, "data", 0, "PATH", NULL, "folder or archive"),
+ *     };
+ *
+ * Flags are --name VALUE or --name=VALUE, -x VALUE for a one-letter name;
+ * BOOL flags take no value and are negated by --no-name.
+ */
+#ifndef LS_BASE_OPTIONS_H
+#define LS_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lockstep/status.h"
+
+typedef enum lsi_option_type {
+    LSI_OPTION_BOOL,   /* bool */
+    LSI_OPTION_INT,    /* int64_t; min..max */
+    LSI_OPTION_BYTES,  /* int64_t; 512, 4k, 10m, 1g (powers of 1024) */
+    LSI_OPTION_REAL,   /* double; min..max */
+    LSI_OPTION_STRING, /* const char * into argv or the default */
+    LSI_OPTION_CHOICE, /* const char *; one of `choices`, "a|b|c" */
+    LSI_OPTION_LIST    /* const char *; comma-separated, checked by the user */
+} lsi_option_type;
+
+typedef struct lsi_option {
+    const char *name;
+    char letter; /* or 0 */
+    lsi_option_type type;
+    size_t offset;             /* of the field */
+    const char *value;         /* placeholder in help: "N", "PATH" */
+    const char *default_value; /* as text; NULL: 0, false, NULL */
+    const char *help;
+    double min, max; /* INT, BYTES, REAL; both 0: unchecked */
+    const char *choices;
+} lsi_option;
+
+#define LSI_OPTION(type_, field_, kind_, name_, letter_, value_, default_,     \
+                   help_, ...)                                                 \
+    {                                                                          \
+        .name = (name_), .letter = (letter_), .type = LSI_OPTION_##kind_,      \
+        .offset = offsetof(type_, field_), .value = (value_),                  \
+        .default_value = (default_), .help = (help_), __VA_ARGS__              \
+    }
+
+/*
+ * Fills `out` with the defaults and then from argv[1..argc-1] (argv[0] names
+ * the command in errors). *rest gets the index of the first argument that is
+ * no flag, or of the one after "--"; pass NULL to make such arguments errors.
+ * LS_ERR_ARGUMENT says which flag, what was wrong and what would be right; an
+ * unknown flag names the nearest one there is. --help and -h set *help.
+ */
+ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
+                            char **argv, void *out, int *rest, bool *help);
+
+/* Prints the rows, a line or two each, with defaults. */
+void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);
+
+/* Parses "512", "4k", "10m", "1g" to bytes. */
+ls_status lsi_parse_bytes(const char *text, int64_t *out);
+
+#endif

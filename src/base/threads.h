@@ -1,0 +1,36 @@
+/*
+ * Threads inside one rank (OpenMP).
+ */
+#ifndef LS_BASE_THREADS_H
+#define LS_BASE_THREADS_H
+
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+/*
+ * CPUs that this process may use: its affinity mask, limited by the cgroup's
+ * quota (rounded up). At least 1.
+ */
+int lsi_cpus_available(void);
+
+/*
+ * Threads for each of `local_ranks` ranks on this machine: OMP_NUM_THREADS if
+ * that is set, else the available CPUs divided by the ranks, at least 1.
+ */
+int lsi_threads_default(int local_ranks);
+
+/* Sets and returns the number that lsi_parallel_for uses in this process. */
+void lsi_threads_set(int threads);
+int lsi_threads(void);
+
+/*
+ * Calls fn(context, begin, end) on disjoint ranges that cover 0..n-1, on up to
+ * lsi_threads() threads, with at least `grain` elements a call (except the
+ * last). Boundaries depend on n, grain and the thread count only and are
+ * multiples of 16. With one range it is a plain call.
+ */
+typedef void (*lsi_range_fn)(void *context, size_t begin, size_t end);
+void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context);
+
+#endif

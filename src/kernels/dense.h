@@ -1,0 +1,115 @@
+/*
+ * Dense products, convolutions and pooling, done by oneDNN (and by plain loops
+ * at the level `ref`). Unlike the kernel table these are planned: a plan is
+ * made for a shape once, cached for the life of the process, and may fail.
+ * Execution is threaded by oneDNN's OpenMP and needs no allocation: scratch
+ * memory belongs to the plan, hence a plan is used by one thread at a time
+ * (plans are cached for each thread).
+ */
+#ifndef LS_KERNELS_DENSE_H
+#define LS_KERNELS_DENSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/types.h"
+
+/* ---- matrix product ------------------------------------------------------- */
+
+/*
+ * C (m, n) = A (m, k) B (k, n) (+ bias (n), broadcast over rows) (+ C if
+ * accumulate). Row-major; *_transposed says that the array holds the
+ * transpose, row-major. ld* are the leading dimensions in elements. Types: all
+ * f32, or A and B bf16 with C f32 or bf16. Any extent may be 0.
+ */
+typedef struct lsi_gemm {
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc;
+    bool a_transposed, b_transposed;
+    bool accumulate;
+    ls_dtype ab_dtype, c_dtype;
+} lsi_gemm;
+
+ls_status lsi_gemm_run(const lsi_gemm *shape, void *c, const void *a,
+                       const void *b, const float *bias_or_null);
+
+/* ---- convolution ----------------------------------------------------------- */
+
+/*
+ * How the elements of an (N, C, H, W) tensor lie in memory. Everything but
+ * PLAIN stays between the operations of this header and element-wise ones; it
+ * is dense, C a multiple of the block.
+ */
+typedef enum lsi_layout {
+    LSI_LAYOUT_PLAIN,         /* N C H W */
+    LSI_LAYOUT_CHANNELS_LAST, /* N H W C */
+    LSI_LAYOUT_BLOCKED_8,     /* N C/8 H W 8 */
+    LSI_LAYOUT_BLOCKED_16     /* N C/16 H W 16 */
+} lsi_layout;
+
+typedef struct lsi_conv2d {
+    int64_t n, c, h, w;      /* input */
+    int64_t o, kh, kw;       /* filters */
+    int64_t stride, padding; /* both directions, all sides */
+    bool bias, relu;
+} lsi_conv2d;
+
+typedef struct lsi_conv2d_plan lsi_conv2d_plan;
+
+/*
+ * The plan for a shape, cached; owned by the cache. Which algorithm and which
+ * layouts it uses is a fixed function of the shape and the instruction level
+ * (never of a measurement), so that a run repeats bit for bit and all ranks
+ * agree. *src_layout and *dst_layout say what the plan wants and gives; the
+ * weights are always plain (O, C, KH, KW), the plan reorders them itself.
+ */
+ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan);
+lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan);
+lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan);
+
+ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
+                             const float *src, const float *weight,
+                             const float *bias_or_null);
+/* dsrc in src_layout, ddst in dst_layout. Overwrites. */
+ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
+                                   const float *ddst, const float *weight);
+/* dweight plain; dbias if the shape has a bias. Overwrites or accumulates. */
+ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
+                                     float *dbias_or_null, const float *src,
+                                     const float *ddst, bool accumulate);
+
+/* ---- pooling ---------------------------------------------------------------- */
+
+/*
+ * Windows size x size, stride = size, over an (n, c, h, w) tensor in any
+ * layout; dst is PLAIN whatever the source's layout is (the following layer
+ * flattens it). index[i] is the place of the maximum in its window (row *
+ * size + column, the first on ties), one byte for each element of dst.
+ */
+typedef struct lsi_pool2d {
+    int64_t n, c, h, w;
+    int64_t size; /* 1..15 */
+    lsi_layout src_layout;
+} lsi_pool2d;
+
+void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
+                            const float *src);
+/* dsrc in src_layout, overwritten. */
+void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
+                             const float *ddst, const uint8_t *index);
+
+/* ---- layouts ------------------------------------------------------------------ */
+
+/* dst in one layout = src in another, (n, c, h, w). */
+ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,
+                      lsi_layout src_layout, int64_t n, int64_t c, int64_t h,
+                      int64_t w);
+
+/* Limits oneDNN to the level of LOCKSTEP_ISA; once, before the first plan. */
+void lsi_dense_init(void);
+
+/* "oneDNN 2.6.3". Static. */
+const char *lsi_dense_version(void);
+
+#endif

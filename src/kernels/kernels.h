@@ -1,0 +1,44 @@
+/*
+ * The kernel table: raw pointers and sizes in, numbers out.
+ *
+ * One row of kernels.def is one kernel. ref/ fills every slot and is the
+ * definition of truth; each instruction level that the machine has then
+ * replaces the slots it is better at. Unless a row says otherwise:
+ *
+ *   - arrays are dense f32, any alignment, any length including 0;
+ *   - an output may be the same array as an input of the same length, but must
+ *     not overlap it otherwise;
+ *   - a kernel is single-threaded; callers split work with lsi_parallel_for;
+ *   - kernels do not allocate and cannot fail.
+ */
+#ifndef LS_KERNELS_KERNELS_H
+#define LS_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "base/rng.h"
+#include "lockstep/types.h"
+
+typedef struct lsi_kernels {
+#define X(name, args) void(*name) args;
+#include "kernels/kernels.def"
+#undef X
+    lsi_isa isa;
+} lsi_kernels;
+
+/* The table for this process, filled on first use. Never NULL. */
+const lsi_kernels *lsi_kernels_get(void);
+
+/* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
+ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
+
+/* What each level does with a table that lower levels have filled. */
+void lsi_kernels_fill_ref(lsi_kernels *table);
+void lsi_kernels_fill_avx2(lsi_kernels *table);
+void lsi_kernels_fill_avx512(lsi_kernels *table);
+void lsi_kernels_fill_avx512_bf16(lsi_kernels *table);
+
+#endif
