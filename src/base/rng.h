@@ -12,7 +12,22 @@ typedef struct lsi_rng_key {
     uint64_t seed, stream;
 } lsi_rng_key;
 
-/* Four 32-bit values for (key, block, sub). */
+/*
+ * Philox's 64-bit key. For one seed every stream gets another key; stream 0 is
+ * Philox under the seed itself.
+ */
+static inline uint64_t lsi_rng_philox_key(lsi_rng_key key)
+{
+    uint64_t mixed = key.stream; /* a bijection that spreads small numbers */
+    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return key.seed + (mixed ^ (mixed >> 31));
+}
+
+/*
+ * Four 32-bit values for (key, block, sub): Philox under lsi_rng_philox_key
+ * with the counter block (low word, high word), sub (low word, high word).
+ */
 void lsi_rng_block(lsi_rng_key key, uint64_t block, uint64_t sub,
                    uint32_t out[4]);
 
@@ -22,7 +37,11 @@ static inline float lsi_rng_unit_f32(uint32_t bits)
     return (float)(bits >> 8) * 0x1p-24F;
 }
 
-/* Element i of the stream (key, sub): u32, [0,1) double, N(0,1) double. */
+/*
+ * Element i of the stream (key, sub): u32, [0,1) double, N(0,1) double. u32 is
+ * lane i % 4 of block i / 4. These are views of the same blocks: what must be
+ * independent needs another stream or sub.
+ */
 uint32_t lsi_rng_u32(lsi_rng_key key, uint64_t sub, uint64_t i);
 double lsi_rng_uniform(lsi_rng_key key, uint64_t sub, uint64_t i);
 double lsi_rng_normal(lsi_rng_key key, uint64_t sub, uint64_t i);

@@ -1,0 +1,171 @@
+#include "base/cgroup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, TEXT_BYTES = 8192 };
+
+static bool quotient(const char *quota_text, const char *period_text,
+                     double *cpus)
+{
+    char *quota_end, *period_end;
+    const double quota = strtod(quota_text, &quota_end);
+    const double period = strtod(period_text, &period_end);
+    if (quota_end == quota_text || period_end == period_text)
+        return false;
+    if (!(quota > 0) || !(period > 0))
+        return false;
+    *cpus = quota / period;
+    return true;
+}
+
+bool lsi_cgroup_parse_v2(const char *cpu_max, double *cpus)
+{
+    const char *blank = strchr(cpu_max, ' ');
+    if (blank == NULL || strncmp(cpu_max, "max", 3) == 0)
+        return false;
+    return quotient(cpu_max, blank, cpus);
+}
+
+bool lsi_cgroup_parse_v1(const char *quota, const char *period, double *cpus)
+{
+    return quotient(quota, period, cpus);
+}
+
+/* Whether "cpu,cpuacct" has the item "cpu". */
+static bool list_has(const char *list, size_t bytes, const char *item)
+{
+    const size_t item_bytes = strlen(item);
+    for (const char *end = list + bytes; list < end;) {
+        const char *comma = memchr(list, ',', (size_t)(end - list));
+        const size_t length = (size_t)((comma ? comma : end) - list);
+        if (length == item_bytes && memcmp(list, item, length) == 0)
+            return true;
+        list += length + 1;
+    }
+    return false;
+}
+
+/* A line is "id:controllers:path"; the unified hierarchy names none. */
+static bool line_path(const char *line, const char *controller, char *out,
+                      size_t out_bytes)
+{
+    const char *list = strchr(line, ':');
+    const char *end = strchrnul(line, '\n');
+    if (list == NULL || list >= end)
+        return false;
+    list++;
+    const char *path = memchr(list, ':', (size_t)(end - list));
+    if (path == NULL)
+        return false;
+    const size_t list_bytes = (size_t)(path - list);
+    path++;
+    if (controller == NULL ? list_bytes != 0
+                           : !list_has(list, list_bytes, controller))
+        return false;
+    const size_t path_bytes = (size_t)(end - path);
+    if (path_bytes >= out_bytes)
+        return false;
+    memcpy(out, path, path_bytes);
+    out[path_bytes] = '\0';
+    return true;
+}
+
+bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
+                     size_t out_bytes)
+{
+    for (const char *line = proc_cgroup; line != NULL && *line != '\0';) {
+        if (line_path(line, controller, out, out_bytes))
+            return true;
+        line = strchr(line, '\n');
+        if (line != NULL)
+            line++;
+    }
+    return false;
+}
+
+static bool read_text(const char *path, char text[TEXT_BYTES])
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const ssize_t bytes = read(file, text, TEXT_BYTES - 1);
+    close(file);
+    if (bytes < 0)
+        return false;
+    text[bytes] = '\0';
+    return true;
+}
+
+static bool read_in(const char *folder, const char *name, char text[TEXT_BYTES])
+{
+    char path[PATH_BYTES + 32];
+    const int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return length < (int)sizeof(path) && read_text(path, text);
+}
+
+static bool limit_v2(const char *folder, double *cpus)
+{
+    char text[TEXT_BYTES];
+    return read_in(folder, "cpu.max", text) && lsi_cgroup_parse_v2(text, cpus);
+}
+
+static bool limit_v1(const char *folder, double *cpus)
+{
+    char quota[TEXT_BYTES], period[TEXT_BYTES];
+    return read_in(folder, "cpu.cfs_quota_us", quota) &&
+           read_in(folder, "cpu.cfs_period_us", period) &&
+           lsi_cgroup_parse_v1(quota, period, cpus);
+}
+
+/*
+ * The tightest limit of root/path and the folders above it, root included. The
+ * path may name a place outside this container; then only the root exists.
+ */
+static double tightest(const char *root, const char *path,
+                       bool (*limit)(const char *, double *))
+{
+    char folder[PATH_BYTES];
+    const int length = snprintf(folder, sizeof(folder), "%s%s", root, path);
+    if (length < 0 || length >= (int)sizeof(folder))
+        return 0;
+    double best = 0;
+    for (;;) {
+        double cpus;
+        if (limit(folder, &cpus) && (best == 0 || cpus < best))
+            best = cpus;
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL || (size_t)(slash - folder) < strlen(root))
+            return best;
+        *slash = '\0';
+    }
+}
+
+static double tighter(double a, double b)
+{
+    if (a == 0 || b == 0)
+        return a + b;
+    return a < b ? a : b;
+}
+
+double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
+{
+    static const char *const v2_mounts[] = {"", "/unified"};
+    static const char *const v1_mounts[] = {"/cpu", "/cpu,cpuacct"};
+    char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
+    if (!read_text(proc_file, groups))
+        return 0;
+    double best = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(root, sizeof(root), "%s%s", mount, v2_mounts[i]);
+        if (lsi_cgroup_path(groups, NULL, path, sizeof(path)))
+            best = tighter(best, tightest(root, path, limit_v2));
+        snprintf(root, sizeof(root), "%s%s", mount, v1_mounts[i]);
+        if (lsi_cgroup_path(groups, "cpu", path, sizeof(path)))
+            best = tighter(best, tightest(root, path, limit_v1));
+    }
+    return best;
+}

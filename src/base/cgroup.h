@@ -1,0 +1,32 @@
+/*
+ * The CPU quota that a control group (a container, a batch job) sets. The
+ * parsers are pure functions of text; only lsi_cgroup_cpu_limit reads files.
+ */
+#ifndef LS_BASE_CGROUP_H
+#define LS_BASE_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The contents of cpu.max, "50000 100000" or "max 100000", as CPUs. */
+bool lsi_cgroup_parse_v2(const char *cpu_max, double *cpus);
+
+/* cpu.cfs_quota_us (-1: none) and cpu.cfs_period_us, as CPUs. */
+bool lsi_cgroup_parse_v1(const char *quota, const char *period, double *cpus);
+
+/*
+ * The path of this process in the hierarchy that has `controller` (v1), or in
+ * the unified one if `controller` is NULL, from the contents of
+ * /proc/self/cgroup.
+ */
+bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
+                     size_t out_bytes);
+
+/*
+ * The tightest quota from this process's group up to the root, in CPUs, or 0
+ * if there is none. `proc_file` is /proc/self/cgroup, `mount` is
+ * /sys/fs/cgroup; tests pass folders of their own.
+ */
+double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
+
+#endif

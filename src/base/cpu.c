@@ -1,0 +1,164 @@
+/*
+ * What the processor and the operating system offer, from CPUID and XCR0.
+ */
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const char *const isa_names[] = {
+#define X(name, text) text,
+    LSI_ISA_LIST(X)
+#undef X
+};
+enum { ISA_COUNT = sizeof(isa_names) / sizeof(isa_names[0]) };
+
+static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
+static lsi_isa machine_isa = LSI_ISA_REF;
+static char machine_model[64] = "unknown processor";
+
+#if defined(__x86_64__)
+
+#    include <cpuid.h>
+
+typedef struct cpuid_leaf {
+    uint32_t eax, ebx, ecx, edx;
+} cpuid_leaf;
+
+/* All zero if the processor does not have the leaf. */
+static cpuid_leaf read_leaf(uint32_t leaf, uint32_t subleaf)
+{
+    cpuid_leaf r = {0, 0, 0, 0};
+    __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
+    return r;
+}
+
+/* Which register states the operating system saves on a context switch. */
+static uint64_t read_xcr0(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static bool has_all(uint64_t value, uint64_t mask)
+{
+    return (value & mask) == mask;
+}
+
+static lsi_isa detect_isa(void)
+{
+    const uint64_t xmm_ymm = 0x6, opmask_zmm = 0xe0;
+    const uint32_t fma = 1U << 12, osxsave = 1U << 27, avx = 1U << 28,
+                   f16c = 1U << 29;
+    const uint32_t avx2 = 1U << 5, avx512f = 1U << 16, avx512dq = 1U << 17,
+                   avx512bw = 1U << 30, avx512vl = 1U << 31;
+    const uint32_t avx512_bf16 = 1U << 5;
+
+    const uint32_t basic = read_leaf(1, 0).ecx;
+    const cpuid_leaf extended = read_leaf(7, 0);
+    if (!has_all(basic, fma | osxsave | avx | f16c) ||
+        !has_all(extended.ebx, avx2))
+        return LSI_ISA_REF;
+    const uint64_t saved = read_xcr0();
+    if (!has_all(saved, xmm_ymm))
+        return LSI_ISA_REF;
+    if (!has_all(extended.ebx, avx512f | avx512dq | avx512bw | avx512vl) ||
+        !has_all(saved, opmask_zmm))
+        return LSI_ISA_AVX2;
+    /* eax of leaf 7 is its highest subleaf. */
+    if (extended.eax < 1 || !has_all(read_leaf(7, 1).eax, avx512_bf16))
+        return LSI_ISA_AVX512;
+    return LSI_ISA_AVX512_BF16;
+}
+
+/* The brand string: 48 bytes in three leaves, padded with blanks. */
+static void detect_model(void)
+{
+    const uint32_t first = 0x80000002, last = 0x80000004;
+    if ((uint32_t)__get_cpuid_max(0x80000000, NULL) < last)
+        return;
+    char brand[49] = "";
+    for (uint32_t leaf = first; leaf <= last; leaf++) {
+        const cpuid_leaf part = read_leaf(leaf, 0);
+        memcpy(brand + 16 * (leaf - first), &part, sizeof(part));
+    }
+    const char *begin = brand + strspn(brand, " ");
+    size_t length = strlen(begin);
+    while (length > 0 && begin[length - 1] == ' ')
+        length--;
+    if (length == 0)
+        return;
+    memcpy(machine_model, begin, length);
+    machine_model[length] = '\0';
+}
+
+#else
+
+static lsi_isa detect_isa(void)
+{
+    return LSI_ISA_REF;
+}
+
+static void detect_model(void)
+{
+}
+
+#endif
+
+static void detect(void)
+{
+    machine_isa = detect_isa();
+    detect_model();
+}
+
+lsi_isa lsi_cpu_isa(void)
+{
+    pthread_once(&detect_once, detect);
+    return machine_isa;
+}
+
+const char *lsi_cpu_model(void)
+{
+    pthread_once(&detect_once, detect);
+    return machine_model;
+}
+
+const char *lsi_isa_name(lsi_isa isa)
+{
+    return (unsigned)isa < ISA_COUNT ? isa_names[isa] : "unknown";
+}
+
+ls_status lsi_isa_parse(const char *name, lsi_isa *out)
+{
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (strcmp(name, isa_names[i]) == 0) {
+            *out = (lsi_isa)i;
+            return LS_OK;
+        }
+    }
+#define X(name, text) " " text
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "unknown instruction level \"%s\"; there are:%s", name,
+                    LSI_ISA_LIST(X));
+#undef X
+}
+
+ls_status lsi_isa_from_env(lsi_isa *out)
+{
+    const char *name = getenv("LOCKSTEP_ISA");
+    lsi_isa wanted = lsi_cpu_isa();
+    if (name != NULL && *name != '\0')
+        LS_TRY(lsi_isa_parse(name, &wanted));
+    if (wanted > lsi_cpu_isa())
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "LOCKSTEP_ISA=%s, but this machine has %s at most",
+                        name, lsi_isa_name(lsi_cpu_isa()));
+    *out = wanted;
+    return LS_OK;
+}

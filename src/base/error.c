@@ -1,0 +1,70 @@
+/*
+ * The last error of each thread.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum { MESSAGE_BYTES = 1024 };
+
+static _Thread_local char last_error[MESSAGE_BYTES];
+
+const char *ls_last_error(void)
+{
+    return last_error;
+}
+
+static void record(int error_number, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+/*
+ * An argument may point into last_error (a caller that adds to the message of
+ * a callee), so the text is built aside and then copied.
+ */
+static void record(int error_number, const char *format, va_list args)
+{
+    char text[MESSAGE_BYTES];
+    int length = vsnprintf(text, sizeof(text), format, args);
+    size_t used = length < 0 ? 0 : (size_t)length;
+    if (used >= sizeof(text)) {
+        used = sizeof(text) - 1;
+        memcpy(text + used - 3, "...", 3);
+    }
+    if (error_number != 0) {
+        char reason[128];
+        snprintf(text + used, sizeof(text) - used, ": %s",
+                 strerror_r(error_number, reason, sizeof(reason)));
+    }
+    memcpy(last_error, text, sizeof(text));
+}
+
+ls_status lsi_vfail(ls_status status, const char *format, va_list args)
+{
+    record(0, format, args);
+    lsi_log(LSI_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
+    return status;
+}
+
+ls_status lsi_fail(ls_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    lsi_vfail(status, format, args);
+    va_end(args);
+    return status;
+}
+
+ls_status lsi_fail_errno(ls_status status, const char *format, ...)
+{
+    int error_number = errno;
+    va_list args;
+    va_start(args, format);
+    record(error_number, format, args);
+    va_end(args);
+    lsi_log(LSI_LOG_DEBUG, "%s: %s", ls_status_name(status), last_error);
+    return status;
+}

@@ -1,0 +1,194 @@
+/*
+ * The accounting allocator. What is counted is what was asked for: the header
+ * in front of a block and the rounding to its alignment are not, so that the
+ * numbers are those a reader computes from shapes.
+ */
+#include "base/memory.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, BLOCK_MAGIC = 0x6c73626b };
+
+/* Fills one alignment unit, so that the block behind it is aligned too. */
+typedef struct block_header {
+    _Alignas(ALIGNMENT) size_t bytes;
+    ls_memory_tag tag;
+    int magic;
+} block_header;
+
+_Static_assert(sizeof(block_header) == ALIGNMENT, "the block must be aligned");
+
+typedef struct counter {
+    atomic_size_t live, peak;
+    _Atomic uint64_t allocated;
+} counter;
+
+static counter counters[LS_MEMORY_TAG_COUNT];
+static counter total;
+static atomic_size_t budget; /* 0: none */
+
+const char *ls_memory_tag_name(ls_memory_tag tag)
+{
+    switch (tag) {
+#define X(name, value, text)                                                   \
+    case LS_MEMORY_##name:                                                     \
+        return text;
+        LS_MEMORY_TAG_LIST(X)
+#undef X
+    }
+    return "unknown";
+}
+
+static void read_counter(counter *from, ls_memory_stats *out)
+{
+    out->live_bytes = atomic_load(&from->live);
+    out->peak_bytes = atomic_load(&from->peak);
+    out->allocated = atomic_load(&from->allocated);
+}
+
+void ls_memory_total(ls_memory_stats *out)
+{
+    read_counter(&total, out);
+}
+
+void ls_memory_of(ls_memory_tag tag, ls_memory_stats *out)
+{
+    if ((unsigned)tag < LS_MEMORY_TAG_COUNT)
+        read_counter(&counters[tag], out);
+    else
+        *out = (ls_memory_stats){0};
+}
+
+void ls_memory_reset_peak(void)
+{
+    atomic_store(&total.peak, atomic_load(&total.live));
+    for (int tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++)
+        atomic_store(&counters[tag].peak, atomic_load(&counters[tag].live));
+}
+
+void ls_memory_set_budget(size_t bytes)
+{
+    atomic_store(&budget, bytes);
+}
+
+static void raise_peak(counter *which, size_t live)
+{
+    size_t peak = atomic_load(&which->peak);
+    while (live > peak &&
+           !atomic_compare_exchange_weak(&which->peak, &peak, live)) {
+    }
+}
+
+/*
+ * Takes `bytes` of the total, and only then counts them: a request that fails
+ * must show neither as live nor in a peak. *live is the total with them.
+ */
+static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
+                         size_t *live)
+{
+    assert((unsigned)tag < LS_MEMORY_TAG_COUNT);
+    const size_t limit = atomic_load(&budget);
+    size_t before = atomic_load(&total.live);
+    do {
+        if (bytes > SIZE_MAX - before)
+            return lsi_fail(LS_ERR_MEMORY, "%s: %zu bytes are too many", what,
+                            bytes);
+        *live = before + bytes;
+        if (limit != 0 && *live > limit)
+            return lsi_fail(LS_ERR_BUDGET,
+                            "%s: %zu bytes (%s) on top of %zu live would go "
+                            "over the memory budget of %zu",
+                            what, bytes, ls_memory_tag_name(tag), before,
+                            limit);
+    } while (!atomic_compare_exchange_weak(&total.live, &before, *live));
+    return LS_OK;
+}
+
+static void count(size_t bytes, ls_memory_tag tag, size_t live)
+{
+    counter *of_tag = &counters[tag];
+    atomic_fetch_add(&total.allocated, 1);
+    raise_peak(&total, live);
+    atomic_fetch_add(&of_tag->allocated, 1);
+    raise_peak(of_tag, atomic_fetch_add(&of_tag->live, bytes) + bytes);
+}
+
+ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what)
+{
+    size_t live;
+    LS_TRY(reserve(bytes, tag, what, &live));
+    count(bytes, tag, live);
+    return LS_OK;
+}
+
+void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
+{
+    assert((unsigned)tag < LS_MEMORY_TAG_COUNT);
+    atomic_fetch_sub(&counters[tag].live, bytes);
+    atomic_fetch_sub(&total.live, bytes);
+}
+
+/* NULL if the system has no memory, or if the sum overflows. */
+static block_header *take_block(size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    /* Large blocks sit on huge pages where the system grants them. */
+    const int huge = bytes >= 2 * (size_t)HUGE_PAGE;
+    const size_t alignment = huge ? HUGE_PAGE : ALIGNMENT;
+    const size_t padded = sizeof(block_header) + bytes + ALIGNMENT - 1;
+    const size_t whole = padded / ALIGNMENT * ALIGNMENT;
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment, whole) != 0)
+        return NULL;
+    if (huge) /* advice only: a kernel without huge pages may refuse */
+        madvise(memory, whole / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return memory;
+}
+
+ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
+                    const char *what)
+{
+    size_t live;
+    LS_TRY(reserve(bytes, tag, what, &live));
+    block_header *header = take_block(bytes);
+    if (header == NULL) {
+        atomic_fetch_sub(&total.live, bytes);
+        return lsi_fail(LS_ERR_MEMORY, "%s: the system has no %zu bytes (%s)",
+                        what, bytes, ls_memory_tag_name(tag));
+    }
+    count(bytes, tag, live);
+    header->bytes = bytes;
+    header->tag = tag;
+    header->magic = BLOCK_MAGIC;
+    *out = header + 1;
+    return LS_OK;
+}
+
+ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
+                           const char *what)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block, bytes, tag, what));
+    memset(block, 0, bytes);
+    *out = block;
+    return LS_OK;
+}
+
+void lsi_free(void *block)
+{
+    if (block == NULL)
+        return;
+    block_header *header = (block_header *)block - 1;
+    assert(header->magic == BLOCK_MAGIC);
+    header->magic = 0; /* so that a second free is noticed */
+    lsi_memory_discharge(header->bytes, header->tag);
+    free(header);
+}

@@ -1,0 +1,367 @@
+/*
+ * Parsing of typed options. The arguments are gone through twice: first only
+ * checked, then stored, so that a bad command line leaves nothing half written.
+ */
+#include "base/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { NAME_BYTES = 64, NEAR_ENOUGH = 3 };
+
+/* One pass over argv. */
+typedef struct scan {
+    const lsi_option *rows;
+    size_t n;
+    int argc, next; /* next: index of the argument to look at */
+    char **argv;
+    char *out; /* NULL: check only */
+} scan;
+
+/* A flag as it was given, for messages: "--epochs" or "-e". */
+typedef struct flag {
+    const lsi_option *row;
+    char shown[NAME_BYTES + 3];
+    const char *value; /* behind '=' or the letter; NULL: the next argument */
+    bool negated;
+} flag;
+
+static ls_status check_range(const lsi_option *row, const char *shown,
+                             const char *text, double value)
+{
+    if ((row->min == 0 && row->max == 0) ||
+        (value >= row->min && value <= row->max))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "%s %s is out of range: %.15g to %.15g",
+                    shown, text, row->min, row->max);
+}
+
+static ls_status parse_int(const lsi_option *row, const char *shown,
+                           const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a whole number",
+                        shown, text);
+    if (errno == ERANGE)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s %s does not fit into 64 bits",
+                        shown, text);
+    LS_TRY(check_range(row, shown, text, (double)value));
+    *out = value;
+    return LS_OK;
+}
+
+static ls_status parse_real(const lsi_option *row, const char *shown,
+                            const char *text, double *out)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value))
+        return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not a finite number",
+                        shown, text);
+    LS_TRY(check_range(row, shown, text, value));
+    *out = value;
+    return LS_OK;
+}
+
+ls_status lsi_parse_bytes(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    const long long count = strtoll(text, &end, 10);
+    int shift = 0;
+    if (*end != '\0') {
+        static const char units[] = "kmg";
+        const char *unit = strchr(units, *end | 0x20);
+        shift = unit == NULL ? -1 : 10 * (int)(unit - units + 1);
+    }
+    if (end == text || shift < 0 || (shift > 0 && end[1] != '\0') || count < 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "\"%s\" is not a size such as 512, 4k, 10m or 1g",
+                        text);
+    if (errno == ERANGE || count > INT64_MAX >> shift)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s does not fit into 64 bits", text);
+    *out = (int64_t)count << shift;
+    return LS_OK;
+}
+
+static ls_status parse_size(const lsi_option *row, const char *shown,
+                            const char *text, int64_t *out)
+{
+    int64_t value;
+    if (lsi_parse_bytes(text, &value) != LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: %s", shown, ls_last_error());
+    LS_TRY(check_range(row, shown, text, (double)value));
+    *out = value;
+    return LS_OK;
+}
+
+static ls_status check_choice(const lsi_option *row, const char *shown,
+                              const char *text)
+{
+    const size_t length = strlen(text);
+    for (const char *choice = row->choices; choice != NULL;) {
+        const char *end = strchrnul(choice, '|');
+        if ((size_t)(end - choice) == length &&
+            memcmp(choice, text, length) == 0)
+            return LS_OK;
+        choice = *end == '\0' ? NULL : end + 1;
+    }
+    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is none of %s", shown, text,
+                    row->choices);
+}
+
+/* Checks `text` and, unless `out` is NULL, stores it in the row's field. */
+static ls_status take_value(const lsi_option *row, const char *shown,
+                            const char *text, char *out)
+{
+    union {
+        bool flag;
+        int64_t integer;
+        double real;
+        const char *string;
+    } value = {.string = text};
+    size_t bytes = sizeof(value.string);
+    switch (row->type) {
+    case LSI_OPTION_BOOL:
+        value.flag = strcmp(text, "true") == 0;
+        bytes = sizeof(value.flag);
+        break;
+    case LSI_OPTION_INT:
+        LS_TRY(parse_int(row, shown, text, &value.integer));
+        bytes = sizeof(value.integer);
+        break;
+    case LSI_OPTION_BYTES:
+        LS_TRY(parse_size(row, shown, text, &value.integer));
+        bytes = sizeof(value.integer);
+        break;
+    case LSI_OPTION_REAL:
+        LS_TRY(parse_real(row, shown, text, &value.real));
+        bytes = sizeof(value.real);
+        break;
+    case LSI_OPTION_CHOICE:
+        LS_TRY(check_choice(row, shown, text));
+        break;
+    case LSI_OPTION_STRING:
+    case LSI_OPTION_LIST:
+        break;
+    }
+    if (out != NULL)
+        memcpy(out + row->offset, &value, bytes);
+    return LS_OK;
+}
+
+static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const lsi_option *row = &rows[i];
+        if (row->default_value != NULL) {
+            LS_TRY(take_value(row, row->name, row->default_value, out));
+            continue;
+        }
+        const size_t bytes = row->type == LSI_OPTION_BOOL ? sizeof(bool) : 8;
+        memset(out + row->offset, 0, bytes);
+    }
+    return LS_OK;
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    const size_t ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Insertions, deletions and changes that make `a` (cut at NAME_BYTES) `b`. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b)
+{
+    size_t costs[NAME_BYTES + 1];
+    const size_t columns = a_length < NAME_BYTES ? a_length : NAME_BYTES;
+    for (size_t i = 0; i <= columns; i++)
+        costs[i] = i;
+    for (size_t row = 1; b[row - 1] != '\0'; row++) {
+        size_t diagonal = costs[0];
+        costs[0] = row;
+        for (size_t i = 1; i <= columns; i++) {
+            const size_t above = costs[i];
+            const size_t change = diagonal + (a[i - 1] != b[row - 1]);
+            costs[i] = smallest(above + 1, costs[i - 1] + 1, change);
+            diagonal = above;
+        }
+    }
+    return costs[columns];
+}
+
+static const lsi_option *nearest(const scan *s, const char *name, size_t length)
+{
+    const lsi_option *best = NULL;
+    size_t best_distance = NEAR_ENOUGH + 1;
+    for (size_t i = 0; i < s->n; i++) {
+        const size_t distance = edit_distance(name, length, s->rows[i].name);
+        if (distance < best_distance && distance < length) {
+            best = &s->rows[i];
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+static ls_status fail_unknown(const scan *s, const char *name, size_t length)
+{
+    const lsi_option *near = nearest(s, name, length);
+    if (near == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "unknown flag --%.*s; --help lists those there are",
+                        (int)length, name);
+    return lsi_fail(LS_ERR_ARGUMENT, "unknown flag --%.*s; did you mean --%s?",
+                    (int)length, name, near->name);
+}
+
+static const lsi_option *find_name(const scan *s, const char *name,
+                                   size_t length)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const char *known = s->rows[i].name;
+        if (strncmp(known, name, length) == 0 && known[length] == '\0')
+            return &s->rows[i];
+    }
+    return NULL;
+}
+
+static const lsi_option *find_letter(const scan *s, char letter)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->rows[i].letter == letter)
+            return &s->rows[i];
+    }
+    return NULL;
+}
+
+/* --name, --name=VALUE, --no-name */
+static ls_status read_long(const scan *s, const char *argument, flag *out)
+{
+    const char *name = argument + 2;
+    const char *end = strchrnul(name, '=');
+    const size_t length = (size_t)(end - name);
+    *out = (flag){.row = find_name(s, name, length),
+                  .value = *end == '=' ? end + 1 : NULL};
+    if (out->row == NULL && strncmp(name, "no-", 3) == 0) {
+        out->row = find_name(s, name + 3, length - 3);
+        out->negated = true;
+        if (out->row != NULL && out->row->type != LSI_OPTION_BOOL)
+            out->row = NULL;
+    }
+    if (out->row == NULL)
+        return fail_unknown(s, name, length);
+    snprintf(out->shown, sizeof(out->shown), "--%.*s", (int)length, name);
+    return LS_OK;
+}
+
+/* -x, -xVALUE */
+static ls_status read_short(const scan *s, const char *argument, flag *out)
+{
+    *out = (flag){.row = find_letter(s, argument[1]),
+                  .value = argument[2] == '\0' ? NULL : argument + 2};
+    if (out->row == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "unknown flag -%c; --help lists those there are",
+                        argument[1]);
+    snprintf(out->shown, sizeof(out->shown), "-%c", argument[1]);
+    return LS_OK;
+}
+
+static ls_status take_bool(const flag *f, char *out)
+{
+    if (f->value != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s takes no value; use --%s or --no-%s", f->shown,
+                        f->row->name, f->row->name);
+    return take_value(f->row, f->shown, f->negated ? "false" : "true", out);
+}
+
+/* The value of `f`, from the next argument if it was not attached. */
+static ls_status take_flag(scan *s, const flag *f)
+{
+    if (f->row->type == LSI_OPTION_BOOL)
+        return take_bool(f, s->out);
+    const char *value = f->value;
+    if (value == NULL) {
+        if (s->next >= s->argc)
+            return lsi_fail(LS_ERR_ARGUMENT, "%s needs a value: %s %s",
+                            f->shown, f->shown, f->row->value);
+        value = s->argv[s->next++];
+        /* More likely a forgotten value than a value that looks so. */
+        if (strncmp(value, "--", 2) == 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s needs a value before %s; a value that begins "
+                            "with -- is given as --%s=VALUE",
+                            f->shown, value, f->row->name);
+    }
+    return take_value(f->row, f->shown, value, s->out);
+}
+
+static bool asks_for_help(const scan *s, const char *argument)
+{
+    return strcmp(argument, "--help") == 0 ||
+           (strcmp(argument, "-h") == 0 && find_letter(s, 'h') == NULL);
+}
+
+/* Stops at "--", at the first argument that is no flag, and at --help. */
+static ls_status scan_flags(scan *s, bool *help)
+{
+    while (s->next < s->argc) {
+        const char *argument = s->argv[s->next];
+        if (argument[0] != '-' || argument[1] == '\0')
+            return LS_OK;
+        s->next++;
+        if (strcmp(argument, "--") == 0)
+            return LS_OK;
+        if (asks_for_help(s, argument)) {
+            *help = true;
+            return LS_OK;
+        }
+        flag f;
+        if (argument[1] == '-')
+            LS_TRY(read_long(s, argument, &f));
+        else
+            LS_TRY(read_short(s, argument, &f));
+        LS_TRY(take_flag(s, &f));
+    }
+    return LS_OK;
+}
+
+/* argv[0] names the command in front of the message. */
+static ls_status with_command(ls_status status, const char *command)
+{
+    if (status == LS_OK || command == NULL)
+        return status;
+    return lsi_fail(status, "%s: %s", command, ls_last_error());
+}
+
+ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
+                            char **argv, void *out, int *rest, bool *help)
+{
+    const char *command = argc > 0 ? argv[0] : NULL;
+    const scan start = {rows, n, argc, 1, argv, NULL};
+    bool wants_help = false;
+    scan check = start;
+    LS_TRY(with_command(scan_flags(&check, &wants_help), command));
+    if (!wants_help && rest == NULL && check.next < argc)
+        return with_command(lsi_fail(LS_ERR_ARGUMENT,
+                                     "unexpected argument \"%s\"",
+                                     argv[check.next]),
+                            command);
+    LS_TRY(with_command(store_defaults(rows, n, out), command));
+    scan store = start;
+    store.out = out;
+    LS_TRY(with_command(scan_flags(&store, &wants_help), command));
+    *help = wants_help;
+    if (rest != NULL)
+        *rest = store.next;
+    return LS_OK;
+}

@@ -1,0 +1,28 @@
+/*
+ * Names and texts of the status codes, both from the list in status.h.
+ */
+#include "lockstep/status.h"
+
+const char *ls_status_name(ls_status status)
+{
+    switch (status) {
+#define X(name, value, text)                                                   \
+    case LS_##name:                                                            \
+        return "LS_" #name;
+        LS_STATUS_LIST(X)
+#undef X
+    }
+    return "LS_UNKNOWN";
+}
+
+const char *ls_status_text(ls_status status)
+{
+    switch (status) {
+#define X(name, value, text)                                                   \
+    case LS_##name:                                                            \
+        return text;
+        LS_STATUS_LIST(X)
+#undef X
+    }
+    return "unknown status";
+}

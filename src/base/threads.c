@@ -1,0 +1,109 @@
+/*
+ * How many threads a rank gets, and the parallel loop over ranges.
+ */
+#include "base/threads.h"
+
+#include <errno.h>
+#include <math.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/cgroup.h"
+#include "base/partition.h"
+
+enum { BOUNDARY = 16, MAX_THREADS = 4096 };
+
+static atomic_int current_threads; /* 0: not set yet */
+
+/* The mask can be wider than cpu_set_t on large machines. */
+static int affinity_count(void)
+{
+    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
+        if (set == NULL)
+            return 1;
+        const size_t bytes = CPU_ALLOC_SIZE((size_t)cpus);
+        const int failed = sched_getaffinity(0, bytes, set);
+        const int error = failed ? errno : 0;
+        const int count = failed ? 1 : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (error != EINVAL)
+            return count;
+    }
+    return 1;
+}
+
+int lsi_cpus_available(void)
+{
+    int cpus = affinity_count();
+    const double quota =
+        lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (quota > 0 && quota < cpus)
+        cpus = (int)ceil(quota);
+    return cpus < 1 ? 1 : cpus;
+}
+
+/* The first number of OMP_NUM_THREADS, which may be a list; 0 if unusable. */
+static int threads_from_env(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    if (text == NULL)
+        return 0;
+    char *end;
+    const long threads = strtol(text, &end, 10);
+    const int usable = end != text && (*end == '\0' || *end == ',') &&
+                       threads >= 1 && threads <= MAX_THREADS;
+    return usable ? (int)threads : 0;
+}
+
+int lsi_threads_default(int local_ranks)
+{
+    const int wanted = threads_from_env();
+    if (wanted > 0)
+        return wanted;
+    const int threads =
+        lsi_cpus_available() / (local_ranks < 1 ? 1 : local_ranks);
+    return threads < 1 ? 1 : threads;
+}
+
+void lsi_threads_set(int threads)
+{
+    threads = threads < 1 ? 1 : threads;
+    threads = threads > MAX_THREADS ? MAX_THREADS : threads;
+    atomic_store(&current_threads, threads);
+    omp_set_num_threads(threads);
+}
+
+int lsi_threads(void)
+{
+    int threads = atomic_load(&current_threads);
+    if (threads == 0) {
+        threads = lsi_threads_default(1);
+        atomic_store(&current_threads, threads);
+    }
+    return threads;
+}
+
+void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)
+{
+    if (n == 0)
+        return;
+    /* Counted in units of BOUNDARY, so that a part never is below the grain. */
+    const size_t units = n / BOUNDARY + (n % BOUNDARY != 0);
+    const size_t grain_units = grain / BOUNDARY + (grain % BOUNDARY != 0);
+    const size_t most = grain_units == 0 ? units : units / grain_units;
+    const size_t threads = (size_t)lsi_threads();
+    const int parts = (int)(most < threads ? most : threads);
+    if (parts <= 1) {
+        fn(context, 0, n);
+        return;
+    }
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+    for (int part = 0; part < parts; part++) {
+        const lsi_range range =
+            lsi_partition_aligned(n, (size_t)parts, (size_t)part, BOUNDARY);
+        fn(context, range.begin, range.end);
+    }
+}
