@@ -15,7 +15,8 @@
 
 #include "lockstep/types.h"
 
-/* ---- matrix product ------------------------------------------------------- */
+/* ---- matrix product -------------------------------------------------------
+ */
 
 /*
  * C (m, n) = A (m, k) B (k, n) (+ bias (n), broadcast over rows) (+ C if
@@ -34,7 +35,8 @@ typedef struct lsi_gemm {
 ls_status lsi_gemm_run(const lsi_gemm *shape, void *c, const void *a,
                        const void *b, const float *bias_or_null);
 
-/* ---- convolution ----------------------------------------------------------- */
+/* ---- convolution -----------------------------------------------------------
+ */
 
 /*
  * How the elements of an (N, C, H, W) tensor lie in memory. Everything but
@@ -79,7 +81,8 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const float *src,
                                      const float *ddst, bool accumulate);
 
-/* ---- pooling ---------------------------------------------------------------- */
+/* ---- pooling ----------------------------------------------------------------
+ */
 
 /*
  * Windows size x size, stride = size, over an (n, c, h, w) tensor in any
@@ -99,7 +102,8 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
 void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
                              const float *ddst, const uint8_t *index);
 
-/* ---- layouts ------------------------------------------------------------------ */
+/* ---- layouts
+ * ------------------------------------------------------------------ */
 
 /* dst in one layout = src in another, (n, c, h, w). */
 ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,

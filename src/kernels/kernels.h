@@ -20,7 +20,14 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "kernels/dense.h"
 #include "lockstep/types.h"
+
+/*
+ * Sums over the rows of a matrix are sums of this many rows, added together:
+ * the same order at every level.
+ */
+#define LSI_COLUMN_BLOCK 32
 
 typedef struct lsi_kernels {
 #define X(name, args) void(*name) args;

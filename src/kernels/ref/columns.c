@@ -1,0 +1,108 @@
+/*
+ * Kernels over the columns of a (rows, cols) matrix. Sums over rows are made
+ * of sums of LSI_COLUMN_BLOCK rows, so that the rounding error grows with the
+ * number of blocks and not with the number of rows.
+ */
+#include <math.h>
+
+#include "kernels/ref/ref.h"
+
+/* total + the block's sum, which starts again at 0. */
+static void close_block(float *total, float *block, size_t row)
+{
+    if ((row + 1) % LSI_COLUMN_BLOCK == 0) {
+        *total += *block;
+        *block = 0.0F;
+    }
+}
+
+static float column_total(const float *column, size_t rows, size_t cols)
+{
+    float total = 0.0F;
+    float block = 0.0F;
+    for (size_t r = 0; r < rows; r++) {
+        block += column[r * cols];
+        close_block(&total, &block, r);
+    }
+    return total + block;
+}
+
+void lsi_ref_column_sum(float *out, const float *a, size_t rows, size_t cols,
+                        bool accumulate)
+{
+    for (size_t c = 0; c < cols; c++) {
+        const float total = column_total(a + c, rows, cols);
+        out[c] = accumulate ? out[c] + total : total;
+    }
+}
+
+static float column_m2(const float *column, float mean, size_t rows,
+                       size_t cols)
+{
+    float total = 0.0F;
+    float block = 0.0F;
+    for (size_t r = 0; r < rows; r++) {
+        const float d = column[r * cols] - mean;
+        block = fmaf(d, d, block);
+        close_block(&total, &block, r);
+    }
+    return total + block;
+}
+
+void lsi_ref_column_moments(float *mean, float *m2, const float *a, size_t rows,
+                            size_t cols)
+{
+    for (size_t c = 0; c < cols; c++) {
+        const float total = column_total(a + c, rows, cols);
+        mean[c] = rows > 0 ? total / (float)rows : 0.0F;
+        m2[c] = column_m2(a + c, mean[c], rows, cols);
+    }
+}
+
+void lsi_ref_normalize_columns(float *y, const float *a, const float *mean,
+                               const float *inv_std,
+                               const float *weight_or_null,
+                               const float *bias_or_null, size_t rows,
+                               size_t cols)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            const float w = weight_or_null ? weight_or_null[c] : 1.0F;
+            const float b = bias_or_null ? bias_or_null[c] : 0.0F;
+            const float x_hat = (a[r * cols + c] - mean[c]) * inv_std[c];
+            y[r * cols + c] = fmaf(x_hat, w, b);
+        }
+}
+
+void lsi_ref_batch_norm_sums(float *sum_dy, float *sum_dy_xhat, const float *dy,
+                             const float *x, const float *mean,
+                             const float *inv_std, size_t rows, size_t cols)
+{
+    for (size_t c = 0; c < cols; c++) {
+        float total = 0.0F;
+        float block = 0.0F;
+        for (size_t r = 0; r < rows; r++) {
+            const float x_hat = (x[r * cols + c] - mean[c]) * inv_std[c];
+            block = fmaf(dy[r * cols + c], x_hat, block);
+            close_block(&total, &block, r);
+        }
+        sum_dy[c] = column_total(dy + c, rows, cols);
+        sum_dy_xhat[c] = total + block;
+    }
+}
+
+void lsi_ref_batch_norm_dx(float *dx, const float *dy, const float *x,
+                           const float *mean, const float *inv_std,
+                           const float *weight_or_null, const float *a,
+                           const float *b, size_t rows, size_t cols,
+                           bool accumulate)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < cols; c++) {
+            const size_t i = r * cols + c;
+            const float w = weight_or_null ? weight_or_null[c] : 1.0F;
+            const float x_hat = (x[i] - mean[c]) * inv_std[c];
+            const float g = inv_std[c] * w * fmaf(-x_hat, b[c], dy[i] - a[c]);
+            dx[i] = accumulate ? dx[i] + g : g;
+        }
+}

@@ -1,0 +1,83 @@
+/*
+ * Reductions over several arrays of any type. One function for each pair of
+ * type and operation, made by macros; integers are computed unsigned so that
+ * overflow wraps.
+ */
+#include "base/half.h"
+#include "kernels/ref/ref.h"
+
+/* A comparison with NaN is false, so the last test lets NaN through. */
+#define MIN(acc, x)        ((x) < (acc) || (x) != (x) ? (x) : (acc))
+#define MAX(acc, x)        ((x) > (acc) || (x) != (x) ? (x) : (acc))
+#define ADD(acc, x)        ((acc) + (x))
+#define MUL(acc, x)        ((acc) * (x))
+#define INT_MIN_OF(acc, x) ((x) < (acc) ? (x) : (acc))
+#define INT_MAX_OF(acc, x) ((x) > (acc) ? (x) : (acc))
+
+typedef void reduce_fn(void *dst, const void *const *srcs, int n_srcs, size_t n,
+                       double factor);
+
+#define SAME(x) (x)
+
+/*
+ * `store_t` lies in memory, `acc_t` is computed in; LOAD and STORE convert.
+ * FINISH is applied to the accumulator before the store.
+ */
+#define REDUCE(name, store_t, acc_t, LOAD, STORE, OP, FINISH)                  \
+    static void name(void *dst, const void *const *srcs, int n_srcs, size_t n, \
+                     double factor)                                            \
+    {                                                                          \
+        store_t *out = dst;                                                    \
+        (void)factor;                                                          \
+        for (size_t i = 0; i < n; i++) {                                       \
+            acc_t acc = LOAD(((const store_t *)srcs[0])[i]);                   \
+            for (int s = 1; s < n_srcs; s++) {                                 \
+                const acc_t x = LOAD(((const store_t *)srcs[s])[i]);           \
+                acc = (acc_t)OP(acc, x);                                       \
+            }                                                                  \
+            out[i] = STORE((acc_t)FINISH(acc));                                \
+        }                                                                      \
+    }
+
+#define TIMES_FACTOR_F32(acc) (factor != 1.0 ? (acc) * (float)factor : (acc))
+#define TIMES_FACTOR_F64(acc) (factor != 1.0 ? (acc)*factor : (acc))
+
+#define REDUCE_FLOAT(type, store_t, acc_t, LOAD, STORE, FACTOR)                \
+    REDUCE(sum_##type, store_t, acc_t, LOAD, STORE, ADD, FACTOR)               \
+    REDUCE(min_##type, store_t, acc_t, LOAD, STORE, MIN, SAME)                 \
+    REDUCE(max_##type, store_t, acc_t, LOAD, STORE, MAX, SAME)                 \
+    REDUCE(prod_##type, store_t, acc_t, LOAD, STORE, MUL, SAME)
+
+/* Sums and products unsigned and 64 bits wide, then cut to size. */
+#define REDUCE_INT(type, store_t)                                              \
+    REDUCE(sum_##type, store_t, uint64_t, (uint64_t), (store_t), ADD, SAME)    \
+    REDUCE(min_##type, store_t, store_t, SAME, SAME, INT_MIN_OF, SAME)         \
+    REDUCE(max_##type, store_t, store_t, SAME, SAME, INT_MAX_OF, SAME)         \
+    REDUCE(prod_##type, store_t, uint64_t, (uint64_t), (store_t), MUL, SAME)
+
+REDUCE_FLOAT(F32, float, float, SAME, SAME, TIMES_FACTOR_F32)
+REDUCE_FLOAT(F64, double, double, SAME, SAME, TIMES_FACTOR_F64)
+REDUCE_FLOAT(F16, uint16_t, float, lsi_f16_to_f32, lsi_f16_from_f32,
+             TIMES_FACTOR_F32)
+REDUCE_FLOAT(BF16, uint16_t, float, lsi_bf16_to_f32, lsi_bf16_from_f32,
+             TIMES_FACTOR_F32)
+REDUCE_INT(I8, int8_t)
+REDUCE_INT(U8, uint8_t)
+REDUCE_INT(I32, int32_t)
+REDUCE_INT(I64, int64_t)
+
+static reduce_fn *const functions[LS_DTYPE_COUNT][LS_REDUCE_OP_COUNT] = {
+#define X(name, value, text, size)                                             \
+    [LS_##name] = {[LS_SUM] = sum_##name,                                      \
+                   [LS_MIN] = min_##name,                                      \
+                   [LS_MAX] = max_##name,                                      \
+                   [LS_PROD] = prod_##name},
+    LS_DTYPE_LIST(X)
+#undef X
+};
+
+void lsi_ref_reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,
+                    ls_dtype dtype, ls_reduce_op op, double factor)
+{
+    functions[dtype][op](dst, srcs, n_srcs, n, factor);
+}
