@@ -1,0 +1,346 @@
+/*
+ * Typed options: good and bad command lines, defaults, help.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "testing.h"
+
+typedef struct args {
+    int64_t epochs, bytes, any;
+    double rate;
+    bool fast, checked;
+    const char *data, *mode, *sizes;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option rows[] = {
+    ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data", .min = 1,
+        .max = 1e6),
+    ROW(any, INT, "any", 0, "N", NULL, "any whole number"),
+    ROW(bytes, BYTES, "bucket", 'b', "SIZE", "4k", "size of a bucket",
+        .min = 512, .max = 1024.0 * 1024 * 1024),
+    ROW(rate, REAL, "lr", 0, "X", "0.01", "learning rate", .min = 0, .max = 10),
+    ROW(fast, BOOL, "fast", 'f', NULL, NULL, "be fast"),
+    ROW(checked, BOOL, "checked", 0, NULL, "true", "check everything"),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "folder or archive, in one of the layouts that are published; without "
+        "it the built-in set is used"),
+    ROW(mode, CHOICE, "sync-bn", 0, "MODE", "fused",
+        "how batch norm is synchronised", .choices = "fused|gathered|off"),
+    ROW(sizes, LIST, "sizes", 0, "N,N,..", "1,2,4", "sizes to try"),
+};
+
+enum { MAX_WORDS = 16 };
+
+/* A line cut at blanks, with "lockstep train" as the command's name. */
+typedef struct line {
+    char text[256];
+    char *argv[MAX_WORDS];
+    int argc;
+} line;
+
+static line split(const char *text)
+{
+    static char command[] = "lockstep train";
+    line l = {.argc = 1};
+    l.argv[0] = command;
+    snprintf(l.text, sizeof(l.text), "%s", text);
+    return l;
+}
+
+/* The words point into the line, so it must not move afterwards. */
+static void cut(line *l)
+{
+    for (char *word = strtok(l->text, " "); word; word = strtok(NULL, " "))
+        l->argv[l->argc++] = word;
+}
+
+static ls_status parse(line *l, const char *text, args *out, int *rest)
+{
+    bool help = false;
+    *l = split(text);
+    cut(l);
+    const ls_status status = lsi_options_parse(rows, TEST_COUNT(rows), l->argc,
+                                               l->argv, out, rest, &help);
+    assert_false(help);
+    return status;
+}
+
+static void defaults(void **state)
+{
+    (void)state;
+    line l;
+    args a;
+    memset(&a, 0xff, sizeof(a));
+    assert_ok(parse(&l, "", &a, NULL));
+    assert_int_equal(a.epochs, 10);
+    assert_int_equal(a.any, 0);
+    assert_int_equal(a.bytes, 4096);
+    assert_true(a.rate == 0.01);
+    assert_false(a.fast);
+    assert_true(a.checked);
+    assert_null(a.data);
+    assert_string_equal(a.mode, "fused");
+    assert_string_equal(a.sizes, "1,2,4");
+}
+
+static void all_forms(void **state)
+{
+    (void)state;
+    line l;
+    args a;
+    assert_ok(parse(&l,
+                    "--epochs 3 --bucket=2m --lr 1e-3 --fast --no-checked "
+                    "--data=--odd --sync-bn off --sizes 8 --any -5",
+                    &a, NULL));
+    assert_int_equal(a.epochs, 3);
+    assert_int_equal(a.bytes, 2 << 20);
+    assert_true(a.rate == 1e-3);
+    assert_true(a.fast);
+    assert_false(a.checked);
+    assert_string_equal(a.data, "--odd");
+    assert_string_equal(a.mode, "off");
+    assert_string_equal(a.sizes, "8");
+    assert_int_equal(a.any, -5);
+    assert_ok(parse(&l, "-e 4 -b1k -f", &a, NULL));
+    assert_int_equal(a.epochs, 4);
+    assert_int_equal(a.bytes, 1024);
+    assert_true(a.fast);
+    assert_ok(
+        parse(&l, "--epochs 4 --epochs 5 --fast --no-fast --data=", &a, NULL));
+    assert_int_equal(a.epochs, 5);
+    assert_false(a.fast);
+    assert_string_equal(a.data, "");
+    assert_ok(parse(&l, "--any -9223372036854775808", &a, NULL));
+    assert_true(a.any == INT64_MIN);
+}
+
+static void bad_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"--epochs 0",
+         "lockstep train: --epochs 0 is out of range: 1 to 1000000"},
+        {"--epochs -1", "--epochs -1 is out of range"},
+        {"--epochs 1000001", "out of range"},
+        {"--epochs ten", "--epochs \"ten\" is not a whole number"},
+        {"--epochs 3x", "\"3x\" is not a whole number"},
+        {"--epochs=", "\"\" is not a whole number"},
+        {"--epochs 1.5", "\"1.5\" is not a whole number"},
+        {"--any 9223372036854775808", "does not fit into 64 bits"},
+        {"--epochs", "--epochs needs a value: --epochs N"},
+        {"-e", "-e needs a value: -e N"},
+        {"-e x", "-e \"x\" is not a whole number"},
+        {"--data --fast", "--data needs a value before --fast"},
+        {"--lr nan", "--lr \"nan\" is not a finite number"},
+        {"--lr inf", "not a finite number"},
+        {"--lr 1e999", "not a finite number"},
+        {"--lr -0.5", "--lr -0.5 is out of range: 0 to 10"},
+        {"--lr 0.1,", "not a finite number"},
+        {"--bucket 4q", "--bucket: \"4q\" is not a size"},
+        {"--bucket 4kb", "\"4kb\" is not a size"},
+        {"--bucket 511", "--bucket 511 is out of range"},
+        {"--bucket -4k", "\"-4k\" is not a size"},
+        {"--bucket 9999999999g", "does not fit into 64 bits"},
+        {"--sync-bn fuse", "--sync-bn \"fuse\" is none of fused|gathered|off"},
+        {"--sync-bn=", "\"\" is none of"},
+        {"--fast=yes", "--fast takes no value; use --fast or --no-fast"},
+        {"-fe", "-f takes no value"},
+        {"--no-data", "unknown flag --no-data"},
+        {"--epoch 3", "unknown flag --epoch; did you mean --epochs?"},
+        {"--dta x", "did you mean --data?"},
+        {"--sync_bn off", "did you mean --sync-bn?"},
+        {"--zzzzzzzzzz", "unknown flag --zzzzzzzzzz; --help lists"},
+        {"--x", "unknown flag --x; --help lists"},
+        {"--=3", "unknown flag --; --help"},
+        {"-q", "unknown flag -q"},
+        {"--epochs 3 stray", "unexpected argument \"stray\""},
+        {"-", "unexpected argument \"-\""},
+        {"-- x", "unexpected argument \"x\""},
+    };
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        line l;
+        args a;
+        memset(&a, 0x5a, sizeof(a));
+        assert_error(parse(&l, cases[i].text, &a, NULL), LS_ERR_ARGUMENT,
+                     cases[i].want);
+        /* One bad flag, and nothing is written. */
+        const unsigned char *bytes = (const unsigned char *)&a;
+        for (size_t k = 0; k < sizeof(a); k++)
+            assert_int_equal(bytes[k], 0x5a);
+    }
+}
+
+static void the_rest(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int want;
+    } cases[] = {{"", 1},
+                 {"--fast", 2},
+                 {"prog --epochs nonsense", 1},
+                 {"-e 3 prog -x", 3},
+                 {"-e 3 -- --fast", 4},
+                 {"--", 2},
+                 {"- x", 1}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        line l;
+        args a;
+        int rest = -1;
+        assert_ok(parse(&l, cases[i].text, &a, &rest));
+        assert_int_equal(rest, cases[i].want);
+    }
+    line l;
+    args a;
+    assert_ok(parse(&l, "--fast --", &a, NULL));
+}
+
+static void asks_for_help(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"--help", "-h", "--fast --help",
+                                        "--help --nonsense", "-h stray"};
+    for (size_t i = 0; i < TEST_COUNT(lines); i++) {
+        line l = split(lines[i]);
+        cut(&l);
+        args a;
+        bool help = false;
+        assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
+                                    NULL, &help));
+        assert_true(help);
+    }
+}
+
+/* -h belongs to a row that wants it; --help is always there. */
+static void a_row_may_take_the_letter_h(void **state)
+{
+    (void)state;
+    static const lsi_option host[] = {
+        ROW(data, STRING, "host", 'h', "NAME", NULL, "a machine")};
+    line l = split("-h here");
+    cut(&l);
+    args a;
+    bool help = true;
+    assert_ok(lsi_options_parse(host, 1, l.argc, l.argv, &a, NULL, &help));
+    assert_false(help);
+    assert_string_equal(a.data, "here");
+}
+
+static void bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t want;
+    } cases[] = {{"0", 0},
+                 {"512", 512},
+                 {"4k", 4096},
+                 {"10m", 10 << 20},
+                 {"1g", 1 << 30},
+                 {"2G", INT64_C(2) << 30},
+                 {"3K", 3072},
+                 {"9223372036854775807", INT64_MAX},
+                 {"8589934591g", INT64_C(8589934591) << 30}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        int64_t got = -1;
+        assert_ok(lsi_parse_bytes(cases[i].text, &got));
+        assert_true(got == cases[i].want);
+    }
+    static const char *const bad[] = {"",
+                                      "k",
+                                      "1t",
+                                      "1kk",
+                                      "-1",
+                                      "1 k",
+                                      "0x",
+                                      "1.5",
+                                      "x1",
+                                      "8589934592g",
+                                      "9223372036854775808"};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        int64_t got = -1;
+        assert_int_equal(lsi_parse_bytes(bad[i], &got), LS_ERR_ARGUMENT);
+        assert_int_equal(got, -1);
+    }
+}
+
+/* A default that does not parse is reported, not taken as 0. */
+static void bad_defaults_fail(void **state)
+{
+    (void)state;
+    static const lsi_option broken[] = {
+        ROW(epochs, INT, "epochs", 0, "N", "many", "passes")};
+    line l = split("");
+    args a;
+    bool help;
+    assert_error(lsi_options_parse(broken, 1, l.argc, l.argv, &a, NULL, &help),
+                 LS_ERR_ARGUMENT, "\"many\"");
+}
+
+static void help_text(void **state)
+{
+    (void)state;
+    static const char want[] =
+        "  -e, --epochs N            passes over the data (default 10)\n"
+        "      --any N               any whole number\n"
+        "  -b, --bucket SIZE         size of a bucket (default 4k)\n"
+        "      --lr X                learning rate (default 0.01)\n"
+        "  -f, --fast                be fast\n"
+        "      --checked             check everything (on; --no-checked)\n"
+        "      --data PATH           folder or archive, in one of the layouts "
+        "that are\n"
+        "                            published; without it the built-in set is "
+        "used\n"
+        "      --sync-bn MODE        how batch norm is synchronised: "
+        "fused|gathered|off\n"
+        "                            (default fused)\n"
+        "      --sizes N,N,..        sizes to try (default 1,2,4)\n"
+        "      --help                this text\n";
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    assert_non_null(stream);
+    lsi_options_help(stream, rows, TEST_COUNT(rows));
+    fclose(stream);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+/* A left side that is too wide gets a line of its own. */
+static void wide_names_in_help(void **state)
+{
+    (void)state;
+    static const lsi_option wide[] = {
+        ROW(data, STRING, "a-name-of-some-length", 0, "ARGUMENT", NULL, "x")};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    lsi_options_help(stream, wide, 1);
+    fclose(stream);
+    assert_string_equal(text, "      --a-name-of-some-length ARGUMENT\n"
+                              "                            x\n"
+                              "      --help                this text\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(all_forms),
+        cmocka_unit_test(bad_lines),
+        cmocka_unit_test(the_rest),
+        cmocka_unit_test(asks_for_help),
+        cmocka_unit_test(a_row_may_take_the_letter_h),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(bad_defaults_fail),
+        cmocka_unit_test(help_text),
+        cmocka_unit_test(wide_names_in_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/*
+ * Names of statuses, types and reductions, and the version.
+ */
+#include <stdio.h>
+
+#include "lockstep/types.h"
+#include "lockstep/version.h"
+#include "testing.h"
+
+static void statuses(void **state)
+{
+    (void)state;
+    assert_string_equal(ls_status_name(LS_OK), "LS_OK");
+    assert_string_equal(ls_status_name(LS_ERR_SHAPE), "LS_ERR_SHAPE");
+    assert_string_equal(ls_status_text(LS_ERR_SHAPE),
+                        "shapes do not fit together");
+    assert_string_equal(ls_status_name((ls_status)-999), "LS_UNKNOWN");
+    assert_string_equal(ls_status_text((ls_status)77), "unknown status");
+#define X(name, value, text)                                                   \
+    assert_int_equal(LS_##name, value);                                        \
+    assert_string_equal(ls_status_name((ls_status)(value)), "LS_" #name);
+    LS_STATUS_LIST(X)
+#undef X
+}
+
+static void types(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {4, 8, 2, 2, 1, 1, 4, 8};
+    static const char *const names[] = {"f32", "f64", "f16", "bf16",
+                                        "i8",  "u8",  "i32", "i64"};
+    assert_int_equal(TEST_COUNT(sizes), LS_DTYPE_COUNT);
+    for (int i = 0; i < LS_DTYPE_COUNT; i++) {
+        ls_dtype parsed = (ls_dtype)-1;
+        assert_int_equal(ls_dtype_size((ls_dtype)i), sizes[i]);
+        assert_string_equal(ls_dtype_name((ls_dtype)i), names[i]);
+        assert_ok(ls_dtype_parse(names[i], &parsed));
+        assert_int_equal(parsed, i);
+    }
+    assert_int_equal(ls_dtype_size((ls_dtype)LS_DTYPE_COUNT), 0);
+    assert_string_equal(ls_dtype_name((ls_dtype)-1), "unknown");
+}
+
+static void reductions(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sum", "avg", "min", "max", "prod"};
+    assert_int_equal(TEST_COUNT(names), LS_REDUCE_OP_COUNT);
+    for (int i = 0; i < LS_REDUCE_OP_COUNT; i++) {
+        ls_reduce_op parsed = (ls_reduce_op)-1;
+        assert_string_equal(ls_reduce_op_name((ls_reduce_op)i), names[i]);
+        assert_ok(ls_reduce_op_parse(names[i], &parsed));
+        assert_int_equal(parsed, i);
+    }
+    assert_string_equal(ls_reduce_op_name((ls_reduce_op)50), "unknown");
+}
+
+static void unknown_names(void **state)
+{
+    (void)state;
+    ls_dtype dtype = LS_BF16;
+    assert_error(ls_dtype_parse("F32", &dtype), LS_ERR_ARGUMENT,
+                 "\"F32\"; there are: f32 f64 f16 bf16 i8 u8 i32 i64");
+    assert_error(ls_dtype_parse("", &dtype), LS_ERR_ARGUMENT, "\"\"");
+    assert_error(ls_dtype_parse(NULL, &dtype), LS_ERR_ARGUMENT, "NULL");
+    assert_error(ls_dtype_parse("f32", NULL), LS_ERR_ARGUMENT, "NULL");
+    assert_int_equal(dtype, LS_BF16);
+    ls_reduce_op op = LS_MAX;
+    assert_error(ls_reduce_op_parse("mean", &op), LS_ERR_ARGUMENT,
+                 "\"mean\"; there are: sum avg min max prod");
+    assert_error(ls_reduce_op_parse(NULL, &op), LS_ERR_ARGUMENT, "NULL");
+    assert_int_equal(op, LS_MAX);
+}
+
+static void version(void **state)
+{
+    (void)state;
+    char text[32];
+    snprintf(text, sizeof(text), "%d.%d.%d", LS_VERSION_MAJOR, LS_VERSION_MINOR,
+             LS_VERSION_PATCH);
+    assert_string_equal(LS_VERSION_STRING, text);
+    assert_string_equal(ls_version_string(), text);
+    assert_int_equal(ls_version_number(), LS_VERSION_NUMBER);
+    assert_string_equal(PROJECT_VERSION_TEXT, text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statuses),   cmocka_unit_test(types),
+        cmocka_unit_test(reductions), cmocka_unit_test(unknown_names),
+        cmocka_unit_test(version),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/*
+ * Thread counts and the parallel loop: every element once, boundaries as
+ * promised, and a quota that is an affinity mask.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/threads.h"
+#include "testing.h"
+
+enum { MAX_N = 5000, MAX_CALLS = 64 };
+
+typedef struct visits {
+    atomic_int calls;
+    size_t begins[MAX_CALLS], ends[MAX_CALLS];
+    unsigned char seen[MAX_N];
+} visits;
+
+static void visit(void *context, size_t begin, size_t end)
+{
+    visits *v = context;
+    const int call = atomic_fetch_add(&v->calls, 1);
+    v->begins[call] = begin;
+    v->ends[call] = end;
+    for (size_t i = begin; i < end; i++)
+        v->seen[i]++;
+}
+
+static void check_loop(size_t n, size_t grain, int threads)
+{
+    static visits v;
+    memset(&v, 0, sizeof(v));
+    lsi_threads_set(threads);
+    lsi_parallel_for(n, grain, visit, &v);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(v.seen[i], 1);
+    const int calls = atomic_load(&v.calls);
+    assert_true(calls <= threads);
+    assert_int_equal(calls == 0, n == 0);
+    for (int i = 0; i < calls; i++) {
+        const bool last = v.ends[i] == n;
+        assert_int_equal(v.begins[i] % 16, 0);
+        assert_true(last || v.ends[i] % 16 == 0);
+        assert_true(last || v.ends[i] - v.begins[i] >= grain);
+        assert_true(v.ends[i] > v.begins[i]);
+    }
+}
+
+static void each_element_once(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0,  1,  15,  16,   17,   31,
+                                   32, 33, 100, 1000, 1023, MAX_N};
+    static const size_t grains[] = {0, 1, 16, 17, 33, 100, 2048, 100000};
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++)
+        for (size_t k = 0; k < TEST_COUNT(grains); k++)
+            for (int threads = 1; threads <= 8; threads++)
+                check_loop(sizes[i], grains[k], threads);
+}
+
+static void count_calls(void *context, size_t begin, size_t end)
+{
+    (void)begin;
+    (void)end;
+    atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static void uses_the_threads_there_are(void **state)
+{
+    (void)state;
+    atomic_int calls = 0;
+    lsi_threads_set(4);
+    lsi_parallel_for(64, 16, count_calls, &calls);
+    assert_int_equal(calls, 4);
+    calls = 0;
+    lsi_parallel_for(63, 16, count_calls, &calls);
+    assert_int_equal(calls, 4);
+    calls = 0;
+    lsi_parallel_for(48, 16, count_calls, &calls);
+    assert_int_equal(calls, 3);
+}
+
+static void inner_loop(void *context, size_t begin, size_t end)
+{
+    (void)begin;
+    (void)end;
+    lsi_parallel_for(160, 16, count_calls, context);
+}
+
+/* A loop inside a loop gets no threads of its own but all its ranges. */
+static void loops_nest(void **state)
+{
+    (void)state;
+    atomic_int calls = 0;
+    lsi_threads_set(3);
+    lsi_parallel_for(48, 16, inner_loop, &calls);
+    assert_int_equal(calls, 9);
+}
+
+static void set_is_clamped(void **state)
+{
+    (void)state;
+    lsi_threads_set(5);
+    assert_int_equal(lsi_threads(), 5);
+    lsi_threads_set(0);
+    assert_int_equal(lsi_threads(), 1);
+    lsi_threads_set(-3);
+    assert_int_equal(lsi_threads(), 1);
+}
+
+static void default_follows_the_environment(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int want; /* 0: as if unset */
+    } cases[] = {{"3", 3}, {"1", 1},        {"4,2", 4},  {"", 0},
+                 {"0", 0}, {"-2", 0},       {"x", 0},    {"2x", 0},
+                 {",", 0}, {"99999999", 0}, {"7,3,1", 7}};
+    unsetenv("OMP_NUM_THREADS");
+    const int unset = lsi_threads_default(1);
+    assert_int_equal(unset, lsi_cpus_available());
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        setenv("OMP_NUM_THREADS", cases[i].text, 1);
+        const int want = cases[i].want ? cases[i].want : unset;
+        assert_int_equal(lsi_threads_default(1), want);
+        if (cases[i].want)
+            assert_int_equal(lsi_threads_default(8), want);
+    }
+    unsetenv("OMP_NUM_THREADS");
+}
+
+static void ranks_share_the_cpus(void **state)
+{
+    (void)state;
+    unsetenv("OMP_NUM_THREADS");
+    const int cpus = lsi_cpus_available();
+    assert_true(cpus >= 1);
+    assert_int_equal(lsi_threads_default(cpus), 1);
+    assert_int_equal(lsi_threads_default(10 * cpus), 1);
+    assert_int_equal(lsi_threads_default(0), cpus);
+    for (int ranks = 1; ranks <= cpus; ranks++)
+        assert_int_equal(lsi_threads_default(ranks), cpus / ranks);
+}
+
+/* In a child, so that the mask of the test itself stays. */
+static void the_affinity_mask_counts(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        cpu_set_t set;
+        int cpu = 0;
+        if (sched_getaffinity(0, sizeof(set), &set) != 0)
+            _exit(2);
+        while (!CPU_ISSET(cpu, &set))
+            cpu++;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        if (sched_setaffinity(0, sizeof(set), &set) != 0)
+            _exit(3);
+        _exit(lsi_cpus_available() == 1 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void the_clock_goes_forward(void **state)
+{
+    (void)state;
+    uint64_t last = lsi_clock_ns();
+    for (int i = 0; i < 1000; i++) {
+        const uint64_t now = lsi_clock_ns();
+        assert_true(now >= last);
+        last = now;
+    }
+    const double seconds = lsi_clock_seconds();
+    assert_true(seconds >= (double)last * 1e-9);
+    assert_true(seconds < (double)last * 1e-9 + 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_affinity_mask_counts),
+        cmocka_unit_test(default_follows_the_environment),
+        cmocka_unit_test(ranks_share_the_cpus),
+        cmocka_unit_test(set_is_clamped),
+        cmocka_unit_test(each_element_once),
+        cmocka_unit_test(uses_the_threads_there_are),
+        cmocka_unit_test(loops_nest),
+        cmocka_unit_test(the_clock_goes_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
