@@ -1,0 +1,50 @@
+/*
+ * What the image datasets share: all of them are records of the published
+ * CIFAR-100 layout in memory, wherever that memory came from.
+ */
+#ifndef LS_DATA_DATASET_H
+#define LS_DATA_DATASET_H
+
+#include "lockstep/data.h"
+
+enum {
+    LSI_IMAGE_SIDE = 32,
+    LSI_IMAGE_PIXELS = LSI_IMAGE_SIDE * LSI_IMAGE_SIDE,
+    LSI_IMAGE_CHANNELS = 3,
+    LSI_IMAGE_BYTES = LSI_IMAGE_CHANNELS * LSI_IMAGE_PIXELS,
+    /* A record: coarse label, fine label, three planes of pixels. */
+    LSI_RECORD_COARSE = 0,
+    LSI_RECORD_FINE = 1,
+    LSI_RECORD_IMAGE = 2,
+    LSI_RECORD_BYTES = LSI_RECORD_IMAGE + LSI_IMAGE_BYTES,
+    LSI_COARSE_CLASSES = 20,
+    LSI_FINE_CLASSES = 100
+};
+
+/* Bytes, and how their owner gives them back. */
+typedef struct lsi_records {
+    uint8_t *data;
+    size_t bytes;
+    void (*release)(uint8_t *data, size_t bytes);
+} lsi_records;
+
+/*
+ * A dataset over records whose labels and size have been checked. Takes them
+ * over on success only.
+ */
+ls_status lsi_dataset_new(ls_dataset **out, const lsi_records *records);
+
+/* Maps a file, read-only. The error says which file and why not. */
+ls_status lsi_records_map(lsi_records *out, const char *path);
+
+/*
+ * Reads the member of a tar archive (plain, gzip or zstd) whose last path
+ * component is `member` into memory.
+ */
+ls_status lsi_records_read_archive(lsi_records *out, const char *path,
+                                   const char *member);
+
+/* Room for records in accounted memory, undefined contents. */
+ls_status lsi_records_alloc(lsi_records *out, size_t bytes);
+
+#endif
