@@ -1,0 +1,48 @@
+# What `cmake --install` puts where: headers, both libraries, the program, and
+# the two ways to find them, pkg-config and find_package(lockstep).
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+install(DIRECTORY include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+if(TARGET lockstep)
+  install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# Two export sets: who uses the shared library needs none of what it stands on.
+set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
+set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)
+install(TARGETS lockstep_shared EXPORT lockstep_shared
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS lockstep_static lockstep_link EXPORT lockstep_static
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT lockstep_shared FILE lockstep-shared.cmake
+        NAMESPACE lockstep:: DESTINATION ${package_dir})
+install(EXPORT lockstep_static FILE lockstep-static.cmake
+        NAMESPACE lockstep:: DESTINATION ${package_dir})
+
+configure_package_config_file(cmake/lockstep-config.cmake.in
+  ${PROJECT_BINARY_DIR}/lockstep-config.cmake
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor release may change the interface.
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake
+              ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
+        DESTINATION ${package_dir})
+
+# Libs.private and not Requires.private: the latter would ask for the packages
+# of every dependency even of those who link the shared library.
+set(private_libraries ${JANSSON_LIBRARIES} ${LIBARCHIVE_LIBRARIES}
+                      ${HWLOC_LIBRARIES} dnnl m)
+list(TRANSFORM private_libraries PREPEND -l)
+list(JOIN private_libraries " " private_libraries)
+set(private_libraries "${private_libraries} ${OpenMP_C_FLAGS} -pthread")
+# Relative, so that `cmake --install --prefix` may go anywhere.
+file(RELATIVE_PATH pc_to_prefix
+     /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

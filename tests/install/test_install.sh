@@ -1,0 +1,71 @@
+#!/bin/bash
+# test_install.sh BUILD VERSION: installs BUILD to a new folder, then builds and
+# runs program.c against it through pkg-config and through find_package, each
+# with the shared and with the static library.
+set -euo pipefail
+build=$1 version=$2
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d /tmp/lockstep-install-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || {
+    cat "$work/install.log"
+    exit 1
+}
+pc=$(find "$prefix" -name lockstep.pc)
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+flags=(-std=c17 -Wall -Wextra -Werror "-DEXPECTED_VERSION=\"$version\"")
+
+check() {
+    local name=$1
+    shift
+    echo "$name"
+    [ "$("$@")" = "$version" ] || { echo "$name failed"; exit 1; }
+}
+
+# shellcheck disable=SC2046  # the flags are words
+build_with_pkg_config() {
+    "$CC" "${flags[@]}" "$here/program.c" -o "$work/shared" \
+        $(pkg-config --cflags --libs lockstep)
+    check "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" "$work/shared"
+    # Without the shared one beside it, -llockstep is the static library.
+    mkdir "$work/static-only"
+    cp "$libdir/liblockstep.a" "$work/static-only"
+    "$CC" "${flags[@]}" "$here/program.c" -o "$work/static" \
+        $(pkg-config --cflags lockstep) -L"$work/static-only" \
+        $(pkg-config --static --libs lockstep | sed "s:-L$prefix[^ ]*::")
+    check "pkg-config, static" "$work/static"
+}
+
+build_with_cmake() {
+    mkdir "$work/project"
+    cp "$here/program.c" "$work/project"
+    cat >"$work/project/CMakeLists.txt" <<-END
+	cmake_minimum_required(VERSION 3.25)
+	project(user C)
+	find_package(lockstep $version REQUIRED COMPONENTS static)
+	foreach(kind lockstep static)
+	  add_executable(with_\${kind} program.c)
+	  target_compile_definitions(with_\${kind} PRIVATE
+	    EXPECTED_VERSION="$version")
+	  target_link_libraries(with_\${kind} lockstep::\${kind})
+	endforeach()
+	END
+    cmake -S "$work/project" -B "$work/project/build" -G Ninja \
+        -DCMAKE_PREFIX_PATH="$prefix" >"$work/cmake.log" &&
+        cmake --build "$work/project/build" >>"$work/cmake.log" || {
+        cat "$work/cmake.log"
+        exit 1
+    }
+    check "find_package, shared" "$work/project/build/with_lockstep"
+    check "find_package, static" "$work/project/build/with_static"
+}
+
+build_with_pkg_config
+build_with_cmake
+if [ -x "$prefix/bin/lockstep" ]; then
+    "$prefix/bin/lockstep" --version | grep -F "$version" ||
+        { echo "the program does not know its version"; exit 1; }
+fi
