@@ -32,7 +32,8 @@ extern "C" {
 typedef struct ls_tape ls_tape;
 typedef struct ls_params ls_params;
 
-/* ---- parameters ----------------------------------------------------------- */
+/* ---- parameters -----------------------------------------------------------
+ */
 /*
  * An ordered set of named tensors that are trained, and of named buffers
  * (running statistics) that are not. It is filled first and allocated once:
@@ -134,7 +135,8 @@ typedef ls_status (*ls_grad_ready_fn)(void *context, size_t index);
 LS_API void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                                     void *context);
 
-/* ---- the tape ------------------------------------------------------------- */
+/* ---- the tape -------------------------------------------------------------
+ */
 
 /* An empty tape that records. On success *out is the caller's. */
 LS_API ls_status ls_tape_new(ls_tape **out);
@@ -179,7 +181,8 @@ LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
 LS_API ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
 LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
 
-/* ---- operations ----------------------------------------------------------- */
+/* ---- operations -----------------------------------------------------------
+ */
 /*
  * All are f32 unless said otherwise. Shapes are in the comments; a mismatch is
  * LS_ERR_SHAPE with the operation and both shapes.
@@ -245,8 +248,8 @@ LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
  * ones are used. For statistics over all ranks see ls_sync_batch_norm.
  */
 typedef struct ls_batch_norm_args {
-    ls_tensor *weight, *bias;               /* (C) or NULL */
-    ls_tensor *running_mean, *running_var;  /* (C) */
+    ls_tensor *weight, *bias;              /* (C) or NULL */
+    ls_tensor *running_mean, *running_var; /* (C) */
     double eps, momentum;
 } ls_batch_norm_args;
 
@@ -263,7 +266,8 @@ LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
 /* Mean of (a - b)^2 over all elements. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
-/* ---- operations of your own ----------------------------------------------- */
+/* ---- operations of your own -----------------------------------------------
+ */
 /*
  * An operation computes its outputs first (into tensors from ls_tape_output)
  * and then records itself. The library's own operations, synchronised batch

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* ---- image datasets -------------------------------------------------------- */
+/* ---- image datasets --------------------------------------------------------
+ */
 
 typedef struct ls_dataset ls_dataset;
 
@@ -38,6 +39,7 @@ LS_API ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count,
 /* Frees it and sets *dataset to NULL. Accepts NULLs. */
 LS_API void ls_dataset_free(ls_dataset **dataset);
 
+/* How many samples it has, and how many classes their labels are from. */
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
 
@@ -52,7 +54,8 @@ LS_API ls_status ls_dataset_read(const ls_dataset *dataset,
                                  const int64_t *indices, int64_t n,
                                  float *images, int64_t *labels);
 
-/* ---- samplers --------------------------------------------------------------- */
+/* ---- samplers ---------------------------------------------------------------
+ */
 
 /*
  * Which samples a rank sees in an epoch, and in which order: a pure function
@@ -77,7 +80,8 @@ LS_API int64_t ls_sampler_count(const ls_sampler *sampler);
 /* Writes them: indices has room for ls_sampler_count elements. */
 LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
 
-/* ---- loaders ---------------------------------------------------------------- */
+/* ---- loaders ----------------------------------------------------------------
+ */
 
 /*
  * Reads batches ahead on a thread of its own. The order is that of the

@@ -69,6 +69,7 @@ LS_API ls_status ls_group_split(ls_group *group, int color, int key,
  */
 LS_API void ls_group_close(ls_group **group);
 
+/* This process's place among the ranks 0..size-1, and their number. */
 LS_API int ls_group_rank(const ls_group *group);
 LS_API int ls_group_size(const ls_group *group);
 /* Rank and size among the ranks that share this machine's memory. */
@@ -190,6 +191,7 @@ LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
  * is allowed with isend and irecv.
  */
 
+/* Return when `data` may be reused, and when `data` has been filled. */
 LS_API ls_status ls_send(ls_group *group, const void *data, size_t count,
                          ls_dtype dtype, int peer);
 LS_API ls_status ls_recv(ls_group *group, void *data, size_t count,

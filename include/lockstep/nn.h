@@ -21,9 +21,9 @@ typedef struct ls_linear_layer {
     ls_tensor *bias;   /* (out), or NULL */
 } ls_linear_layer;
 
-LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer,
-                                      ls_params *params, const char *name,
-                                      int64_t in, int64_t out, bool bias);
+LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
+                                      const char *name, int64_t in, int64_t out,
+                                      bool bias);
 LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
@@ -34,10 +34,9 @@ typedef struct ls_conv2d_layer {
     ls_conv2d_options options;
 } ls_conv2d_layer;
 
-LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer,
-                                      ls_params *params, const char *name,
-                                      int64_t in, int64_t out, int kernel,
-                                      ls_conv2d_options options);
+LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
+                                      const char *name, int64_t in, int64_t out,
+                                      int kernel, ls_conv2d_options options);
 LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 

@@ -35,6 +35,7 @@ LS_API ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
  */
 LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
 
+/* The learning rate of the next step. */
 LS_API ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr);
 LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
 

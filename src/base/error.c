@@ -9,6 +9,9 @@
 
 #include "base/log.h"
 
+#undef lsi_fail
+#undef lsi_fail_errno
+
 enum { MESSAGE_BYTES = 1024 };
 
 static _Thread_local char last_error[MESSAGE_BYTES];

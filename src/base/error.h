@@ -23,6 +23,16 @@ ls_status lsi_vfail(ls_status status, const char *format, va_list args)
 ls_status lsi_fail_errno(ls_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/*
+ * The static analyzer does not look into other files. Told that these return
+ * their first argument, it sees that a failing function does not go on.
+ */
+#ifdef __clang_analyzer__
+#    define lsi_fail(status, ...) (lsi_fail((status), __VA_ARGS__), (status))
+#    define lsi_fail_errno(status, ...)                                        \
+        (lsi_fail_errno((status), __VA_ARGS__), (status))
+#endif
+
 /* Returns from the calling function if `expr` is not LS_OK. */
 #define LS_TRY(expr)                                                           \
     do {                                                                       \

@@ -49,10 +49,10 @@ uint16_t lsi_f16_from_f32(float value)
     return (uint16_t)(sign | shift_round(significand, 126 - exponent));
 }
 
-float lsi_f16_to_f32(uint16_t half)
+float lsi_f16_to_f32(uint16_t bits)
 {
-    const uint32_t sign = (uint32_t)(half & 0x8000U) << 16;
-    const uint32_t magnitude = half & 0x7fffU;
+    const uint32_t sign = (uint32_t)(bits & 0x8000U) << 16;
+    const uint32_t magnitude = bits & 0x7fffU;
     if (magnitude > 0x7c00U)
         return float_of(sign | 0x7fc00000U | (magnitude & 0x3ffU) << 13);
     if (magnitude == 0x7c00U)
@@ -71,10 +71,10 @@ uint16_t lsi_bf16_from_f32(float value)
     return (uint16_t)shift_round(bits, 16);
 }
 
-float lsi_bf16_to_f32(uint16_t half)
+float lsi_bf16_to_f32(uint16_t bits)
 {
-    const uint32_t bits = (uint32_t)half << 16;
-    if ((bits & 0x7fffffffU) > 0x7f800000U)
-        return float_of(bits | 0x400000U);
-    return float_of(bits);
+    const uint32_t wide = (uint32_t)bits << 16;
+    if ((wide & 0x7fffffffU) > 0x7f800000U)
+        return float_of(wide | 0x400000U);
+    return float_of(wide);
 }

@@ -1,3 +1,6 @@
+/*
+ * The version that the library was built as.
+ */
 #include "lockstep/version.h"
 
 int ls_version_number(void)

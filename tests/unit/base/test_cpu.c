@@ -102,10 +102,10 @@ static void detection_agrees_with_the_kernel(void **state)
         {"avx512f", "avx512bw", "avx512dq", "avx512vl", NULL},
         {"avx512_bf16", NULL},
     };
-    char flags[8192] = " ", text[8190];
+    char text[8192], flags[sizeof(text) + 2];
     cpuinfo("flags", text, sizeof(text));
     assert_true(strlen(text) > 0);
-    strcat(strcat(flags, text), " ");
+    snprintf(flags, sizeof(flags), " %s ", text);
     int want = 0;
     while (want + 1 < (int)TEST_COUNT(levels) &&
            has_flags(flags, levels[want + 1]))

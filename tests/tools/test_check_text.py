@@ -1,0 +1,66 @@
+"""The text check fails on dead links, missing comments and leftovers."""
+
+import unittest
+
+from gate import GateTest
+
+UNFINISHED = "TO" + "DO"  # in two parts, as the check reads this file, too
+
+
+class Text(GateTest):
+    gate = "check_text.py"
+
+    def setUp(self):
+        super().setUp()
+        self.write("README.md", "# Top\n\n[doc](docs/a.md#two-words) "
+                   "[web](https://example.org) `src/base/x.h`\n")
+        self.write("docs/a.md", "## Two words!\n[up](../README.md) [#](#two-words)"
+                   "\n```\n[in code](nowhere.md)\n```\n`src/<layer>/`\n")
+        self.write("src/base/x.h", "/* About x. */\n")
+        self.write("src/base/x.c", '#include "base/x.h"\n')
+        self.write("include/lockstep/a.h",
+                   "/* About a. */\n\n/* Does both. */\nLS_API int f(void);\n"
+                   "LS_API int g(int a,\n             int b);\n\n"
+                   "/* For struct and function. */\ntypedef struct s {\n"
+                   "    int a; /* a */\n} s;\n\nLS_API int h(s *s);\n")
+
+    def test_good_tree(self):
+        self.assertIn("0 errors", self.passes())
+
+    def test_dead_links(self):
+        self.write("docs/b.md", "x\n[gone](gone.md)\n[no](a.md#none)\n"
+                   "`src/base/gone.c`\n")
+        self.fails("docs/b.md:2: link to gone.md", "docs/b.md:3: link to a.md#",
+                   "docs/b.md:4: `src/base/gone.c`")
+
+    def test_public_function_without_comment(self):
+        self.write("include/lockstep/b.h", "/* About b. */\n\n"
+                   "LS_API int f(void);\n\nLS_API int g(int a); /* a */\n"
+                   "LS_API int h(void);\n")
+        self.fails("include/lockstep/b.h:3: a public function",
+                   "include/lockstep/b.h:5: a public function",
+                   "include/lockstep/b.h:6: a public function")
+
+    def test_source_without_comment(self):
+        self.write("src/base/y.c", "int y;\n")
+        self.write("src/base/z.h", "int z;\n")
+        self.fails("src/base/y.c:1", "src/base/z.h:1")
+
+    def test_leftovers(self):
+        self.write("src/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"
+                   f"/* {UNFINISHED}: more */\n")
+        self.fails("y.c:2: code that is switched off", f"y.c:5: {UNFINISHED}")
+
+    def test_whitespace(self):
+        self.write("docs/b.md", "a \nb")
+        self.write("tools/c.txt", "a\r\n")
+        self.fails("docs/b.md:1: blanks", "docs/b.md:2: no newline",
+                   "tools/c.txt:1: blanks")
+
+    def test_build_folders_are_skipped(self):
+        self.write("build/x.md", "[gone](gone.md)\n")
+        self.passes()
+
+
+if __name__ == "__main__":
+    unittest.main()

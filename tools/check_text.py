@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Fails on what compilers and formatters do not see in text.
+
+  - Markdown: a link or a path in backticks that leads nowhere
+  - public headers: a function without a comment
+  - sources: no comment at the top that says what the file is about (a .c file
+    may leave that to the header of its name), code that is switched off, marks
+    of unfinished work
+  - everywhere: trailing blanks, carriage returns, no newline at the end
+"""
+
+import argparse
+import os
+import re
+import sys
+
+SOURCE = (".c", ".h", ".def", ".inc", ".cu")
+TEXT = SOURCE + (".md", ".txt", ".py", ".sh", ".cmake", ".in", ".json", ".yml",
+                 ".clang-tidy", ".clang-format", ".editorconfig", ".gitignore",
+                 "dev", "run")
+SKIPPED = {".git", "build", "shared", "__pycache__"}
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.S | re.M)
+TICKS = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"(?:src|include|tests|tools|examples|docs|cmake|bench)/"
+                  r"[\w./-]+")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
+SWITCHED_OFF = re.compile(r"^\s*#\s*if\s+(0|1)\b")
+
+
+def files(root):
+    for where, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if f not in SKIPPED and
+                            not f.startswith("build-"))
+        for name in sorted(names):
+            if name.endswith(TEXT):
+                yield os.path.relpath(os.path.join(where, name), root)
+
+
+def anchors(text):
+    """The fragments that the headings of a Markdown text can be linked by."""
+    for line in text.split("\n"):
+        if line.startswith("#"):
+            title = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower())
+            yield title.replace(" ", "-")
+
+
+def start_of_block(lines, i):
+    """The first of the lines that stand with line i, up to a gap or a comment
+    that fills its line."""
+    while i > 0 and lines[i - 1].strip() and \
+            not re.match(r"\s*(/?\*.*)?\*/$", lines[i - 1]):
+        i -= 1
+    return i
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.errors = []
+        self.files = 0
+
+    def error(self, path, line, text):
+        self.errors.append(f"{path}:{line}: {text}")
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8",
+                  newline="") as file:
+            return file.read()
+
+    def check_lines(self, path, text):
+        if text and not text.endswith("\n"):
+            self.error(path, text.count("\n") + 1, "no newline at the end")
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                self.error(path, number, "blanks at the end of the line")
+            if path.endswith(SOURCE + (".py", ".sh", "dev")):
+                mark = UNFINISHED.search(line)
+                if mark and "unfinished" not in line:
+                    self.error(path, number, f"{mark.group()}: finish it, or "
+                               "file an issue")
+                if SWITCHED_OFF.match(line):
+                    self.error(path, number, "code that is switched off")
+
+    def check_link(self, path, line, target):
+        if re.match(r"[a-z]+:", target):
+            return
+        name, _, fragment = target.partition("#")
+        full = os.path.normpath(os.path.join(os.path.dirname(path), name)) \
+            if name else path
+        if not os.path.exists(os.path.join(self.root, full)):
+            self.error(path, line, f"link to {target}: no such file")
+        elif fragment and full.endswith(".md") and \
+                fragment not in anchors(self.read(full)):
+            self.error(path, line, f"link to {target}: no such heading")
+
+    def check_markdown(self, path, text):
+        text = FENCE.sub(lambda m: "\n" * m.group().count("\n"), text)
+        for number, line in enumerate(text.split("\n"), 1):
+            for match in LINK.finditer(line):
+                self.check_link(path, number, match.group(1))
+            for match in TICKS.finditer(line):
+                named = match.group(1)
+                if PATH.fullmatch(named) and not os.path.exists(
+                        os.path.join(self.root, named)):
+                    self.error(path, number, f"`{named}` does not exist")
+
+    def check_public_header(self, path, text):
+        lines = text.split("\n")
+        for i, line in enumerate(lines):
+            if not line.startswith("LS_API"):
+                continue
+            # A comment is for what follows it without a gap, and if that is
+            # the definition of a type, for the function behind it, too.
+            above = start_of_block(lines, i)
+            if above > 1 and not lines[above - 1].strip() and \
+                    re.match(r"}.*;", lines[above - 2]):
+                above = start_of_block(lines, above - 2)
+            if above < 1 or not lines[above - 1].rstrip().endswith("*/"):
+                self.error(path, i + 1, "a public function with no comment")
+
+    def check_source(self, path, text):
+        header = path[:-2] + ".h"
+        if path.endswith(".c") and os.path.exists(
+                os.path.join(self.root, header)):
+            return
+        if not text.startswith("/*"):
+            self.error(path, 1, "no comment that says what the file is about")
+
+    def check(self):
+        for path in files(self.root):
+            self.files += 1
+            text = self.read(path)
+            self.check_lines(path, text)
+            if path.endswith(".md"):
+                self.check_markdown(path, text)
+            if path.startswith("include" + os.sep):
+                self.check_public_header(path, text)
+            if path.endswith(SOURCE):
+                self.check_source(path, text)
+        return self.errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--root", default=os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), ".."))
+    checker = Checker(os.path.normpath(parser.parse_args().root))
+    errors = checker.check()
+    for error in errors:
+        print(error)
+    print(f"text: {checker.files} files, {len(errors)} errors")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
