@@ -3,6 +3,7 @@
 
   - Markdown: a link or a path in backticks that leads nowhere
   - public headers: a function without a comment
+  - comments and Markdown: a public name (ls_..., LS_...) that does not exist
   - sources: no comment at the top that says what the file is about (a .c file
     may leave that to the header of its name), code that is switched off, marks
     of unfinished work
@@ -24,6 +25,8 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.S | re.M)
 TICKS = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:src|include|tests|tools|examples|docs|cmake|bench)/"
                   r"[\w./-]+")
+NAME = re.compile(r"(?<![\w.$\"])(?:ls|LS)_\w*\w(?![\w*<])")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
 SWITCHED_OFF = re.compile(r"^\s*#\s*if\s+(0|1)\b")
 
@@ -59,6 +62,20 @@ class Checker:
         self.root = root
         self.errors = []
         self.files = 0
+        self.names = self.public_names()
+
+    def public_names(self):
+        """Every word of the public headers outside comments, with the
+        constants that their X-macro lists make."""
+        words = set()
+        folder = os.path.join(self.root, "include", "lockstep")
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            code = COMMENT.sub("", self.read(f"include/lockstep/{name}"))
+            words.update(re.findall(r"\w+", code))
+            for prefix in re.findall(r"(LS_\w*)##", code):
+                words.update(prefix + row for row in re.findall(
+                    r"\bX\((\w+),", code))
+        return words
 
     def error(self, path, line, text):
         self.errors.append(f"{path}:{line}: {text}")
@@ -81,6 +98,12 @@ class Checker:
                                "file an issue")
                 if SWITCHED_OFF.match(line):
                     self.error(path, number, "code that is switched off")
+
+    def check_names(self, path, text):
+        for number, line in enumerate(text.split("\n"), 1):
+            for match in NAME.finditer(line):
+                if match.group() not in self.names:
+                    self.error(path, number, f"there is no {match.group()}")
 
     def check_link(self, path, line, target):
         if re.match(r"[a-z]+:", target):
@@ -136,6 +159,8 @@ class Checker:
                 self.check_markdown(path, text)
             if path.startswith("include" + os.sep):
                 self.check_public_header(path, text)
+            if path.startswith(("include", "docs")) or path == "README.md":
+                self.check_names(path, text)
             if path.endswith(SOURCE):
                 self.check_source(path, text)
         return self.errors

@@ -32,8 +32,7 @@ extern "C" {
 typedef struct ls_tape ls_tape;
 typedef struct ls_params ls_params;
 
-/* ---- parameters -----------------------------------------------------------
- */
+/* ---- parameters ---------------------------------------------------------- */
 /*
  * An ordered set of named tensors that are trained, and of named buffers
  * (running statistics) that are not. It is filled first and allocated once:
@@ -135,8 +134,7 @@ typedef ls_status (*ls_grad_ready_fn)(void *context, size_t index);
 LS_API void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                                     void *context);
 
-/* ---- the tape -------------------------------------------------------------
- */
+/* ---- the tape ------------------------------------------------------------ */
 
 /* An empty tape that records. On success *out is the caller's. */
 LS_API ls_status ls_tape_new(ls_tape **out);
@@ -181,8 +179,7 @@ LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
 LS_API ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
 LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
 
-/* ---- operations -----------------------------------------------------------
- */
+/* ---- operations ---------------------------------------------------------- */
 /*
  * All are f32 unless said otherwise. Shapes are in the comments; a mismatch is
  * LS_ERR_SHAPE with the operation and both shapes.
@@ -245,7 +242,7 @@ LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
  * then * weight + bias if they are not NULL. Training: batch statistics
  * (biased variance); running_mean and running_var move towards them by
  * `momentum` (running_var with the unbiased variance). Otherwise the running
- * ones are used. For statistics over all ranks see ls_sync_batch_norm.
+ * ones are used. For statistics over all ranks see ls_sync_bn_new.
  */
 typedef struct ls_batch_norm_args {
     ls_tensor *weight, *bias;              /* (C) or NULL */
@@ -266,8 +263,7 @@ LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
 /* Mean of (a - b)^2 over all elements. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
-/* ---- operations of your own -----------------------------------------------
- */
+/* ---- operations of your own ---------------------------------------------- */
 /*
  * An operation computes its outputs first (into tensors from ls_tape_output)
  * and then records itself. The library's own operations, synchronised batch

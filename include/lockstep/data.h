@@ -10,8 +10,7 @@
 extern "C" {
 #endif
 
-/* ---- image datasets --------------------------------------------------------
- */
+/* ---- image datasets ------------------------------------------------------ */
 
 typedef struct ls_dataset ls_dataset;
 
@@ -54,8 +53,7 @@ LS_API ls_status ls_dataset_read(const ls_dataset *dataset,
                                  const int64_t *indices, int64_t n,
                                  float *images, int64_t *labels);
 
-/* ---- samplers ---------------------------------------------------------------
- */
+/* ---- samplers ------------------------------------------------------------ */
 
 /*
  * Which samples a rank sees in an epoch, and in which order: a pure function
@@ -80,8 +78,7 @@ LS_API int64_t ls_sampler_count(const ls_sampler *sampler);
 /* Writes them: indices has room for ls_sampler_count elements. */
 LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
 
-/* ---- loaders ----------------------------------------------------------------
- */
+/* ---- loaders ------------------------------------------------------------- */
 
 /*
  * Reads batches ahead on a thread of its own. The order is that of the

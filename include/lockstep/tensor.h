@@ -63,8 +63,7 @@ LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
 /* The first element. Row-major order if ls_tensor_is_contiguous. */
 LS_API void *ls_tensor_data(const ls_tensor *tensor);
 
-/* ---- views: no bytes move, the storage is shared --------------------------
- */
+/* ---- views: no bytes move, the storage is shared ------------------------- */
 
 /* The same elements in another shape; one extent may be -1. Contiguous only. */
 LS_API ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
@@ -78,8 +77,7 @@ LS_API ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim,
 LS_API ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
                                      ls_tensor **out);
 
-/* ---- contents -------------------------------------------------------------
- */
+/* ---- contents ------------------------------------------------------------ */
 
 /* dst = src, converting the type; same shape, any strides. */
 LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
@@ -90,8 +88,7 @@ LS_API ls_status ls_tensor_fill(ls_tensor *tensor, double value);
 /* The one element of a tensor with one element, as a double. */
 LS_API ls_status ls_tensor_item(const ls_tensor *tensor, double *out);
 
-/* ---- safetensors ----------------------------------------------------------
- */
+/* ---- safetensors --------------------------------------------------------- */
 
 /* A name and the tensor that goes with it. */
 typedef struct ls_named_tensor {

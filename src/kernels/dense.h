@@ -15,8 +15,7 @@
 
 #include "lockstep/types.h"
 
-/* ---- matrix product -------------------------------------------------------
- */
+/* ---- matrix product ------------------------------------------------------ */
 
 /*
  * C (m, n) = A (m, k) B (k, n) (+ bias (n), broadcast over rows) (+ C if
@@ -35,8 +34,7 @@ typedef struct lsi_gemm {
 ls_status lsi_gemm_run(const lsi_gemm *shape, void *c, const void *a,
                        const void *b, const float *bias_or_null);
 
-/* ---- convolution -----------------------------------------------------------
- */
+/* ---- convolution --------------------------------------------------------- */
 
 /*
  * How the elements of an (N, C, H, W) tensor lie in memory. Everything but
@@ -81,8 +79,7 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const float *src,
                                      const float *ddst, bool accumulate);
 
-/* ---- pooling ----------------------------------------------------------------
- */
+/* ---- pooling ------------------------------------------------------------- */
 
 /*
  * Windows size x size, stride = size, over an (n, c, h, w) tensor in any

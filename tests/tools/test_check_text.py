@@ -46,6 +46,18 @@ class Text(GateTest):
         self.write("src/base/z.h", "int z;\n")
         self.fails("src/base/y.c:1", "src/base/z.h:1")
 
+    def test_names_that_do_not_exist(self):
+        self.write("include/lockstep/c.h",
+                   "/* See ls_gone and f. ls_kind_* are kinds. */\n"
+                   "#define LS_LIST(X) X(A, 1) X(B, 2)\nenum {\n"
+                   "#define X(name, value) LS_KIND_##name = value,\n"
+                   "LS_LIST(X)\n};\n")
+        self.write("docs/b.md", "LS_KIND_B, LS_KIND_C and ls_f()\n")
+        output = self.fails("c.h:1: there is no ls_gone",
+                            "docs/b.md:1: there is no LS_KIND_C",
+                            "docs/b.md:1: there is no ls_f")
+        self.assertIn("3 errors", output)
+
     def test_leftovers(self):
         self.write("src/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"
                    f"/* {UNFINISHED}: more */\n")
