@@ -20,7 +20,11 @@ int lsi_cpus_available(void);
  */
 int lsi_threads_default(int local_ranks);
 
-/* Sets and returns the number that lsi_parallel_for uses in this process. */
+/*
+ * Sets and returns the number that lsi_parallel_for uses in this process. For
+ * libraries that use OpenMP themselves, oneDNN above all, setting it counts in
+ * the calling thread only.
+ */
 void lsi_threads_set(int threads);
 int lsi_threads(void);
 
