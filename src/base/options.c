@@ -177,8 +177,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* Insertions, deletions and changes that make `a` (cut at NAME_BYTES) `b`. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b)
+size_t lsi_edit_distance(const char *a, size_t a_length, const char *b)
 {
     size_t costs[NAME_BYTES + 1];
     const size_t columns = a_length < NAME_BYTES ? a_length : NAME_BYTES;
@@ -202,7 +201,8 @@ static const lsi_option *nearest(const scan *s, const char *name, size_t length)
     const lsi_option *best = NULL;
     size_t best_distance = NEAR_ENOUGH + 1;
     for (size_t i = 0; i < s->n; i++) {
-        const size_t distance = edit_distance(name, length, s->rows[i].name);
+        const size_t distance =
+            lsi_edit_distance(name, length, s->rows[i].name);
         if (distance < best_distance && distance < length) {
             best = &s->rows[i];
             best_distance = distance;

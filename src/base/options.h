@@ -69,4 +69,10 @@ void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);
 /* Parses "512", "4k", "10m", "1g" to bytes. */
 ls_status lsi_parse_bytes(const char *text, int64_t *out);
 
+/*
+ * Insertions, deletions and changes that turn the first `a_length` letters of
+ * `a` (64 at most) into `b`: how near a mistyped name is to a real one.
+ */
+size_t lsi_edit_distance(const char *a, size_t a_length, const char *b);
+
 #endif

@@ -1,65 +1,101 @@
 /* Convolutions: checks, plans, and the choice of who computes. */
-#include <string.h>
-
+#include "kernels/onednn/conv2d.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/plan_cache.h"
 #include "kernels/ref/dense.h"
 
 struct lsi_conv2d_plan {
     lsi_conv2d shape;
+    lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
 };
+
+/* No padding: its bytes are compared. */
+typedef struct conv2d_key {
+    int64_t n, c, h, w, o, kh, kw, stride, padding;
+    int32_t bias, relu, threads, unused;
+} conv2d_key;
 
 static ls_status check(const lsi_conv2d *s)
 {
     const bool valid = s->n >= 0 && s->c >= 1 && s->o >= 1 && s->kh >= 1 &&
                        s->kw >= 1 && s->stride >= 1 && s->padding >= 0;
-    if (!valid || s->h + 2 * s->padding < s->kh ||
-        s->w + 2 * s->padding < s->kw)
-        return lsi_fail(LS_ERR_SHAPE,
-                        "convolution of (%lld, %lld, %lld, %lld) with %lld "
-                        "filters of %lld x %lld, stride %lld, padding %lld: "
-                        "the padded image must hold the filter",
-                        (long long)s->n, (long long)s->c, (long long)s->h,
-                        (long long)s->w, (long long)s->o, (long long)s->kh,
-                        (long long)s->kw, (long long)s->stride,
-                        (long long)s->padding);
-    return LS_OK;
+    if (valid && s->h + 2 * s->padding >= s->kh &&
+        s->w + 2 * s->padding >= s->kw)
+        return LS_OK;
+    return lsi_fail(LS_ERR_SHAPE,
+                    "convolution of (%lld, %lld, %lld, %lld) with %lld filters "
+                    "of %lld x %lld, stride %lld, padding %lld: the padded "
+                    "image must hold the filter",
+                    (long long)s->n, (long long)s->c, (long long)s->h,
+                    (long long)s->w, (long long)s->o, (long long)s->kh,
+                    (long long)s->kw, (long long)s->stride,
+                    (long long)s->padding);
 }
 
-static ls_status make_plan(const void *key, void **plan)
+static lsi_conv2d shape_of(const conv2d_key *k)
+{
+    return (lsi_conv2d){.n = k->n,
+                        .c = k->c,
+                        .h = k->h,
+                        .w = k->w,
+                        .o = k->o,
+                        .kh = k->kh,
+                        .kw = k->kw,
+                        .stride = k->stride,
+                        .padding = k->padding,
+                        .bias = k->bias,
+                        .relu = k->relu};
+}
+
+static ls_status make_plan(const void *key, void **out)
 {
     void *block;
-    LS_TRY(lsi_alloc(&block, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
-                     "convolution plan"));
-    lsi_conv2d_plan *made = block;
-    memcpy(&made->shape, key, sizeof(made->shape));
-    *plan = made;
-    return LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
+                            "convolution plan"));
+    lsi_conv2d_plan *plan = block;
+    plan->shape = shape_of(key);
+    const bool plain =
+        lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
+    const ls_status status =
+        plain ? LS_OK : lsi_onednn_conv2d_new(&plan->onednn, &plan->shape);
+    if (status == LS_OK)
+        *out = plan;
+    else
+        lsi_free(plan);
+    return status;
+}
+
+static void free_plan(void *argument)
+{
+    lsi_conv2d_plan *plan = argument;
+    if (plan->onednn)
+        lsi_onednn_conv2d_free(plan->onednn);
+    lsi_free(plan);
 }
 
 static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
-                                          .key_bytes = sizeof(lsi_conv2d),
+                                          .key_bytes = sizeof(conv2d_key),
                                           .make = make_plan,
-                                          .destroy = lsi_free};
+                                          .destroy = free_plan};
 
-ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan)
+ls_status lsi_conv2d_plan_get(const lsi_conv2d *s, lsi_conv2d_plan **plan)
 {
-    LS_TRY(check(shape));
-    lsi_conv2d key; /* the padding between fields is part of the key */
-    memset(&key, 0, sizeof(key));
-    key.n = shape->n;
-    key.c = shape->c;
-    key.h = shape->h;
-    key.w = shape->w;
-    key.o = shape->o;
-    key.kh = shape->kh;
-    key.kw = shape->kw;
-    key.stride = shape->stride;
-    key.padding = shape->padding;
-    key.bias = shape->bias;
-    key.relu = shape->relu;
+    LS_TRY(check(s));
+    const conv2d_key key = {.n = s->n,
+                            .c = s->c,
+                            .h = s->h,
+                            .w = s->w,
+                            .o = s->o,
+                            .kh = s->kh,
+                            .kw = s->kw,
+                            .stride = s->stride,
+                            .padding = s->padding,
+                            .bias = s->bias,
+                            .relu = s->relu,
+                            .threads = lsi_threads()};
     void *found;
     LS_TRY(lsi_plan_cache_get(&conv2d_kind, &key, &found));
     *plan = found;
@@ -68,20 +104,23 @@ ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan)
 
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan)
 {
-    (void)plan;
-    return LSI_LAYOUT_PLAIN;
+    return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).src
+                        : LSI_LAYOUT_PLAIN;
 }
 
 lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
 {
-    (void)plan;
-    return LSI_LAYOUT_PLAIN;
+    return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).dst
+                        : LSI_LAYOUT_PLAIN;
 }
 
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
                              const float *src, const float *weight,
                              const float *bias_or_null)
 {
+    if (plan->onednn)
+        return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
+                                         bias_or_null);
     lsi_ref_conv2d_forward(&plan->shape, dst, src, weight, bias_or_null);
     return LS_OK;
 }
@@ -89,6 +128,9 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
                                    const float *ddst, const float *weight)
 {
+    if (plan->onednn)
+        return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
+                                               weight);
     lsi_ref_conv2d_backward_data(&plan->shape, dsrc, ddst, weight);
     return LS_OK;
 }
@@ -97,6 +139,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const float *src,
                                      const float *ddst, bool accumulate)
 {
+    if (plan->onednn)
+        return lsi_onednn_conv2d_backward_weight(
+            plan->onednn, dweight, dbias_or_null, src, ddst, accumulate);
     lsi_ref_conv2d_backward_weight(&plan->shape, dweight, dbias_or_null, src,
                                    ddst, accumulate);
     return LS_OK;

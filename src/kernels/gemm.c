@@ -1,4 +1,5 @@
 /* Matrix products: checks, and the choice of who computes. */
+#include "kernels/onednn/gemm.h"
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/dense.h"
@@ -47,6 +48,8 @@ ls_status lsi_gemm_run(const lsi_gemm *shape, void *c, const void *a,
     LS_TRY(check(shape));
     if (shape->m == 0 || shape->n == 0)
         return LS_OK;
+    if (shape->k > 0 && lsi_kernels_get()->isa > LSI_ISA_REF)
+        return lsi_onednn_gemm(shape, c, a, b, bias_or_null);
     lsi_ref_gemm(shape, c, a, b, bias_or_null);
     return LS_OK;
 }

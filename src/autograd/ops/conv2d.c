@@ -1,0 +1,249 @@
+/*
+ * y (N, O, OH, OW) = x (N, C, H, W) * weight (O, C, KH, KW) + bias (O), then
+ * max(y, 0) if relu is asked for. OH = (H + 2 padding - KH) / stride + 1.
+ *
+ *     dz       = dy, or dy where y > 0 with relu
+ *     dx       = transposed convolution of dz with weight
+ *     dweight  = correlation of x with dz
+ *     dbias    = sum of dz over N, OH, OW
+ *
+ * x and y have the layouts that the plan likes; they are converted only if
+ * their neighbours like others.
+ */
+#include <string.h>
+
+#include "autograd/ops/ops.h"
+#include "autograd/span.h"
+#include "base/error.h"
+
+enum { X, WEIGHT, BIAS };
+
+typedef struct conv_state {
+    lsi_conv2d_plan *plan; /* NULL for an empty batch */
+    bool relu, bias;
+} conv_state;
+
+/* ---- backward ------------------------------------------------------------ */
+
+/* The gradient before the relu, in the plan's layout. */
+static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
+                                  const ls_tensor **out)
+{
+    const conv_state *s = ls_node_state(node);
+    const lsi_layout layout = lsi_conv2d_dst_layout(s->plan);
+    ls_tensor *dy = NULL, *y = NULL;
+    bool exclusive = false;
+    LS_TRY(lsi_node_grad_output_in(tape, node, 0, layout, &dy, &exclusive));
+    *out = dy;
+    if (!s->relu)
+        return LS_OK;
+    ls_tensor *dz = dy;
+    if (!exclusive)
+        LS_TRY(lsi_tape_temp(tape, LS_F32, 4, dy->shape, layout, &dz));
+    LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
+    lsi_span_relu_backward(lsi_op_floats(dz), lsi_op_floats(dy),
+                           lsi_op_floats(y), (size_t)y->count, false);
+    *out = dz;
+    return LS_OK;
+}
+
+/* A gradient that the kernel computes whether anybody needs it or not. */
+typedef struct sink {
+    float *data;
+    bool accumulate;
+    size_t count;
+} sink;
+
+static ls_status open_sink(ls_tape *tape, ls_node *node, int index,
+                           size_t count, sink *out)
+{
+    out->count = count;
+    const ls_tensor *grad =
+        ls_node_grad_input(tape, node, index, &out->accumulate);
+    out->data = grad != NULL ? lsi_op_floats(grad)
+                             : ls_tape_scratch(tape, count * sizeof(float));
+    return ls_tape_status(tape);
+}
+
+static void clear(sink *s)
+{
+    if (!s->accumulate)
+        memset(s->data, 0, s->count * sizeof(float));
+    s->accumulate = true;
+}
+
+/* The kernel treats both alike, so one that starts afresh may need zeros. */
+static ls_status backward_weight(ls_tape *tape, ls_node *node,
+                                 const ls_tensor *dz)
+{
+    const conv_state *s = ls_node_state(node);
+    const ls_tensor *weight = ls_node_saved(node, WEIGHT);
+    sink dw = {0}, db = {0};
+    if (!lsi_tape_needs(tape, ls_node_input(node, WEIGHT)) &&
+        !lsi_tape_needs(tape, ls_node_input(node, BIAS)))
+        return LS_OK;
+    LS_TRY(open_sink(tape, node, WEIGHT, (size_t)weight->count, &dw));
+    if (s->bias)
+        LS_TRY(open_sink(tape, node, BIAS, (size_t)weight->shape[0], &db));
+    const bool mixed = s->bias && dw.accumulate != db.accumulate;
+    if (mixed || s->plan == NULL) {
+        clear(&dw);
+        if (s->bias)
+            clear(&db);
+    }
+    if (s->plan == NULL)
+        return LS_OK;
+    return lsi_conv2d_backward_weight(s->plan, dw.data, db.data,
+                                      lsi_op_floats(ls_node_saved(node, X)),
+                                      lsi_op_floats(dz), dw.accumulate);
+}
+
+static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
+{
+    const conv_state *s = ls_node_state(node);
+    lsi_target dx = {0};
+    LS_TRY(lsi_target_open(tape, node, X, lsi_conv2d_src_layout(s->plan), &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    LS_TRY(lsi_conv2d_backward_data(
+        s->plan, lsi_op_floats(dx.out), lsi_op_floats(dz),
+        lsi_op_floats(ls_node_saved(node, WEIGHT))));
+    return lsi_target_close(&dx);
+}
+
+/* The gradient of no images is no images; weights get zeros. */
+static ls_status backward_empty(ls_tape *tape, ls_node *node)
+{
+    bool accumulate = false;
+    ls_node_grad_input(tape, node, X, &accumulate);
+    return backward_weight(tape, node, NULL);
+}
+
+static ls_status conv2d_backward(ls_tape *tape, ls_node *node)
+{
+    const conv_state *s = ls_node_state(node);
+    if (s->plan == NULL)
+        return backward_empty(tape, node);
+    const ls_tensor *dz = NULL;
+    LS_TRY(grad_before_relu(tape, node, &dz));
+    LS_TRY(backward_weight(tape, node, dz));
+    return backward_x(tape, node, dz);
+}
+
+const ls_function lsi_op_conv2d = {"conv2d", conv2d_backward,
+                                   sizeof(conv_state)};
+
+/* ---- forward ------------------------------------------------------------- */
+
+static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d *shape)
+{
+    const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
+    if (!lsi_op_check_ndim(tape, &lsi_op_conv2d, x, 4, "x (N, C, H, W)") ||
+        !lsi_op_check_ndim(tape, &lsi_op_conv2d, weight, 4,
+                           "weight (O, C, KH, KW)"))
+        return false;
+    if (x->shape[1] != weight->shape[1] || weight->count == 0)
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "conv2d: x %s and weight %s should be "
+                            "(N, C, H, W) and (O, C, KH, KW)",
+                            lsi_shape_of(x).text,
+                            lsi_shape_of(weight).text) != NULL;
+    if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != weight->shape[0]))
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "conv2d: bias %s does not fit weight %s "
+                            "(O, C, KH, KW)",
+                            lsi_shape_of(bias).text,
+                            lsi_shape_of(weight).text) != NULL;
+    *shape = (lsi_conv2d){.n = x->shape[0],
+                          .c = x->shape[1],
+                          .h = x->shape[2],
+                          .w = x->shape[3],
+                          .o = weight->shape[0],
+                          .kh = weight->shape[2],
+                          .kw = weight->shape[3],
+                          .bias = bias != NULL};
+    return true;
+}
+
+static bool apply_options(ls_tape *tape, ls_conv2d_options options,
+                          lsi_conv2d *shape)
+{
+    if (options.stride < 0 || options.padding < 0)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "conv2d: stride %d and padding %d must not be "
+                            "negative",
+                            options.stride, options.padding) != NULL;
+    shape->stride = options.stride > 0 ? options.stride : 1;
+    shape->padding = options.padding;
+    shape->relu = options.relu;
+    if (shape->h + 2 * shape->padding >= shape->kh &&
+        shape->w + 2 * shape->padding >= shape->kw)
+        return true;
+    return ls_tape_fail(tape, LS_ERR_SHAPE,
+                        "conv2d: a window of %lld x %lld does not fit an image "
+                        "of %lld x %lld with padding %d",
+                        (long long)shape->kh, (long long)shape->kw,
+                        (long long)shape->h, (long long)shape->w,
+                        options.padding) != NULL;
+}
+
+static int64_t out_extent(int64_t in, int64_t kernel, const lsi_conv2d *shape)
+{
+    return (in + 2 * shape->padding - kernel) / shape->stride + 1;
+}
+
+static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d *shape,
+                             lsi_layout layout)
+{
+    const int64_t extents[4] = {shape->n, shape->o,
+                                out_extent(shape->h, shape->kh, shape),
+                                out_extent(shape->w, shape->kw, shape)};
+    return lsi_op_output(tape, LS_F32, 4, extents, layout);
+}
+
+/* Makes the plan, y, and the tensors that backward needs. */
+static ls_status prepare(ls_tape *tape, const lsi_conv2d *shape,
+                         ls_tensor **saved, lsi_conv2d_plan **plan,
+                         lsi_layout *dst_layout)
+{
+    *dst_layout = LSI_LAYOUT_PLAIN;
+    if (saved[X] == NULL || saved[WEIGHT] == NULL || shape->n == 0)
+        return tape->status;
+    LS_TRY(lsi_conv2d_plan_get(shape, plan));
+    *dst_layout = lsi_conv2d_dst_layout(*plan);
+    return lsi_tape_in_layout(tape, saved[X], lsi_conv2d_src_layout(*plan),
+                              &saved[X]);
+}
+
+static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
+                          ls_tensor *const *inputs)
+{
+    conv_state state = {.relu = shape->relu, .bias = shape->bias};
+    ls_tensor *saved[] = {lsi_op_dense(tape, inputs[X]),
+                          lsi_op_plain(tape, inputs[WEIGHT])};
+    const ls_tensor *bias =
+        shape->bias ? lsi_op_plain(tape, inputs[BIAS]) : NULL;
+    lsi_layout layout = LSI_LAYOUT_PLAIN;
+    ls_status status = prepare(tape, shape, saved, &state.plan, &layout);
+    ls_tensor *y = status == LS_OK ? new_output(tape, shape, layout) : NULL;
+    if (y != NULL && state.plan != NULL)
+        status = lsi_conv2d_forward(state.plan, lsi_op_floats(y),
+                                    lsi_op_floats(saved[X]),
+                                    lsi_op_floats(saved[WEIGHT]),
+                                    bias != NULL ? lsi_op_floats(bias) : NULL);
+    if (y == NULL || status != LS_OK)
+        return lsi_tape_stop(tape, status);
+    return ls_tape_record(tape, &lsi_op_conv2d, &state, inputs, 3, &y, 1, saved,
+                          2);
+}
+
+ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                     ls_tensor *bias, ls_conv2d_options options)
+{
+    ls_tensor *const inputs[] = {x, weight, bias};
+    lsi_conv2d shape = {0};
+    if (!lsi_op_begin_f32(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2) ||
+        !check(tape, inputs, &shape) || !apply_options(tape, options, &shape))
+        return NULL;
+    return compute(tape, &shape, inputs);
+}

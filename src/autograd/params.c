@@ -1,0 +1,303 @@
+/* Parameter sets: definition, lookup, bookkeeping of gradients. */
+#include "autograd/params.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "tensor/tensor.h"
+
+/* ---- life ---------------------------------------------------------------- */
+
+ls_status ls_params_new(ls_params **out)
+{
+    if (out == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_params_new: out is NULL");
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
+                            "a parameter set"));
+    *out = block;
+    return LS_OK;
+}
+
+static void free_param(lsi_param *param)
+{
+    if (param->tensor != NULL)
+        param->tensor->param = NULL; /* the caller may hold a reference */
+    ls_tensor_free(&param->tensor);
+    ls_tensor_free(&param->grad);
+    lsi_free(param->name);
+    lsi_free(param);
+}
+
+static void free_list(lsi_param_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free_param(list->items[i]);
+    lsi_free(list->items);
+}
+
+void ls_params_free(ls_params **params)
+{
+    if (params == NULL || *params == NULL)
+        return;
+    ls_params *freed = *params;
+    *params = NULL;
+    free_list(&freed->params);
+    free_list(&freed->buffers);
+    lsi_params_release_memory(freed);
+    lsi_free(freed);
+}
+
+/* ---- definition ---------------------------------------------------------- */
+
+static bool has_name(const lsi_param_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i]->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static ls_status check_new_name(const ls_params *params, const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "a parameter needs a name");
+    if (has_name(&params->params, name) || has_name(&params->buffers, name))
+        return lsi_fail(LS_ERR_ARGUMENT, "the parameter set already has a '%s'",
+                        name);
+    if (params->allocated)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s' comes too late: the parameter set has been "
+                        "allocated",
+                        name);
+    return LS_OK;
+}
+
+/* Makes room for one more. */
+static ls_status reserve(lsi_param_list *list)
+{
+    if (list->count < list->capacity)
+        return LS_OK;
+    const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, capacity * sizeof(lsi_param *), LS_MEMORY_OTHER,
+                     "a parameter set"));
+    if (list->count > 0)
+        memcpy(block, list->items, list->count * sizeof(lsi_param *));
+    lsi_free(list->items);
+    list->items = block;
+    list->capacity = capacity;
+    return LS_OK;
+}
+
+static ls_status new_param(lsi_param **out, const char *name, int ndim,
+                           const int64_t *shape)
+{
+    void *block = NULL, *copy = NULL;
+    ls_status status = LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_param), LS_MEMORY_OTHER,
+                            "a parameter"));
+    lsi_param *param = block;
+    LS_TRY_GOTO(status,
+                lsi_alloc(&copy, strlen(name) + 1, LS_MEMORY_OTHER,
+                          "a parameter's name"),
+                free_block);
+    param->name = strcpy(copy, name);
+    LS_TRY_GOTO(status,
+                lsi_tensor_make_empty(&param->tensor, LS_F32, ndim, shape),
+                free_name);
+    *out = param;
+    return LS_OK;
+
+free_name:
+    lsi_free(copy);
+free_block:
+    lsi_free(block);
+    return status;
+}
+
+static ls_status check_init(const char *name, ls_init init)
+{
+    if ((unsigned)init.kind > LS_INIT_TRUNCATED_NORMAL)
+        return lsi_fail(LS_ERR_ARGUMENT, "'%s': no such initialisation: %d",
+                        name != NULL ? name : "", (int)init.kind);
+    return LS_OK;
+}
+
+/* Appends one to the list; its init is set by the caller. */
+static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
+                     int ndim, const int64_t *shape, lsi_param **out)
+{
+    LS_TRY(check_new_name(params, name));
+    LS_TRY(reserve(list));
+    lsi_param *param = NULL;
+    LS_TRY(new_param(&param, name, ndim, shape));
+    param->set = params;
+    param->index = list->count;
+    param->offset = SIZE_MAX;
+    list->items[list->count++] = param;
+    *out = param;
+    return LS_OK;
+}
+
+ls_status ls_params_add(ls_params *params, const char *name, int ndim,
+                        const int64_t *shape, ls_init init, ls_tensor **out)
+{
+    lsi_param *param = NULL;
+    LS_TRY(check_init(name, init));
+    LS_TRY(add(params, &params->params, name, ndim, shape, &param));
+    param->init = init;
+    param->trainable = true;
+    param->tensor->param = param;
+    if (out != NULL)
+        *out = param->tensor;
+    return LS_OK;
+}
+
+ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
+                               const int64_t *shape, ls_init init,
+                               ls_tensor **out)
+{
+    lsi_param *param = NULL;
+    LS_TRY(check_init(name, init));
+    LS_TRY(add(params, &params->buffers, name, ndim, shape, &param));
+    param->init = init;
+    if (out != NULL)
+        *out = param->tensor;
+    return LS_OK;
+}
+
+ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
+                                  bool trainable)
+{
+    if (param == NULL || param->param == NULL || param->param->set != params)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_params_set_trainable: the tensor is no parameter "
+                        "of this set");
+    if (params->allocated)
+        return lsi_fail(LS_ERR_STATE,
+                        "whether '%s' is trained must be said before "
+                        "ls_params_allocate",
+                        param->param->name);
+    param->param->trainable = trainable;
+    return LS_OK;
+}
+
+ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
+{
+    if (params->allocated)
+        return lsi_fail(LS_ERR_STATE,
+                        "the parameter set has been allocated before");
+    LS_TRY(lsi_params_layout(params, group));
+    for (size_t i = 0; i < params->params.count; i++)
+        lsi_param_fill(params->params.items[i], seed, false);
+    for (size_t i = 0; i < params->buffers.count; i++)
+        lsi_param_fill(params->buffers.items[i], seed, true);
+    params->allocated = true;
+    return LS_OK;
+}
+
+/* ---- lookup -------------------------------------------------------------- */
+
+static const lsi_param *item(const lsi_param_list *list, size_t index)
+{
+    return index < list->count ? list->items[index] : NULL;
+}
+
+size_t ls_params_count(const ls_params *params)
+{
+    return params->params.count;
+}
+
+ls_tensor *ls_params_get(const ls_params *params, size_t index)
+{
+    const lsi_param *param = item(&params->params, index);
+    return param != NULL ? param->tensor : NULL;
+}
+
+const char *ls_params_name(const ls_params *params, size_t index)
+{
+    const lsi_param *param = item(&params->params, index);
+    return param != NULL ? param->name : NULL;
+}
+
+bool ls_params_is_trainable(const ls_params *params, size_t index)
+{
+    const lsi_param *param = item(&params->params, index);
+    return param != NULL && param->trainable;
+}
+
+size_t ls_params_buffer_count(const ls_params *params)
+{
+    return params->buffers.count;
+}
+
+ls_tensor *ls_params_buffer(const ls_params *params, size_t index)
+{
+    const lsi_param *buffer = item(&params->buffers, index);
+    return buffer != NULL ? buffer->tensor : NULL;
+}
+
+const char *ls_params_buffer_name(const ls_params *params, size_t index)
+{
+    const lsi_param *buffer = item(&params->buffers, index);
+    return buffer != NULL ? buffer->name : NULL;
+}
+
+int64_t ls_params_numel(const ls_params *params)
+{
+    int64_t numel = 0;
+    for (size_t i = 0; i < params->params.count; i++)
+        numel += params->params.items[i]->tensor->count;
+    return numel;
+}
+
+float *ls_params_flat(const ls_params *params, size_t *count)
+{
+    *count = params->count;
+    return params->flat;
+}
+
+float *ls_params_flat_grad(const ls_params *params, size_t *count)
+{
+    *count = params->count;
+    return params->flat_grad;
+}
+
+float *lsi_params_grad_extra(const ls_params *params)
+{
+    return params->flat_grad + params->count;
+}
+
+size_t ls_params_offset(const ls_params *params, size_t index)
+{
+    const lsi_param *param = item(&params->params, index);
+    return param != NULL ? param->offset : SIZE_MAX;
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+ls_tensor *ls_grad(const ls_tensor *param)
+{
+    return param != NULL && param->param != NULL ? param->param->grad : NULL;
+}
+
+void ls_params_zero_grad(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++)
+        params->params.items[i]->written = false;
+}
+
+void ls_params_finish_grad(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *param = params->params.items[i];
+        if (param->grad == NULL || param->written)
+            continue;
+        memset(lsi_tensor_raw(param->grad), 0,
+               (size_t)param->tensor->count * sizeof(float));
+        param->written = true;
+    }
+}

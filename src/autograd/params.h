@@ -1,0 +1,68 @@
+/*
+ * Inside a parameter set.
+ *
+ *     flat, flat_grad:  | last trained parameter | ... | first | extra |
+ *
+ * Each parameter starts at a multiple of 16 floats, padded with zeros. The
+ * gradient buffer is followed by LSI_GRAD_EXTRA floats that belong to whoever
+ * communicates gradients, so that a number that travels with them (the weight
+ * of the samples) needs no message of its own.
+ */
+#ifndef LS_AUTOGRAD_PARAMS_H
+#define LS_AUTOGRAD_PARAMS_H
+
+#include "lockstep/autograd.h"
+
+enum {
+    LSI_PARAM_ALIGN = 16, /* floats */
+    LSI_GRAD_EXTRA = 16   /* floats behind the gradients */
+};
+
+/* A parameter or, with grad always NULL, a buffer. */
+typedef struct lsi_param {
+    ls_params *set;
+    size_t index;
+    char *name;
+    ls_init init;
+    ls_tensor *tensor;
+    ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
+    size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
+    bool trainable;
+    bool written; /* the gradient holds something since zero_grad */
+    int pending;  /* uses that the running backward has yet to see */
+} lsi_param;
+
+/* A growing list; entries stay where they are. */
+typedef struct lsi_param_list {
+    lsi_param **items;
+    size_t count, capacity;
+} lsi_param_list;
+
+struct ls_params {
+    lsi_param_list params, buffers;
+    bool allocated;
+    ls_group *group; /* shares flat_grad, or NULL */
+    size_t count;    /* floats of either flat buffer, without the extra */
+    float *flat, *flat_grad;
+    float *rest; /* memory of frozen parameters and buffers */
+    ls_grad_ready_fn on_ready;
+    void *on_ready_context;
+};
+
+/* The LSI_GRAD_EXTRA floats behind the gradients. */
+float *lsi_params_grad_extra(const ls_params *params);
+
+/* Lays out and obtains the memory (params_layout.c); zeros. */
+ls_status lsi_params_layout(ls_params *params, ls_group *group);
+void lsi_params_release_memory(ls_params *params);
+
+/* Fills one parameter or buffer (params_init.c). */
+void lsi_param_fill(const lsi_param *param, uint64_t seed, bool is_buffer);
+
+/* The inverse error function for |u| <= 0.998, to a few units of 1e-15. */
+double lsi_erfinv(double u);
+
+/* Tells that the gradient is final (hooks.c). */
+ls_status lsi_param_ready(lsi_param *param);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * Where parameters lie: the flat buffers of those that are trained, in reverse
+ * order of definition, and one block for the rest.
+ */
+#include <string.h>
+
+#include "autograd/params.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "tensor/tensor.h"
+
+static size_t padded(const lsi_param *param)
+{
+    const size_t count = (size_t)param->tensor->count;
+    return (count + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
+}
+
+static size_t place_trained(ls_params *params)
+{
+    size_t total = 0;
+    for (size_t i = params->params.count; i-- > 0;) {
+        lsi_param *param = params->params.items[i];
+        if (!param->trainable)
+            continue;
+        param->offset = total;
+        total += padded(param);
+    }
+    return total;
+}
+
+static size_t rest_size(const ls_params *params)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < params->params.count; i++) {
+        if (!params->params.items[i]->trainable)
+            total += padded(params->params.items[i]);
+    }
+    for (size_t i = 0; i < params->buffers.count; i++)
+        total += padded(params->buffers.items[i]);
+    return total;
+}
+
+static ls_status alloc_floats(float **out, size_t count, ls_memory_tag tag,
+                              const char *what)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, count * sizeof(float), tag, what));
+    *out = block;
+    return LS_OK;
+}
+
+static ls_status alloc_gradients(ls_params *params, ls_group *group)
+{
+    const size_t count = params->count + LSI_GRAD_EXTRA;
+    if (group == NULL)
+        return alloc_floats(&params->flat_grad, count, LS_MEMORY_GRADIENTS,
+                            "the gradients");
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "gradients that ranks share have to wait for groups");
+}
+
+/* Points the tensors to their memory. */
+static ls_status attach_trained(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *param = params->params.items[i];
+        const ls_tensor *tensor = param->tensor;
+        if (!param->trainable)
+            continue;
+        LS_TRY(
+            lsi_tensor_set_memory(param->tensor, params->flat + param->offset));
+        LS_TRY(lsi_tensor_make_empty(&param->grad, LS_F32, tensor->ndim,
+                                     tensor->shape));
+        LS_TRY(lsi_tensor_set_memory(param->grad,
+                                     params->flat_grad + param->offset));
+    }
+    return LS_OK;
+}
+
+static ls_status attach_rest(const ls_params *params)
+{
+    float *next = params->rest;
+    for (size_t i = 0; i < params->params.count; i++) {
+        const lsi_param *param = params->params.items[i];
+        if (param->trainable)
+            continue;
+        LS_TRY(lsi_tensor_set_memory(param->tensor, next));
+        next += padded(param);
+    }
+    for (size_t i = 0; i < params->buffers.count; i++) {
+        const lsi_param *buffer = params->buffers.items[i];
+        LS_TRY(lsi_tensor_set_memory(buffer->tensor, next));
+        next += padded(buffer);
+    }
+    return LS_OK;
+}
+
+/* After a failure nothing is attached, so that allocate can be tried again. */
+static void detach(const lsi_param_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        lsi_param *param = list->items[i];
+        ls_tensor_free(&param->grad);
+        lsi_storage_release(param->tensor->storage);
+        param->tensor->storage = NULL;
+    }
+}
+
+ls_status lsi_params_layout(ls_params *params, ls_group *group)
+{
+    ls_status status = LS_OK;
+    params->count = place_trained(params);
+    LS_TRY_GOTO(status,
+                alloc_floats(&params->flat, params->count, LS_MEMORY_PARAMETERS,
+                             "the parameters"),
+                release);
+    LS_TRY_GOTO(status,
+                alloc_floats(&params->rest, rest_size(params),
+                             LS_MEMORY_PARAMETERS, "frozen parameters"),
+                release);
+    LS_TRY_GOTO(status, alloc_gradients(params, group), release);
+    LS_TRY_GOTO(status, attach_trained(params), detach);
+    LS_TRY_GOTO(status, attach_rest(params), detach);
+    return LS_OK;
+
+detach:
+    detach(&params->params);
+    detach(&params->buffers);
+release:
+    lsi_params_release_memory(params);
+    return status;
+}
+
+void lsi_params_release_memory(ls_params *params)
+{
+    lsi_free(params->flat_grad);
+    lsi_free(params->flat);
+    lsi_free(params->rest);
+    params->flat_grad = params->flat = params->rest = NULL;
+    params->group = NULL;
+}

@@ -1,0 +1,216 @@
+/* Kernels over long arrays, by several threads; see span.h. */
+#include "autograd/span.h"
+
+#include <string.h>
+
+#include "base/threads.h"
+#include "kernels/kernels.h"
+
+enum {
+    GRAIN = 1 << 14, /* elements that are worth a thread */
+    SUM_CHUNK = 1 << 12,
+    SUM_CHUNKS = 256 /* whose partial sums are held at once */
+};
+
+/* The arguments of any of the calls. */
+typedef struct span {
+    float *y;
+    const float *a, *b;
+    float factor;
+    bool accumulate;
+    const lsi_dropout *dropout;
+} span;
+
+static void run(size_t n, lsi_range_fn fn, span *s)
+{
+    lsi_parallel_for(n, GRAIN, fn, s);
+}
+
+static void add_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->add(s->y + begin, s->a + begin, s->b + begin,
+                           end - begin);
+}
+
+void lsi_span_add(float *y, const float *a, const float *b, size_t n)
+{
+    run(n, add_range, &(span){.y = y, .a = a, .b = b});
+}
+
+static void sub_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->sub(s->y + begin, s->a + begin, s->b + begin,
+                           end - begin);
+}
+
+void lsi_span_sub(float *y, const float *a, const float *b, size_t n)
+{
+    run(n, sub_range, &(span){.y = y, .a = a, .b = b});
+}
+
+static void mul_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->mul(s->y + begin, s->a + begin, s->b + begin,
+                           end - begin);
+}
+
+void lsi_span_mul(float *y, const float *a, const float *b, size_t n)
+{
+    run(n, mul_range, &(span){.y = y, .a = a, .b = b});
+}
+
+static void scale_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->scale(s->y + begin, s->a + begin, s->factor,
+                             end - begin);
+}
+
+void lsi_span_scale(float *y, const float *a, float factor, size_t n)
+{
+    run(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
+}
+
+static void axpy_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->axpy(s->y + begin, s->a + begin, s->factor, end - begin);
+}
+
+void lsi_span_axpy(float *y, const float *a, float factor, size_t n)
+{
+    run(n, axpy_range, &(span){.y = y, .a = a, .factor = factor});
+}
+
+static void fill_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    for (size_t i = begin; i < end; i++)
+        s->y[i] = s->factor;
+}
+
+void lsi_span_fill(float *y, float value, size_t n)
+{
+    run(n, fill_range, &(span){.y = y, .factor = value});
+}
+
+static void relu_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->relu(s->y + begin, s->a + begin, end - begin);
+}
+
+void lsi_span_relu(float *y, const float *a, size_t n)
+{
+    run(n, relu_range, &(span){.y = y, .a = a});
+}
+
+static void relu_backward_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    lsi_kernels_get()->relu_backward(s->y + begin, s->a + begin, s->b + begin,
+                                     end - begin, s->accumulate);
+}
+
+void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
+                            size_t n, bool accumulate)
+{
+    run(n, relu_backward_range,
+        &(span){.y = dx, .a = dy, .b = y, .accumulate = accumulate});
+}
+
+static void dropout_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    const lsi_dropout *d = s->dropout;
+    lsi_kernels_get()->dropout(s->y + begin, s->a + begin, end - begin, d->key,
+                               d->sub, begin, d->threshold, d->factor);
+}
+
+void lsi_span_dropout(float *y, const float *x, size_t n,
+                      const lsi_dropout *dropout)
+{
+    run(n, dropout_range, &(span){.y = y, .a = x, .dropout = dropout});
+}
+
+/* ---- any type ------------------------------------------------------------ */
+
+typedef struct typed_span {
+    char *dst;
+    const char *src;
+    ls_dtype dst_dtype, src_dtype;
+} typed_span;
+
+static void convert_range(void *context, size_t begin, size_t end)
+{
+    const typed_span *s = context;
+    lsi_kernels_get()->convert(s->dst + begin * ls_dtype_size(s->dst_dtype),
+                               s->dst_dtype,
+                               s->src + begin * ls_dtype_size(s->src_dtype),
+                               s->src_dtype, end - begin);
+}
+
+void lsi_span_convert(void *dst, ls_dtype dst_dtype, const void *src,
+                      ls_dtype src_dtype, size_t n)
+{
+    typed_span s = {dst, src, dst_dtype, src_dtype};
+    lsi_parallel_for(n, GRAIN, convert_range, &s);
+}
+
+static void accumulate_range(void *context, size_t begin, size_t end)
+{
+    const typed_span *s = context;
+    const size_t offset = begin * ls_dtype_size(s->dst_dtype);
+    const void *sources[2] = {s->dst + offset, s->src + offset};
+    lsi_kernels_get()->reduce(s->dst + offset, sources, 2, end - begin,
+                              s->dst_dtype, LS_SUM, 1.0);
+}
+
+void lsi_span_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n)
+{
+    typed_span s = {dst, src, dtype, dtype};
+    lsi_parallel_for(n, GRAIN, accumulate_range, &s);
+}
+
+/* ---- sums ---------------------------------------------------------------- */
+
+typedef struct sum_job {
+    const float *a, *b;
+    size_t n;
+    double partial[SUM_CHUNKS];
+} sum_job;
+
+static void sum_chunks(void *context, size_t begin, size_t end)
+{
+    sum_job *job = context;
+    for (size_t c = begin; c < end; c++) {
+        const size_t first = c * SUM_CHUNK;
+        const size_t left = job->n - first;
+        const size_t n = left < SUM_CHUNK ? left : SUM_CHUNK;
+        if (job->b != NULL)
+            lsi_kernels_get()->squared_distance(
+                &job->partial[c], job->a + first, job->b + first, n);
+        else
+            lsi_kernels_get()->sum(&job->partial[c], job->a + first, n);
+    }
+}
+
+double lsi_span_sum(const float *a, const float *b_or_null, size_t n)
+{
+    double total = 0.0;
+    for (size_t first = 0; first < n; first += (size_t)SUM_CHUNK * SUM_CHUNKS) {
+        sum_job job = {.a = a + first,
+                       .b = b_or_null != NULL ? b_or_null + first : NULL,
+                       .n = n - first};
+        size_t chunks = (job.n + SUM_CHUNK - 1) / SUM_CHUNK;
+        if (chunks > SUM_CHUNKS)
+            chunks = SUM_CHUNKS;
+        lsi_parallel_for(chunks, 16, sum_chunks, &job);
+        for (size_t c = 0; c < chunks; c++)
+            total += job.partial[c];
+    }
+    return total;
+}

@@ -1,0 +1,44 @@
+/*
+ * Element-wise kernels over long arrays, divided among threads. Each element
+ * is computed alone, so the result does not depend on the division; sums are
+ * taken over chunks of a fixed size, added in order, for the same reason.
+ */
+#ifndef LS_AUTOGRAD_SPAN_H
+#define LS_AUTOGRAD_SPAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "lockstep/types.h"
+
+void lsi_span_add(float *y, const float *a, const float *b, size_t n);
+void lsi_span_sub(float *y, const float *a, const float *b, size_t n);
+void lsi_span_mul(float *y, const float *a, const float *b, size_t n);
+void lsi_span_scale(float *y, const float *a, float factor, size_t n);
+/* y += a * factor */
+void lsi_span_axpy(float *y, const float *a, float factor, size_t n);
+void lsi_span_fill(float *y, float value, size_t n);
+void lsi_span_relu(float *y, const float *a, size_t n);
+void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
+                            size_t n, bool accumulate);
+
+typedef struct lsi_dropout {
+    lsi_rng_key key;
+    uint64_t sub;
+    uint32_t threshold;
+    float factor;
+} lsi_dropout;
+void lsi_span_dropout(float *y, const float *x, size_t n,
+                      const lsi_dropout *dropout);
+
+void lsi_span_convert(void *dst, ls_dtype dst_dtype, const void *src,
+                      ls_dtype src_dtype, size_t n);
+/* dst += src, any type; halves are rounded once. */
+void lsi_span_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n);
+
+/* Sum of a, or of (a - b)^2 if b is not NULL. */
+double lsi_span_sum(const float *a, const float *b_or_null, size_t n);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * Inside the tape.
+ *
+ * A *node* is one recorded operation; its arrays lie in the tape's arena. A
+ * *slot* is one tensor that has a gradient on this tape: the output of a node,
+ * or a watched tensor. Tensors point back to their slot, so that finding it
+ * costs nothing. Parameters have no slot; they point to their lsi_param.
+ *
+ * Who holds what until the reset: `owned` every tensor handed to the user,
+ * slots and nodes those that they name, `temps` what an operation or a backward
+ * function needs only while it runs. All memory comes from the tape's pool.
+ */
+#ifndef LS_AUTOGRAD_TAPE_H
+#define LS_AUTOGRAD_TAPE_H
+
+#include "autograd/arena.h"
+#include "base/rng.h"
+#include "lockstep/autograd.h"
+#include "tensor/tensor.h"
+
+typedef struct lsi_slot {
+    ls_tensor *tensor;
+    ls_tensor *grad; /* made when first asked for */
+    int node;        /* that computed the tensor; -1 for a watched leaf */
+    bool watched;    /* the user wants the gradient: keep it */
+    bool live;       /* the loss depends on it */
+} lsi_slot;
+
+struct ls_node {
+    const ls_function *function;
+    void *state;
+    ls_tensor **inputs, **outputs, **saved;
+    int n_inputs, n_outputs, n_saved;
+    bool live; /* backward will visit it */
+};
+
+typedef enum lsi_tape_phase {
+    LSI_TAPE_RECORDING,
+    LSI_TAPE_WALKING, /* in ls_backward */
+    LSI_TAPE_WALKED   /* until the reset */
+} lsi_tape_phase;
+
+/* A growing array of pointers to tensors, each holding a reference. */
+typedef struct lsi_tensor_list {
+    ls_tensor **items;
+    int count, capacity;
+} lsi_tensor_list;
+
+struct ls_tape {
+    lsi_pool *pool;
+    lsi_arena arena;
+    ls_node *nodes;
+    int n_nodes, nodes_capacity;
+    lsi_slot *slots;
+    int n_slots, slots_capacity;
+    lsi_tensor_list owned, temps;
+    lsi_tape_phase phase;
+    bool training;
+
+    lsi_rng_key random_key;
+    uint64_t random_step;
+    uint64_t random_ops; /* since the reset */
+
+    ls_status status; /* sticky */
+    char message[512];
+};
+
+/* Whether tensors of this type can have a gradient. */
+static inline bool lsi_dtype_is_real(ls_dtype dtype)
+{
+    return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
+}
+
+/* The tensor's slot on this tape, or NULL. */
+static inline lsi_slot *lsi_tape_slot(const ls_tape *tape,
+                                      const ls_tensor *tensor)
+{
+    return tensor->tape == tape ? &tape->slots[tensor->slot] : NULL;
+}
+
+/* Whether backward wants the gradient of this tensor (NULL: no). */
+bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);
+
+/* Makes a failure that has been recorded by lsi_fail stick; returns NULL. */
+ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
+
+/* Hands a reference to the tape, which gives it back at the reset. */
+ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
+
+/* As lsi_tape_own, until the operation or backward function has ended. */
+ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
+void lsi_tape_free_temps(ls_tape *tape);
+
+/* Gives a tensor a slot. */
+ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);
+
+/* Gives back what a node holds. */
+void lsi_node_release(ls_node *node);
+
+/*
+ * Makes *array (of `size`-byte elements) have room for `needed`; what is there
+ * stays. The capacity is kept over resets.
+ */
+ls_status lsi_tape_grow(void **array, int *capacity, int needed, size_t size);
+
+#endif

@@ -1,0 +1,19 @@
+/* lockstep bench NAME: one child for each row of benches.def. */
+#include "cli/command.h"
+
+#define X(id) extern const lsi_command lsi_command_bench_##id;
+#include "cli/benches.def"
+#undef X
+
+static const lsi_command *const benches[] = {
+#define X(id) &lsi_command_bench_##id,
+#include "cli/benches.def"
+#undef X
+};
+
+const lsi_command lsi_command_bench = {
+    .name = "bench",
+    .summary = "Measure one part of the library",
+    .children = benches,
+    .n_children = sizeof(benches) / sizeof(benches[0]),
+};

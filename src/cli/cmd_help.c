@@ -1,0 +1,75 @@
+/*
+ * lockstep help [COMMAND...], and the whole of it as Markdown, from which
+ * docs/commands.md is made.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+typedef struct args {
+    bool markdown;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(markdown, BOOL, "markdown", 0, NULL, NULL,
+        "print the help of every command, as in docs/commands.md"),
+};
+
+static void print_markdown(const lsi_command *command, const char *name)
+{
+    if (command->n_children == 0 || name[0] == '\0') {
+        printf("\n## lockstep%s%s\n\n```\n", name[0] ? " " : "", name);
+        lsi_cli_help(stdout, command, name);
+        puts("```");
+    }
+    for (size_t i = 0; i < command->n_children; i++) {
+        char child[128];
+        snprintf(child, sizeof(child), "%s%s%s", name, name[0] ? " " : "",
+                 command->children[i]->name);
+        print_markdown(command->children[i], child);
+    }
+}
+
+static int print_help_of(int argc, char **words)
+{
+    const lsi_command *command;
+    int used;
+    char name[256] = "";
+    if (lsi_cli_find(&lsi_command_root, argc, words, &command, &used) != LS_OK)
+        return lsi_cli_usage("%s", ls_last_error());
+    if (used < argc)
+        return lsi_cli_usage("unexpected argument \"%s\"", words[used]);
+    for (int i = 0; i < used; i++) {
+        if (i > 0)
+            strcat(name, " ");
+        strcat(name, words[i]);
+    }
+    lsi_cli_help(stdout, command, name);
+    return 0;
+}
+
+static int run(const lsi_call *call)
+{
+    args a;
+    int rest;
+    int status;
+    if (!lsi_cli_parse(call, &a, &rest, &status))
+        return status;
+    if (!a.markdown)
+        return print_help_of(call->argc - rest, call->argv + rest);
+    puts("# The command line\n\nMade by `lockstep help --markdown`; a test "
+         "fails when it is out of date.");
+    print_markdown(&lsi_command_root, "");
+    return 0;
+}
+
+const lsi_command lsi_command_help = {
+    .name = "help",
+    .summary = "Say more about a command",
+    .arguments = "[COMMAND...]",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

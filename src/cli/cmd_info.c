@@ -1,0 +1,120 @@
+/* lockstep info: what was built, and what it runs on. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/threads.h"
+#include "cli/affinity.h"
+#include "cli/command.h"
+#include "lockstep/version.h"
+#include "report/machine.h"
+
+typedef struct args {
+    bool json;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(json, BOOL, "json", 0, NULL, NULL, "print one JSON object"),
+};
+
+/* "always [madvise] never" has the choice in brackets. */
+static json_t *huge_pages(void)
+{
+    char text[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    if (file == NULL)
+        return json_string("none");
+    const char *line = fgets(text, sizeof(text), file);
+    fclose(file);
+    const char *begin = line != NULL ? strchr(text, '[') : NULL;
+    const char *end = begin != NULL ? strchr(begin, ']') : NULL;
+    if (end == NULL)
+        return json_string("unknown");
+    return json_stringn(begin + 1, (size_t)(end - begin) - 1);
+}
+
+static int64_t memory_available(void)
+{
+    long long kib = -1;
+    char line[256];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && kib < 0 && fgets(line, sizeof(line), file) != NULL)
+        sscanf(line, "MemAvailable: %lld", &kib);
+    if (file != NULL)
+        fclose(file);
+    return kib < 0 ? -1 : kib * 1024;
+}
+
+/* What this build can talk to besides the memory of one machine. */
+static int add_optional_parts(json_t *info)
+{
+    return json_object_set_new(info, "mpi", json_null()) |
+           json_object_set_new(info, "gpu", json_null());
+}
+
+static json_t *collect(void)
+{
+    char affinity[256];
+    lsi_affinity_text(affinity, sizeof(affinity));
+    json_t *info = json_pack("{s:s}", "lockstep", ls_version_string());
+    json_object_update_new(info, lsi_machine_json());
+    json_t *more =
+        json_pack("{s:s, s:s, s:i, s:I, s:i, s:o}", "isa_of_cpu",
+                  lsi_isa_name(lsi_cpu_isa()), "affinity", affinity, "threads",
+                  lsi_threads_default(1), "memory_available_bytes",
+                  (json_int_t)memory_available(), "page_bytes",
+                  (int)sysconf(_SC_PAGESIZE), "huge_pages", huge_pages());
+    json_object_update_new(info, more);
+    if (add_optional_parts(info) != 0) {
+        json_decref(info);
+        return NULL;
+    }
+    return info;
+}
+
+static void print_line(const char *name, const json_t *value)
+{
+    printf("%-24s", name);
+    if (json_is_string(value))
+        puts(json_string_value(value));
+    else if (json_is_integer(value))
+        printf("%" JSON_INTEGER_FORMAT "\n", json_integer_value(value));
+    else
+        puts("none");
+}
+
+static int run(const lsi_call *call)
+{
+    args a;
+    int status;
+    if (!lsi_cli_parse(call, &a, NULL, &status))
+        return status;
+    lsi_isa isa;
+    if (lsi_isa_from_env(&isa) != LS_OK)
+        return lsi_cli_error();
+    json_t *info = collect();
+    char *text = json_dumps(info, JSON_INDENT(2));
+    if (text == NULL)
+        return lsi_cli_usage("no memory");
+    const char *name;
+    json_t *value;
+    if (a.json)
+        puts(text);
+    else
+        json_object_foreach(info, name, value) print_line(name, value);
+    free(text);
+    json_decref(info);
+    return 0;
+}
+
+const lsi_command lsi_command_info = {
+    .name = "info",
+    .summary = "Print what was built and what it runs on",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

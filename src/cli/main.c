@@ -1,0 +1,47 @@
+/*
+ * The program: lockstep COMMAND ...
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+
+#define X(id) extern const lsi_command lsi_command_##id;
+#include "cli/commands.def"
+#undef X
+
+static const lsi_command *const commands[] = {
+#define X(id) &lsi_command_##id,
+#include "cli/commands.def"
+#undef X
+};
+
+const lsi_command lsi_command_root = {
+    .name = "",
+    .summary = "Data-parallel training on the processors of this machine",
+    .children = commands,
+    .n_children = sizeof(commands) / sizeof(commands[0]),
+};
+
+/* So that no file we open becomes a standard stream of somebody. */
+static void open_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    open_standard_streams();
+    int status = lsi_cli_dispatch(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("lockstep: cannot write to standard output\n", stderr);
+        status = status == 0 ? LSI_EXIT_ERROR : status;
+    }
+    return status;
+}

@@ -1,0 +1,30 @@
+/*
+ * Convolutions by oneDNN. The functions are those of kernels/dense.h; extents
+ * are checked and not 0.
+ */
+#ifndef LS_KERNELS_ONEDNN_CONV2D_H
+#define LS_KERNELS_ONEDNN_CONV2D_H
+
+#include "kernels/onednn/conv2d_choice.h"
+
+typedef struct lsi_onednn_conv2d lsi_onednn_conv2d;
+
+/* Each pass is planned when it is first used. *out is the caller's. */
+ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
+                                const lsi_conv2d *shape);
+void lsi_onednn_conv2d_free(lsi_onednn_conv2d *conv);
+lsi_conv2d_layouts lsi_onednn_conv2d_layouts(const lsi_onednn_conv2d *conv);
+
+ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, float *dst,
+                                    const float *src, const float *weight,
+                                    const float *bias_or_null);
+ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, float *dsrc,
+                                          const float *ddst,
+                                          const float *weight);
+ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
+                                            float *dweight,
+                                            float *dbias_or_null,
+                                            const float *src, const float *ddst,
+                                            bool accumulate);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Which layouts and which algorithm a convolution uses: a fixed function of
+ * its shape and the instruction level (docs/kernels.md has the measurements
+ * behind the rules).
+ */
+#ifndef LS_KERNELS_ONEDNN_CONV2D_CHOICE_H
+#define LS_KERNELS_ONEDNN_CONV2D_CHOICE_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "kernels/dense.h"
+
+typedef struct lsi_conv2d_layouts {
+    lsi_layout src, dst;
+} lsi_conv2d_layouts;
+
+typedef enum lsi_conv2d_pass {
+    LSI_CONV2D_FORWARD,
+    LSI_CONV2D_DATA,
+    LSI_CONV2D_WEIGHT
+} lsi_conv2d_pass;
+
+/* How the caller's tensors lie. */
+ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
+                                    lsi_conv2d_layouts *out);
+
+/* How they must lie for one pass: the same, or reordered before and after. */
+lsi_conv2d_layouts lsi_conv2d_pass_layouts(const lsi_conv2d *shape,
+                                           lsi_conv2d_pass pass,
+                                           lsi_conv2d_layouts chosen);
+
+/* The primitive of one pass on tensors that lie so. *out is the caller's. */
+ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,
+                              lsi_conv2d_layouts layouts,
+                              dnnl_primitive_desc_t *out);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * Each distinct product is one matmul primitive. Transposes and leading
+ * dimensions are strides, the bias is an argument, accumulation a post
+ * operation.
+ */
+#include "kernels/onednn/gemm.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernels/onednn/op.h"
+#include "kernels/plan_cache.h"
+#include "kernels/ref/dense.h"
+
+/* No padding: its bytes are compared. */
+typedef struct gemm_key {
+    int64_t m, n, k, lda, ldb, ldc;
+    int32_t a_transposed, b_transposed, accumulate, bias;
+    int32_t ab_dtype, c_dtype, threads, unused;
+} gemm_key;
+
+static gemm_key key_of(const lsi_gemm *g, bool bias)
+{
+    return (gemm_key){.m = g->m,
+                      .n = g->n,
+                      .k = g->k,
+                      .lda = g->lda,
+                      .ldb = g->ldb,
+                      .ldc = g->ldc,
+                      .a_transposed = g->a_transposed,
+                      .b_transposed = g->b_transposed,
+                      .accumulate = g->accumulate,
+                      .bias = bias,
+                      .ab_dtype = (int32_t)g->ab_dtype,
+                      .c_dtype = (int32_t)g->c_dtype,
+                      .threads = lsi_threads()};
+}
+
+static dnnl_data_type_t type_of(int32_t dtype)
+{
+    return dtype == LS_F32 ? dnnl_f32 : dnnl_bf16;
+}
+
+static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows,
+                              int64_t cols, int64_t leading, bool transposed,
+                              dnnl_data_type_t type)
+{
+    const dnnl_dims_t dims = {rows, cols};
+    const dnnl_dims_t strides = {transposed ? 1 : leading,
+                                 transposed ? leading : 1};
+    return dnnl_memory_desc_init_by_strides(out, 2, dims, type, strides);
+}
+
+static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
+{
+    const dnnl_data_type_t in = type_of(k->ab_dtype);
+    dnnl_memory_desc_t a, b, c, bias;
+    dnnl_status_t status =
+        describe(&a, k->m, k->k, k->lda, k->a_transposed, in);
+    if (status == dnnl_success)
+        status = describe(&b, k->k, k->n, k->ldb, k->b_transposed, in);
+    if (status == dnnl_success)
+        status = describe(&c, k->m, k->n, k->ldc, false, type_of(k->c_dtype));
+    if (status == dnnl_success)
+        status = describe(&bias, 1, k->n, k->n, false, dnnl_f32);
+    if (status == dnnl_success)
+        status = dnnl_matmul_desc_init(out, &a, &b, k->bias ? &bias : NULL, &c);
+    return status;
+}
+
+static ls_status make_op(lsi_onednn_op *op, const gemm_key *key)
+{
+    static const int roles[] = {DNNL_ARG_DST, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
+                                DNNL_ARG_BIAS};
+    dnnl_engine_t engine;
+    dnnl_primitive_attr_t attr;
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_desc_t desc;
+    LS_TRY(lsi_onednn_engine(&engine));
+    LS_TRY(lsi_onednn_check(describe_all(&matmul, key), "a matrix product"));
+    LS_TRY(lsi_onednn_attr(&attr, key->accumulate, false));
+    const dnnl_status_t status =
+        dnnl_primitive_desc_create(&desc, &matmul, attr, engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    if (status == dnnl_unimplemented) /* bf16 below AVX-512: plain loops */
+        return LS_OK;
+    LS_TRY(lsi_onednn_check(status, "a matrix product"));
+    const ls_status made =
+        lsi_onednn_op_make(op, desc, roles, key->bias ? 4 : 3);
+    dnnl_primitive_desc_destroy(desc);
+    return made;
+}
+
+static void free_plan(void *plan)
+{
+    lsi_onednn_op_free(plan);
+    lsi_free(plan);
+}
+
+static ls_status make_plan(const void *key, void **plan)
+{
+    lsi_onednn_thread *thread; /* sets the thread count that plans depend on */
+    LS_TRY(lsi_onednn_thread_get(&thread));
+    void *op;
+    LS_TRY(lsi_alloc_zeroed(&op, sizeof(lsi_onednn_op), LS_MEMORY_OTHER,
+                            "matrix product plan"));
+    const ls_status status = make_op(op, key);
+    if (status == LS_OK)
+        *plan = op;
+    else
+        free_plan(op);
+    return status;
+}
+
+static const lsi_plan_kind gemm_kind = {.name = "matrix product plan",
+                                        .key_bytes = sizeof(gemm_key),
+                                        .make = make_plan,
+                                        .destroy = free_plan};
+
+ls_status lsi_onednn_gemm(const lsi_gemm *shape, void *c, const void *a,
+                          const void *b, const float *bias_or_null)
+{
+    const gemm_key key = key_of(shape, bias_or_null != NULL);
+    void *plan;
+    LS_TRY(lsi_plan_cache_get(&gemm_kind, &key, &plan));
+    lsi_onednn_op *op = plan;
+    if (op->primitive == NULL) {
+        lsi_ref_gemm(shape, c, a, b, bias_or_null);
+        return LS_OK;
+    }
+    lsi_onednn_thread *thread;
+    LS_TRY(lsi_onednn_reserve(op->scratch_bytes));
+    LS_TRY(lsi_onednn_thread_get(&thread));
+    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
+                              lsi_onednn_input(bias_or_null)};
+    return lsi_onednn_op_run(op, thread->scratch, pointers);
+}

@@ -1,0 +1,36 @@
+/*
+ * What everything done by oneDNN shares: the engine of the process, and for
+ * each thread a stream and one block of scratch memory that all its plans use
+ * in turn.
+ */
+#ifndef LS_KERNELS_ONEDNN_RUNTIME_H
+#define LS_KERNELS_ONEDNN_RUNTIME_H
+
+#include <stddef.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "lockstep/status.h"
+
+typedef struct lsi_onednn_thread {
+    dnnl_stream_t stream;
+    char *scratch;
+    size_t scratch_bytes;
+} lsi_onednn_thread;
+
+/* LS_OK, or records that `what` failed and why. */
+ls_status lsi_onednn_check(dnnl_status_t status, const char *what);
+
+/* The engine, limited to the level of LOCKSTEP_ISA; made on first use. */
+ls_status lsi_onednn_engine(dnnl_engine_t *out);
+
+/*
+ * The calling thread's part, made on first use. Also tells OpenMP how many
+ * threads this library uses, which it remembers for each thread separately.
+ */
+ls_status lsi_onednn_thread_get(lsi_onednn_thread **out);
+
+/* Makes the calling thread's scratch memory at least that large. */
+ls_status lsi_onednn_reserve(size_t bytes);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * The front: starts the supervisor, passes signals on to it, waits for it.
+ */
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launch/signals.h"
+#include "launch/supervisor.h"
+#include "launch/sweep.h"
+
+/* What the front changes in its process and puts back at the end. */
+typedef struct front {
+    sigset_t waited; /* passed on, and SIGCHLD */
+    sigset_t mask_before;
+    struct sigaction child_before;
+    int subreaper_before;
+    pid_t *children_before; /* not ours to end */
+    size_t n_children_before;
+    int lifeline[2];
+} front;
+
+static ls_status check(const lsi_launch_config *config)
+{
+    if (config->ranks < 1 || config->ranks > LSI_LAUNCH_MAX_RANKS)
+        return lsi_fail(LS_ERR_ARGUMENT, "%d ranks: 1 to %d can be started",
+                        config->ranks, LSI_LAUNCH_MAX_RANKS);
+    if (config->argv == NULL || config->argv[0] == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "no program to start ranks of");
+    return LS_OK;
+}
+
+static ls_status set_up(front *f)
+{
+    if (pipe2(f->lifeline, O_CLOEXEC) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no pipe to start ranks");
+    /* If SIGCHLD were ignored, there would be nothing to wait for. */
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigaction(SIGCHLD, &usual, &f->child_before);
+    lsi_signals_passed_on(&f->waited);
+    sigaddset(&f->waited, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &f->waited, &f->mask_before);
+    f->n_children_before = lsi_children(&f->children_before);
+    prctl(PR_GET_CHILD_SUBREAPER, &f->subreaper_before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return LS_OK;
+}
+
+static void tear_down(front *f)
+{
+    close(f->lifeline[0]);
+    close(f->lifeline[1]);
+    free(f->children_before);
+    prctl(PR_SET_CHILD_SUBREAPER, f->subreaper_before);
+    sigaction(SIGCHLD, &f->child_before, NULL);
+    sigprocmask(SIG_SETMASK, &f->mask_before, NULL);
+}
+
+/* Waits for the supervisor; returns its status as from waitpid. */
+static int wait_for(const front *f, pid_t supervisor)
+{
+    int status;
+    while (waitpid(supervisor, &status, WNOHANG) != supervisor) {
+        const int number = sigwaitinfo(&f->waited, NULL);
+        if (number <= 0 || number == SIGCHLD)
+            continue;
+        kill(supervisor, number);
+        if (number == SIGTSTP)
+            raise(SIGSTOP); /* until SIGCONT, which is passed on as well */
+    }
+    return status;
+}
+
+/* Nobody is left to supervise: the kernel kills the ranks, we the rest. */
+static int supervisor_lost(const front *f, int number)
+{
+    fprintf(stderr,
+            "lockstep: the supervisor of the ranks was killed by signal %d\n",
+            number);
+    lsi_sweep(f->children_before, f->n_children_before);
+    return 128 + number;
+}
+
+ls_status lsi_launch(const lsi_launch_config *config, int *exit_status)
+{
+    front f = {0};
+    LS_TRY(check(config));
+    LS_TRY(set_up(&f));
+    fflush(NULL); /* or the supervisor would own a copy of what is buffered */
+    const pid_t supervisor = fork();
+    if (supervisor == 0) {
+        close(f.lifeline[1]);
+        _exit(lsi_supervise(config, f.lifeline[0], &f.mask_before));
+    }
+    if (supervisor < 0) {
+        const int error_number = errno;
+        tear_down(&f);
+        errno = error_number;
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start a supervisor");
+    }
+    const int status = wait_for(&f, supervisor);
+    if (WIFSIGNALED(status))
+        *exit_status = supervisor_lost(&f, WTERMSIG(status));
+    else
+        *exit_status = WEXITSTATUS(status);
+    tear_down(&f);
+    return LS_OK;
+}

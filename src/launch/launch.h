@@ -1,0 +1,58 @@
+/*
+ * Starting the ranks of a job on this machine, and ending them.
+ *
+ * Three levels of processes make sure that nothing is ever left behind:
+ *
+ *     front        who called lsi_launch; passes signals on, waits
+ *     supervisor   starts the ranks, watches them, ends them
+ *     ranks        each the head of a process group of its own
+ *
+ * If the front is killed, the supervisor sees its lifeline close and kills
+ * every rank and whatever they started (it is the subreaper of them all). If
+ * the supervisor is killed, the kernel kills the ranks (parent-death signal)
+ * and the front what they started.
+ */
+#ifndef LS_LAUNCH_LAUNCH_H
+#define LS_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "lockstep/status.h"
+
+enum {
+    LSI_LAUNCH_MAX_RANKS = 1024,
+    LSI_EXIT_TIMEOUT = 124,
+    LSI_EXIT_CANNOT_RUN = 126,
+    LSI_EXIT_NOT_FOUND = 127
+};
+
+typedef struct lsi_launch_config {
+    char *const *argv; /* the program, found by PATH, and its arguments */
+    int ranks;         /* 1..LSI_LAUNCH_MAX_RANKS */
+    int threads;       /* OMP_NUM_THREADS of a rank; 0: lsi_threads_default */
+    int master_port;   /* MASTER_PORT; 0: one that is free now */
+    double timeout;    /* seconds; 0: none */
+    double grace;      /* seconds that the others get after a failure, and
+                          again between SIGTERM and SIGKILL */
+    bool bind;         /* ranks to disjoint cpus, if there are enough */
+    bool tag_output;   /* "[rank] " in front of each line of output */
+    bool quiet_exit;   /* ranks say themselves why they exit with an error */
+    bool no_input;     /* rank 0 reads nothing either */
+} lsi_launch_config;
+
+/*
+ * Runs the program once for each rank and returns when all have ended.
+ * *exit_status: 0 if all ended with 0; else that of the first that failed, 128
+ * + n if signal n killed it; LSI_EXIT_TIMEOUT; LSI_EXIT_NOT_FOUND or
+ * LSI_EXIT_CANNOT_RUN if the program could not be run. What went wrong with
+ * the ranks is said on stderr. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+ * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks; a
+ * second request to end (INT, TERM, HUP, QUIT) ends them after the grace.
+ *
+ * Rank 0 reads this process's standard input unless that is a terminal, the
+ * others read nothing. Call it from a process with one thread. An error here
+ * means that nothing was started.
+ */
+ls_status lsi_launch(const lsi_launch_config *config, int *exit_status);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The processes of a job, as the supervisor holds them.
+ */
+#ifndef LS_LAUNCH_RANKS_H
+#define LS_LAUNCH_RANKS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/launch.h"
+#include "launch/tag.h"
+
+typedef struct lsi_ranks {
+    int n;       /* asked for */
+    int alive;   /* started and not reaped */
+    pid_t *pids; /* 0: not started, or reaped */
+    lsi_tag *tags;
+    int n_tags;
+} lsi_ranks;
+
+/* A rank that has ended; status as from waitpid. */
+typedef struct lsi_ended {
+    int rank;
+    pid_t pid;
+    int status;
+} lsi_ended;
+
+/*
+ * Starts all. Returns 0; or, having said on stderr what failed, the exit
+ * status of the job, with those alive that had been started before.
+ */
+int lsi_ranks_start(lsi_ranks *ranks, const lsi_launch_config *config,
+                    const sigset_t *mask);
+
+/* Sends a signal to the process group of every rank that is alive. */
+void lsi_ranks_signal(const lsi_ranks *ranks, int number);
+
+/* Reaps one rank that has ended; false if there is none right now. */
+bool lsi_ranks_reap(lsi_ranks *ranks, lsi_ended *ended);
+
+#endif

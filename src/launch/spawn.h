@@ -1,0 +1,31 @@
+/*
+ * Starting one process with everything set up for it.
+ */
+#ifndef LS_LAUNCH_SPAWN_H
+#define LS_LAUNCH_SPAWN_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "launch/binding.h"
+#include "lockstep/status.h"
+
+typedef struct lsi_spawn {
+    char *const *argv;
+    char *const *environment;
+    const sigset_t *mask;     /* of blocked signals */
+    int input, output, error; /* descriptors; -1: this process's own */
+    const lsi_cpu *cpus;      /* to be bound to */
+    size_t n_cpus;            /* 0: not bound */
+} lsi_spawn;
+
+/*
+ * Starts a process as the head of a new process group that the kernel kills
+ * when this process dies. If the program cannot be run, *error_number is why
+ * (else 0) and *pid is not written.
+ */
+ls_status lsi_spawn_process(const lsi_spawn *what, pid_t *pid,
+                            int *error_number);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * The process between the front and the ranks: see launch.h.
+ */
+#ifndef LS_LAUNCH_SUPERVISOR_H
+#define LS_LAUNCH_SUPERVISOR_H
+
+#include <signal.h>
+
+#include "launch/launch.h"
+
+/*
+ * Starts the ranks, watches them until all have ended and returns the exit
+ * status of the job. `lifeline` is readable once the front is gone; `mask` is
+ * the signal mask that ranks start with. Signals are blocked when it is called.
+ */
+int lsi_supervise(const lsi_launch_config *config, int lifeline,
+                  const sigset_t *mask);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * Children are found by looking through /proc: the kernel's own list of them
+ * is not compiled into every kernel.
+ */
+#include "launch/sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The parent in /proc/PID/stat: "pid (name) state ppid ..."; 0 if gone. */
+static pid_t parent_of(const char *pid)
+{
+    char path[64];
+    char text[512];
+    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[bytes] = '\0';
+    /* The name may itself hold blanks and parentheses. */
+    const char *name_end = strrchr(text, ')');
+    if (name_end == NULL || strlen(name_end) < 5)
+        return 0;
+    return (pid_t)strtol(name_end + 4, NULL, 10);
+}
+
+static void append(pid_t **list, size_t *n, pid_t pid)
+{
+    pid_t *longer = realloc(*list, (*n + 1) * sizeof(pid_t));
+    if (longer == NULL)
+        return;
+    longer[(*n)++] = pid;
+    *list = longer;
+}
+
+size_t lsi_children(pid_t **out)
+{
+    pid_t *list = NULL;
+    size_t n = 0;
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && parent_of(entry->d_name) == getpid())
+            append(&list, &n, (pid_t)pid);
+    }
+    if (proc != NULL)
+        closedir(proc);
+    *out = list;
+    return n;
+}
+
+static bool contains(const pid_t *list, size_t n, pid_t pid)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+/* Kills and reaps the children of this moment; how many there were. */
+static size_t sweep_once(const pid_t *spared, size_t n)
+{
+    pid_t *children;
+    const size_t found = lsi_children(&children);
+    size_t killed = 0;
+    for (size_t i = 0; i < found; i++) {
+        if (contains(spared, n, children[i]))
+            continue;
+        kill(children[i], SIGKILL);
+        while (waitpid(children[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+        killed++;
+    }
+    free(children);
+    return killed;
+}
+
+void lsi_sweep(const pid_t *spared, size_t n)
+{
+    /* The usual case costs one call: nothing was left behind. */
+    siginfo_t info;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+        errno == ECHILD)
+        return;
+    while (sweep_once(spared, n) > 0)
+        continue;
+}

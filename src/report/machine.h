@@ -1,0 +1,18 @@
+/*
+ * What the numbers were measured on.
+ */
+#ifndef LS_REPORT_MACHINE_H
+#define LS_REPORT_MACHINE_H
+
+#include <jansson.h>
+
+/*
+ * {"cpu", "isa", "cpus", "memory_bytes", "kernel", "compiler"}; a new
+ * reference, or NULL without memory.
+ */
+json_t *lsi_machine_json(void);
+
+/* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. Static. */
+const char *lsi_compiler(void);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * A table of results: recorded once, then printed as Markdown, CSV or JSON.
+ *
+ *     static const lsi_column columns[] = {
+ *         {.name = "ranks", .type = LSI_COLUMN_INT},
+ *         {.name = "time_us.min", .title = "min", .unit = "us",
+ *          .type = LSI_COLUMN_REAL, .decimals = 1},
+ *     };
+ *     lsi_table_new(&table, columns, 2);
+ *     lsi_table_row(table);
+ *     lsi_table_int(table, "ranks", 4);
+ *     lsi_table_real(table, "time_us.min", 12.5);
+ *     lsi_table_markdown(table, stdout);
+ *
+ * Errors stick to the table: what records returns nothing, what prints returns
+ * the first error.
+ */
+#ifndef LS_REPORT_TABLE_H
+#define LS_REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lockstep/status.h"
+#include "report/stats.h"
+
+typedef enum lsi_column_type {
+    LSI_COLUMN_TEXT,
+    LSI_COLUMN_INT,
+    LSI_COLUMN_REAL,
+    LSI_COLUMN_BOOL
+} lsi_column_type;
+
+typedef struct lsi_column {
+    /* In CSV, and in JSON, where "time_us.min" is "min" inside "time_us". */
+    const char *name;
+    /* In Markdown: NULL stands for the name, "" hides the column. */
+    const char *title;
+    lsi_column_type type;
+    const char *unit; /* shown in Markdown behind the title; or NULL */
+    int decimals;     /* of a REAL in Markdown */
+} lsi_column;
+
+typedef struct lsi_table lsi_table;
+
+/* An empty table. The columns must outlive it. *out is the caller's. */
+ls_status lsi_table_new(lsi_table **out, const lsi_column *columns, size_t n);
+void lsi_table_free(lsi_table **table);
+
+/* Begins the next row. Columns that are not set in it stay empty. */
+void lsi_table_row(lsi_table *table);
+
+/* One value of the current row. A real that is not finite is left empty. */
+void lsi_table_text(lsi_table *table, const char *column, const char *value);
+void lsi_table_int(lsi_table *table, const char *column, int64_t value);
+void lsi_table_real(lsi_table *table, const char *column, double value);
+void lsi_table_bool(lsi_table *table, const char *column, bool value);
+
+/* Sets those of <column>.min, .median, .mean, .p99, .max, .std there are. */
+void lsi_table_stats(lsi_table *table, const char *column,
+                     const lsi_stats *stats, double factor);
+
+size_t lsi_table_row_count(const lsi_table *table);
+
+/* The first error of anything above, or LS_OK. */
+ls_status lsi_table_status(const lsi_table *table);
+
+/* Aligned columns, numbers to the right. */
+ls_status lsi_table_markdown(const lsi_table *table, FILE *stream);
+
+/* A line of names, then a line a row; quoted where needed (RFC 4180). */
+ls_status lsi_table_csv(const lsi_table *table, FILE *stream);
+
+/*
+ * {"lockstep": version, "command": [..], "machine": {..}, "rows": [{..}]} as
+ * text. *out is freed by the caller with free().
+ */
+ls_status lsi_table_json(const lsi_table *table, int argc,
+                         const char *const *argv, char **out);
+
+/*
+ * The rows alone as text, to be handed to another process, and back. Columns
+ * of both tables must be the same. *out is freed by the caller with free().
+ */
+ls_status lsi_table_dump(const lsi_table *table, char **out);
+void lsi_table_load(lsi_table *table, const char *text, size_t bytes);
+
+#endif

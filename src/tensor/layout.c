@@ -1,0 +1,63 @@
+/* Changing the order in which a storage holds an image; see tensor.h. */
+#include <string.h>
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+static ls_status reorder(const ls_tensor *tensor, void *dst,
+                         lsi_layout dst_layout, const void *src,
+                         lsi_layout src_layout)
+{
+    const int64_t *shape = tensor->shape;
+    if (tensor->count == 0)
+        return LS_OK;
+    return lsi_reorder(dst, dst_layout, src, src_layout, shape[0], shape[1],
+                       shape[2], shape[3]);
+}
+
+ls_status lsi_tensor_plain(const ls_tensor *tensor)
+{
+    lsi_storage *storage = tensor->storage;
+    if (storage->layout == LSI_LAYOUT_PLAIN)
+        return LS_OK;
+    void *old = NULL;
+    LS_TRY(lsi_storage_renew(storage, &old));
+    const ls_status status =
+        reorder(tensor, storage->data, LSI_LAYOUT_PLAIN, old, storage->layout);
+    if (status != LS_OK) { /* leave it as it was */
+        void *fresh = storage->data;
+        storage->data = old;
+        lsi_storage_drop(storage, fresh);
+        return status;
+    }
+    storage->layout = LSI_LAYOUT_PLAIN;
+    lsi_storage_drop(storage, old);
+    return LS_OK;
+}
+
+/*
+ * The tensor gets a storage of its own, since views of the plain one may
+ * exist.
+ */
+ls_status lsi_tensor_set_layout(ls_tensor *tensor, lsi_layout layout)
+{
+    lsi_storage *old = tensor->storage;
+    if (old->layout == layout)
+        return LS_OK;
+    if (layout == LSI_LAYOUT_PLAIN)
+        return lsi_tensor_plain(tensor);
+    lsi_storage *fresh = NULL;
+    LS_TRY(lsi_storage_new(&fresh, tensor->pool,
+                           (size_t)tensor->count * sizeof(float), old->tag));
+    const ls_status status = reorder(tensor, fresh->data, layout,
+                                     lsi_tensor_raw(tensor), old->layout);
+    if (status != LS_OK) {
+        lsi_storage_release(fresh);
+        return status;
+    }
+    fresh->layout = layout;
+    tensor->storage = fresh;
+    tensor->offset = 0;
+    lsi_storage_release(old);
+    return LS_OK;
+}

@@ -1,0 +1,182 @@
+/* Making, counting and asking tensors. */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+static ls_status new_struct(ls_tensor **out, lsi_pool *pool)
+{
+    void *block = NULL;
+    if (pool != NULL)
+        LS_TRY(lsi_pool_take(pool, sizeof(ls_tensor), "a tensor", &block));
+    else
+        LS_TRY(
+            lsi_alloc(&block, sizeof(ls_tensor), LS_MEMORY_OTHER, "a tensor"));
+    ls_tensor *tensor = block;
+    *tensor = (ls_tensor){.pool = pool};
+    atomic_init(&tensor->refs, 1);
+    *out = tensor;
+    return LS_OK;
+}
+
+static void free_struct(ls_tensor *tensor)
+{
+    if (tensor->pool != NULL)
+        lsi_pool_give(tensor->pool, tensor, sizeof *tensor);
+    else
+        lsi_free(tensor);
+}
+
+/* A tensor with a checked shape, dense strides and no storage. */
+static ls_status new_shaped(ls_tensor **out, lsi_pool *pool, ls_dtype dtype,
+                            int ndim, const int64_t *shape)
+{
+    int64_t count = 0;
+    LS_TRY(lsi_shape_check(dtype, ndim, shape, &count));
+    LS_TRY(new_struct(out, pool));
+    ls_tensor *tensor = *out;
+    tensor->dtype = dtype;
+    tensor->ndim = ndim;
+    tensor->count = count;
+    for (int d = 0; d < ndim; d++)
+        tensor->shape[d] = shape[d];
+    lsi_shape_strides(ndim, shape, tensor->strides);
+    return LS_OK;
+}
+
+static size_t dense_bytes(const ls_tensor *tensor)
+{
+    return (size_t)tensor->count * ls_dtype_size(tensor->dtype);
+}
+
+ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec)
+{
+    ls_tensor *tensor = NULL;
+    LS_TRY(
+        new_shaped(&tensor, spec->pool, spec->dtype, spec->ndim, spec->shape));
+    const ls_status status = lsi_storage_new(&tensor->storage, spec->pool,
+                                             dense_bytes(tensor), spec->tag);
+    if (status != LS_OK) {
+        free_struct(tensor);
+        return status;
+    }
+    tensor->storage->layout = spec->layout;
+    *out = tensor;
+    return LS_OK;
+}
+
+ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
+                                const int64_t *shape)
+{
+    return new_shaped(out, NULL, dtype, ndim, shape);
+}
+
+ls_status lsi_tensor_set_memory(ls_tensor *tensor, void *data)
+{
+    return lsi_storage_wrap(&tensor->storage, data, dense_bytes(tensor));
+}
+
+ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
+                        const int64_t *shape)
+{
+    if (out == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_new: out is NULL");
+    return lsi_tensor_make(out, &(lsi_tensor_spec){.dtype = dtype,
+                                                   .ndim = ndim,
+                                                   .shape = shape,
+                                                   .tag = LS_MEMORY_OTHER});
+}
+
+ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
+                          const int64_t *shape)
+{
+    ls_tensor *tensor = NULL;
+    LS_TRY(ls_tensor_new(out != NULL ? &tensor : NULL, dtype, ndim, shape));
+    memset(lsi_tensor_raw(tensor), 0, dense_bytes(tensor));
+    *out = tensor;
+    return LS_OK;
+}
+
+ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
+                         const int64_t *shape)
+{
+    if (out == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: out is NULL");
+    ls_tensor *tensor = NULL;
+    LS_TRY(lsi_tensor_make_empty(&tensor, dtype, ndim, shape));
+    ls_status status = LS_OK;
+    if (data == NULL && tensor->count > 0)
+        status = lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: data is NULL");
+    if (status == LS_OK)
+        status = lsi_tensor_set_memory(tensor, data);
+    if (status != LS_OK) {
+        free_struct(tensor);
+        return status;
+    }
+    *out = tensor;
+    return LS_OK;
+}
+
+ls_tensor *ls_tensor_retain(ls_tensor *tensor)
+{
+    if (tensor != NULL)
+        atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return tensor;
+}
+
+void ls_tensor_free(ls_tensor **tensor)
+{
+    if (tensor == NULL || *tensor == NULL)
+        return;
+    ls_tensor *freed = *tensor;
+    *tensor = NULL;
+    if (atomic_fetch_sub_explicit(&freed->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    lsi_storage_release(freed->storage);
+    free_struct(freed);
+}
+
+ls_dtype ls_tensor_dtype(const ls_tensor *tensor)
+{
+    return tensor->dtype;
+}
+
+int ls_tensor_ndim(const ls_tensor *tensor)
+{
+    return tensor->ndim;
+}
+
+const int64_t *ls_tensor_shape(const ls_tensor *tensor)
+{
+    return tensor->shape;
+}
+
+const int64_t *ls_tensor_strides(const ls_tensor *tensor)
+{
+    return tensor->strides;
+}
+
+int64_t ls_tensor_count(const ls_tensor *tensor)
+{
+    return tensor->count;
+}
+
+bool ls_tensor_is_contiguous(const ls_tensor *tensor)
+{
+    int64_t stride = 1;
+    for (int d = tensor->ndim - 1; d >= 0; d--) {
+        if (tensor->shape[d] != 1 && tensor->strides[d] != stride)
+            return tensor->count == 0;
+        stride *= tensor->shape[d];
+    }
+    return true;
+}
+
+void *ls_tensor_data(const ls_tensor *tensor)
+{
+    if (tensor->storage == NULL || lsi_tensor_plain(tensor) != LS_OK)
+        return NULL;
+    return lsi_tensor_raw(tensor);
+}
