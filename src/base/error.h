@@ -24,14 +24,21 @@ ls_status lsi_fail_errno(ls_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /*
- * The static analyzer does not look into other files. Told that these return
- * their first argument, it sees that a failing function does not go on.
+ * Compilers do not look into other files. Shown that these return their first
+ * argument, they see that a function does not go on after a failure.
  */
-#ifdef __clang_analyzer__
-#    define lsi_fail(status, ...) (lsi_fail((status), __VA_ARGS__), (status))
-#    define lsi_fail_errno(status, ...)                                        \
-        (lsi_fail_errno((status), __VA_ARGS__), (status))
-#endif
+#define lsi_fail(status, ...)                                                  \
+    __extension__({                                                            \
+        const ls_status ls_fail_ = (status);                                   \
+        lsi_fail(ls_fail_, __VA_ARGS__);                                       \
+        ls_fail_;                                                              \
+    })
+#define lsi_fail_errno(status, ...)                                            \
+    __extension__({                                                            \
+        const ls_status ls_fail_ = (status);                                   \
+        lsi_fail_errno(ls_fail_, __VA_ARGS__);                                 \
+        ls_fail_;                                                              \
+    })
 
 /* Returns from the calling function if `expr` is not LS_OK. */
 #define LS_TRY(expr)                                                           \
