@@ -1,0 +1,43 @@
+/*
+ * What an algorithm is. Each row of algorithms.def is one; its file explains
+ * the steps, what they cost and what they need.
+ */
+#ifndef LS_COMM_ALGO_ALGORITHM_H
+#define LS_COMM_ALGO_ALGORITHM_H
+
+#include "comm/engine.h"
+#include "comm/state.h"
+
+struct lsi_algorithm {
+    const char *name;
+    lsi_operation operation;
+    /* The data travels in the cells, packed before the arrival is published. */
+    bool in_cells;
+    uint64_t needs; /* LSI_PATH bits that every rank must offer */
+    /*
+     * Called when all ranks have arrived and agree; again and again while it
+     * returns LS_IN_PROGRESS, with op->step 0 the first time. Must not wait.
+     */
+    ls_status (*run)(lsi_op *op);
+    /* Private memory that it uses through op->scratch; NULL for none. */
+    size_t (*scratch)(const lsi_op *op);
+};
+
+#define X(operation, name, in_cells, needs, run, scratch)                      \
+    ls_status run(lsi_op *op);
+#include "comm/algo/algorithms.def"
+#undef X
+
+/* The algorithm with that name for an operation, or NULL. */
+const lsi_algorithm *lsi_algorithm_find(lsi_operation operation,
+                                        const char *name, size_t length);
+
+/* "flat, direct, staged": those of an operation. Returns text. */
+const char *lsi_algorithm_names(lsi_operation operation, char *text,
+                                size_t bytes);
+
+/* Those that need private memory. */
+size_t lsi_all_reduce_ring_scratch(const lsi_op *op);
+size_t lsi_all_reduce_butterfly_scratch(const lsi_op *op);
+
+#endif

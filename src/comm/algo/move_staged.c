@@ -1,0 +1,82 @@
+/*
+ * Broadcast, all-gather, gather, scatter and all-to-all of private memory,
+ * through the windows: in each step a rank fills one half of its window with
+ * its next chunk (of each lane, if each reader wants other bytes) while others
+ * take the chunk before from the other half.
+ *
+ * Steps: chunks + 2. Bytes that leave a rank: what others take.
+ */
+#include <string.h>
+
+#include "comm/algo/move.h"
+#include "comm/algo/window.h"
+#include "comm/paths.h"
+
+/* Chunk k of a pull; no bytes if the pull is shorter. */
+static lsi_pull chunk_of(lsi_pull pull, size_t chunk, size_t k)
+{
+    if (k * chunk >= pull.bytes)
+        return (lsi_pull){0, 0, 0};
+    const size_t left = pull.bytes - k * chunk;
+    return (lsi_pull){pull.from + k * chunk, pull.to + k * chunk,
+                      left < chunk ? left : chunk};
+}
+
+/* The lane for a reader; all use the first if all want the same. */
+static int lane_of(int lanes, int reader)
+{
+    return lanes == 1 ? 0 : reader;
+}
+
+static void fill(const lsi_op *op, size_t k)
+{
+    const lsi_place place = lsi_place_of(op);
+    const int rank = op->group->rank, lanes = lsi_lanes(place);
+    const size_t chunk = lsi_window_chunk(lanes);
+    bool filled = false;
+    for (int r = 0; r < place.size && !(filled && lanes == 1); r++) {
+        const lsi_pull part = chunk_of(lsi_pull_of(place, r, rank), chunk, k);
+        if (r == rank || part.bytes == 0)
+            continue;
+        memcpy(lsi_window_lane(op->group, rank, k, lane_of(lanes, r), chunk),
+               (const unsigned char *)op->send + part.from, part.bytes);
+        filled = true;
+    }
+}
+
+static void take(const lsi_op *op, size_t k)
+{
+    const lsi_place place = lsi_place_of(op);
+    const int rank = op->group->rank, lanes = lsi_lanes(place);
+    const size_t chunk = lsi_window_chunk(lanes);
+    for (int r = 0; r < place.size; r++) {
+        const lsi_pull part = chunk_of(lsi_pull_of(place, rank, r), chunk, k);
+        if (r == rank || part.bytes == 0)
+            continue;
+        memcpy((unsigned char *)op->recv + part.to,
+               lsi_window_lane(op->group, r, k, lane_of(lanes, rank), chunk),
+               part.bytes);
+    }
+}
+
+static void step(lsi_op *op, size_t k)
+{
+    fill(op, k);
+    if (k >= 1)
+        take(op, k - 1);
+}
+
+ls_status lsi_move_staged(lsi_op *op)
+{
+    const size_t chunk = lsi_window_chunk(lsi_lanes(lsi_place_of(op)));
+    const size_t chunks = (op->block + chunk - 1) / chunk;
+    if (op->step == 0 && op->call.operation != LSI_OP_SCATTER)
+        lsi_move_own(op);
+    const ls_status status = lsi_window_steps(op, chunks + 1, step);
+    if (status == LS_OK) {
+        if (op->call.operation == LSI_OP_SCATTER)
+            lsi_move_own(op);
+        lsi_count_moved(op);
+    }
+    return status;
+}

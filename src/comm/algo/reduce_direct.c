@@ -1,0 +1,90 @@
+/*
+ * All-reduce, reduce and reduce-scatter where each rank can load and store the
+ * others' buffers. Rank r reduces block r of all ranks and stores the result
+ * wherever it belongs; nothing is copied on the way.
+ *
+ *   rank 0   |a0|b0|     a = a0+a1     |a |b |
+ *   rank 1   |a1|b1|     b = b0+b1     |a |b |
+ *             loads    one rank each    stores
+ *
+ * Block r is read and overwritten by rank r alone, so it works in place.
+ * Steps: 2 (arrival, done). Bytes that leave a rank: 2 S (N-1)/N for
+ * all-reduce, half of it for reduce and reduce-scatter.
+ */
+#include <string.h>
+
+#include "comm/algo/algorithm.h"
+#include "comm/paths.h"
+
+enum { TILE_BYTES = 32 * 1024 };
+
+/* Elements of which all sources and the result stay in the first cache. */
+static size_t tile_elements(const lsi_op *op)
+{
+    const size_t parts = (size_t)op->group->size + 1;
+    const size_t elements = TILE_BYTES / parts / op->item;
+    return elements < 256 ? 256 : elements / 64 * 64;
+}
+
+typedef struct buffers {
+    const unsigned char *send[LSI_MAX_RANKS];
+    unsigned char *recv[LSI_MAX_RANKS];
+    int receivers;
+} buffers;
+
+/* Where one's own block is loaded from and goes to. */
+static void find_buffers(const lsi_op *op, buffers *at)
+{
+    const int rank = op->group->rank;
+    at->receivers = 0;
+    /* The first receiver gets the reduction, the others copies of it. */
+    if (lsi_delivers_to(op, rank, rank))
+        at->recv[at->receivers++] = op->recv;
+    for (int r = 0; r < op->group->size; r++) {
+        at->send[r] = lsi_seen_send(op, r);
+        if (r != rank && lsi_delivers_to(op, rank, r))
+            at->recv[at->receivers++] = lsi_seen_recv(op, r);
+    }
+}
+
+static void reduce_tile(const lsi_op *op, const buffers *at, size_t begin,
+                        size_t elements)
+{
+    const void *srcs[LSI_MAX_RANKS];
+    const size_t to = lsi_delivery_offset(op, begin);
+    for (int r = 0; r < op->group->size; r++)
+        srcs[r] = at->send[r] + begin * op->item;
+    lsi_reduce_into(op, at->recv[0] + to, srcs, op->group->size, elements);
+    for (int i = 1; i < at->receivers; i++)
+        memcpy(at->recv[i] + to, at->recv[0] + to, elements * op->item);
+}
+
+static void reduce_block(lsi_op *op)
+{
+    buffers at;
+    const lsi_range block = lsi_block_of(op, op->group->rank);
+    const size_t tile = tile_elements(op);
+    find_buffers(op, &at);
+    for (size_t i = block.begin; i < block.end; i += tile) {
+        const size_t left = block.end - i;
+        reduce_tile(op, &at, i, left < tile ? left : tile);
+    }
+    /* Others have loaded the rest of this rank's data, and get the result. */
+    const size_t own = lsi_range_size(block) * op->item;
+    const size_t all = op->call.operation == LSI_OP_REDUCE_SCATTER
+                           ? op->block * (size_t)op->group->size
+                           : op->block;
+    const bool keeps = lsi_delivers_to(op, op->group->rank, op->group->rank);
+    op->group->counters.bytes_sent +=
+        all - own + own * (size_t)(at.receivers - (keeps ? 1 : 0));
+}
+
+ls_status lsi_reduce_direct(lsi_op *op)
+{
+    if (op->step == 0) {
+        reduce_block(op);
+        op->step = 1;
+        lsi_op_publish(op);
+    }
+    return lsi_op_arrived(op);
+}

@@ -1,0 +1,30 @@
+/*
+ * All-reduce, reduce and reduce-scatter of little data: each rank has put all
+ * it has into its cell, and each rank that wants a result computes it alone,
+ * in rank order.
+ *
+ * Steps: 1 (the arrival). Bytes that leave a rank: (N-1) S.
+ */
+#include "comm/algo/algorithm.h"
+#include "comm/paths.h"
+
+ls_status lsi_reduce_flat(lsi_op *op)
+{
+    ls_group *group = op->group;
+    const void *srcs[LSI_MAX_RANKS];
+    lsi_range range = {0, op->call.count};
+    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+        range = lsi_block_of(op, group->rank);
+    const bool wants =
+        op->call.operation != LSI_OP_REDUCE || op->call.root == group->rank;
+    for (int r = 0; r < group->size; r++)
+        srcs[r] = lsi_cell_of(group, op->sequence, r)->payload +
+                  range.begin * op->item;
+    if (wants)
+        lsi_reduce_into(op, op->recv, srcs, group->size, lsi_range_size(range));
+    const size_t readers = op->call.operation == LSI_OP_REDUCE
+                               ? (op->call.root != group->rank)
+                               : (size_t)(group->size - 1);
+    group->counters.bytes_sent += readers * op->block;
+    return LS_OK;
+}

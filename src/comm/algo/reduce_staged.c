@@ -1,0 +1,125 @@
+/*
+ * All-reduce, reduce and reduce-scatter of private memory, through the windows.
+ * Each block of the vector travels in chunks; rank r reduces block r. Chunk k
+ * passes through three stages, in three consecutive steps:
+ *
+ *   step     k            k+1             k+2
+ *   chunk k  copy in  ->  reduce      ->  copy out
+ *            (own part    (rank r its     (what others
+ *            of others'   block, own      have reduced)
+ *            blocks)      data in place)
+ *
+ * so in each step a rank does all three, for three chunks, and meets the others
+ * once. A window half holds N lanes: N-1 incoming ones and the result. What one
+ * step writes is read in the next and overwritten in the one after that.
+ *
+ * Steps: chunks + 3. Bytes that leave a rank: 2 S (N-1)/N for all-reduce.
+ */
+#include <string.h>
+
+#include "comm/algo/window.h"
+#include "comm/paths.h"
+
+/* The bytes of chunk k of a block. */
+typedef struct piece {
+    size_t begin, elements; /* of the vector */
+} piece;
+
+static int lanes(const lsi_op *op)
+{
+    return op->group->size;
+}
+
+static piece chunk_of(const lsi_op *op, int owner, size_t k)
+{
+    const lsi_range block = lsi_block_of(op, owner);
+    const size_t chunk = lsi_window_chunk(lanes(op)) / op->item;
+    const size_t size = lsi_range_size(block);
+    if (k * chunk >= size)
+        return (piece){block.begin, 0};
+    const size_t left = size - k * chunk;
+    return (piece){block.begin + k * chunk, left < chunk ? left : chunk};
+}
+
+/* Lane j of a rank's window holds its data for block j; its own, the result. */
+static unsigned char *lane_of(const lsi_op *op, int rank, int lane, size_t k)
+{
+    return lsi_window_lane(op->group, rank, k, lane,
+                           lsi_window_chunk(lanes(op)));
+}
+
+static void copy_in(lsi_op *op, size_t k)
+{
+    const int rank = op->group->rank;
+    for (int j = 0; j < op->group->size; j++) {
+        const piece p = chunk_of(op, j, k);
+        if (j == rank || p.elements == 0)
+            continue;
+        memcpy(lane_of(op, rank, j, k),
+               (const unsigned char *)op->send + p.begin * op->item,
+               p.elements * op->item);
+        op->group->counters.bytes_sent += p.elements * op->item;
+    }
+}
+
+static void reduce_chunk(lsi_op *op, size_t k)
+{
+    const int rank = op->group->rank, size = op->group->size;
+    const piece p = chunk_of(op, rank, k);
+    const void *srcs[LSI_MAX_RANKS];
+    if (p.elements == 0)
+        return;
+    for (int r = 0; r < size; r++)
+        srcs[r] = r == rank ? (const void *)((const unsigned char *)op->send +
+                                             p.begin * op->item)
+                            : lane_of(op, r, rank, k);
+    unsigned char *result = lane_of(op, rank, rank, k);
+    unsigned char *own =
+        op->recv == NULL
+            ? NULL
+            : (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
+    const bool keeps = lsi_delivers_to(op, rank, rank);
+    const bool shares = op->call.operation != LSI_OP_REDUCE_SCATTER;
+    lsi_reduce_into(op, shares ? result : own, srcs, size, p.elements);
+    if (shares && keeps)
+        memcpy(own, result, p.elements * op->item);
+    if (op->call.operation == LSI_OP_ALL_REDUCE)
+        op->group->counters.bytes_sent +=
+            p.elements * op->item * (size_t)(size - 1);
+    else if (shares && !keeps)
+        op->group->counters.bytes_sent += p.elements * op->item;
+}
+
+static void copy_out(lsi_op *op, size_t k)
+{
+    const int rank = op->group->rank;
+    for (int j = 0; j < op->group->size; j++) {
+        const piece p = chunk_of(op, j, k);
+        if (j == rank || p.elements == 0 || !lsi_delivers_to(op, j, rank))
+            continue;
+        memcpy((unsigned char *)op->recv + lsi_delivery_offset(op, p.begin),
+               lane_of(op, j, j, k), p.elements * op->item);
+    }
+}
+
+static size_t chunks(const lsi_op *op)
+{
+    const size_t chunk = lsi_window_chunk(lanes(op)) / op->item;
+    const size_t most = lsi_range_size(lsi_block_of(op, 0)); /* the largest */
+    return (most + chunk - 1) / chunk;
+}
+
+static void step(lsi_op *op, size_t k)
+{
+    /* In place, a chunk must have been copied in before it is written. */
+    copy_in(op, k);
+    if (k >= 1)
+        reduce_chunk(op, k - 1);
+    if (k >= 2)
+        copy_out(op, k - 2);
+}
+
+ls_status lsi_reduce_staged(lsi_op *op)
+{
+    return lsi_window_steps(op, chunks(op) + 2, step);
+}

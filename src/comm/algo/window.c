@@ -1,0 +1,21 @@
+#include "comm/algo/window.h"
+
+ls_status lsi_window_steps(lsi_op *op, size_t steps,
+                           void (*step)(lsi_op *op, size_t k))
+{
+    ls_group *group = op->group;
+    if (op->step == 0) {
+        if (!lsi_all_completed(group, group->staged))
+            return LS_IN_PROGRESS;
+        group->staged = op->sequence;
+    }
+    while (op->step < steps) {
+        const ls_status status = lsi_op_arrived(op);
+        if (status != LS_OK)
+            return status;
+        step(op, op->step);
+        if (++op->step < steps)
+            lsi_op_publish(op);
+    }
+    return LS_OK;
+}

@@ -1,0 +1,31 @@
+/*
+ * The staging windows: two halves, for even and odd steps, so that a rank can
+ * fill one while others read the other.
+ */
+#ifndef LS_COMM_ALGO_WINDOW_H
+#define LS_COMM_ALGO_WINDOW_H
+
+#include "comm/algo/algorithm.h"
+
+/* A chunk of each lane fits a half of the window; a multiple of a line. */
+static inline size_t lsi_window_chunk(int lanes)
+{
+    return (size_t)LSI_STAGING_BYTES / 2 / (size_t)lanes / LSI_LINE * LSI_LINE;
+}
+
+static inline unsigned char *lsi_window_lane(const ls_group *group, int rank,
+                                             size_t step, int lane,
+                                             size_t chunk)
+{
+    return lsi_window(group, rank) + (step % 2) * (LSI_STAGING_BYTES / 2) +
+           (size_t)lane * chunk;
+}
+
+/*
+ * Runs step(op, k) for k = 0..steps-1, with all ranks having done step k-1
+ * before any does step k. First makes sure that the windows are free.
+ */
+ls_status lsi_window_steps(lsi_op *op, size_t steps,
+                           void (*step)(lsi_op *op, size_t k));
+
+#endif

@@ -1,0 +1,165 @@
+#include "comm/bootstrap/environment.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/segment.h"
+
+enum { FIELDS = 4 };
+
+/* The names of one launcher; the local ones may be missing. */
+typedef struct source {
+    const char *names[FIELDS]; /* rank, size, local rank, local size */
+} source;
+
+static const source sources[] = {
+    {{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}},
+    {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}},
+    {{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}},
+};
+
+static const source slurm = {
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
+
+enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
+
+typedef struct field {
+    const char *name; /* of the variable that gave the value */
+    int value;
+} field;
+
+static const char *variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && *text != '\0' ? text : NULL;
+}
+
+static ls_status parse(const char *name, const char *text, int *out)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (*end != '\0' || value < 0 || value > 1 << 24)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s is \"%s\"; it should be a whole number of 0 or "
+                        "more",
+                        name, text);
+    *out = (int)value;
+    return LS_OK;
+}
+
+/* Adds what a source says; what is there already must agree. */
+static ls_status merge(const source *from, field fields[FIELDS])
+{
+    for (int i = 0; i < FIELDS; i++) {
+        const char *name = from->names[i];
+        const char *text = variable(name);
+        int value = 0;
+        if (text == NULL)
+            continue;
+        LS_TRY(parse(name, text, &value));
+        if (fields[i].name != NULL && fields[i].value != value)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "the environment contradicts itself: %s is %d but "
+                            "%s is %d; unset one of them",
+                            fields[i].name, fields[i].value, name, value);
+        if (fields[i].name == NULL)
+            fields[i] = (field){name, value};
+    }
+    return LS_OK;
+}
+
+static ls_status check(const field fields[FIELDS], const lsi_world *world)
+{
+    if ((fields[0].name == NULL) != (fields[1].name == NULL))
+        return lsi_fail(
+            LS_ERR_ARGUMENT, "%s is set but its counterpart (%s) is not",
+            fields[0].name != NULL ? fields[0].name : fields[1].name,
+            fields[0].name != NULL ? "the number of ranks" : "the rank");
+    if (world->size < 1 || world->rank >= world->size)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s is %d but %s is %d",
+                        fields[0].name, world->rank, fields[1].name,
+                        world->size);
+    if (world->local_size != world->size)
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "%d of %d ranks are on this machine; groups that span "
+                        "machines are not supported yet",
+                        world->local_size, world->size);
+    if (world->size > LSI_MAX_RANKS)
+        return lsi_fail(LS_ERR_UNSUPPORTED, "%d ranks; at most %d are possible",
+                        world->size, LSI_MAX_RANKS);
+    return LS_OK;
+}
+
+/* ---- the meeting point --------------------------------------------------- */
+
+/* Two independent 64-bit hashes (FNV-1a) of all that identifies the job. */
+typedef struct identity {
+    uint64_t a, b;
+    bool known;
+} identity;
+
+static void add(identity *id, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        id->a = (id->a ^ (unsigned char)*text) * 0x100000001b3u;
+        id->b = (id->b ^ (unsigned char)*text) * 0x100000001b3u;
+    }
+    id->a = (id->a ^ 0xff) * 0x100000001b3u; /* an end that no text has */
+    id->b = (id->b ^ 0xff) * 0x100000001b3u;
+}
+
+static void add_variable(identity *id, const char *name)
+{
+    const char *text = variable(name);
+    add(id, text == NULL ? "" : text);
+    id->known = id->known || text != NULL;
+}
+
+/* LOCKSTEP_JOB says it all; otherwise everything that launchers tell. */
+static void name_meeting_point(lsi_world *world)
+{
+    static const char *const ids[] = {
+        "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+        "PMIX_NAMESPACE",      "SLURM_JOB_ID",
+        "SLURM_STEP_ID",       "MASTER_ADDR",
+        "MASTER_PORT"};
+    identity id = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu, false};
+    add_variable(&id, "LOCKSTEP_JOB");
+    if (!id.known)
+        for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+            add_variable(&id, ids[i]);
+    if (!id.known) { /* at least the same launcher must have started them */
+        char parent[32];
+        snprintf(parent, sizeof(parent), "%ld", (long)getppid());
+        add(&id, parent);
+    }
+    snprintf(world->name, sizeof(world->name), "lockstep-%ld-%016llx%016llx",
+             (long)getuid(), (unsigned long long)id.a,
+             (unsigned long long)id.b);
+}
+
+ls_status lsi_world_from_env(lsi_world *out)
+{
+    field fields[FIELDS] = {{0}};
+    for (int i = 0; i < SOURCES; i++)
+        LS_TRY(merge(&sources[i], fields));
+    if (fields[0].name == NULL && fields[1].name == NULL &&
+        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL)
+        LS_TRY(merge(&slurm, fields));
+    lsi_world world = {.size = 1};
+    if (fields[0].name != NULL || fields[1].name != NULL) {
+        world.rank = fields[0].value;
+        world.size = fields[1].value;
+    }
+    world.local_rank = fields[2].name != NULL ? fields[2].value : world.rank;
+    world.local_size = fields[3].name != NULL ? fields[3].value : world.size;
+    LS_TRY(check(fields, &world));
+    name_meeting_point(&world);
+    *out = world;
+    return LS_OK;
+}

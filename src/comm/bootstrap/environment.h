@@ -1,0 +1,23 @@
+/*
+ * What the environment says about the job: the launcher's variables.
+ */
+#ifndef LS_COMM_BOOTSTRAP_ENVIRONMENT_H
+#define LS_COMM_BOOTSTRAP_ENVIRONMENT_H
+
+#include "lockstep/status.h"
+
+typedef struct lsi_world {
+    int rank, size;
+    int local_rank, local_size;
+    char name[64]; /* of the meeting point: the same on all ranks of a job */
+} lsi_world;
+
+/*
+ * Torchrun's names first, then Open MPI's and MPICH's; any two that are both
+ * set must agree. Slurm's are used only if none of those is set, because a
+ * batch script's own variables reach everything that it starts. With nothing
+ * set the world has one rank.
+ */
+ls_status lsi_world_from_env(lsi_world *out);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * ls_group_from_env: read the environment, meet the others, settle.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/bootstrap/environment.h"
+#include "comm/bootstrap/rendezvous.h"
+#include "comm/open.h"
+
+ls_status ls_group_from_env(ls_group **group)
+{
+    lsi_world world;
+    double seconds;
+    ls_group *made = NULL;
+    if (group == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "no place for the group");
+    LS_TRY(lsi_world_from_env(&world));
+    LS_TRY(lsi_default_timeout(&seconds));
+    if (world.size > 1)
+        lsi_log_set_rank(world.rank);
+    if (world.size == 1)
+        LS_TRY(ls_group_open_threads(1, &made));
+    else
+        LS_TRY(lsi_rendezvous(&world, seconds, &made));
+    const ls_status status = lsi_group_settle(made);
+    if (status != LS_OK) {
+        ls_group_close(&made);
+        return status;
+    }
+    *group = made;
+    return LS_OK;
+}

@@ -1,0 +1,263 @@
+#include "comm/bootstrap/host.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/open.h"
+
+enum { PAGE = 4096, EVERYBODY = LSI_MAX_RANKS };
+
+typedef struct hosting {
+    const lsi_world *world;
+    lsi_deadline deadline;
+    int listener;
+    int guests[EVERYBODY];    /* the socket of each rank, or -1 */
+    int strangers[EVERYBODY]; /* connected, but have not said who they are */
+    int n_strangers;
+    int arrived; /* including rank 0 */
+    int memfd;
+} hosting;
+
+/* ---- waiting for the guests ---------------------------------------------- */
+
+/* "1, 3, 4": the ranks that have not come. */
+static void list_missing(const hosting *host, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int r = 1; r < host->world->size && used < bytes; r++)
+        if (host->guests[r] < 0)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%d",
+                                     used == 0 ? "" : ", ", r);
+}
+
+static ls_status time_out(const hosting *host)
+{
+    char missing[256];
+    list_missing(host, missing, sizeof(missing));
+    return lsi_fail(LS_ERR_TIMEOUT,
+                    "%d of %d ranks did not come in time: rank %s. Were they "
+                    "started on this machine, in the same job?",
+                    host->world->size - host->arrived, host->world->size,
+                    missing);
+}
+
+static ls_status accept_stranger(hosting *host)
+{
+    const int fd = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)
+            return LS_OK;
+        return lsi_fail_errno(LS_ERR_SYSTEM, "rank 0 cannot accept ranks");
+    }
+    if (!lsi_same_user(fd) || host->n_strangers == EVERYBODY)
+        close(fd);
+    else
+        host->strangers[host->n_strangers++] = fd;
+    return LS_OK;
+}
+
+static ls_status check_hello(const hosting *host, const lsi_hello *hello)
+{
+    const lsi_world *world = host->world;
+    if (hello->size != world->size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "rank %d believes in %d ranks, rank 0 in %d",
+                        hello->rank, hello->size, world->size);
+    if (hello->rank < 1 || hello->rank >= world->size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a process (pid %d) calls itself rank %d of %d",
+                        hello->pid, hello->rank, world->size);
+    if (host->guests[hello->rank] >= 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "two processes call themselves rank %d (one has pid "
+                        "%d); is another job using the same MASTER_PORT?",
+                        hello->rank, hello->pid);
+    return LS_OK;
+}
+
+/* Learns who a stranger is. One that hangs up at once is forgotten. */
+static ls_status greet(hosting *host, int index)
+{
+    lsi_hello hello;
+    const int fd = host->strangers[index];
+    host->strangers[index] = host->strangers[--host->n_strangers];
+    const int got =
+        lsi_receive_packet(fd, &hello, sizeof(hello), NULL, host->deadline);
+    if (got != 1 || hello.magic != LSI_RENDEZVOUS_MAGIC) {
+        close(fd);
+        return LS_OK;
+    }
+    const ls_status status = check_hello(host, &hello);
+    if (status != LS_OK) {
+        host->strangers[host->n_strangers++] = fd; /* is told why, later */
+        return status;
+    }
+    host->guests[hello.rank] = fd;
+    host->arrived++;
+    return LS_OK;
+}
+
+static ls_status lost(int rank)
+{
+    return lsi_fail(LS_ERR_PEER_DEAD,
+                    "rank %d died while the ranks were meeting", rank);
+}
+
+/* Handles whatever poll has found. */
+static ls_status attend(hosting *host, const struct pollfd *polled, int n)
+{
+    const int strangers = host->n_strangers;
+    for (int i = n - 1; i > strangers; i--) /* ranks that should be silent */
+        if (polled[i].revents != 0)
+            for (int r = 1; r < host->world->size; r++)
+                if (host->guests[r] == polled[i].fd)
+                    return lost(r);
+    for (int i = strangers - 1; i >= 0; i--)
+        if (polled[1 + i].revents != 0)
+            LS_TRY(greet(host, i));
+    return polled[0].revents != 0 ? accept_stranger(host) : LS_OK;
+}
+
+static ls_status gather_guests(hosting *host)
+{
+    static _Thread_local struct pollfd polled[2 * EVERYBODY + 1];
+    while (host->arrived < host->world->size) {
+        int n = 0;
+        polled[n++] = (struct pollfd){.fd = host->listener, .events = POLLIN};
+        for (int i = 0; i < host->n_strangers; i++)
+            polled[n++] =
+                (struct pollfd){.fd = host->strangers[i], .events = POLLIN};
+        for (int r = 1; r < host->world->size; r++)
+            if (host->guests[r] >= 0)
+                polled[n++] =
+                    (struct pollfd){.fd = host->guests[r], .events = POLLIN};
+        const int ready =
+            poll(polled, (nfds_t)n, lsi_deadline_poll(host->deadline));
+        if (ready < 0 && errno != EINTR)
+            return lsi_fail_errno(LS_ERR_SYSTEM, "rank 0 cannot poll");
+        if (ready == 0 && lsi_deadline_poll(host->deadline) == 0)
+            return time_out(host);
+        if (ready > 0)
+            LS_TRY(attend(host, polled, n));
+    }
+    return LS_OK;
+}
+
+/* ---- after they have come ------------------------------------------------ */
+
+static void tell(int fd, ls_status status, int descriptor)
+{
+    lsi_answer answer = {.magic = LSI_RENDEZVOUS_MAGIC, .status = status};
+    if (status != LS_OK)
+        snprintf(answer.text, sizeof(answer.text), "%.*s",
+                 (int)sizeof(answer.text) - 1, ls_last_error());
+    /* One that does not listen any more will be found dead. */
+    (void)lsi_send_packet(fd, &answer, sizeof(answer), descriptor);
+}
+
+static void tell_all(const hosting *host, ls_status status, int descriptor)
+{
+    for (int r = 1; r < host->world->size; r++)
+        if (host->guests[r] >= 0)
+            tell(host->guests[r], status, descriptor);
+    for (int i = 0; i < host->n_strangers; i++)
+        if (status != LS_OK)
+            tell(host->strangers[i], status, -1);
+}
+
+static ls_status open_host(hosting *host, ls_group **out)
+{
+    lsi_node *node = NULL;
+    LS_TRY(lsi_shm_create(&host->memfd));
+    LS_TRY(lsi_shm_node(host->memfd, 0, &node)); /* owns it from now on */
+    const lsi_membership membership = {0, host->world->size, 0, 0};
+    LS_TRY(lsi_group_open(node, membership, NULL, out));
+    const uint64_t end = (*out)->layout.bytes;
+    atomic_store((*out)->file_end, (end + PAGE - 1) / PAGE * PAGE);
+    return LS_OK;
+}
+
+static ls_status await_ready(hosting *host)
+{
+    for (int r = 1; r < host->world->size; r++) {
+        lsi_hello hello;
+        const int got = lsi_receive_packet(host->guests[r], &hello,
+                                           sizeof(hello), NULL, host->deadline);
+        if (got == 0)
+            return lost(r);
+        if (got < 0)
+            return lsi_fail_errno(LS_ERR_TIMEOUT,
+                                  "rank %d did not open its group", r);
+        if (hello.status != LS_OK)
+            return lsi_fail((ls_status)hello.status,
+                            "rank %d could not open its group: %s", r,
+                            ls_status_text((ls_status)hello.status));
+    }
+    return LS_OK;
+}
+
+/* A former job with the same name may take a moment to go away. */
+static ls_status listen_long(hosting *host)
+{
+    for (;;) {
+        host->listener = lsi_listen(host->world->name, host->world->size);
+        if (host->listener >= 0)
+            return LS_OK;
+        if (host->listener != -EADDRINUSE ||
+            lsi_deadline_poll(host->deadline) == 0) {
+            errno = -host->listener;
+            return lsi_fail_errno(LS_ERR_SYSTEM,
+                                  "rank 0 cannot listen; is another job using "
+                                  "the same LOCKSTEP_JOB or MASTER_PORT?");
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+static void clean_up(hosting *host)
+{
+    for (int r = 1; r < host->world->size; r++)
+        if (host->guests[r] >= 0)
+            close(host->guests[r]);
+    for (int i = 0; i < host->n_strangers; i++)
+        close(host->strangers[i]);
+    if (host->listener >= 0)
+        close(host->listener);
+}
+
+static ls_status welcome(hosting *host, ls_group **group)
+{
+    LS_TRY(listen_long(host));
+    LS_TRY(gather_guests(host));
+    LS_TRY(open_host(host, group));
+    tell_all(host, LS_OK, host->memfd);
+    return await_ready(host);
+}
+
+ls_status lsi_host(const lsi_world *world, lsi_deadline deadline,
+                   ls_group **out)
+{
+    hosting host = {.world = world,
+                    .deadline = deadline,
+                    .listener = -1,
+                    .arrived = 1,
+                    .memfd = -1};
+    for (int r = 0; r < world->size; r++)
+        host.guests[r] = -1;
+    ls_group *group = NULL;
+    const ls_status status = welcome(&host, &group);
+    tell_all(&host, status, -1);
+    clean_up(&host);
+    if (status != LS_OK)
+        ls_group_close(&group);
+    else
+        *out = group;
+    return status;
+}

@@ -1,0 +1,136 @@
+/*
+ * The side of ranks other than 0, and what both sides share.
+ */
+#include "comm/bootstrap/rendezvous.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/bootstrap/host.h"
+#include "comm/bootstrap/socket.h"
+#include "comm/open.h"
+
+/* Rank 0 gives up first, so that its reason reaches the others. */
+#define GRACE_SECONDS 1.0
+
+enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 20000 };
+
+static void pause_us(long us)
+{
+    const struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
+/* Knocks until rank 0 opens. */
+static ls_status find_host(const lsi_world *world, lsi_deadline deadline,
+                           int *out)
+{
+    for (long pause = FIRST_PAUSE_US;; pause *= 2) {
+        const int fd = lsi_connect(world->name);
+        if (fd >= 0) {
+            *out = fd;
+            return LS_OK;
+        }
+        if (fd != -ECONNREFUSED && fd != -ENOENT && fd != -EAGAIN) {
+            errno = -fd;
+            return lsi_fail_errno(
+                LS_ERR_SYSTEM, "rank %d cannot connect to rank 0", world->rank);
+        }
+        if (lsi_deadline_poll(deadline) == 0)
+            return lsi_fail(LS_ERR_TIMEOUT,
+                            "rank %d of %d waited in vain for rank 0; did it "
+                            "start, on this machine and in the same job "
+                            "(LOCKSTEP_JOB, MASTER_ADDR, MASTER_PORT)?",
+                            world->rank, world->size);
+        pause = pause > LONGEST_PAUSE_US ? LONGEST_PAUSE_US : pause;
+        pause_us(pause);
+    }
+}
+
+static ls_status say(const lsi_world *world, int fd, ls_status status)
+{
+    const lsi_hello hello = {LSI_RENDEZVOUS_MAGIC, world->rank, world->size,
+                             (int32_t)getpid(), status};
+    if (lsi_send_packet(fd, &hello, sizeof(hello), -1) == 0)
+        return LS_OK;
+    if (errno == EPIPE || errno == ECONNRESET)
+        return LS_OK; /* its answer tells why it has hung up */
+    return lsi_fail_errno(LS_ERR_SYSTEM, "rank %d cannot talk to rank 0",
+                          world->rank);
+}
+
+static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
+                      int *memfd)
+{
+    lsi_answer answer;
+    const int got =
+        lsi_receive_packet(fd, &answer, sizeof(answer), memfd, deadline);
+    if (got == 0)
+        return lsi_fail(LS_ERR_PEER_DEAD,
+                        "rank 0 died while the ranks were meeting; this is "
+                        "rank %d of %d",
+                        world->rank, world->size);
+    if (got < 0 && errno == ETIMEDOUT)
+        return lsi_fail(LS_ERR_TIMEOUT,
+                        "rank 0 did not answer in time; this is rank %d of %d",
+                        world->rank, world->size);
+    if (got < 0 || answer.magic != LSI_RENDEZVOUS_MAGIC)
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "rank 0 speaks another language: are all ranks linked "
+                        "with the same version of the library?");
+    if (answer.status != LS_OK)
+        return lsi_fail((ls_status)answer.status, "%.*s",
+                        (int)sizeof(answer.text), answer.text);
+    return LS_OK;
+}
+
+static ls_status open_guest(const lsi_world *world, int memfd, ls_group **out)
+{
+    lsi_node *node = NULL;
+    LS_TRY(lsi_shm_node(memfd, world->rank, &node));
+    const lsi_membership membership = {world->rank, world->size, world->rank,
+                                       0};
+    return lsi_group_open(node, membership, NULL, out);
+}
+
+static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,
+                      ls_group **out)
+{
+    int memfd = -1;
+    LS_TRY(say(world, fd, LS_OK));
+    LS_TRY(hear(world, fd, deadline, &memfd));
+    ls_group *group = NULL;
+    const ls_status opened = open_guest(world, memfd, &group);
+    ls_status status = say(world, fd, opened);
+    if (status == LS_OK && opened == LS_OK)
+        status = hear(world, fd, deadline, NULL);
+    if (opened != LS_OK)
+        return opened;
+    if (status != LS_OK) {
+        ls_group_close(&group);
+        return status;
+    }
+    *out = group;
+    return LS_OK;
+}
+
+ls_status lsi_rendezvous(const lsi_world *world, double seconds, ls_group **out)
+{
+    int fd = -1;
+    if (world->rank == 0)
+        return lsi_host(world, lsi_deadline_in(seconds), out);
+    const lsi_deadline deadline =
+        lsi_deadline_in(seconds > 0 ? seconds + GRACE_SECONDS : 0);
+    LS_TRY(find_host(world, deadline, &fd));
+    ls_status status = LS_OK;
+    if (!lsi_same_user(fd))
+        status = lsi_fail(LS_ERR_SYSTEM,
+                          "the meeting point of this job was taken by another "
+                          "user");
+    if (status == LS_OK)
+        status = meet(world, fd, deadline, out);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,19 @@
+/*
+ * How processes that share nothing but a name come to share memory.
+ *
+ * Rank 0 listens on an abstract unix socket: it has no file, needs no clean-up
+ * and vanishes with the process. The others connect and say who they are;
+ * rank 0 hands each a descriptor of one memfd; all open their group and say so;
+ * rank 0 tells all to go. Whatever goes wrong, rank 0 tells everybody why.
+ */
+#ifndef LS_COMM_BOOTSTRAP_RENDEZVOUS_H
+#define LS_COMM_BOOTSTRAP_RENDEZVOUS_H
+
+#include "comm/bootstrap/environment.h"
+#include "lockstep/group.h"
+
+/* Meets the other ranks. Waits at most `seconds` (0: for ever). */
+ls_status lsi_rendezvous(const lsi_world *world, double seconds,
+                         ls_group **out);
+
+#endif

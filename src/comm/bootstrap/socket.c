@@ -1,0 +1,151 @@
+#include "comm/bootstrap/socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+lsi_deadline lsi_deadline_in(double seconds)
+{
+    if (seconds <= 0)
+        return (lsi_deadline){0};
+    return (lsi_deadline){lsi_clock_ns() + (uint64_t)(seconds * 1e9)};
+}
+
+int lsi_deadline_poll(lsi_deadline deadline)
+{
+    if (deadline.at_ns == 0)
+        return -1;
+    const uint64_t now = lsi_clock_ns();
+    if (now >= deadline.at_ns)
+        return 0;
+    const uint64_t left = (deadline.at_ns - now) / 1000000 + 1;
+    return left > 1000000 ? 1000000 : (int)left;
+}
+
+/* A name that starts with a 0 byte is not in the file system. */
+static socklen_t address_of(const char *name, struct sockaddr_un *address)
+{
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    const size_t length = strlen(name);
+    memcpy(address->sun_path + 1, name, length);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+int lsi_listen(const char *name, int backlog)
+{
+    struct sockaddr_un address;
+    const socklen_t length = address_of(name, &address);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 ||
+        listen(fd, backlog) != 0) {
+        const int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int lsi_connect(const char *name)
+{
+    struct sockaddr_un address;
+    const socklen_t length = address_of(name, &address);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        const int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int lsi_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           peer.uid == getuid();
+}
+
+/* Room for one descriptor, aligned as the kernel wants it. */
+typedef union control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+} control;
+
+int lsi_send_packet(int fd, const void *data, size_t bytes, int descriptor)
+{
+    struct iovec part = {.iov_len = bytes};
+    memcpy(&part.iov_base, &data, sizeof(data)); /* sendmsg does not write it */
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    control room = {0};
+    if (descriptor >= 0) {
+        message.msg_control = room.bytes;
+        message.msg_controllen = sizeof(room.bytes);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)bytes ? 0 : -1;
+}
+
+static int take_descriptor(struct msghdr *message)
+{
+    int descriptor = -1;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
+        memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+    return descriptor;
+}
+
+static int wait_readable(int fd, lsi_deadline deadline)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&poller, 1, lsi_deadline_poll(deadline));
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        errno = ETIMEDOUT;
+    return ready == 1 ? 0 : -1;
+}
+
+int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
+                       lsi_deadline deadline)
+{
+    struct iovec part = {data, bytes};
+    control room = {0};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = room.bytes,
+                             .msg_controllen = sizeof(room.bytes)};
+    if (wait_readable(fd, deadline) != 0)
+        return -1;
+    const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got <= 0)
+        return got == 0 || errno == ECONNRESET ? 0 : -1;
+    const int came = take_descriptor(&message);
+    if (descriptor != NULL)
+        *descriptor = came;
+    else if (came >= 0)
+        close(came);
+    if (got == (ssize_t)bytes)
+        return 1;
+    errno = EPROTO;
+    return -1;
+}

@@ -1,0 +1,91 @@
+/*
+ * Packing and printing of calls. The fingerprint is no hash: it holds every
+ * argument, so equal words mean equal calls and an error can show both sides.
+ */
+#include "comm/call.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { DTYPE_SHIFT = 8, REDOP_SHIFT = 16, ROOT_SHIFT = 32 };
+
+static const char *const names[LSI_OP_COUNT] = {
+#define X(name, text) [LSI_OP_##name] = (text),
+#include "comm/operations.def"
+#undef X
+};
+
+const char *lsi_operation_name(lsi_operation operation)
+{
+    return (unsigned)operation < LSI_OP_COUNT ? names[operation] : "unknown";
+}
+
+lsi_fingerprint lsi_fingerprint_of(const lsi_call *call)
+{
+    return (lsi_fingerprint){(uint64_t)call->operation |
+                                 (uint64_t)call->dtype << DTYPE_SHIFT |
+                                 (uint64_t)call->redop << REDOP_SHIFT |
+                                 (uint64_t)call->root << ROOT_SHIFT,
+                             call->count};
+}
+
+lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint)
+{
+    const uint64_t what = fingerprint.what;
+    return (lsi_call){
+        .operation = (lsi_operation)(what & 0xff),
+        .dtype = (ls_dtype)(what >> DTYPE_SHIFT & 0xff),
+        .redop = (ls_reduce_op)(what >> REDOP_SHIFT & 0xff),
+        .root = (int)(what >> ROOT_SHIFT),
+        .count = (size_t)fingerprint.count,
+    };
+}
+
+static bool has_redop(lsi_operation operation)
+{
+    return operation == LSI_OP_ALL_REDUCE || operation == LSI_OP_REDUCE ||
+           operation == LSI_OP_REDUCE_SCATTER;
+}
+
+static bool has_root(lsi_operation operation)
+{
+    return operation == LSI_OP_BROADCAST || operation == LSI_OP_REDUCE ||
+           operation == LSI_OP_GATHER || operation == LSI_OP_SCATTER;
+}
+
+static bool has_elements(lsi_operation operation)
+{
+    return (operation != LSI_OP_BARRIER && operation <= LSI_OP_ALL_TO_ALL) ||
+           operation == LSI_OP_SEND || operation == LSI_OP_RECV;
+}
+
+const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
+{
+    char elements[64] = "", redop[32] = "", root[32] = "";
+    if (has_elements(call->operation))
+        snprintf(elements, sizeof(elements), " of %zu %s", call->count,
+                 ls_dtype_name(call->dtype));
+    if (has_redop(call->operation))
+        snprintf(redop, sizeof(redop), " (%s)", ls_reduce_op_name(call->redop));
+    if (has_root(call->operation))
+        snprintf(root, sizeof(root), " at root %d", call->root);
+    if (call->operation == LSI_OP_SHARED_ALLOC)
+        snprintf(elements, sizeof(elements), " of %zu bytes", call->count);
+    snprintf(text, bytes, "%s%s%s%s", lsi_operation_name(call->operation),
+             elements, redop, root);
+    return text;
+}
+
+const char *lsi_call_difference(const lsi_call *a, const lsi_call *b)
+{
+    const bool message = a->operation >= LSI_OP_SEND;
+    if (a->operation != b->operation && !message)
+        return "operation";
+    if (a->dtype != b->dtype)
+        return "type";
+    if (a->count != b->count)
+        return "count";
+    if (a->redop != b->redop)
+        return "reduction";
+    return a->root != b->root ? "root" : "nothing";
+}

@@ -1,0 +1,41 @@
+/*
+ * What a collective call is: the part of its arguments on which all ranks must
+ * agree. It is published in each call and compared, word by word.
+ */
+#ifndef LS_COMM_CALL_H
+#define LS_COMM_CALL_H
+
+#include "lockstep/types.h"
+
+typedef enum lsi_operation {
+#define X(name, text) LSI_OP_##name,
+#include "comm/operations.def"
+#undef X
+    LSI_OP_COUNT
+} lsi_operation;
+
+typedef struct lsi_call {
+    lsi_operation operation;
+    ls_dtype dtype;
+    ls_reduce_op redop;
+    int root;
+    size_t count;
+} lsi_call;
+
+/* The two words that represent a call in shared memory. */
+typedef struct lsi_fingerprint {
+    uint64_t what, count;
+} lsi_fingerprint;
+
+lsi_fingerprint lsi_fingerprint_of(const lsi_call *call);
+lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint);
+
+/* "all_reduce of 10 f32 (sum)"; cut to fit. Returns text. */
+const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes);
+
+/* The name of the first argument in which they differ: "count", "root", ... */
+const char *lsi_call_difference(const lsi_call *a, const lsi_call *b);
+
+const char *lsi_operation_name(lsi_operation operation);
+
+#endif

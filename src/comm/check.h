@@ -1,0 +1,32 @@
+/*
+ * Checks of the arguments of the public calls. Local: a call that fails here
+ * has not begun, and the other ranks do not learn of it.
+ */
+#ifndef LS_COMM_CHECK_H
+#define LS_COMM_CHECK_H
+
+#include "comm/state.h"
+
+/* A buffer that a call reads or writes; bytes computed without overflow. */
+typedef struct lsi_span {
+    const char *name;
+    const void *data;
+    size_t blocks; /* of count elements each */
+} lsi_span;
+
+ls_status lsi_check_group(const ls_group *group, const char *what);
+
+/* Group, type, reduction, root, count. */
+ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
+
+/* A pointer is there unless there is nothing to point at. */
+ls_status lsi_check_span(const lsi_call *call, lsi_span span);
+
+/*
+ * The two do not overlap, except that recv may begin `blocks` blocks after
+ * send (before, if negative).
+ */
+ls_status lsi_check_overlap(const lsi_call *call, lsi_span send, lsi_span recv,
+                            long blocks);
+
+#endif

@@ -1,0 +1,68 @@
+#include "comm/collective.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/algo/algorithm.h"
+#include "comm/engine.h"
+#include "comm/paths.h"
+#include "comm/select.h"
+
+/* The most private memory that any candidate may ask for. */
+static size_t scratch_needed(const lsi_op *op)
+{
+    size_t most = 0;
+    for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
+        const lsi_algorithm *algorithm = op->candidates[i];
+        const size_t bytes =
+            algorithm->scratch == NULL ? 0 : algorithm->scratch(op);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static ls_status reserve_scratch(lsi_op *op)
+{
+    const size_t bytes = scratch_needed(op);
+    if (bytes <= op->scratch_bytes)
+        return LS_OK;
+    lsi_free(op->scratch);
+    op->scratch = NULL;
+    op->scratch_bytes = 0;
+    LS_TRY(lsi_alloc(&op->scratch, bytes, LS_MEMORY_COMM,
+                     lsi_operation_name(op->call.operation)));
+    op->scratch_bytes = bytes;
+    return LS_OK;
+}
+
+static void find_candidates(lsi_op *op)
+{
+    const size_t bytes = lsi_contribution_most(lsi_place_of(op));
+    const lsi_algorithm *const *found =
+        lsi_select_find(op->group->select, op->call.operation, bytes);
+    for (int i = 0; i < LSI_CANDIDATES; i++)
+        op->candidates[i] = found == NULL ? NULL : found[i];
+    if (found == NULL) /* not selectable: the one there is */
+        op->candidates[0] = lsi_algorithm_find(op->call.operation, "flat", 4);
+}
+
+ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
+                         const void *send, void *recv)
+{
+    op->group = group;
+    op->call = *call;
+    op->send = send;
+    op->recv = recv;
+    op->item = ls_dtype_size(call->dtype);
+    op->block = call->count * op->item;
+    find_candidates(op);
+    return reserve_scratch(op);
+}
+
+ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
+                       size_t bytes, void *recv)
+{
+    lsi_op *op = &group->call;
+    LS_TRY(lsi_op_prepare(op, group, call, send, recv));
+    op->block = bytes;
+    return lsi_op_complete(op);
+}

@@ -1,0 +1,20 @@
+/*
+ * Filling in ops from arguments.
+ */
+#ifndef LS_COMM_COLLECTIVE_H
+#define LS_COMM_COLLECTIVE_H
+
+#include "comm/state.h"
+
+/*
+ * Prepares an op: algorithm candidates and scratch memory. Checks nothing but
+ * memory. op->scratch is kept if it is large enough.
+ */
+ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
+                         const void *send, void *recv);
+
+/* All-gather of `bytes` (<= LSI_FLAT_BYTES) from each rank, as `call`. */
+ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
+                       size_t bytes, void *recv);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * The queue of collectives: entering, agreeing, running, leaving.
+ */
+#include "comm/engine.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/algo/algorithm.h"
+#include "comm/failure.h"
+#include "comm/message.h"
+#include "comm/paths.h"
+#include "comm/schedule/pull.h"
+#include "comm/wait.h"
+
+bool lsi_all_completed(ls_group *group, uint64_t sequence)
+{
+    if (sequence <= group->seen_by_all)
+        return true;
+    for (int r = 0; r < group->size; r++) {
+        if (group->seen[r] >= sequence)
+            continue;
+        group->seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
+        if (group->seen[r] < sequence) {
+            group->waits_completed = true;
+            return false;
+        }
+    }
+    group->seen_by_all = sequence;
+    return true;
+}
+
+/* Whether every rank's stamp in a collective's cells is at least `stamp`. */
+static bool all_stamped(const ls_group *group, uint64_t sequence,
+                        uint64_t stamp)
+{
+    for (int r = 0; r < group->size; r++)
+        if (atomic_load(&lsi_cell_of(group, sequence, r)->stamp) < stamp)
+            return false;
+    return true;
+}
+
+void lsi_op_publish(lsi_op *op)
+{
+    ls_group *group = op->group;
+    const uint64_t stamp = lsi_stamp(op->sequence, ++op->phase);
+    op->cursor = 0;
+    group->activity++;
+    atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
+    /* Only the last to arrive has news for those who sleep. */
+    if (atomic_load(&group->header->sleepers) != 0 &&
+        all_stamped(group, op->sequence, stamp))
+        lsi_wake_all(group);
+}
+
+ls_status lsi_op_arrived(lsi_op *op)
+{
+    ls_group *group = op->group;
+    const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
+    for (; op->cursor < group->size; op->cursor++) {
+        const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
+        if (atomic_load(&cell->stamp) < stamp)
+            return LS_IN_PROGRESS;
+        group->activity++;
+        if (op->phase == 1) {
+            LS_TRY(lsi_check_call(op, op->cursor));
+            if (group->seen[op->cursor] < cell->completed)
+                group->seen[op->cursor] = cell->completed;
+        }
+    }
+    return LS_OK;
+}
+
+/* ---- entering ------------------------------------------------------------ */
+
+/* Publishes the arrival if the cell's last use is over for everybody. */
+static bool enter(lsi_op *op)
+{
+    ls_group *group = op->group;
+    if (op->sequence > LSI_CELLS &&
+        !lsi_all_completed(group, op->sequence - LSI_CELLS))
+        return false;
+    lsi_cell *cell = lsi_cell_of(group, op->sequence, group->rank);
+    const lsi_fingerprint print = lsi_fingerprint_of(&op->call);
+    cell->what = print.what;
+    cell->count = print.count;
+    cell->completed = group->completed;
+    const lsi_place place = lsi_place_of(op);
+    const size_t bytes = lsi_contribution(place, group->rank);
+    if (!op->candidates[0]->in_cells)
+        lsi_make_offer(op, lsi_offer_of(op, group->rank));
+    else if (bytes != 0)
+        memcpy(cell->payload, op->send, bytes);
+    op->state = LSI_OP_ENTERED;
+    lsi_op_publish(op);
+    return true;
+}
+
+static void enter_all(ls_group *group)
+{
+    while (group->entering != NULL && enter(group->entering))
+        group->entering = group->entering->next;
+}
+
+ls_status lsi_op_submit(lsi_op *op)
+{
+    ls_group *group = op->group;
+    if (lsi_has_failed(group))
+        return lsi_report_failure(group);
+    op->sequence = ++group->sequence;
+    op->state = LSI_OP_QUEUED;
+    op->algorithm = NULL;
+    op->done = false;
+    op->phase = 0;
+    op->cursor = 0;
+    op->step = 0;
+    op->next = NULL;
+    if (group->first == NULL)
+        group->first = op;
+    else
+        group->last->next = op;
+    group->last = op;
+    if (group->entering == NULL)
+        group->entering = op;
+    enter_all(group);
+    return LS_OK;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/*
+ * The first candidate whose needs every rank has offered. All ranks look at
+ * the same offers and come to the same result.
+ */
+static ls_status agree_on_algorithm(lsi_op *op)
+{
+    op->algorithm = op->candidates[0];
+    if (op->algorithm->in_cells)
+        return LS_OK;
+    uint64_t able = ~(uint64_t)0;
+    for (int r = 0; r < op->group->size; r++)
+        able &= lsi_offer_of(op, r)->able;
+    for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
+        op->algorithm = op->candidates[i];
+        if ((op->algorithm->needs & ~able) == 0)
+            return LS_OK;
+    }
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "%s with algorithm %s needs buffers from ls_shared_alloc "
+                    "on every rank",
+                    lsi_operation_name(op->call.operation),
+                    op->algorithm->name);
+}
+
+static void finish(lsi_op *op, ls_status status)
+{
+    ls_group *group = op->group;
+    op->state = LSI_OP_IDLE;
+    op->done = true;
+    op->status = status;
+    group->completed = op->sequence;
+    group->activity++;
+    group->first = op->next;
+    atomic_store(&lsi_member_of(group, group->rank)->completed,
+                 group->completed);
+    if (atomic_load(&group->header->cell_waiters) != 0)
+        lsi_wake_all(group);
+}
+
+static ls_status advance(lsi_op *op)
+{
+    if (op->state == LSI_OP_ENTERED) {
+        const ls_status status = lsi_op_arrived(op);
+        if (status != LS_OK)
+            return status;
+        op->state = LSI_OP_RUNNING;
+        LS_TRY(agree_on_algorithm(op));
+    }
+    return op->algorithm->run(op);
+}
+
+/*
+ * Works on the queue in order. An op that fails alike on all ranks (no path
+ * that all can go) is over; the group goes on unless it has failed itself.
+ */
+static ls_status progress_queue(ls_group *group)
+{
+    while (group->first != NULL) {
+        enter_all(group);
+        lsi_op *op = group->first;
+        if (op->state < LSI_OP_ENTERED)
+            break;
+        const ls_status status = advance(op);
+        if (status == LS_IN_PROGRESS)
+            break;
+        if (lsi_has_failed(group))
+            return lsi_report_failure(group);
+        finish(op, status);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_progress(ls_group *group)
+{
+    if (lsi_has_failed(group))
+        return lsi_report_failure(group);
+    group->waits_completed = false;
+    LS_TRY(progress_queue(group));
+    return group->active != NULL ? lsi_messages_progress(group) : LS_OK;
+}
+
+ls_status lsi_wait_for(ls_group *group, const bool *done)
+{
+    lsi_patience patience = {.spins = group->spins};
+    for (;;) {
+        const uint64_t activity = group->activity;
+        LS_TRY(lsi_progress(group));
+        if (*done)
+            return LS_OK;
+        if (group->activity != activity)
+            patience = (lsi_patience){.spins = group->spins};
+        else
+            LS_TRY(lsi_pause(group, &patience));
+    }
+}
+
+ls_status lsi_op_complete(lsi_op *op)
+{
+    LS_TRY(lsi_op_submit(op));
+    LS_TRY(lsi_wait_for(op->group, &op->done));
+    return op->status;
+}

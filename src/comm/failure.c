@@ -1,0 +1,250 @@
+/*
+ * The failure record is written once, by whoever is first, and read by all.
+ * Each rank then tells the story from its own side.
+ */
+#include "comm/failure.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "comm/engine.h"
+#include "comm/wait.h"
+
+enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
+
+void lsi_post_failure(ls_group *group, const lsi_failure *failure)
+{
+    uint32_t healthy = LSI_HEALTHY;
+    lsi_header *header = group->header;
+    if (!atomic_compare_exchange_strong(&header->failed, &healthy, LSI_FAILING))
+        return;
+    header->failure = *failure;
+    atomic_store(&header->failed, LSI_FAILED);
+    lsi_wake_all(group);
+}
+
+/* ---- where a rank is ----------------------------------------------------- */
+
+static void waiting_text(const ls_group *group, int rank, char *text,
+                         size_t bytes)
+{
+    const uint64_t word = atomic_load(&lsi_member_of(group, rank)->waiting_for);
+    text[0] = '\0';
+    if (word != 0)
+        snprintf(text, bytes, ", waiting to %s rank %d",
+                 word & 1 ? "receive from" : "send to", (int)(word >> 1) - 1);
+}
+
+/* Appends "rank 2: in all_reduce of ... (#7)" and returns the new length. */
+static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
+                           char *text, size_t used)
+{
+    const lsi_member *member = lsi_member_of(group, rank);
+    const lsi_cell *cell = lsi_cell_of(group, sequence, rank);
+    const uint64_t stamp = atomic_load(&cell->stamp);
+    char what[CALL_BYTES] = "outside", waiting[64];
+    if (sequence != 0 && stamp >> LSI_PHASE_BITS == sequence) {
+        const lsi_call call =
+            lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+        char name[CALL_BYTES - 32];
+        snprintf(what, sizeof(what), "in #%llu %s",
+                 (unsigned long long)sequence,
+                 lsi_call_text(&call, name, sizeof(name)));
+    } else {
+        snprintf(what, sizeof(what), "has done #%llu",
+                 (unsigned long long)atomic_load(&member->completed));
+    }
+    waiting_text(group, rank, waiting, sizeof(waiting));
+    const int length = snprintf(
+        text + used, TABLE_BYTES - used, "\n  rank %d (pid %d): %s%s%s", rank,
+        (int)member->pid, what, waiting,
+        atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
+    used += length < 0 ? 0 : (size_t)length;
+    return used < TABLE_BYTES ? used : TABLE_BYTES - 1;
+}
+
+/* Whether a rank has reached what this rank waits for. */
+static bool is_behind(const ls_group *group, int rank)
+{
+    const lsi_op *op = group->first;
+    if (op == NULL)
+        return false;
+    if (op->state < LSI_OP_ENTERED)
+        return group->seen[rank] < op->sequence - LSI_CELLS;
+    const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
+    return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
+}
+
+/* One line for each rank, those that are missed first. */
+static void where_table(const ls_group *group, uint64_t sequence, char *text)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int behind = 1; behind >= 0; behind--)
+        for (int r = 0; r < group->size; r++)
+            if (is_behind(group, r) == (behind == 1))
+                used = append_where(group, r, sequence, text, used);
+}
+
+/* ---- reporting ----------------------------------------------------------- */
+
+/* What this rank was doing: "all_reduce of 10 f32 (sum), #7". */
+static void own_text(const ls_group *group, char *text, size_t bytes)
+{
+    char name[CALL_BYTES];
+    if (group->first == NULL)
+        snprintf(text, bytes, "after collective #%llu",
+                 (unsigned long long)group->completed);
+    else
+        snprintf(text, bytes, "in %s, #%llu",
+                 lsi_call_text(&group->first->call, name, sizeof(name)),
+                 (unsigned long long)group->first->sequence);
+}
+
+static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
+                             const char *own)
+{
+    const int rank = failure->rank_a;
+    const lsi_member *member = lsi_member_of(group, rank);
+    const bool left = atomic_load(&member->presence) == LSI_LEFT;
+    return lsi_fail(
+        LS_ERR_PEER_DEAD, "rank %d (host %s, pid %d) %s; this is rank %d, %s",
+        rank, member->host, (int)member->pid,
+        left ? "has closed the group" : "has died", group->rank, own);
+}
+
+static ls_status report_mismatch(const lsi_failure *failure)
+{
+    char text_a[CALL_BYTES], text_b[CALL_BYTES];
+    const lsi_call a = lsi_fingerprint_call(
+        (lsi_fingerprint){failure->what_a, failure->count_a});
+    const lsi_call b = lsi_fingerprint_call(
+        (lsi_fingerprint){failure->what_b, failure->count_b});
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "ranks disagree about call #%llu (%s differs): rank %d is "
+                    "in %s, rank %d in %s",
+                    (unsigned long long)failure->sequence,
+                    lsi_call_difference(&a, &b), failure->rank_a,
+                    lsi_call_text(&a, text_a, sizeof(text_a)), failure->rank_b,
+                    lsi_call_text(&b, text_b, sizeof(text_b)));
+}
+
+static ls_status report_late(const ls_group *group, const lsi_failure *failure,
+                             const char *own)
+{
+    char table[TABLE_BYTES];
+    where_table(group, failure->sequence, table);
+    return lsi_fail(LS_ERR_TIMEOUT,
+                    "rank %d gave up waiting; this is rank %d, %s. The ranks:"
+                    "%s",
+                    failure->rank_a, group->rank, own, table);
+}
+
+ls_status lsi_report_failure(ls_group *group)
+{
+    char own[CALL_BYTES + 64];
+    group->failed = true;
+    own_text(group, own, sizeof(own));
+    /* The writer may be about to finish; if it died, say at least that. */
+    for (int i = 0;
+         i < 1000 * 1000 && atomic_load(&group->header->failed) != LSI_FAILED;
+         i++)
+        continue;
+    if (atomic_load(&group->header->failed) != LSI_FAILED)
+        return lsi_fail(LS_ERR_PEER_DEAD,
+                        "a peer died while it reported an error; this is rank "
+                        "%d, %s",
+                        group->rank, own);
+    const lsi_failure failure = group->header->failure;
+    switch ((ls_status)failure.status) {
+    case LS_ERR_PEER_DEAD:
+        return report_dead(group, &failure, own);
+    case LS_ERR_MISMATCH:
+        return report_mismatch(&failure);
+    default:
+        return report_late(group, &failure, own);
+    }
+}
+
+/* ---- detecting ----------------------------------------------------------- */
+
+ls_status lsi_check_call(const lsi_op *op, int rank)
+{
+    ls_group *group = op->group;
+    const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
+    const lsi_fingerprint own = lsi_fingerprint_of(&op->call);
+    if (cell->what == own.what && cell->count == own.count)
+        return LS_OK;
+    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
+                                           .rank_a = group->rank,
+                                           .rank_b = rank,
+                                           .sequence = op->sequence,
+                                           .what_a = own.what,
+                                           .count_a = own.count,
+                                           .what_b = cell->what,
+                                           .count_b = cell->count});
+    return lsi_report_failure(group);
+}
+
+static ls_status post_dead(ls_group *group, int rank)
+{
+    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_PEER_DEAD,
+                                           .rank_a = rank,
+                                           .sequence = group->completed + 1});
+    return lsi_report_failure(group);
+}
+
+/* A rank that has left is missed only by those who wait for it. */
+static bool is_awaited(const ls_group *group, int rank)
+{
+    for (const lsi_stream *s = group->active; s != NULL; s = s->next_active)
+        if (s->peer == rank)
+            return true;
+    return is_behind(group, rank);
+}
+
+/* Another look at those that have arrived: a late one must not hide them. */
+static ls_status check_calls(ls_group *group)
+{
+    const lsi_op *op = group->first;
+    if (op == NULL || op->state != LSI_OP_ENTERED)
+        return LS_OK;
+    for (int r = 0; r < group->size; r++) {
+        const lsi_cell *cell = lsi_cell_of(group, op->sequence, r);
+        if (atomic_load(&cell->stamp) >> LSI_PHASE_BITS == op->sequence)
+            LS_TRY(lsi_check_call(op, r));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_check_peers(ls_group *group)
+{
+    LS_TRY(check_calls(group));
+    for (int r = 0; r < group->size; r++) {
+        const lsi_member *member = lsi_member_of(group, r);
+        if (r == group->rank)
+            continue;
+        const bool left = atomic_load(&member->presence) == LSI_LEFT;
+        if (left
+                ? !is_awaited(group, r)
+                : group->node->transport->alive(group->node, member->node_rank))
+            continue;
+        /* It may have done its part, or left properly, just before. */
+        const uint64_t activity = group->activity;
+        LS_TRY(lsi_progress(group));
+        if (group->activity == activity &&
+            (left || atomic_load(&member->presence) != LSI_LEFT))
+            return post_dead(group, r);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_time_out(ls_group *group)
+{
+    const lsi_op *op = group->first;
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_TIMEOUT,
+                                    .rank_a = group->rank,
+                                    .sequence = op == NULL ? 0 : op->sequence});
+    return lsi_report_failure(group);
+}

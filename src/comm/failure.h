@@ -1,0 +1,30 @@
+/*
+ * How a group fails: once, for all ranks, with a reason.
+ */
+#ifndef LS_COMM_FAILURE_H
+#define LS_COMM_FAILURE_H
+
+#include "comm/state.h"
+
+static inline bool lsi_has_failed(const ls_group *group)
+{
+    return atomic_load_explicit(&group->header->failed, memory_order_acquire) !=
+           LSI_HEALTHY;
+}
+
+/* Records the failure unless there is one already, and wakes everybody. */
+void lsi_post_failure(ls_group *group, const lsi_failure *failure);
+
+/* Says in this rank's words why the group has failed; returns its status. */
+ls_status lsi_report_failure(ls_group *group);
+
+/* Compares a rank's call with one's own; posts and reports a difference. */
+ls_status lsi_check_call(const lsi_op *op, int rank);
+
+/* Looks for ranks that disagree, have died or have left. Not for hot paths. */
+ls_status lsi_check_peers(ls_group *group);
+
+/* Fails the group because others did not come in time. */
+ls_status lsi_time_out(ls_group *group);
+
+#endif

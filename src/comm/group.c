@@ -1,0 +1,227 @@
+/*
+ * Opening and closing groups, and what can be asked about one.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/agree.h"
+#include "comm/check.h"
+#include "comm/open.h"
+#include "comm/select.h"
+#include "comm/shared.h"
+#include "comm/wait.h"
+
+#define DEFAULT_TIMEOUT 300.0
+#define MAX_TIMEOUT     1e9
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void bind_parts(ls_group *group)
+{
+    const lsi_region_layout *at = &group->layout;
+    group->header = (lsi_header *)(void *)group->region;
+    for (int class_ = 0; class_ < LSI_CHANNEL_CLASSES; class_++) {
+        for (int peer = 0; peer < group->size; peer++) {
+            const size_t n = at->ranks, me = (size_t)group->rank;
+            const size_t base = (size_t)class_ * n * n;
+            const size_t out = base + me * n + (size_t)peer;
+            const size_t in = base + (size_t)peer * n + me;
+            unsigned char *channels = group->region + at->channels;
+            group->streams[class_][0][peer] = (lsi_stream){
+                .channel = (void *)(channels + out * at->channel_stride),
+                .peer = peer};
+            group->streams[class_][1][peer] = (lsi_stream){
+                .channel = (void *)(channels + in * at->channel_stride),
+                .peer = peer,
+                .receives = true};
+        }
+    }
+}
+
+static void enter_member(ls_group *group, int node_rank)
+{
+    lsi_member *self = lsi_member_of(group, group->rank);
+    self->pid = (int32_t)getpid();
+    self->node_rank = node_rank;
+    if (gethostname(self->host, sizeof(self->host) - 1) != 0)
+        strcpy(self->host, "unknown");
+    /* A mask wider than the words leaves them 0; spinning adapts. */
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+        for (int cpu = 0; cpu < LSI_CPU_WORDS * 64 && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &cpus))
+                self->cpus[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    atomic_store(&self->presence, LSI_PRESENT);
+}
+
+static ls_status allocate(ls_group *group)
+{
+    const size_t n = (size_t)group->size;
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(uint64_t), LS_MEMORY_COMM,
+                            "a process group"));
+    group->seen = block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_select_table), LS_MEMORY_COMM,
+                            "a selection table"));
+    group->select = block;
+    lsi_select_default(group->select);
+    for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++) {
+        LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_stream), LS_MEMORY_COMM,
+                                "a process group"));
+        group->streams[i / 2][i % 2] = block;
+    }
+    return LS_OK;
+}
+
+static void release(ls_group *group)
+{
+    if (group->region != NULL)
+        group->node->transport->unmap(group->node, group->region,
+                                      group->layout.bytes);
+    for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++)
+        lsi_free(group->streams[i / 2][i % 2]);
+    lsi_free(group->select);
+    lsi_free(group->seen);
+    lsi_free(group->call.scratch);
+    lsi_node_release(group->node);
+    lsi_free(group);
+}
+
+ls_status lsi_default_timeout(double *seconds)
+{
+    const char *text = getenv("LOCKSTEP_TIMEOUT");
+    *seconds = DEFAULT_TIMEOUT;
+    if (text == NULL || *text == '\0')
+        return LS_OK;
+    char *end;
+    *seconds = strtod(text, &end);
+    if (*end != '\0' || !(*seconds >= 0 && *seconds <= MAX_TIMEOUT))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "LOCKSTEP_TIMEOUT is \"%s\"; it should be a number of "
+                        "seconds, 0 for none",
+                        text);
+    return LS_OK;
+}
+
+static ls_status fill(ls_group *group, const lsi_membership *membership)
+{
+    double timeout;
+    void *region = NULL;
+    LS_TRY(lsi_default_timeout(&timeout));
+    LS_TRY(ls_group_set_timeout(group, timeout));
+    LS_TRY(allocate(group));
+    LS_TRY(group->node->transport->map(group->node, membership->offset,
+                                       group->layout.bytes, &region));
+    group->region = region;
+    bind_parts(group);
+    enter_member(group, membership->node_rank);
+    return LS_OK;
+}
+
+ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
+                         _Atomic uint64_t *file_end, ls_group **out)
+{
+    void *block = NULL;
+    ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_group),
+                                        LS_MEMORY_COMM, "a process group");
+    if (status != LS_OK) {
+        lsi_node_release(node);
+        return status;
+    }
+    ls_group *group = block;
+    group->node = node;
+    group->rank = membership.rank;
+    group->size = membership.size;
+    group->region_offset = membership.offset;
+    group->layout = lsi_layout_of(membership.size);
+    status = fill(group, &membership);
+    if (status != LS_OK) {
+        release(group);
+        return status;
+    }
+    group->file_end = file_end != NULL ? file_end : &group->header->file_end;
+    *out = group;
+    return LS_OK;
+}
+
+ls_status lsi_group_settle(ls_group *group)
+{
+    LS_TRY(ls_barrier(group)); /* all members are there */
+    group->spins = lsi_spins_for(group);
+    const char *line = getenv("LOCKSTEP_SELECT");
+    return ls_group_select(group, line == NULL ? "" : line);
+}
+
+ls_status ls_group_select(ls_group *group, const char *line)
+{
+    LS_TRY(lsi_check_group(group, "ls_group_select"));
+    if (line == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line");
+    lsi_vote votes[LSI_MAX_RANKS];
+    const lsi_call call = {.operation = LSI_OP_SELECT,
+                           .count = lsi_select_hash(line)};
+    lsi_select_table table = *group->select;
+    const lsi_vote mine = {lsi_select_parse(line, &table), 0};
+    LS_TRY(lsi_agree(group, &call, mine, votes));
+    *group->select = table;
+    return LS_OK;
+}
+
+/* ---- closing ------------------------------------------------------------- */
+
+void ls_group_close(ls_group **group)
+{
+    if (group == NULL || *group == NULL)
+        return;
+    ls_group *closing = *group;
+    *group = NULL;
+    atomic_store(&lsi_member_of(closing, closing->rank)->presence, LSI_LEFT);
+    lsi_wake_all(closing);
+    lsi_shared_forget(closing);
+    release(closing);
+}
+
+/* ---- questions ----------------------------------------------------------- */
+
+int ls_group_rank(const ls_group *group)
+{
+    return group->rank;
+}
+
+int ls_group_size(const ls_group *group)
+{
+    return group->size;
+}
+
+int ls_group_local_rank(const ls_group *group)
+{
+    return group->rank; /* groups do not span machines */
+}
+
+int ls_group_local_size(const ls_group *group)
+{
+    return group->size;
+}
+
+ls_status ls_group_set_timeout(ls_group *group, double seconds)
+{
+    LS_TRY(lsi_check_group(group, "ls_group_set_timeout"));
+    if (!(seconds >= 0 && seconds <= MAX_TIMEOUT))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a timeout of %g seconds; it should be 0 (none) or "
+                        "more",
+                        seconds);
+    group->timeout_ns = (uint64_t)(seconds * 1e9);
+    if (seconds > 0 && group->timeout_ns == 0)
+        group->timeout_ns = 1;
+    return LS_OK;
+}
+
+void ls_group_get_counters(const ls_group *group, ls_group_counters *out)
+{
+    *out = group->counters;
+}

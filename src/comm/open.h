@@ -1,0 +1,28 @@
+/*
+ * Making a group once its memory is there.
+ */
+#ifndef LS_COMM_OPEN_H
+#define LS_COMM_OPEN_H
+
+#include "comm/state.h"
+
+typedef struct lsi_membership {
+    int rank, size;
+    int node_rank;   /* of this rank in the job */
+    uint64_t offset; /* of the control region in the job's memory */
+} lsi_membership;
+
+/*
+ * Maps the control region and enters this rank as a member; says nothing to
+ * the others. Takes one reference to the node, on failure too.
+ */
+ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
+                         _Atomic uint64_t *file_end, ls_group **out);
+
+/* Seconds: LOCKSTEP_TIMEOUT, or 300. */
+ls_status lsi_default_timeout(double *seconds);
+
+/* Adopts LOCKSTEP_SELECT and what follows from all members. Collective. */
+ls_status lsi_group_settle(ls_group *group);
+
+#endif

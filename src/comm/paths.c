@@ -1,0 +1,101 @@
+#include "comm/paths.h"
+
+#include <string.h>
+
+#include "comm/shared.h"
+#include "kernels/kernels.h"
+
+lsi_range lsi_block_of(const lsi_op *op, int rank)
+{
+    const size_t count = op->call.count;
+    const size_t r = (size_t)rank;
+    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+        return (lsi_range){r * count, (r + 1) * count};
+    return lsi_partition_aligned(count, (size_t)op->group->size, r,
+                                 LSI_LINE / op->item);
+}
+
+bool lsi_delivers_to(const lsi_op *op, int owner, int rank)
+{
+    if (op->call.operation == LSI_OP_REDUCE)
+        return rank == op->call.root;
+    return op->call.operation == LSI_OP_ALL_REDUCE || rank == owner;
+}
+
+size_t lsi_delivery_offset(const lsi_op *op, size_t begin)
+{
+    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+        begin %= op->call.count;
+    return begin * op->item;
+}
+
+static bool reduces_whole(const lsi_op *op)
+{
+    return op->call.operation == LSI_OP_ALL_REDUCE ||
+           op->call.operation == LSI_OP_REDUCE;
+}
+
+/* Whether this rank's receive buffer is written by others in `direct`. */
+static bool receives(const lsi_op *op)
+{
+    return op->call.operation != LSI_OP_REDUCE ||
+           op->call.root == op->group->rank;
+}
+
+/* In place, an exchange would overwrite what others have yet to take. */
+static bool must_be_staged(const lsi_op *op)
+{
+    return op->call.operation == LSI_OP_ALL_TO_ALL && op->send == op->recv &&
+           op->group->size > 1;
+}
+
+void lsi_make_offer(lsi_op *op, lsi_offer *offer)
+{
+    const ls_group *group = op->group;
+    const bool alone = group->size == 1;
+    const uint64_t recv_at =
+        receives(op) ? lsi_shared_token(group, op->recv) : 0;
+    uint64_t send_at = lsi_shared_token(group, op->send);
+    if (reduces_whole(op) && send_at == 0 && recv_at != 0) {
+        memcpy(op->recv, op->send, op->block);
+        op->send = op->recv;
+        send_at = recv_at;
+    }
+    uint64_t able = 0;
+    if (!must_be_staged(op) &&
+        (alone || send_at != 0 ||
+         lsi_contribution(lsi_place_of(op), group->rank) == 0))
+        able |= LSI_PATH_SEND_SEEN;
+    if (alone || recv_at != 0 || !receives(op))
+        able |= LSI_PATH_RECV_SEEN;
+    *offer = (lsi_offer){
+        .able = able,
+        .send = (uint64_t)(uintptr_t)op->send,
+        .recv = (uint64_t)(uintptr_t)op->recv,
+        .send_at = send_at,
+        .recv_at = recv_at,
+    };
+}
+
+const unsigned char *lsi_seen_send(const lsi_op *op, int rank)
+{
+    if (rank == op->group->rank)
+        return op->send;
+    return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->send_at, rank);
+}
+
+unsigned char *lsi_seen_recv(const lsi_op *op, int rank)
+{
+    if (rank == op->group->rank)
+        return op->recv;
+    return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->recv_at, rank);
+}
+
+void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,
+                     int n_srcs, size_t elements)
+{
+    const bool average = op->call.redop == LS_AVG;
+    lsi_kernels_get()->reduce(dst, srcs, n_srcs, elements, op->call.dtype,
+                              average ? LS_SUM : op->call.redop,
+                              average ? 1.0 / op->group->size : 1.0);
+}

@@ -1,0 +1,41 @@
+/*
+ * The geometry of a collective: which bytes belong to whom, and which of them
+ * other ranks can reach.
+ */
+#ifndef LS_COMM_PATHS_H
+#define LS_COMM_PATHS_H
+
+#include "base/partition.h"
+#include "comm/schedule/pull.h"
+#include "comm/state.h"
+
+static inline lsi_place lsi_place_of(const lsi_op *op)
+{
+    return (lsi_place){op->call.operation, op->block, op->group->size,
+                       op->call.root};
+}
+
+/* The elements of the vector that `rank` reduces. */
+lsi_range lsi_block_of(const lsi_op *op, int rank);
+
+/* Whether `rank` receives the reduction of `owner`'s block. */
+bool lsi_delivers_to(const lsi_op *op, int owner, int rank);
+
+/* The byte of the receive buffer at which element `begin` of a block goes. */
+size_t lsi_delivery_offset(const lsi_op *op, size_t begin);
+
+/*
+ * Fills in what this rank offers. If only the receive buffer of a reduction is
+ * shared, its data is moved there first and it becomes one in place.
+ */
+void lsi_make_offer(lsi_op *op, lsi_offer *offer);
+
+/* Addresses in this process of another rank's (or one's own) buffers. */
+const unsigned char *lsi_seen_send(const lsi_op *op, int rank);
+unsigned char *lsi_seen_recv(const lsi_op *op, int rank);
+
+/* dst = reduction of srcs, with LS_AVG turned into a sum and a factor. */
+void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,
+                     int n_srcs, size_t elements);
+
+#endif

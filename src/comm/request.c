@@ -1,0 +1,232 @@
+/*
+ * Requests: planned all-reduces, and messages in flight.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/agree.h"
+#include "comm/check.h"
+#include "comm/collective.h"
+#include "comm/engine.h"
+#include "comm/message.h"
+
+struct ls_request {
+    ls_group *group;
+    bool is_message;
+    bool in_flight;
+    lsi_message message;
+    lsi_op op;
+    const void *send; /* as planned; the op may come to read from recv */
+};
+
+static ls_status make(ls_group *group, ls_request **out)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_request), LS_MEMORY_COMM,
+                            "a request"));
+    *out = block;
+    (*out)->group = group;
+    return LS_OK;
+}
+
+static const bool *done_flag(const ls_request *request)
+{
+    return request->is_message ? &request->message.done : &request->op.done;
+}
+
+/* ---- all-reduce ---------------------------------------------------------- */
+
+static ls_status prepare(ls_group *group, const lsi_call *call,
+                         const void *send, void *recv, ls_request **out)
+{
+    ls_request *request = NULL;
+    LS_TRY(make(group, &request));
+    const ls_status status =
+        lsi_op_prepare(&request->op, group, call, send, recv);
+    if (status != LS_OK) {
+        lsi_free(request);
+        return status;
+    }
+    request->send = send;
+    *out = request;
+    return LS_OK;
+}
+
+ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
+                             size_t count, ls_dtype dtype, ls_reduce_op op,
+                             ls_request **request)
+{
+    const lsi_call call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count};
+    const lsi_span from = {"send", send, 1}, to = {"recv", recv, 1};
+    LS_TRY(lsi_check_arguments(group, &call));
+    LS_TRY(lsi_check_span(&call, from));
+    LS_TRY(lsi_check_span(&call, to));
+    LS_TRY(lsi_check_overlap(&call, from, to, 0));
+    if (request == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "all_reduce: no place for a request");
+    ls_request *made = NULL;
+    lsi_vote votes[LSI_MAX_RANKS];
+    lsi_vote mine = {prepare(group, &call, send, recv, &made), 0};
+    lsi_call plan = call;
+    plan.operation = LSI_OP_PLAN;
+    const ls_status status = lsi_agree(group, &plan, mine, votes);
+    if (status != LS_OK) {
+        if (made != NULL)
+            lsi_free(made->op.scratch);
+        lsi_free(made);
+        return status;
+    }
+    *request = made;
+    return LS_OK;
+}
+
+ls_status ls_start(ls_request *request)
+{
+    if (request == NULL || request->is_message)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
+    if (request->in_flight)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_start of a request that is in flight: wait first");
+    request->op.send = request->send;
+    LS_TRY(lsi_op_submit(&request->op));
+    request->group->counters.collectives++;
+    request->in_flight = true;
+    return lsi_progress(request->group);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static ls_status outcome(ls_request *request)
+{
+    request->in_flight = false;
+    return request->is_message ? LS_OK : request->op.status;
+}
+
+static ls_status check_in_flight(const ls_request *request, const char *what)
+{
+    if (request == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s needs a request, not NULL", what);
+    if (!request->in_flight)
+        return lsi_fail(LS_ERR_STATE, "%s of a request that is not in flight",
+                        what);
+    return LS_OK;
+}
+
+ls_status ls_test(ls_request *request)
+{
+    LS_TRY(check_in_flight(request, "ls_test"));
+    LS_TRY(lsi_progress(request->group));
+    return *done_flag(request) ? outcome(request) : LS_IN_PROGRESS;
+}
+
+ls_status ls_wait(ls_request *request)
+{
+    LS_TRY(check_in_flight(request, "ls_wait"));
+    LS_TRY(lsi_wait_for(request->group, done_flag(request)));
+    return outcome(request);
+}
+
+void ls_request_free(ls_request **request)
+{
+    if (request == NULL || *request == NULL)
+        return;
+    if ((*request)->in_flight)
+        (void)ls_wait(*request);
+    lsi_free((*request)->op.scratch);
+    lsi_free(*request);
+    *request = NULL;
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static ls_status check_message(const ls_group *group, lsi_operation operation,
+                               lsi_buffer buffer, int peer)
+{
+    const lsi_call call = {
+        .operation = operation, .dtype = buffer.dtype, .count = buffer.count};
+    LS_TRY(lsi_check_arguments(group, &call));
+    if (peer < 0 || peer >= group->size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: there is no rank %d in a group of %d",
+                        lsi_operation_name(operation), peer, group->size);
+    return lsi_check_span(&call, (lsi_span){"data", buffer.data, 1});
+}
+
+static void post(ls_group *group, lsi_message *message, lsi_operation operation,
+                 lsi_buffer buffer, int peer)
+{
+    if (operation == LSI_OP_SEND)
+        lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
+    else
+        lsi_message_receive(group, message, LSI_CHANNEL_USER, buffer, peer);
+}
+
+static ls_status move_now(ls_group *group, lsi_operation operation,
+                          lsi_buffer buffer, int peer)
+{
+    lsi_message message;
+    LS_TRY(check_message(group, operation, buffer, peer));
+    if (peer == group->rank)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s to oneself would wait for itself: use ls_isend "
+                        "and ls_irecv",
+                        lsi_operation_name(operation));
+    post(group, &message, operation, buffer, peer);
+    return lsi_wait_for(group, &message.done);
+}
+
+static ls_status move_later(ls_group *group, lsi_operation operation,
+                            lsi_buffer buffer, int peer, ls_request **request)
+{
+    LS_TRY(check_message(group, operation, buffer, peer));
+    if (request == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: no place for a request",
+                        lsi_operation_name(operation));
+    ls_request *made = NULL;
+    LS_TRY(make(group, &made));
+    made->is_message = true;
+    made->in_flight = true;
+    post(group, &made->message, operation, buffer, peer);
+    const ls_status status = lsi_progress(group);
+    if (status != LS_OK) {
+        lsi_free(made);
+        return status;
+    }
+    *request = made;
+    return LS_OK;
+}
+
+/* A message has one pointer for both directions and does not write a send. */
+static lsi_buffer to_send(const void *data, size_t count, ls_dtype dtype)
+{
+    lsi_buffer buffer = {NULL, count, dtype};
+    memcpy(&buffer.data, &data, sizeof(data));
+    return buffer;
+}
+
+ls_status ls_send(ls_group *group, const void *data, size_t count,
+                  ls_dtype dtype, int peer)
+{
+    return move_now(group, LSI_OP_SEND, to_send(data, count, dtype), peer);
+}
+
+ls_status ls_recv(ls_group *group, void *data, size_t count, ls_dtype dtype,
+                  int peer)
+{
+    return move_now(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype}, peer);
+}
+
+ls_status ls_isend(ls_group *group, const void *data, size_t count,
+                   ls_dtype dtype, int peer, ls_request **request)
+{
+    return move_later(group, LSI_OP_SEND, to_send(data, count, dtype), peer,
+                      request);
+}
+
+ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
+                   int peer, ls_request **request)
+{
+    return move_later(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype},
+                      peer, request);
+}

@@ -1,0 +1,52 @@
+#include "comm/schedule/pull.h"
+
+lsi_pull lsi_pull_of(lsi_place place, int rank, int peer)
+{
+    const size_t mine = (size_t)rank * place.block;
+    const size_t theirs = (size_t)peer * place.block;
+    const lsi_pull nothing = {0, 0, 0};
+    switch (place.operation) {
+    case LSI_OP_BROADCAST:
+        return peer == place.root ? (lsi_pull){0, 0, place.block} : nothing;
+    case LSI_OP_GATHER:
+        return rank == place.root ? (lsi_pull){0, theirs, place.block}
+                                  : nothing;
+    case LSI_OP_SCATTER:
+        return peer == place.root ? (lsi_pull){mine, 0, place.block} : nothing;
+    case LSI_OP_ALL_TO_ALL:
+        return (lsi_pull){mine, theirs, place.block};
+    default: /* all-gather, and what is built like it */
+        return (lsi_pull){0, theirs, place.block};
+    }
+}
+
+size_t lsi_contribution(lsi_place place, int rank)
+{
+    switch (place.operation) {
+    case LSI_OP_BROADCAST:
+        return rank == place.root ? place.block : 0;
+    case LSI_OP_SCATTER:
+        return rank == place.root ? (size_t)place.size * place.block : 0;
+    case LSI_OP_ALL_TO_ALL:
+    case LSI_OP_REDUCE_SCATTER:
+        return (size_t)place.size * place.block;
+    case LSI_OP_BARRIER:
+        return 0;
+    default:
+        return place.block;
+    }
+}
+
+size_t lsi_contribution_most(lsi_place place)
+{
+    const size_t first = lsi_contribution(place, 0);
+    const size_t root = lsi_contribution(place, place.root);
+    return first > root ? first : root;
+}
+
+int lsi_lanes(lsi_place place)
+{
+    const bool separate = place.operation == LSI_OP_SCATTER ||
+                          place.operation == LSI_OP_ALL_TO_ALL;
+    return separate ? place.size : 1;
+}

@@ -1,0 +1,38 @@
+/*
+ * Who takes what from whom, for the operations that only move data. Pure: four
+ * integers in, offsets out. Sizes are in bytes.
+ */
+#ifndef LS_COMM_SCHEDULE_PULL_H
+#define LS_COMM_SCHEDULE_PULL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "comm/call.h"
+
+typedef struct lsi_place {
+    lsi_operation operation;
+    size_t block; /* bytes of count elements */
+    int size, root;
+} lsi_place;
+
+typedef struct lsi_pull {
+    size_t from; /* offset in the peer's send buffer */
+    size_t to;   /* offset in one's own receive buffer */
+    size_t bytes;
+} lsi_pull;
+
+/* What `rank` takes from `peer`, which may be itself. */
+lsi_pull lsi_pull_of(lsi_place place, int rank, int peer);
+
+/* Bytes at the start of `rank`'s send buffer that somebody takes. */
+size_t lsi_contribution(lsi_place place, int rank);
+
+/* The most that any rank contributes. */
+size_t lsi_contribution_most(lsi_place place);
+
+/* 1 if all who take from a rank take the same bytes, else the number of ranks.
+ */
+int lsi_lanes(lsi_place place);
+
+#endif

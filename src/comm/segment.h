@@ -1,0 +1,109 @@
+/*
+ * The memory that the ranks of a group share, and who writes what.
+ *
+ * One group has one control region:
+ *
+ *   header     the futex word on which everybody sleeps, the failure record
+ *   members    one a rank: who it is, how far it has come
+ *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
+ *   staging    one a rank: a window through which private memory is copied
+ *   channels   2 x ranks x ranks: byte streams for point-to-point messages
+ *
+ * Everything except the header is written by one rank and read by others.
+ * Pages that nobody touches take no memory.
+ *
+ * Memory ordering. A rank fills its cell (or window, or channel) with plain
+ * stores and then stores the stamp (or head) with release order or stronger; a
+ * reader loads that stamp with acquire order before it looks at the data. So
+ * no data is read before it is written, on any architecture. The stamp's store
+ * and the load of `sleepers` after it are both sequentially consistent, as are
+ * a sleeper's increment of `sleepers` and its last look at the stamps: in the
+ * single total order of these four either the publisher sees the sleeper and
+ * wakes it, or the sleeper sees the stamp and does not sleep.
+ */
+#ifndef LS_COMM_SEGMENT_H
+#define LS_COMM_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LSI_LINE = 64,
+    LSI_CELLS = 8,                  /* collectives published at once */
+    LSI_FLAT_BYTES = 32 * 1024,     /* data that travels inside a cell */
+    LSI_STAGING_BYTES = 512 * 1024, /* of one rank's window */
+    LSI_MAX_RANKS = 1024,
+    LSI_HOST_BYTES = 64,
+    LSI_CPU_WORDS = 16 /* CPUs 0..1023 */
+};
+
+/* A stamp is the number of a collective and how far this rank is in it. */
+enum { LSI_PHASE_BITS = 24 };
+
+typedef struct lsi_cell {
+    _Atomic uint64_t stamp;
+    uint64_t what, count; /* lsi_fingerprint */
+    uint64_t completed;   /* collectives that this rank has left behind */
+    unsigned char payload[LSI_FLAT_BYTES];
+} lsi_cell;
+
+/* What the payload of a cell holds when the data does not travel in it. */
+typedef struct lsi_offer {
+    uint64_t able;             /* lsi_path bits that this rank could serve */
+    uint64_t send, recv;       /* addresses in the rank's own space */
+    uint64_t send_at, recv_at; /* where they are for others; 0: nowhere */
+} lsi_offer;
+
+typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
+
+typedef struct lsi_member {
+    alignas(LSI_LINE) _Atomic uint64_t completed;
+    _Atomic uint32_t asleep;
+    _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
+    alignas(LSI_LINE) _Atomic uint32_t presence;
+    int32_t pid;
+    int32_t node_rank; /* rank in the job, whatever the group */
+    char host[LSI_HOST_BYTES];
+    uint64_t cpus[LSI_CPU_WORDS];
+} lsi_member;
+
+typedef struct lsi_failure {
+    int32_t status; /* ls_status */
+    int32_t rank_a, rank_b;
+    uint64_t sequence;
+    uint64_t what_a, count_a, what_b, count_b;
+} lsi_failure;
+
+enum { LSI_HEALTHY = 0, LSI_FAILING = 1, LSI_FAILED = 2 };
+
+typedef struct lsi_header {
+    alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
+    alignas(LSI_LINE) _Atomic uint32_t sleepers;
+    _Atomic uint32_t cell_waiters;
+    alignas(LSI_LINE) _Atomic uint32_t failed;
+    lsi_failure failure;
+    alignas(LSI_LINE) _Atomic uint64_t file_end; /* used in the first group */
+} lsi_header;
+
+typedef struct lsi_channel {
+    alignas(LSI_LINE) _Atomic uint64_t head; /* bytes written so far */
+    alignas(LSI_LINE) _Atomic uint64_t tail; /* bytes read so far */
+    alignas(LSI_LINE) unsigned char data[];
+} lsi_channel;
+
+/* User messages and those of collectives never mix. */
+enum { LSI_CHANNEL_USER, LSI_CHANNEL_COLLECTIVE, LSI_CHANNEL_CLASSES };
+
+/* Where the parts lie, in bytes from the start of the region. */
+typedef struct lsi_region_layout {
+    size_t ranks;
+    size_t members, cells, staging, channels;
+    size_t cell_stride, channel_bytes, channel_stride;
+    size_t bytes; /* of all, a multiple of the page size */
+} lsi_region_layout;
+
+lsi_region_layout lsi_layout_of(int ranks);
+
+#endif

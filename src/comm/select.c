@@ -1,0 +1,200 @@
+#include "comm/select.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "comm/algo/algorithm.h"
+
+static const char defaults[] =
+    "all_reduce:0-16k:flat;16k-inf:direct|staged,"
+    "reduce:0-16k:flat;16k-inf:direct|staged,"
+    "reduce_scatter:0-16k:flat;16k-inf:direct|staged,"
+    "broadcast:0-8k:flat;8k-inf:direct|staged,"
+    "all_gather:0-8k:flat;8k-inf:direct|staged,"
+    "gather:0-8k:flat;8k-inf:direct|staged,"
+    "scatter:0-16k:flat;16k-inf:direct|staged,"
+    "all_to_all:0-16k:flat;16k-inf:direct|staged";
+
+/* A piece of the line: text up to a delimiter. */
+typedef struct piece {
+    const char *text;
+    size_t length;
+} piece;
+
+/* Cuts the first piece off *rest; false at the end. */
+static bool cut(piece *rest, char delimiter, piece *out)
+{
+    if (rest->text == NULL)
+        return false;
+    const char *end = memchr(rest->text, delimiter, rest->length);
+    out->text = rest->text;
+    if (end == NULL) {
+        out->length = rest->length;
+        rest->text = NULL;
+        return true;
+    }
+    out->length = (size_t)(end - rest->text);
+    rest->text = end + 1;
+    rest->length -= out->length + 1;
+    return true;
+}
+
+static ls_status parse_operation(piece name, lsi_operation *out)
+{
+    for (int op = 0; op < LSI_OP_GATHER_BYTES; op++) {
+        const char *known = lsi_operation_name((lsi_operation)op);
+        if (strlen(known) == name.length &&
+            memcmp(known, name.text, name.length) == 0) {
+            *out = (lsi_operation)op;
+            return LS_OK;
+        }
+    }
+    char list[256] = "";
+    for (int op = 0; op < LSI_OP_GATHER_BYTES; op++) {
+        strcat(list, op == 0 ? "" : ", ");
+        strcat(list, lsi_operation_name((lsi_operation)op));
+    }
+    return lsi_fail(LS_ERR_ARGUMENT, "no operation is called \"%.*s\": %s",
+                    (int)name.length, name.text, list);
+}
+
+static ls_status parse_size(piece text, size_t *out)
+{
+    char copy[32];
+    if (text.length == 3 && memcmp(text.text, "inf", 3) == 0) {
+        *out = SIZE_MAX;
+        return LS_OK;
+    }
+    int64_t bytes = 0;
+    snprintf(copy, sizeof(copy), "%.*s", (int)text.length, text.text);
+    LS_TRY(lsi_parse_bytes(copy, &bytes));
+    *out = (size_t)bytes;
+    return LS_OK;
+}
+
+static ls_status parse_bounds(piece bounds, lsi_range_row *row)
+{
+    piece begin, end, rest = bounds;
+    if (!cut(&rest, '-', &begin) || !cut(&rest, '-', &end) || rest.text != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "\"%.*s\" is no range of sizes such as 0-8k or 1m-inf",
+                        (int)bounds.length, bounds.text);
+    LS_TRY(parse_size(begin, &row->begin));
+    LS_TRY(parse_size(end, &row->end));
+    if (row->begin >= row->end)
+        return lsi_fail(LS_ERR_ARGUMENT, "the range of sizes %.*s is empty",
+                        (int)bounds.length, bounds.text);
+    return LS_OK;
+}
+
+static ls_status parse_candidates(piece names, lsi_range_row *row)
+{
+    piece name, rest = names;
+    for (int n = 0; cut(&rest, '|', &name); n++) {
+        const lsi_algorithm *found =
+            lsi_algorithm_find(row->operation, name.text, name.length);
+        char list[256];
+        if (found == NULL)
+            return lsi_fail(
+                LS_ERR_ARGUMENT, "%s has no algorithm \"%.*s\": %s",
+                lsi_operation_name(row->operation), (int)name.length, name.text,
+                lsi_algorithm_names(row->operation, list, sizeof(list)));
+        if (n == LSI_CANDIDATES)
+            return lsi_fail(LS_ERR_ARGUMENT, "more than %d algorithms in %.*s",
+                            LSI_CANDIDATES, (int)names.length, names.text);
+        row->candidates[n] = found;
+        if (found->in_cells && (n > 0 || rest.text != NULL))
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s always works and stands alone, not in \"%.*s\"",
+                            found->name, (int)names.length, names.text);
+        if (found->in_cells && row->end - 1 > LSI_FLAT_BYTES)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s serves at most %d bytes: end its range there",
+                            found->name, LSI_FLAT_BYTES);
+    }
+    return LS_OK;
+}
+
+/* "0-8k:flat" */
+static ls_status parse_row(lsi_operation operation, piece text,
+                           lsi_select_table *table)
+{
+    lsi_range_row row = {.operation = operation};
+    piece bounds, names, rest = text;
+    if (!cut(&rest, ':', &bounds) || !cut(&rest, ':', &names) ||
+        rest.text != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "\"%.*s\" should be RANGE:ALGORITHM, such as 0-8k:flat",
+                        (int)text.length, text.text);
+    LS_TRY(parse_bounds(bounds, &row));
+    LS_TRY(parse_candidates(names, &row));
+    if (table->rows == LSI_SELECT_ROWS)
+        return lsi_fail(LS_ERR_ARGUMENT, "more than %d ranges of sizes",
+                        LSI_SELECT_ROWS);
+    table->row[table->rows++] = row;
+    return LS_OK;
+}
+
+/* Appends the rows of a line to the table. */
+static ls_status parse_line(const char *line, lsi_select_table *table)
+{
+    piece entry, all = {line, strlen(line)};
+    while (cut(&all, ',', &entry)) {
+        piece name, row;
+        lsi_operation operation = LSI_OP_COUNT;
+        if (!cut(&entry, ':', &name) || entry.text == NULL)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "\"%.*s\" should be OPERATION:RANGE:ALGORITHM",
+                            (int)name.length, name.text);
+        LS_TRY(parse_operation(name, &operation));
+        while (cut(&entry, ';', &row))
+            LS_TRY(parse_row(operation, row, table));
+    }
+    return LS_OK;
+}
+
+void lsi_select_default(lsi_select_table *table)
+{
+    table->rows = 0;
+    (void)parse_line(defaults, table); /* a test parses it, too */
+}
+
+ls_status lsi_select_parse(const char *line, lsi_select_table *table)
+{
+    lsi_select_table *fresh = NULL;
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(*fresh), LS_MEMORY_COMM,
+                            "a selection table"));
+    fresh = block;
+    ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
+    if (status == LS_OK)
+        status = parse_line(defaults, fresh);
+    if (status == LS_OK)
+        *table = *fresh;
+    lsi_free(block);
+    return status;
+}
+
+const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
+                                            lsi_operation operation,
+                                            size_t bytes)
+{
+    for (int i = 0; i < table->rows; i++) {
+        const lsi_range_row *row = &table->row[i];
+        if (row->operation == operation && bytes >= row->begin &&
+            (bytes < row->end || row->end == SIZE_MAX))
+            return row->candidates;
+    }
+    return NULL;
+}
+
+uint64_t lsi_select_hash(const char *line)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *line != '\0'; line++)
+        hash = (hash ^ (unsigned char)*line) * 0x100000001b3u;
+    return hash;
+}

@@ -1,0 +1,30 @@
+/*
+ * Which algorithm serves which operation and size.
+ *
+ *     all_reduce:0-8k:flat;8k-inf:direct|staged,broadcast:0-inf:staged
+ *
+ * An operation, then ranges in bytes (end exclusive; k, m and g are powers of
+ * 1024) and for each the algorithms to try, the first that all ranks can use
+ * wins. The size is that of the largest send buffer. Sizes that no range
+ * covers are served as by default.
+ */
+#ifndef LS_COMM_SELECT_H
+#define LS_COMM_SELECT_H
+
+#include "comm/state.h"
+
+/* Fills the table with the defaults. */
+void lsi_select_default(lsi_select_table *table);
+
+/* Puts the ranges of `line` before those of the table. */
+ls_status lsi_select_parse(const char *line, lsi_select_table *table);
+
+/* The candidates for a size: LSI_CANDIDATES entries, NULL after the last. */
+const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
+                                            lsi_operation operation,
+                                            size_t bytes);
+
+/* A number that differs if the tables do. */
+uint64_t lsi_select_hash(const char *line);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * Buffers that every rank of the node maps. An allocation is one range of the
+ * job's memory with one part a rank, and all ranks map all of it.
+ */
+#include "comm/shared.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/agree.h"
+
+enum { PAGE = 4096 };
+
+#define HUGE_PAGE   ((uint64_t)2 << 20)
+#define OFFSET_BITS 44
+
+/* The allocation that holds `data` in this rank's part. */
+static const lsi_shared *find(const ls_group *group, const void *data)
+{
+    const uintptr_t at = (uintptr_t)data;
+    for (const lsi_shared *s = group->shared; s != NULL; s = s->next) {
+        const uintptr_t own =
+            (uintptr_t)s->base + (size_t)group->rank * s->stride;
+        if (at >= own && at - own < s->stride)
+            return s;
+    }
+    return NULL;
+}
+
+uint64_t lsi_shared_token(const ls_group *group, const void *data)
+{
+    if (group->node->transport->one_address_space)
+        return (uint64_t)(uintptr_t)data;
+    const lsi_shared *s = find(group, data);
+    if (s == NULL)
+        return 0;
+    const uint64_t offset = (uint64_t)((uintptr_t)data - (uintptr_t)s->base) -
+                            (uint64_t)group->rank * s->stride;
+    return s->id << OFFSET_BITS | offset;
+}
+
+void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
+{
+    if (group->node->transport->one_address_space)
+        return (void *)(uintptr_t)token;
+    const uint64_t id = token >> OFFSET_BITS;
+    const lsi_shared *s = group->shared;
+    while (s->id != id)
+        s = s->next;
+    return s->base + (size_t)rank * s->stride +
+           (token & (((uint64_t)1 << OFFSET_BITS) - 1));
+}
+
+uint64_t lsi_reserve(ls_group *group, size_t bytes)
+{
+    /* Huge pages need the same alignment in the file as in memory. */
+    const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
+    const uint64_t size = (bytes + unit - 1) / unit * unit + unit;
+    const uint64_t begin = atomic_fetch_add(group->file_end, size);
+    return (begin + unit - 1) / unit * unit;
+}
+
+static void detach(ls_group *group, lsi_shared *shared)
+{
+    lsi_shared **link = &group->shared;
+    while (*link != shared)
+        link = &(*link)->next;
+    *link = shared->next;
+    group->node->transport->unmap(group->node, shared->base, shared->mapped);
+    lsi_memory_discharge(shared->stride, LS_MEMORY_COMM);
+    lsi_free(shared);
+}
+
+/* Maps the range and adds it to the list. */
+static ls_status attach(ls_group *group, uint64_t offset, size_t bytes)
+{
+    const size_t n = (size_t)group->size;
+    const size_t unit = bytes >= PAGE ? PAGE : LSI_LINE;
+    const size_t stride = (bytes / unit + 1) * unit;
+    void *block = NULL, *base = NULL;
+    LS_TRY(lsi_memory_charge(stride, LS_MEMORY_COMM, "a shared buffer"));
+    const size_t mapped = (n * stride + PAGE - 1) / PAGE * PAGE;
+    ls_status status = lsi_alloc_zeroed(&block, sizeof(lsi_shared),
+                                        LS_MEMORY_COMM, "a shared buffer");
+    if (status == LS_OK)
+        status =
+            group->node->transport->map(group->node, offset, mapped, &base);
+    if (status != LS_OK) {
+        lsi_memory_discharge(stride, LS_MEMORY_COMM);
+        lsi_free(block);
+        return status;
+    }
+    lsi_shared *shared = block;
+    *shared = (lsi_shared){.next = group->shared,
+                           .base = base,
+                           .stride = stride,
+                           .bytes = bytes,
+                           .mapped = mapped,
+                           .offset = offset,
+                           .id = group->shared_count};
+    group->shared = shared;
+    return LS_OK;
+}
+
+static ls_status check_bytes(const ls_group *group, size_t bytes)
+{
+    const uint64_t most = ((uint64_t)1 << 43) / (uint64_t)group->size;
+    if (bytes > most)
+        return lsi_fail(LS_ERR_MEMORY, "cannot share %zu bytes a rank", bytes);
+    return LS_OK;
+}
+
+ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
+{
+    if (group == NULL || data == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_alloc needs a group and a place for the "
+                        "address");
+    LS_TRY(check_bytes(group, bytes));
+    lsi_vote votes[LSI_MAX_RANKS];
+    const lsi_call call = {.operation = LSI_OP_SHARED_ALLOC, .count = bytes};
+    lsi_vote mine = {LS_OK, 0};
+    if (group->rank == 0)
+        mine.value = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
+    LS_TRY(lsi_agree(group, &call, mine, votes));
+    group->shared_count++;
+    const ls_status status = attach(group, votes[0].value, bytes);
+    mine.status = status;
+    const ls_status agreed = lsi_agree(group, &call, mine, votes);
+    if (agreed != LS_OK) {
+        if (status == LS_OK)
+            detach(group, group->shared);
+        return agreed;
+    }
+    *data = group->shared->base + (size_t)group->rank * group->shared->stride;
+    return LS_OK;
+}
+
+void *ls_shared_peer(const ls_group *group, const void *data, int rank)
+{
+    if (group == NULL || data == NULL || rank < 0 || rank >= group->size)
+        return NULL;
+    const lsi_shared *s = find(group, data);
+    if (s == NULL)
+        return NULL;
+    const size_t offset = (size_t)((uintptr_t)data - (uintptr_t)s->base) -
+                          (size_t)group->rank * s->stride;
+    return s->base + (size_t)rank * s->stride + offset;
+}
+
+ls_status ls_shared_free(ls_group *group, void **data)
+{
+    if (group == NULL || data == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_free needs a group and a buffer");
+    if (*data == NULL)
+        return LS_OK;
+    const lsi_shared *found = find(group, *data);
+    if (found == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_free of memory that ls_shared_alloc did "
+                        "not return for this group");
+    /* Nobody may still be reading; afterwards nobody can. */
+    lsi_vote votes[LSI_MAX_RANKS];
+    const lsi_call call = {.operation = LSI_OP_SHARED_FREE, .count = found->id};
+    const ls_status status =
+        lsi_agree(group, &call, (lsi_vote){LS_OK, 0}, votes);
+    const uint64_t offset = found->offset;
+    const size_t mapped = found->mapped;
+    lsi_shared *mine = group->shared;
+    while (mine != found)
+        mine = mine->next;
+    detach(group, mine);
+    if (group->rank == 0)
+        group->node->transport->discard(group->node, offset, mapped);
+    *data = NULL;
+    return status;
+}
+
+void lsi_shared_forget(ls_group *group)
+{
+    while (group->shared != NULL)
+        detach(group, group->shared);
+}

@@ -1,0 +1,22 @@
+/*
+ * Shared buffers: finding them again by address, and by rank.
+ */
+#ifndef LS_COMM_SHARED_H
+#define LS_COMM_SHARED_H
+
+#include "comm/state.h"
+
+/*
+ * A word by which other ranks find the same bytes: they pass it to resolve
+ * with the rank that made it. 0 if others cannot see `data`.
+ */
+uint64_t lsi_shared_token(const ls_group *group, const void *data);
+void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
+
+/* Reserves a range of the job's memory; page-aligned, never used before. */
+uint64_t lsi_reserve(ls_group *group, size_t bytes);
+
+/* Unmaps what the user has left behind. */
+void lsi_shared_forget(ls_group *group);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * One rank's view of a group, and of what it has in flight.
+ *
+ * Collectives form a queue. Each gets the next sequence number, which is the
+ * same on all ranks because they start collectives in the same order. A rank
+ * publishes its arrival in a collective as early as it can (as soon as a cell
+ * is free), but works on one at a time, in order.
+ */
+#ifndef LS_COMM_STATE_H
+#define LS_COMM_STATE_H
+
+#include <stdbool.h>
+
+#include "comm/call.h"
+#include "comm/segment.h"
+#include "comm/transport/transport.h"
+#include "lockstep/group.h"
+
+typedef struct lsi_op lsi_op;
+typedef struct lsi_message lsi_message;
+typedef struct lsi_algorithm lsi_algorithm;
+
+/* ---- paths: what ranks can offer each other ------------------------------ */
+
+enum {
+    LSI_PATH_SEND_SEEN = 1, /* others can load what this rank sends */
+    LSI_PATH_RECV_SEEN = 2, /* others can store where this rank receives */
+    LSI_PATH_COPY = 4       /* others can copy from its private memory */
+};
+
+/* ---- point to point ------------------------------------------------------ */
+
+/* What precedes a message in its stream; a multiple of 32 bytes. */
+typedef struct lsi_envelope {
+    uint64_t dtype, count, bytes, unused;
+} lsi_envelope;
+
+/* One end of a stream: messages that wait for their turn, oldest first. */
+typedef struct lsi_stream {
+    lsi_channel *channel;
+    lsi_message *first, *last;
+    struct lsi_stream *next_active;
+    uint64_t position; /* bytes this end has written or read */
+    int peer;
+    bool receives, active;
+} lsi_stream;
+
+struct lsi_message {
+    lsi_message *next;
+    unsigned char *data;
+    lsi_envelope envelope;
+    bool opened;  /* the envelope has moved */
+    size_t moved; /* bytes of the payload */
+    bool done;
+};
+
+/* ---- collectives --------------------------------------------------------- */
+
+typedef enum lsi_op_state {
+    LSI_OP_IDLE,
+    LSI_OP_QUEUED,  /* no cell yet */
+    LSI_OP_ENTERED, /* arrival published */
+    LSI_OP_RUNNING  /* all have arrived and agree */
+} lsi_op_state;
+
+enum { LSI_CANDIDATES = 4 };
+
+struct lsi_op {
+    lsi_op *next;
+    ls_group *group;
+    lsi_call call;
+    const void *send;
+    void *recv;
+    size_t item;  /* bytes of an element */
+    size_t block; /* bytes of count elements */
+
+    const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
+    const lsi_algorithm *algorithm; /* the one that was agreed on */
+    void *scratch;
+    size_t scratch_bytes;
+
+    lsi_op_state state;
+    bool done;
+    ls_status status; /* once done */
+    uint64_t sequence;
+    uint32_t phase; /* last published */
+    int cursor;     /* ranks that are known to have reached the phase */
+    size_t step;    /* the algorithm's own */
+    lsi_message out, in;
+};
+
+/* ---- shared buffers ------------------------------------------------------ */
+
+typedef struct lsi_shared {
+    struct lsi_shared *next;
+    unsigned char *base; /* rank 0's part */
+    size_t stride, bytes, mapped;
+    uint64_t offset; /* in the job's memory */
+    uint64_t id;     /* the same on all ranks */
+} lsi_shared;
+
+/* ---- the group ----------------------------------------------------------- */
+
+typedef struct lsi_range_row {
+    lsi_operation operation;
+    size_t begin, end; /* bytes; end exclusive */
+    const lsi_algorithm *candidates[LSI_CANDIDATES];
+} lsi_range_row;
+
+enum { LSI_SELECT_ROWS = 48 };
+
+typedef struct lsi_select_table {
+    int rows;
+    lsi_range_row row[LSI_SELECT_ROWS];
+} lsi_select_table;
+
+struct ls_group {
+    int rank, size;
+    lsi_node *node;
+    uint64_t region_offset;
+    unsigned char *region;
+    lsi_region_layout layout;
+    lsi_header *header;
+    _Atomic uint64_t *file_end; /* of the job */
+
+    uint64_t sequence;  /* of the last collective that was submitted */
+    uint64_t completed; /* of the last that is done here */
+    uint64_t staged;    /* of the last that used the staging windows */
+    uint64_t *seen;     /* completed, as last read from each rank */
+    uint64_t seen_by_all;
+    bool waits_completed; /* something waits for others to complete */
+    lsi_op *first, *last; /* in flight */
+    lsi_op *entering;     /* the first without a cell */
+    lsi_op call;          /* for the calls that return when done */
+
+    lsi_stream *streams[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
+    lsi_stream *active;
+    uint64_t activity; /* grows whenever anything moves */
+
+    lsi_shared *shared;
+    uint64_t shared_count;
+    lsi_select_table *select;
+    ls_group_counters counters;
+    uint64_t timeout_ns; /* 0: none */
+    int spins;           /* before sleeping */
+    bool failed;
+};
+
+static inline lsi_member *lsi_member_of(const ls_group *group, int rank)
+{
+    return (lsi_member *)(void *)(group->region + group->layout.members) + rank;
+}
+
+static inline lsi_cell *lsi_cell_of(const ls_group *group, uint64_t sequence,
+                                    int rank)
+{
+    const size_t index =
+        (sequence % LSI_CELLS) * group->layout.ranks + (size_t)rank;
+    return (lsi_cell *)(void *)(group->region + group->layout.cells +
+                                index * group->layout.cell_stride);
+}
+
+static inline lsi_offer *lsi_offer_of(const lsi_op *op, int rank)
+{
+    return (lsi_offer *)(void *)lsi_cell_of(op->group, op->sequence, rank)
+        ->payload;
+}
+
+/* The part of a rank's staging window that belongs to even or odd steps. */
+static inline unsigned char *lsi_window(const ls_group *group, int rank)
+{
+    return group->region + group->layout.staging +
+           (size_t)rank * LSI_STAGING_BYTES;
+}
+
+static inline uint64_t lsi_stamp(uint64_t sequence, uint32_t phase)
+{
+    return sequence << LSI_PHASE_BITS | phase;
+}
+
+#endif

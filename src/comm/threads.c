@@ -1,0 +1,51 @@
+/*
+ * Groups whose ranks are threads of one process.
+ */
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/open.h"
+#include "comm/wait.h"
+
+enum { PAGE = 4096 };
+
+static ls_status open_all(lsi_node *node, int size, ls_group **made)
+{
+    for (int r = 0; r < size; r++) {
+        const lsi_membership membership = {r, size, r, 0};
+        LS_TRY(
+            lsi_group_open(lsi_node_share(node), membership, NULL, &made[r]));
+    }
+    const uint64_t end = made[0]->layout.bytes;
+    atomic_store(made[0]->file_end, (end + PAGE - 1) / PAGE * PAGE);
+    for (int r = 0; r < size; r++)
+        made[r]->spins = lsi_spins_for(made[r]);
+    return LS_OK;
+}
+
+ls_status ls_group_open_threads(int size, ls_group **groups)
+{
+    lsi_node *node = NULL;
+    void *block = NULL;
+    if (size < 1 || size > LSI_MAX_RANKS)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a group of %d ranks; 1 to %d are "
+                        "possible",
+                        size, LSI_MAX_RANKS);
+    if (groups == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "no place for the groups");
+    LS_TRY(lsi_inproc_node(&node));
+    ls_status status = lsi_alloc_zeroed(
+        &block, (size_t)size * sizeof(ls_group *), LS_MEMORY_COMM, "groups");
+    ls_group **made = block;
+    if (status == LS_OK)
+        status = open_all(node, size, made);
+    for (int r = 0; r < size && made != NULL; r++) {
+        if (status == LS_OK)
+            groups[r] = made[r];
+        else
+            ls_group_close(&made[r]);
+    }
+    lsi_free(made);
+    lsi_node_release(node);
+    return status;
+}

@@ -1,0 +1,141 @@
+/*
+ * Ranks as processes. Their memory is one memfd, a file without a name that
+ * goes away with the last process that holds it, however that ends.
+ *
+ * The file is made large at once and stays sparse, so nothing ever has to be
+ * grown while others look. Each rank holds a record lock on one byte far
+ * behind the data. The kernel drops it when the process ends, so a lock that
+ * is gone is a process that is gone; unlike process ids this cannot be
+ * confused by reuse or by pid namespaces, and needs no permission.
+ */
+#include "comm/transport/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#define FILE_BYTES ((off_t)1 << 44)
+#define HUGE_PAGE  ((size_t)2 << 20)
+
+typedef struct shm_node {
+    lsi_node base;
+    int memfd;
+    int rank;
+} shm_node;
+
+static shm_node *shm(lsi_node *node)
+{
+    return (shm_node *)(void *)node;
+}
+
+ls_status lsi_shm_create(int *memfd)
+{
+    off_t bytes = FILE_BYTES;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY && (rlim_t)bytes > limit.rlim_cur)
+        bytes = (off_t)limit.rlim_cur; /* beyond it SIGXFSZ would kill us */
+    const int fd = memfd_create("lockstep", MFD_CLOEXEC);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot create shared memory");
+    if (ftruncate(fd, bytes) != 0) {
+        const ls_status status =
+            lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
+        close(fd);
+        return status;
+    }
+    *memfd = fd;
+    return LS_OK;
+}
+
+static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
+                         void **out)
+{
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         shm(node)->memfd, (off_t)offset);
+    if (address == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_MEMORY,
+                              "cannot map %zu bytes of shared memory", bytes);
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(address, bytes, MADV_HUGEPAGE); /* a hint only */
+    *out = address;
+    return LS_OK;
+}
+
+static void shm_unmap(lsi_node *node, void *address, size_t bytes)
+{
+    (void)node;
+    munmap(address, bytes);
+}
+
+static void shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
+{
+    (void)fallocate(shm(node)->memfd,
+                    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                    (off_t)bytes);
+}
+
+static struct flock lock_of(int rank)
+{
+    return (struct flock){.l_type = F_WRLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = FILE_BYTES + rank,
+                          .l_len = 1};
+}
+
+/* One's own lock never shows, and one is alive. */
+static bool shm_alive(lsi_node *node, int rank)
+{
+    struct flock lock = lock_of(rank);
+    if (rank == shm(node)->rank || fcntl(shm(node)->memfd, F_GETLK, &lock) != 0)
+        return true;
+    return lock.l_type != F_UNLCK;
+}
+
+static void shm_destroy(lsi_node *node)
+{
+    close(shm(node)->memfd);
+    lsi_free(node);
+}
+
+static const lsi_transport transport = {
+    .name = "shm",
+    .one_address_space = false,
+    .map = shm_map,
+    .unmap = shm_unmap,
+    .discard = shm_discard,
+    .alive = shm_alive,
+    .destroy = shm_destroy,
+};
+
+ls_status lsi_shm_node(int memfd, int rank, lsi_node **out)
+{
+    void *block = NULL;
+    ls_status status = lsi_alloc_zeroed(&block, sizeof(shm_node),
+                                        LS_MEMORY_COMM, "a process group");
+    struct flock lock = lock_of(rank);
+    if (status == LS_OK && fcntl(memfd, F_SETLK, &lock) != 0)
+        status = lsi_fail_errno(LS_ERR_SYSTEM,
+                                "cannot lock byte %d of the shared memory "
+                                "(is another process rank %d, too?)",
+                                rank, rank);
+    if (status != LS_OK) {
+        lsi_free(block);
+        close(memfd);
+        return status;
+    }
+    shm_node *node = block;
+    node->base.transport = &transport;
+    atomic_init(&node->base.references, 1);
+    node->memfd = memfd;
+    node->rank = rank;
+    *out = &node->base;
+    return LS_OK;
+}

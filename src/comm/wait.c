@@ -1,0 +1,126 @@
+/*
+ * Spinning is right while the awaited peer runs on another CPU and answers in
+ * microseconds; it is wrong when the peer needs this CPU. So a rank spins
+ * briefly if there is a CPU for each rank and hardly at all if not, and then
+ * sleeps on one futex word that all ranks of the group share. Waking uses the
+ * bits of FUTEX_WAKE_BITSET to reach one rank (and those 32 apart) or all.
+ */
+#include "comm/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "comm/engine.h"
+#include "comm/failure.h"
+
+enum { SPINS_ALONE = 4000, SPINS_CROWDED = 20 };
+
+/* Between two looks at whether the peers live: a fraction of a second. */
+#define SLICE_NS ((uint64_t)100 * 1000 * 1000)
+
+static uint32_t bit_of(int rank)
+{
+    return (uint32_t)1 << (rank % 32);
+}
+
+static void ring(ls_group *group, uint32_t bits)
+{
+    atomic_fetch_add(&group->header->bell, 1);
+    syscall(SYS_futex, &group->header->bell, FUTEX_WAKE_BITSET, INT_MAX, NULL,
+            NULL, bits);
+}
+
+void lsi_wake_all(ls_group *group)
+{
+    ring(group, UINT32_MAX);
+}
+
+void lsi_wake_rank(ls_group *group, int rank)
+{
+    if (atomic_load(&lsi_member_of(group, rank)->asleep) != 0)
+        ring(group, bit_of(rank));
+}
+
+/* CPUs that the ranks of the group may use between them. */
+static int cpus_of(const ls_group *group)
+{
+    uint64_t any[LSI_CPU_WORDS] = {0};
+    int own = 0, together = 0;
+    for (int r = 0; r < group->size; r++)
+        for (int w = 0; w < LSI_CPU_WORDS; w++)
+            any[w] |= lsi_member_of(group, r)->cpus[w];
+    for (int w = 0; w < LSI_CPU_WORDS; w++) {
+        own += __builtin_popcountll(lsi_member_of(group, group->rank)->cpus[w]);
+        together += __builtin_popcountll(any[w]);
+    }
+    const int available = lsi_cpus_available(); /* knows the quota, too */
+    return available < own ? available : together;
+}
+
+int lsi_spins_for(const ls_group *group)
+{
+    return cpus_of(group) >= group->size ? SPINS_ALONE : SPINS_CROWDED;
+}
+
+static void futex_wait(ls_group *group, uint32_t seen)
+{
+    /* The timeout of FUTEX_WAIT_BITSET is a point in time. */
+    const uint64_t until = lsi_clock_ns() + SLICE_NS;
+    const struct timespec timeout = {(time_t)(until / 1000000000),
+                                     (long)(until % 1000000000)};
+    syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET, seen, &timeout,
+            NULL, bit_of(group->rank));
+}
+
+/*
+ * Announces the sleep, looks once more, and sleeps only if nothing has moved:
+ * a peer either sees the announcement or its news are seen here.
+ */
+static ls_status sleep_slice(ls_group *group)
+{
+    lsi_member *self = lsi_member_of(group, group->rank);
+    const bool for_cells = group->waits_completed;
+    const uint32_t bell = atomic_load(&group->header->bell);
+    atomic_fetch_add(&group->header->sleepers, 1);
+    if (for_cells)
+        atomic_fetch_add(&group->header->cell_waiters, 1);
+    atomic_store(&self->asleep, 1);
+    const uint64_t activity = group->activity;
+    const ls_status status = lsi_progress(group);
+    if (status == LS_OK && group->activity == activity &&
+        group->waits_completed == for_cells)
+        futex_wait(group, bell);
+    atomic_store(&self->asleep, 0);
+    if (for_cells)
+        atomic_fetch_sub(&group->header->cell_waiters, 1);
+    atomic_fetch_sub(&group->header->sleepers, 1);
+    return status;
+}
+
+ls_status lsi_pause(ls_group *group, lsi_patience *patience)
+{
+    if (patience->spins-- > 0) {
+        lsi_cpu_relax();
+        return LS_OK;
+    }
+    patience->spins = 0;
+    const uint64_t now = lsi_clock_ns();
+    if (patience->began_ns == 0)
+        patience->began_ns = patience->checked_ns = now;
+    if (now - patience->checked_ns >= SLICE_NS) {
+        patience->checked_ns = now;
+        LS_TRY(lsi_check_peers(group));
+        if (group->timeout_ns != 0 &&
+            now - patience->began_ns >= group->timeout_ns)
+            return lsi_time_out(group);
+    }
+    return sleep_slice(group);
+}

@@ -1,0 +1,28 @@
+/*
+ * Waiting without burning the processor, and waking those who wait.
+ */
+#ifndef LS_COMM_WAIT_H
+#define LS_COMM_WAIT_H
+
+#include "comm/state.h"
+
+typedef struct lsi_patience {
+    int spins;
+    uint64_t began_ns;   /* of the first sleep; 0 before it */
+    uint64_t checked_ns; /* when peers were last looked at */
+} lsi_patience;
+
+/*
+ * Called when lsi_progress moved nothing: spins a little, later sleeps until a
+ * peer does something. Returns an error if a peer is gone or time is up.
+ */
+ls_status lsi_pause(ls_group *group, lsi_patience *patience);
+
+/* How often this rank should look before it sleeps. */
+int lsi_spins_for(const ls_group *group);
+
+/* Wakes all ranks, or one. */
+void lsi_wake_all(ls_group *group);
+void lsi_wake_rank(ls_group *group, int rank);
+
+#endif
