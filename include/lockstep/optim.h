@@ -31,11 +31,14 @@ LS_API ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
 
 /*
  * One step with the gradients as they are, each multiplied by grad_scale
- * first. Local and deterministic: equal inputs give equal bits on every rank.
+ * first (1 unless you scale losses). Gradients that no backward wrote since
+ * ls_params_zero_grad count as zero. The gradients are left as they are: call
+ * ls_params_zero_grad before the next backward. Local and deterministic: equal
+ * inputs give equal bits on every rank, for any number of threads.
  */
 LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
 
-/* The learning rate of the next step. */
+/* The learning rate from the next step on; with 0 a step moves nothing. */
 LS_API ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr);
 LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
 
