@@ -1,0 +1,71 @@
+/* How often a classifier is right. */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "lockstep/nn.h"
+
+static ls_status check_types(const ls_tensor *logits, const ls_tensor *labels)
+{
+    if (ls_tensor_dtype(logits) != LS_F32)
+        return lsi_fail(LS_ERR_DTYPE,
+                        "ls_count_correct: logits are %s, must be f32",
+                        ls_dtype_name(ls_tensor_dtype(logits)));
+    if (ls_tensor_dtype(labels) != LS_I64)
+        return lsi_fail(LS_ERR_DTYPE,
+                        "ls_count_correct: labels are %s, must be i64",
+                        ls_dtype_name(ls_tensor_dtype(labels)));
+    return LS_OK;
+}
+
+static ls_status check_shapes(const ls_tensor *logits, const ls_tensor *labels)
+{
+    if (ls_tensor_ndim(logits) != 2 || ls_tensor_ndim(labels) != 1)
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_count_correct: logits have %d dimensions and "
+                        "labels %d, must have 2 and 1",
+                        ls_tensor_ndim(logits), ls_tensor_ndim(labels));
+    const int64_t rows = ls_tensor_shape(logits)[0];
+    if (ls_tensor_shape(labels)[0] != rows)
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_count_correct: %" PRId64 " rows of logits but "
+                        "%" PRId64 " labels",
+                        rows, ls_tensor_shape(labels)[0]);
+    return LS_OK;
+}
+
+/* The first of the largest is at `label`. Never so if it or another is NaN. */
+static bool is_correct(const float *row, int64_t stride, int64_t cols,
+                       int64_t label)
+{
+    const float value = row[label * stride];
+    for (int64_t c = 0; c < cols; c++) {
+        const float other = row[c * stride];
+        if (c < label ? !(other < value) : !(other <= value))
+            return false;
+    }
+    return true;
+}
+
+ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
+                           int64_t *correct)
+{
+    LS_TRY(check_types(logits, labels));
+    LS_TRY(check_shapes(logits, labels));
+    const int64_t rows = ls_tensor_shape(logits)[0];
+    const int64_t cols = ls_tensor_shape(logits)[1];
+    const int64_t *strides = ls_tensor_strides(logits);
+    const float *x = ls_tensor_data(logits); // x: (rows, cols)
+    const int64_t *y = ls_tensor_data(labels);
+    int64_t count = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t label = y[r * ls_tensor_strides(labels)[0]];
+        if (label < 0 || label >= cols)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "ls_count_correct: label %" PRId64 " of row "
+                            "%" PRId64 " is not in 0..%" PRId64,
+                            label, r, cols - 1);
+        count += is_correct(x + r * strides[0], strides[1], cols, label);
+    }
+    *correct = count;
+    return LS_OK;
+}
