@@ -1,0 +1,218 @@
+/*
+ * One process coordinates: it starts the ranks for each number of them, and
+ * collects their rows through a file in memory that rank 0 inherits. Started
+ * by another launcher there is no coordinator, and rank 0 reports itself.
+ */
+#include "cli/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/list.h"
+#include "cli/ranks.h"
+#include "launch/launch.h"
+#include "report/output.h"
+
+/* The descriptor of the file in memory, for rank 0. */
+#define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
+
+/* ---- the report ------------------------------------------------------------
+ */
+
+static ls_status check_outputs(const lsi_bench_flags *flags)
+{
+    if (lsi_output_is_stdout(flags->json) && lsi_output_is_stdout(flags->csv))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--json - and --csv - cannot both be printed");
+    LS_TRY(lsi_output_check(flags->json));
+    return lsi_output_check(flags->csv);
+}
+
+static ls_status write_json(const lsi_call *call, const char *path,
+                            const lsi_table *table)
+{
+    char *text;
+    LS_TRY(lsi_table_json(table, call->line_argc,
+                          (const char *const *)call->line_argv, &text));
+    /* The terminating zero becomes the end of the last line. */
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    const ls_status status = lsi_output_write(path, text, length + 1);
+    free(text);
+    return status;
+}
+
+static ls_status write_csv(const char *path, const lsi_table *table)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (stream == NULL)
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    ls_status status = lsi_table_csv(table, stream);
+    if (fclose(stream) != 0 && status == LS_OK)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    if (status == LS_OK)
+        status = lsi_output_write(path, text, bytes);
+    free(text);
+    return status;
+}
+
+static ls_status report(const lsi_call *call, const lsi_bench_flags *flags,
+                        const lsi_table *table)
+{
+    LS_TRY(lsi_table_status(table));
+    if (!lsi_output_is_stdout(flags->json) && !lsi_output_is_stdout(flags->csv))
+        LS_TRY(lsi_table_markdown(table, stdout));
+    if (flags->json != NULL)
+        LS_TRY(write_json(call, flags->json, table));
+    if (flags->csv != NULL)
+        LS_TRY(write_csv(flags->csv, table));
+    return LS_OK;
+}
+
+/* ---- a rank
+ * ------------------------------------------------------------------ */
+
+static ls_status hand_over(int fd, const lsi_table *table)
+{
+    char *text;
+    LS_TRY(lsi_table_dump(table, &text));
+    const ls_status status =
+        lsi_write_all(fd, text, strlen(text), "the rows of results");
+    free(text);
+    return status;
+}
+
+static int be_rank(const lsi_call *call, const lsi_bench_flags *flags,
+                   const lsi_bench *bench, const void *args)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    const bool reports = lsi_cli_launched_rank() == 0;
+    lsi_table *table = NULL;
+    bool wrong = false;
+    lsi_cli_set_threads(flags->threads);
+    ls_status status = LS_OK;
+    if (reports && fd == NULL)
+        status = check_outputs(flags);
+    if (status == LS_OK)
+        status = lsi_table_new(&table, bench->columns, bench->n_columns);
+    if (status == LS_OK)
+        status = bench->measure(args, table, &wrong);
+    if (status == LS_OK && reports && fd != NULL)
+        status = hand_over((int)strtol(fd, NULL, 10), table);
+    else if (status == LS_OK && reports)
+        status = report(call, flags, table);
+    lsi_table_free(&table);
+    if (status == LS_OK && wrong)
+        status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
+    return status == LS_OK ? 0 : lsi_cli_rank_error();
+}
+
+/* ---- the coordinator
+ * ------------------------------------------------------------ */
+
+static ls_status collect(int fd, lsi_table *table)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    if (info.st_size == 0)
+        return LS_OK; /* the ranks failed, and have said so */
+    const size_t bytes = (size_t)info.st_size;
+    void *text = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (text == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    lsi_table_load(table, text, bytes);
+    munmap(text, bytes);
+    return lsi_table_status(table);
+}
+
+/* Runs the bench as n ranks and adds their rows. */
+static ls_status run_ranks(const lsi_call *call, const lsi_bench_flags *flags,
+                           int n, lsi_table *table, int *exit_status)
+{
+    char text[16];
+    const int fd = memfd_create("lockstep-rows", 0);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot collect rows of results");
+    snprintf(text, sizeof(text), "%d", fd);
+    ls_status status = LS_OK;
+    if (setenv(ROWS_VARIABLE, text, 1) != 0)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
+    if (status == LS_OK)
+        status = lsi_cli_launch_self(call, n, flags->threads, exit_status);
+    unsetenv(ROWS_VARIABLE);
+    if (status == LS_OK)
+        status = collect(fd, table);
+    close(fd);
+    return status;
+}
+
+/* Of a job that broke off, the rows so far are shown, but no file is written.
+ */
+static ls_status report_rest(const lsi_call *call, const lsi_bench_flags *flags,
+                             const lsi_table *table, bool complete)
+{
+    if (complete)
+        return report(call, flags, table);
+    if (lsi_table_row_count(table) == 0)
+        return LS_OK;
+    return lsi_table_markdown(table, stdout);
+}
+
+static int coordinate(const lsi_call *call, const lsi_bench_flags *flags,
+                      const lsi_bench *bench, const lsi_list *ranks)
+{
+    lsi_table *table = NULL;
+    int exit_status = 0;
+    bool complete = true;
+    ls_status status = lsi_table_new(&table, bench->columns, bench->n_columns);
+    for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
+        const size_t before = lsi_table_row_count(table);
+        int ended;
+        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended);
+        if (status == LS_OK) {
+            complete = lsi_table_row_count(table) > before || ended == 0;
+            exit_status = exit_status == 0 ? ended : exit_status;
+        }
+    }
+    if (status == LS_OK)
+        status = report_rest(call, flags, table, complete);
+    lsi_table_free(&table);
+    return status == LS_OK ? exit_status : lsi_cli_error();
+}
+
+static bool contains(const lsi_list *list, int64_t value)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->values[i] == value)
+            return true;
+    }
+    return false;
+}
+
+int lsi_bench_run(const lsi_call *call, const lsi_bench_flags *flags,
+                  const lsi_bench *bench, const void *args)
+{
+    lsi_list ranks;
+    const int size = lsi_cli_launched_size();
+    const char *text = flags->ranks != NULL ? flags->ranks : bench->ranks;
+    if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
+        LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    if (size > 0 && flags->ranks != NULL && !contains(&ranks, size))
+        return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
+                             call->argv[0], text, size);
+    if (size > 0)
+        return be_rank(call, flags, bench, args);
+    if (check_outputs(flags) != LS_OK)
+        return lsi_cli_error();
+    return coordinate(call, flags, bench, &ranks);
+}

@@ -1,0 +1,26 @@
+/* Lists in flags: "2,4,6", "4k,10m". */
+#ifndef LS_CLI_LIST_H
+#define LS_CLI_LIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/status.h"
+
+enum { LSI_LIST_MAX = 256 };
+
+typedef struct lsi_list {
+    int64_t values[LSI_LIST_MAX];
+    size_t n;
+} lsi_list;
+
+/*
+ * Parses a list of numbers, or of sizes (512, 4k, 10m, 1g), each within min
+ * and max. `flag` names it in errors. At least one value.
+ */
+ls_status lsi_list_of_numbers(const char *flag, const char *text, int64_t min,
+                              int64_t max, lsi_list *out);
+ls_status lsi_list_of_sizes(const char *flag, const char *text, int64_t min,
+                            int64_t max, lsi_list *out);
+
+#endif
