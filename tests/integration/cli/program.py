@@ -1,0 +1,80 @@
+"""Running the program from tests."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+LOCKSTEP = os.environ["LOCKSTEP"]
+SOURCE = os.environ["LOCKSTEP_SOURCE"]
+
+# What a launcher around the tests may have set.
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_ID",
+             "OMP_NUM_THREADS")
+
+
+def environment(**changes):
+    env = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    env.update({k: str(v) for k, v in changes.items()})
+    return env
+
+
+def wait_until(condition, seconds=10.0):
+    """Whether the condition came true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return condition()
+
+
+def is_running(pid):
+    """Whether there is such a process, zombies not counted."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class ProgramTest(unittest.TestCase):
+    maxDiff = None
+
+    def call(self, *words, stdin=subprocess.DEVNULL, env=None, text=None):
+        """Runs lockstep to its end."""
+        where = {"input": text} if text is not None else {"stdin": stdin}
+        return subprocess.run(
+            [LOCKSTEP, *words], env=env or environment(), timeout=50,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, check=False, **where)
+
+    def start(self, *words, **more):
+        """Starts lockstep; it is killed if the test leaves it running."""
+        process = subprocess.Popen(
+            [LOCKSTEP, *words], env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, **more)
+
+        def clean():
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.communicate()
+        self.addCleanup(clean)
+        return process
+
+    def succeeds(self, *words, **more):
+        done = self.call(*words, **more)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def fails(self, status, message, *words, **more):
+        """It ends with that status and one line on stderr."""
+        done = self.call(*words, **more)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("lockstep: "), done.stderr)
+        self.assertIn(message, done.stderr)
+        return done

@@ -1,0 +1,115 @@
+"""The command line as a whole: help, mistakes, the documentation."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from program import LOCKSTEP, SOURCE, ProgramTest, environment
+
+
+class Help(ProgramTest):
+    def test_overview(self):
+        text = self.succeeds()
+        self.assertTrue(text.startswith("usage: lockstep COMMAND"))
+        self.assertEqual(self.succeeds("--help"), text)
+        self.assertEqual(self.succeeds("-h"), text)
+        self.assertEqual(self.succeeds("help"), text)
+
+    def test_one_command(self):
+        text = self.succeeds("help", "run")
+        self.assertTrue(text.startswith("usage: lockstep run [FLAGS]"))
+        self.assertEqual(self.succeeds("run", "--help"), text)
+        self.assertEqual(self.succeeds("run", "-n", "2", "--help", "x"), text)
+        self.assertIn("Exit status", text)
+
+    def test_group_of_commands(self):
+        text = self.succeeds("help", "bench")
+        self.assertEqual(self.succeeds("bench", "--help"), text)
+        done = self.call("bench")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (2, "", text))
+
+    def test_lines_are_not_long(self):
+        for line in self.succeeds("help", "--markdown").splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_documentation_is_current(self):
+        path = os.path.join(SOURCE, "docs", "commands.md")
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(
+                file.read(), self.succeeds("help", "--markdown"),
+                "run: lockstep help --markdown > docs/commands.md")
+
+
+class Version(ProgramTest):
+    def test_it_is_that_of_the_header(self):
+        path = os.path.join(SOURCE, "include", "lockstep", "version.h")
+        with open(path, encoding="utf-8") as file:
+            version = re.search(r'VERSION_STRING "(.*)"', file.read())[1]
+        for words in (["version"], ["--version"]):
+            self.assertEqual(self.succeeds(*words), f"lockstep {version}\n")
+
+
+class Mistakes(ProgramTest):
+    def test_unknown_commands(self):
+        self.fails(2, 'unknown command "rnu"; did you mean "lockstep run"?',
+                   "rnu")
+        self.fails(2, '"lockstep --help" lists', "quite-different")
+        self.fails(2, 'unknown command "x"', "help", "x")
+        self.fails(2, 'unexpected argument "x"', "help", "run", "x")
+
+    def test_unknown_flags(self):
+        self.fails(2, "unknown flag --bogus", "--bogus")
+        self.fails(2, "unknown flag --bogus", "bench", "--bogus")
+        self.fails(2, "info: unknown flag --jsn; did you mean --json?", "info",
+                   "--jsn")
+        self.fails(2, "version: unexpected argument", "version", "x")
+
+    def test_full_disk(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([LOCKSTEP, "info"], stdout=full,
+                                  stderr=subprocess.PIPE, check=False,
+                                  universal_newlines=True, env=environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr,
+                         "lockstep: cannot write to standard output\n")
+
+    def test_closed_streams(self):
+        """Files that it opens must not become its output."""
+        done = subprocess.run(
+            f"{LOCKSTEP} run -n 2 -- sh -c 'echo $RANK' 0<&- 2>&-",
+            shell=True, stdout=subprocess.PIPE, check=False,
+            universal_newlines=True, env=environment())
+        self.assertEqual((done.returncode, sorted(done.stdout)),
+                         (0, ["\n", "\n", "0", "1"]))
+
+
+class Info(ProgramTest):
+    def test_json(self):
+        info = json.loads(self.succeeds("info", "--json"))
+        cpus = len(os.sched_getaffinity(0))
+        self.assertTrue(1 <= info["cpus"] <= cpus)
+        self.assertEqual(info["page_bytes"], os.sysconf("SC_PAGESIZE"))
+        self.assertEqual(
+            info["memory_bytes"],
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
+        self.assertIn(info["isa"], ("ref", "avx2", "avx512", "avx512_bf16"))
+        self.assertIsNone(info["gpu"])
+
+    def test_text_has_the_same(self):
+        names = list(json.loads(self.succeeds("info", "--json")))
+        lines = self.succeeds("info").splitlines()
+        self.assertEqual([line.split()[0] for line in lines], names)
+
+    def test_lower_level(self):
+        out = self.succeeds("info", "--json",
+                            env=environment(LOCKSTEP_ISA="ref"))
+        self.assertEqual(json.loads(out)["isa"], "ref")
+        self.fails(1, "sse9", "info",
+                   env=environment(LOCKSTEP_ISA="sse9"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,237 @@
+"""lockstep run: what ranks get, and what comes back from them."""
+
+import os
+import re
+import tempfile
+import unittest
+
+from program import ProgramTest, environment, is_running, wait_until
+
+CPUS = len(os.sched_getaffinity(0))
+
+
+def shell(script):
+    return ("--", "sh", "-c", script)
+
+
+class Ranks(ProgramTest):
+    def lines(self, *words, **more):
+        return sorted(self.succeeds("run", *words, **more).splitlines())
+
+    def test_environment(self):
+        script = ("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE"
+                  " $GROUP_RANK $MASTER_ADDR")
+        self.assertEqual(self.lines("-n", "3", *shell(script)),
+                         [f"{r} {r} 3 3 0 127.0.0.1" for r in range(3)])
+
+    def test_one_job_one_id(self):
+        script = "echo $LOCKSTEP_JOB $MASTER_PORT"
+        first = self.lines("-n", "4", *shell(script))
+        second = self.lines("-n", "2", *shell(script))
+        self.assertEqual(len(set(first)), 1)
+        self.assertRegex(first[0], r"^[0-9a-f]{32} [0-9]{4,5}$")
+        self.assertNotEqual(first[0].split()[0], second[0].split()[0])
+
+    def test_one_rank_by_default(self):
+        self.assertEqual(self.lines("--", "sh", "-c", "echo $WORLD_SIZE"),
+                         ["1"])
+
+    def test_program_is_found_by_path(self):
+        self.assertEqual(self.lines("-n", "2", "echo", "--", "-n", "x"),
+                         ["-- -n x", "-- -n x"])
+
+    def test_many_ranks(self):
+        self.assertEqual(len(self.lines("-n", "64", *shell("echo $RANK"))), 64)
+
+    def test_threads(self):
+        script = "echo $OMP_NUM_THREADS"
+        share = str(max(1, CPUS // 2))
+        # A quota may leave fewer cpus than the affinity mask shows.
+        default = self.lines("-n", "2", *shell(script))
+        self.assertLessEqual(int(default[0]), int(share))
+        self.assertGreaterEqual(int(default[0]), 1)
+        self.assertEqual(self.lines("-n", "2", "--threads", "7",
+                                    *shell(script)), ["7", "7"])
+        env = environment(OMP_NUM_THREADS=5)
+        self.assertEqual(self.lines("-n", "2", *shell(script), env=env),
+                         ["5", "5"])
+
+    def affinity(self, *flags):
+        out = self.succeeds("run", *flags, "--", "python3", "-c",
+                            "import os; print(sorted(os.sched_getaffinity(0)))")
+        return [set(eval(line)) for line in out.splitlines()]
+
+    def test_binding_is_disjoint(self):
+        ranks = min(CPUS, 4)
+        sets = self.affinity("-n", str(ranks))
+        self.assertEqual(len(sets), ranks)
+        self.assertEqual(len(set().union(*sets)), sum(map(len, sets)))
+        self.assertLessEqual(set().union(*sets), os.sched_getaffinity(0))
+
+    def test_no_binding(self):
+        everything = os.sched_getaffinity(0)
+        for flags in (["-n", "2", "--no-bind"], ["-n", str(CPUS + 1)], []):
+            for cpus in self.affinity(*flags):
+                self.assertEqual(cpus, everything)
+
+    def test_standard_input_goes_to_rank_0(self):
+        script = 'echo "$RANK: $(cat)"'
+        done = self.call("run", "-n", "3", *shell(script), text="hello")
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         ["0: hello", "1: ", "2: "])
+
+    def test_tagged_output(self):
+        done = self.call("run", "-n", "2", "--tag-output", *shell(
+            "printf 'one\\ntwo'; echo error >&2"))
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         ["[0] one", "[0] two", "[1] one", "[1] two"])
+        self.assertEqual(sorted(done.stderr.splitlines()),
+                         ["[0] error", "[1] error"])
+
+    def test_other_launchers_are_forgotten(self):
+        env = environment(OMPI_COMM_WORLD_SIZE=9, SLURM_PROCID=8, RANK=7)
+        script = 'echo "$RANK$OMPI_COMM_WORLD_SIZE$SLURM_PROCID"'
+        self.assertEqual(self.lines("-n", "1", *shell(script), env=env), ["0"])
+
+
+class TorchrunFlags(ProgramTest):
+    def test_taken(self):
+        for flags in (["--nproc-per-node", "2"], ["--nproc_per_node=2"],
+                      ["--nproc_per_node", "2", "--standalone"],
+                      ["--nnodes=1", "--nproc-per-node=2", "--no_python"],
+                      ["--nnodes", "1:1", "--node_rank", "0", "-n", "2",
+                       "--master_addr", "localhost", "--max_restarts=0"]):
+            out = self.succeeds("run", *flags, "echo", "--a_b")
+            self.assertEqual(out, "--a_b\n--a_b\n", flags)
+
+    def test_master_port(self):
+        out = self.succeeds("run", "--master-port", "29500",
+                            *shell("echo $MASTER_PORT"))
+        self.assertEqual(out, "29500\n")
+
+    def test_auto(self):
+        out = self.succeeds("run", "-n", "auto", "echo")
+        self.assertTrue(1 <= len(out) <= CPUS)
+
+    def test_refused(self):
+        for flags, message in (
+                (["--nnodes", "2"], "mpirun"),
+                (["--node-rank=1"], "--node-rank 1"),
+                (["--master-addr", "10.0.0.1"], "--master-addr 10.0.0.1"),
+                (["--max-restarts", "3"], "not started again"),
+                (["--rdzv_backend", "c10d"], "--rdzv-backend is not taken"),
+                (["--rdzv-endpoint=a:1"], "--rdzv-endpoint is not taken"),
+                (["--module", "x"], "python3 -m"),
+                (["--tee=3"], "--tag-output"),
+                (["-n", "2", "--nproc-per-node", "2"], "give one")):
+            self.fails(2, message, "run", *flags, "true")
+
+
+class Mistakes(ProgramTest):
+    def test_number_of_ranks(self):
+        for number in ("0", "-1", "1025", "2x", "", "99999999999999999999"):
+            self.fails(2, f'"{number}" is no number of ranks: 1 to 1024',
+                       "run", "-n", number, "true")
+
+    def test_flags(self):
+        self.fails(2, "did you mean --timeout?", "run", "--timout", "1", "true")
+        self.fails(2, "-n needs a value", "run", "-n")
+        self.fails(2, "which program?", "run", "-n", "2")
+        self.fails(2, "which program?", "run", "-n", "2", "--")
+        self.fails(2, "out of range", "run", "--threads", "0", "true")
+        self.fails(2, "out of range", "run", "--timeout", "-1", "true")
+
+    def test_no_such_program(self):
+        self.fails(127, "cannot run nonesuch: no such program", "run", "-n",
+                   "3", "nonesuch")
+        self.fails(127, "no such program", "run", "/etc/passwd/x")
+
+    def test_not_executable(self):
+        self.fails(126, "cannot run /etc/passwd: Permission denied", "run",
+                   "-n", "2", "/etc/passwd")
+        self.fails(126, "cannot run /tmp", "run", "/tmp")
+
+
+class ExitStatus(ProgramTest):
+    def test_success_is_unanimous(self):
+        self.succeeds("run", "-n", "3", "true")
+
+    def test_first_failure_counts(self):
+        # The others fail when the launcher has seen the end of rank 1.
+        with tempfile.NamedTemporaryFile() as pid:
+            script = (f"[ $RANK = 1 ] && echo $$ > {pid.name} && exit 7;"
+                      f"until [ -s {pid.name} ]; do sleep 0.01; done;"
+                      f"while kill -0 $(cat {pid.name}) 2> /dev/null;"
+                      "do sleep 0.01; done; exit 9")
+            done = self.fails(7, "rank 1", "run", "-n", "4", *shell(script))
+        self.assertRegex(done.stderr,
+                         r"^lockstep: rank 1 \(pid \d+\) ended with exit "
+                         r"status 7; the others have 3 s to end\n$")
+
+    def test_signal(self):
+        done = self.fails(128 + 11, "was killed by signal 11 (SIGSEGV)", "run",
+                          "-n", "2", *shell("[ $RANK = 0 ] || kill -SEGV $$"))
+        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\)")
+
+    def test_others_are_ended_after_the_grace(self):
+        # Rank 1 ignores SIGTERM.
+        script = ("[ $RANK = 0 ] && exit 3; [ $RANK = 1 ] && trap '' TERM;"
+                  "while :; do sleep 0.05; done")
+        self.fails(3, "rank 0", "run", "-n", "3", "--grace", "0.1",
+                   *shell(script))
+
+    def test_others_may_end_in_peace(self):
+        done = self.fails(3, "rank 0", "run", "-n", "2", "--grace", "30",
+                          *shell("[ $RANK = 0 ] && exit 3; sleep 0.2;"
+                                 "echo ended"))
+        self.assertEqual(done.stdout, "ended\n")
+
+    def test_timeout(self):
+        self.fails(124, "timeout: 2 of 2 ranks did not end in 0.2 s", "run",
+                   "-n", "2", "--timeout", "0.2", "sleep", "60")
+        self.succeeds("run", "--timeout", "60", "true")
+
+
+class NothingLeftBehind(ProgramTest):
+    def test_strays_are_ended(self):
+        """Processes in the background, and in sessions of their own."""
+        out = self.succeeds("run", "-n", "2", *shell(
+            "sleep 300 >/dev/null & echo $!;"
+            "setsid sh -c 'sleep 300 & echo $!; wait' & sleep 0.2"))
+        pids = re.findall(r"\d+", out)
+        self.assertEqual(len(pids), 4, out)
+        for pid in pids:
+            self.assertFalse(is_running(pid))
+
+    def test_strays_do_not_hold_tagged_output(self):
+        out = self.succeeds("run", "--tag-output",
+                            *shell("sleep 300 & echo done"))
+        self.assertEqual(out, "[0] done\n")
+
+    def started(self, script="echo $$; sleep 300 & echo $!; wait"):
+        process = self.start("run", "-n", "2", *shell(script))
+        pids = [int(process.stdout.readline()) for _ in range(4)]
+        return process, pids
+
+    def assert_all_end(self, pids):
+        self.assertTrue(wait_until(
+            lambda: not any(is_running(pid) for pid in pids)))
+
+    def test_launcher_killed(self):
+        process, pids = self.started()
+        process.kill()
+        self.assert_all_end(pids)
+
+    def test_supervisor_killed(self):
+        process, pids = self.started()
+        with open(f"/proc/{pids[0]}/stat", encoding="ascii") as file:
+            supervisor = int(file.read().rpartition(")")[2].split()[1])
+        self.assertNotEqual(supervisor, process.pid)
+        os.kill(supervisor, 9)
+        self.assertEqual(process.wait(30), 128 + 9)
+        self.assert_all_end(pids)
+        self.assertIn("supervisor", process.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,201 @@
+/*
+ * Files that are either the old ones or the whole new ones.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "report/jsonl.h"
+#include "report/output.h"
+#include "testing.h"
+
+static char folder[] = "/tmp/lockstep-output-XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return system(command);
+}
+
+static int entries(void)
+{
+    int n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n - 2; /* . and .. */
+}
+
+static void assert_contents(const char *path, const char *expected)
+{
+    char text[256] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[bytes] = '\0';
+    assert_string_equal(text, expected);
+}
+
+static void check_leaves_nothing(void **state)
+{
+    (void)state;
+    const int before = entries();
+    assert_ok(lsi_output_check(in_folder("new")));
+    assert_ok(lsi_output_check(NULL));
+    assert_ok(lsi_output_check("-"));
+    assert_int_equal(entries(), before);
+}
+
+static void check_finds_what_cannot_be_written(void **state)
+{
+    (void)state;
+    assert_error(lsi_output_check("/nonexistent/x.json"), LS_ERR_IO,
+                 "cannot write /nonexistent/x.json: No such file");
+    assert_error(lsi_output_check(folder), LS_ERR_IO, "it is a folder");
+    assert_error(lsi_output_check(""), LS_ERR_IO, "empty name");
+    assert_error(lsi_output_check("/proc/version"), LS_ERR_IO,
+                 "cannot write /proc/version");
+}
+
+static void writes_and_replaces(void **state)
+{
+    (void)state;
+    struct stat info;
+    const char *path = in_folder("report");
+    umask(022);
+    assert_ok(lsi_output_write(path, "one", 3));
+    assert_contents(path, "one");
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0644);
+    chmod(path, 0600);
+    assert_ok(lsi_output_check(path));
+    assert_contents(path, "one");
+    assert_ok(lsi_output_write(path, "second", 6));
+    assert_contents(path, "second");
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
+/* A link stays a link, and its target gets the bytes. */
+static void writes_through_links(void **state)
+{
+    (void)state;
+    char target[256];
+    struct stat info;
+    snprintf(target, sizeof(target), "%s", in_folder("target"));
+    assert_ok(lsi_output_write(target, "old", 3));
+    const char *link = in_folder("link");
+    assert_int_equal(symlink(target, link), 0);
+    assert_ok(lsi_output_check(link));
+    assert_ok(lsi_output_write(link, "new", 3));
+    assert_contents(target, "new");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    unlink(link);
+    unlink(target);
+}
+
+/* What is no regular file is written to and not replaced. */
+static void writes_to_pipes(void **state)
+{
+    (void)state;
+    const char *path = in_folder("pipe");
+    char got[8] = "";
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_ok(lsi_output_check(path));
+    assert_ok(lsi_output_write(path, "bytes", 5));
+    assert_int_equal(read(reader, got, sizeof(got) - 1), 5);
+    assert_string_equal(got, "bytes");
+    close(reader);
+    unlink(path);
+    assert_ok(lsi_output_write("/dev/null", "x", 1));
+    assert_error(lsi_output_write("/dev/full", "x", 1), LS_ERR_IO,
+                 "cannot write /dev/full: No space left");
+}
+
+static void failed_writes_change_nothing(void **state)
+{
+    (void)state;
+    assert_error(lsi_output_write("/nonexistent/x", "x", 1), LS_ERR_IO,
+                 "cannot write /nonexistent/x");
+    assert_int_equal(entries(), 0);
+}
+
+static void lines_of_json(void **state)
+{
+    (void)state;
+    const char *path = in_folder("lines");
+    lsi_jsonl *lines;
+    assert_ok(lsi_jsonl_open(&lines, path, false));
+    assert_ok(lsi_jsonl_write(
+        lines, json_pack("{s:s,s:f}", "event", "epoch", "loss", 0.1)));
+    assert_contents(path, "{\"event\":\"epoch\",\"loss\":0.1}\n");
+    lsi_jsonl_close(&lines);
+    assert_null(lines);
+    assert_ok(lsi_jsonl_open(&lines, path, true));
+    assert_ok(lsi_jsonl_write(lines, json_object()));
+    assert_error(lsi_jsonl_write(lines, NULL), LS_ERR_MEMORY, "line of JSON");
+    lsi_jsonl_close(&lines);
+    assert_contents(path, "{\"event\":\"epoch\",\"loss\":0.1}\n{}\n");
+    assert_ok(lsi_jsonl_open(&lines, path, false));
+    lsi_jsonl_close(&lines);
+    assert_contents(path, "");
+    unlink(path);
+}
+
+static void lines_without_a_file(void **state)
+{
+    (void)state;
+    lsi_jsonl *lines;
+    assert_ok(lsi_jsonl_open(&lines, NULL, false));
+    assert_ok(lsi_jsonl_write(lines, json_object()));
+    lsi_jsonl_close(&lines);
+    lsi_jsonl_close(&lines);
+    lsi_jsonl_close(NULL);
+    assert_error(lsi_jsonl_open(&lines, "/nonexistent/m.jsonl", false),
+                 LS_ERR_IO, "cannot write /nonexistent/m.jsonl");
+    assert_ok(lsi_jsonl_open(&lines, "/dev/full", false));
+    assert_error(lsi_jsonl_write(lines, json_object()), LS_ERR_IO,
+                 "cannot write /dev/full");
+    lsi_jsonl_close(&lines);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_leaves_nothing),
+        cmocka_unit_test(check_finds_what_cannot_be_written),
+        cmocka_unit_test(writes_and_replaces),
+        cmocka_unit_test(writes_through_links),
+        cmocka_unit_test(writes_to_pipes),
+        cmocka_unit_test(failed_writes_change_nothing),
+        cmocka_unit_test(lines_of_json),
+        cmocka_unit_test(lines_without_a_file),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
