@@ -1,8 +1,8 @@
 """Running the program from tests."""
 
 import os
-import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -53,17 +53,28 @@ class ProgramTest(unittest.TestCase):
 
     def start(self, *words, **more):
         """Starts lockstep; it is killed if the test leaves it running."""
+        errors = tempfile.TemporaryFile("w+", encoding="utf-8")
         process = subprocess.Popen(
             [LOCKSTEP, *words], env=environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            universal_newlines=True, **more)
+            stdout=subprocess.PIPE, stderr=errors, universal_newlines=True,
+            **more)
+        process.errors = errors
 
         def clean():
             if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-            process.communicate()
+                process.kill()
+            process.stdout.close()
+            process.wait()
+            errors.close()
         self.addCleanup(clean)
         return process
+
+    def ended(self, process):
+        """Exit status, the lines not read yet in order, stderr."""
+        lines = sorted(process.stdout.read().splitlines())
+        status = process.wait(30)
+        process.errors.seek(0)
+        return status, lines, process.errors.read()
 
     def succeeds(self, *words, **more):
         done = self.call(*words, **more)

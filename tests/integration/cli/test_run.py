@@ -57,9 +57,10 @@ class Ranks(ProgramTest):
                          ["5", "5"])
 
     def affinity(self, *flags):
-        out = self.succeeds("run", *flags, "--", "python3", "-c",
-                            "import os; print(sorted(os.sched_getaffinity(0)))")
-        return [set(eval(line)) for line in out.splitlines()]
+        script = "import os; print(*os.sched_getaffinity(0))"
+        out = self.succeeds("run", "--tag-output", *flags, "--", "python3",
+                            "-c", script)
+        return [set(map(int, line.split()[1:])) for line in out.splitlines()]
 
     def test_binding_is_disjoint(self):
         ranks = min(CPUS, 4)
@@ -228,9 +229,10 @@ class NothingLeftBehind(ProgramTest):
             supervisor = int(file.read().rpartition(")")[2].split()[1])
         self.assertNotEqual(supervisor, process.pid)
         os.kill(supervisor, 9)
-        self.assertEqual(process.wait(30), 128 + 9)
+        status, _, errors = self.ended(process)
+        self.assertEqual(status, 128 + 9)
+        self.assertIn("supervisor", errors)
         self.assert_all_end(pids)
-        self.assertIn("supervisor", process.stderr.read())
 
 
 if __name__ == "__main__":
