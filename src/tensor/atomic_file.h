@@ -1,0 +1,30 @@
+/*
+ * A file that appears all at once: written beside its place under another
+ * name, synced, then renamed. Whoever reads the path sees the old file or the
+ * whole new one, also after a crash.
+ */
+#ifndef LS_TENSOR_ATOMIC_FILE_H
+#define LS_TENSOR_ATOMIC_FILE_H
+
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+typedef struct lsi_atomic_file {
+    int fd;
+    char *path;      /* where it will appear; symbolic links followed */
+    char *temporary; /* where it is now */
+} lsi_atomic_file;
+
+/* On success it must be ended by either of the last two functions. */
+ls_status lsi_atomic_file_open(lsi_atomic_file *file, const char *path);
+ls_status lsi_atomic_file_write(const lsi_atomic_file *file, const void *data,
+                                size_t bytes);
+
+/* Makes it appear. After a failure the path is as it was. */
+ls_status lsi_atomic_file_commit(lsi_atomic_file *file);
+
+/* Leaves no trace of it. */
+void lsi_atomic_file_abandon(lsi_atomic_file *file);
+
+#endif
