@@ -33,9 +33,9 @@ _Static_assert(CANVAS % CELL == 0, "the grid ends where the canvas does");
 
 /* In steps of a pixel's 0..255. */
 static const float amplitude = 70.0F;
-static const float noise_deviation = 40.0F;
+static const float noise_deviation = 60.0F;
 static const float brightness_range = 30.0F;
-static const float overlay = 0.5F; /* of the other class's pattern, at most */
+static const float overlay = 0.8F; /* of the other class's pattern, at most */
 
 /* Streams of random numbers; that of a split is samples_stream + split. */
 static const uint64_t patterns_stream = 0x7061747465726e00;
