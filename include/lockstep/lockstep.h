@@ -7,6 +7,7 @@
  *   status.h types.h version.h   errors, element types
  *   group.h                      process groups and collectives
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
+ *   attention.h                  attention without the score matrix
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
  *   profile.h                    what it cost
@@ -16,6 +17,7 @@
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H
 
+#include "lockstep/attention.h"
 #include "lockstep/autograd.h"
 #include "lockstep/data.h"
 #include "lockstep/group.h"

@@ -107,3 +107,17 @@ void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)
         fn(context, range.begin, range.end);
     }
 }
+
+void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context)
+{
+    const size_t threads = (size_t)lsi_threads();
+    const int team = (int)(n < threads ? n : threads);
+    if (team <= 1) {
+        for (size_t task = 0; task < n; task++)
+            fn(context, task, 0);
+        return;
+    }
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+    for (size_t task = 0; task < n; task++)
+        fn(context, task, omp_get_thread_num());
+}

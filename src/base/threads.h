@@ -37,4 +37,13 @@ int lsi_threads(void);
 typedef void (*lsi_range_fn)(void *context, size_t begin, size_t end);
 void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context);
 
+/*
+ * Calls fn(context, task, worker) once for each task 0..n-1, in order of the
+ * task as threads become free, on up to lsi_threads() threads. worker, in
+ * 0..lsi_threads()-1, is not shared by two calls at once: an index of scratch
+ * memory. Which worker does which task differs from run to run.
+ */
+typedef void (*lsi_task_fn)(void *context, size_t task, int worker);
+void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context);
+
 #endif

@@ -101,6 +101,37 @@ static void loops_nest(void **state)
     assert_int_equal(calls, 9);
 }
 
+typedef struct task_log {
+    atomic_int seen[100];
+    atomic_int busy[8]; /* by worker */
+    atomic_int shared;  /* calls that met another one of their worker */
+} task_log;
+
+static void do_task(void *context, size_t task, int worker)
+{
+    task_log *log = context;
+    if (atomic_fetch_add(&log->busy[worker], 1) != 0)
+        atomic_fetch_add(&log->shared, 1);
+    atomic_fetch_add(&log->seen[task], 1);
+    atomic_fetch_sub(&log->busy[worker], 1);
+}
+
+static void each_task_once_and_workers_apart(void **state)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 7, 100};
+    for (size_t i = 0; i < TEST_COUNT(counts); i++)
+        for (int threads = 1; threads <= 8; threads++) {
+            static task_log log;
+            memset(&log, 0, sizeof(log));
+            lsi_threads_set(threads);
+            lsi_parallel_tasks(counts[i], do_task, &log);
+            for (size_t task = 0; task < 100; task++)
+                assert_int_equal(log.seen[task], task < counts[i]);
+            assert_int_equal(log.shared, 0);
+        }
+}
+
 static void set_is_clamped(void **state)
 {
     (void)state;
@@ -195,6 +226,7 @@ int main(void)
         cmocka_unit_test(each_element_once),
         cmocka_unit_test(uses_the_threads_there_are),
         cmocka_unit_test(loops_nest),
+        cmocka_unit_test(each_task_once_and_workers_apart),
         cmocka_unit_test(the_clock_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,118 @@
+/*
+ * Scaled dot-product attention: O = softmax(scale Q K^T) V.
+ *
+ * Two methods with the same results: FLASH goes over tiles of keys with a
+ * running softmax and saves one number a query (FlashAttention-2); NAIVE
+ * stores the whole score matrix, and is there to compare with. Both take f32
+ * or bf16 (products of bf16, everything else in f32), grouped-query heads,
+ * any lengths and any head size.
+ *
+ * This header has the raw-pointer functions and the operation for the tape.
+ * All are local (not collective); results do not depend on the number of
+ * threads, bit for bit.
+ */
+#ifndef LOCKSTEP_ATTENTION_H
+#define LOCKSTEP_ATTENTION_H
+
+#include <stdbool.h>
+
+#include "lockstep/autograd.h"
+#include "lockstep/status.h"
+#include "lockstep/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, value, text) */
+#define LS_ATTENTION_METHOD_LIST(X)                                            \
+    X(FLASH, 0, "flash")                                                       \
+    X(NAIVE, 1, "naive")
+
+typedef enum ls_attention_method {
+#define X(name, value, text) LS_ATTENTION_##name = (value),
+    LS_ATTENTION_METHOD_LIST(X)
+#undef X
+} ls_attention_method;
+
+#define LS_ATTENTION_METHOD_COUNT 2
+
+/* "flash", "naive"; "unknown" for a value that is no method. Static. */
+LS_API const char *ls_attention_method_name(ls_attention_method method);
+
+/* In elements; the d elements of a row always lie side by side. */
+typedef struct ls_attention_strides {
+    int64_t batch, head, row;
+} ls_attention_strides;
+
+/*
+ * Set what you need and leave the rest zero. Q and O are (batch, heads,
+ * queries, d), K and V (batch, kv_heads, keys, d); query head h reads key head
+ * h / (heads / kv_heads). A gradient lies as the array that it belongs to.
+ */
+typedef struct ls_attention_shape {
+    int64_t batch, heads, queries, keys, d;
+    int64_t kv_heads; /* divides heads; 0 means heads */
+    ls_dtype dtype;   /* LS_F32 or LS_BF16, of Q, K, V, O and gradients */
+    /* Query i sees keys 0..i: aligned at the top left, whatever the lengths. */
+    bool causal;
+    double scale; /* positive; 0 means 1/sqrt(d) */
+    /* For each batch how many keys exist, 0..keys; NULL: all of them. */
+    const int64_t *key_counts;
+    /* All zero: dense in the order above. */
+    ls_attention_strides q_strides, kv_strides, o_strides;
+} ls_attention_shape;
+
+/*
+ * What forward leaves for backward, in f32. Both methods begin with L (batch,
+ * heads, queries), the logarithm of the sum of the exponentials of a row of
+ * scaled scores; NAIVE adds the probabilities (batch, heads, queries, keys).
+ */
+LS_API ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
+                                          ls_attention_method method,
+                                          size_t *bytes);
+
+/*
+ * Writes o and saved. A query that sees no key gets o = 0 and L = -FLT_MAX.
+ * o must not overlap the inputs.
+ */
+LS_API ls_status ls_attention_forward(const ls_attention_shape *shape,
+                                      ls_attention_method method, void *o,
+                                      float *saved, const void *q,
+                                      const void *k, const void *v);
+
+/* The gradients of q, k and v from that of o. Overwrites. */
+LS_API ls_status ls_attention_backward(const ls_attention_shape *shape,
+                                       ls_attention_method method, void *dq,
+                                       void *dk, void *dv, const void *dout,
+                                       const void *q, const void *k,
+                                       const void *v, const void *o,
+                                       const float *saved);
+
+/* ---- on the tape -----------------------------------------------------------
+ */
+
+typedef struct ls_attention_options {
+    ls_attention_method method;
+    bool causal;
+    double scale; /* 0 means 1/sqrt(d) */
+    /*
+     * false: q is (batch, heads, queries, d). true: (batch, queries, heads,
+     * d), as a linear layer gives it. k and v likewise.
+     */
+    bool rows_outside;
+} ls_attention_options;
+
+/*
+ * q, k and v of one type, f32 or bf16, contiguous; the result has the shape of
+ * q. With LS_ATTENTION_NAIVE the scores count as activations, and a model that
+ * does not fit fails with LS_ERR_BUDGET or LS_ERR_MEMORY.
+ */
+LS_API ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k,
+                               ls_tensor *v, ls_attention_options options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

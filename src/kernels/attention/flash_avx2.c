@@ -1,0 +1,8 @@
+/*
+ * Attention for AVX2 with FMA.
+ */
+#include "kernels/attention/vec_avx2.h"
+
+#include "kernels/attention/tile_level.h"
+
+const lsi_flash_ops lsi_flash_avx2[2] = LEVEL_OPS;

@@ -1,0 +1,304 @@
+/*
+ * The forward pass over one block of queries, with its keys in tiles. Scores
+ * are computed transposed (keys down, queries across the lanes), so that the
+ * maximum, the exponential and the sum of a row are all vertical, and the
+ * product with the values reads them as broadcasts.
+ */
+#ifndef LS_KERNELS_ATTENTION_TILE_FORWARD_H
+#define LS_KERNELS_ATTENTION_TILE_FORWARD_H
+
+#include <math.h>
+
+#include "kernels/attention/tile_pack.h"
+
+/* A score that no exponential survives. */
+#define MASKED (-FLT_MAX)
+
+/* One panel of queries: the state that the online softmax carries. */
+typedef struct query_panel {
+    float *columns; /* queries, packed */
+    float *o;       /* [PANEL][width], not yet divided by l */
+    float *m, *l;   /* [PANEL] */
+    size_t first;   /* query of the head */
+    size_t rows;
+} query_panel;
+
+typedef struct forward_memory {
+    float *columns, *o, *m, *l, *alpha, *maxima, *scores, *k, *v;
+    size_t total;
+} forward_memory;
+
+INLINE float *carve(float *base, size_t *used, size_t floats)
+{
+    float *part = base == NULL ? NULL : base + *used;
+    *used += round_up(floats, 16);
+    return part;
+}
+
+static inline forward_memory divide_forward(float *base, size_t d)
+{
+    forward_memory w;
+    size_t used = 0;
+    const size_t width = round_up(d, V_LANES);
+    const size_t queries = round_up(LSI_FLASH_QUERIES, PANEL);
+    w.columns = carve(base, &used, queries * d);
+    w.o = carve(base, &used, queries * width);
+    w.m = carve(base, &used, queries);
+    w.l = carve(base, &used, queries);
+    w.alpha = carve(base, &used, PANEL);
+    w.maxima = carve(base, &used, PANEL);
+    w.scores = carve(base, &used, LSI_FLASH_KEYS * PANEL);
+    w.k = carve(base, &used, LSI_FLASH_KEYS * d);
+    w.v = carve(base, &used, LSI_FLASH_KEYS * width);
+    w.total = used;
+    return w;
+}
+
+static size_t forward_workspace(size_t d)
+{
+    return divide_forward(NULL, d).total;
+}
+
+/* A tile as one panel of queries sees it. */
+typedef struct score_tile {
+    const query_panel *panel;
+    const forward_memory *memory;
+    operand k, v;
+    size_t first; /* key of the head */
+    size_t keys;  /* that some query of the panel sees */
+    size_t d;
+    float scale; /* times log2(e) */
+    bool diagonal;
+} score_tile;
+
+/* Lanes of a vector of queries, the first `query`, that do not see `key`. */
+INLINE int hidden_lanes(size_t key, size_t query)
+{
+    return key <= query ? 0 : (int)smaller(key - query, V_LANES);
+}
+
+/* Puts MASKED where the key comes after the query, and finds the maxima. */
+INLINE void mask_scores(const score_tile *t)
+{
+    const forward_memory *w = t->memory;
+    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
+        vec most = v_load(w->maxima + lane);
+        for (size_t key = 0; key < t->keys; key++) {
+            float *at = w->scores + key * PANEL + lane;
+            const int hidden =
+                hidden_lanes(t->first + key, t->panel->first + lane);
+            vec s = v_set1(MASKED);
+            if (hidden < V_LANES)
+                s = hidden > 0 ? v_fill_low(v_load(at), hidden, MASKED)
+                               : v_load(at);
+            v_store(at, s);
+            most = v_max(most, s);
+        }
+        v_store(w->maxima + lane, most);
+    }
+}
+
+/* Scores of the tile, unscaled, and the new maxima. */
+INLINE void score(const score_tile *t, const bool half)
+{
+    const forward_memory *w = t->memory;
+    const size_t words = words_of(t->d, half);
+    product p = {.c = w->scores,
+                 .a = t->k.data,
+                 .b = t->panel->columns,
+                 .ldc = PANEL,
+                 .lda = t->k.ld,
+                 .ldb = PANEL,
+                 .rows = t->keys,
+                 .lanes = PANEL,
+                 .depth = words,
+                 .extra = w->maxima};
+    memcpy(w->maxima, t->panel->m, PANEL * sizeof(float));
+    if (!t->diagonal) {
+        p.lanes = round_up(t->panel->rows, V_LANES);
+        multiply_all(&p, (product_kind){SET_MAX, false, half});
+        return;
+    }
+    /* Only the lanes from the key's own query on are visible. */
+    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
+        const size_t last = t->panel->first + lane + V_LANES - 1;
+        product q = p;
+        q.c += lane;
+        q.b += lane;
+        q.lanes = V_LANES;
+        q.rows = last < t->first ? 0 : smaller(t->keys, last - t->first + 1);
+        multiply_all(&q, (product_kind){SET, false, half});
+    }
+    mask_scores(t);
+}
+
+/* exp2(score * scale - m) for two keys; returns the sum of both. */
+INLINE vec exponentials(float *scores, float *to, vec scale, vec m,
+                        const bool two, const bool half)
+{
+    const vec a = v_exp2(v_fms(v_load(scores), scale, m));
+    const vec b =
+        two ? v_exp2(v_fms(v_load(scores + PANEL), scale, m)) : v_set1(0.0F);
+    if (half) {
+        v_store(to, v_pair(a, b));
+    } else {
+        v_store(scores, a);
+        if (two)
+            v_store(scores + PANEL, b);
+    }
+    return v_add(a, b);
+}
+
+/* Scores to probabilities (times exp(m)); moves m, l and finds alpha. */
+INLINE void soften(const score_tile *t, const bool half)
+{
+    const forward_memory *w = t->memory;
+    const vec scale = v_set1(t->scale);
+    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
+        const vec most = v_load(w->maxima + lane);
+        const vec m = v_mul(most, scale);
+        const vec before = v_load(t->panel->m + lane);
+        const vec alpha = v_exp2(v_fms(before, scale, m));
+        float *from = w->scores + lane, *to = from;
+        vec sum = v_set1(0.0F);
+        size_t key = 0;
+        for (; key + 2 <= t->keys; key += 2) {
+            sum = v_add(sum, exponentials(from, to, scale, m, true, half));
+            from += 2 * PANEL;
+            to += PANEL;
+        }
+        if (key < t->keys)
+            sum = v_add(sum, exponentials(from, to, scale, m, false, half));
+        float *l = t->panel->l + lane;
+        v_store(l, v_fma(v_load(l), alpha, sum));
+        v_store(w->alpha + lane, alpha);
+        v_store(t->panel->m + lane, most);
+    }
+}
+
+/* o = o * alpha + P V. */
+INLINE void add_values(const score_tile *t, const bool half)
+{
+    const forward_memory *w = t->memory;
+    const size_t width = round_up(t->d, V_LANES);
+    product p = {.c = t->panel->o,
+                 .a = w->scores,
+                 .b = (const float *)t->v.data,
+                 .ldc = width,
+                 .lda = PANEL,
+                 .ldb = t->v.ld,
+                 .rows = t->panel->rows,
+                 .lanes = width,
+                 .depth = words_of(t->keys, half),
+                 .extra = w->alpha};
+    const product_kind kind = {SCALE_ADD, true, half};
+    if (!t->diagonal) {
+        multiply_all(&p, kind);
+        return;
+    }
+    for (size_t row = 0; row < t->panel->rows; row += V_ROWS) {
+        product q = p;
+        const size_t last = t->panel->first + row + V_ROWS;
+        q.c += row * width;
+        q.a += row;
+        q.extra += row;
+        q.rows = smaller(V_ROWS, t->panel->rows - row);
+        q.depth = last <= t->first
+                      ? 0
+                      : words_of(smaller(t->keys, last - t->first), half);
+        multiply_all(&q, kind);
+    }
+}
+
+/* n elements of the user's type from floats that are padded to V_LANES. */
+INLINE void store_row(char *to, const float *from, float factor, size_t n,
+                      const bool half)
+{
+    for (size_t c = 0; c < n; c += V_LANES) {
+        float out[V_LANES];
+        const vec x = v_mul(v_load(from + c), v_set1(factor));
+        if (half)
+            v_store_bf16((uint16_t *)(void *)out, x);
+        else
+            v_store(out, x);
+        memcpy(to + c * element_bytes(half), out,
+               smaller(n - c, V_LANES) * element_bytes(half));
+    }
+}
+
+INLINE void write_row(const lsi_flash_forward *f, const query_panel *panel,
+                      size_t row, size_t index, const bool half)
+{
+    const float l = panel->l[row];
+    const float *o = panel->o + row * round_up(f->d, V_LANES);
+    char *to = (char *)f->o + index * f->ldo * element_bytes(half);
+    store_row(to, o, f->keys == 0 ? 0.0F : 1.0F / l, f->d, half);
+    f->l[index] =
+        f->keys == 0 ? LSI_FLASH_NO_KEYS : panel->m[row] * f->scale + logf(l);
+}
+
+INLINE query_panel start_panel(const lsi_flash_forward *f,
+                               const forward_memory *w, size_t at,
+                               const bool half)
+{
+    const size_t width = round_up(f->d, V_LANES);
+    const query_panel panel = {.columns = w->columns + at * f->d,
+                               .o = w->o + at * width,
+                               .m = w->m + at,
+                               .l = w->l + at,
+                               .first = f->first + at,
+                               .rows = smaller(PANEL, f->rows - at)};
+    pack_columns(panel.columns, f->q, at, panel.rows, f->d, half);
+    memset(panel.o, 0, PANEL * width * sizeof(float));
+    for (size_t i = 0; i < PANEL; i++) {
+        panel.m[i] = MASKED;
+        panel.l[i] = 0.0F;
+    }
+    return panel;
+}
+
+enum { MAX_PANELS = (LSI_FLASH_QUERIES + PANEL - 1) / PANEL };
+
+INLINE void visit_tile(const lsi_flash_forward *f, const query_panel *panel,
+                       score_tile tile, const bool half)
+{
+    const size_t end = panel->first + panel->rows; /* sees keys below this */
+    if (f->causal && end <= tile.first)
+        return;
+    tile.panel = panel;
+    if (f->causal) {
+        tile.keys = smaller(tile.keys, end - tile.first);
+        tile.diagonal = tile.first + tile.keys > panel->first + 1;
+    }
+    score(&tile, half);
+    soften(&tile, half);
+    add_values(&tile, half);
+}
+
+INLINE void forward(const lsi_flash_forward *f, const bool half)
+{
+    const forward_memory w = divide_forward(f->workspace, f->d);
+    query_panel panels[MAX_PANELS];
+    size_t n = 0;
+    for (size_t at = 0; at < f->rows; at += PANEL)
+        panels[n++] = start_panel(f, &w, at, half);
+    const size_t seen =
+        f->causal ? smaller(f->keys, f->first + f->rows) : f->keys;
+    for (size_t key = 0; key < seen; key += LSI_FLASH_KEYS) {
+        const size_t keys = smaller(LSI_FLASH_KEYS, seen - key);
+        const score_tile tile = {
+            .memory = &w,
+            .k = pack_rows(w.k, f->k, key, keys, f->d, half),
+            .v = pack_lanes(w.v, f->v, key, keys, f->d, half),
+            .first = key,
+            .keys = keys,
+            .d = f->d,
+            .scale = f->scale * LOG2E};
+        for (size_t i = 0; i < n; i++)
+            visit_tile(f, &panels[i], tile, half);
+    }
+    for (size_t row = 0; row < f->rows; row++)
+        write_row(f, &panels[row / PANEL], row % PANEL, row, half);
+}
+
+#endif

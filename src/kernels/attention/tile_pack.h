@@ -1,0 +1,153 @@
+/*
+ * How queries, keys and values are laid out for the products of tile.h. A row
+ * has d elements of the user's type; as words it is d floats, or d/2 pairs of
+ * bf16 (the last one filled up with zero).
+ *
+ *   rows      [row][words]         A, broadcast
+ *   columns   [words][PANEL]       B, one panel of rows, transposed
+ *   lanes     [row][width]         B, f32; bf16: [row / 2][width], each word
+ *                                  the elements of two rows
+ *
+ * width is d rounded up to V_LANES. What is padding is zero.
+ */
+#ifndef LS_KERNELS_ATTENTION_TILE_PACK_H
+#define LS_KERNELS_ATTENTION_TILE_PACK_H
+
+#include "kernels/attention/flash.h"
+#include "kernels/attention/tile.h"
+
+INLINE size_t element_bytes(const bool half)
+{
+    return half ? sizeof(uint16_t) : sizeof(float);
+}
+
+INLINE size_t words_of(size_t n, const bool half)
+{
+    return half ? (n + 1) / 2 : n;
+}
+
+INLINE const char *row_at(lsi_flash_rows rows, size_t row, const bool half)
+{
+    return (const char *)rows.data + row * rows.ld * element_bytes(half);
+}
+
+/* Up to V_LANES words, zeros after `bytes`. */
+INLINE vec load_words(const char *from, size_t bytes)
+{
+    if (bytes >= V_LANES * sizeof(float))
+        return v_load((const word *)from);
+    float words[V_LANES] = {0};
+    memcpy(words, from, bytes);
+    return v_load(words);
+}
+
+/* Rows first..first+n-1 (n <= PANEL) as columns; padding rows are zero. */
+INLINE void pack_columns(float *to, lsi_flash_rows rows, size_t first, size_t n,
+                         size_t d, const bool half)
+{
+    const size_t bytes = d * element_bytes(half);
+    const size_t step = V_LANES * sizeof(float);
+    float edge[V_LANES * V_LANES];
+    for (size_t lane = 0; lane < PANEL; lane += V_LANES) {
+        for (size_t at = 0; at < bytes; at += step) {
+            vec from[V_LANES];
+            for (size_t r = 0; r < V_LANES; r++)
+                from[r] =
+                    lane + r < n
+                        ? load_words(row_at(rows, first + lane + r, half) + at,
+                                     bytes - at)
+                        : v_set1(0.0F);
+            const size_t word0 = at / sizeof(float);
+            const size_t count = words_of(d, half) - word0;
+            if (count >= V_LANES) {
+                v_transpose(to + word0 * PANEL + lane, PANEL, from);
+                continue;
+            }
+            v_transpose(edge, V_LANES, from);
+            for (size_t w = 0; w < count; w++)
+                v_store(to + (word0 + w) * PANEL + lane,
+                        v_load(edge + w * V_LANES));
+        }
+    }
+}
+
+/* An operand as the products read it: the user's memory or a packed copy. */
+typedef struct operand {
+    const word *data;
+    size_t ld; /* in words */
+} operand;
+
+/*
+ * Rows for A. Rows that lie far apart are copied too: at strides of a power of
+ * two they would share a few cache sets.
+ */
+INLINE bool rows_are_ready(lsi_flash_rows rows, size_t d, const bool half)
+{
+    return rows.ld == d && (!half || d % 2 == 0);
+}
+
+INLINE operand rows_operand(const float *packed, lsi_flash_rows rows,
+                            size_t first, size_t d, const bool half)
+{
+    const size_t words = words_of(d, half);
+    const word *user = (const word *)row_at(rows, first, half);
+    return (operand){rows_are_ready(rows, d, half) ? user : packed, words};
+}
+
+INLINE operand pack_rows(float *to, lsi_flash_rows rows, size_t first, size_t n,
+                         size_t d, const bool half)
+{
+    const size_t words = words_of(d, half);
+    const bool ready = rows_are_ready(rows, d, half);
+    for (size_t r = 0; !ready && r < n; r++) {
+        to[(r + 1) * words - 1] = 0.0F;
+        memcpy(to + r * words, row_at(rows, first + r, half),
+               d * element_bytes(half));
+    }
+    return rows_operand(to, rows, first, d, half);
+}
+
+INLINE bool lanes_are_ready(lsi_flash_rows rows, size_t d, const bool half)
+{
+    return !half && rows.ld == d && d % V_LANES == 0;
+}
+
+INLINE operand lanes_operand(const float *packed, lsi_flash_rows rows,
+                             size_t first, size_t d, const bool half)
+{
+    const word *user = (const word *)row_at(rows, first, half);
+    return (operand){lanes_are_ready(rows, d, half) ? user : packed,
+                     round_up(d, V_LANES)};
+}
+
+/* One row of pairs: elements of rows a and b, or of a and zero. */
+INLINE void pack_pair(float *to, const char *a, const char *b_or_null, size_t d)
+{
+    for (size_t c = 0; c < d; c += V_LANES) {
+        const size_t bytes = smaller(d - c, V_LANES) * sizeof(uint16_t);
+        uint16_t low[V_LANES] = {0}, high[V_LANES] = {0};
+        memcpy(low, a + c * sizeof(uint16_t), bytes);
+        if (b_or_null != NULL)
+            memcpy(high, b_or_null + c * sizeof(uint16_t), bytes);
+        v_store(to + c, v_pair_bits(low, high));
+    }
+}
+
+INLINE operand pack_lanes(float *to, lsi_flash_rows rows, size_t first,
+                          size_t n, size_t d, const bool half)
+{
+    const size_t width = round_up(d, V_LANES);
+    if (lanes_are_ready(rows, d, half))
+        n = 0;
+    for (size_t r = 0; half && r < n; r += 2)
+        pack_pair(to + r / 2 * width, row_at(rows, first + r, half),
+                  r + 1 < n ? row_at(rows, first + r + 1, half) : NULL, d);
+    for (size_t r = 0; !half && r < n; r++) {
+        memset(to + (r + 1) * width - V_LANES, 0, V_LANES * sizeof(float));
+        memcpy(to + r * width, row_at(rows, first + r, half),
+               d * sizeof(float));
+    }
+    return lanes_operand(to, rows, first, d, half);
+}
+
+#endif
