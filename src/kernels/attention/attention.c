@@ -105,7 +105,8 @@ static ls_status resolve_strides(ls_attention_strides given, const char *what,
         *out = (ls_attention_strides){heads * rows * d, rows * d, d};
         return LS_OK;
     }
-    if (given.row < d || given.head < 0 || given.batch < 0)
+    const bool empty = heads == 0 || rows == 0;
+    if (!empty && (given.row < d || given.head < 0 || given.batch < 0))
         return lsi_fail(LS_ERR_SHAPE,
                         "attention: strides (%" PRId64 ", %" PRId64 ", %" PRId64
                         ") of %s: none may be negative, nor the last less than "

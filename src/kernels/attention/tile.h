@@ -11,7 +11,8 @@
  * two vecs of floats to words, v_pair_bits two rows of bf16; v_load_bf16 and
  * v_store_bf16 convert. v_fill_low replaces the first n lanes. v_add_exponent
  * adds the integer in the low bits of n to the exponent of x. v_transpose
- * writes V_LANES vecs as columns.
+ * writes V_LANES vecs as columns. A file that includes no vocabulary gets that
+ * of plain C.
  *
  * Every product is C (rows, lanes) = A (rows, depth) B (depth, lanes) where an
  * element of A is broadcast against vectors of B. For bf16 an element of A and
@@ -25,6 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#ifndef V_LANES
+#    include "kernels/attention/vec_ref.h"
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
