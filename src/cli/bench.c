@@ -91,10 +91,9 @@ static ls_status hand_over(int fd, const lsi_table *table)
 }
 
 static int be_rank(const lsi_call *call, const lsi_bench_flags *flags,
-                   const lsi_bench *bench, const void *args)
+                   const lsi_bench *bench, const void *args, bool reports)
 {
     const char *fd = getenv(ROWS_VARIABLE);
-    const bool reports = lsi_cli_launched_rank() == 0;
     lsi_table *table = NULL;
     bool wrong = false;
     lsi_cli_set_threads(flags->threads);
@@ -202,16 +201,19 @@ int lsi_bench_run(const lsi_call *call, const lsi_bench_flags *flags,
                   const lsi_bench *bench, const void *args)
 {
     lsi_list ranks;
-    const int size = lsi_cli_launched_size();
+    lsi_launched launched;
+    if (lsi_cli_launched(&launched) != LS_OK)
+        return lsi_cli_error();
     const char *text = flags->ranks != NULL ? flags->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
         LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
-    if (size > 0 && flags->ranks != NULL && !contains(&ranks, size))
+    if (launched.size > 0 && flags->ranks != NULL &&
+        !contains(&ranks, launched.size))
         return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
-                             call->argv[0], text, size);
-    if (size > 0)
-        return be_rank(call, flags, bench, args);
+                             call->argv[0], text, launched.size);
+    if (launched.size > 0)
+        return be_rank(call, flags, bench, args, launched.rank == 0);
     if (check_outputs(flags) != LS_OK)
         return lsi_cli_error();
     return coordinate(call, flags, bench, &ranks);

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "cli/affinity.h"
 #include "cli/command.h"
+#include "kernels/dense.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
 
@@ -63,11 +64,12 @@ static json_t *collect(void)
     json_t *info = json_pack("{s:s}", "lockstep", ls_version_string());
     json_object_update_new(info, lsi_machine_json());
     json_t *more =
-        json_pack("{s:s, s:s, s:i, s:I, s:i, s:o}", "isa_of_cpu",
+        json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "isa_of_cpu",
                   lsi_isa_name(lsi_cpu_isa()), "affinity", affinity, "threads",
                   lsi_threads_default(1), "memory_available_bytes",
                   (json_int_t)memory_available(), "page_bytes",
-                  (int)sysconf(_SC_PAGESIZE), "huge_pages", huge_pages());
+                  (int)sysconf(_SC_PAGESIZE), "huge_pages", huge_pages(),
+                  "onednn", lsi_dense_version());
     json_object_update_new(info, more);
     if (add_optional_parts(info) != 0) {
         json_decref(info);

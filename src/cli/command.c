@@ -4,6 +4,7 @@
 #include "cli/command.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -123,6 +124,29 @@ static int group_alone(const lsi_command *command, const char *name,
                          next_word, shown_name(command));
 }
 
+/* argv as the command sees it is a copy: ranks are started with the original.
+ */
+static int run_command(const lsi_command *command, char *name, int used,
+                       int argc, char **argv)
+{
+    char **words = calloc((size_t)(argc - used) + 1, sizeof(char *));
+    if (words == NULL)
+        return lsi_cli_usage("no memory");
+    words[0] = name;
+    for (int i = 1; i < argc - used; i++)
+        words[i] = argv[used + i];
+    const lsi_call call = {
+        .command = command,
+        .argc = argc - used,
+        .argv = words,
+        .line_argc = argc,
+        .line_argv = argv,
+    };
+    const int status = command->run(&call);
+    free(words);
+    return status;
+}
+
 int lsi_cli_dispatch(int argc, char **argv)
 {
     const lsi_command *command;
@@ -138,19 +162,7 @@ int lsi_cli_dispatch(int argc, char **argv)
     join(name, argv + 1, used);
     if (command->run == NULL)
         return group_alone(command, name, argv[1 + used]);
-    const lsi_call call = {
-        .command = command,
-        .argc = argc - used,
-        .argv = argv + used,
-        .line_argc = argc,
-        .line_argv = argv,
-    };
-    /* The last word of the name makes room for the whole name. */
-    char *const last_word = argv[used];
-    argv[used] = name;
-    const int status = command->run(&call);
-    argv[used] = last_word;
-    return status;
+    return run_command(command, name, used, argc, argv);
 }
 
 bool lsi_cli_parse(const lsi_call *call, void *out, int *rest, int *exit_status)

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "comm/bootstrap/environment.h"
 #include "launch/launch.h"
 
 /*
@@ -22,57 +23,25 @@
 
 static const double grace_seconds = 3;
 
-/* The value of the first of these variables that is a number; else -1. */
-static int first_number(const char *const *names, size_t n)
+/*
+ * A job of one rank that Slurm describes may just be the shell of a batch
+ * script; torchrun's variables and our own are set for ranks only.
+ */
+ls_status lsi_cli_launched(lsi_launched *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const char *text = getenv(names[i]);
-        if (text == NULL)
-            continue;
-        char *end;
-        const long value = strtol(text, &end, 10);
-        if (end != text && *end == '\0' && value >= 0 && value <= 1 << 20)
-            return (int)value;
-    }
-    return -1;
-}
-
-/* A shell inside an allocation has Slurm's names too, but no step. */
-static size_t known_launchers(size_t n)
-{
-    return getenv("SLURM_STEP_ID") != NULL ? n : n - 1;
-}
-
-int lsi_cli_launched_size(void)
-{
-    static const char *const names[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
-                                        "PMI_SIZE", "SLURM_NTASKS"};
-    const size_t n = sizeof(names) / sizeof(names[0]);
-    const int size = first_number(names, known_launchers(n));
-    return size < 0 ? 0 : size;
-}
-
-int lsi_cli_launched_rank(void)
-{
-    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK",
-                                        "PMI_RANK", "SLURM_PROCID"};
-    const size_t n = sizeof(names) / sizeof(names[0]);
-    const int rank = first_number(names, known_launchers(n));
-    return rank < 0 ? 0 : rank;
-}
-
-static int launched_local_size(void)
-{
-    static const char *const names[] = {
-        "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    const int size = first_number(names, sizeof(names) / sizeof(names[0]));
-    return size >= 1 ? size : lsi_cli_launched_size();
+    lsi_world world;
+    LS_TRY(lsi_world_from_env(&world));
+    const bool is_rank = world.size > 1 || getenv("WORLD_SIZE") != NULL;
+    *out = (lsi_launched){world.rank, is_rank ? world.size : 0};
+    return LS_OK;
 }
 
 void lsi_cli_set_threads(int64_t threads)
 {
-    lsi_threads_set(threads > 0 ? (int)threads
-                                : lsi_threads_default(launched_local_size()));
+    lsi_world world;
+    const int ranks =
+        lsi_world_from_env(&world) == LS_OK ? world.local_size : 1;
+    lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(ranks));
 }
 
 /* ---- who may say what went wrong ------------------------------------------
@@ -95,22 +64,26 @@ static ls_status make_token(int *fd)
 /* Without a token (other launchers) everybody may speak. */
 static bool take_token(void)
 {
-    static const char *const name[] = {TOKEN_VARIABLE};
-    const int fd = first_number(name, 1);
+    const char *text = getenv(TOKEN_VARIABLE);
     uint64_t tokens;
-    return fd < 0 || read(fd, &tokens, sizeof(tokens)) == sizeof(tokens) ||
+    if (text == NULL)
+        return true;
+    const int fd = (int)strtol(text, NULL, 10);
+    return read(fd, &tokens, sizeof(tokens)) == sizeof(tokens) ||
            errno != EAGAIN;
 }
 
 int lsi_cli_rank_error(void)
 {
+    char text[1024]; /* the next call may fail, too */
+    lsi_launched launched;
+    snprintf(text, sizeof(text), "%s", ls_last_error());
     if (!take_token())
         return LSI_EXIT_ERROR;
-    if (lsi_cli_launched_size() > 1)
-        fprintf(stderr, "lockstep: rank %d: %s\n", lsi_cli_launched_rank(),
-                ls_last_error());
+    if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1)
+        fprintf(stderr, "lockstep: rank %d: %s\n", launched.rank, text);
     else
-        fprintf(stderr, "lockstep: %s\n", ls_last_error());
+        fprintf(stderr, "lockstep: %s\n", text);
     return LSI_EXIT_ERROR;
 }
 
@@ -155,16 +128,20 @@ ls_status lsi_cli_launch_self(const lsi_call *call, int n, int64_t threads,
 bool lsi_cli_as_rank(const lsi_call *call, const lsi_rank_flags *flags,
                      int usual, int *exit_status)
 {
-    const int size = lsi_cli_launched_size();
+    lsi_launched launched;
+    if (lsi_cli_launched(&launched) != LS_OK) {
+        *exit_status = lsi_cli_error();
+        return false;
+    }
     const int n = flags->n > 0 ? (int)flags->n : usual;
-    if (size > 0 && flags->n > 0 && flags->n != size) {
+    if (launched.size > 0 && flags->n > 0 && flags->n != launched.size) {
         *exit_status = lsi_cli_usage(
             "%s: -n %d, but this is one of %d ranks that a launcher started; "
             "leave -n out or make them agree",
-            call->argv[0], n, size);
+            call->argv[0], n, launched.size);
         return false;
     }
-    if (size > 0 || n == 1) {
+    if (launched.size > 0 || n == 1) {
         lsi_cli_set_threads(flags->threads);
         return true;
     }

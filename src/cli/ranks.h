@@ -57,11 +57,14 @@ typedef struct lsi_rank_flags {
 bool lsi_cli_as_rank(const lsi_call *call, const lsi_rank_flags *flags,
                      int usual, int *exit_status);
 
-/* Ranks of the job that this process was started in by a launcher; 0: none. */
-int lsi_cli_launched_size(void);
+/* Which rank of which job this process is, if a launcher has started it. */
+typedef struct lsi_launched {
+    int rank;
+    int size; /* 0: no launcher has started it */
+} lsi_launched;
 
-/* This process's rank in it, or 0. */
-int lsi_cli_launched_rank(void);
+/* LS_ERR_ARGUMENT if the launcher's variables contradict each other. */
+ls_status lsi_cli_launched(lsi_launched *out);
 
 /* Sets the threads of a rank: as the flag says, or the default. */
 void lsi_cli_set_threads(int64_t threads);

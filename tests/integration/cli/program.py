@@ -51,19 +51,20 @@ class ProgramTest(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, check=False, **where)
 
-    def start(self, *words, **more):
+    def start(self, *words, out=subprocess.PIPE, **more):
         """Starts lockstep; it is killed if the test leaves it running."""
         errors = tempfile.TemporaryFile("w+", encoding="utf-8")
         process = subprocess.Popen(
             [LOCKSTEP, *words], env=environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=errors, universal_newlines=True,
+            stdout=out, stderr=errors, universal_newlines=True,
             **more)
         process.errors = errors
 
         def clean():
             if process.poll() is None:
                 process.kill()
-            process.stdout.close()
+            if process.stdout is not None:
+                process.stdout.close()
             process.wait()
             errors.close()
         self.addCleanup(clean)
@@ -71,7 +72,9 @@ class ProgramTest(unittest.TestCase):
 
     def ended(self, process):
         """Exit status, the lines not read yet in order, stderr."""
-        lines = sorted(process.stdout.read().splitlines())
+        lines = []
+        if process.stdout is not None:
+            lines = sorted(process.stdout.read().splitlines())
         status = process.wait(30)
         process.errors.seek(0)
         return status, lines, process.errors.read()
