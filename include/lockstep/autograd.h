@@ -57,7 +57,11 @@ typedef struct ls_init {
 /* An empty set. On success *out is the caller's, freed by ls_params_free. */
 LS_API ls_status ls_params_new(ls_params **out);
 
-/* Frees the set, its tensors and gradients. Sets *params to NULL. */
+/*
+ * Frees the set, its tensors and gradients. Sets *params to NULL; accepts
+ * NULLs. Collective if the set was allocated with a group, which must still be
+ * open.
+ */
 LS_API void ls_params_free(ls_params **params);
 
 /*

@@ -49,14 +49,26 @@ static ls_status alloc_floats(float **out, size_t count, ls_memory_tag tag,
     return LS_OK;
 }
 
+/* Shared memory is counted as communication; this is what it is for. */
+static ls_status move_charge(const ls_params *params, ls_memory_tag from,
+                             ls_memory_tag to)
+{
+    const size_t bytes = (params->count + LSI_GRAD_EXTRA) * sizeof(float);
+    lsi_memory_discharge(bytes, from);
+    return lsi_memory_charge(bytes, to, "the gradients");
+}
+
 static ls_status alloc_gradients(ls_params *params, ls_group *group)
 {
     const size_t count = params->count + LSI_GRAD_EXTRA;
     if (group == NULL)
         return alloc_floats(&params->flat_grad, count, LS_MEMORY_GRADIENTS,
                             "the gradients");
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "gradients that ranks share have to wait for groups");
+    void *shared = NULL;
+    LS_TRY(ls_shared_alloc(group, count * sizeof(float), &shared));
+    params->flat_grad = shared;
+    params->group = group;
+    return move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
 }
 
 /* Points the tensors to their memory. */
@@ -133,7 +145,13 @@ release:
 
 void lsi_params_release_memory(ls_params *params)
 {
-    lsi_free(params->flat_grad);
+    if (params->group != NULL) {
+        void *shared = params->flat_grad;
+        move_charge(params, LS_MEMORY_GRADIENTS, LS_MEMORY_COMM);
+        ls_shared_free(params->group, &shared);
+    } else {
+        lsi_free(params->flat_grad);
+    }
     lsi_free(params->flat);
     lsi_free(params->rest);
     params->flat_grad = params->flat = params->rest = NULL;

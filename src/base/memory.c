@@ -135,6 +135,13 @@ void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
     atomic_fetch_sub(&total.live, bytes);
 }
 
+void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
+{
+    atomic_fetch_sub(&counters[from].live, bytes);
+    raise_peak(&counters[to],
+               atomic_fetch_add(&counters[to].live, bytes) + bytes);
+}
+
 /* NULL if the system has no memory, or if the sum overflows. */
 static block_header *take_block(size_t bytes)
 {

@@ -166,6 +166,20 @@ static void charges_count_like_blocks(void **state)
     assert_int_equal(total().live_bytes, 0);
 }
 
+static void charges_move_between_tags(void **state)
+{
+    (void)state;
+    assert_ok(lsi_memory_charge(80, LS_MEMORY_COMM, "segment"));
+    ls_memory_set_budget(80); /* moving needs no room */
+    lsi_memory_move(50, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
+    assert_int_equal(of(LS_MEMORY_COMM).live_bytes, 30);
+    assert_int_equal(of(LS_MEMORY_GRADIENTS).live_bytes, 50);
+    assert_int_equal(of(LS_MEMORY_GRADIENTS).peak_bytes, 50);
+    assert_int_equal(total().live_bytes, 80);
+    lsi_memory_discharge(30, LS_MEMORY_COMM);
+    lsi_memory_discharge(50, LS_MEMORY_GRADIENTS);
+}
+
 static void tags_have_names(void **state)
 {
     (void)state;
@@ -228,6 +242,7 @@ int main(void)
         CASE(the_budget_holds),
         CASE(impossible_sizes_fail),
         CASE(charges_count_like_blocks),
+        CASE(charges_move_between_tags),
         CASE(tags_have_names),
         CASE(threads_keep_the_counts_and_the_budget),
     };
