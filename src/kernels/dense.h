@@ -84,8 +84,10 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
 /*
  * Windows size x size, stride = size, over an (n, c, h, w) tensor in any
  * layout; dst is PLAIN whatever the source's layout is (the following layer
- * flattens it). index[i] is the place of the maximum in its window (row *
- * size + column, the first on ties), one byte for each element of dst.
+ * flattens it). index has one byte for each element of dst, in the order of
+ * the source's layout: the place of the maximum in its window (row * size +
+ * column), the first on ties; the first NaN if there is one. Rows and columns
+ * that fill no window are ignored; their gradient is 0.
  */
 typedef struct lsi_pool2d {
     int64_t n, c, h, w;

@@ -42,10 +42,12 @@ const lsi_kernels *lsi_kernels_get(void);
 /* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
 
-/* What each level does with a table that lower levels have filled. */
+/*
+ * What each level does with a table that lower levels have filled. The level
+ * AVX512_BF16 matters to products only and has no kernels of its own here.
+ */
 void lsi_kernels_fill_ref(lsi_kernels *table);
 void lsi_kernels_fill_avx2(lsi_kernels *table);
 void lsi_kernels_fill_avx512(lsi_kernels *table);
-void lsi_kernels_fill_avx512_bf16(lsi_kernels *table);
 
 #endif

@@ -15,6 +15,12 @@ static lsi_kernels process_table;
 static void climb(lsi_kernels *table, lsi_isa isa)
 {
     lsi_kernels_fill_ref(table);
+#if defined(__x86_64__)
+    if (isa >= LSI_ISA_AVX2)
+        lsi_kernels_fill_avx2(table);
+    if (isa >= LSI_ISA_AVX512)
+        lsi_kernels_fill_avx512(table);
+#endif
     table->isa = isa;
 }
 

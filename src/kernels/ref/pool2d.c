@@ -27,18 +27,18 @@ void lsi_ref_max_pool2d_forward(float *dst, uint8_t *index, const float *src,
                                 const lsi_pool2d *s, size_t begin, size_t end)
 {
     const int64_t block = lsi_layout_block(s->src_layout, s->c);
-    const int64_t oh = s->h / s->size;
     const int64_t ow = s->w / s->size;
+    const int64_t outputs = s->h / s->size * ow;
     for (int64_t slab = (int64_t)begin; slab < (int64_t)end; slab++)
         for (int64_t b = 0; b < block; b++)
-            for (int64_t i = 0; i < oh * ow; i++) {
+            for (int64_t i = 0; i < outputs; i++) {
                 const int64_t y = i / ow * s->size;
                 const int64_t x = i % ow * s->size;
-                const int64_t at = (slab * block + b) * oh * ow + i;
                 const float *corner =
                     src + ((slab * s->h + y) * s->w + x) * block + b;
-                index[at] =
-                    window_max(dst + at, corner, s->size, s->w * block, block);
+                index[(slab * outputs + i) * block + b] =
+                    window_max(dst + (slab * block + b) * outputs + i, corner,
+                               s->size, s->w * block, block);
             }
 }
 
@@ -47,17 +47,18 @@ void lsi_ref_max_pool2d_backward(float *dsrc, const float *ddst,
                                  size_t begin, size_t end)
 {
     const int64_t block = lsi_layout_block(s->src_layout, s->c);
-    const int64_t oh = s->h / s->size;
     const int64_t ow = s->w / s->size;
+    const int64_t outputs = s->h / s->size * ow;
     for (int64_t slab = (int64_t)begin; slab < (int64_t)end; slab++) {
         float *out = dsrc + slab * s->h * s->w * block;
         memset(out, 0, (size_t)(s->h * s->w * block) * sizeof(float));
         for (int64_t b = 0; b < block; b++)
-            for (int64_t i = 0; i < oh * ow; i++) {
-                const int64_t at = (slab * block + b) * oh * ow + i;
-                const int64_t y = i / ow * s->size + index[at] / s->size;
-                const int64_t x = i % ow * s->size + index[at] % s->size;
-                out[(y * s->w + x) * block + b] = ddst[at];
+            for (int64_t i = 0; i < outputs; i++) {
+                const int64_t at = index[(slab * outputs + i) * block + b];
+                const int64_t y = i / ow * s->size + at / s->size;
+                const int64_t x = i % ow * s->size + at % s->size;
+                out[(y * s->w + x) * block + b] =
+                    ddst[(slab * block + b) * outputs + i];
             }
     }
 }

@@ -1,0 +1,371 @@
+/*
+ * The words in which simd/ is written, for AVX-512 (F, BW, DQ, VL): vf, vi and
+ * vd are vectors of float, 32-bit integers and double, vm a mask of lanes.
+ *
+ * Loads and stores take the number of lanes, 1..LANES; it is usually the
+ * constant LANES, and the test for it goes away. Lanes that a load leaves out
+ * are 0.
+ */
+#ifndef LS_KERNELS_AVX512_VECTOR_H
+#define LS_KERNELS_AVX512_VECTOR_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LSI_SIMD(name) lsi_avx512_##name
+#define INLINE         static inline __attribute__((always_inline, unused))
+#define LANES          ((size_t)16)
+#define LANES_F64      ((size_t)8)
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512d vd;
+typedef __mmask16 vm;
+
+INLINE __mmask16 first_lanes(size_t m)
+{
+    return (__mmask16)((1U << m) - 1);
+}
+
+/* ---- float -----------------------------------------------------------------
+ */
+INLINE vf vf_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+INLINE vf vf_load(const float *p, size_t m)
+{
+    return m == LANES ? _mm512_loadu_ps(p)
+                      : _mm512_maskz_loadu_ps(first_lanes(m), p);
+}
+
+/* As vf_load; the lanes left out are those of `rest`. */
+INLINE vf vf_load_or(const float *p, size_t m, vf rest)
+{
+    return m == LANES ? _mm512_loadu_ps(p)
+                      : _mm512_mask_loadu_ps(rest, first_lanes(m), p);
+}
+
+INLINE void vf_store(float *p, vf x, size_t m)
+{
+    if (m == LANES)
+        _mm512_storeu_ps(p, x);
+    else
+        _mm512_mask_storeu_ps(p, first_lanes(m), x);
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+/* a * b + c, rounded once. */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* c - a * b, rounded once. */
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* a > b ? a : b, so b if either is NaN; vf_min alike. */
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+INLINE vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT);
+}
+
+/* a * 2^n for integers n. */
+INLINE vf vf_scale_2(vf a, vf n)
+{
+    return _mm512_scalef_ps(a, n);
+}
+
+INLINE vm vf_gt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+
+INLINE vm vf_is_nan(vf a)
+{
+    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+}
+
+INLINE vm vm_or(vm a, vm b)
+{
+    return (vm)(a | b);
+}
+
+/* a, but not where b is set. */
+INLINE vm vm_and_not(vm a, vm b)
+{
+    return (vm)(a & ~b);
+}
+
+INLINE vf vf_select(vm m, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+
+/* a where m is set, 0 elsewhere. */
+INLINE vf vf_keep(vm m, vf a)
+{
+    return _mm512_maskz_mov_ps(m, a);
+}
+
+INLINE float vf_sum(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+INLINE float vf_max_lane(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+/* ---- double ----------------------------------------------------------------
+ */
+INLINE vd vd_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+INLINE vd vd_low(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+}
+
+INLINE vd vd_high(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+}
+
+INLINE vd vd_add(vd a, vd b)
+{
+    return _mm512_add_pd(a, b);
+}
+
+INLINE vd vd_sub(vd a, vd b)
+{
+    return _mm512_sub_pd(a, b);
+}
+
+INLINE vd vd_fma(vd a, vd b, vd c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+INLINE double vd_sum(vd a)
+{
+    return _mm512_reduce_add_pd(a);
+}
+
+/* ---- 32-bit integers --------------------------------------------------------
+ */
+INLINE vi vi_set(uint32_t x)
+{
+    return _mm512_set1_epi32((int)x);
+}
+
+INLINE vi vi_load(const uint32_t *p, size_t m)
+{
+    return m == LANES ? _mm512_loadu_si512(p)
+                      : _mm512_maskz_loadu_epi32(first_lanes(m), p);
+}
+
+INLINE void vi_store(uint32_t *p, vi x)
+{
+    _mm512_storeu_si512(p, x);
+}
+
+INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+INLINE vi vi_xor(vi a, vi b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
+INLINE vi vi_xor3(vi a, vi b, vi c)
+{
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
+
+INLINE vi vi_select(vm m, vi yes, vi no)
+{
+    return _mm512_mask_blend_epi32(m, no, yes);
+}
+
+INLINE vm vi_eq(vi a, vi b)
+{
+    return _mm512_cmpeq_epi32_mask(a, b);
+}
+
+INLINE vm vi_ge_unsigned(vi a, vi b)
+{
+    return _mm512_cmpge_epu32_mask(a, b);
+}
+
+/* The two halves of the 64-bit products. */
+INLINE void vi_multiply(vi a, vi b, vi *high, vi *low)
+{
+    const vi even = _mm512_mul_epu32(a, b);
+    const vi odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+}
+
+/*
+ * Numbers that vi_transpose_4 brings in order: if lane l of r[0..3] belongs to
+ * number vi_order()[l], the four results are those of numbers 0.., 4 each.
+ */
+INLINE vi vi_order(void)
+{
+    return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11,
+                             15);
+}
+
+/* Transposes each group of 4 lanes of 4 vectors. */
+INLINE void vi_transpose_4(vi r[4])
+{
+    const vi a = _mm512_unpacklo_epi32(r[0], r[1]);
+    const vi b = _mm512_unpackhi_epi32(r[0], r[1]);
+    const vi c = _mm512_unpacklo_epi32(r[2], r[3]);
+    const vi d = _mm512_unpackhi_epi32(r[2], r[3]);
+    r[0] = _mm512_unpacklo_epi64(a, c);
+    r[1] = _mm512_unpackhi_epi64(a, c);
+    r[2] = _mm512_unpacklo_epi64(b, d);
+    r[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+/* ---- conversion -------------------------------------------------------------
+ */
+INLINE vi vi_load_u8(const uint8_t *p, size_t m)
+{
+    const __m128i bytes =
+        m == LANES ? _mm_loadu_si128((const __m128i *)(const void *)p)
+                   : _mm_maskz_loadu_epi8(first_lanes(m), p);
+    return _mm512_cvtepu8_epi32(bytes);
+}
+
+/* Lanes are 0..255. */
+INLINE void vi_store_u8(uint8_t *p, vi x, size_t m)
+{
+    _mm512_mask_cvtepi32_storeu_epi8(p, first_lanes(m), x);
+}
+
+INLINE vf vf_from_vi(vi x)
+{
+    return _mm512_cvtepi32_ps(x);
+}
+
+INLINE __m256i load_u16(const uint16_t *p, size_t m)
+{
+    return m == LANES ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                      : _mm256_maskz_loadu_epi16(first_lanes(m), p);
+}
+
+INLINE void store_u16(uint16_t *p, __m256i x, size_t m)
+{
+    if (m == LANES)
+        _mm256_storeu_si256((__m256i *)(void *)p, x);
+    else
+        _mm256_mask_storeu_epi16(p, first_lanes(m), x);
+}
+
+INLINE vf vf_load_f16(const uint16_t *p, size_t m)
+{
+    return _mm512_cvtph_ps(load_u16(p, m));
+}
+
+INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
+{
+    store_u16(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
+}
+
+/* NaNs become quiet ones. */
+INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
+{
+    const vi bits =
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_u16(p, m)), 16);
+    const vm nan = vf_is_nan(_mm512_castsi512_ps(bits));
+    return _mm512_castsi512_ps(
+        _mm512_mask_or_epi32(bits, nan, bits, vi_set(0x400000)));
+}
+
+INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+{
+    const vi bits = _mm512_castps_si512(x);
+    const vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), vi_set(1));
+    const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
+    const vi result = vi_select(
+        vf_is_nan(x), _mm512_or_si512(bits, vi_set(0x400000)), rounded);
+    store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16)), m);
+}
+
+/* ---- transposition
+ * ------------------------------------------------------------ */
+/* Row i of the result is column i of what was there. */
+INLINE void vf_transpose(vf r[16])
+{
+    vf t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) { /* columns of 4 rows in 128-bit lanes */
+        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* then the lanes themselves */
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xDD);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xDD);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xDD);
+    }
+}
+
+#endif

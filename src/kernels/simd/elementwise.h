@@ -1,0 +1,54 @@
+/* Element-wise kernels. */
+void LSI_SIMD(add)(float *y, const float *a, const float *b, size_t n)
+{
+    FOR_LANES(n, {
+        vf_store(y + i, vf_add(vf_load(a + i, m), vf_load(b + i, m)), m);
+    });
+}
+
+void LSI_SIMD(sub)(float *y, const float *a, const float *b, size_t n)
+{
+    FOR_LANES(n, {
+        vf_store(y + i, vf_sub(vf_load(a + i, m), vf_load(b + i, m)), m);
+    });
+}
+
+void LSI_SIMD(mul)(float *y, const float *a, const float *b, size_t n)
+{
+    FOR_LANES(n, {
+        vf_store(y + i, vf_mul(vf_load(a + i, m), vf_load(b + i, m)), m);
+    });
+}
+
+void LSI_SIMD(scale)(float *y, const float *a, float factor, size_t n)
+{
+    const vf f = vf_set(factor);
+    FOR_LANES(n, { vf_store(y + i, vf_mul(vf_load(a + i, m), f), m); });
+}
+
+void LSI_SIMD(axpy)(float *y, const float *a, float factor, size_t n)
+{
+    const vf f = vf_set(factor);
+    FOR_LANES(n, {
+        vf_store(y + i, vf_fma(vf_load(a + i, m), f, vf_load(y + i, m)), m);
+    });
+}
+
+void LSI_SIMD(relu)(float *y, const float *a, size_t n)
+{
+    const vf zero = vf_set(0.0F);
+    FOR_LANES(n, { vf_store(y + i, vf_max(zero, vf_load(a + i, m)), m); });
+}
+
+void LSI_SIMD(relu_backward)(float *dx, const float *dy, const float *y,
+                             size_t n, bool accumulate)
+{
+    const vf zero = vf_set(0.0F);
+    FOR_LANES(n, {
+        const vm alive = vf_gt(vf_load(y + i, m), zero);
+        vf g = vf_keep(alive, vf_load(dy + i, m));
+        if (accumulate)
+            g = vf_add(vf_load(dx + i, m), g);
+        vf_store(dx + i, g, m);
+    });
+}

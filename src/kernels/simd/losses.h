@@ -1,0 +1,56 @@
+/* Cross-entropy of rows of logits. */
+INLINE float row_max(const float *x, size_t cols)
+{
+    vf max = vf_set(-INFINITY);
+    FOR_LANES(cols,
+              { max = vf_max(vf_load_or(x + i, m, vf_set(-INFINITY)), max); });
+    return vf_max_lane(max);
+}
+
+/* The sum of e^(x - max); lanes beyond the end add e^-inf. */
+INLINE float row_sum_exp(const float *x, size_t cols, float max)
+{
+    const vf shift = vf_set(max);
+    vf total = vf_set(0.0F);
+    FOR_LANES(cols, {
+        const vf logits = vf_load_or(x + i, m, vf_set(-INFINITY));
+        total = vf_add(total, vf_exp(vf_sub(logits, shift)));
+    });
+    return vf_sum(total);
+}
+
+void LSI_SIMD(cross_entropy)(float *loss, float *lse, const float *x,
+                             const int64_t *labels, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = x + r * cols;
+        const float max = row_max(row, cols);
+        const double value = max + log((double)row_sum_exp(row, cols, max));
+        lse[r] = (float)value;
+        loss[r] = (float)(value - row[labels[r]]);
+    }
+}
+
+/* The label's element is computed apart: e^(x - lse) - 1 may cancel. */
+void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
+                                      const float *lse, const int64_t *labels,
+                                      float factor, size_t rows, size_t cols,
+                                      bool accumulate)
+{
+    const vf f = vf_set(factor);
+    for (size_t r = 0; r < rows; r++) {
+        const float *row = x + r * cols;
+        float *out = dx + r * cols;
+        const vf shift = vf_set(lse[r]);
+        const float old = accumulate ? out[labels[r]] : 0.0F;
+        const double p = exp((double)row[labels[r]] - lse[r]);
+        FOR_LANES(cols, {
+            const vf logits = vf_load(row + i, m);
+            vf g = vf_mul(vf_exp(vf_sub(logits, shift)), f);
+            if (accumulate)
+                g = vf_add(vf_load(out + i, m), g);
+            vf_store(out + i, g, m);
+        });
+        out[labels[r]] = old + (float)(factor * (p - 1.0));
+    }
+}

@@ -1,0 +1,38 @@
+/* Optimizer steps over flat ranges. */
+static void sgd_plain(float *p, const float *g, size_t n, vf lr,
+                      vf weight_decay, vf grad_scale)
+{
+    FOR_LANES(n, {
+        const vf old = vf_load(p + i, m);
+        const vf scaled = vf_mul(vf_load(g + i, m), grad_scale);
+        const vf step = vf_fma(weight_decay, old, scaled);
+        vf_store(p + i, vf_fnma(lr, step, old), m);
+    });
+}
+
+static void sgd_momentum(float *p, float *v, const float *g, size_t n, vf lr,
+                         vf momentum, vf weight_decay, vf grad_scale,
+                         bool first)
+{
+    FOR_LANES(n, {
+        const vf old = vf_load(p + i, m);
+        const vf scaled = vf_mul(vf_load(g + i, m), grad_scale);
+        vf step = vf_fma(weight_decay, old, scaled);
+        if (!first)
+            step = vf_fma(momentum, vf_load(v + i, m), step);
+        vf_store(v + i, step, m);
+        vf_store(p + i, vf_fnma(lr, step, old), m);
+    });
+}
+
+void LSI_SIMD(sgd)(float *p, float *v_or_null, const float *g, size_t n,
+                   float lr, float momentum, float weight_decay,
+                   float grad_scale, bool first)
+{
+    if (v_or_null)
+        sgd_momentum(p, v_or_null, g, n, vf_set(lr), vf_set(momentum),
+                     vf_set(weight_decay), vf_set(grad_scale), first);
+    else
+        sgd_plain(p, g, n, vf_set(lr), vf_set(weight_decay),
+                  vf_set(grad_scale));
+}

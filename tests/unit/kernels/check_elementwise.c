@@ -1,0 +1,173 @@
+/* Element-wise kernels: the same bits at every level. */
+#include <math.h>
+
+#include "harness.h"
+#include "testing.h"
+
+typedef void binary_fn(float *y, const float *a, const float *b, size_t n);
+
+/*
+ * The f32 nearest to a double result that is exact or rounded once more at 53
+ * bits, which for these operations gives the same.
+ */
+typedef double exact_fn(double a, double b);
+
+static double exact_add(double a, double b)
+{
+    return a + b;
+}
+
+static double exact_sub(double a, double b)
+{
+    return a - b;
+}
+
+static double exact_mul(double a, double b)
+{
+    return a * b;
+}
+
+static void check_binary(binary_fn *fn, exact_fn *exact, const char *name)
+{
+    for (size_t l = 0; l < test_length_count; l++)
+        for (int extreme = 0; extreme < 2; extreme++) {
+            const size_t n = test_lengths[l];
+            float *a = extreme ? extreme_floats(n) : random_floats(n, -2, 2);
+            float *b = extreme ? extreme_floats(n) : random_floats(n, -2, 2);
+            float *y = floats(n), *want = floats(n);
+            for (size_t i = 0; i < n; i++)
+                want[i] = (float)exact((double)a[i], (double)b[i]);
+            fn(y, a, b, n);
+            expect_same(y, want, n, name);
+            float *in_place = copy_floats(a, n);
+            fn(in_place, in_place, b, n);
+            expect_same(in_place, want, n, name);
+            in_place = copy_floats(b, n);
+            fn(in_place, a, in_place, n);
+            expect_same(in_place, want, n, name);
+            release_all();
+        }
+}
+
+void check_add(const lsi_kernels *k)
+{
+    check_binary(k->add, exact_add, "add");
+}
+
+void check_sub(const lsi_kernels *k)
+{
+    check_binary(k->sub, exact_sub, "sub");
+}
+
+void check_mul(const lsi_kernels *k)
+{
+    check_binary(k->mul, exact_mul, "mul");
+}
+
+void check_scale(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        float *a = extreme_floats(n), *y = floats(n), *want = floats(n);
+        const float factor = (float)random_between(-3, 3);
+        for (size_t i = 0; i < n; i++)
+            want[i] = (float)((double)a[i] * factor);
+        k->scale(y, a, factor, n);
+        expect_same(y, want, n, "scale");
+        k->scale(a, a, factor, n);
+        expect_same(a, want, n, "scale in place");
+        release_all();
+    }
+}
+
+/* Products of f32 are exact in double, and so are these sums with integers. */
+static void axpy_rounds_once(const lsi_kernels *k)
+{
+    float y = -1.0F;
+    const float a = 1.0F + 0x1p-23F;
+    k->axpy(&y, &a, 1.0F - 0x1p-23F, 1);
+    assert_true(y == -0x1p-46F);
+}
+
+void check_axpy(const lsi_kernels *k)
+{
+    axpy_rounds_once(k);
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        float *a = extreme_floats(n), *y = extreme_floats(n);
+        float *want = copy_floats(y, n);
+        const float factor = (float)random_between(-3, 3);
+        for (size_t i = 0; i < n; i++)
+            want[i] = fmaf(a[i], factor, want[i]);
+        k->axpy(y, a, factor, n);
+        expect_same(y, want, n, "axpy");
+        release_all();
+    }
+}
+
+void check_relu(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        float *a = extreme_floats(n), *y = floats(n), *want = floats(n);
+        for (size_t i = 0; i < n; i++)
+            want[i] = a[i] < 0 ? 0 : a[i]; /* NaN stays NaN */
+        k->relu(y, a, n);
+        expect_same(y, want, n, "relu");
+        k->relu(a, a, n);
+        expect_same(a, want, n, "relu in place");
+        release_all();
+    }
+}
+
+static void check_relu_backward_n(const lsi_kernels *k, size_t n)
+{
+    float *y = extreme_floats(n), *dy = random_floats(n, -2, 2);
+    float *dx = floats(n), *sum = random_floats(n, -2, 2);
+    float *want = floats(n), *want_sum = floats(n);
+    for (size_t i = 0; i < n; i++) {
+        want[i] = y[i] > 0 ? dy[i] : 0;
+        want_sum[i] = sum[i] + want[i];
+    }
+    k->relu_backward(dx, dy, y, n, false);
+    expect_same(dx, want, n, "relu_backward");
+    k->relu_backward(sum, dy, y, n, true);
+    expect_same(sum, want_sum, n, "relu_backward, accumulating");
+    k->relu_backward(dy, dy, y, n, false);
+    expect_same(dy, want, n, "relu_backward in place");
+}
+
+void check_relu_backward(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        check_relu_backward_n(k, test_lengths[l]);
+        release_all();
+    }
+}
+
+static void check_dropout_at(const lsi_kernels *k, size_t n, uint64_t first,
+                             uint32_t threshold)
+{
+    const lsi_rng_key key = {.seed = random_u64(), .stream = 3};
+    const uint64_t sub = random_u64();
+    float *x = random_floats(n, -2, 2), *y = floats(n), *want = floats(n);
+    for (size_t i = 0; i < n; i++)
+        want[i] =
+            lsi_rng_u32(key, sub, first + i) >= threshold ? x[i] * 1.25F : 0.0F;
+    k->dropout(y, x, n, key, sub, first, threshold, 1.25F);
+    expect_same(y, want, n, "dropout");
+    k->dropout(x, x, n, key, sub, first, threshold, 1.25F);
+    expect_same(x, want, n, "dropout in place");
+    release_all();
+}
+
+void check_dropout(const lsi_kernels *k)
+{
+    /* Any place in a block, and where the block number passes 32 bits. */
+    const uint64_t firsts[] = {0, 1, 2, 3, 4, 1001, (UINT64_C(4) << 32) - 700};
+    for (size_t f = 0; f < TEST_COUNT(firsts); f++)
+        for (size_t l = 0; l < test_length_count; l++)
+            check_dropout_at(k, test_lengths[l], firsts[f], 0x40000000U);
+    check_dropout_at(k, 1000, 5, 0);
+    check_dropout_at(k, 1000, 5, UINT32_MAX);
+}
