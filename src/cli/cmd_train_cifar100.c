@@ -1,0 +1,197 @@
+/*
+ * lockstep train cifar100: the CIFAR-100 pipeline on one or more ranks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "cli/command.h"
+#include "cli/ranks.h"
+#include "cli/train_log.h"
+#include "parallel/strategy.h"
+#include "report/output.h"
+
+typedef struct args {
+    lsi_rank_flags ranks;
+    const char *data;
+    int64_t epochs, batch_size, accumulate, limit, prefetch, seed;
+    double lr, momentum, weight_decay;
+    const char *sync_bn, *strategy;
+    bool dropout;
+    const char *save, *metrics;
+} args;
+
+static const char strategy_names[] =
+#define X(name, text) "|" #name
+#include "parallel/strategies.def"
+#undef X
+    ;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_RANK_ROWS(ranks, "1"),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst (default: a "
+        "built-in set of the same shape)"),
+    ROW(epochs, INT, "epochs", 'e', "N", "10", "passes over the data", .min = 1,
+        .max = 1e6),
+    ROW(batch_size, INT, "batch-size", 'b', "N", "64",
+        "images of a rank in each micro-step", .min = 1, .max = 1e6),
+    ROW(accumulate, INT, "accumulate", 0, "N", "1",
+        "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    ROW(lr, REAL, "lr", 0, "X", "0.01", "learning rate", .min = 1e-12,
+        .max = 1e6),
+    ROW(momentum, REAL, "momentum", 0, "X", "0.5", "of the optimizer", .min = 0,
+        .max = 0.999999),
+    ROW(weight_decay, REAL, "weight-decay", 0, "X", "0", "of the optimizer",
+        .min = 0, .max = 1e6),
+    ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",
+        "batch normalisation over all ranks in one collective each way, in the "
+        "usual way, or over each rank alone",
+        .choices = "fused|gathered|off"),
+    ROW(dropout, BOOL, "dropout", 0, NULL, "true", "drop activations"),
+    ROW(strategy, CHOICE, "strategy", 0, "NAME", "flat",
+        "how gradients travel: all in one all-reduce, or one for each "
+        "parameter",
+        .choices = &strategy_names[1]),
+    ROW(seed, INT, "seed", 's', "N", "0",
+        "of initial weights, order of samples and dropout", .min = 0,
+        .max = 9e15),
+    ROW(limit, INT, "limit", 0, "N", "0",
+        "train on the first N images only; 0: all (of the built-in set, N are "
+        "made; 0: 5,000)",
+        .min = 0, .max = 1e9),
+    ROW(prefetch, INT, "prefetch", 0, "N", "0",
+        "batches that a thread of its own reads ahead; 0: no thread", .min = 0,
+        .max = 1024),
+    ROW(save, STRING, "save", 0, "FILE", NULL,
+        "write the trained model as safetensors"),
+    ROW(metrics, STRING, "metrics", 0, "FILE", NULL,
+        "write a line of JSON for each epoch"),
+};
+
+typedef struct session {
+    const args *args;
+    ls_group *group;
+    lsi_train_log log;
+} session;
+
+static lsi_net_norm norm_of(const char *sync_bn)
+{
+    if (strcmp(sync_bn, "off") == 0)
+        return LSI_NORM_LOCAL;
+    return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
+}
+
+static lsi_cifar100_options options_of(const args *a)
+{
+    return (lsi_cifar100_options){.data = a->data,
+                                  .limit = a->limit,
+                                  .epochs = a->epochs,
+                                  .batch_size = a->batch_size,
+                                  .accumulate = a->accumulate,
+                                  .prefetch = a->prefetch,
+                                  .lr = a->lr,
+                                  .momentum = a->momentum,
+                                  .weight_decay = a->weight_decay,
+                                  .norm = norm_of(a->sync_bn),
+                                  .strategy = a->strategy,
+                                  .dropout = a->dropout,
+                                  .seed = (uint64_t)a->seed,
+                                  .save = a->save};
+}
+
+/* A model goes to a file that a rename can replace. */
+static ls_status check_save(const char *path)
+{
+    struct stat info;
+    if (path == NULL)
+        return LS_OK;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
+                        path);
+    return lsi_output_check(path);
+}
+
+static ls_status on_begin(void *context, int64_t train_images,
+                          int64_t val_images)
+{
+    session *const s = context;
+    const args *const a = s->args;
+    if (s->log.quiet)
+        return LS_OK;
+    LS_TRY(check_save(a->save));
+    LS_TRY(lsi_train_log_open(&s->log, a->metrics));
+    fprintf(stderr,
+            "cifar100: %" PRId64 " images to train, %" PRId64
+            " to validate (%s); %d rank%s x %d thread%s\n",
+            train_images, val_images, a->data != NULL ? a->data : "built-in",
+            s->log.ranks, s->log.ranks == 1 ? "" : "s", lsi_threads(),
+            lsi_threads() == 1 ? "" : "s");
+    return LS_OK;
+}
+
+static void on_step(void *context, const lsi_progress_report *report)
+{
+    session *const s = context;
+    lsi_train_log_step(&s->log, report);
+}
+
+static ls_status on_epoch(void *context, const lsi_epoch *epoch)
+{
+    session *const s = context;
+    return lsi_train_log_epoch(&s->log, epoch);
+}
+
+/* Runs as one rank. An error that all ranks share is told by rank 0 alone. */
+static int train(session *s)
+{
+    const lsi_cifar100_options job = options_of(s->args);
+    const lsi_cifar100_events events = {
+        .context = s, .begin = on_begin, .step = on_step, .epoch = on_epoch};
+    bool agreed = false;
+    ls_status status = lsi_cifar100_train(s->group, &job, &events, &agreed);
+    if (status == LS_OK)
+        status = lsi_train_log_summary(&s->log);
+    lsi_train_log_close(&s->log);
+    if (status == LS_OK)
+        return 0;
+    return agreed && s->log.quiet ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+}
+
+static int run(const lsi_call *call)
+{
+    args a;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    session s = {.args = &a};
+    if (ls_group_from_env(&s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    s.log = (lsi_train_log){.quiet = ls_group_rank(s.group) != 0,
+                            .name = a.sync_bn,
+                            .ranks = ls_group_size(s.group),
+                            .epochs = a.epochs};
+    exit_status = train(&s);
+    ls_group_close(&s.group);
+    return exit_status;
+}
+
+const lsi_command lsi_command_train_cifar100 = {
+    .name = "cifar100",
+    .summary = "Train a small network to tell 100 classes of images apart",
+    .text =
+        "Progress goes to stderr, the summary to stdout. A line of --metrics "
+        "is {\"event\":\"epoch\", \"epoch\", \"train_loss\", "
+        "\"train_accuracy\", \"train_seconds\", \"images_per_second\", "
+        "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\"}: "
+        "peak_bytes is the most that the largest rank held at once in the "
+        "epoch, collectives what the group did in it, validation included.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

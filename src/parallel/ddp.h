@@ -1,0 +1,26 @@
+/*
+ * Inside data parallelism: what the training loop uses beyond the public
+ * interface.
+ */
+#ifndef LS_PARALLEL_DDP_H
+#define LS_PARALLEL_DDP_H
+
+#include "lockstep/parallel.h"
+
+/*
+ * From now on ls_ddp_backward leaves the gradients as sums over the samples;
+ * lsi_ddp_grad_scale, given to ls_optimizer_step, makes them means. This saves
+ * a pass over all gradients.
+ */
+void lsi_ddp_defer_scale(ls_ddp *ddp);
+
+/* What the gradients of the last sync are still to be multiplied by. */
+double lsi_ddp_grad_scale(const ls_ddp *ddp);
+
+/*
+ * Copies rank 0's buffers (running statistics) to all ranks, where the model
+ * let them drift apart. Collective.
+ */
+ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp);
+
+#endif

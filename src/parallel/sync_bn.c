@@ -1,0 +1,299 @@
+/*
+ * Synchronised batch normalisation: the layer and its operation. What travels
+ * between ranks is up to the implementation chosen; see sync_bn.h.
+ */
+#include "parallel/sync_bn.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "kernels/kernels.h"
+
+/* ---- the layer ------------------------------------------------------------
+ */
+
+/* Zeros in memory that the node's ranks share. */
+static ls_status shared_floats(ls_group *group, size_t count, float **out)
+{
+    void *data = NULL;
+    LS_TRY(ls_shared_alloc(group, count * sizeof(float), &data));
+    *out = data;
+    return LS_OK;
+}
+
+static ls_status private_floats(size_t count, float **out)
+{
+    void *data;
+    LS_TRY(lsi_alloc_zeroed(&data, count * sizeof(float), LS_MEMORY_COMM,
+                            "batch normalisation"));
+    *out = data;
+    return LS_OK;
+}
+
+static ls_status plan(ls_sync_bn *bn)
+{
+    const size_t slot = lsi_bn_slot_floats(bn);
+    LS_TRY(private_floats(bn->stride, &bn->variance));
+    LS_TRY(private_floats((size_t)ls_group_size(bn->group) * slot, &bn->slots));
+    LS_TRY(shared_floats(bn->group, slot, &bn->own));
+    LS_TRY(shared_floats(bn->group, 2 * bn->stride, &bn->sums));
+    return ls_all_reduce_plan(bn->group, bn->sums, bn->sums, 2 * bn->stride,
+                              LS_F32, LS_SUM, &bn->reduce);
+}
+
+static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
+                      bool affine)
+{
+    ls_batch_norm_layer layer;
+    LS_TRY(
+        ls_batch_norm_layer_init(&layer, params, name, bn->features, affine));
+    const double eps = bn->args.eps, momentum = bn->args.momentum;
+    bn->args = layer.args;
+    if (eps > 0)
+        bn->args.eps = eps;
+    if (momentum > 0)
+        bn->args.momentum = momentum;
+    return plan(bn);
+}
+
+static ls_status check_arguments(int64_t features, ls_sync_bn_options options)
+{
+    if (features < 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "batch normalisation of %lld features; at least 1",
+                        (long long)features);
+    if (options.kind != LS_SYNC_BN_FUSED && options.kind != LS_SYNC_BN_GATHERED)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "unknown kind %d of synchronised batch normalisation",
+                        (int)options.kind);
+    if (!(options.eps >= 0) || !(options.momentum >= 0) || options.momentum > 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "batch normalisation with eps %g, momentum %g; eps "
+                        "must not be negative, momentum from 0 to 1",
+                        options.eps, options.momentum);
+    return LS_OK;
+}
+
+ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
+                         const char *name, int64_t features,
+                         ls_sync_bn_options options)
+{
+    if (out == NULL || group == NULL || params == NULL || name == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_sync_bn_new needs out, a group, "
+                                         "parameters and a name");
+    LS_TRY(check_arguments(features, options));
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
+                            "batch normalisation"));
+    ls_sync_bn *bn = block;
+    bn->exchange =
+        options.kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
+    bn->group = group;
+    bn->features = features;
+    bn->stride =
+        ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
+    bn->args.eps = options.eps;
+    bn->args.momentum = options.momentum;
+    const ls_status status = make(bn, params, name, options.affine);
+    if (status != LS_OK) {
+        ls_sync_bn_free(&bn);
+        return status;
+    }
+    *out = bn;
+    return LS_OK;
+}
+
+static void release_shared(ls_group *group, float *data)
+{
+    void *block = data;
+    if (block != NULL)
+        ls_shared_free(group, &block);
+}
+
+void ls_sync_bn_free(ls_sync_bn **bn)
+{
+    if (bn == NULL || *bn == NULL)
+        return;
+    ls_request_free(&(*bn)->reduce);
+    release_shared((*bn)->group, (*bn)->sums);
+    release_shared((*bn)->group, (*bn)->own);
+    lsi_free((*bn)->slots);
+    lsi_free((*bn)->variance);
+    lsi_free(*bn);
+    *bn = NULL;
+}
+
+/* ---- backward --------------------------------------------------------------
+ */
+
+typedef struct state {
+    ls_sync_bn *bn;
+    double rows; /* of all ranks */
+} state;
+
+enum { INPUT_X, INPUT_WEIGHT, INPUT_BIAS, N_INPUTS };
+enum { SAVED_X, SAVED_STATS, N_SAVED };
+
+/* Gradients of weight and bias are of this rank's rows only. */
+static void parameter_gradient(ls_tape *tape, ls_node *node, int input,
+                               const float *sums)
+{
+    bool accumulate;
+    ls_tensor *const grad = ls_node_grad_input(tape, node, input, &accumulate);
+    if (grad == NULL)
+        return;
+    float *const out = ls_tensor_data(grad);
+    const size_t n = (size_t)ls_tensor_count(grad);
+    if (accumulate)
+        lsi_kernels_get()->add(out, out, sums, n);
+    else
+        memcpy(out, sums, n * sizeof(float));
+}
+
+/* The sums of this rank, then of all, divided by the rows of all. */
+static ls_status exchange_sums(const state *s, const float *inv_std)
+{
+    const ls_sync_bn *const bn = s->bn;
+    float *const dy_xhat = bn->sums + bn->stride;
+    if (bn->exchange->pack_sums != NULL)
+        bn->exchange->pack_sums(bn, dy_xhat, inv_std);
+    LS_TRY(ls_start(bn->reduce));
+    LS_TRY(ls_wait(bn->reduce));
+    if (bn->exchange->unpack_sums != NULL)
+        bn->exchange->unpack_sums(bn, dy_xhat, inv_std);
+    const double per_row = s->rows > 0 ? 1.0 / s->rows : 0.0;
+    lsi_kernels_get()->scale(bn->sums, bn->sums, (float)per_row,
+                             2 * bn->stride);
+    return LS_OK;
+}
+
+static ls_status backward(ls_tape *tape, ls_node *node)
+{
+    const state *const s = ls_node_state(node);
+    const ls_sync_bn *const bn = s->bn;
+    const ls_tensor *const dy = ls_node_grad_output(tape, node, 0);
+    const ls_tensor *const x = ls_node_saved(node, SAVED_X);
+    const float *const mean = ls_tensor_data(ls_node_saved(node, SAVED_STATS));
+    const float *const inv_std = mean + bn->stride;
+    float *const dy_xhat = bn->sums + bn->stride;
+    const size_t rows = (size_t)ls_tensor_shape(x)[0];
+    const size_t cols = (size_t)bn->features;
+    const lsi_kernels *const k = lsi_kernels_get();
+
+    k->batch_norm_sums(bn->sums, dy_xhat, ls_tensor_data(dy), ls_tensor_data(x),
+                       mean, inv_std, rows, cols);
+    parameter_gradient(tape, node, INPUT_BIAS, bn->sums);
+    parameter_gradient(tape, node, INPUT_WEIGHT, dy_xhat);
+    LS_TRY(exchange_sums(s, inv_std));
+
+    bool accumulate;
+    ls_tensor *const dx = ls_node_grad_input(tape, node, INPUT_X, &accumulate);
+    if (dx == NULL)
+        return LS_OK;
+    const float *const weight =
+        bn->args.weight != NULL ? ls_tensor_data(bn->args.weight) : NULL;
+    k->batch_norm_dx(ls_tensor_data(dx), ls_tensor_data(dy), ls_tensor_data(x),
+                     mean, inv_std, weight, bn->sums, dy_xhat, rows, cols,
+                     accumulate);
+    return LS_OK;
+}
+
+static const ls_function function = {.name = "sync_batch_norm",
+                                     .backward = backward,
+                                     .state_bytes = sizeof(state)};
+
+/* ---- forward ---------------------------------------------------------------
+ */
+
+static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
+                                   lsi_bn_stats *out)
+{
+    const lsi_bn_slot own = lsi_bn_slot_at(bn, bn->own);
+    own.count[0] = (float)rows;
+    lsi_kernels_get()->column_moments(own.mean, own.spread, x, rows,
+                                      (size_t)bn->features);
+    if (bn->exchange->pack != NULL)
+        bn->exchange->pack(bn, own);
+    LS_TRY(ls_all_gather(bn->group, bn->own, bn->slots, lsi_bn_slot_floats(bn),
+                         LS_F32));
+    bn->exchange->combine(bn, out);
+    return LS_OK;
+}
+
+static void update_running(const ls_sync_bn *bn, const lsi_bn_stats *stats)
+{
+    const float momentum = (float)bn->args.momentum;
+    float *const mean = ls_tensor_data(bn->args.running_mean);
+    float *const variance = ls_tensor_data(bn->args.running_var);
+    if (stats->rows < 1)
+        return;
+    for (int64_t i = 0; i < bn->features; i++)
+        mean[i] += momentum * (stats->mean[i] - mean[i]);
+    if (stats->rows < 2)
+        return;
+    const float unbiased = (float)(stats->rows / (stats->rows - 1));
+    for (int64_t i = 0; i < bn->features; i++)
+        variance[i] += momentum * (stats->variance[i] * unbiased - variance[i]);
+}
+
+/* x itself or, if it has gaps, a dense copy. */
+static ls_tensor *dense(ls_tape *tape, ls_tensor *x)
+{
+    if (ls_tensor_is_contiguous(x))
+        return x;
+    ls_tensor *const copy = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
+    if (copy == NULL)
+        return NULL;
+    const ls_status status = ls_tensor_copy(copy, x);
+    return status == LS_OK ? copy
+                           : ls_tape_fail(tape, status, "%s", ls_last_error());
+}
+
+static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+{
+    const int64_t stats_shape[2] = {2, (int64_t)bn->stride};
+    const size_t rows = (size_t)ls_tensor_shape(x)[0];
+    ls_tensor *const input = dense(tape, x);
+    ls_tensor *const y = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
+    ls_tensor *const saved = ls_tape_output(tape, LS_F32, 2, stats_shape);
+    if (input == NULL || y == NULL || saved == NULL)
+        return NULL;
+
+    float *const mean = ls_tensor_data(saved);
+    lsi_bn_stats stats = {
+        .mean = mean, .inv_std = mean + bn->stride, .variance = bn->variance};
+    const ls_status status =
+        gather_statistics(bn, ls_tensor_data(input), rows, &stats);
+    if (status != LS_OK)
+        return ls_tape_fail(tape, status, "%s", ls_last_error());
+    update_running(bn, &stats);
+
+    ls_tensor *const weight = bn->args.weight, *const bias = bn->args.bias;
+    lsi_kernels_get()->normalize_columns(
+        ls_tensor_data(y), ls_tensor_data(input), stats.mean, stats.inv_std,
+        weight != NULL ? ls_tensor_data(weight) : NULL,
+        bias != NULL ? ls_tensor_data(bias) : NULL, rows, (size_t)bn->features);
+    const state s = {bn, stats.rows};
+    return ls_tape_record(
+        tape, &function, &s, (ls_tensor *[N_INPUTS]){x, weight, bias}, N_INPUTS,
+        (ls_tensor *[1]){y}, 1, (ls_tensor *[N_SAVED]){input, saved}, N_SAVED);
+}
+
+ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+{
+    if (bn == NULL || x == NULL || ls_tape_status(tape) != LS_OK)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "sync_batch_norm needs a layer and an input");
+    if (ls_tensor_dtype(x) != LS_F32)
+        return ls_tape_fail(tape, LS_ERR_DTYPE,
+                            "sync_batch_norm: x is %s, must be f32",
+                            ls_dtype_name(ls_tensor_dtype(x)));
+    if (ls_tensor_ndim(x) != 2 || ls_tensor_shape(x)[1] != bn->features)
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "sync_batch_norm: x must be (N, %lld)",
+                            (long long)bn->features);
+    if (!ls_tape_is_training(tape))
+        return ls_batch_norm(tape, x, &bn->args);
+    return forward_training(bn, tape, x);
+}

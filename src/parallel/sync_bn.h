@@ -1,0 +1,84 @@
+/*
+ * Inside synchronised batch normalisation: what its implementations share and
+ * where they differ, which is in what the ranks tell each other.
+ *
+ * Forward every rank fills a slot, one all-gather shows all slots to all ranks,
+ * and each combines them in order of rank: the same numbers in the same order,
+ * hence the same bits. Backward one all-reduce adds two sums for each feature.
+ *
+ * Vectors over features are padded with zeros to `stride`, a multiple of
+ * LSI_BN_BLOCK floats, so that loops over them have no tails.
+ */
+#ifndef LS_PARALLEL_SYNC_BN_H
+#define LS_PARALLEL_SYNC_BN_H
+
+#include "lockstep/nn.h"
+#include "lockstep/parallel.h"
+
+enum { LSI_BN_BLOCK = 16 };
+
+/* What one rank tells the others forward; parts of one block of floats. */
+typedef struct lsi_bn_slot {
+    float *count; /* [LSI_BN_BLOCK]; the number of rows, the rest unused */
+    float *mean;  /* [stride] */
+    /* [stride]: sum of squared differences from the mean, or what `pack` made
+     * of it */
+    float *spread;
+} lsi_bn_slot;
+
+/* The statistics of all rows of all ranks. */
+typedef struct lsi_bn_stats {
+    float *mean, *inv_std, *variance; /* [stride]; variance is biased */
+    double rows;
+} lsi_bn_stats;
+
+typedef struct lsi_bn_exchange {
+    /* Turns this rank's slot into what is sent. May be NULL. */
+    void (*pack)(const ls_sync_bn *bn, lsi_bn_slot own);
+    /* Combines the slots of all ranks. */
+    void (*combine)(const ls_sync_bn *bn, lsi_bn_stats *out);
+    /*
+     * What becomes of this rank's sums of dy * xhat, [stride], before they are
+     * added over ranks, and of the total after. May be NULL.
+     */
+    void (*pack_sums)(const ls_sync_bn *bn, float *sums, const float *inv_std);
+    void (*unpack_sums)(const ls_sync_bn *bn, float *sums,
+                        const float *inv_std);
+} lsi_bn_exchange;
+
+extern const lsi_bn_exchange lsi_bn_fused, lsi_bn_gathered;
+
+struct ls_sync_bn {
+    const lsi_bn_exchange *exchange;
+    ls_group *group;
+    int64_t features;
+    size_t stride;
+    ls_batch_norm_args args;
+    float *own;         /* this rank's slot, in shared memory */
+    float *slots;       /* of all ranks, gathered */
+    float *sums;        /* sum dy [stride], sum dy * xhat [stride]; shared */
+    float *variance;    /* [stride] */
+    ls_request *reduce; /* of the sums, in place */
+};
+
+static inline size_t lsi_bn_slot_floats(const ls_sync_bn *bn)
+{
+    return LSI_BN_BLOCK + 2 * bn->stride;
+}
+
+/* The slot that begins there. */
+static inline lsi_bn_slot lsi_bn_slot_at(const ls_sync_bn *bn, float *begin)
+{
+    return (lsi_bn_slot){.count = begin,
+                         .mean = begin + LSI_BN_BLOCK,
+                         .spread = begin + LSI_BN_BLOCK + bn->stride};
+}
+
+/* What that rank has told. */
+static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int rank)
+{
+    return lsi_bn_slot_at(bn,
+                          bn->slots + (size_t)rank * lsi_bn_slot_floats(bn));
+}
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * The CIFAR-100 job: data, network, optimizer, epochs, validation, result.
+ */
+#ifndef LS_TRAIN_CIFAR100_H
+#define LS_TRAIN_CIFAR100_H
+
+#include "lockstep/group.h"
+#include "train/models/cifar_net.h"
+#include "train/trainer.h"
+
+typedef struct lsi_cifar100_options {
+    const char *data; /* folder or archive; NULL: the built-in set */
+    int64_t limit;    /* training samples to use; 0: all, 5,000 built-in */
+    int64_t epochs;
+    int64_t batch_size; /* of a rank */
+    int64_t accumulate;
+    int64_t prefetch;
+    double lr, momentum, weight_decay;
+    lsi_net_norm norm;
+    const char *strategy;
+    bool dropout;
+    uint64_t seed;
+    const char *save; /* safetensors file; NULL: none */
+} lsi_cifar100_options;
+
+/* What an epoch has come to; complete on rank 0 only. */
+typedef struct lsi_epoch {
+    int64_t epoch;
+    double train_loss, train_accuracy;
+    double train_seconds;     /* of the slowest rank, without validation */
+    double images_per_second; /* over all ranks, of training */
+    double val_loss, val_accuracy;
+    uint64_t peak_bytes;  /* most that a rank held at once in the epoch */
+    uint64_t collectives; /* of rank 0 in the epoch, with validation */
+} lsi_epoch;
+
+/* Who is told what happens. Everything is called on every rank. */
+typedef struct lsi_cifar100_events {
+    void *context;
+    /*
+     * The data are there and all ranks are about to start; what can still be
+     * refused (such as a file that cannot be written) is refused here.
+     */
+    ls_status (*begin)(void *context, int64_t train_images, int64_t val_images);
+    lsi_step_fn step;
+    ls_status (*epoch)(void *context, const lsi_epoch *epoch);
+} lsi_cifar100_events;
+
+/*
+ * Runs the job. Collective. If it fails with *agreed true, all ranks have the
+ * same error: one of them is enough to tell.
+ */
+ls_status lsi_cifar100_train(ls_group *group,
+                             const lsi_cifar100_options *options,
+                             const lsi_cifar100_events *events, bool *agreed);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * Sampler and loader put together. Ranks may get one sample more or less than
+ * others, none twice; the number of batches is that of the rank with most, and
+ * a rank that has run out gets empty ones, so that all take part in every step.
+ */
+#include "train/images.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+struct lsi_images {
+    lsi_images_options options;
+    ls_loader *loader;
+    ls_batch empty;
+    int64_t *indices; /* of this rank in an epoch */
+};
+
+static ls_status make_empty(ls_batch *empty)
+{
+    const int64_t images[4] = {0, 3, 32, 32};
+    LS_TRY(ls_tensor_new(&empty->images, LS_F32, 4, images));
+    return ls_tensor_new(&empty->labels, LS_I64, 1, images);
+}
+
+static ls_sampler sampler_of(const lsi_images *images, int64_t epoch)
+{
+    return (ls_sampler){.count = images->options.count,
+                        .seed = images->options.seed,
+                        .epoch = (uint64_t)epoch,
+                        .rank = images->options.rank,
+                        .size = images->options.size,
+                        .shuffle = true};
+}
+
+static ls_status make(lsi_images *images, const ls_dataset *dataset)
+{
+    const ls_sampler sampler = sampler_of(images, 0);
+    void *indices;
+    LS_TRY(make_empty(&images->empty));
+    LS_TRY(lsi_alloc(&indices,
+                     (size_t)ls_sampler_count(&sampler) * sizeof(int64_t),
+                     LS_MEMORY_DATA, "the order of the samples"));
+    images->indices = indices;
+    return ls_loader_new(&images->loader, dataset, images->options.batch_size,
+                         images->options.prefetch);
+}
+
+ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
+                         const lsi_images_options *options)
+{
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_images), LS_MEMORY_DATA,
+                            "batches of images"));
+    lsi_images *images = block;
+    images->options = *options;
+    const int64_t count = ls_dataset_count(dataset);
+    if (options->count == 0 || options->count > count)
+        images->options.count = count;
+    const ls_status status = make(images, dataset);
+    if (status != LS_OK) {
+        lsi_images_free(&images);
+        return status;
+    }
+    *out = images;
+    return LS_OK;
+}
+
+void lsi_images_free(lsi_images **images)
+{
+    if (images == NULL || *images == NULL)
+        return;
+    ls_loader_free(&(*images)->loader);
+    ls_tensor_free(&(*images)->empty.images);
+    ls_tensor_free(&(*images)->empty.labels);
+    lsi_free((*images)->indices);
+    lsi_free(*images);
+    *images = NULL;
+}
+
+ls_status lsi_images_begin(lsi_images *images, const int64_t *indices,
+                           int64_t n)
+{
+    return ls_loader_begin(images->loader, indices, n);
+}
+
+ls_status lsi_images_next(lsi_images *images, ls_batch *batch)
+{
+    LS_TRY(ls_loader_next(images->loader, batch));
+    if (batch->count == 0)
+        *batch = images->empty;
+    return LS_OK;
+}
+
+static ls_status begin_epoch(void *self, int64_t epoch, int64_t *steps)
+{
+    lsi_images *const images = self;
+    const lsi_images_options *const o = &images->options;
+    const ls_sampler sampler = sampler_of(images, epoch);
+    LS_TRY(ls_sampler_fill(&sampler, images->indices));
+    LS_TRY(
+        lsi_images_begin(images, images->indices, ls_sampler_count(&sampler)));
+    const int64_t most = (o->count + o->size - 1) / o->size;
+    *steps = (most + o->batch_size - 1) / o->batch_size;
+    return LS_OK;
+}
+
+static ls_status next_batch(void *self, ls_batch *batch)
+{
+    return lsi_images_next(self, batch);
+}
+
+lsi_source lsi_images_source(lsi_images *images)
+{
+    return (lsi_source){images, begin_epoch, next_batch};
+}

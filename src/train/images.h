@@ -1,0 +1,34 @@
+/*
+ * Batches of a dataset of images, for one rank.
+ */
+#ifndef LS_TRAIN_IMAGES_H
+#define LS_TRAIN_IMAGES_H
+
+#include "train/model.h"
+
+typedef struct lsi_images lsi_images;
+
+typedef struct lsi_images_options {
+    int64_t count; /* use the first so many samples; 0: all */
+    int64_t batch_size;
+    int prefetch; /* batches read ahead */
+    uint64_t seed;
+    int rank, size;
+} lsi_images_options;
+
+/* The dataset must outlive it. *out is the caller's. */
+ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
+                         const lsi_images_options *options);
+void lsi_images_free(lsi_images **images);
+
+/* As the source of training batches, shuffled for each epoch. */
+lsi_source lsi_images_source(lsi_images *images);
+
+/* Begins a pass over given samples instead, in this order. */
+ls_status lsi_images_begin(lsi_images *images, const int64_t *indices,
+                           int64_t n);
+
+/* The next batch; an empty one of the right shape when there are no more. */
+ls_status lsi_images_next(lsi_images *images, ls_batch *batch);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * One epoch of training. Nothing here knows what the model is.
+ */
+#include "train/trainer.h"
+
+#include "base/error.h"
+#include "parallel/ddp.h"
+
+/* Where a micro-step stands in its group of `accumulate`. */
+typedef struct position {
+    bool first, last;
+} position;
+
+static position position_of(const lsi_trainer *trainer, int64_t step,
+                            int64_t steps)
+{
+    const int64_t within = step % trainer->accumulate;
+    return (position){.first = within == 0,
+                      .last = within + 1 == trainer->accumulate ||
+                              step + 1 == steps};
+}
+
+static ls_status micro_step(lsi_trainer *t, const ls_batch *batch, position at,
+                            lsi_totals *totals)
+{
+    if (at.first)
+        ls_params_zero_grad(t->model->params);
+    ls_tape_set_random(t->tape, t->seed, (uint64_t)ls_group_rank(t->group),
+                       t->micro_steps++);
+    const lsi_forward out = t->model->forward(t->model->self, t->tape, batch);
+    LS_TRY(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight, at.last));
+    LS_TRY(lsi_totals_add(totals, &out));
+    ls_tape_reset(t->tape);
+    if (!at.last)
+        return LS_OK;
+    return ls_optimizer_step(t->optimizer, lsi_ddp_grad_scale(t->ddp));
+}
+
+ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,
+                          int64_t epoch, lsi_totals *totals)
+{
+    lsi_progress_report report = {.epoch = epoch};
+    LS_TRY(source->begin(source->self, epoch, &report.steps));
+    while (report.step < report.steps) {
+        const position at = position_of(trainer, report.step, report.steps);
+        ls_batch batch;
+        LS_TRY(source->next(source->self, &batch));
+        LS_TRY(micro_step(trainer, &batch, at, &report.totals));
+        report.step++;
+        if (trainer->on_step != NULL)
+            trainer->on_step(trainer->context, &report);
+    }
+    LS_TRY(lsi_totals_reduce(&report.totals, trainer->group));
+    *totals = report.totals;
+    return LS_OK;
+}

@@ -1,0 +1,19 @@
+/*
+ * Distributed validation.
+ */
+#ifndef LS_TRAIN_VALIDATE_H
+#define LS_TRAIN_VALIDATE_H
+
+#include "lockstep/group.h"
+#include "train/images.h"
+#include "train/totals.h"
+
+/*
+ * Evaluates the model on samples 0..count-1. Rank 0 deals them out, each rank
+ * evaluates its share and rank 0 gets the totals, in which each sample counts
+ * once. The tape is left training. Collective.
+ */
+ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
+                       lsi_images *images, int64_t count, lsi_totals *totals);
+
+#endif
