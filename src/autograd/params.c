@@ -104,7 +104,7 @@ static ls_status new_param(lsi_param **out, const char *name, int ndim,
                 lsi_alloc(&copy, strlen(name) + 1, LS_MEMORY_OTHER,
                           "a parameter's name"),
                 free_block);
-    param->name = strcpy(copy, name);
+    param->name = memcpy(copy, name, strlen(name) + 1);
     LS_TRY_GOTO(status,
                 lsi_tensor_make_empty(&param->tensor, LS_F32, ndim, shape),
                 free_name);

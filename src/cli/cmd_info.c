@@ -40,11 +40,13 @@ static json_t *huge_pages(void)
 
 static int64_t memory_available(void)
 {
+    static const char key[] = "MemAvailable:";
     long long kib = -1;
     char line[256];
     FILE *file = fopen("/proc/meminfo", "re");
     while (file != NULL && kib < 0 && fgets(line, sizeof(line), file) != NULL)
-        sscanf(line, "MemAvailable: %lld", &kib);
+        if (strncmp(line, key, strlen(key)) == 0)
+            kib = strtoll(line + strlen(key), NULL, 10);
     if (file != NULL)
         fclose(file);
     return kib < 0 ? -1 : kib * 1024;

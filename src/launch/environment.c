@@ -16,8 +16,6 @@
 
 #include "base/error.h"
 
-extern char **environ;
-
 /*
  * Set by other launchers around this one (`srun lockstep run`, a shell inside
  * mpirun): for a rank of ours they describe the wrong job.

@@ -86,7 +86,7 @@ ls_status lsi_onednn_op_reorder(lsi_onednn_op *op,
 {
     static const int roles[] = {DNNL_ARG_SRC, DNNL_ARG_DST};
     dnnl_engine_t engine;
-    dnnl_primitive_attr_t attr;
+    dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t desc;
     LS_TRY(lsi_onednn_engine(&engine));
     LS_TRY(lsi_onednn_attr(&attr, accumulate, false));

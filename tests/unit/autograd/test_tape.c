@@ -41,7 +41,7 @@ typedef struct model {
     ls_params *params;
     ls_tensor *p[3];
     ls_tape *tape;
-    size_t ready[16];
+    size_t ready[32];
     size_t n_ready;
     ls_status answer; /* of the hook */
 } model;
