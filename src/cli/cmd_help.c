@@ -41,11 +41,10 @@ static int print_help_of(int argc, char **words)
         return lsi_cli_usage("%s", ls_last_error());
     if (used < argc)
         return lsi_cli_usage("unexpected argument \"%s\"", words[used]);
-    for (int i = 0; i < used; i++) {
-        if (i > 0)
-            strcat(name, " ");
-        strcat(name, words[i]);
-    }
+    size_t length = 0;
+    for (int i = 0; i < used && length < sizeof(name); i++)
+        length += (size_t)snprintf(name + length, sizeof(name) - length, "%s%s",
+                                   i > 0 ? " " : "", words[i]);
     lsi_cli_help(stdout, command, name);
     return 0;
 }

@@ -2,6 +2,7 @@
  * All-gather of byte strings of different lengths: the lengths first, then
  * blocks of the longest, which are packed in place afterwards.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,9 +37,10 @@ static ls_status gather(ls_group *group, const void *send, const size_t *sizes,
                      "all_gather_bytes cannot allocate %zu bytes", n * longest);
     ls_status status = lsi_agree(group, &call, mine, votes);
     if (status == LS_OK && longest != 0) {
+        assert(block != NULL); /* or this rank would have voted against it */
         unsigned char *own = block + (size_t)group->rank * longest;
         memset(own, 0, longest);
-        if (sizes[group->rank] != 0)
+        if (send != NULL && sizes[group->rank] != 0)
             memcpy(own, send, sizes[group->rank]);
         status = ls_all_gather(group, own, block, longest, LS_U8);
     }
@@ -62,7 +64,7 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
     const lsi_call call = {.operation = LSI_OP_GATHER_BYTES};
     lsi_vote votes[LSI_MAX_RANKS];
     LS_TRY(lsi_agree(group, &call, (lsi_vote){LS_OK, bytes}, votes));
-    size_t longest = 0, lengths[LSI_MAX_RANKS];
+    size_t longest = 0, lengths[LSI_MAX_RANKS] = {0};
     for (int r = 0; r < group->size; r++) {
         lengths[r] = (size_t)votes[r].value;
         longest = lengths[r] > longest ? lengths[r] : longest;

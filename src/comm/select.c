@@ -53,10 +53,11 @@ static ls_status parse_operation(piece name, lsi_operation *out)
         }
     }
     char list[256] = "";
-    for (int op = 0; op < LSI_OP_GATHER_BYTES; op++) {
-        strcat(list, op == 0 ? "" : ", ");
-        strcat(list, lsi_operation_name((lsi_operation)op));
-    }
+    size_t used = 0;
+    for (int op = 0; op < LSI_OP_GATHER_BYTES && used < sizeof(list); op++)
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                 op == 0 ? "" : ", ",
+                                 lsi_operation_name((lsi_operation)op));
     return lsi_fail(LS_ERR_ARGUMENT, "no operation is called \"%.*s\": %s",
                     (int)name.length, name.text, list);
 }

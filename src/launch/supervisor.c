@@ -231,6 +231,7 @@ static bool init(supervisor *s, int lifeline)
     if (s->polled == NULL || signals < 0) {
         fprintf(stderr, "lockstep: cannot supervise ranks: %s\n",
                 strerror(errno));
+        free(s->polled);
         return false;
     }
     s->polled[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -255,5 +256,6 @@ int lsi_supervise(const lsi_launch_config *config, int lifeline,
     while (s.ranks.alive > 0)
         step(&s);
     finish(&s);
+    free(s.polled);
     return s.verdict < 0 ? 0 : s.verdict;
 }

@@ -10,6 +10,7 @@
  * x and y have the layouts that the plan likes; they are converted only if
  * their neighbours like others.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "autograd/ops/ops.h"
@@ -93,6 +94,7 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
     }
     if (s->plan == NULL)
         return LS_OK;
+    assert(dz != NULL);
     return lsi_conv2d_backward_weight(s->plan, dw.data, db.data,
                                       lsi_op_floats(ls_node_saved(node, X)),
                                       lsi_op_floats(dz), dw.accumulate);
@@ -245,5 +247,6 @@ ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     if (!lsi_op_begin_f32(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2) ||
         !check(tape, inputs, &shape) || !apply_options(tape, options, &shape))
         return NULL;
+    assert(shape.stride >= 1);
     return compute(tape, &shape, inputs);
 }

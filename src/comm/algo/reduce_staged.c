@@ -15,6 +15,7 @@
  *
  * Steps: chunks + 3. Bytes that leave a rank: 2 S (N-1)/N for all-reduce.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "comm/algo/window.h"
@@ -81,6 +82,7 @@ static void reduce_chunk(lsi_op *op, size_t k)
     const bool keeps = lsi_delivers_to(op, rank, rank);
     const bool shares = op->call.operation != LSI_OP_REDUCE_SCATTER;
     lsi_reduce_into(op, shares ? result : own, srcs, size, p.elements);
+    assert(own != NULL || !keeps);
     if (shares && keeps)
         memcpy(own, result, p.elements * op->item);
     if (op->call.operation == LSI_OP_ALL_REDUCE)

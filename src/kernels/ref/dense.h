@@ -8,7 +8,7 @@
 
 #include "kernels/dense.h"
 
-void lsi_ref_gemm(const lsi_gemm *shape, void *c, const void *a, const void *b,
+void lsi_ref_gemm(const lsi_gemm *g, void *c, const void *a, const void *b,
                   const float *bias_or_null);
 
 void lsi_ref_conv2d_forward(const lsi_conv2d *shape, float *dst,
