@@ -120,17 +120,25 @@ INLINE operand lanes_operand(const float *packed, lsi_flash_rows rows,
                      round_up(d, V_LANES)};
 }
 
-/* One row of pairs: elements of rows a and b, or of a and zero. */
-INLINE void pack_pair(float *to, const char *a, const char *b_or_null, size_t d)
+/* One row of pairs: elements of rows a and b; b may be NULL: zeros. */
+INLINE void pack_pair(float *to, const char *a, const char *b, size_t d)
 {
-    for (size_t c = 0; c < d; c += V_LANES) {
-        const size_t bytes = smaller(d - c, V_LANES) * sizeof(uint16_t);
-        uint16_t low[V_LANES] = {0}, high[V_LANES] = {0};
-        memcpy(low, a + c * sizeof(uint16_t), bytes);
-        if (b_or_null != NULL)
-            memcpy(high, b_or_null + c * sizeof(uint16_t), bytes);
+    const uint16_t zeros[V_LANES] = {0};
+    size_t c = 0;
+    for (; c + V_LANES <= d; c += V_LANES) {
+        const void *low = a + c * sizeof(uint16_t);
+        const void *high = zeros;
+        if (b != NULL)
+            high = b + c * sizeof(uint16_t);
         v_store(to + c, v_pair_bits(low, high));
     }
+    if (c == d)
+        return;
+    uint16_t low[V_LANES] = {0}, high[V_LANES] = {0};
+    memcpy(low, a + c * sizeof(uint16_t), (d - c) * sizeof(uint16_t));
+    if (b != NULL)
+        memcpy(high, b + c * sizeof(uint16_t), (d - c) * sizeof(uint16_t));
+    v_store(to + c, v_pair_bits(low, high));
 }
 
 INLINE operand pack_lanes(float *to, lsi_flash_rows rows, size_t first,

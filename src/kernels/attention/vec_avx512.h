@@ -87,8 +87,23 @@ static inline vec v_dot_pairs(vec sum, vec a, vec b)
 #endif
 }
 
-/* f32 to the bits of bf16 in the low half of each lane; NaNs stay NaN. */
-static inline __m512i round_to_bf16(vec x)
+#ifdef __AVX512BF16__
+static inline __m256i round_to_bf16(vec x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
+static inline vec v_pair(vec low, vec high)
+{
+    const __m512i order = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+        6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+    return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+}
+#else
+/* f32 to bf16 in the low half of each lane, to nearest even; NaN stays. */
+static inline __m512i round_to_words(vec x)
 {
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd =
@@ -99,11 +114,17 @@ static inline __m512i round_to_bf16(vec x)
     return _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc0));
 }
 
+static inline __m256i round_to_bf16(vec x)
+{
+    return _mm512_cvtepi32_epi16(round_to_words(x));
+}
+
 static inline vec v_pair(vec low, vec high)
 {
-    const __m512i shifted = _mm512_slli_epi32(round_to_bf16(high), 16);
-    return _mm512_castsi512_ps(_mm512_or_si512(round_to_bf16(low), shifted));
+    const __m512i shifted = _mm512_slli_epi32(round_to_words(high), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(round_to_words(low), shifted));
 }
+#endif
 
 static inline vec v_pair_bits(const uint16_t *low, const uint16_t *high)
 {
@@ -123,7 +144,7 @@ static inline vec v_load_bf16(const uint16_t *p)
 
 static inline void v_store_bf16(uint16_t *p, vec x)
 {
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(round_to_bf16(x)));
+    _mm256_storeu_si256((__m256i *)p, round_to_bf16(x));
 }
 
 /* One level of the transposition: pairs of rows `step` apart trade halves. */
