@@ -211,14 +211,14 @@ ls_status lsi_progress(ls_group *group)
 
 ls_status lsi_wait_for(ls_group *group, const bool *done)
 {
-    lsi_patience patience = {.spins = group->spins};
+    lsi_patience patience = {0};
     for (;;) {
         const uint64_t activity = group->activity;
         LS_TRY(lsi_progress(group));
         if (*done)
             return LS_OK;
         if (group->activity != activity)
-            patience = (lsi_patience){.spins = group->spins};
+            patience = (lsi_patience){0};
         else
             LS_TRY(lsi_pause(group, &patience));
     }

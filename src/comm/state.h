@@ -142,7 +142,7 @@ struct ls_group {
     lsi_select_table *select;
     ls_group_counters counters;
     uint64_t timeout_ns; /* 0: none */
-    int spins;           /* before sleeping */
+    int spins;           /* before letting others run */
     bool failed;
 };
 

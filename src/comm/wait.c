@@ -1,15 +1,17 @@
 /*
  * Spinning is right while the awaited peer runs on another CPU and answers in
- * microseconds; it is wrong when the peer needs this CPU. So a rank spins
- * briefly if there is a CPU for each rank and hardly at all if not, and then
- * sleeps on one futex word that all ranks of the group share. Waking uses the
- * bits of FUTEX_WAKE_BITSET to reach one rank (and those 32 apart) or all.
+ * microseconds; it is wrong when the peer needs this CPU. So a rank spins for
+ * a few microseconds (less if there are more ranks than CPUs), then offers the
+ * CPU to others between looks, and then sleeps on one futex word that all ranks
+ * of the group share. Waking uses the bits of FUTEX_WAKE_BITSET to reach one
+ * rank (and those 32 apart) or all.
  */
 #include "comm/wait.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +23,7 @@
 #include "comm/engine.h"
 #include "comm/failure.h"
 
-enum { SPINS_ALONE = 4000, SPINS_CROWDED = 20 };
+enum { SPINS_ALONE = 150, SPINS_CROWDED = 10, YIELDS = 250 };
 
 /* Between two looks at whether the peers live: a fraction of a second. */
 #define SLICE_NS ((uint64_t)100 * 1000 * 1000)
@@ -107,11 +109,13 @@ static ls_status sleep_slice(ls_group *group)
 
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 {
-    if (patience->spins-- > 0) {
-        lsi_cpu_relax();
+    if (patience->looks < group->spins + YIELDS) {
+        if (patience->looks++ < group->spins)
+            lsi_cpu_relax();
+        else
+            sched_yield();
         return LS_OK;
     }
-    patience->spins = 0;
     const uint64_t now = lsi_clock_ns();
     if (patience->began_ns == 0)
         patience->began_ns = patience->checked_ns = now;

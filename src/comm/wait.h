@@ -7,18 +7,19 @@
 #include "comm/state.h"
 
 typedef struct lsi_patience {
-    int spins;
+    int looks;           /* without sleeping */
     uint64_t began_ns;   /* of the first sleep; 0 before it */
     uint64_t checked_ns; /* when peers were last looked at */
 } lsi_patience;
 
 /*
- * Called when lsi_progress moved nothing: spins a little, later sleeps until a
- * peer does something. Returns an error if a peer is gone or time is up.
+ * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
+ * until a peer does something. Returns an error if a peer is gone or time is
+ * up.
  */
 ls_status lsi_pause(ls_group *group, lsi_patience *patience);
 
-/* How often this rank should look before it sleeps. */
+/* How often this rank should look before it lets others run. */
 int lsi_spins_for(const ls_group *group);
 
 /* Wakes all ranks, or one. */
