@@ -1,0 +1,226 @@
+/*
+ * What launchers say, and many jobs that start at once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "comm/bootstrap/environment.h"
+#include "ranks.h"
+
+static const char *const names[] = {"RANK",
+                                    "WORLD_SIZE",
+                                    "LOCAL_RANK",
+                                    "LOCAL_WORLD_SIZE",
+                                    "MASTER_ADDR",
+                                    "MASTER_PORT",
+                                    "OMPI_COMM_WORLD_RANK",
+                                    "OMPI_COMM_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_LOCAL_RANK",
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                    "PMI_RANK",
+                                    "PMI_SIZE",
+                                    "MPI_LOCALRANKID",
+                                    "MPI_LOCALNRANKS",
+                                    "SLURM_PROCID",
+                                    "SLURM_NTASKS",
+                                    "SLURM_LOCALID",
+                                    "SLURM_NTASKS_PER_NODE",
+                                    "LOCKSTEP_JOB",
+                                    "TORCHELASTIC_RUN_ID",
+                                    "PMIX_NAMESPACE",
+                                    "SLURM_JOB_ID",
+                                    "SLURM_STEP_ID"};
+
+static int clear(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    return 0;
+}
+
+/* Sets NAME=VALUE pairs. */
+static void set(const char *const *pairs)
+{
+    for (; *pairs != NULL; pairs += 2)
+        setenv(pairs[0], pairs[1], 1);
+}
+
+#define SET(...) set((const char *const[]){__VA_ARGS__, NULL})
+
+static void nothing_set_means_one_rank(void **state)
+{
+    lsi_world world;
+    (void)state;
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.rank, 0);
+    assert_int_equal(world.size, 1);
+    ls_group *group = NULL;
+    assert_int_equal(ls_group_from_env(&group), LS_OK);
+    assert_int_equal(ls_group_size(group), 1);
+    assert_int_equal(ls_barrier(group), LS_OK);
+    ls_group_close(&group);
+}
+
+static void each_launcher_is_understood(void **state)
+{
+    static const char *const launchers[][4] = {
+        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+         "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+         "SLURM_NTASKS_PER_NODE"}};
+    for (int l = 0; l < 4; l++) {
+        lsi_world world;
+        clear(state);
+        SET(launchers[l][0], "2", launchers[l][1], "5");
+        assert_int_equal(lsi_world_from_env(&world), LS_OK);
+        assert_int_equal(world.rank, 2);
+        assert_int_equal(world.local_rank, 2);
+        SET(launchers[l][2], "2", launchers[l][3], "5");
+        assert_int_equal(lsi_world_from_env(&world), LS_OK);
+        assert_int_equal(world.size, 5);
+        assert_int_equal(world.local_size, 5);
+    }
+}
+
+static ls_status failure(const char *part)
+{
+    lsi_world world;
+    const ls_status status = lsi_world_from_env(&world);
+    assert_int_not_equal(status, LS_OK);
+    if (strstr(ls_last_error(), part) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", part, ls_last_error());
+    return status;
+}
+
+static void contradictions_name_both(void **state)
+{
+    (void)state;
+    SET("RANK", "1", "WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "1",
+        "OMPI_COMM_WORLD_SIZE", "3");
+    assert_int_equal(failure("WORLD_SIZE is 4 but OMPI_COMM_WORLD_SIZE is 3"),
+                     LS_ERR_ARGUMENT);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    lsi_world world;
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    /* A batch script's own variables are no second opinion. */
+    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "1");
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.size, 4);
+}
+
+static void nonsense_is_an_error(void **state)
+{
+    SET("RANK", "1");
+    failure("RANK is set but its counterpart");
+    SET("WORLD_SIZE", "one");
+    failure("WORLD_SIZE is \"one\"");
+    SET("WORLD_SIZE", "1");
+    failure("RANK is 1 but WORLD_SIZE is 1");
+    SET("WORLD_SIZE", "-1");
+    failure("WORLD_SIZE is \"-1\"");
+    SET("WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2");
+    assert_int_equal(failure("2 of 4 ranks are on this machine"),
+                     LS_ERR_UNSUPPORTED);
+    clear(state);
+    SET("WORLD_SIZE", "100000", "RANK", "0");
+    failure("at most");
+}
+
+static void jobs_meet_at_different_places(void **state)
+{
+    lsi_world a, b;
+    (void)state;
+    SET("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "localhost",
+        "MASTER_PORT", "29500");
+    assert_int_equal(lsi_world_from_env(&a), LS_OK);
+    setenv("MASTER_PORT", "29501", 1);
+    assert_int_equal(lsi_world_from_env(&b), LS_OK);
+    assert_string_not_equal(a.name, b.name);
+    setenv("RANK", "1", 1);
+    assert_int_equal(lsi_world_from_env(&a), LS_OK);
+    assert_string_equal(a.name, b.name);
+    setenv("LOCKSTEP_JOB", "x", 1);
+    assert_int_equal(lsi_world_from_env(&a), LS_OK);
+    setenv("MASTER_PORT", "29502", 1);
+    assert_int_equal(lsi_world_from_env(&b), LS_OK);
+    assert_string_equal(a.name, b.name); /* the job's name says it all */
+}
+
+static void add_ranks(ls_group *group, void *argument)
+{
+    int64_t sum = ls_group_rank(group) + 1;
+    (void)argument;
+    CHECK_OK(ls_all_reduce(group, &sum, &sum, 1, LS_I64, LS_SUM));
+    CHECK(sum == 3);
+}
+
+static void fifty_jobs_start_at_once(void **state)
+{
+    enum { JOBS = 50 };
+    pid_t pids[JOBS][2];
+    (void)state;
+    for (int j = 0; j < JOBS; j++)
+        start_processes(2, add_ranks, NULL, pids[j]);
+    for (int j = 0; j < JOBS; j++)
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(wait_process(pids[j][r]), 0);
+}
+
+/* One process after another joins groups of the same name. */
+static void meet_again(ls_group *group, void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 20; i++) {
+        ls_group *again = NULL;
+        CHECK_OK(ls_group_from_env(&again));
+        CHECK(ls_group_rank(again) == ls_group_rank(group));
+        ls_group_close(&again);
+    }
+    CHECK_OK(ls_barrier(group));
+}
+
+static void a_job_can_meet_again(void **state)
+{
+    (void)state;
+    run_processes(3, meet_again, NULL);
+}
+
+static void believe_in_another_size(ls_group *group, void *argument)
+{
+    ls_group *again = NULL;
+    (void)argument;
+    setenv("LOCKSTEP_TIMEOUT", "5", 1);
+    setenv("WORLD_SIZE", ls_group_rank(group) == 0 ? "2" : "3", 1);
+    unsetenv("LOCAL_WORLD_SIZE");
+    CHECK(ls_group_from_env(&again) == LS_ERR_ARGUMENT);
+    CHECK(strstr(ls_last_error(), "believes in") != NULL);
+}
+
+static void ranks_must_agree_about_the_size(void **state)
+{
+    (void)state;
+    run_processes(2, believe_in_another_size, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nothing_set_means_one_rank, clear),
+        cmocka_unit_test_setup(each_launcher_is_understood, clear),
+        cmocka_unit_test_setup(contradictions_name_both, clear),
+        cmocka_unit_test_setup(nonsense_is_an_error, clear),
+        cmocka_unit_test_setup(jobs_meet_at_different_places, clear),
+        cmocka_unit_test_setup(fifty_jobs_start_at_once, clear),
+        cmocka_unit_test_setup(a_job_can_meet_again, clear),
+        cmocka_unit_test_setup(ranks_must_agree_about_the_size, clear),
+    };
+    return cmocka_run_group_tests_name("environment", tests, NULL, NULL);
+}

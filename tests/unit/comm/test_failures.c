@@ -1,0 +1,270 @@
+/*
+ * What the others see when a rank dies, stops, leaves or does something else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ranks.h"
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- death --------------------------------------------------------------- */
+
+enum { VICTIM = 1 };
+
+/* Keeps on reducing until the group fails; the victim kills itself. */
+static void reduce_until_death(ls_group *group, void *argument)
+{
+    const size_t count = *(const size_t *)argument;
+    float *data = calloc(count + 1, sizeof(float));
+    ls_status status = LS_OK;
+    for (int i = 0; status == LS_OK; i++) {
+        if (ls_group_rank(group) == VICTIM && i == 20)
+            kill(getpid(), SIGKILL);
+        status = ls_all_reduce(group, data, data, count, LS_F32, LS_SUM);
+    }
+    CHECK(status == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "rank 1 (host ") != NULL);
+    CHECK(strstr(ls_last_error(), "all_reduce") != NULL);
+    /* It stays failed, at once. */
+    CHECK(ls_barrier(group) == LS_ERR_PEER_DEAD);
+    free(data);
+}
+
+static void check_survivors(int size, rank_fn *fn, void *argument)
+{
+    pid_t pids[8];
+    start_processes(size, fn, argument, pids);
+    const int died = wait_process(pids[VICTIM]);
+    const double then = seconds();
+    assert_true(WIFSIGNALED(died) && WTERMSIG(died) == SIGKILL);
+    for (int r = 0; r < size; r++)
+        if (r != VICTIM)
+            assert_int_equal(wait_process(pids[r]), 0);
+    assert_true(seconds() - then < 2.0);
+}
+
+static void death_in_a_collective(void **state)
+{
+    static const size_t counts[] = {1, 100000};
+    (void)state;
+    for (int size = 2; size <= 4; size++)
+        for (int c = 0; c < 2; c++) {
+            size_t count = counts[c];
+            check_survivors(size, reduce_until_death, &count);
+        }
+}
+
+static void wait_for_message(ls_group *group, void *argument)
+{
+    int value = 0;
+    (void)argument;
+    if (ls_group_rank(group) == VICTIM)
+        kill(getpid(), SIGKILL);
+    CHECK(ls_recv(group, &value, 1, LS_I32, VICTIM) == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "rank 1 ") != NULL);
+}
+
+static void death_instead_of_a_message(void **state)
+{
+    (void)state;
+    check_survivors(3, wait_for_message, NULL);
+}
+
+static void leave_early(ls_group *group, void *argument)
+{
+    (void)argument;
+    if (ls_group_rank(group) == VICTIM)
+        return; /* closes the group */
+    CHECK(ls_barrier(group) == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "has closed the group") != NULL);
+}
+
+static void leaving_is_seen(void **state)
+{
+    (void)state;
+    run_threads(3, leave_early, NULL);
+    run_processes(3, leave_early, NULL);
+}
+
+/* The last to arrive may be gone before the others have looked. */
+static void leave_after_the_last(ls_group *group, void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 50; i++)
+        CHECK_OK(ls_barrier(group));
+}
+
+static void leaving_at_the_end_is_fine(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        run_threads(4, leave_after_the_last, NULL);
+        run_processes(2, leave_after_the_last, NULL);
+    }
+}
+
+/* ---- lateness ------------------------------------------------------------ */
+
+static void wait_for_late(ls_group *group, void *argument)
+{
+    float x = 1;
+    (void)argument;
+    CHECK_OK(ls_group_set_timeout(group, 0.5));
+    CHECK_OK(ls_barrier(group));
+    if (ls_group_rank(group) == VICTIM)
+        kill(getpid(), SIGSTOP);
+    const ls_status status = ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM);
+    CHECK(status == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "rank 1 (pid") != NULL);
+    CHECK(strstr(ls_last_error(), "all_reduce of 1 f32 (sum)") != NULL);
+}
+
+static void a_stopped_rank_is_late_not_dead(void **state)
+{
+    pid_t pids[3];
+    (void)state;
+    start_processes(3, wait_for_late, NULL, pids);
+    assert_int_equal(wait_process(pids[0]), 0);
+    assert_int_equal(wait_process(pids[2]), 0);
+    /* It comes back, and learns what it has missed. */
+    kill(pids[VICTIM], SIGCONT);
+    assert_int_equal(wait_process(pids[VICTIM]), 0);
+}
+
+static void a_rank_that_never_starts_is_named(void **state)
+{
+    (void)state;
+    setenv("LOCKSTEP_TIMEOUT", "0.3", 1);
+    setenv("LOCKSTEP_JOB", "never", 1);
+    setenv("WORLD_SIZE", "3", 1);
+    setenv("LOCAL_WORLD_SIZE", "3", 1);
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("RANK", "0", 1);
+    ls_group *group = NULL;
+    assert_int_equal(ls_group_from_env(&group), LS_ERR_TIMEOUT);
+    assert_non_null(strstr(ls_last_error(), "rank 1, 2"));
+    setenv("LOCAL_RANK", "2", 1);
+    setenv("RANK", "2", 1);
+    assert_int_equal(ls_group_from_env(&group), LS_ERR_TIMEOUT);
+    assert_non_null(strstr(ls_last_error(), "waited in vain for rank 0"));
+    assert_null(group);
+    unsetenv("LOCKSTEP_TIMEOUT");
+}
+
+/* ---- disagreement -------------------------------------------------------- */
+
+typedef struct disagreement {
+    ls_status (*call)(ls_group *group, bool odd, void *data);
+    const char *field;
+} disagreement;
+
+static ls_status differ_operation(ls_group *group, bool odd, void *data)
+{
+    return odd ? ls_barrier(group)
+               : ls_all_reduce(group, data, data, 1, LS_F32, LS_SUM);
+}
+
+static ls_status differ_count(ls_group *group, bool odd, void *data)
+{
+    return ls_all_reduce(group, data, data, odd ? 2 : 1, LS_F32, LS_SUM);
+}
+
+static ls_status differ_count_much(ls_group *group, bool odd, void *data)
+{
+    return ls_all_reduce(group, data, data, odd ? 50000 : 1, LS_F32, LS_SUM);
+}
+
+static ls_status differ_type(ls_group *group, bool odd, void *data)
+{
+    return ls_all_reduce(group, data, data, 1, odd ? LS_I32 : LS_F32, LS_SUM);
+}
+
+static ls_status differ_redop(ls_group *group, bool odd, void *data)
+{
+    return ls_all_reduce(group, data, data, 1, LS_F32, odd ? LS_MAX : LS_MIN);
+}
+
+static ls_status differ_root(ls_group *group, bool odd, void *data)
+{
+    return ls_broadcast(group, data, 1, LS_F32, odd ? 0 : 1);
+}
+
+static ls_status differ_message(ls_group *group, bool odd, void *data)
+{
+    return odd ? ls_send(group, data, 3, LS_F32, 0)
+               : ls_recv(group, data, 4, LS_F32, 1);
+}
+
+static const disagreement disagreements[] = {
+    {differ_operation, "(operation differs)"},
+    {differ_count, "(count differs)"},
+    {differ_count_much, "(count differs)"},
+    {differ_type, "(type differs)"},
+    {differ_redop, "(reduction differs)"},
+    {differ_root, "(root differs)"},
+    {differ_message, "(count differs)"},
+};
+
+enum { DISAGREEMENTS = sizeof(disagreements) / sizeof(disagreements[0]) };
+
+static void disagree(ls_group *group, void *argument)
+{
+    const disagreement *which = argument;
+    float *data = calloc(50000, sizeof(float));
+    const bool odd = ls_group_rank(group) == ls_group_size(group) - 1;
+    CHECK_OK(ls_barrier(group));
+    const ls_status status = which->call(group, odd, data);
+    /* The sender of a message that fits the stream has gone on. */
+    if (status == LS_OK) {
+        CHECK(which->call == differ_message && odd);
+        CHECK(ls_barrier(group) == LS_ERR_MISMATCH);
+    } else {
+        CHECK(status == LS_ERR_MISMATCH);
+    }
+    CHECK(strstr(ls_last_error(), which->field) != NULL);
+    free(data);
+}
+
+static void every_disagreement_is_an_error(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DISAGREEMENTS; i++) {
+        disagreement which = disagreements[i];
+        const double then = seconds();
+        run_threads(2, disagree, &which);
+        run_processes(2, disagree, &which);
+        if (which.call != differ_message)
+            run_threads(4, disagree, &which);
+        assert_true(seconds() - then < 3.0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(death_in_a_collective),
+        cmocka_unit_test(death_instead_of_a_message),
+        cmocka_unit_test(leaving_is_seen),
+        cmocka_unit_test(leaving_at_the_end_is_fine),
+        cmocka_unit_test(a_stopped_rank_is_late_not_dead),
+        cmocka_unit_test(a_rank_that_never_starts_is_named),
+        cmocka_unit_test(every_disagreement_is_an_error),
+    };
+    return cmocka_run_group_tests_name("failures", tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/*
+ * Schedules are pure functions: checked for every size up to 64, with no group.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "comm/schedule/pull.h"
+#include "comm/schedule/ring.h"
+
+enum { MOST = 64 };
+
+/*
+ * Follows the partial sums: holds[r] is the set of ranks whose data is in what
+ * rank r has for a block. All messages of a step are sent before any arrives.
+ */
+static void follow_block(int size, int block)
+{
+    uint64_t holds[MOST];
+    for (int r = 0; r < size; r++)
+        holds[r] = (uint64_t)1 << r;
+    for (int step = 1; step < size; step++) {
+        int messages = 0;
+        for (int r = 0; r < size; r++) {
+            if (lsi_ring_reduce_sends(r, size, step) != block)
+                continue;
+            const int to = lsi_ring_right(r, size);
+            assert_int_equal(lsi_ring_left(to, size), r);
+            assert_int_equal(lsi_ring_reduce_receives(to, size, step), block);
+            assert_int_equal(holds[r] & holds[to], 0);
+            holds[to] |= holds[r];
+            messages++;
+        }
+        assert_int_equal(messages, 1);
+    }
+    const uint64_t all = size == 64 ? UINT64_MAX : ((uint64_t)1 << size) - 1;
+    assert_true(holds[block] == all); /* rank i ends with block i */
+    bool has[MOST] = {false};
+    has[block] = true;
+    for (int step = 1; step < size; step++)
+        for (int r = 0; r < size; r++)
+            if (lsi_ring_gather_sends(r, size, step) == block) {
+                const int to = lsi_ring_right(r, size);
+                assert_true(has[r] && !has[to]);
+                assert_int_equal(lsi_ring_gather_receives(to, size, step),
+                                 block);
+                has[to] = true;
+                break;
+            }
+    for (int r = 0; r < size; r++)
+        assert_true(has[r]);
+}
+
+static void rings_sum_everything_once(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST; size++)
+        for (int block = 0; block < size; block++)
+            follow_block(size, block);
+}
+
+/* Bytes of a rank's receive buffer, by operation. */
+static size_t expected(lsi_place place, int rank)
+{
+    switch (place.operation) {
+    case LSI_OP_BROADCAST:
+    case LSI_OP_SCATTER:
+        return place.block;
+    case LSI_OP_GATHER:
+        return rank == place.root ? place.block * (size_t)place.size : 0;
+    default:
+        return place.block * (size_t)place.size;
+    }
+}
+
+/* What arrives covers the receive buffer once, from inside send buffers. */
+static void check_place(lsi_place place)
+{
+    size_t most = 0;
+    for (int r = 0; r < place.size; r++) {
+        size_t got = 0;
+        const size_t own = lsi_contribution(place, r);
+        most = own > most ? own : most;
+        for (int p = 0; p < place.size; p++) {
+            const lsi_pull pull = lsi_pull_of(place, r, p);
+            assert_true(pull.from + pull.bytes <= lsi_contribution(place, p));
+            if (pull.bytes == 0)
+                continue;
+            assert_int_equal(pull.to, got); /* peers in order, no gap */
+            got += pull.bytes;
+        }
+        assert_int_equal(got, expected(place, r));
+    }
+    assert_int_equal(lsi_contribution_most(place), most);
+}
+
+static void pulls_cover_what_is_received(void **state)
+{
+    static const lsi_operation operations[] = {
+        LSI_OP_BROADCAST, LSI_OP_ALL_GATHER, LSI_OP_GATHER, LSI_OP_SCATTER,
+        LSI_OP_ALL_TO_ALL};
+    (void)state;
+    for (int size = 1; size <= MOST; size++)
+        for (int root = 0; root < size; root += 1 + size / 5)
+            for (int o = 0; o < 5; o++)
+                check_place((lsi_place){operations[o], 12, size, root});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rings_sum_everything_once),
+        cmocka_unit_test(pulls_cover_what_is_received),
+    };
+    return cmocka_run_group_tests_name("schedules", tests, NULL, NULL);
+}
