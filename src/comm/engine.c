@@ -193,7 +193,7 @@ static ls_status progress_queue(ls_group *group)
         const ls_status status = advance(op);
         if (status == LS_IN_PROGRESS)
             break;
-        if (lsi_has_failed(group))
+        if (status != LS_OK && lsi_has_failed(group))
             return lsi_report_failure(group);
         finish(op, status);
     }
@@ -202,11 +202,18 @@ static ls_status progress_queue(ls_group *group)
 
 ls_status lsi_progress(ls_group *group)
 {
-    if (lsi_has_failed(group))
+    /*
+     * A failure ends what has not been completed. What all ranks had done
+     * before it was posted is finished first, once.
+     */
+    if (group->failed)
         return lsi_report_failure(group);
+    const bool failed = lsi_has_failed(group);
     group->waits_completed = false;
-    LS_TRY(progress_queue(group));
-    return group->active != NULL ? lsi_messages_progress(group) : LS_OK;
+    ls_status status = progress_queue(group);
+    if (status == LS_OK && group->active != NULL)
+        status = lsi_messages_progress(group);
+    return failed && status == LS_OK ? lsi_report_failure(group) : status;
 }
 
 ls_status lsi_wait_for(ls_group *group, const bool *done)
@@ -214,13 +221,14 @@ ls_status lsi_wait_for(ls_group *group, const bool *done)
     lsi_patience patience = {0};
     for (;;) {
         const uint64_t activity = group->activity;
-        LS_TRY(lsi_progress(group));
+        ls_status status = lsi_progress(group);
+        if (status == LS_OK && !*done && group->activity == activity)
+            status = lsi_pause(group, &patience);
         if (*done)
             return LS_OK;
+        LS_TRY(status);
         if (group->activity != activity)
             patience = (lsi_patience){0};
-        else
-            LS_TRY(lsi_pause(group, &patience));
     }
 }
 

@@ -116,8 +116,10 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
 ls_status ls_test(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_test"));
-    LS_TRY(lsi_progress(request->group));
-    return *done_flag(request) ? outcome(request) : LS_IN_PROGRESS;
+    const ls_status status = lsi_progress(request->group);
+    if (*done_flag(request))
+        return outcome(request);
+    return status == LS_OK ? LS_IN_PROGRESS : status;
 }
 
 ls_status ls_wait(ls_request *request)

@@ -46,8 +46,10 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
         return (void *)(uintptr_t)token;
     const uint64_t id = token >> OFFSET_BITS;
     const lsi_shared *s = group->shared;
-    while (s->id != id)
+    while (s != NULL && s->id != id)
         s = s->next;
+    if (s == NULL)
+        return NULL; /* a rank that has nothing to offer */
     return s->base + (size_t)rank * s->stride +
            (token & (((uint64_t)1 << OFFSET_BITS) - 1));
 }

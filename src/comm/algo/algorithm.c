@@ -15,6 +15,11 @@ static const lsi_algorithm algorithms[] = {
 
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };
 
+const lsi_algorithm *lsi_algorithm_at(int index)
+{
+    return index < ALGORITHMS ? &algorithms[index] : NULL;
+}
+
 const lsi_algorithm *lsi_algorithm_find(lsi_operation operation,
                                         const char *name, size_t length)
 {

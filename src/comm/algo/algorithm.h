@@ -28,6 +28,9 @@ struct lsi_algorithm {
 #include "comm/algo/algorithms.def"
 #undef X
 
+/* All rows, from 0; NULL after the last. */
+const lsi_algorithm *lsi_algorithm_at(int index);
+
 /* The algorithm with that name for an operation, or NULL. */
 const lsi_algorithm *lsi_algorithm_find(lsi_operation operation,
                                         const char *name, size_t length);
