@@ -15,8 +15,7 @@ typedef struct attention_state {
     ls_attention_method method;
 } attention_state;
 
-/* ---- backward -------------------------------------------------------------
- */
+/* ---- backward ------------------------------------------------------------ */
 
 /* Where the gradient of an input goes; scratch memory if nobody needs it. */
 static ls_status open_target(ls_tape *tape, ls_node *node, int index,
@@ -57,8 +56,7 @@ static ls_status attention_backward(ls_tape *tape, ls_node *node)
 static const ls_function attention = {"attention", attention_backward,
                                       sizeof(attention_state)};
 
-/* ---- forward --------------------------------------------------------------
- */
+/* ---- forward ------------------------------------------------------------- */
 
 static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
 {
