@@ -20,7 +20,8 @@ typedef enum ls_split { LS_TRAIN, LS_TEST } ls_split;
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
  * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
- * .tar.zst of it. Files in a folder are mapped, archives are read to memory.
+ * .tar.zst of it. Files in a folder are mapped and must not be changed while
+ * the dataset is open; archives are read to memory, by every rank for itself.
  * A size that is no multiple of the record, or a label above 99, is
  * LS_ERR_FORMAT with the file and the record. Local.
  */
@@ -99,12 +100,18 @@ typedef struct ls_batch {
 LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
                                int64_t batch_size, int prefetch);
 
-/* Begins an epoch over these indices (copied). */
+/*
+ * Begins an epoch over these indices (copied), also when the last one has not
+ * ended.
+ */
 LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
                                  int64_t n);
 
 /*
- * The next batch, valid until the next call. batch->count is 0 after the last.
+ * The next batch. Its tensors belong to the loader and are overwritten after
+ * the next call, so reset a tape that uses them before that. batch->count is 0
+ * after the last. A batch that cannot be read is an error when its turn comes
+ * and until the next ls_loader_begin.
  */
 LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
 
