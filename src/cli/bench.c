@@ -22,14 +22,10 @@
 /* The descriptor of the file in memory, for rank 0. */
 #define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
 
-/* ---- the report ------------------------------------------------------------
- */
+/* ---- the report ------------------------------------------------------- */
 
 static ls_status check_outputs(const lsi_bench_flags *flags)
 {
-    if (lsi_output_is_stdout(flags->json) && lsi_output_is_stdout(flags->csv))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--json - and --csv - cannot both be printed");
     LS_TRY(lsi_output_check(flags->json));
     return lsi_output_check(flags->csv);
 }
@@ -77,8 +73,7 @@ static ls_status report(const lsi_call *call, const lsi_bench_flags *flags,
     return LS_OK;
 }
 
-/* ---- a rank
- * ------------------------------------------------------------------ */
+/* ---- a rank ----------------------------------------------------------- */
 
 static ls_status hand_over(int fd, const lsi_table *table)
 {
@@ -114,8 +109,7 @@ static int be_rank(const lsi_call *call, const lsi_bench_flags *flags,
     return status == LS_OK ? 0 : lsi_cli_rank_error();
 }
 
-/* ---- the coordinator
- * ------------------------------------------------------------ */
+/* ---- the coordinator -------------------------------------------------- */
 
 static ls_status collect(int fd, lsi_table *table)
 {
@@ -212,6 +206,9 @@ int lsi_bench_run(const lsi_call *call, const lsi_bench_flags *flags,
         !contains(&ranks, launched.size))
         return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
                              call->argv[0], text, launched.size);
+    if (lsi_output_is_stdout(flags->json) && lsi_output_is_stdout(flags->csv))
+        return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
+                             call->argv[0]);
     if (launched.size > 0)
         return be_rank(call, flags, bench, args, launched.rank == 0);
     if (check_outputs(flags) != LS_OK)

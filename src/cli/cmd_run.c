@@ -61,8 +61,7 @@ static const lsi_option options[] = {
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
 
-/* ---- torchrun's spelling ---------------------------------------------------
- */
+/* ---- torchrun's spelling ---------------------------------------------- */
 
 /* torchrun's flags that cannot mean anything here, and what to do instead. */
 static const struct refused {
@@ -157,8 +156,7 @@ static ls_status check_torchrun(const args *a)
     return LS_OK;
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------- */
 
 static ls_status read_ranks(const args *a, int *out)
 {

@@ -44,8 +44,7 @@ void lsi_cli_set_threads(int64_t threads)
     lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(ranks));
 }
 
-/* ---- who may say what went wrong ------------------------------------------
- */
+/* ---- who may say what went wrong -------------------------------------- */
 
 static ls_status make_token(int *fd)
 {
@@ -87,8 +86,7 @@ int lsi_cli_rank_error(void)
     return LSI_EXIT_ERROR;
 }
 
-/* ---- starting ---------------------------------------------------------------
- */
+/* ---- starting --------------------------------------------------------- */
 
 /* The path of this program; argv[0] need not be one. */
 static ls_status own_path(char out[4096])

@@ -35,8 +35,7 @@ typedef struct supervisor {
 
 enum { POLL_SIGNALS, POLL_LIFELINE, POLL_TAGS };
 
-/* ---- phases ----------------------------------------------------------------
- */
+/* ---- phases ----------------------------------------------------------- */
 
 static void enter(supervisor *s, phase next)
 {
@@ -84,8 +83,7 @@ static int wait_ms(const supervisor *s)
     return ms > 1e6 ? 1000000 : (int)ms;
 }
 
-/* ---- ranks that end
- * ---------------------------------------------------------- */
+/* ---- ranks that end --------------------------------------------------- */
 
 static int exit_status_of(int status)
 {
@@ -148,8 +146,7 @@ static void reap(supervisor *s)
     enter(s, GRACE);
 }
 
-/* ---- signals
- * ------------------------------------------------------------------ */
+/* ---- signals ---------------------------------------------------------- */
 
 static void pass_on(supervisor *s, int number)
 {
@@ -180,8 +177,7 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* ---- the loop
- * ------------------------------------------------------------------ */
+/* ---- the loop --------------------------------------------------------- */
 
 static bool is_ready(const struct pollfd *polled)
 {

@@ -16,7 +16,7 @@ static ls_status fail_stream(void)
     return lsi_fail_errno(LS_ERR_IO, "cannot write the table");
 }
 
-/* ---- Markdown ------------------------------------------------------------ */
+/* ---- Markdown --------------------------------------------------------- */
 
 static bool is_hidden(const lsi_column *column)
 {
@@ -135,8 +135,7 @@ ls_status lsi_table_markdown(const lsi_table *table, FILE *stream)
     return fflush(stream) == 0 ? LS_OK : fail_stream();
 }
 
-/* ---- CSV ------------------------------------------------------------------
- */
+/* ---- CSV -------------------------------------------------------------- */
 
 static void print_quoted(FILE *stream, const char *text)
 {

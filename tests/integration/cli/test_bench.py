@@ -1,0 +1,219 @@
+"""lockstep bench of collectives: rows, files, definitions, mistakes."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+import unittest
+
+from program import LOCKSTEP, ProgramTest
+
+OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
+              "all-gather", "all-to-all", "send-recv", "barrier")
+QUICK = ("--warmup", "1", "--iterations", "3")
+
+
+def bus_factor(operation, ranks):
+    if operation == "all-reduce":
+        return 2 * (ranks - 1) / ranks
+    if operation in ("reduce-scatter", "all-gather", "all-to-all"):
+        return (ranks - 1) / ranks
+    return 1
+
+
+class Benches(ProgramTest):
+    def document(self, *words):
+        return json.loads(self.succeeds("bench", *words, *QUICK, "--json",
+                                        "-"))
+
+    def rows(self, *words):
+        return self.document(*words)["rows"]
+
+
+class Collectives(Benches):
+    def check_row(self, row, operation, ranks):
+        self.assertEqual(row["op"], operation)
+        self.assertEqual(row["ranks"], ranks)
+        self.assertEqual(row["wrong"], 0)
+        time = row["time_us"]
+        self.assertTrue(0 < time["min"] <= time["median"] <= time["p99"]
+                        <= time["max"])
+        self.assertTrue(time["min"] <= time["mean"] <= time["max"])
+        algbw = row["bytes"] / time["median"] / 1e3
+        self.assertAlmostEqual(row["algbw_gbps"], algbw, delta=1e-9 + algbw / 1e9)
+        self.assertAlmostEqual(row["busbw_gbps"],
+                               algbw * bus_factor(operation, ranks),
+                               delta=1e-9 + algbw / 1e9)
+
+    def test_every_operation(self):
+        for operation in OPERATIONS:
+            rows = self.rows(operation, "--ranks", "1,3", "--sizes",
+                             "0,4,1k,100001", "-d", "f64")
+            barrier = operation == "barrier"
+            both = operation not in ("barrier", "broadcast", "send-recv")
+            self.assertEqual(len(rows), 2 * (1 if barrier else 4) * (1 + both))
+            for i, row in enumerate(rows):
+                self.check_row(row, operation, 1 if i < len(rows) // 2 else 3)
+                self.assertEqual(row["dtype"], None if barrier else "f64")
+
+    def test_types_and_reductions(self):
+        for dtype in ("f16", "bf16", "i8", "u8", "i32", "i64"):
+            for op in ("sum", "prod", "min", "max"):
+                rows = self.rows("all-reduce", "-n", "3", "--sizes", "5k,100k",
+                                 "-d", dtype, "-o", op)
+                self.assertEqual({row["wrong"] for row in rows}, {0})
+                self.assertEqual({row["redop"] for row in rows}, {op})
+
+    def test_averages(self):
+        for dtype in ("f32", "f64", "f16", "bf16"):
+            for operation in ("all-reduce", "reduce", "reduce-scatter"):
+                rows = self.rows(operation, "-n", "3", "--sizes", "100k", "-d",
+                                 dtype, "-o", "avg")
+                self.assertEqual({row["wrong"] for row in rows}, {0})
+
+    def test_sizes(self):
+        def sizes(*flags):
+            return [row["bytes"] for row in self.rows(
+                "all-reduce", "--place", "in", *flags)]
+        self.assertEqual(sizes("-b", "1k", "-e", "16k", "-f", "2"),
+                         [1024 << i for i in range(5)])
+        self.assertEqual(sizes("-b", "1k", "-e", "4k", "-i", "1k"),
+                         [1024, 2048, 3072, 4096])
+        self.assertEqual(sizes("--sizes", "8,1k"), [8, 1024])
+
+    def test_size_is_that_of_the_larger_buffer(self):
+        for operation in ("all-gather", "reduce-scatter", "all-to-all"):
+            for row in self.rows(operation, "-n", "4", "--sizes", "4k"):
+                self.assertEqual((row["bytes"], row["count"]), (4096, 256))
+
+    def test_buffers(self):
+        for buffers, algorithm in (("shared", "direct"), ("private", "staged")):
+            for row in self.rows("all-reduce", "--sizes", "1m", "--buffers",
+                                 buffers):
+                self.assertEqual(row["buffers"], buffers)
+                self.assertEqual(row["algorithm"], algorithm)
+                self.assertGreaterEqual(row["peak_bytes"], 2 << 20)
+
+    def test_algorithms(self):
+        for algorithm in ("ring", "butterfly", "staged"):
+            for row in self.rows("all-reduce", "-n", "3", "--sizes", "4k,100k",
+                                 "--algorithm", algorithm):
+                self.assertEqual(row["algorithm"], algorithm)
+                self.assertEqual(row["wrong"], 0)
+
+    def test_root(self):
+        for operation in ("reduce", "broadcast"):
+            for row in self.rows(operation, "-n", "3", "--sizes", "1k", "-r",
+                                 "2"):
+                self.assertEqual((row["root"], row["wrong"]), (2, 0))
+
+    def test_under_a_launcher(self):
+        out = self.succeeds("run", "-n", "2", LOCKSTEP, "bench", "barrier",
+                            *QUICK, "--json", "-")
+        rows = json.loads(out)["rows"]
+        self.assertEqual([row["ranks"] for row in rows], [2])
+
+
+class Outputs(Benches):
+    def test_document(self):
+        document = self.document("barrier")
+        self.assertEqual(document["lockstep"],
+                         self.succeeds("version").split()[1])
+        self.assertEqual(document["command"][1:],
+                         ["bench", "barrier", *QUICK, "--json", "-"])
+        self.assertGreaterEqual(document["machine"]["cpus"], 1)
+
+    def test_all_forms_hold_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("j", "c")]
+            out = self.succeeds("bench", "all-reduce", *QUICK, "--ranks", "1,2",
+                                "--sizes", "1k", "--json", paths[0], "--csv",
+                                paths[1])
+            with open(paths[0], encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+            with open(paths[1], encoding="utf-8", newline="") as file:
+                lines = list(csv.DictReader(file))
+            self.assertEqual(sorted(os.listdir(folder)), ["c", "j"])
+        self.assertEqual(len(rows), 4)
+        self.assertEqual(len(out.splitlines()), 2 + 4)
+        for row, line, shown in zip(rows, lines, out.splitlines()[2:]):
+            self.assertEqual(line["time_us.median"],
+                             f"{row['time_us']['median']:.15g}")
+            cells = [cell.strip() for cell in shown.strip("|").split("|")]
+            self.assertEqual(cells[:3], ["all-reduce", str(row["ranks"]),
+                                         "1024"])
+
+    def test_csv_on_standard_output(self):
+        out = self.succeeds("bench", "barrier", *QUICK, "--csv", "-")
+        lines = list(csv.DictReader(io.StringIO(out)))
+        self.assertEqual([line["op"] for line in lines], ["barrier"])
+
+    def test_files_are_checked_before_the_work(self):
+        huge = ("--iterations", "1000000000")
+        self.fails(1, "cannot write /nonexistent/x", "bench", "barrier", *huge,
+                   "--json", "/nonexistent/x")
+        self.fails(1, "cannot write /tmp: it is a folder", "bench", "barrier",
+                   *huge, "--csv", "/tmp")
+
+
+class Ring(Benches):
+    def test_rows(self):
+        rows = self.rows("ring", "--ranks", "1,2,5", "--elements", "0,1,1000")
+        self.assertEqual(len(rows), 3 * 3 * 3)
+        self.assertEqual([row["algorithm"] for row in rows],
+                         ["ring", "butterfly", "library"] * 9)
+        self.assertEqual([row["elements"] for row in rows[::3]],
+                         [1, 1, 1000, 2, 1, 1000, 5, 1, 1000])
+        for row in rows:
+            self.assertTrue(row["same_bits"])
+            self.assertLessEqual(row["error"], (row["ranks"] + 2) * 2 ** -24)
+
+    def test_memory(self):
+        """What the files on the algorithms say that they keep."""
+        rows = self.rows("ring", "-n", "4", "--elements", "1000")
+        memory = {row["algorithm"]: row["memory_bytes"] for row in rows}
+        self.assertGreaterEqual(memory["ring"], 1000)
+        self.assertLess(memory["ring"], 4000)
+        self.assertGreaterEqual(memory["butterfly"], 3000)
+        self.assertLess(memory["library"], memory["ring"])
+
+
+class Mistakes(ProgramTest):
+    def test_flags(self):
+        for message, *flags in (
+                ("out of range: 1 to 1024", "--ranks", "0"),
+                ("not a whole number", "--ranks", "2,,4"),
+                ("is none of private|shared", "--buffers", "x"),
+                ("there are: f32", "-d", "float"),
+                ("there are: sum", "-o", "mean"),
+                ("out of range: 1 to", "--iterations", "0"),
+                ("is not a size", "--sizes", "4q"),
+                ("is more than -e", "-b", "2k", "-e", "1k"),
+                ("more than 256 sizes", "-b", "0", "-e", "1g", "-i", "1"),
+                ("did you mean --sizes?", "--size", "4")):
+            self.fails(2, message, "bench", "all-reduce", *flags)
+        self.fails(2, "cannot be done in place", "bench", "send-recv",
+                   "--place", "in")
+        self.fails(2, "cannot be done out of place", "bench", "broadcast",
+                   "--place", "out")
+
+    def test_found_by_ranks(self):
+        for message, *flags in (
+                ('no algorithm "foo"', "--algorithm", "foo"),
+                ("avg is not defined for i32", "-o", "avg", "-d", "i32"),
+                ("flat serves at most", "--algorithm", "flat", "--sizes",
+                 "1m")):
+            self.fails(1, message, "bench", "all-reduce", *flags)
+        self.fails(1, "no rank 5 in a group of 2", "bench", "reduce", "-r", "5")
+
+    def test_launcher_and_flag_disagree(self):
+        done = self.call("run", "-n", "2", LOCKSTEP, "bench", "barrier", "-n",
+                         "3,4")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--ranks 3,4, but a launcher started 2 ranks",
+                      done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
