@@ -218,14 +218,9 @@ INLINE vi vi_add(vi a, vi b)
     return _mm256_add_epi32(a, b);
 }
 
-INLINE vi vi_xor(vi a, vi b)
-{
-    return _mm256_xor_si256(a, b);
-}
-
 INLINE vi vi_xor3(vi a, vi b, vi c)
 {
-    return vi_xor(vi_xor(a, b), c);
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
 
 INLINE vi vi_select(vm m, vi yes, vi no)
@@ -243,29 +238,41 @@ INLINE vm vi_ge_unsigned(vi a, vi b)
     return vi_eq(_mm256_max_epu32(a, b), a);
 }
 
-INLINE void vi_multiply(vi a, vi b, vi *high, vi *low)
+/* ---- 64-bit integers, and 32-bit ones in their low halves ---------------- */
+INLINE vi vi_set_64(uint64_t x)
 {
-    const vi even = _mm256_mul_epu32(a, b);
-    const vi odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
-    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
-    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    return _mm256_set1_epi64x((long long)x);
 }
 
-INLINE vi vi_order(void)
+INLINE vi vi_add_64(vi a, vi b)
 {
-    return _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    return _mm256_add_epi64(a, b);
 }
 
-INLINE void vi_transpose_4(vi r[4])
+INLINE vi vi_multiply_low(vi a, vi b)
 {
-    const vi a = _mm256_unpacklo_epi32(r[0], r[1]);
-    const vi b = _mm256_unpackhi_epi32(r[0], r[1]);
-    const vi c = _mm256_unpacklo_epi32(r[2], r[3]);
-    const vi d = _mm256_unpackhi_epi32(r[2], r[3]);
-    r[0] = _mm256_unpacklo_epi64(a, c);
-    r[1] = _mm256_unpackhi_epi64(a, c);
-    r[2] = _mm256_unpacklo_epi64(b, d);
-    r[3] = _mm256_unpackhi_epi64(b, d);
+    return _mm256_mul_epu32(a, b);
+}
+
+INLINE vi vi_high_half(vi a)
+{
+    return _mm256_srli_epi64(a, 32);
+}
+
+INLINE vi vi_pair(vi low, vi high)
+{
+    return _mm256_blend_epi32(low, _mm256_slli_epi64(high, 32), 0xAA);
+}
+
+INLINE void vi_group(vi a, vi b, vi *first, vi *second)
+{
+    *first = _mm256_unpacklo_epi64(a, b);
+    *second = _mm256_unpackhi_epi64(a, b);
+}
+
+INLINE vi vi_group_order(void)
+{
+    return _mm256_setr_epi64x(0, 2, 1, 3);
 }
 
 /* ---- conversion -------------------------------------------------------------
@@ -313,11 +320,15 @@ INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
     store_u16(p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
 }
 
+INLINE vf vf_load_bf16_bits(const uint16_t *p, size_t m)
+{
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_u16(p, m)), 16));
+}
+
 INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
 {
-    const vi bits =
-        _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_u16(p, m)), 16);
-    const vf x = _mm256_castsi256_ps(bits);
+    const vf x = vf_load_bf16_bits(p, m);
     const vf quiet = _mm256_castsi256_ps(vi_set(0x400000));
     return _mm256_or_ps(x, vf_keep(vf_is_nan(x), quiet));
 }

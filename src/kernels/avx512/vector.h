@@ -212,11 +212,6 @@ INLINE vi vi_add(vi a, vi b)
     return _mm512_add_epi32(a, b);
 }
 
-INLINE vi vi_xor(vi a, vi b)
-{
-    return _mm512_xor_si512(a, b);
-}
-
 INLINE vi vi_xor3(vi a, vi b, vi c)
 {
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
@@ -237,36 +232,47 @@ INLINE vm vi_ge_unsigned(vi a, vi b)
     return _mm512_cmpge_epu32_mask(a, b);
 }
 
-/* The two halves of the 64-bit products. */
-INLINE void vi_multiply(vi a, vi b, vi *high, vi *low)
+/* ---- 64-bit integers, and 32-bit ones in their low halves ---------------- */
+INLINE vi vi_set_64(uint64_t x)
 {
-    const vi even = _mm512_mul_epu32(a, b);
-    const vi odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
-    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_set1_epi64((long long)x);
+}
+
+INLINE vi vi_add_64(vi a, vi b)
+{
+    return _mm512_add_epi64(a, b);
+}
+
+/* The 64-bit products of the low halves. */
+INLINE vi vi_multiply_low(vi a, vi b)
+{
+    return _mm512_mul_epu32(a, b);
+}
+
+INLINE vi vi_high_half(vi a)
+{
+    return _mm512_srli_epi64(a, 32);
+}
+
+/* The low halves of `low` and, in the high halves, those of `high`. */
+INLINE vi vi_pair(vi low, vi high)
+{
+    return _mm512_mask_blend_epi32(0xAAAA, low, _mm512_slli_epi64(high, 32));
 }
 
 /*
- * Numbers that vi_transpose_4 brings in order: if lane l of r[0..3] belongs to
- * number vi_order()[l], the four results are those of numbers 0.., 4 each.
+ * Makes groups of a lane of a and the same lane of b. If lane l belongs to
+ * number vi_group_order()[l], those groups lie in order in *first, *second.
  */
-INLINE vi vi_order(void)
+INLINE void vi_group(vi a, vi b, vi *first, vi *second)
 {
-    return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11,
-                             15);
+    *first = _mm512_unpacklo_epi64(a, b);
+    *second = _mm512_unpackhi_epi64(a, b);
 }
 
-/* Transposes each group of 4 lanes of 4 vectors. */
-INLINE void vi_transpose_4(vi r[4])
+INLINE vi vi_group_order(void)
 {
-    const vi a = _mm512_unpacklo_epi32(r[0], r[1]);
-    const vi b = _mm512_unpackhi_epi32(r[0], r[1]);
-    const vi c = _mm512_unpacklo_epi32(r[2], r[3]);
-    const vi d = _mm512_unpackhi_epi32(r[2], r[3]);
-    r[0] = _mm512_unpacklo_epi64(a, c);
-    r[1] = _mm512_unpackhi_epi64(a, c);
-    r[2] = _mm512_unpacklo_epi64(b, d);
-    r[3] = _mm512_unpackhi_epi64(b, d);
+    return _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
 }
 
 /* ---- conversion -------------------------------------------------------------
@@ -314,14 +320,19 @@ INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
     store_u16(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
 }
 
-/* NaNs become quiet ones. */
+/* The bits as they are: a signalling NaN stays one. */
+INLINE vf vf_load_bf16_bits(const uint16_t *p, size_t m)
+{
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_u16(p, m)), 16));
+}
+
 INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
 {
-    const vi bits =
-        _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_u16(p, m)), 16);
-    const vm nan = vf_is_nan(_mm512_castsi512_ps(bits));
+    const vf x = vf_load_bf16_bits(p, m);
+    const vi bits = _mm512_castps_si512(x);
     return _mm512_castsi512_ps(
-        _mm512_mask_or_epi32(bits, nan, bits, vi_set(0x400000)));
+        _mm512_mask_or_epi32(bits, vf_is_nan(x), bits, vi_set(0x400000)));
 }
 
 INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)

@@ -3,12 +3,13 @@
  * and walk down the rows; every column is summed in the order of the
  * reference, so the results are the same bits.
  */
-enum { PANEL = 4 }; /* vectors of columns that are summed together */
+#ifndef LS_KERNELS_SIMD_COLUMNS_H
+#define LS_KERNELS_SIMD_COLUMNS_H
 
-INLINE size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+#include "kernels/simd/words.h"
+
+/* Vectors of columns that are summed together, as many as registers hold. */
+enum { PANEL = 4, NORM_PANEL = 2 };
 
 INLINE void set_all(vf *x, size_t vectors, float value)
 {
@@ -59,14 +60,15 @@ INLINE void m2_panel(vf *total, const vf *mean, const float *a, size_t rows,
 }
 
 /*
- * Runs PANEL_CALL on all columns: `c` is the first, `vectors` how many vectors
- * and `m` how many lanes of the last.
+ * Runs the body on all columns, `panel` vectors at a time while there are that
+ * many: `c` is the first column, `vectors` their number and `m` how many lanes
+ * of each there are.
  */
-#define FOR_PANELS(cols, ...)                                                  \
+#define FOR_PANELS(cols, panel, ...)                                           \
     do {                                                                       \
         size_t c = 0;                                                          \
-        for (; c + PANEL * LANES <= (cols); c += PANEL * LANES) {              \
-            const size_t vectors = PANEL;                                      \
+        for (; c + (panel)*LANES <= (cols); c += (panel)*LANES) {              \
+            const size_t vectors = (panel);                                    \
             const size_t m = LANES;                                            \
             __VA_ARGS__                                                        \
         }                                                                      \
@@ -80,7 +82,7 @@ INLINE void m2_panel(vf *total, const vf *mean, const float *a, size_t rows,
 void LSI_SIMD(column_sum)(float *out, const float *a, size_t rows, size_t cols,
                           bool accumulate)
 {
-    FOR_PANELS(cols, {
+    FOR_PANELS(cols, PANEL, {
         vf total[PANEL];
         sum_panel(total, a + c, rows, cols, vectors, m);
         for (size_t v = 0; v < vectors; v++) {
@@ -96,7 +98,7 @@ void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
                               size_t rows, size_t cols)
 {
     const vf n = vf_set(rows > 0 ? (float)rows : 1.0F);
-    FOR_PANELS(cols, {
+    FOR_PANELS(cols, PANEL, {
         vf mu[PANEL];
         vf total[PANEL];
         sum_panel(mu, a + c, rows, cols, vectors, m);
@@ -110,31 +112,57 @@ void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
     });
 }
 
+/* The two sums of some columns; the totals are those of the blocks before. */
+typedef struct norm_sums {
+    vf dy[NORM_PANEL], dy_xhat[NORM_PANEL];
+} norm_sums;
+
+INLINE norm_sums norm_block(const float *dy, const float *x, const vf *mean,
+                            const vf *inv_std, size_t rows, size_t cols,
+                            size_t vectors, size_t m)
+{
+    norm_sums sums;
+    set_all(sums.dy, vectors, 0.0F);
+    set_all(sums.dy_xhat, vectors, 0.0F);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t at = r * cols + v * LANES;
+            const vf g = vf_load(dy + at, m);
+            const vf d = vf_sub(vf_load(x + at, m), mean[v]);
+            const vf x_hat = vf_mul(d, inv_std[v]);
+            sums.dy[v] = vf_add(sums.dy[v], g);
+            sums.dy_xhat[v] = vf_fma(g, x_hat, sums.dy_xhat[v]);
+        }
+    return sums;
+}
+
 void LSI_SIMD(batch_norm_sums)(float *sum_dy, float *sum_dy_xhat,
                                const float *dy, const float *x,
                                const float *mean, const float *inv_std,
                                size_t rows, size_t cols)
 {
-    FOR_LANES(cols, {
-        const vf mu = vf_load(mean + i, m);
-        const vf s = vf_load(inv_std + i, m);
-        vf total = vf_set(0.0F);
-        vf total_xhat = vf_set(0.0F);
-        for (size_t r = 0; r < rows;) {
-            vf block = vf_set(0.0F);
-            vf block_xhat = vf_set(0.0F);
-            for (const size_t end = smaller(rows, r + LSI_COLUMN_BLOCK);
-                 r < end; r++) {
-                const vf g = vf_load(dy + r * cols + i, m);
-                const vf d = vf_sub(vf_load(x + r * cols + i, m), mu);
-                block = vf_add(block, g);
-                block_xhat = vf_fma(g, vf_mul(d, s), block_xhat);
-            }
-            total = vf_add(total, block);
-            total_xhat = vf_add(total_xhat, block_xhat);
+    FOR_PANELS(cols, NORM_PANEL, {
+        norm_sums total;
+        vf mu[NORM_PANEL];
+        vf s[NORM_PANEL];
+        set_all(total.dy, vectors, 0.0F);
+        set_all(total.dy_xhat, vectors, 0.0F);
+        for (size_t v = 0; v < vectors; v++) {
+            mu[v] = vf_load(mean + c + v * LANES, m);
+            s[v] = vf_load(inv_std + c + v * LANES, m);
         }
-        vf_store(sum_dy + i, total, m);
-        vf_store(sum_dy_xhat + i, total_xhat, m);
+        for (size_t r = 0; r < rows; r += LSI_COLUMN_BLOCK) {
+            const size_t at = r * cols + c;
+            const norm_sums block = norm_block(
+                dy + at, x + at, mu, s, smaller(rows - r, LSI_COLUMN_BLOCK),
+                cols, vectors, m);
+            add_to(total.dy, block.dy, vectors);
+            add_to(total.dy_xhat, block.dy_xhat, vectors);
+        }
+        for (size_t v = 0; v < vectors; v++) {
+            vf_store(sum_dy + c + v * LANES, total.dy[v], m);
+            vf_store(sum_dy_xhat + c + v * LANES, total.dy_xhat[v], m);
+        }
     });
 }
 
@@ -183,3 +211,5 @@ void LSI_SIMD(batch_norm_dx)(float *dx, const float *dy, const float *x,
         });
     }
 }
+
+#endif

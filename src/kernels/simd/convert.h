@@ -1,6 +1,11 @@
 /*
  * The conversions that training does; the others are left to the reference.
  */
+#ifndef LS_KERNELS_SIMD_CONVERT_H
+#define LS_KERNELS_SIMD_CONVERT_H
+
+#include "kernels/simd/words.h"
+
 #define CONVERT(name, src_type, dst_type, LOAD, STORE)                         \
     static void name(void *dst, const void *src, size_t n)                     \
     {                                                                          \
@@ -51,3 +56,5 @@ void LSI_SIMD(normalize_u8)(float *y, const uint8_t *x, size_t pixels,
         });
     }
 }
+
+#endif

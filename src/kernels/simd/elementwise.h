@@ -1,4 +1,9 @@
 /* Element-wise kernels. */
+#ifndef LS_KERNELS_SIMD_ELEMENTWISE_H
+#define LS_KERNELS_SIMD_ELEMENTWISE_H
+
+#include "kernels/simd/words.h"
+
 void LSI_SIMD(add)(float *y, const float *a, const float *b, size_t n)
 {
     FOR_LANES(n, {
@@ -52,3 +57,5 @@ void LSI_SIMD(relu_backward)(float *dx, const float *dy, const float *y,
         vf_store(dx + i, g, m);
     });
 }
+
+#endif

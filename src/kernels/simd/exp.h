@@ -4,6 +4,11 @@
  * -87 <= x <= 88; below that the result is 0, above it that of 88. The
  * coefficients are a minimax fit of (e^r - 1 - r) / r^2, error 2^-28.
  */
+#ifndef LS_KERNELS_SIMD_EXP_H
+#define LS_KERNELS_SIMD_EXP_H
+
+#include "kernels/simd/words.h"
+
 INLINE vf vf_exp(vf x)
 {
     const float lowest = -87.0F;
@@ -24,3 +29,5 @@ INLINE vf vf_exp(vf x)
     p = vf_add(p, vf_set(1.0F));
     return vf_select(vanishes, vf_set(0.0F), vf_scale_2(p, n));
 }
+
+#endif

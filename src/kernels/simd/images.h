@@ -3,6 +3,10 @@
  * Both go through tiles of LANES pixels x LANES channels, which are transposed
  * in registers.
  */
+#ifndef LS_KERNELS_SIMD_IMAGES_H
+#define LS_KERNELS_SIMD_IMAGES_H
+
+#include "kernels/simd/words.h"
 
 /* dst[c][r] = src[r][c] for r < rows, c < cols, both at most LANES. */
 INLINE void transpose_tile(float *dst, size_t dst_stride, const float *src,
@@ -203,3 +207,5 @@ void LSI_SIMD(max_pool2d_backward)(float *dsrc, const float *ddst,
         });
     }
 }
+
+#endif

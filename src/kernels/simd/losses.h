@@ -1,4 +1,9 @@
 /* Cross-entropy of rows of logits. */
+#ifndef LS_KERNELS_SIMD_LOSSES_H
+#define LS_KERNELS_SIMD_LOSSES_H
+
+#include "kernels/simd/exp.h"
+
 INLINE float row_max(const float *x, size_t cols)
 {
     vf max = vf_set(-INFINITY);
@@ -54,3 +59,5 @@ void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
         out[labels[r]] = old + (float)(factor * (p - 1.0));
     }
 }
+
+#endif

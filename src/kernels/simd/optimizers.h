@@ -1,4 +1,9 @@
 /* Optimizer steps over flat ranges. */
+#ifndef LS_KERNELS_SIMD_OPTIMIZERS_H
+#define LS_KERNELS_SIMD_OPTIMIZERS_H
+
+#include "kernels/simd/words.h"
+
 static void sgd_plain(float *p, const float *g, size_t n, vf lr,
                       vf weight_decay, vf grad_scale)
 {
@@ -36,3 +41,5 @@ void LSI_SIMD(sgd)(float *p, float *v_or_null, const float *g, size_t n,
         sgd_plain(p, g, n, vf_set(lr), vf_set(weight_decay),
                   vf_set(grad_scale));
 }
+
+#endif

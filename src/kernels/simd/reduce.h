@@ -1,15 +1,15 @@
 /*
  * Reductions over several arrays. A chunk is accumulated in a local array that
  * stays in the first-level cache; its loops over plain elements are what
- * compilers vectorize well. The common case, the sum of f32, is kept in
+ * compilers vectorize well. The common case, sums of f32 and halves, is kept in
  * registers instead.
  */
-enum { REDUCE_CHUNK = 512 };
+#ifndef LS_KERNELS_SIMD_REDUCE_H
+#define LS_KERNELS_SIMD_REDUCE_H
 
-INLINE size_t reduce_chunk(size_t n, size_t done)
-{
-    return n - done < REDUCE_CHUNK ? n - done : REDUCE_CHUNK;
-}
+#include "kernels/simd/words.h"
+
+enum { REDUCE_CHUNK = 512 };
 
 #define REDUCE_ADD(acc, x) ((acc) + (x))
 #define REDUCE_MUL(acc, x) ((acc) * (x))
@@ -37,44 +37,17 @@ INLINE size_t reduce_chunk(size_t n, size_t done)
         [LS_MAX] = step_max_##name,                                            \
         [LS_PROD] = step_prod_##name};                                         \
     static void reduce_##name(type *dst, const void *const *srcs, int n_srcs,  \
-                              size_t n, ls_reduce_op op, double factor)        \
+                              size_t n, ls_reduce_op op)                       \
     {                                                                          \
         type acc[REDUCE_CHUNK];                                                \
         for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
-            const size_t m = reduce_chunk(n, at);                              \
+            const size_t m = smaller(n - at, REDUCE_CHUNK);                    \
             memcpy(acc, (const type *)srcs[0] + at, m * sizeof(type));         \
             for (int s = 1; s < n_srcs; s++)                                   \
                 steps_##name[op](acc, (const type *)srcs[s] + at, m);          \
-            if (op == LS_SUM && factor != 1.0)                                 \
-                scale_##name(acc, factor, m);                                  \
             memcpy(dst + at, acc, m * sizeof(type));                           \
         }                                                                      \
     }
-
-#define NO_FACTOR(name, type)                                                  \
-    INLINE void scale_##name(type *acc, double factor, size_t n)               \
-    {                                                                          \
-        (void)acc;                                                             \
-        (void)factor;                                                          \
-        (void)n;                                                               \
-    }
-
-INLINE void scale_f32(float *acc, double factor, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        acc[i] *= (float)factor;
-}
-
-INLINE void scale_f64(double *acc, double factor, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        acc[i] *= factor;
-}
-
-NO_FACTOR(i8, int8_t)
-NO_FACTOR(u8, uint8_t)
-NO_FACTOR(i32, int32_t)
-NO_FACTOR(i64, int64_t)
 
 REDUCE_TYPE(f32, float, float)
 REDUCE_TYPE(f64, double, double)
@@ -90,20 +63,17 @@ REDUCE_TYPE(i64, int64_t, uint64_t)
         FOR_LANES(n, { vf_store(out + i, vf_load_##name(x + i, m), m); });     \
     }                                                                          \
     static void reduce_##name(uint16_t *dst, const void *const *srcs,          \
-                              int n_srcs, size_t n, ls_reduce_op op,           \
-                              double factor)                                   \
+                              int n_srcs, size_t n, ls_reduce_op op)           \
     {                                                                          \
         float acc[REDUCE_CHUNK];                                               \
         float x[REDUCE_CHUNK];                                                 \
         for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
-            const size_t chunk = reduce_chunk(n, at);                          \
+            const size_t chunk = smaller(n - at, REDUCE_CHUNK);                \
             load_chunk_##name(acc, (const uint16_t *)srcs[0] + at, chunk);     \
             for (int s = 1; s < n_srcs; s++) {                                 \
                 load_chunk_##name(x, (const uint16_t *)srcs[s] + at, chunk);   \
                 steps_f32[op](acc, x, chunk);                                  \
             }                                                                  \
-            if (op == LS_SUM && factor != 1.0)                                 \
-                scale_f32(acc, factor, chunk);                                 \
             FOR_LANES(chunk, {                                                 \
                 vf_store_##name(dst + at + i, vf_load(acc + i, m), m);         \
             });                                                                \
@@ -113,76 +83,88 @@ REDUCE_TYPE(i64, int64_t, uint64_t)
 REDUCE_HALF(f16)
 REDUCE_HALF(bf16)
 
-INLINE vf sum_lanes(const void *const *srcs, int n_srcs, size_t at, size_t m)
-{
-    vf total = vf_load((const float *)srcs[0] + at, m);
-    for (int s = 1; s < n_srcs; s++)
-        total = vf_add(total, vf_load((const float *)srcs[s] + at, m));
-    return total;
-}
+/*
+ * Sums of types that are added as f32: the vectors of SUM_UNROLL places are in
+ * flight together, as one alone would wait for each addition.
+ */
+enum { SUM_UNROLL = 4 };
 
-/* UNROLL vectors in flight: one alone would wait for each addition. */
-INLINE size_t sum_unrolled(float *dst, const void *const *srcs, int n_srcs,
-                           size_t n, vf factor)
-{
-    enum { UNROLL = 4 };
-    size_t at = 0;
-    for (; at + UNROLL * LANES <= n; at += UNROLL * LANES) {
-        vf total[UNROLL];
-        for (size_t u = 0; u < UNROLL; u++)
-            total[u] = vf_load((const float *)srcs[0] + at + u * LANES, LANES);
-        for (int s = 1; s < n_srcs; s++)
-            for (size_t u = 0; u < UNROLL; u++)
-                total[u] = vf_add(
-                    total[u],
-                    vf_load((const float *)srcs[s] + at + u * LANES, LANES));
-        for (size_t u = 0; u < UNROLL; u++)
-            vf_store(dst + at + u * LANES, vf_mul(total[u], factor), LANES);
+#define REDUCE_SUM(name, type, LOAD, STORE)                                    \
+    INLINE void sum_places_##name(type *dst, const void *const *srcs,          \
+                                  int n_srcs, size_t at, size_t places,        \
+                                  size_t m, vf factor)                         \
+    {                                                                          \
+        vf total[SUM_UNROLL];                                                  \
+        for (size_t u = 0; u < places; u++)                                    \
+            total[u] = LOAD((const type *)srcs[0] + at + u * LANES, m);        \
+        for (int s = 1; s < n_srcs; s++)                                       \
+            for (size_t u = 0; u < places; u++)                                \
+                total[u] =                                                     \
+                    vf_add(total[u],                                           \
+                           LOAD((const type *)srcs[s] + at + u * LANES, m));   \
+        for (size_t u = 0; u < places; u++) /* times 1 changes nothing */      \
+            STORE(dst + at + u * LANES, vf_mul(total[u], factor), m);          \
+    }                                                                          \
+    static void reduce_sum_##name(type *dst, const void *const *srcs,          \
+                                  int n_srcs, size_t n, double factor)         \
+    {                                                                          \
+        const size_t step = SUM_UNROLL * LANES;                                \
+        const size_t whole = n / step * step;                                  \
+        const vf f = vf_set((float)factor);                                    \
+        for (size_t at = 0; at < whole; at += step)                            \
+            sum_places_##name(dst, srcs, n_srcs, at, SUM_UNROLL, LANES, f);    \
+        FOR_LANES(n - whole, {                                                 \
+            sum_places_##name(dst, srcs, n_srcs, whole + i, 1, m, f);          \
+        });                                                                    \
     }
-    return at;
+
+REDUCE_SUM(f32, float, vf_load, vf_store)
+REDUCE_SUM(f16, uint16_t, vf_load_f16, vf_store_f16)
+REDUCE_SUM(bf16, uint16_t, vf_load_bf16_bits, vf_store_bf16)
+
+static void scale_f64(double *x, size_t n, double factor)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
 }
 
-static void reduce_sum_f32(float *dst, const void *const *srcs, int n_srcs,
-                           size_t n, double factor)
+/* The types of which sums have a path of their own. */
+static bool reduce_sum(void *dst, const void *const *srcs, int n_srcs, size_t n,
+                       ls_dtype dtype, double factor)
 {
-    const vf f = vf_set((float)factor); /* a product with 1 changes nothing */
-    const size_t done = sum_unrolled(dst, srcs, n_srcs, n, f);
-    FOR_LANES(n - done, {
-        const vf total = sum_lanes(srcs, n_srcs, done + i, m);
-        vf_store(dst + done + i, vf_mul(total, f), m);
-    });
+    if (dtype == LS_F32)
+        reduce_sum_f32(dst, srcs, n_srcs, n, factor);
+    else if (dtype == LS_F16)
+        reduce_sum_f16(dst, srcs, n_srcs, n, factor);
+    else if (dtype == LS_BF16)
+        reduce_sum_bf16(dst, srcs, n_srcs, n, factor);
+    else
+        return false;
+    return true;
 }
 
 void LSI_SIMD(reduce)(void *dst, const void *const *srcs, int n_srcs, size_t n,
                       ls_dtype dtype, ls_reduce_op op, double factor)
 {
+    if (op == LS_SUM && reduce_sum(dst, srcs, n_srcs, n, dtype, factor))
+        return;
     switch (dtype) {
-    case LS_F32:
-        if (op == LS_SUM)
-            reduce_sum_f32(dst, srcs, n_srcs, n, factor);
-        else
-            reduce_f32(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_F64:
-        reduce_f64(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_F16:
-        reduce_f16(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_BF16:
-        reduce_bf16(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_I8:
-        reduce_i8(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_U8:
-        reduce_u8(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_I32:
-        reduce_i32(dst, srcs, n_srcs, n, op, factor);
-        break;
-    case LS_I64:
-        reduce_i64(dst, srcs, n_srcs, n, op, factor);
-        break;
+#define CASE(TYPE, name)                                                       \
+case LS_##TYPE:                                                                \
+    reduce_##name(dst, srcs, n_srcs, n, op);                                   \
+    break;
+        CASE(F32, f32)
+        CASE(F64, f64)
+        CASE(F16, f16)
+        CASE(BF16, bf16)
+        CASE(I8, i8)
+        CASE(U8, u8)
+        CASE(I32, i32)
+        CASE(I64, i64)
+#undef CASE
     }
+    if (dtype == LS_F64 && op == LS_SUM && factor != 1.0)
+        scale_f64(dst, n, factor);
 }
+
+#endif

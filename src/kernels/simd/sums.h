@@ -1,4 +1,9 @@
 /* Sums of a whole array, in double: lane sums, added at the end. */
+#ifndef LS_KERNELS_SIMD_SUMS_H
+#define LS_KERNELS_SIMD_SUMS_H
+
+#include "kernels/simd/words.h"
+
 void LSI_SIMD(sum)(double *out, const float *a, size_t n)
 {
     vd low = vd_zero();
@@ -26,3 +31,5 @@ void LSI_SIMD(squared_distance)(double *out, const float *a, const float *b,
     });
     *out = vd_sum(vd_add(low, high));
 }
+
+#endif

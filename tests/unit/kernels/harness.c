@@ -146,16 +146,29 @@ float *copy_floats(const float *x, size_t n)
 /* ---- comparisons
  * --------------------------------------------------------------- */
 
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+bool same_bits(const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bits_of(a[i]) != bits_of(b[i]))
+            return false;
+    return true;
+}
+
 void expect_same(const float *got, const float *want, size_t n,
                  const char *what)
 {
-    for (size_t i = 0; i < n; i++) {
-        const bool same = memcmp(&got[i], &want[i], sizeof(float)) == 0 ||
-                          (isnan(got[i]) && isnan(want[i]));
-        if (!same)
+    for (size_t i = 0; i < n; i++)
+        if (!same_bits(&got[i], &want[i], 1) &&
+            !(isnan(got[i]) && isnan(want[i])))
             fail_msg("%s, element %zu of %zu: %a, want %a", what, i, n,
                      (double)got[i], (double)want[i]);
-    }
 }
 
 void expect_near(double got, double want, double bound, const char *what,

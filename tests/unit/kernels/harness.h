@@ -45,6 +45,7 @@ float *random_floats(size_t n, double low, double high);
 float *extreme_floats(size_t n);
 float *copy_floats(const float *x, size_t n);
 
+bool same_bits(const float *a, const float *b, size_t n);
 /* Equal bits, or both NaN. */
 void expect_same(const float *got, const float *want, size_t n,
                  const char *what);

@@ -1,11 +1,31 @@
 /*
- * The loop of all vector kernels: the body, a statement in braces, is run with
- * `i` at each vector and `m` lanes in it. It is compiled twice, for full
- * vectors, where m is the constant LANES, and for the rest.
+ * What every file of simd/ stands on: the words of the level that included its
+ * vector.h before. A file that is looked at alone, as linters do, is read as
+ * that of AVX2.
  */
-#ifndef LS_KERNELS_SIMD_LOOP_H
-#define LS_KERNELS_SIMD_LOOP_H
+#ifndef LS_KERNELS_SIMD_WORDS_H
+#define LS_KERNELS_SIMD_WORDS_H
 
+#ifndef LSI_SIMD
+#    include "kernels/avx2/vector.h"
+#endif
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
+#include "kernels/ref/ref.h"
+
+#define X(name, args) void LSI_SIMD(name) args;
+#include "kernels/kernels.def"
+#undef X
+
+/*
+ * The loop of vector kernels: the body, a statement in braces, is run with `i`
+ * at each vector and `m` lanes in it. It is compiled twice, for full vectors,
+ * where m is the constant LANES, and for the rest.
+ */
 #define FOR_LANES(n, ...)                                                      \
     do {                                                                       \
         const size_t n_ = (n);                                                 \
@@ -19,5 +39,10 @@
             __VA_ARGS__                                                        \
         }                                                                      \
     } while (0)
+
+static inline size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 #endif

@@ -1,0 +1,20 @@
+/*
+ * What the tests of products, convolutions and pooling share. They go through
+ * the public functions of kernels/dense.h, at the level of LOCKSTEP_ISA.
+ */
+#ifndef TESTS_KERNELS_DENSE_H
+#define TESTS_KERNELS_DENSE_H
+
+#include "harness.h"
+#include "testing.h"
+
+/* What a test program returns where the machine lacks the wanted level. */
+enum { TEST_SKIPPED = 77 };
+
+static inline bool level_is_missing(void)
+{
+    lsi_isa isa;
+    return lsi_isa_from_env(&isa) == LS_ERR_UNSUPPORTED;
+}
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * Convolutions and their gradients against loops in double.
+ *
+ * Direct sums of n products are within (n + 4) half ulps of the sum of their
+ * absolute values. Winograd's algorithm F(4x4, 3x3) forms larger numbers on
+ * the way: in one dimension y = A^T (G g . B^T d). If the roundings are
+ * independent, the error has the size of the root of the sum of the squares of
+ * the products A G g B d that y is added up from. For random g and d and the
+ * points that oneDNN uses (0, +-5/8, +-3/2 and infinity) that sum is at most 27
+ * times that of the plain products, for the gradient of the weights, F(3x3,
+ * 4x4), as well; in two dimensions 27^2. So the error of a sum over many
+ * channels or tiles is about 27 sqrt(their number) half ulps of numbers up to
+ * 1. The test allows 12 times that, for the roundings of each of the five steps
+ * and for the largest of thousands of outputs.
+ */
+#include <math.h>
+
+#include "base/threads.h"
+#include "dense.h"
+
+typedef struct conv {
+    lsi_conv2d s;
+    int64_t oh, ow;
+    size_t inputs, outputs, weights;
+    lsi_conv2d_plan *plan;
+    float *x, *w, *b, *dy; /* plain */
+    float *x_in, *dy_in;   /* in the plan's layouts */
+} conv;
+
+static int64_t extent(int64_t in, int64_t k, const lsi_conv2d *s)
+{
+    return (in + 2 * s->padding - k) / s->stride + 1;
+}
+
+static conv make_conv(const lsi_conv2d *s)
+{
+    conv c = {
+        .s = *s, .oh = extent(s->h, s->kh, s), .ow = extent(s->w, s->kw, s)};
+    c.inputs = (size_t)(s->n * s->c * s->h * s->w);
+    c.outputs = (size_t)(s->n * s->o * c.oh * c.ow);
+    c.weights = (size_t)(s->o * s->c * s->kh * s->kw);
+    c.x = random_floats(c.inputs, -1, 1);
+    c.w = random_floats(c.weights, -1, 1);
+    c.b = random_floats((size_t)s->o, -1, 1);
+    c.dy = random_floats(c.outputs, -1, 1);
+    c.x_in = floats(c.inputs);
+    c.dy_in = floats(c.outputs);
+    assert_ok(lsi_conv2d_plan_get(s, &c.plan));
+    assert_ok(lsi_reorder(c.x_in, lsi_conv2d_src_layout(c.plan), c.x,
+                          LSI_LAYOUT_PLAIN, s->n, s->c, s->h, s->w));
+    assert_ok(lsi_reorder(c.dy_in, lsi_conv2d_dst_layout(c.plan), c.dy,
+                          LSI_LAYOUT_PLAIN, s->n, s->o, c.oh, c.ow));
+    return c;
+}
+
+/* Winograd's algorithm may be chosen for these only. */
+static bool may_be_winograd(const lsi_conv2d *s)
+{
+    return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->c >= 16 &&
+           s->o >= 16;
+}
+
+/*
+ * The bound for a sum of `terms` products of numbers in -1..1, `size` the sum
+ * of their absolute values. `mixed` are the terms that Winograd adds after
+ * its transforms: channels, or tiles for the gradient of the weights.
+ */
+static double bound_of(const conv *c, double terms, double size, double mixed)
+{
+    const double direct = (terms + 4) * size;
+    const double winograd = 12 * 27 * sqrt(mixed);
+    return HALF_ULP *
+           (may_be_winograd(&c->s) ? fmax(direct, winograd) : direct);
+}
+
+/* ---- the loops --------------------------------------------------------------
+ */
+
+/* Sums up terms as the loops visit them. */
+typedef struct sum {
+    double value, size;
+} sum;
+
+static void add_term(sum *s, double a, double b)
+{
+    s->value += a * b;
+    s->size += fabs(a * b);
+}
+
+/*
+ * For every product there is: an output, an input and a weight. `out` has the
+ * sums for the array that is computed.
+ */
+typedef enum target { OUTPUT, INPUT, WEIGHT } target;
+
+static void for_taps(const conv *c, target what, sum *out, size_t at_out,
+                     const int64_t p[4])
+{
+    const lsi_conv2d *s = &c->s;
+    for (int64_t ch = 0; ch < s->c; ch++)
+        for (int64_t k = 0; k < s->kh * s->kw; k++) {
+            const int64_t y = p[2] * s->stride + k / s->kw - s->padding;
+            const int64_t x = p[3] * s->stride + k % s->kw - s->padding;
+            if (y < 0 || y >= s->h || x < 0 || x >= s->w)
+                continue;
+            const size_t at_in =
+                (size_t)(((p[0] * s->c + ch) * s->h + y) * s->w + x);
+            const size_t at_w =
+                (size_t)((p[1] * s->c + ch) * s->kh * s->kw + k);
+            if (what == OUTPUT)
+                add_term(&out[at_out], c->x[at_in], c->w[at_w]);
+            else if (what == INPUT)
+                add_term(&out[at_in], c->dy[at_out], c->w[at_w]);
+            else
+                add_term(&out[at_w], c->dy[at_out], c->x[at_in]);
+        }
+}
+
+static sum *expected(const conv *c, target what, size_t n)
+{
+    sum *out = guarded(n * sizeof(sum), 0);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (sum){0, 0};
+    for (size_t at = 0; at < c->outputs; at++) {
+        const int64_t i = (int64_t)at;
+        const int64_t pixels = c->oh * c->ow;
+        const int64_t p[4] = {i / pixels / c->s.o, i / pixels % c->s.o,
+                              i % pixels / c->ow, i % c->ow};
+        for_taps(c, what, out, at, p);
+    }
+    return out;
+}
+
+/* ---- the passes -------------------------------------------------------------
+ */
+
+static void check_forward(const conv *c)
+{
+    const lsi_conv2d *s = &c->s;
+    float *y_in = floats(c->outputs), *y = floats(c->outputs);
+    assert_ok(lsi_conv2d_forward(c->plan, y_in, c->x_in, c->w,
+                                 s->bias ? c->b : NULL));
+    assert_ok(lsi_reorder(y, LSI_LAYOUT_PLAIN, y_in,
+                          lsi_conv2d_dst_layout(c->plan), s->n, s->o, c->oh,
+                          c->ow));
+    const sum *want = expected(c, OUTPUT, c->outputs);
+    const double terms = (double)(s->c * s->kh * s->kw);
+    for (size_t i = 0; i < c->outputs; i++) {
+        const size_t o = i / (size_t)(c->oh * c->ow) % (size_t)s->o;
+        const double before = want[i].value + (s->bias ? c->b[o] : 0.0F);
+        const double bound = bound_of(c, terms, want[i].size + 1, (double)s->c);
+        expect_near(y[i], s->relu ? fmax(before, 0) : before, bound, "forward",
+                    i);
+    }
+}
+
+static void check_backward_data(const conv *c)
+{
+    const lsi_conv2d *s = &c->s;
+    float *dx_in = floats(c->inputs), *dx = floats(c->inputs);
+    assert_ok(lsi_conv2d_backward_data(c->plan, dx_in, c->dy_in, c->w));
+    assert_ok(lsi_reorder(dx, LSI_LAYOUT_PLAIN, dx_in,
+                          lsi_conv2d_src_layout(c->plan), s->n, s->c, s->h,
+                          s->w));
+    const sum *want = expected(c, INPUT, c->inputs);
+    const double terms = (double)(s->o * s->kh * s->kw);
+    for (size_t i = 0; i < c->inputs; i++)
+        expect_near(dx[i], want[i].value,
+                    bound_of(c, terms, want[i].size, (double)s->o),
+                    "backward_data", i);
+}
+
+static void check_backward_weight(const conv *c, bool accumulate)
+{
+    const lsi_conv2d *s = &c->s;
+    float *dw = random_floats(c->weights, -1, 1);
+    float *db = random_floats((size_t)s->o, -1, 1);
+    const float *old_dw = copy_floats(dw, c->weights);
+    const float *old_db = copy_floats(db, (size_t)s->o);
+    assert_ok(lsi_conv2d_backward_weight(c->plan, dw, s->bias ? db : NULL,
+                                         c->x_in, c->dy_in, accumulate));
+    const sum *want = expected(c, WEIGHT, c->weights);
+    const double terms = (double)(s->n * c->oh * c->ow);
+    const double tiles = (double)(s->n * ((c->oh + 3) / 4) * ((c->ow + 3) / 4));
+    for (size_t i = 0; i < c->weights; i++)
+        expect_near(dw[i], want[i].value + (accumulate ? old_dw[i] : 0.0F),
+                    bound_of(c, terms, want[i].size + 1, tiles),
+                    "backward_weight", i);
+    for (int64_t o = 0; s->bias && o < s->o; o++) {
+        sum total = {accumulate ? old_db[o] : 0.0, 1};
+        for (size_t i = 0; i < c->outputs; i++)
+            if ((int64_t)i / (c->oh * c->ow) % s->o == o)
+                add_term(&total, c->dy[i], 1);
+        expect_near(db[o], total.value, HALF_ULP * (terms + 4) * total.size,
+                    "backward_weight, bias", (size_t)o);
+    }
+    if (!s->bias)
+        expect_same(db, old_db, (size_t)s->o, "the bias of a layer without");
+}
+
+/* n, c, h, w, o, kh, kw, stride, padding, bias, relu */
+static const lsi_conv2d shapes[] = {
+    {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true}, /* few channels */
+    {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false},
+    {1, 3, 11, 13, 5, 3, 3, 2, 1, false, false},
+    {2, 32, 12, 12, 32, 3, 3, 1, 0, true, true}, /* Winograd */
+    {3, 32, 13, 11, 48, 3, 3, 1, 1, true, false},
+    {1, 64, 21, 22, 16, 3, 3, 1, 1, false, false},
+    {1, 32, 5, 5, 32, 3, 3, 1, 1, true, true}, /* too small for it */
+    {2, 16, 10, 10, 16, 3, 3, 2, 1, true, true},
+    {2, 16, 8, 9, 32, 5, 5, 1, 2, true, true},
+    {2, 32, 7, 7, 16, 1, 1, 1, 0, true, false},
+    {2, 5, 9, 8, 7, 3, 3, 1, 1, true, true}, /* odd channels */
+    {1, 20, 8, 8, 24, 3, 2, 1, 0, true, false},
+    {2, 24, 6, 6, 8, 3, 3, 1, 1, true, true},
+    {1, 2, 5, 5, 3, 5, 5, 1, 0, true, true}, /* one output */
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false},
+    {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true}};
+
+static void check_passes(const lsi_conv2d *s)
+{
+    const conv c = make_conv(s);
+    check_forward(&c);
+    check_backward_data(&c);
+    check_backward_weight(&c, false);
+    check_backward_weight(&c, true);
+    release_all();
+}
+
+static void passes(void **state)
+{
+    (void)state;
+    random_seed(4);
+    for (size_t i = 0; i < TEST_COUNT(shapes); i++)
+        check_passes(&shapes[i]);
+}
+
+/* A plan is for a number of threads; changing it makes another. */
+static void passes_use_threads(void **state)
+{
+    (void)state;
+    random_seed(10);
+    for (int threads = 2; threads <= 3; threads++) {
+        lsi_threads_set(threads);
+        check_passes(&shapes[0]);
+        check_passes(&shapes[3]);
+    }
+    lsi_threads_set(1);
+}
+
+/* Layouts are a function of the shape, so that ranks and batches agree. */
+static void layouts_do_not_depend_on_the_batch(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+        lsi_conv2d s = shapes[i];
+        lsi_conv2d_plan *one, *many;
+        assert_ok(lsi_conv2d_plan_get(&s, &one));
+        s.n = 17;
+        assert_ok(lsi_conv2d_plan_get(&s, &many));
+        assert_ptr_not_equal(one, many);
+        assert_int_equal(lsi_conv2d_src_layout(one),
+                         lsi_conv2d_src_layout(many));
+        assert_int_equal(lsi_conv2d_dst_layout(one),
+                         lsi_conv2d_dst_layout(many));
+    }
+}
+
+static void plans_are_cached(void **state)
+{
+    (void)state;
+    lsi_conv2d_plan *first, *second;
+    assert_ok(lsi_conv2d_plan_get(&shapes[0], &first));
+    assert_ok(lsi_conv2d_plan_get(&shapes[0], &second));
+    assert_ptr_equal(first, second);
+}
+
+/* The same input gives the same bits, also beside other plans' scratch. */
+static void passes_repeat(void **state)
+{
+    (void)state;
+    random_seed(5);
+    const conv c = make_conv(&shapes[3]);
+    float *y = floats(c.outputs), *again = floats(c.outputs);
+    float *dw = floats(c.weights), *dw_again = floats(c.weights);
+    float *db = floats((size_t)c.s.o);
+    for (int run = 0; run < 2; run++) {
+        assert_ok(
+            lsi_conv2d_forward(c.plan, run ? again : y, c.x_in, c.w, c.b));
+        assert_ok(lsi_conv2d_backward_weight(c.plan, run ? dw_again : dw, db,
+                                             c.x_in, c.dy_in, false));
+    }
+    expect_same(again, y, c.outputs, "forward again");
+    expect_same(dw_again, dw, c.weights, "backward_weight again");
+    release_all();
+}
+
+static void no_images(void **state)
+{
+    (void)state;
+    lsi_conv2d s = shapes[0];
+    s.n = 0;
+    lsi_conv2d_plan *plan;
+    assert_ok(lsi_conv2d_plan_get(&s, &plan));
+    float dw[32 * 27], db[32], none[1] = {0};
+    dw[5] = db[3] = 1;
+    assert_ok(lsi_conv2d_forward(plan, none, none, dw, db));
+    assert_ok(lsi_conv2d_backward_data(plan, none, none, dw));
+    assert_ok(lsi_conv2d_backward_weight(plan, dw, db, none, none, true));
+    assert_true(dw[5] == 1 && db[3] == 1);
+    assert_ok(lsi_conv2d_backward_weight(plan, dw, db, none, none, false));
+    assert_true(dw[5] == 0 && db[3] == 0);
+}
+
+static void bad_shapes_are_refused(void **state)
+{
+    (void)state;
+    lsi_conv2d_plan *plan = NULL;
+    lsi_conv2d s = shapes[0];
+    s.kh = 40;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "40 x 3");
+    s = shapes[0];
+    s.stride = 0;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "stride 0");
+    s = shapes[0];
+    s.c = 0;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "0, 18, 20");
+    assert_null(plan);
+}
+
+int main(void)
+{
+    if (level_is_missing())
+        return TEST_SKIPPED;
+    lsi_threads_set(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes),
+        cmocka_unit_test(passes_use_threads),
+        cmocka_unit_test(layouts_do_not_depend_on_the_batch),
+        cmocka_unit_test(plans_are_cached),
+        cmocka_unit_test(passes_repeat),
+        cmocka_unit_test(no_images),
+        cmocka_unit_test(bad_shapes_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/*
+ * Matrix products against loops in double. The error of a sum of k products in
+ * f32, in any order, is at most (k + 2) half ulps of the sum of their absolute
+ * values; accumulating and the bias add one rounding each.
+ */
+#include <math.h>
+
+#include "base/threads.h"
+#include "dense.h"
+#include "numbers.h"
+
+typedef struct product {
+    lsi_gemm g;
+    bool bias;
+    void *a, *b, *c, *old;
+    float *bias_values;
+    size_t c_elements;
+} product;
+
+/* A matrix as it lies in memory, with other numbers between the rows. */
+static void *matrix(int64_t rows, int64_t leading, ls_dtype dtype, bool whole,
+                    size_t *elements)
+{
+    const size_t n = (size_t)(rows * leading);
+    void *x = guarded(n * ls_dtype_size(dtype), ls_dtype_size(dtype));
+    for (size_t i = 0; i < n; i++) {
+        const double value = random_between(-2, 2);
+        put_number(x, dtype, i, whole ? rint(value) : value);
+    }
+    if (elements)
+        *elements = n;
+    return x;
+}
+
+static product make_product(const lsi_gemm *g, bool bias, bool whole)
+{
+    product p = {.g = *g, .bias = bias};
+    p.a =
+        matrix(g->a_transposed ? g->k : g->m, g->lda, g->ab_dtype, whole, NULL);
+    p.b =
+        matrix(g->b_transposed ? g->n : g->k, g->ldb, g->ab_dtype, whole, NULL);
+    p.c = matrix(g->m, g->ldc, g->c_dtype, whole, &p.c_elements);
+    p.old = guarded(p.c_elements * ls_dtype_size(g->c_dtype), 0);
+    memcpy(p.old, p.c, p.c_elements * ls_dtype_size(g->c_dtype));
+    p.bias_values = random_floats((size_t)g->n, -2, 2);
+    for (int64_t j = 0; whole && j < g->n; j++)
+        p.bias_values[j] = rintf(p.bias_values[j]);
+    return p;
+}
+
+static double element(const void *x, ls_dtype dtype, int64_t leading,
+                      bool transposed, int64_t row, int64_t column)
+{
+    const int64_t at =
+        transposed ? column * leading + row : row * leading + column;
+    return (double)get_number(x, dtype, (size_t)at);
+}
+
+static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
+{
+    const lsi_gemm *g = &p->g;
+    double want = 0, size = 0;
+    for (int64_t k = 0; k < g->k; k++) {
+        const double term =
+            element(p->a, g->ab_dtype, g->lda, g->a_transposed, i, k) *
+            element(p->b, g->ab_dtype, g->ldb, g->b_transposed, k, j);
+        want += term;
+        size += fabs(term);
+    }
+    double bound = ((double)g->k + 2) * size * HALF_ULP;
+    const double bias = p->bias ? p->bias_values[j] : 0.0;
+    const double old =
+        g->accumulate ? element(p->old, g->c_dtype, g->ldc, false, i, j) : 0.0;
+    want += bias + old;
+    bound += 2 * HALF_ULP * (size + fabs(bias) + fabs(old));
+    /* bf16 accumulates in f32 or adds to what is rounded already: twice. */
+    if (g->c_dtype == LS_BF16)
+        bound += 2 * 0x1p-8 * (size + fabs(bias) + fabs(old));
+    else if (whole)
+        bound = 0;
+    expect_near(element(p->c, g->c_dtype, g->ldc, false, i, j), want, bound,
+                "product", (size_t)(i * g->n + j));
+}
+
+/* What lies between the rows of C must stay. */
+static void expect_gaps(const product *p)
+{
+    const size_t each = ls_dtype_size(p->g.c_dtype);
+    for (size_t at = 0; at < p->c_elements; at++)
+        if ((int64_t)at % p->g.ldc >= p->g.n)
+            assert_memory_equal((char *)p->c + at * each,
+                                (char *)p->old + at * each, each);
+}
+
+static void check_product(const lsi_gemm *g, bool bias, bool whole)
+{
+    const product p = make_product(g, bias, whole);
+    assert_ok(lsi_gemm_run(g, p.c, p.a, p.b, bias ? p.bias_values : NULL));
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++)
+            expect_element(&p, i, j, whole);
+    expect_gaps(&p);
+    release_all();
+}
+
+static const int64_t shapes[][3] = {
+    {1, 1, 1},   {3, 5, 7},      {2, 1, 9},   {1, 17, 4},   {16, 16, 16},
+    {31, 33, 8}, {32, 100, 128}, {65, 9, 40}, {5, 64, 200}, {0, 4, 4},
+    {4, 0, 4},   {4, 4, 0},      {1, 4, 0}};
+
+/* Transposes, accumulation and bias are the bits of `kind`. */
+static lsi_gemm make_shape(const int64_t extents[3], int kind, int64_t gap)
+{
+    lsi_gemm g = {.m = extents[0],
+                  .n = extents[1],
+                  .k = extents[2],
+                  .a_transposed = kind & 1,
+                  .b_transposed = kind & 2,
+                  .accumulate = kind & 4,
+                  .ab_dtype = LS_F32,
+                  .c_dtype = LS_F32};
+    g.lda = (g.a_transposed ? g.m : g.k) + gap;
+    g.ldb = (g.b_transposed ? g.k : g.n) + gap;
+    g.ldc = g.n + gap;
+    g.lda += g.lda == 0;
+    g.ldb += g.ldb == 0;
+    g.ldc += g.ldc == 0;
+    return g;
+}
+
+/* All kinds of every `step`th shape, now and then with gaps between rows. */
+static void check_types(ls_dtype ab, ls_dtype c, size_t step)
+{
+    for (size_t s = 0; s < TEST_COUNT(shapes); s += step)
+        for (int kind = 0; kind < 16; kind++) {
+            lsi_gemm g = make_shape(shapes[s], kind, (kind + (int)s) % 3);
+            g.ab_dtype = ab;
+            g.c_dtype = c;
+            check_product(&g, kind & 8, s % 2 == 0);
+        }
+}
+
+static void f32_products(void **state)
+{
+    (void)state;
+    random_seed(1);
+    check_types(LS_F32, LS_F32, 1);
+}
+
+static void bf16_products(void **state)
+{
+    (void)state;
+    random_seed(2);
+    check_types(LS_BF16, LS_F32, 3);
+    check_types(LS_BF16, LS_BF16, 3);
+}
+
+/* Several threads share the work of one product. */
+static void products_use_threads(void **state)
+{
+    (void)state;
+    random_seed(9);
+    const int64_t extents[3] = {130, 70, 60};
+    for (int threads = 2; threads <= 3; threads++)
+        for (int kind = 0; kind < 8; kind++) {
+            const lsi_gemm g = make_shape(extents, kind, 0);
+            lsi_threads_set(threads);
+            check_product(&g, false, false);
+        }
+    lsi_threads_set(1);
+}
+
+/* The same product has the same bits every time. */
+static void products_repeat(void **state)
+{
+    (void)state;
+    random_seed(3);
+    const lsi_gemm g = {.m = 33,
+                        .n = 65,
+                        .k = 300,
+                        .lda = 300,
+                        .ldb = 65,
+                        .ldc = 65,
+                        .ab_dtype = LS_F32,
+                        .c_dtype = LS_F32};
+    const product p = make_product(&g, false, false);
+    float *again = floats(p.c_elements);
+    assert_ok(lsi_gemm_run(&g, p.c, p.a, p.b, NULL));
+    assert_ok(lsi_gemm_run(&g, again, p.a, p.b, NULL));
+    expect_same(again, p.c, p.c_elements, "the same product again");
+    release_all();
+}
+
+static void bad_products_are_refused(void **state)
+{
+    (void)state;
+    float x[16] = {0};
+    const lsi_gemm good = {.m = 2,
+                           .n = 3,
+                           .k = 4,
+                           .lda = 4,
+                           .ldb = 3,
+                           .ldc = 3,
+                           .ab_dtype = LS_F32,
+                           .c_dtype = LS_F32};
+    lsi_gemm bad = good;
+    bad.m = -1;
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_SHAPE, "m -1");
+    bad = good;
+    bad.lda = 3;
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_ARGUMENT, "A");
+    bad = good;
+    bad.ldc = 2;
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_ARGUMENT, "C");
+    bad = good;
+    bad.ab_dtype = LS_F16;
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_DTYPE, "f16");
+    bad = good;
+    bad.c_dtype = LS_BF16;
+    assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_DTYPE, "bf16");
+}
+
+int main(void)
+{
+    if (level_is_missing())
+        return TEST_SKIPPED;
+    lsi_threads_set(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_products), cmocka_unit_test(bf16_products),
+        cmocka_unit_test(products_use_threads),
+        cmocka_unit_test(products_repeat),
+        cmocka_unit_test(bad_products_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/*
+ * Plans belong to a thread: many threads use the same shapes at once, get their
+ * own plans, and leave no memory behind when they end.
+ */
+#include <pthread.h>
+
+#include "base/threads.h"
+#include "dense.h"
+#include "lockstep/profile.h"
+
+enum { THREADS = 4, RUNS = 5, OUT = 2 * 32 * 8 * 8 };
+
+typedef struct worker {
+    pthread_t thread;
+    ls_status status;
+    const lsi_conv2d_plan *plan;
+    float y[OUT], c[12 * 20];
+} worker;
+
+static float x[2 * 32 * 10 * 10], weight[32 * 32 * 9], a[12 * 30], b[30 * 20];
+
+static const lsi_conv2d conv = {
+    .n = 2, .c = 32, .h = 10, .w = 10, .o = 32, .kh = 3, .kw = 3, .stride = 1};
+static const lsi_gemm gemm = {.m = 12,
+                              .n = 20,
+                              .k = 30,
+                              .lda = 30,
+                              .ldb = 20,
+                              .ldc = 20,
+                              .ab_dtype = LS_F32,
+                              .c_dtype = LS_F32};
+
+static void *work(void *argument)
+{
+    worker *w = argument;
+    for (int run = 0; run < RUNS && w->status == LS_OK; run++) {
+        lsi_conv2d_plan *plan;
+        w->status = lsi_conv2d_plan_get(&conv, &plan);
+        if (w->status == LS_OK)
+            w->status = lsi_conv2d_forward(plan, w->y, x, weight, NULL);
+        if (w->status == LS_OK)
+            w->status = lsi_gemm_run(&gemm, w->c, a, b, NULL);
+        w->plan = plan;
+    }
+    return NULL;
+}
+
+static void threads_have_their_own_plans(void **state)
+{
+    (void)state;
+    static worker workers[THREADS];
+    random_seed(8);
+    for (size_t i = 0; i < TEST_COUNT(x); i++)
+        x[i] = (float)random_between(-1, 1);
+    for (size_t i = 0; i < TEST_COUNT(weight); i++)
+        weight[i] = (float)random_between(-1, 1);
+    lsi_threads_set(1);
+    ls_memory_stats before, after;
+    ls_memory_total(&before);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(
+            pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(workers[i].thread, NULL);
+    ls_memory_total(&after);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(workers[i].status, LS_OK);
+        expect_same(workers[i].y, workers[0].y, OUT, "another thread");
+    }
+}
+
+/* After the first run of each pass nothing is allocated any more. */
+static void running_allocates_nothing(void **state)
+{
+    (void)state;
+    static worker w;
+    work(&w);
+    assert_int_equal(w.status, LS_OK);
+    ls_memory_stats before, after;
+    ls_memory_total(&before);
+    work(&w);
+    assert_int_equal(w.status, LS_OK);
+    ls_memory_total(&after);
+    assert_int_equal(after.allocated, before.allocated);
+}
+
+/* A budget that scratch memory does not fit in is an error, and no more. */
+static void budget_is_respected(void **state)
+{
+    (void)state;
+    if (lsi_kernels_get()->isa == LSI_ISA_REF)
+        skip(); /* plain loops need no scratch memory */
+    static float big[64 * 512 + 512 * 4096];
+    const lsi_gemm g = {.m = 64,
+                        .n = 4096,
+                        .k = 512,
+                        .lda = 512,
+                        .ldb = 512,
+                        .ldc = 4096,
+                        .b_transposed = true,
+                        .ab_dtype = LS_F32,
+                        .c_dtype = LS_F32};
+    static float c[64 * 4096];
+    ls_memory_stats now;
+    ls_memory_total(&now);
+    ls_memory_set_budget(now.live_bytes + 1);
+    const ls_status status = lsi_gemm_run(&g, c, big, big + 64 * 512, NULL);
+    ls_memory_set_budget(0);
+    assert_int_equal(status, LS_ERR_BUDGET);
+    assert_ok(lsi_gemm_run(&g, c, big, big + 64 * 512, NULL));
+}
+
+static void versions_are_known(void **state)
+{
+    (void)state;
+    lsi_dense_init();
+    assert_ptr_equal(strstr(lsi_dense_version(), "oneDNN "),
+                     lsi_dense_version());
+    assert_true(strlen(lsi_dense_version()) > strlen("oneDNN "));
+}
+
+int main(void)
+{
+    if (level_is_missing())
+        return TEST_SKIPPED;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_have_their_own_plans),
+        cmocka_unit_test(running_allocates_nothing),
+        cmocka_unit_test(budget_is_respected),
+        cmocka_unit_test(versions_are_known)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
