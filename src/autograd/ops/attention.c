@@ -53,7 +53,7 @@ static ls_status attention_backward(ls_tape *tape, ls_node *node)
     return LS_OK;
 }
 
-static const ls_function attention = {"attention", attention_backward,
+const ls_function lsi_op_attention = {"attention", attention_backward,
                                       sizeof(attention_state)};
 
 /* ---- forward ------------------------------------------------------------- */
@@ -67,11 +67,11 @@ static bool check(ls_tape *tape, ls_tensor *const *in, bool rows_outside)
                             ls_dtype_name(q->dtype)) != NULL;
     const char *wanted =
         rows_outside ? "(batch, rows, heads, d)" : "(batch, heads, rows, d)";
-    if (!lsi_op_check_dtype(tape, &attention, k, q->dtype) ||
-        !lsi_op_check_dtype(tape, &attention, v, q->dtype) ||
-        !lsi_op_check_ndim(tape, &attention, q, 4, wanted) ||
-        !lsi_op_check_ndim(tape, &attention, k, 4, wanted) ||
-        !lsi_op_check_equal(tape, &attention, k, v))
+    if (!lsi_op_check_dtype(tape, &lsi_op_attention, k, q->dtype) ||
+        !lsi_op_check_dtype(tape, &lsi_op_attention, v, q->dtype) ||
+        !lsi_op_check_ndim(tape, &lsi_op_attention, q, 4, wanted) ||
+        !lsi_op_check_ndim(tape, &lsi_op_attention, k, 4, wanted) ||
+        !lsi_op_check_equal(tape, &lsi_op_attention, k, v))
         return false;
     if (q->shape[0] != k->shape[0] || q->shape[3] != k->shape[3])
         return ls_tape_fail(tape, LS_ERR_SHAPE,
@@ -127,7 +127,7 @@ ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
                         ls_attention_options options)
 {
     ls_tensor *const in[] = {q, k, v};
-    if (!lsi_op_begin(tape, &attention, in, INPUTS) ||
+    if (!lsi_op_begin(tape, &lsi_op_attention, in, INPUTS) ||
         !check(tape, in, options.rows_outside))
         return NULL;
     const attention_state s = {shape_of(q, k, options), options.method};
@@ -144,6 +144,6 @@ ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
         lsi_tensor_raw(saved[V]));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
-    return ls_tape_record(tape, &attention, &s, in, INPUTS, &o, 1, saved,
+    return ls_tape_record(tape, &lsi_op_attention, &s, in, INPUTS, &o, 1, saved,
                           SAVED);
 }

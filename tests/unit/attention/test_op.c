@@ -1,6 +1,7 @@
 /*
- * Attention on the tape: the same numbers as the raw functions, gradients that
- * finite differences confirm, accumulation, and errors that stick.
+ * Attention on the tape: layouts, types, which gradients are computed and how
+ * they accumulate, and errors that stick. Its gradients are checked with those
+ * of all operations.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,46 +79,6 @@ static double loss_of(const inputs *in, float *gradients[3])
     }
     ls_tape_free(&tape);
     return value;
-}
-
-/*
- * (f(x + h) - f(x - h)) / 2h has an error of order h^2 from the third
- * derivative and of order eps / h from the f32 sums.
- */
-static void check_gradients(ls_attention_options options)
-{
-    const float h = 1e-2F;
-    inputs in = new_inputs(options);
-    float *gradients[3];
-    loss_of(&in, gradients);
-    for (int i = 0; i < 3; i++) {
-        float *x = ls_tensor_data(in.x[i]);
-        for (int64_t j = 0; j < ls_tensor_count(in.x[i]); j++) {
-            const float was = x[j];
-            x[j] = was + h;
-            const double up = loss_of(&in, NULL);
-            x[j] = was - h;
-            const double down = loss_of(&in, NULL);
-            x[j] = was;
-            const double want = (up - down) / (2 * (double)h);
-            if (!(fabs((double)gradients[i][j] - want) <=
-                  3e-3 * fmax(fabs(want), 1)))
-                fail_msg("input %d, element %d: %g instead of %g", i, (int)j,
-                         (double)gradients[i][j], want);
-        }
-        free(gradients[i]);
-    }
-    free_inputs(&in);
-}
-
-static void finite_differences(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 8; i++)
-        check_gradients(
-            (ls_attention_options){.method = (ls_attention_method)(i & 1),
-                                   .causal = (i & 2) != 0,
-                                   .rows_outside = (i & 4) != 0});
 }
 
 /* The same inputs in both layouts give the same outputs, element by element. */
@@ -264,7 +225,6 @@ static void naive_over_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finite_differences),
         cmocka_unit_test(layouts_agree),
         cmocka_unit_test(self_attention_accumulates),
         cmocka_unit_test(only_what_is_needed),

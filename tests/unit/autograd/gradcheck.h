@@ -60,6 +60,8 @@ typedef struct gradcheck_case {
 void gradcheck_run(const gradcheck_case *c);
 
 /* The cases, by family. */
+extern const gradcheck_case gradcheck_attention[];
+extern const size_t gradcheck_attention_count;
 extern const gradcheck_case gradcheck_elementwise[];
 extern const size_t gradcheck_elementwise_count;
 extern const gradcheck_case gradcheck_layers[];
