@@ -98,7 +98,7 @@ static unsigned char *period_of(const lsi_pattern *p, int rank)
 
 static void compute(lsi_pattern *p)
 {
-    double reduced[PERIOD];
+    double reduced[PERIOD] = {0};
     double values[PERIOD];
     for (int rank = 0; rank < p->ranks; rank++) {
         for (int i = 0; i < PERIOD; i++) {
