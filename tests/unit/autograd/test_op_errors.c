@@ -1,0 +1,121 @@
+/* Inputs that operations refuse, and what they say. */
+#include <math.h>
+
+#include "ops_fixture.h"
+#include "testing.h"
+
+static void assert_fails(const ls_tensor *result, ls_status status,
+                         const char *part)
+{
+    assert_null(result);
+    assert_error(ls_backward(tape, NULL, 1.0), status, part);
+    ls_tape_reset(tape);
+}
+
+static void dropout_checks_p(void **state)
+{
+    (void)state;
+    static const double bad[] = {-0.1, 1.0, 1.5, NAN};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        const int64_t n = 4;
+        assert_null(ls_dropout(tape, random_tensor(1, &n, 1), bad[i]));
+        assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT, "p is");
+        ls_tape_reset(tape);
+    }
+}
+
+static void labels_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t labels[3];
+        const char *part;
+    } cases[] = {{{0, 1, 100}, "row 2 is 100"}, {{0, -1, 5}, "row 1 is -1"}};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        ls_tensor *x = random_tensor(2, (const int64_t[]){3, 100}, 1);
+        assert_null(ls_cross_entropy(tape, x, labels_of(cases[i].labels, 3)));
+        assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
+                     cases[i].part);
+        ls_tape_reset(tape);
+    }
+}
+
+static void shapes_of_products(void **state)
+{
+    (void)state;
+    assert_fails(ls_matmul(tape, matrix(2, 3), matrix(2, 3)), LS_ERR_SHAPE,
+                 "(2, 3) and (2, 3) should be (M, K)");
+    assert_fails(ls_matmul(tape, vector(3), matrix(3, 3)), LS_ERR_SHAPE,
+                 "(3) and (3, 3)");
+    assert_fails(ls_linear(tape, matrix(2, 3), matrix(4, 5), NULL),
+                 LS_ERR_SHAPE, "x (2, 3) and weight (4, 5)");
+    assert_fails(ls_linear(tape, matrix(2, 3), matrix(4, 3), vector(3)),
+                 LS_ERR_SHAPE, "bias (3) does not fit weight (4, 3)");
+    ls_tensor *half = ls_cast(tape, matrix(3, 2), LS_F16);
+    assert_fails(ls_matmul(tape, half, half), LS_ERR_DTYPE, "f16");
+    half = ls_cast(tape, matrix(3, 2), LS_BF16);
+    assert_fails(ls_matmul(tape, matrix(2, 3), half), LS_ERR_DTYPE, "bf16");
+    half = ls_cast(tape, matrix(2, 3), LS_BF16);
+    assert_fails(ls_relu(tape, half), LS_ERR_DTYPE, "relu");
+    assert_fails(ls_cast(tape, matrix(2, 3), LS_I64), LS_ERR_DTYPE, "i64");
+}
+
+static void shapes_of_images(void **state)
+{
+    (void)state;
+    const ls_conv2d_options plain = {0}, negative = {.padding = -1};
+    assert_fails(
+        ls_conv2d(tape, image(1, 3, 4, 4), image(2, 4, 3, 3), NULL, plain),
+        LS_ERR_SHAPE, "x (1, 3, 4, 4) and weight (2, 4, 3, 3)");
+    assert_fails(ls_conv2d(tape, matrix(1, 3), image(2, 4, 3, 3), NULL, plain),
+                 LS_ERR_SHAPE, "(1, 3) should be x (N, C, H, W)");
+    assert_fails(
+        ls_conv2d(tape, image(1, 4, 4, 4), image(2, 4, 3, 3), vector(3), plain),
+        LS_ERR_SHAPE, "bias (3)");
+    assert_fails(
+        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, plain),
+        LS_ERR_SHAPE, "window of 3 x 3");
+    assert_fails(
+        ls_conv2d(tape, image(1, 4, 2, 4), image(2, 4, 3, 3), NULL, negative),
+        LS_ERR_ARGUMENT, "padding -1");
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 4), LS_ERR_SHAPE,
+                 "4 x 4");
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 3, 3), 0), LS_ERR_ARGUMENT,
+                 "size is 0");
+    assert_fails(ls_max_pool2d(tape, image(1, 1, 30, 30), 16), LS_ERR_ARGUMENT,
+                 "size is 16");
+}
+
+static void shapes_of_the_rest(void **state)
+{
+    (void)state;
+    const int64_t none = 0;
+    assert_fails(ls_mul(tape, matrix(2, 3), matrix(3, 2)), LS_ERR_SHAPE,
+                 "mul: shapes (2, 3) and (3, 2)");
+    assert_fails(ls_mse_loss(tape, matrix(2, 3), vector(6)), LS_ERR_SHAPE,
+                 "mse_loss");
+    assert_fails(ls_cross_entropy(tape, matrix(2, 3), labels_of(&none, 1)),
+                 LS_ERR_SHAPE, "(2, 3) and labels (1)");
+    assert_fails(ls_cross_entropy(tape, matrix(1, 3), vector(1)), LS_ERR_DTYPE,
+                 "i64");
+    assert_fails(batch_norm(matrix(2, 3), new_statistics(4)), LS_ERR_SHAPE,
+                 "running_mean (4)");
+    assert_fails(batch_norm(vector(3), new_statistics(3)), LS_ERR_SHAPE,
+                 "(N, C)");
+    assert_fails(ls_reshape(tape, matrix(2, 3), 1, (const int64_t[]){5}),
+                 LS_ERR_SHAPE, "(2, 3)");
+    assert_fails(ls_narrow(tape, matrix(2, 3), 1, 1, 4), LS_ERR_ARGUMENT,
+                 "1 to 4");
+    assert_fails(ls_transpose(tape, matrix(2, 3), 0, 2), LS_ERR_ARGUMENT,
+                 "dimension 2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(dropout_checks_p),   CASE(labels_are_checked),
+        CASE(shapes_of_products), CASE(shapes_of_images),
+        CASE(shapes_of_the_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
