@@ -16,6 +16,12 @@ fi
 # A declaration begins with LS_API; the name is what stands before "(".
 declared=$(cat "$headers"/*.h | tr '\n' ' ' |
     grep -oE 'LS_API [^;{]*;' | sed -E 's/\(.*//; s/.*[ *]//' | sort -u)
+missing=$(comm -23 <(echo "$declared") <(echo "$exported"))
+if [ -n "$missing" ]; then
+    echo "$missing"
+    echo "^ declared in the public headers, but not exported"
+    failed=1
+fi
 extra=$(comm -13 <(echo "$declared") <(echo "$exported"))
 if [ -n "$extra" ]; then
     echo "$extra"
