@@ -5,8 +5,9 @@
   - public headers: a function without a comment
   - comments and Markdown: a public name (ls_..., LS_...) that does not exist
   - sources: no comment at the top that says what the file is about (a .c file
-    may leave that to the header of its name), code that is switched off, marks
-    of unfinished work
+    may leave that to the header of its name), a header whose guard is missing
+    or not named after it (kernels aside: there a header can be a template),
+    code that is switched off, marks of unfinished work
   - everywhere: trailing blanks, carriage returns, no newline at the end
 """
 
@@ -150,6 +151,19 @@ class Checker:
         if not text.startswith("/*"):
             self.error(path, 1, "no comment that says what the file is about")
 
+    def check_guard(self, path, text):
+        words = path[:-len(".h")].split(os.sep)[1:]
+        if path.startswith("src"):
+            words.insert(0, "ls")
+        if words[-2:-1] == words[-1:]:  # ops/ops.h
+            words.pop()
+        want = "_".join(words + ["h"]).upper()
+        guard = re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
+        if not guard and path.startswith(os.path.join("src", "kernels")):
+            return
+        if not guard or guard.group(1) != want:
+            self.error(path, 1, f"the include guard is not {want}")
+
     def check(self):
         for path in files(self.root):
             self.files += 1
@@ -163,6 +177,8 @@ class Checker:
                 self.check_names(path, text)
             if path.endswith(SOURCE):
                 self.check_source(path, text)
+            if path.endswith(".h") and path.startswith(("include", "src")):
+                self.check_guard(path, text)
         return self.errors
 
 

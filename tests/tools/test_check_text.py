@@ -7,6 +7,10 @@ from gate import GateTest
 UNFINISHED = "TO" + "DO"  # in two parts, as the check reads this file, too
 
 
+def guard(name):
+    return f"#ifndef {name}\n#define {name}\n#endif\n"
+
+
 class Text(GateTest):
     gate = "check_text.py"
 
@@ -16,10 +20,10 @@ class Text(GateTest):
                    "[web](https://example.org) `src/base/x.h`\n")
         self.write("docs/a.md", "## Two words!\n[up](../README.md) [#](#two-words)"
                    "\n```\n[in code](nowhere.md)\n```\n`src/<layer>/`\n")
-        self.write("src/base/x.h", "/* About x. */\n")
+        self.write("src/base/x.h", "/* About x. */\n" + guard("LS_BASE_X_H"))
         self.write("src/base/x.c", '#include "base/x.h"\n')
-        self.write("include/lockstep/a.h",
-                   "/* About a. */\n\n/* Does both. */\nLS_API int f(void);\n"
+        self.write("include/lockstep/a.h", "/* About a. */\n" +
+                   guard("LOCKSTEP_A_H") + "\n/* Does both. */\nLS_API int f(void);\n"
                    "LS_API int g(int a,\n             int b);\n\n"
                    "/* For struct and function. */\ntypedef struct s {\n"
                    "    int a; /* a */\n} s;\n\nLS_API int h(s *s);\n")
@@ -51,12 +55,25 @@ class Text(GateTest):
                    "/* See ls_gone and f. ls_kind_* are kinds. */\n"
                    "#define LS_LIST(X) X(A, 1) X(B, 2)\nenum {\n"
                    "#define X(name, value) LS_KIND_##name = value,\n"
-                   "LS_LIST(X)\n};\n")
+                   "LS_LIST(X)\n};\n" + guard("LOCKSTEP_C_H"))
         self.write("docs/b.md", "LS_KIND_B, LS_KIND_C and ls_f()\n")
         output = self.fails("c.h:1: there is no ls_gone",
                             "docs/b.md:1: there is no LS_KIND_C",
                             "docs/b.md:1: there is no ls_f")
         self.assertIn("3 errors", output)
+
+    def test_guards(self):
+        self.write("src/base/ops/ops.h", "/* O. */\n" + guard("LS_BASE_OPS_H"))
+        self.write("src/kernels/simd/t.h", "/* A template. */\n")
+        self.write("src/kernels/simd/u.h", "/* U. */\n" +
+                   guard("LS_KERNELS_SIMD_U_H"))
+        self.passes()
+        self.write("src/base/y.h", "/* Y. */\n" + guard("LS_BASE_X_H"))
+        self.write("src/base/z.h", "/* Z. */\n")
+        self.write("include/lockstep/y.h", "/* Y. */\n" + guard("LS_Y_H"))
+        self.fails("src/base/y.h:1: the include guard is not LS_BASE_Y_H",
+                   "src/base/z.h:1: the include guard is not LS_BASE_Z_H",
+                   "lockstep/y.h:1: the include guard is not LOCKSTEP_Y_H")
 
     def test_leftovers(self):
         self.write("src/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"

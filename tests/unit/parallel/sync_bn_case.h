@@ -49,7 +49,7 @@ void bn_prepare(bn_run *run, const bn_case *test);
 void bn_release(bn_run *run);
 
 /* A rank_fn (unit/comm/ranks.h): one forward and backward into `got`. */
-void bn_play(ls_group *group, void *run);
+void bn_play(ls_group *group, void *opaque);
 
 /*
  * The largest difference of y, dx, dweight and dbias of the ranks in `ranks`
