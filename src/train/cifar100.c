@@ -162,7 +162,7 @@ static ls_status compare_ranks(const job *j, lsi_epoch *out)
     return LS_OK;
 }
 
-static ls_status run_epoch(job *j, int64_t epoch)
+static ls_status run_epoch(job *j, int64_t epoch, lsi_epoch *out)
 {
     lsi_epoch result = {.epoch = epoch};
     const uint64_t before = collectives(j);
@@ -171,9 +171,17 @@ static ls_status run_epoch(job *j, int64_t epoch)
     LS_TRY(validate(j, &result));
     LS_TRY(compare_ranks(j, &result));
     result.collectives = collectives(j) - before;
-    if (j->events->epoch == NULL)
-        return LS_OK;
-    return j->events->epoch(j->events->context, &result);
+    *out = result;
+    return LS_OK;
+}
+
+/* A rank that cannot write what it should tells the others. */
+static ls_status announce(const job *j, const lsi_epoch *epoch, bool *agreed)
+{
+    ls_status own = LS_OK;
+    if (j->events->epoch != NULL)
+        own = j->events->epoch(j->events->context, epoch);
+    return lsi_share_outcome(j->group, own, agreed);
 }
 
 static ls_status save(const job *j)
@@ -193,8 +201,11 @@ static ls_status run(job *j, bool *agreed)
 {
     LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), agreed));
     LS_TRY(lsi_share_outcome(j->group, prepare_together(j), agreed));
-    for (int64_t epoch = 0; epoch < j->options->epochs; epoch++)
-        LS_TRY(run_epoch(j, epoch));
+    for (int64_t epoch = 0; epoch < j->options->epochs; epoch++) {
+        lsi_epoch result;
+        LS_TRY(run_epoch(j, epoch, &result));
+        LS_TRY(announce(j, &result, agreed));
+    }
     return lsi_share_outcome(j->group, save(j), agreed);
 }
 
@@ -203,8 +214,11 @@ ls_status lsi_cifar100_train(ls_group *group,
                              const lsi_cifar100_events *events, bool *agreed)
 {
     job j = {.group = group, .options = options, .events = events};
+    char message[1024];
     *agreed = false;
     const ls_status status = run(&j, agreed);
+    /* To release what ranks share fails, too, if they are not together. */
+    snprintf(message, sizeof(message), "%s", ls_last_error());
     release(&j);
-    return status;
+    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
 }

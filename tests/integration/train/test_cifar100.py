@@ -1,0 +1,177 @@
+"""lockstep train cifar100: what it prints, writes and learns."""
+
+import os
+import pty
+import re
+import subprocess
+import tempfile
+import unittest
+
+import files
+from program import LOCKSTEP, ProgramTest, environment
+
+KEYS = ["event", "epoch", "train_loss", "train_accuracy", "train_seconds",
+        "images_per_second", "val_loss", "val_accuracy", "peak_bytes",
+        "collectives"]
+
+SHAPES = {
+    "conv1.weight": [32, 3, 3, 3], "conv1.bias": [32],
+    "conv2.weight": [32, 32, 3, 3], "conv2.bias": [32],
+    "fc1.weight": [128, 6272], "fc1.bias": [128],
+    "fc2.weight": [100, 128], "fc2.bias": [100],
+    "bn1.running_mean": [128], "bn1.running_var": [128],
+}
+
+
+class TrainTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def train(self, *words, env=None):
+        done = self.call("train", "cifar100", "--threads", "1", *words,
+                         env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def saved(self, name, *words):
+        path = self.path(name)
+        self.train(*words, "--save", path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class Output(TrainTest):
+    def test_metrics(self):
+        path = self.path("metrics.jsonl")
+        self.train("-n", "2", "--limit", "64", "--epochs", "2", "--batch-size",
+                   "8", "--accumulate", "2", "--metrics", path)
+        lines = files.read_lines(path)
+        self.assertEqual([line["epoch"] for line in lines], [0, 1])
+        for line in lines:
+            self.assertEqual(list(line), KEYS)
+            self.assertEqual(line["event"], "epoch")
+            self.assertGreater(line["train_loss"], 3)
+            self.assertGreater(line["val_loss"], 3)
+            self.assertTrue(0 <= line["train_accuracy"] <= 1)
+            self.assertTrue(0 <= line["val_accuracy"] <= 1)
+            self.assertAlmostEqual(
+                line["images_per_second"] * line["train_seconds"], 64, 3)
+            # Parameters, gradients and momentum of 825,988 floats, at least.
+            self.assertGreater(line["peak_bytes"], 3 * 4 * 825988)
+            # 4 micro-steps: 2 steps, 8 of batch norm, 1 of totals; then
+            # 2 buffers, indices, totals, and the slowest rank's time.
+            self.assertEqual(line["collectives"], 2 + 8 + 1 + 2 + 3)
+
+    def test_summary_and_log(self):
+        done = self.train("-n", "2", "--limit", "32", "--epochs", "3",
+                          "--batch-size", "16", "--sync-bn", "gathered")
+        header, rule, row = done.stdout.splitlines()
+        cells = [cell.strip() for cell in header.strip("|").split("|")]
+        self.assertEqual(cells, [
+            "Implementation", "Ranks", "Epochs", "Final validation accuracy",
+            "Mean peak memory (MB)", "Mean epoch time (s)"])
+        values = [cell.strip() for cell in row.strip("|").split("|")]
+        self.assertEqual(values[:3], ["gathered", "2", "3"])
+        epochs = [line for line in done.stderr.splitlines()
+                  if re.match(r"epoch \d/3: loss", line)]
+        self.assertEqual(len(epochs), 3, done.stderr)
+        self.assertNotIn("\r", done.stderr)
+        self.assertIn("32 images to train, 1000 to validate", done.stderr)
+
+    def test_progress_on_a_terminal(self):
+        main, terminal = pty.openpty()
+        done = subprocess.run(
+            [LOCKSTEP, "train", "cifar100", "--threads", "1", "--limit", "600",
+             "--epochs", "1"], env=environment(), stdout=subprocess.DEVNULL,
+            stderr=terminal, stdin=subprocess.DEVNULL, timeout=60, check=False)
+        os.close(terminal)
+        shown = os.read(main, 1 << 16).decode()
+        os.close(main)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(shown, r"\repoch 1/1 \[[#.]+\] \d+/10.*loss \d")
+        self.assertRegex(shown, r"epoch 1/1: loss")
+
+    def test_model(self):
+        path = self.path("model.safetensors")
+        self.train("-n", "2", "--limit", "16", "--epochs", "1", "--seed", "3",
+                   "--save", path)
+        header, tensors = files.read_safetensors(path)
+        self.assertEqual({name: row["shape"] for name, row in header.items()
+                          if name != "__metadata__"}, SHAPES)
+        self.assertEqual(sum(len(tensors[name]) for name in SHAPES
+                             if "running" not in name), 4 * 825988)
+        self.assertEqual(header["__metadata__"]["epochs"], "1")
+        self.assertEqual(header["__metadata__"]["seed"], "3")
+        self.assertEqual(os.listdir(self.folder), ["model.safetensors"])
+
+
+class Training(TrainTest):
+    flags = ("--limit", "96", "--epochs", "2", "--batch-size", "8")
+
+    def test_runs_repeat(self):
+        for n in ("1", "3"):
+            first = self.saved("a", "-n", n, *self.flags)
+            self.assertEqual(first, self.saved("b", "-n", n, *self.flags))
+            other = self.saved("c", "-n", n, *self.flags, "--seed", "1")
+            self.assertNotEqual(first, other)
+
+    def test_prefetch_and_strategy_change_nothing(self):
+        plain = self.saved("a", "-n", "2", *self.flags)
+        self.assertEqual(plain, self.saved("b", "-n", "2", *self.flags,
+                                           "--prefetch", "3",
+                                           "--strategy", "naive"))
+
+    def test_learns(self):
+        path = self.path("metrics.jsonl")
+        self.train("-n", "2", "--limit", "1000", "--epochs", "4",
+                   "--batch-size", "16", "--metrics", path)
+        lines = files.read_lines(path)
+        self.assertLess(lines[-1]["val_loss"], lines[0]["val_loss"] - 0.1)
+        self.assertGreater(lines[-1]["val_accuracy"], 0.05)
+
+    def test_many_ranks(self):
+        for n, limit in (("8", "64"), ("32", "64")):
+            path = self.path(n)
+            self.train("-n", n, "--limit", limit, "--epochs", "1",
+                       "--batch-size", "1", "--metrics", path)
+            self.assertEqual(len(files.read_lines(path)), 1)
+
+    def test_local_statistics(self):
+        path = self.path("metrics.jsonl")
+        self.train("-n", "2", "--limit", "32", "--epochs", "1", "--batch-size",
+                   "8", "--sync-bn", "off", "--metrics", path)
+        # As in test_metrics, with 2 steps and no batch norm.
+        self.assertEqual(files.read_lines(path)[0]["collectives"],
+                         2 + 1 + 2 + 3)
+
+    def test_under_another_launcher(self):
+        words = ("train", "cifar100", "--limit", "32", "--epochs", "1")
+        done = self.call("run", "-n", "2", "--", LOCKSTEP, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("| fused"), 1)
+        done = self.call("run", "-n", "2", "--", LOCKSTEP, *words, "-n", "3")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("-n 3", done.stderr)
+
+
+class Data(TrainTest):
+    def test_folder_and_archive(self):
+        folder = files.write_folder(self.path("data"), files.records(70, 1),
+                                    files.records(13, 2))
+        archive = files.write_archive(self.path("data.tar.gz"), folder)
+        flags = ("-n", "2", "--epochs", "1", "--batch-size", "8")
+        done = self.train(*flags, "--data", folder)
+        self.assertIn("70 images to train, 13 to validate", done.stderr)
+        self.assertEqual(self.saved("a", *flags, "--data", folder),
+                         self.saved("b", *flags, "--data", archive))
+        done = self.train(*flags, "--data", archive, "--limit", "20")
+        self.assertIn("20 images to train, 13 to validate", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

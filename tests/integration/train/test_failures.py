@@ -1,0 +1,154 @@
+"""lockstep train cifar100 when something is wrong: one line, nothing left."""
+
+import os
+import signal
+import tempfile
+import time
+import unittest
+
+import files
+from program import ProgramTest, is_running, wait_until
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+class FailureTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def refuses(self, status, message, *words):
+        """With one rank and with several: one line, and no file appears."""
+        before = sorted(os.listdir(self.folder))
+        for ranks in ((), ("-n", "2")):
+            self.fails(status, message, "train", "cifar100", "--threads", "1",
+                       "--limit", "16", "--epochs", "1", *ranks, *words)
+            self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+
+class Usage(FailureTest):
+    def test_flags(self):
+        for message, words in (
+                ("--batch-size", ("--batch-size", "-4")),
+                ("--batch-size", ("--batch-size", "0")),
+                ("--epochs", ("--epochs", "many")),
+                ("--lr", ("--lr", "0")),
+                ("--momentum", ("--momentum", "1")),
+                ("fused|gathered|off", ("--sync-bn", "fast")),
+                ("flat|naive", ("--strategy", "ring")),
+                ("--epochs", ("--epoch", "3")),
+                ("--accumulate", ("--accumulate", "0")),
+                ("extra", ("extra",))):
+            with self.subTest(words=words):
+                self.fails(2, message, "train", "cifar100", *words)
+
+    def test_ranks(self):
+        self.fails(2, "-n", "train", "cifar100", "-n", "0")
+        self.fails(2, "-n", "train", "cifar100", "-n", "-2")
+
+    def test_unknown_model(self):
+        self.fails(2, "cifar100", "train", "cifar10")
+
+
+class Data(FailureTest):
+    def test_no_such_data(self):
+        self.refuses(1, "nothing-here", "--data", self.path("nothing-here"))
+
+    def test_truncated_record(self):
+        folder = files.write_folder(self.path("data"),
+                                    files.records(4, 1)[:-5],
+                                    files.records(2, 2))
+        self.refuses(1, "train.bin", "--data", folder)
+
+    def test_label_out_of_range(self):
+        folder = files.write_folder(self.path("data"), files.records(4, 1),
+                                    files.records(2, 2, label=100))
+        self.refuses(1, "100", "--data", folder)
+
+    def test_no_images(self):
+        folder = files.write_folder(self.path("data"), b"",
+                                    files.records(2, 2))
+        self.refuses(1, "data", "--data", folder)
+
+    def test_not_an_archive(self):
+        path = self.path("data.tar.gz")
+        with open(path, "wb") as file:
+            file.write(b"this is no archive")
+        self.refuses(1, "data.tar.gz", "--data", path)
+
+
+class Outputs(FailureTest):
+    def test_unwritable_model(self):
+        self.refuses(1, "no-folder", "--save", self.path("no-folder/model"))
+        os.mkdir(self.path("folder"))
+        self.refuses(1, "folder", "--save", self.path("folder"))
+        self.refuses(1, "/dev/full", "--save", "/dev/full")
+
+    def test_unwritable_metrics(self):
+        self.refuses(1, "no-folder", "--metrics", self.path("no-folder/lines"))
+
+    def test_full_disk(self):
+        done = self.call("train", "cifar100", "--threads", "1", "-n", "2",
+                         "--limit", "16", "--epochs", "3", "--metrics",
+                         "/dev/full")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("lockstep: "), 1, done.stderr)
+        self.assertIn("/dev/full", done.stderr)
+
+    def test_an_older_model_stays(self):
+        path = self.path("model")
+        with open(path, "wb") as file:
+            file.write(b"older")
+        self.refuses(1, "nothing", "--save", path, "--data", "/nothing")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"older")
+
+
+class Death(FailureTest):
+    def test_killed_rank_ends_all(self):
+        save = self.path("model")
+        metrics = self.path("lines")
+        process = self.start(
+            "train", "cifar100", "-n", "3", "--threads", "1", "--limit", "96",
+            "--batch-size", "8", "--epochs", "100000", "--save", save,
+            "--metrics", metrics)
+        self.assertTrue(wait_until(
+            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0,
+            30))
+        supervisor, = children(process.pid)
+        ranks = children(supervisor)
+        self.assertEqual(len(ranks), 3)
+        begin = time.monotonic()
+        os.kill(ranks[1], signal.SIGKILL)
+        status, _, errors = self.ended(process)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertEqual(status, 128 + signal.SIGKILL)
+        self.assertIn("rank 1", errors)
+        self.assertFalse(os.path.exists(save))
+        self.assertFalse(any(is_running(pid) for pid in ranks))
+
+    def test_interrupt_ends_all(self):
+        metrics = self.path("lines")
+        process = self.start(
+            "train", "cifar100", "-n", "2", "--threads", "1", "--limit", "32",
+            "--batch-size", "8", "--epochs", "100000", "--metrics", metrics)
+        self.assertTrue(wait_until(
+            lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0,
+            30))
+        process.send_signal(signal.SIGINT)
+        status, _, _ = self.ended(process)
+        self.assertEqual(status, 128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()
