@@ -110,13 +110,17 @@ LS_API int64_t ls_params_numel(const ls_params *params);
 /*
  * The flat buffers of the trained parameters: *count elements (a multiple of
  * 16, each parameter padded with zeros to 64 bytes), parameter i at
- * ls_params_offset(params, i) in both. Owned by the set.
+ * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
+ * the set.
  */
 LS_API float *ls_params_flat(const ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);
 LS_API size_t ls_params_offset(const ls_params *params, size_t index);
 
-/* The gradient of a parameter of some set (a view of the flat buffer). */
+/*
+ * The gradient of a parameter of some set (a view of the flat buffer); NULL for
+ * any other tensor, and for a parameter that is not trained.
+ */
 LS_API ls_tensor *ls_grad(const ls_tensor *param);
 
 /*
@@ -202,11 +206,14 @@ LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
  */
 LS_API ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p);
 
-/* Over all elements, to a tensor of no dimensions. */
+/* Over all elements, to a tensor of no dimensions. The mean of none is 0. */
 LS_API ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a);
 LS_API ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a);
 
-/* Views that backward sees through; see the functions of ls_tensor. */
+/*
+ * Views that backward sees through; see the functions of ls_tensor. Unlike
+ * ls_tensor_view, ls_reshape copies what is not contiguous.
+ */
 LS_API ls_tensor *ls_reshape(ls_tape *tape, ls_tensor *a, int ndim,
                              const int64_t *shape);
 LS_API ls_tensor *ls_flatten(ls_tape *tape, ls_tensor *a); /* (N, rest) */
@@ -217,10 +224,13 @@ LS_API ls_tensor *ls_transpose(ls_tape *tape, ls_tensor *a, int x, int y);
 /* Another type: f32, bf16, f16. The gradient comes back in a's type. */
 LS_API ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype);
 
-/* (M, K) x (K, N) -> (M, N). */
+/* (M, K) x (K, N) -> (M, N). All f32, or all bf16. */
 LS_API ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
-/* x (..., in), weight (out, in), bias (out) or NULL -> (..., out). */
+/*
+ * x (..., in), weight (out, in), bias (out) or NULL -> (..., out). x, weight
+ * and result all f32, or all bf16; the bias f32.
+ */
 LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                             ls_tensor *bias);
 
@@ -246,7 +256,9 @@ LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
  * then * weight + bias if they are not NULL. Training: batch statistics
  * (biased variance); running_mean and running_var move towards them by
  * `momentum` (running_var with the unbiased variance). Otherwise the running
- * ones are used. For statistics over all ranks see ls_sync_bn_new.
+ * ones are used. A batch of one row has variance 0 and leaves running_var as it
+ * is; one of none leaves both. For statistics over all ranks see
+ * ls_sync_bn_new.
  */
 typedef struct ls_batch_norm_args {
     ls_tensor *weight, *bias;              /* (C) or NULL */
@@ -264,7 +276,7 @@ LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
 LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
                                    ls_tensor *labels);
 
-/* Mean of (a - b)^2 over all elements. Equal shapes. */
+/* Mean of (a - b)^2 over all elements; 0 if there are none. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
 /* ---- operations of your own ---------------------------------------------- */

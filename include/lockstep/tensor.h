@@ -60,7 +60,12 @@ LS_API const int64_t *ls_tensor_strides(const ls_tensor *tensor);
 LS_API int64_t ls_tensor_count(const ls_tensor *tensor);
 LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
 
-/* The first element. Row-major order if ls_tensor_is_contiguous. */
+/*
+ * The first element. Row-major order if ls_tensor_is_contiguous. NULL for a
+ * parameter before ls_params_allocate, and if memory ran out: what an operation
+ * made may have to be put into this order first. It stays valid as long as the
+ * tensor.
+ */
 LS_API void *ls_tensor_data(const ls_tensor *tensor);
 
 /* ---- views: no bytes move, the storage is shared ------------------------- */
@@ -79,10 +84,16 @@ LS_API ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
 
 /* ---- contents ------------------------------------------------------------ */
 
-/* dst = src, converting the type; same shape, any strides. */
+/*
+ * dst = src, converting the type; same shape, any strides. If they overlap, as
+ * if src had been read first.
+ */
 LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
 
-/* Every element = value (rounded to the tensor's type). */
+/*
+ * Every element = value, rounded to the tensor's type; LS_ERR_ARGUMENT if that
+ * is an integer type which cannot hold it.
+ */
 LS_API ls_status ls_tensor_fill(ls_tensor *tensor, double value);
 
 /* The one element of a tensor with one element, as a double. */
