@@ -2,9 +2,9 @@
  * Dense products, convolutions and pooling, done by oneDNN (and by plain loops
  * at the level `ref`). Unlike the kernel table these are planned: a plan is
  * made for a shape once, cached for the life of the process, and may fail.
- * Execution is threaded by oneDNN's OpenMP and needs no allocation: scratch
- * memory belongs to the plan, hence a plan is used by one thread at a time
- * (plans are cached for each thread).
+ * Execution is threaded by oneDNN's OpenMP and needs no allocation. Plans and
+ * the scratch memory that they share belong to the thread that asked for them
+ * and are freed when it ends.
  */
 #ifndef LS_KERNELS_DENSE_H
 #define LS_KERNELS_DENSE_H
@@ -58,11 +58,12 @@ typedef struct lsi_conv2d {
 typedef struct lsi_conv2d_plan lsi_conv2d_plan;
 
 /*
- * The plan for a shape, cached; owned by the cache. Which algorithm and which
- * layouts it uses is a fixed function of the shape and the instruction level
- * (never of a measurement), so that a run repeats bit for bit and all ranks
- * agree. *src_layout and *dst_layout say what the plan wants and gives; the
- * weights are always plain (O, C, KH, KW), the plan reorders them itself.
+ * The calling thread's plan for a shape, owned by its cache. Which algorithm
+ * and which layouts it uses is a fixed function of the shape and the
+ * instruction level (never of a measurement), so that a run repeats bit for bit
+ * and all ranks agree. *src_layout and *dst_layout say what the plan wants and
+ * gives; the weights are always plain (O, C, KH, KW), the plan reorders them
+ * itself.
  */
 ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan);
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan);
@@ -71,7 +72,10 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan);
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
                              const float *src, const float *weight,
                              const float *bias_or_null);
-/* dsrc in src_layout, ddst in dst_layout. Overwrites. */
+/*
+ * dsrc in src_layout, ddst in dst_layout. Overwrites. With relu, ddst is the
+ * gradient of what was before it (see relu_backward), here and below.
+ */
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
                                    const float *ddst, const float *weight);
 /* dweight plain; dbias if the shape has a bias. Overwrites or accumulates. */

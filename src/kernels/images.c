@@ -65,18 +65,38 @@ static ls_status check_block(int64_t block, int64_t c)
                     (long long)c, (long long)block);
 }
 
+typedef struct reorder_call {
+    const lsi_kernels *kernels;
+    float *dst;
+    const float *src;
+    int64_t dst_block, src_block, c, pixels;
+} reorder_call;
+
+static void reorder_images(void *context, size_t begin, size_t end)
+{
+    const reorder_call *call = context;
+    const size_t image = (size_t)(call->c * call->pixels);
+    for (size_t i = begin; i < end; i++)
+        call->kernels->reorder(call->dst + i * image, call->dst_block,
+                               call->src + i * image, call->src_block, call->c,
+                               call->pixels);
+}
+
 ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,
                       lsi_layout src_layout, int64_t n, int64_t c, int64_t h,
                       int64_t w)
 {
     if (n == 0 || c == 0)
         return LS_OK;
-    const int64_t to = lsi_layout_block(dst_layout, c);
-    const int64_t from = lsi_layout_block(src_layout, c);
-    LS_TRY(check_block(to, c));
-    LS_TRY(check_block(from, c));
-    for (int64_t i = 0; i < n; i++)
-        lsi_kernels_get()->reorder(dst + i * c * h * w, to, src + i * c * h * w,
-                                   from, c, h * w);
+    reorder_call call = {.kernels = lsi_kernels_get(),
+                         .dst = dst,
+                         .src = src,
+                         .dst_block = lsi_layout_block(dst_layout, c),
+                         .src_block = lsi_layout_block(src_layout, c),
+                         .c = c,
+                         .pixels = h * w};
+    LS_TRY(check_block(call.dst_block, c));
+    LS_TRY(check_block(call.src_block, c));
+    lsi_parallel_for((size_t)n, 1, reorder_images, &call);
     return LS_OK;
 }

@@ -10,7 +10,7 @@ static const lsi_layout layouts[] = {LSI_LAYOUT_PLAIN, LSI_LAYOUT_CHANNELS_LAST,
                                      LSI_LAYOUT_BLOCKED_16};
 
 enum {
-    N = 5,
+    N = 35,
     C = 32,
     H = 10,
     W = 14,
