@@ -155,13 +155,14 @@ class Checker:
         words = path[:-len(".h")].split(os.sep)[1:]
         if path.startswith("src"):
             words.insert(0, "ls")
-        if words[-2:-1] == words[-1:]:  # ops/ops.h
-            words.pop()
         want = "_".join(words + ["h"]).upper()
+        wanted = [want]
+        if words[-2:-1] == words[-1:]:  # ops/ops.h, lockstep/lockstep.h
+            wanted.append("_".join(words[:-1] + ["h"]).upper())
         guard = re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
         if not guard and path.startswith(os.path.join("src", "kernels")):
             return
-        if not guard or guard.group(1) != want:
+        if not guard or guard.group(1) not in wanted:
             self.error(path, 1, f"the include guard is not {want}")
 
     def check(self):
