@@ -1,6 +1,7 @@
 /* One problem of the attention benches; see attention_case.h. */
 #include "cli/attention_case.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -154,6 +155,7 @@ static bool check_row(const lsi_attention_case *c, int64_t row, double *memory)
     const double scale = 1 / sqrt((double)c->shape.d);
     for (int64_t j = 0; j < keys; j++)
         memory[j] = scale * dot(c, Q, row, K, first + j);
+    assert(keys >= 1);
     soften(memory, keys);
     if (!row_is(c, O, row, memory, V, keys))
         return false;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/meminfo.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/attention_case.h"
@@ -305,19 +306,11 @@ static size_t case_count(const plan *p)
            (size_t)p->n_dtypes * (p->args->causal[0] == 'b' ? 2 : 1);
 }
 
-/* Most of the memory that the machine could give without swapping. */
+/* Most of the memory that the machine could give; 0 if that is not known. */
 static size_t free_memory(void)
 {
-    size_t kilobytes = 0;
-    char line[128];
-    FILE *info = fopen("/proc/meminfo", "r");
-    while (info != NULL && fgets(line, sizeof(line), info) != NULL) {
-        if (sscanf(line, "MemAvailable: %zu kB", &kilobytes) == 1)
-            break;
-    }
-    if (info != NULL)
-        fclose(info);
-    return kilobytes / 10 * 9 * 1024;
+    const int64_t available = lsi_memory_available();
+    return available < 0 ? 0 : (size_t)available / 10 * 9;
 }
 
 static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)

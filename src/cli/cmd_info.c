@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/meminfo.h"
 #include "base/threads.h"
 #include "cli/affinity.h"
 #include "cli/command.h"
@@ -38,20 +39,6 @@ static json_t *huge_pages(void)
     return json_stringn(begin + 1, (size_t)(end - begin) - 1);
 }
 
-static int64_t memory_available(void)
-{
-    static const char key[] = "MemAvailable:";
-    long long kib = -1;
-    char line[256];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && kib < 0 && fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, key, strlen(key)) == 0)
-            kib = strtoll(line + strlen(key), NULL, 10);
-    if (file != NULL)
-        fclose(file);
-    return kib < 0 ? -1 : kib * 1024;
-}
-
 /* What this build can talk to besides the memory of one machine. */
 static int add_optional_parts(json_t *info)
 {
@@ -69,7 +56,7 @@ static json_t *collect(void)
         json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "isa_of_cpu",
                   lsi_isa_name(lsi_cpu_isa()), "affinity", affinity, "threads",
                   lsi_threads_default(1), "memory_available_bytes",
-                  (json_int_t)memory_available(), "page_bytes",
+                  (json_int_t)lsi_memory_available(), "page_bytes",
                   (int)sysconf(_SC_PAGESIZE), "huge_pages", huge_pages(),
                   "onednn", lsi_dense_version());
     json_object_update_new(info, more);

@@ -1,0 +1,37 @@
+#include "base/meminfo.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int64_t lsi_meminfo_parse(const char *text, const char *key)
+{
+    const size_t length = strlen(key);
+    for (const char *line = text; line != NULL;) {
+        if (strncmp(line, key, length) == 0 && line[length] == ':') {
+            char *end;
+            const long long kib = strtoll(line + length + 1, &end, 10);
+            const int valid =
+                end != line + length + 1 && kib >= 0 && kib <= INT64_MAX / 1024;
+            return valid ? (int64_t)kib * 1024 : -1;
+        }
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    return -1;
+}
+
+int64_t lsi_memory_available(void)
+{
+    char text[8192];
+    const int file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return -1;
+    const ssize_t bytes = read(file, text, sizeof(text) - 1);
+    close(file);
+    if (bytes < 0)
+        return -1;
+    text[bytes] = '\0';
+    return lsi_meminfo_parse(text, "MemAvailable");
+}

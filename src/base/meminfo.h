@@ -1,0 +1,15 @@
+/*
+ * Memory of the machine, as the kernel reports it.
+ */
+#ifndef LS_BASE_MEMINFO_H
+#define LS_BASE_MEMINFO_H
+
+#include <stdint.h>
+
+/* The bytes that a line of /proc/meminfo's text says; -1 without that line. */
+int64_t lsi_meminfo_parse(const char *text, const char *key);
+
+/* What processes could get without swapping; -1 if the kernel does not say. */
+int64_t lsi_memory_available(void);
+
+#endif
