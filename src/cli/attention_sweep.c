@@ -320,7 +320,7 @@ static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
     LS_TRY(parse(a, &p));
     ls_memory_set_budget(a->budget > 0 ? (size_t)a->budget : free_memory());
     const size_t n = case_count(&p);
-    lsi_progress progress;
+    lsi_progress_bar progress;
     lsi_progress_begin(&progress, stderr, "cases", (int64_t)n);
     ls_status status = LS_OK;
     for (size_t i = 0; i < n && status == LS_OK; i++) {
@@ -344,7 +344,8 @@ static const lsi_bench bench = {
     .measure = measure,
 };
 
-int lsi_attention_sweep(const lsi_call *call, const lsi_attention_args *args)
+int lsi_attention_sweep(const lsi_invocation *call,
+                        const lsi_attention_args *args)
 {
     plan p;
     if (parse(args, &p) != LS_OK)

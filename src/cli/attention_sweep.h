@@ -49,6 +49,7 @@ typedef struct lsi_attention_args {
     "the exit status 1."
 
 /* Runs the command: returns its exit status. */
-int lsi_attention_sweep(const lsi_call *call, const lsi_attention_args *args);
+int lsi_attention_sweep(const lsi_invocation *call,
+                        const lsi_attention_args *args);
 
 #endif

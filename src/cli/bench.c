@@ -30,7 +30,7 @@ static ls_status check_outputs(const lsi_bench_flags *flags)
     return lsi_output_check(flags->csv);
 }
 
-static ls_status write_json(const lsi_call *call, const char *path,
+static ls_status write_json(const lsi_invocation *call, const char *path,
                             const lsi_table *table)
 {
     char *text;
@@ -60,8 +60,8 @@ static ls_status write_csv(const char *path, const lsi_table *table)
     return status;
 }
 
-static ls_status report(const lsi_call *call, const lsi_bench_flags *flags,
-                        const lsi_table *table)
+static ls_status report(const lsi_invocation *call,
+                        const lsi_bench_flags *flags, const lsi_table *table)
 {
     LS_TRY(lsi_table_status(table));
     if (!lsi_output_is_stdout(flags->json) && !lsi_output_is_stdout(flags->csv))
@@ -85,7 +85,7 @@ static ls_status hand_over(int fd, const lsi_table *table)
     return status;
 }
 
-static int be_rank(const lsi_call *call, const lsi_bench_flags *flags,
+static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
                    const lsi_bench *bench, const void *args, bool reports)
 {
     const char *fd = getenv(ROWS_VARIABLE);
@@ -128,8 +128,9 @@ static ls_status collect(int fd, lsi_table *table)
 }
 
 /* Runs the bench as n ranks and adds their rows. */
-static ls_status run_ranks(const lsi_call *call, const lsi_bench_flags *flags,
-                           int n, lsi_table *table, int *exit_status)
+static ls_status run_ranks(const lsi_invocation *call,
+                           const lsi_bench_flags *flags, int n,
+                           lsi_table *table, int *exit_status)
 {
     char text[16];
     const int fd = memfd_create("lockstep-rows", 0);
@@ -150,7 +151,8 @@ static ls_status run_ranks(const lsi_call *call, const lsi_bench_flags *flags,
 
 /* Of a job that broke off, the rows so far are shown, but no file is written.
  */
-static ls_status report_rest(const lsi_call *call, const lsi_bench_flags *flags,
+static ls_status report_rest(const lsi_invocation *call,
+                             const lsi_bench_flags *flags,
                              const lsi_table *table, bool complete)
 {
     if (complete)
@@ -160,7 +162,7 @@ static ls_status report_rest(const lsi_call *call, const lsi_bench_flags *flags,
     return lsi_table_markdown(table, stdout);
 }
 
-static int coordinate(const lsi_call *call, const lsi_bench_flags *flags,
+static int coordinate(const lsi_invocation *call, const lsi_bench_flags *flags,
                       const lsi_bench *bench, const lsi_list *ranks)
 {
     lsi_table *table = NULL;
@@ -191,7 +193,7 @@ static bool contains(const lsi_list *list, int64_t value)
     return false;
 }
 
-int lsi_bench_run(const lsi_call *call, const lsi_bench_flags *flags,
+int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
                   const lsi_bench *bench, const void *args)
 {
     lsi_list ranks;

@@ -7,7 +7,7 @@
  *     static const lsi_option options[] = {
  *         LSI_BENCH_ROWS(common, "2", "5", "50"), ...};
  *
- *     static int run(const lsi_call *call)
+ *     static int run(const lsi_invocation *call)
  *     {
  *         struct args a;
  *         int status;
@@ -63,7 +63,7 @@ typedef struct lsi_bench {
 } lsi_bench;
 
 /* Returns the exit status of the command. */
-int lsi_bench_run(const lsi_call *call, const lsi_bench_flags *flags,
+int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
                   const lsi_bench *bench, const void *args);
 
 #endif

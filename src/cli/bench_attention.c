@@ -9,7 +9,7 @@ static const lsi_option options[] = {
     LSI_ATTENTION_ROWS("8", "256,1024,4096,8192,16384", "f32", "no"),
 };
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     lsi_attention_args args;
     int exit_status;

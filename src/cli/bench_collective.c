@@ -108,7 +108,7 @@ typedef struct bench_state {
     lsi_exercise x;
     unsigned char *buffers[2];
     double *times;
-    lsi_progress progress;
+    lsi_progress_bar progress;
     int64_t done;
     uint64_t wrong; /* elements on all ranks, in all rows */
 } bench_state;
@@ -420,7 +420,7 @@ static ls_status check_flags(const args *a)
     return list_sizes(a, &sizes);
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     const lsi_bench bench = {
         .columns = columns,

@@ -10,7 +10,7 @@ static const lsi_option options[] = {
                        "f32,bf16", "yes"),
 };
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     lsi_attention_args args;
     int exit_status;

@@ -275,7 +275,7 @@ static ls_status measure(const void *context, lsi_table *table, bool *wrong)
     return status;
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     static const lsi_bench bench = {
         .columns = columns,

@@ -307,7 +307,7 @@ static const lsi_bench bench = {
     .measure = measure,
 };
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     plan p;

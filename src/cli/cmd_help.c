@@ -49,7 +49,7 @@ static int print_help_of(int argc, char **words)
     return 0;
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int rest;

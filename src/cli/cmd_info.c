@@ -78,7 +78,7 @@ static void print_line(const char *name, const json_t *value)
         puts("none");
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int status;

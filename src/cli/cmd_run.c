@@ -202,7 +202,7 @@ static int launch(const args *a, int ranks, char **argv)
     return exit_status;
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int rest;

@@ -162,7 +162,7 @@ static int train(session *s)
     return agreed && s->log.quiet ? LSI_EXIT_ERROR : lsi_cli_rank_error();
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int exit_status;

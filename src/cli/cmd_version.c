@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "lockstep/version.h"
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     int status;
     if (lsi_cli_parse(call, NULL, NULL, &status)) {

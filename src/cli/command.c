@@ -135,7 +135,7 @@ static int run_command(const lsi_command *command, char *name, int used,
     words[0] = name;
     for (int i = 1; i < argc - used; i++)
         words[i] = argv[used + i];
-    const lsi_call call = {
+    const lsi_invocation call = {
         .command = command,
         .argc = argc - used,
         .argv = words,
@@ -165,7 +165,8 @@ int lsi_cli_dispatch(int argc, char **argv)
     return run_command(command, name, used, argc, argv);
 }
 
-bool lsi_cli_parse(const lsi_call *call, void *out, int *rest, int *exit_status)
+bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
+                   int *exit_status)
 {
     const lsi_command *command = call->command;
     bool help = false;

@@ -18,13 +18,13 @@ enum { LSI_EXIT_ERROR = 1, LSI_EXIT_USAGE = 2 };
 typedef struct lsi_command lsi_command;
 
 /* One use of a command. */
-typedef struct lsi_call {
+typedef struct lsi_invocation {
     const lsi_command *command;
     int argc;    /* of the command: argv[0] is its full name, */
     char **argv; /* such as "bench all-reduce" */
     int line_argc;
     char **line_argv; /* of the whole program */
-} lsi_call;
+} lsi_invocation;
 
 struct lsi_command {
     const char *name;
@@ -33,8 +33,8 @@ struct lsi_command {
     const char *text;      /* what else is to be said; or NULL */
     const lsi_option *options;
     size_t n_options;
-    int (*run)(const lsi_call *call);   /* returns the exit status */
-    const lsi_command *const *children; /* then run is NULL */
+    int (*run)(const lsi_invocation *call); /* returns the exit status */
+    const lsi_command *const *children;     /* then run is NULL */
     size_t n_children;
 };
 
@@ -55,7 +55,7 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
  * Parses a call's flags into the command's struct. false: do no more, the exit
  * status is in *exit_status (help was printed, or the error said).
  */
-bool lsi_cli_parse(const lsi_call *call, void *out, int *rest,
+bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
                    int *exit_status);
 
 /* The help text; `name` is the full name, "" for the program itself. */

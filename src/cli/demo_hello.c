@@ -38,7 +38,7 @@ static ls_status say_hello(ls_group *group, uint64_t seed)
     return print(rank, "after", data);
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int exit_status;

@@ -70,7 +70,7 @@ static ls_status count(ls_group *group, const args *a)
     return LS_OK;
 }
 
-static int run(const lsi_call *call)
+static int run(const lsi_invocation *call)
 {
     args a;
     int exit_status;

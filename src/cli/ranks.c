@@ -98,8 +98,8 @@ static ls_status own_path(char out[4096])
     return LS_OK;
 }
 
-ls_status lsi_cli_launch_self(const lsi_call *call, int n, int64_t threads,
-                              int *exit_status)
+ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
+                              int64_t threads, int *exit_status)
 {
     char path[4096];
     int token;
@@ -123,7 +123,7 @@ ls_status lsi_cli_launch_self(const lsi_call *call, int n, int64_t threads,
     return status;
 }
 
-bool lsi_cli_as_rank(const lsi_call *call, const lsi_rank_flags *flags,
+bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
                      int usual, int *exit_status)
 {
     lsi_launched launched;

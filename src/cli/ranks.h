@@ -7,7 +7,7 @@
  *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
  *     static const lsi_option options[] = {LSI_RANK_ROWS(ranks, "1"), ...};
  *
- *     static int run(const lsi_call *call)
+ *     static int run(const lsi_invocation *call)
  *     {
  *         struct args a;
  *         int status;
@@ -54,7 +54,7 @@ typedef struct lsi_rank_flags {
  * disagree with the environment; *exit_status is what the command returns.
  * `usual` ranks are started if the flags name no number.
  */
-bool lsi_cli_as_rank(const lsi_call *call, const lsi_rank_flags *flags,
+bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
                      int usual, int *exit_status);
 
 /* Which rank of which job this process is, if a launcher has started it. */
@@ -73,8 +73,8 @@ void lsi_cli_set_threads(int64_t threads);
  * Runs the whole command line of the call again as n ranks. When one exits
  * with an error the launcher adds nothing: the rank has said why.
  */
-ls_status lsi_cli_launch_self(const lsi_call *call, int n, int64_t threads,
-                              int *exit_status);
+ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
+                              int64_t threads, int *exit_status);
 
 /*
  * As lsi_cli_error, for a rank: of the ranks that the command has started

@@ -15,7 +15,7 @@ typedef struct lsi_train_log {
     int ranks;
     int64_t epochs; /* to come in all */
     lsi_jsonl *metrics;
-    lsi_progress progress;
+    lsi_progress_bar progress;
     char label[48]; /* of the progress bar */
     lsi_epoch *done;
     size_t n_done;

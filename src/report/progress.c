@@ -15,11 +15,11 @@ static const double redraw_seconds = 0.1;
 /* Work that is over before this needs no lines in a log. */
 static const double log_seconds = 2.0;
 
-void lsi_progress_begin(lsi_progress *progress, FILE *stream, const char *label,
-                        int64_t total)
+void lsi_progress_begin(lsi_progress_bar *progress, FILE *stream,
+                        const char *label, int64_t total)
 {
     const double now = lsi_clock_seconds();
-    *progress = (lsi_progress){
+    *progress = (lsi_progress_bar){
         .stream = stream,
         .terminal = stream != NULL && isatty(fileno(stream)),
         .label = label,
@@ -40,7 +40,7 @@ static void format_time(double seconds, char *out, size_t bytes)
                  s / 60 % 60, s % 60);
 }
 
-static void draw_bar(lsi_progress *progress, int64_t done, const char *note)
+static void draw_bar(lsi_progress_bar *progress, int64_t done, const char *note)
 {
     char bar[BAR_CELLS + 1];
     const int full = (int)((double)done / (double)progress->total * BAR_CELLS);
@@ -63,7 +63,7 @@ static void draw_bar(lsi_progress *progress, int64_t done, const char *note)
     progress->drawn = true;
 }
 
-static void log_line(lsi_progress *progress, int64_t done, const char *note)
+static void log_line(lsi_progress_bar *progress, int64_t done, const char *note)
 {
     const int tenths = (int)((double)done / (double)progress->total * TENTHS);
     if (tenths <= progress->tenths || tenths >= TENTHS)
@@ -75,7 +75,8 @@ static void log_line(lsi_progress *progress, int64_t done, const char *note)
     fflush(progress->stream);
 }
 
-void lsi_progress_update(lsi_progress *progress, int64_t done, const char *note)
+void lsi_progress_update(lsi_progress_bar *progress, int64_t done,
+                         const char *note)
 {
     if (progress->stream == NULL || progress->total <= 0)
         return;
@@ -91,7 +92,7 @@ void lsi_progress_update(lsi_progress *progress, int64_t done, const char *note)
         log_line(progress, done, note);
 }
 
-void lsi_progress_end(lsi_progress *progress)
+void lsi_progress_end(lsi_progress_bar *progress)
 {
     if (!progress->drawn)
         return;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct lsi_progress {
+typedef struct lsi_progress_bar {
     FILE *stream; /* NULL: silent */
     bool terminal;
     const char *label;
@@ -17,23 +17,23 @@ typedef struct lsi_progress {
     int tenths; /* of the work that a log has been told about */
     double start, last_drawn;
     bool drawn;
-} lsi_progress;
+} lsi_progress_bar;
 
 /*
  * Begins a piece of work of `total` units on `stream` (usually stderr; NULL for
  * ranks that keep quiet). The label must outlive it.
  */
-void lsi_progress_begin(lsi_progress *progress, FILE *stream, const char *label,
-                        int64_t total);
+void lsi_progress_begin(lsi_progress_bar *progress, FILE *stream,
+                        const char *label, int64_t total);
 
 /*
  * `done` of the units are done; `note` (or NULL) is shown behind them. Cheap
  * enough for every step: draws ten times a second at most.
  */
-void lsi_progress_update(lsi_progress *progress, int64_t done,
+void lsi_progress_update(lsi_progress_bar *progress, int64_t done,
                          const char *note);
 
 /* Clears the bar, so that the next line stands where it was. */
-void lsi_progress_end(lsi_progress *progress);
+void lsi_progress_end(lsi_progress_bar *progress);
 
 #endif

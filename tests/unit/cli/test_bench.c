@@ -37,7 +37,7 @@ static int run(const char *what, lsi_bench_flags flags)
 {
     static char name[] = "bench x";
     static char *argv[] = {name, NULL};
-    const lsi_call call = {
+    const lsi_invocation call = {
         .argc = 1, .argv = argv, .line_argc = 1, .line_argv = argv};
     int saved[2];
     fflush(stdout);

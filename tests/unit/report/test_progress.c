@@ -29,7 +29,7 @@ static void read_terminal(int master, char *out, size_t bytes)
 }
 
 /* As if the last drawing were long ago. */
-static void let_time_pass(lsi_progress *progress)
+static void let_time_pass(lsi_progress_bar *progress)
 {
     progress->last_drawn -= 60;
 }
@@ -40,7 +40,7 @@ static void bar_on_a_terminal(void **state)
     FILE *stream;
     char text[512];
     const int master = open_terminal(&stream);
-    lsi_progress progress;
+    lsi_progress_bar progress;
     lsi_progress_begin(&progress, stream, "epoch 1", 8);
     lsi_progress_update(&progress, 1, NULL); /* too early to draw */
     assert_false(progress.drawn);
@@ -66,7 +66,7 @@ static void lines_in_a_log(void **state)
     char *text = NULL;
     size_t bytes;
     FILE *stream = open_memstream(&text, &bytes);
-    lsi_progress progress;
+    lsi_progress_bar progress;
     lsi_progress_begin(&progress, stream, "reading", 200);
     for (int done = 0; done <= 200; done += 5) {
         if (done >= 100)
@@ -86,7 +86,7 @@ static void lines_in_a_log(void **state)
 static void silent(void **state)
 {
     (void)state;
-    lsi_progress progress;
+    lsi_progress_bar progress;
     lsi_progress_begin(&progress, NULL, "quiet", 10);
     let_time_pass(&progress);
     lsi_progress_update(&progress, 5, NULL);
