@@ -352,11 +352,13 @@ static ls_status allocate(bench_state *b)
 {
     const bool shared = strcmp(b->a->buffers, "shared") == 0;
     const size_t bytes = largest_buffer(b);
+    places p;
     const size_t n = (size_t)b->a->common.iterations;
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
     b->times = block;
-    for (int i = 0; i < 2; i++) {
+    LS_TRY(choose_places(b->a, &p));
+    for (int i = 0; i < (p.out ? 2 : 1); i++) {
         LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
                       : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
                                          "buffers to communicate"));

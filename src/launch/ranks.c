@@ -33,11 +33,29 @@ static int fail_start(void)
     return 1;
 }
 
+/*
+ * Programs are found by PATH, scripts need their interpreter: what was meant,
+ * if a file of that name is there. "" if not.
+ */
+static const char *hint_for(const char *program)
+{
+    const size_t length = strlen(program);
+    const bool script = length > 3 && strcmp(program + length - 3, ".py") == 0;
+    if (access(program, R_OK) != 0)
+        return "";
+    if (script)
+        return "; run it with python3";
+    return strchr(program, '/') == NULL ? "; the one in this folder is run "
+                                          "with ./ in front"
+                                        : "";
+}
+
 static int fail_program(const char *program, int error_number)
 {
     const bool missing = error_number == ENOENT || error_number == ENOTDIR;
-    fprintf(stderr, "lockstep: cannot run %s: %s\n", program,
-            missing ? "no such program" : strerror(error_number));
+    fprintf(stderr, "lockstep: cannot run %s: %s%s\n", program,
+            missing ? "no such program" : strerror(error_number),
+            hint_for(program));
     return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 

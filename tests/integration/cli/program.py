@@ -43,11 +43,12 @@ def is_running(pid):
 class ProgramTest(unittest.TestCase):
     maxDiff = None
 
-    def call(self, *words, stdin=subprocess.DEVNULL, env=None, text=None):
+    def call(self, *words, stdin=subprocess.DEVNULL, env=None, text=None,
+             cwd=None):
         """Runs lockstep to its end."""
         where = {"input": text} if text is not None else {"stdin": stdin}
         return subprocess.run(
-            [LOCKSTEP, *words], env=env or environment(), timeout=50,
+            [LOCKSTEP, *words], env=env or environment(), timeout=50, cwd=cwd,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, check=False, **where)
 

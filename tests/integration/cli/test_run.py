@@ -147,6 +147,20 @@ class Mistakes(ProgramTest):
                    "3", "nonesuch")
         self.fails(127, "no such program", "run", "/etc/passwd/x")
 
+    def test_hints(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("train.py", "tool"):
+                with open(os.path.join(folder, name), "w", encoding="ascii"):
+                    pass
+            self.fails(126, "Permission denied; run it with python3", "run",
+                       os.path.join(folder, "train.py"))
+            for name, hint in (("train.py", "run it with python3"),
+                               ("tool", "run with ./ in front")):
+                done = self.call("run", name, cwd=folder)
+                self.assertEqual(done.returncode, 127)
+                self.assertIn("no such program; ", done.stderr)
+                self.assertIn(hint, done.stderr)
+
     def test_not_executable(self):
         self.fails(126, "cannot run /etc/passwd: Permission denied", "run",
                    "-n", "2", "/etc/passwd")
