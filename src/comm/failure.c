@@ -161,6 +161,11 @@ ls_status lsi_report_failure(ls_group *group)
         return report_dead(group, &failure, own);
     case LS_ERR_MISMATCH:
         return report_mismatch(&failure);
+    case LS_ERR_SYSTEM:
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "rank %d could not read the memory of rank %d; this is "
+                        "rank %d, %s",
+                        failure.rank_b, failure.rank_a, group->rank, own);
     default:
         return report_late(group, &failure, own);
     }

@@ -11,6 +11,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/open.h"
+#include "comm/remote.h"
 #include "comm/select.h"
 #include "comm/shared.h"
 #include "comm/wait.h"
@@ -55,6 +56,7 @@ static void enter_member(ls_group *group, int node_rank)
         for (int cpu = 0; cpu < LSI_CPU_WORDS * 64 && cpu < CPU_SETSIZE; cpu++)
             if (CPU_ISSET(cpu, &cpus))
                 self->cpus[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    lsi_remote_offer(self);
     atomic_store(&self->presence, LSI_PRESENT);
 }
 
@@ -148,10 +150,16 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
     return LS_OK;
 }
 
+void lsi_group_look_around(ls_group *group)
+{
+    group->spins = lsi_spins_for(group);
+    group->can_copy = lsi_remote_probe(group);
+}
+
 ls_status lsi_group_settle(ls_group *group)
 {
     LS_TRY(ls_barrier(group)); /* all members are there */
-    group->spins = lsi_spins_for(group);
+    lsi_group_look_around(group);
     const char *line = getenv("LOCKSTEP_SELECT");
     return ls_group_select(group, line == NULL ? "" : line);
 }

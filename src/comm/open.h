@@ -22,7 +22,10 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
 /* Seconds: LOCKSTEP_TIMEOUT, or 300. */
 ls_status lsi_default_timeout(double *seconds);
 
-/* Adopts LOCKSTEP_SELECT and what follows from all members. Collective. */
+/* Learns what depends on who the members are, once all have entered. */
+void lsi_group_look_around(ls_group *group);
+
+/* Waits for all members, looks around, adopts LOCKSTEP_SELECT. Collective. */
 ls_status lsi_group_settle(ls_group *group);
 
 #endif

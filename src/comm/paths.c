@@ -68,8 +68,11 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         able |= LSI_PATH_SEND_SEEN;
     if (alone || recv_at != 0 || !receives(op))
         able |= LSI_PATH_RECV_SEEN;
+    if (group->can_copy && !must_be_staged(op))
+        able |= LSI_PATH_COPY;
     *offer = (lsi_offer){
         .able = able,
+        .scratch = (uint64_t)(uintptr_t)op->scratch,
         .send = (uint64_t)(uintptr_t)op->send,
         .recv = (uint64_t)(uintptr_t)op->recv,
         .send_at = send_at,
@@ -89,6 +92,19 @@ unsigned char *lsi_seen_recv(const lsi_op *op, int rank)
     if (rank == op->group->rank)
         return op->recv;
     return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->recv_at, rank);
+}
+
+void lsi_count_reduced(const lsi_op *op)
+{
+    const int rank = op->group->rank;
+    const size_t n = (size_t)op->group->size;
+    const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
+    const bool scatters = op->call.operation == LSI_OP_REDUCE_SCATTER;
+    size_t receivers = 0;
+    for (int r = 0; r < op->group->size; r++)
+        receivers += r != rank && lsi_delivers_to(op, rank, r);
+    op->group->counters.bytes_sent +=
+        op->block * (scatters ? n : 1) - own + own * receivers;
 }
 
 void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,

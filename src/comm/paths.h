@@ -34,6 +34,12 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer);
 const unsigned char *lsi_seen_send(const lsi_op *op, int rank);
 unsigned char *lsi_seen_recv(const lsi_op *op, int rank);
 
+/*
+ * Counts what leaves this rank when each block is reduced by one rank: its
+ * data for the others' blocks, and its result once for each who gets it.
+ */
+void lsi_count_reduced(const lsi_op *op);
+
 /* dst = reduction of srcs, with LS_AVG turned into a sum and a factor. */
 void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,
                      int n_srcs, size_t elements);

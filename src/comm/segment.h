@@ -54,6 +54,7 @@ typedef struct lsi_offer {
     uint64_t able;             /* lsi_path bits that this rank could serve */
     uint64_t send, recv;       /* addresses in the rank's own space */
     uint64_t send_at, recv_at; /* where they are for others; 0: nowhere */
+    uint64_t scratch;          /* like send */
 } lsi_offer;
 
 typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
@@ -64,7 +65,8 @@ typedef struct lsi_member {
     _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
     alignas(LSI_LINE) _Atomic uint32_t presence;
     int32_t pid;
-    int32_t node_rank; /* rank in the job, whatever the group */
+    uint64_t cookie_at, cookie; /* what others read as a test */
+    int32_t node_rank;          /* rank in the job, whatever the group */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
 } lsi_member;

@@ -8,15 +8,18 @@
 #include "base/options.h"
 #include "comm/algo/algorithm.h"
 
+/*
+ * Short messages travel in cells; long ones stay where they are, if they can
+ * be seen there or copied from there; what remains goes through the windows.
+ */
+#define REDUCTIONS                                                             \
+    "0-16k:flat;16k-256k:direct|staged;256k-inf:direct|copy|staged"
+#define MOVEMENTS "0-16k:flat;16k-64k:direct|staged;64k-inf:direct|copy|staged"
+
 static const char defaults[] =
-    "all_reduce:0-16k:flat;16k-inf:direct|staged,"
-    "reduce:0-16k:flat;16k-inf:direct|staged,"
-    "reduce_scatter:0-16k:flat;16k-inf:direct|staged,"
-    "broadcast:0-8k:flat;8k-inf:direct|staged,"
-    "all_gather:0-8k:flat;8k-inf:direct|staged,"
-    "gather:0-8k:flat;8k-inf:direct|staged,"
-    "scatter:0-16k:flat;16k-inf:direct|staged,"
-    "all_to_all:0-16k:flat;16k-inf:direct|staged";
+    "all_reduce:" REDUCTIONS ",reduce:" REDUCTIONS ",reduce_scatter:" REDUCTIONS
+    ",broadcast:" MOVEMENTS ",all_gather:" MOVEMENTS ",gather:" MOVEMENTS
+    ",scatter:" MOVEMENTS ",all_to_all:" MOVEMENTS;
 
 /* A piece of the line: text up to a delimiter. */
 typedef struct piece {

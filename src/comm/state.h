@@ -143,6 +143,7 @@ struct ls_group {
     ls_group_counters counters;
     uint64_t timeout_ns; /* 0: none */
     int spins;           /* before letting others run */
+    bool can_copy;       /* from every other rank's private memory */
     bool failed;
 };
 

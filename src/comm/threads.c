@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/open.h"
-#include "comm/wait.h"
 
 enum { PAGE = 4096 };
 
@@ -18,7 +17,7 @@ static ls_status open_all(lsi_node *node, int size, ls_group **made)
     const uint64_t end = made[0]->layout.bytes;
     atomic_store(made[0]->file_end, (end + PAGE - 1) / PAGE * PAGE);
     for (int r = 0; r < size; r++)
-        made[r]->spins = lsi_spins_for(made[r]);
+        lsi_group_look_around(made[r]);
     return LS_OK;
 }
 

@@ -42,5 +42,8 @@ const char *lsi_algorithm_names(lsi_operation operation, char *text,
 /* Those that need private memory. */
 size_t lsi_all_reduce_ring_scratch(const lsi_op *op);
 size_t lsi_all_reduce_butterfly_scratch(const lsi_op *op);
+size_t lsi_all_reduce_doubling_scratch(const lsi_op *op);
+size_t lsi_all_reduce_halving_scratch(const lsi_op *op);
+size_t lsi_reduce_copy_scratch(const lsi_op *op);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "kernels/kernels.h"
 
 static bool is_half(ls_dtype dtype)
@@ -30,9 +31,9 @@ void lsi_widen(const lsi_op *op, void *to, const void *from, size_t elements)
 }
 
 void lsi_accumulate(const lsi_op *op, void *acc, const void *more,
-                    size_t elements)
+                    size_t elements, bool more_first)
 {
-    const void *srcs[2] = {acc, more};
+    const void *srcs[2] = {more_first ? more : acc, more_first ? acc : more};
     const ls_reduce_op redop =
         op->call.redop == LS_AVG ? LS_SUM : op->call.redop;
     lsi_kernels_get()->reduce(acc, srcs, 2, elements, lsi_wide_dtype(op), redop,
@@ -56,4 +57,58 @@ void lsi_narrow(const lsi_op *op, void *to, void *from, size_t elements)
 size_t lsi_largest_block(const lsi_op *op)
 {
     return lsi_range_size(lsi_block_of(op, 0));
+}
+
+size_t lsi_sums_scratch(const lsi_op *op)
+{
+    return lsi_wide_dtype(op) == op->call.dtype
+               ? 0
+               : lsi_wide_bytes(op, op->call.count);
+}
+
+unsigned char *lsi_sums(const lsi_op *op)
+{
+    return lsi_sums_scratch(op) == 0 ? op->recv : op->scratch;
+}
+
+unsigned char *lsi_incoming(const lsi_op *op)
+{
+    return (unsigned char *)op->scratch + lsi_sums_scratch(op);
+}
+
+void lsi_post_send(lsi_op *op, lsi_buffer buffer, int peer)
+{
+    lsi_message_send(op->group, &op->out, LSI_CHANNEL_COLLECTIVE, buffer, peer);
+}
+
+void lsi_post_receive(lsi_op *op, lsi_buffer buffer, int peer)
+{
+    lsi_message_receive(op->group, &op->in, LSI_CHANNEL_COLLECTIVE, buffer,
+                        peer);
+}
+
+static void begin_step(lsi_op *op, void (*post)(lsi_op *op, int step))
+{
+    op->step++;
+    op->out.done = op->in.done = true; /* unless the step posts them */
+    post(op, (int)op->step);
+}
+
+ls_status lsi_points_run(lsi_op *op, int steps,
+                         void (*post)(lsi_op *op, int step),
+                         void (*finish)(lsi_op *op, int step))
+{
+    if (op->step == 0) {
+        lsi_widen(op, lsi_sums(op), op->send, op->call.count);
+        begin_step(op, post);
+    }
+    for (;;) {
+        LS_TRY(lsi_messages_progress(op->group));
+        if (!op->out.done || !op->in.done)
+            return LS_IN_PROGRESS;
+        finish(op, (int)op->step);
+        if ((int)op->step == steps)
+            return LS_OK;
+        begin_step(op, post);
+    }
 }

@@ -7,6 +7,7 @@
 #define LS_COMM_ALGO_POINTS_H
 
 #include "comm/algo/algorithm.h"
+#include "comm/message.h"
 #include "comm/paths.h"
 
 /* The type in which partial sums travel. */
@@ -18,12 +19,35 @@ size_t lsi_wide_bytes(const lsi_op *op, size_t elements);
 /* to[i] = (wide) from[i]; a plain copy, or none, if it is the same type. */
 void lsi_widen(const lsi_op *op, void *to, const void *from, size_t elements);
 
-/* acc[i] = acc[i] op more[i], both wide; the average stays a sum. */
+/*
+ * acc[i] = acc[i] op more[i], both wide, or more[i] op acc[i] if `more` comes
+ * first; the average stays a sum.
+ */
 void lsi_accumulate(const lsi_op *op, void *acc, const void *more,
-                    size_t elements);
+                    size_t elements, bool more_first);
 
 /* to[i] = from[i] (wide), divided for an average and rounded. */
 void lsi_narrow(const lsi_op *op, void *to, void *from, size_t elements);
+
+/*
+ * The vector of partial sums, in the receive buffer if that is wide enough and
+ * at the start of the scratch if not; behind it, room for what comes in.
+ */
+unsigned char *lsi_sums(const lsi_op *op);
+unsigned char *lsi_incoming(const lsi_op *op);
+size_t lsi_sums_scratch(const lsi_op *op); /* bytes of the first, or 0 */
+
+/* Posts the one message that a step sends, or receives. */
+void lsi_post_send(lsi_op *op, lsi_buffer buffer, int peer);
+void lsi_post_receive(lsi_op *op, lsi_buffer buffer, int peer);
+
+/*
+ * Widens the data, then for each step 1..steps calls post, waits until what it
+ * has posted is done, and calls finish.
+ */
+ls_status lsi_points_run(lsi_op *op, int steps,
+                         void (*post)(lsi_op *op, int step),
+                         void (*finish)(lsi_op *op, int step));
 
 /* Elements of the largest block. */
 size_t lsi_largest_block(const lsi_op *op);

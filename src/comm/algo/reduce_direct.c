@@ -69,14 +69,7 @@ static void reduce_block(lsi_op *op)
         const size_t left = block.end - i;
         reduce_tile(op, &at, i, left < tile ? left : tile);
     }
-    /* Others have loaded the rest of this rank's data, and get the result. */
-    const size_t own = lsi_range_size(block) * op->item;
-    const size_t all = op->call.operation == LSI_OP_REDUCE_SCATTER
-                           ? op->block * (size_t)op->group->size
-                           : op->block;
-    const bool keeps = lsi_delivers_to(op, op->group->rank, op->group->rank);
-    op->group->counters.bytes_sent +=
-        all - own + own * (size_t)(at.receivers - (keeps ? 1 : 0));
+    lsi_count_reduced(op);
 }
 
 ls_status lsi_reduce_direct(lsi_op *op)

@@ -59,7 +59,6 @@ static void copy_in(lsi_op *op, size_t k)
         memcpy(lane_of(op, rank, j, k),
                (const unsigned char *)op->send + p.begin * op->item,
                p.elements * op->item);
-        op->group->counters.bytes_sent += p.elements * op->item;
     }
 }
 
@@ -85,11 +84,6 @@ static void reduce_chunk(lsi_op *op, size_t k)
     assert(own != NULL || !keeps);
     if (shares && keeps)
         memcpy(own, result, p.elements * op->item);
-    if (op->call.operation == LSI_OP_ALL_REDUCE)
-        op->group->counters.bytes_sent +=
-            p.elements * op->item * (size_t)(size - 1);
-    else if (shares && !keeps)
-        op->group->counters.bytes_sent += p.elements * op->item;
 }
 
 static void copy_out(lsi_op *op, size_t k)
@@ -123,5 +117,8 @@ static void step(lsi_op *op, size_t k)
 
 ls_status lsi_reduce_staged(lsi_op *op)
 {
-    return lsi_window_steps(op, chunks(op) + 2, step);
+    const ls_status status = lsi_window_steps(op, chunks(op) + 2, step);
+    if (status == LS_OK)
+        lsi_count_reduced(op);
+    return status;
 }
