@@ -224,11 +224,13 @@ ls_status lsi_wait_for(ls_group *group, const bool *done)
         ls_status status = lsi_progress(group);
         if (status == LS_OK && !*done && group->activity == activity)
             status = lsi_pause(group, &patience);
-        if (*done)
+        if (*done) {
+            lsi_patience_rewarded(group, &patience);
             return LS_OK;
+        }
         LS_TRY(status);
         if (group->activity != activity)
-            patience = (lsi_patience){0};
+            lsi_patience_rewarded(group, &patience);
     }
 }
 

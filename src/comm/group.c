@@ -153,6 +153,7 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
 void lsi_group_look_around(ls_group *group)
 {
     group->spins = lsi_spins_for(group);
+    group->spinning_pays = true;
     group->can_copy = lsi_remote_probe(group);
 }
 

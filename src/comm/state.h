@@ -143,7 +143,9 @@ struct ls_group {
     ls_group_counters counters;
     uint64_t timeout_ns; /* 0: none */
     int spins;           /* before letting others run */
-    bool can_copy;       /* from every other rank's private memory */
+    bool spinning_pays;
+    unsigned waits; /* while it did not */
+    bool can_copy;  /* from every other rank's private memory */
     bool failed;
 };
 

@@ -23,7 +23,13 @@
 #include "comm/engine.h"
 #include "comm/failure.h"
 
-enum { SPINS_ALONE = 150, SPINS_CROWDED = 10, YIELDS = 250 };
+enum {
+    SPINS_ALONE = 60,
+    SPINS_CROWDED = 4,
+    FEW_SPINS = 2,
+    YIELDS = 250,
+    RETRY = 16
+};
 
 /* Between two looks at whether the peers live: a fraction of a second. */
 #define SLICE_NS ((uint64_t)100 * 1000 * 1000)
@@ -107,13 +113,35 @@ static ls_status sleep_slice(ls_group *group)
     return status;
 }
 
+/*
+ * If the last long spin was in vain, the peer probably needs this CPU (even
+ * where there are enough, the scheduler may have put both on one). Then hardly
+ * spin; but try again now and then.
+ */
+static int choose_spins(ls_group *group)
+{
+    const bool spin = group->spinning_pays || ++group->waits % RETRY == 0;
+    return spin ? group->spins : FEW_SPINS;
+}
+
+void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
+{
+    if (patience->looks > FEW_SPINS && patience->looks <= patience->spins)
+        group->spinning_pays = true;
+    *patience = (lsi_patience){0};
+}
+
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 {
-    if (patience->looks < group->spins + YIELDS) {
-        if (patience->looks++ < group->spins)
+    if (patience->looks == 0)
+        patience->spins = choose_spins(group);
+    if (patience->looks < patience->spins + YIELDS) {
+        if (patience->looks++ < patience->spins) {
             lsi_cpu_relax();
-        else
-            sched_yield();
+            return LS_OK;
+        }
+        group->spinning_pays = false;
+        sched_yield();
         return LS_OK;
     }
     const uint64_t now = lsi_clock_ns();

@@ -8,6 +8,7 @@
 
 typedef struct lsi_patience {
     int looks;           /* without sleeping */
+    int spins;           /* of these without yielding */
     uint64_t began_ns;   /* of the first sleep; 0 before it */
     uint64_t checked_ns; /* when peers were last looked at */
 } lsi_patience;
@@ -18,6 +19,9 @@ typedef struct lsi_patience {
  * up.
  */
 ls_status lsi_pause(ls_group *group, lsi_patience *patience);
+
+/* Something has moved: begins anew, and learns from how long it took. */
+void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
 
 /* How often this rank should look before it lets others run. */
 int lsi_spins_for(const ls_group *group);
