@@ -3,10 +3,9 @@
  */
 #include "comm/engine.h"
 
-#include <string.h>
-
 #include "base/error.h"
 #include "comm/algo/algorithm.h"
+#include "comm/copy.h"
 #include "comm/failure.h"
 #include "comm/message.h"
 #include "comm/paths.h"
@@ -90,7 +89,7 @@ static bool enter(lsi_op *op)
     if (!op->candidates[0]->in_cells)
         lsi_make_offer(op, lsi_offer_of(op, group->rank));
     else if (bytes != 0)
-        memcpy(cell->payload, op->send, bytes);
+        lsi_copy_out(cell->payload, op->send, bytes);
     op->state = LSI_OP_ENTERED;
     lsi_op_publish(op);
     return true;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/copy.h"
 #include "comm/failure.h"
 #include "comm/wait.h"
 
@@ -82,8 +83,9 @@ static void ring_write(const ls_group *group, lsi_channel *channel,
     const size_t capacity = group->layout.channel_bytes;
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
-    memcpy(channel->data + at, data, first);
-    memcpy(channel->data, (const unsigned char *)data + first, bytes - first);
+    lsi_copy_out(channel->data + at, data, first);
+    lsi_copy_out(channel->data, (const unsigned char *)data + first,
+                 bytes - first);
 }
 
 static void ring_read(const ls_group *group, const lsi_channel *channel,

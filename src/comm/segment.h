@@ -31,9 +31,9 @@
 
 enum {
     LSI_LINE = 64,
-    LSI_CELLS = 8,                  /* collectives published at once */
-    LSI_FLAT_BYTES = 32 * 1024,     /* data that travels inside a cell */
-    LSI_STAGING_BYTES = 512 * 1024, /* of one rank's window */
+    LSI_CELLS = 8,                   /* collectives published at once */
+    LSI_FLAT_BYTES = 32 * 1024,      /* data that travels inside a cell */
+    LSI_STAGING_BYTES = 1024 * 1024, /* of one rank's window */
     LSI_MAX_RANKS = 1024,
     LSI_HOST_BYTES = 64,
     LSI_CPU_WORDS = 16 /* CPUs 0..1023 */

@@ -10,6 +10,7 @@
 
 #include "comm/algo/move.h"
 #include "comm/algo/window.h"
+#include "comm/copy.h"
 #include "comm/paths.h"
 
 /* Chunk k of a pull; no bytes if the pull is shorter. */
@@ -38,8 +39,9 @@ static void fill(const lsi_op *op, size_t k)
         const lsi_pull part = chunk_of(lsi_pull_of(place, r, rank), chunk, k);
         if (r == rank || part.bytes == 0)
             continue;
-        memcpy(lsi_window_lane(op->group, rank, k, lane_of(lanes, r), chunk),
-               (const unsigned char *)op->send + part.from, part.bytes);
+        lsi_copy_out(
+            lsi_window_lane(op->group, rank, k, lane_of(lanes, r), chunk),
+            (const unsigned char *)op->send + part.from, part.bytes);
         filled = true;
     }
 }

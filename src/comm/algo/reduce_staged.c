@@ -19,7 +19,10 @@
 #include <string.h>
 
 #include "comm/algo/window.h"
+#include "comm/copy.h"
 #include "comm/paths.h"
+
+enum { TILE_BYTES = 8 * 1024 };
 
 /* The bytes of chunk k of a block. */
 typedef struct piece {
@@ -56,34 +59,41 @@ static void copy_in(lsi_op *op, size_t k)
         const piece p = chunk_of(op, j, k);
         if (j == rank || p.elements == 0)
             continue;
-        memcpy(lane_of(op, rank, j, k),
-               (const unsigned char *)op->send + p.begin * op->item,
-               p.elements * op->item);
+        lsi_copy_out(lane_of(op, rank, j, k),
+                     (const unsigned char *)op->send + p.begin * op->item,
+                     p.elements * op->item);
     }
 }
 
-static void reduce_chunk(lsi_op *op, size_t k)
+/* Reduces a tile and, if others want it, puts it into the window. */
+static void reduce_tile(const lsi_op *op, piece p, const void *const *srcs,
+                        unsigned char *window)
+{
+    unsigned char tile[TILE_BYTES], *to = tile;
+    const int rank = op->group->rank;
+    if (lsi_delivers_to(op, rank, rank))
+        to = (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
+    lsi_reduce_into(op, to, srcs, op->group->size, p.elements);
+    if (window != NULL)
+        lsi_copy_out(window, to, p.elements * op->item);
+}
+
+static void reduce_chunk(const lsi_op *op, size_t k)
 {
     const int rank = op->group->rank, size = op->group->size;
-    const piece p = chunk_of(op, rank, k);
+    const piece chunk = chunk_of(op, rank, k);
+    const bool shares = size > 1 && op->call.operation != LSI_OP_REDUCE_SCATTER;
+    const size_t tile = TILE_BYTES / op->item;
     const void *srcs[LSI_MAX_RANKS];
-    if (p.elements == 0)
-        return;
-    for (int r = 0; r < size; r++)
-        srcs[r] = r == rank ? (const void *)((const unsigned char *)op->send +
-                                             p.begin * op->item)
-                            : lane_of(op, r, rank, k);
-    unsigned char *result = lane_of(op, rank, rank, k);
-    unsigned char *own =
-        op->recv == NULL
-            ? NULL
-            : (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
-    const bool keeps = lsi_delivers_to(op, rank, rank);
-    const bool shares = op->call.operation != LSI_OP_REDUCE_SCATTER;
-    lsi_reduce_into(op, shares ? result : own, srcs, size, p.elements);
-    assert(own != NULL || !keeps);
-    if (shares && keeps)
-        memcpy(own, result, p.elements * op->item);
+    for (size_t i = 0; i < chunk.elements; i += tile) {
+        const size_t left = chunk.elements - i;
+        const piece p = {chunk.begin + i, left < tile ? left : tile};
+        for (int r = 0; r < size; r++)
+            srcs[r] = lane_of(op, r, rank, k) + i * op->item;
+        srcs[rank] = (const unsigned char *)op->send + p.begin * op->item;
+        reduce_tile(op, p, srcs,
+                    shares ? lane_of(op, rank, rank, k) + i * op->item : NULL);
+    }
 }
 
 static void copy_out(lsi_op *op, size_t k)
