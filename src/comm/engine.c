@@ -9,6 +9,7 @@
 #include "comm/failure.h"
 #include "comm/message.h"
 #include "comm/paths.h"
+#include "comm/recorder.h"
 #include "comm/schedule/pull.h"
 #include "comm/wait.h"
 
@@ -121,6 +122,7 @@ ls_status lsi_op_submit(lsi_op *op)
     group->last = op;
     if (group->entering == NULL)
         group->entering = op;
+    op->record = lsi_record_begin(group->recorder, op);
     enter_all(group);
     return LS_OK;
 }
@@ -160,6 +162,7 @@ static void finish(lsi_op *op, ls_status status)
     group->completed = op->sequence;
     group->activity++;
     group->first = op->next;
+    lsi_record_end(group->recorder, op);
     atomic_store(&lsi_member_of(group, group->rank)->completed,
                  group->completed);
     if (atomic_load(&group->header->cell_waiters) != 0)

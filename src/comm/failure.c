@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/engine.h"
+#include "comm/recorder.h"
 #include "comm/wait.h"
 
 enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
@@ -140,10 +141,9 @@ static ls_status report_late(const ls_group *group, const lsi_failure *failure,
                     failure->rank_a, group->rank, own, table);
 }
 
-ls_status lsi_report_failure(ls_group *group)
+static ls_status tell(ls_group *group)
 {
     char own[CALL_BYTES + 64];
-    group->failed = true;
     own_text(group, own, sizeof(own));
     /* The writer may be about to finish; if it died, say at least that. */
     for (int i = 0;
@@ -169,6 +169,15 @@ ls_status lsi_report_failure(ls_group *group)
     default:
         return report_late(group, &failure, own);
     }
+}
+
+ls_status lsi_report_failure(ls_group *group)
+{
+    const ls_status status = tell(group);
+    if (!group->failed)
+        lsi_recorder_dump(group, ls_last_error());
+    group->failed = true;
+    return status;
 }
 
 /* ---- detecting ----------------------------------------------------------- */

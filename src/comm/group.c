@@ -11,6 +11,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/open.h"
+#include "comm/recorder.h"
 #include "comm/remote.h"
 #include "comm/select.h"
 #include "comm/shared.h"
@@ -86,6 +87,7 @@ static void release(ls_group *group)
                                       group->layout.bytes);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++)
         lsi_free(group->streams[i / 2][i % 2]);
+    lsi_free(group->recorder);
     lsi_free(group->select);
     lsi_free(group->seen);
     lsi_free(group->call.scratch);
@@ -116,6 +118,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     LS_TRY(lsi_default_timeout(&timeout));
     LS_TRY(ls_group_set_timeout(group, timeout));
     LS_TRY(allocate(group));
+    LS_TRY(lsi_recorder_open(&group->recorder));
     LS_TRY(group->node->transport->map(group->node, membership->offset,
                                        group->layout.bytes, &region));
     group->region = region;
@@ -152,8 +155,7 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
 
 void lsi_group_look_around(ls_group *group)
 {
-    group->spins = lsi_spins_for(group);
-    group->spinning_pays = true;
+    lsi_learn_to_wait(group);
     group->can_copy = lsi_remote_probe(group);
 }
 

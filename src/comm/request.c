@@ -10,6 +10,7 @@
 #include "comm/collective.h"
 #include "comm/engine.h"
 #include "comm/message.h"
+#include "comm/recorder.h"
 
 struct ls_request {
     ls_group *group;
@@ -158,6 +159,9 @@ static ls_status check_message(const ls_group *group, lsi_operation operation,
 static void post(ls_group *group, lsi_message *message, lsi_operation operation,
                  lsi_buffer buffer, int peer)
 {
+    const lsi_call call = {
+        .operation = operation, .dtype = buffer.dtype, .count = buffer.count};
+    lsi_record_message(group->recorder, &call, peer);
     if (operation == LSI_OP_SEND)
         lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
     else

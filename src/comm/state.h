@@ -19,6 +19,7 @@
 typedef struct lsi_op lsi_op;
 typedef struct lsi_message lsi_message;
 typedef struct lsi_algorithm lsi_algorithm;
+typedef struct lsi_recorder lsi_recorder;
 
 /* ---- paths: what ranks can offer each other ------------------------------ */
 
@@ -86,6 +87,7 @@ struct lsi_op {
     uint32_t phase; /* last published */
     int cursor;     /* ranks that are known to have reached the phase */
     size_t step;    /* the algorithm's own */
+    uint64_t record;
     lsi_message out, in;
 };
 
@@ -140,12 +142,15 @@ struct ls_group {
     lsi_shared *shared;
     uint64_t shared_count;
     lsi_select_table *select;
+    lsi_recorder *recorder;
     ls_group_counters counters;
     uint64_t timeout_ns; /* 0: none */
-    int spins;           /* before letting others run */
+    bool crowded;        /* more ranks than CPUs */
+    int spins;           /* of one wait */
     bool spinning_pays;
-    unsigned waits; /* while it did not */
-    bool can_copy;  /* from every other rank's private memory */
+    unsigned waits;          /* while it did not */
+    int waits_without_yield; /* still to come */
+    bool can_copy;           /* from every other rank's private memory */
     bool failed;
 };
 

@@ -1,10 +1,17 @@
 /*
+ * Three ways to wait, from eager to patient.
+ *
  * Spinning is right while the awaited peer runs on another CPU and answers in
- * microseconds; it is wrong when the peer needs this CPU. So a rank spins for
- * a few microseconds (less if there are more ranks than CPUs), then offers the
- * CPU to others between looks, and then sleeps on one futex word that all ranks
- * of the group share. Waking uses the bits of FUTEX_WAKE_BITSET to reach one
- * rank (and those 32 apart) or all.
+ * microseconds; it is wrong when the peer needs this CPU. So a rank spins if
+ * there is a CPU for each rank, as long as that has paid lately.
+ *
+ * With more ranks than CPUs, the fastest way to let a peer run is sched_yield.
+ * But if a stranger takes the CPU, it keeps it for milliseconds; so a yield
+ * that takes long ends yielding for a good while.
+ *
+ * Sleeping, on one futex word that all ranks of the group share, always works:
+ * the kernel runs a rank soon after it is woken, and moves it to an idle CPU.
+ * The bits of FUTEX_WAKE_BITSET reach one rank (and those 32 apart) or all.
  */
 #include "comm/wait.h"
 
@@ -22,13 +29,16 @@
 #include "base/threads.h"
 #include "comm/engine.h"
 #include "comm/failure.h"
+#include "comm/recorder.h"
 
 enum {
-    SPINS_ALONE = 60,
+    SPINS_ALONE = 1000, /* some 50 microseconds */
     SPINS_CROWDED = 4,
     FEW_SPINS = 2,
-    YIELDS = 250,
-    RETRY = 16
+    RETRY = 16,             /* waits without spinning, when it did not pay */
+    YIELDS = 250,           /* of one wait */
+    NO_YIELDS = 4096,       /* waits without yielding, after a long one */
+    LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
 };
 
 /* Between two looks at whether the peers live: a fraction of a second. */
@@ -73,9 +83,11 @@ static int cpus_of(const ls_group *group)
     return available < own ? available : together;
 }
 
-int lsi_spins_for(const ls_group *group)
+void lsi_learn_to_wait(ls_group *group)
 {
-    return cpus_of(group) >= group->size ? SPINS_ALONE : SPINS_CROWDED;
+    group->crowded = cpus_of(group) < group->size;
+    group->spins = group->crowded ? SPINS_CROWDED : SPINS_ALONE;
+    group->spinning_pays = true;
 }
 
 static void futex_wait(ls_group *group, uint32_t seen)
@@ -124,6 +136,26 @@ static int choose_spins(ls_group *group)
     return spin ? group->spins : FEW_SPINS;
 }
 
+static int choose_yields(ls_group *group)
+{
+    if (!group->crowded)
+        return 0;
+    if (group->waits_without_yield == 0)
+        return YIELDS;
+    group->waits_without_yield--;
+    return 0;
+}
+
+static void yield(ls_group *group, lsi_patience *patience)
+{
+    const uint64_t before = lsi_clock_ns();
+    sched_yield();
+    if (lsi_clock_ns() - before < LONG_YIELD_NS)
+        return;
+    group->waits_without_yield = NO_YIELDS;
+    patience->yields = 0;
+}
+
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks <= patience->spins)
@@ -133,22 +165,24 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 {
-    if (patience->looks == 0)
+    if (patience->looks == 0) {
         patience->spins = choose_spins(group);
-    if (patience->looks < patience->spins + YIELDS) {
-        if (patience->looks++ < patience->spins) {
+        patience->yields = choose_yields(group);
+    }
+    if (patience->looks < patience->spins + patience->yields) {
+        if (patience->looks++ < patience->spins)
             lsi_cpu_relax();
-            return LS_OK;
-        }
-        group->spinning_pays = false;
-        sched_yield();
+        else
+            yield(group, patience);
         return LS_OK;
     }
+    group->spinning_pays = false;
     const uint64_t now = lsi_clock_ns();
     if (patience->began_ns == 0)
         patience->began_ns = patience->checked_ns = now;
     if (now - patience->checked_ns >= SLICE_NS) {
         patience->checked_ns = now;
+        lsi_recorder_check_signal(group);
         LS_TRY(lsi_check_peers(group));
         if (group->timeout_ns != 0 &&
             now - patience->began_ns >= group->timeout_ns)

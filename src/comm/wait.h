@@ -9,6 +9,7 @@
 typedef struct lsi_patience {
     int looks;           /* without sleeping */
     int spins;           /* of these without yielding */
+    int yields;          /* the rest */
     uint64_t began_ns;   /* of the first sleep; 0 before it */
     uint64_t checked_ns; /* when peers were last looked at */
 } lsi_patience;
@@ -23,8 +24,8 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience);
 /* Something has moved: begins anew, and learns from how long it took. */
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
 
-/* How often this rank should look before it lets others run. */
-int lsi_spins_for(const ls_group *group);
+/* Decides how to wait, from the CPUs that the members may use. */
+void lsi_learn_to_wait(ls_group *group);
 
 /* Wakes all ranks, or one. */
 void lsi_wake_all(ls_group *group);

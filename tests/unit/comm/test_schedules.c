@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "comm/schedule/halving.h"
 #include "comm/schedule/pull.h"
 #include "comm/schedule/ring.h"
 
@@ -110,10 +111,57 @@ static void pulls_cover_what_is_received(void **state)
                 check_place((lsi_place){operations[o], 12, size, root});
 }
 
+/*
+ * What a rank holds of each block, as a set of ranks, through folding and all
+ * halving rounds: at the end each has one block, with everybody's data.
+ */
+static void follow_halving(int size)
+{
+    static uint64_t holds[MOST][MOST], next[MOST][MOST]; /* [rank][block] */
+    const lsi_halving h = lsi_halving_of(size);
+    assert_true(h.active <= size && 2 * h.active > size);
+    assert_int_equal(h.active, 1 << h.rounds);
+    for (int r = 0; r < size; r++) {
+        const int peer = lsi_halving_fold_peer(h, r);
+        const bool folds = peer >= 0 && !lsi_halving_folded(h, r);
+        if (peer >= 0)
+            assert_int_equal(lsi_halving_fold_peer(h, peer), r);
+        for (int b = 0; b < h.active; b++)
+            holds[r][b] = (uint64_t)1 << r | (folds ? (uint64_t)1 << peer : 0);
+    }
+    for (int k = 0; k < h.rounds; k++) {
+        const int distance = lsi_halving_distance(h, k);
+        memcpy(next, holds, sizeof(next));
+        for (int i = 0; i < h.active; i++) {
+            const int r = lsi_halving_rank(h, i);
+            const int p = lsi_halving_rank(h, i ^ distance);
+            const int keeps = lsi_halving_keeps(i, distance);
+            assert_int_equal(lsi_halving_index(h, r), i);
+            assert_false(lsi_halving_folded(h, r));
+            for (int b = keeps; b < keeps + distance; b++) {
+                assert_int_equal(holds[r][b] & holds[p][b], 0);
+                next[r][b] = holds[r][b] | holds[p][b];
+            }
+        }
+        memcpy(holds, next, sizeof(next));
+    }
+    const uint64_t all = size == 64 ? UINT64_MAX : ((uint64_t)1 << size) - 1;
+    for (int i = 0; i < h.active; i++)
+        assert_true(holds[lsi_halving_rank(h, i)][i] == all);
+}
+
+static void halving_sums_everything_once(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST; size++)
+        follow_halving(size);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_sum_everything_once),
+        cmocka_unit_test(halving_sums_everything_once),
         cmocka_unit_test(pulls_cover_what_is_received),
     };
     return cmocka_run_group_tests_name("schedules", tests, NULL, NULL);
