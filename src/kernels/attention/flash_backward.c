@@ -3,11 +3,13 @@
  * atomics.
  *
  * A pair (query block i, key block j) adds to dQ_i, dK_j and dV_j. The pairs
- * of a head are done in steps: step s has the pairs with j = i - s modulo the
+ * of a head are done in steps: step s has the pairs with i + j = s modulo the
  * number of blocks, like one symbol of a Latin square, so that no two pairs of
- * a step add to the same sums. Every sum therefore sees its terms in one fixed
- * order, whether a step's pairs run at once or one after another. The query
- * heads that share a key head count as one sequence of query blocks.
+ * a step add to the same sums. (j - i = s would do as well, but under a causal
+ * mask its steps differ in length, and threads would wait.) Every sum therefore
+ * sees its terms in one fixed order, whether a step's pairs run at once or one
+ * after another. The query heads that share a key head count as one sequence of
+ * query blocks.
  *
  * With many heads a task is a head; with few, heads go through the steps
  * together and a task is a pair. Both give the same bits.
@@ -154,7 +156,7 @@ static void do_pair(const backward_run *r, size_t kv, float *memory, size_t s,
                     size_t i, int worker)
 {
     const size_t steps = steps_of(r);
-    const size_t j = (i + steps - s) % steps;
+    const size_t j = (s + steps - i) % steps;
     if (j >= r->key_blocks)
         return;
     const lsi_flash_query_block q = query_block(r, kv, memory, i);
@@ -220,9 +222,11 @@ static void start_task(void *context, size_t task, int worker)
 static void pair_task(void *context, size_t task, int worker)
 {
     const backward_run *r = context;
-    const size_t kv = task / row_blocks(r);
+    const size_t rows = row_blocks(r), kv = task / rows;
+    /* From the end: pairs on a causal diagonal, which are shorter, come late.
+     */
     do_pair(r, kv, r->heads + kv * r->head_floats, r->step,
-            task % row_blocks(r), worker);
+            rows - 1 - task % rows, worker);
 }
 
 static void finish_task(void *context, size_t task, int worker)
