@@ -36,26 +36,35 @@ void lsi_ref_column_sum(float *out, const float *a, size_t rows, size_t cols,
     }
 }
 
+/* Sums of d = a - mean and of d^2. */
 static float column_m2(const float *column, float mean, size_t rows,
-                       size_t cols)
+                       size_t cols, float *shift)
 {
-    float total = 0.0F;
-    float block = 0.0F;
+    float total = 0.0F, total_d = 0.0F;
+    float block = 0.0F, block_d = 0.0F;
     for (size_t r = 0; r < rows; r++) {
         const float d = column[r * cols] - mean;
         block = fmaf(d, d, block);
+        block_d += d;
         close_block(&total, &block, r);
+        close_block(&total_d, &block_d, r);
     }
+    *shift = total_d + block_d;
     return total + block;
 }
 
 void lsi_ref_column_moments(float *mean, float *m2, const float *a, size_t rows,
                             size_t cols)
 {
+    const float n = rows > 0 ? (float)rows : 1.0F;
     for (size_t c = 0; c < cols; c++) {
-        const float total = column_total(a + c, rows, cols);
-        mean[c] = rows > 0 ? total / (float)rows : 0.0F;
-        m2[c] = column_m2(a + c, mean[c], rows, cols);
+        float shift;
+        const float first = column_total(a + c, rows, cols) / n;
+        const float total = column_m2(a + c, first, rows, cols, &shift);
+        const float missing = shift / n;
+        const float corrected = fmaf(-shift, missing, total);
+        mean[c] = first + missing;
+        m2[c] = corrected < 0.0F ? 0.0F : corrected;
     }
 }
 

@@ -40,22 +40,27 @@ INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t cols,
     }
 }
 
-/* As sum_panel, of (a - mean)^2. */
-INLINE void m2_panel(vf *total, const vf *mean, const float *a, size_t rows,
-                     size_t cols, size_t vectors, size_t m)
+/* As sum_panel, of d^2 and of d = a - mean. */
+INLINE void m2_panel(vf *total, vf *shift, const vf *mean, const float *a,
+                     size_t rows, size_t cols, size_t vectors, size_t m)
 {
     set_all(total, vectors, 0.0F);
+    set_all(shift, vectors, 0.0F);
     for (size_t r = 0; r < rows;) {
         vf block[PANEL];
+        vf block_d[PANEL];
         set_all(block, vectors, 0.0F);
+        set_all(block_d, vectors, 0.0F);
         for (const size_t end = smaller(rows, r + LSI_COLUMN_BLOCK); r < end;
              r++)
             for (size_t v = 0; v < vectors; v++) {
                 const vf x = vf_load(a + r * cols + v * LANES, m);
                 const vf d = vf_sub(x, mean[v]);
                 block[v] = vf_fma(d, d, block[v]);
+                block_d[v] = vf_add(block_d[v], d);
             }
         add_to(total, block, vectors);
+        add_to(shift, block_d, vectors);
     }
 }
 
@@ -101,13 +106,16 @@ void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
     FOR_PANELS(cols, PANEL, {
         vf mu[PANEL];
         vf total[PANEL];
+        vf shift[PANEL];
         sum_panel(mu, a + c, rows, cols, vectors, m);
         for (size_t v = 0; v < vectors; v++)
             mu[v] = vf_div(mu[v], n);
-        m2_panel(total, mu, a + c, rows, cols, vectors, m);
+        m2_panel(total, shift, mu, a + c, rows, cols, vectors, m);
         for (size_t v = 0; v < vectors; v++) {
-            vf_store(mean + c + v * LANES, mu[v], m);
-            vf_store(m2 + c + v * LANES, total[v], m);
+            const vf missing = vf_div(shift[v], n);
+            total[v] = vf_fnma(shift[v], missing, total[v]);
+            vf_store(mean + c + v * LANES, vf_add(mu[v], missing), m);
+            vf_store(m2 + c + v * LANES, vf_max(vf_set(0.0F), total[v]), m);
         }
     });
 }

@@ -65,8 +65,11 @@ void check_column_sum(const lsi_kernels *k)
 }
 
 /*
- * If the mean is off by d, m2 is too large by rows d^2; each term has the
- * rounding of the difference twice and that of the product.
+ * The mean of the first pass is as far off as its sum. The second corrects it
+ * up to the rounding of the differences, which are as large as a - mean, and
+ * one of the mean. If the first mean is off by d, m2 is rows d^2 too large
+ * before it is corrected; each of its terms has the rounding of the difference
+ * twice and that of the product.
  */
 static void check_moments_of(const lsi_kernels *k, extents e, double centre)
 {
@@ -78,13 +81,20 @@ static void check_moments_of(const lsi_kernels *k, extents e, double centre)
     for (size_t c = 0; c < e.cols; c++) {
         const column x = column_of(a, e, c);
         const double mu = e.rows > 0 ? x.sum / rows : 0;
-        double want = 0;
-        for (size_t r = 0; r < e.rows; r++)
-            want += (a[r * e.cols + c] - mu) * (a[r * e.cols + c] - mu);
-        const double mean_bound =
+        double want = 0, spread = 0;
+        for (size_t r = 0; r < e.rows; r++) {
+            const double d = a[r * e.cols + c] - mu;
+            want += d * d;
+            spread += fabs(d);
+        }
+        const double first =
             e.rows > 0 ? (sum_error(e.rows) + HALF_ULP) * x.size / rows : 0;
-        const double shift = rows * mean_bound * mean_bound;
-        expect_near(mean[c], mu, mean_bound, "mean", c);
+        const double second = e.rows > 0 ? (sum_error(e.rows) + 3 * HALF_ULP) *
+                                               (spread / rows + first)
+                                         : 0;
+        const double shift = rows * first * first;
+        expect_near(mean[c], mu, HALF_ULP * (fabs(mu) + second) + second,
+                    "mean", c);
         expect_near(m2[c], want,
                     shift + (sum_error(e.rows) + 3 * HALF_ULP) * (want + shift),
                     "m2", c);

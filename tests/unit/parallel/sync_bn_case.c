@@ -325,6 +325,5 @@ double bn_bound(const bn_case *test)
     for (int r = 0; r < test->ranks; r++)
         most = test->rows[r] > most ? test->rows[r] : most;
     /* Magnitudes: |xhat| < 6, |dy| <= 1, inv_std < 4 with two rows or more. */
-    const double magnitude = 24 + test->offset;
-    return (most + 16) * u * magnitude;
+    return (most + 16) * u * 24 + 4 * u * test->offset;
 }

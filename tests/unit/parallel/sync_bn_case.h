@@ -58,10 +58,11 @@ void bn_play(ls_group *group, void *opaque);
 double bn_worst(const bn_run *run, unsigned ranks);
 
 /*
- * How large a difference rounding can make. With u = 2^-24, sums of n rows in
- * blocks are off by at most (n + 16) u in proportion to the sum of magnitudes;
- * an offset of the inputs moves the mean by (n + 16) u * offset at most, which
- * is small against the deviation, 1, or the inputs themselves are too coarse.
+ * How large a difference rounding can make. With u = 2^-24, sums of n rows are
+ * off by at most (n + 16) u in proportion to the sum of magnitudes. An offset
+ * of the inputs is rounded in the mean of a rank and in that of all, and once
+ * more in the difference of two means: the deviations being 1, that is all it
+ * costs.
  */
 double bn_bound(const bn_case *test);
 
