@@ -56,6 +56,19 @@ INLINE void vf_store(float *p, vf x, size_t m)
         _mm256_maskstore_ps(p, first_lanes(m), x);
 }
 
+INLINE void vf_stream(float *p, vf x, size_t m)
+{
+    if (m == LANES)
+        _mm256_stream_ps(p, x);
+    else
+        vf_store(p, x, m);
+}
+
+INLINE void vf_stream_end(void)
+{
+    _mm_sfence();
+}
+
 INLINE vf vf_add(vf a, vf b)
 {
     return _mm256_add_ps(a, b);

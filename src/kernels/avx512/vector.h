@@ -56,6 +56,21 @@ INLINE void vf_store(float *p, vf x, size_t m)
         _mm512_mask_storeu_ps(p, first_lanes(m), x);
 }
 
+/* As vf_store, past the caches if whole; p is aligned to a vector. */
+INLINE void vf_stream(float *p, vf x, size_t m)
+{
+    if (m == LANES)
+        _mm512_stream_ps(p, x);
+    else
+        vf_store(p, x, m);
+}
+
+/* After the last vf_stream: what was stored is seen by others. */
+INLINE void vf_stream_end(void)
+{
+    _mm_sfence();
+}
+
 INLINE vf vf_add(vf a, vf b)
 {
     return _mm512_add_ps(a, b);

@@ -106,21 +106,54 @@ enum { SUM_UNROLL = 4 };
             STORE(dst + at + u * LANES, vf_mul(total[u], factor), m);          \
     }                                                                          \
     static void reduce_sum_##name(type *dst, const void *const *srcs,          \
-                                  int n_srcs, size_t n, double factor)         \
+                                  int n_srcs, size_t begin, size_t end,        \
+                                  double factor)                               \
     {                                                                          \
         const size_t step = SUM_UNROLL * LANES;                                \
-        const size_t whole = n / step * step;                                  \
+        const size_t rest = begin + (end - begin) / step * step;               \
         const vf f = vf_set((float)factor);                                    \
-        for (size_t at = 0; at < whole; at += step)                            \
+        for (size_t at = begin; at < rest; at += step)                         \
             sum_places_##name(dst, srcs, n_srcs, at, SUM_UNROLL, LANES, f);    \
-        FOR_LANES(n - whole, {                                                 \
-            sum_places_##name(dst, srcs, n_srcs, whole + i, 1, m, f);          \
+        FOR_LANES(end - rest, {                                                \
+            sum_places_##name(dst, srcs, n_srcs, rest + i, 1, m, f);           \
         });                                                                    \
     }
 
 REDUCE_SUM(f32, float, vf_load, vf_store)
+REDUCE_SUM(f32_stream, float, vf_load, vf_stream)
 REDUCE_SUM(f16, uint16_t, vf_load_f16, vf_store_f16)
 REDUCE_SUM(bf16, uint16_t, vf_load_bf16_bits, vf_store_bf16)
+
+/*
+ * Whether to write past the caches: the arrays are larger than those anyway,
+ * and the output would be read first, only to be overwritten. Not if it is one
+ * of the sources, which are read in any case.
+ */
+static bool should_stream(const float *dst, const void *const *srcs, int n_srcs,
+                          size_t n)
+{
+    const size_t caches = (size_t)32 << 20;
+    for (int s = 0; s < n_srcs; s++)
+        if (srcs[s] == dst)
+            return false;
+    return n * sizeof(float) >= caches / (size_t)(n_srcs + 1) &&
+           (uintptr_t)dst % sizeof(float) == 0;
+}
+
+static void sum_f32(float *dst, const void *const *srcs, int n_srcs, size_t n,
+                    double factor)
+{
+    if (!should_stream(dst, srcs, n_srcs, n)) {
+        reduce_sum_f32(dst, srcs, n_srcs, 0, n, factor);
+        return;
+    }
+    const size_t vector = LANES * sizeof(float);
+    const size_t off = (uintptr_t)dst % vector;
+    const size_t head = off == 0 ? 0 : (vector - off) / sizeof(float);
+    reduce_sum_f32(dst, srcs, n_srcs, 0, head, factor);
+    reduce_sum_f32_stream(dst, srcs, n_srcs, head, n, factor);
+    vf_stream_end();
+}
 
 static void scale_f64(double *x, size_t n, double factor)
 {
@@ -133,11 +166,11 @@ static bool reduce_sum(void *dst, const void *const *srcs, int n_srcs, size_t n,
                        ls_dtype dtype, double factor)
 {
     if (dtype == LS_F32)
-        reduce_sum_f32(dst, srcs, n_srcs, n, factor);
+        sum_f32(dst, srcs, n_srcs, n, factor);
     else if (dtype == LS_F16)
-        reduce_sum_f16(dst, srcs, n_srcs, n, factor);
+        reduce_sum_f16(dst, srcs, n_srcs, 0, n, factor);
     else if (dtype == LS_BF16)
-        reduce_sum_bf16(dst, srcs, n_srcs, n, factor);
+        reduce_sum_bf16(dst, srcs, n_srcs, 0, n, factor);
     else
         return false;
     return true;

@@ -154,8 +154,23 @@ static void check_sources(const lsi_kernels *k, ls_dtype dtype, ls_reduce_op op)
         }
 }
 
+/* So large that it may be written past the caches. */
+static void check_large(const lsi_kernels *k)
+{
+    const size_t n = ((size_t)32 << 20) / 3 / sizeof(float) + 37;
+    const float *a = random_floats(n, -2, 2), *b = random_floats(n, -2, 2);
+    float *dst = floats(n), *want = floats(n);
+    const void *const srcs[] = {a, b};
+    for (size_t i = 0; i < n; i++)
+        want[i] = (a[i] + b[i]) * 0.5F;
+    k->reduce(dst, srcs, 2, n, LS_F32, LS_SUM, 0.5);
+    expect_same(dst, want, n, "a large sum");
+    release_all();
+}
+
 void check_reduce(const lsi_kernels *k)
 {
+    check_large(k);
     static const ls_reduce_op ops[] = {LS_SUM, LS_MIN, LS_MAX, LS_PROD};
     for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++)
         for (size_t o = 0; o < TEST_COUNT(ops); o++) {
