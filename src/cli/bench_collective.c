@@ -461,10 +461,9 @@ static int run(const lsi_invocation *call)
 COMMAND(all_reduce, "all-reduce", "all-reduce: a reduction to all ranks")
 COMMAND(reduce, "reduce", "reduce: a reduction to one rank")
 COMMAND(reduce_scatter, "reduce-scatter",
-        "reduce-scatter: a reduction, a block of it to each rank")
+        "reduce-scatter: a reduced block to each rank")
 COMMAND(broadcast, "broadcast", "broadcast: a copy from one rank to all")
 COMMAND(all_gather, "all-gather", "all-gather: a block of each rank to all")
 COMMAND(all_to_all, "all-to-all", "all-to-all: a block from each to each rank")
-COMMAND(send_recv, "send-recv",
-        "send-recv: a message to the next rank, one from the last")
+COMMAND(send_recv, "send-recv", "send-recv: messages around a ring")
 COMMAND(barrier, "barrier", "barrier: waiting for all ranks")

@@ -19,11 +19,9 @@ static const lsi_option options[] = {
 
 static void print_markdown(const lsi_command *command, const char *name)
 {
-    if (command->n_children == 0 || name[0] == '\0') {
-        printf("\n## lockstep%s%s\n\n```\n", name[0] ? " " : "", name);
-        lsi_cli_help(stdout, command, name);
-        puts("```");
-    }
+    printf("\n## lockstep%s%s\n\n```\n", name[0] ? " " : "", name);
+    lsi_cli_help(stdout, command, name);
+    puts("```");
     for (size_t i = 0; i < command->n_children; i++) {
         char child[128];
         snprintf(child, sizeof(child), "%s%s%s", name, name[0] ? " " : "",
