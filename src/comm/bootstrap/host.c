@@ -13,6 +13,9 @@
 
 enum { PAGE = 4096, EVERYBODY = LSI_MAX_RANKS };
 
+/* How long a meeting that has failed stays open for those still on the way. */
+#define LATECOMER_SECONDS 0.5
+
 typedef struct hosting {
     const lsi_world *world;
     lsi_deadline deadline;
@@ -172,6 +175,20 @@ static void tell_all(const hosting *host, ls_status status, int descriptor)
             tell(host->strangers[i], status, -1);
 }
 
+/*
+ * A rank that knocks when the meeting has failed would find nobody and blame
+ * rank 0. It is let in, to be told which rank is to blame.
+ */
+static void admit_latecomers(hosting *host)
+{
+    const lsi_deadline until = lsi_deadline_in(LATECOMER_SECONDS);
+    struct pollfd knock = {.fd = host->listener, .events = POLLIN};
+    while (host->arrived + host->n_strangers < host->world->size)
+        if (poll(&knock, 1, lsi_deadline_poll(until)) <= 0 ||
+            accept_stranger(host) != LS_OK)
+            return;
+}
+
 static ls_status open_host(hosting *host, ls_group **out)
 {
     lsi_node *node = NULL;
@@ -253,6 +270,8 @@ ls_status lsi_host(const lsi_world *world, lsi_deadline deadline,
         host.guests[r] = -1;
     ls_group *group = NULL;
     const ls_status status = welcome(&host, &group);
+    if (status == LS_ERR_PEER_DEAD)
+        admit_latecomers(&host);
     tell_all(&host, status, -1);
     clean_up(&host);
     if (status != LS_OK)

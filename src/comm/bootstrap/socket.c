@@ -136,7 +136,10 @@ int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
                              .msg_controllen = sizeof(room.bytes)};
     if (wait_readable(fd, deadline) != 0)
         return -1;
-    const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    /* A peer that closed without reading all resets; what it said is there. */
+    if (got < 0 && errno == ECONNRESET)
+        got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got <= 0)
         return got == 0 || errno == ECONNRESET ? 0 : -1;
     const int came = take_descriptor(&message);

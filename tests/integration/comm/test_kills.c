@@ -108,9 +108,9 @@ static void fail_or_finish(ls_status status)
     if (status == LS_OK)
         _exit(0);
     const int rank = named_rank();
+    fprintf(stderr, "%s: %s\n", ls_status_name(status), ls_last_error());
     if ((status == LS_ERR_PEER_DEAD || status == LS_ERR_TIMEOUT) && rank >= 0)
         _exit(NAMED + rank);
-    fprintf(stderr, "%s: %s\n", ls_status_name(status), ls_last_error());
     _exit(1);
 }
 
