@@ -4,7 +4,7 @@
  */
 #include "comm/shared.h"
 
-#include <string.h>
+#include <sys/mman.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -93,6 +93,9 @@ static ls_status attach(ls_group *group, uint64_t offset, size_t bytes)
         lsi_free(block);
         return status;
     }
+    /* A hint; the control region, which is sparse, does not get it. */
+    if (mapped >= HUGE_PAGE)
+        (void)madvise(base, mapped, MADV_HUGEPAGE);
     lsi_shared *shared = block;
     *shared = (lsi_shared){.next = group->shared,
                            .base = base,

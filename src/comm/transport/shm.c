@@ -22,7 +22,6 @@
 #include "base/memory.h"
 
 #define FILE_BYTES ((off_t)1 << 44)
-#define HUGE_PAGE  ((size_t)2 << 20)
 
 typedef struct shm_node {
     lsi_node base;
@@ -63,8 +62,6 @@ static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
     if (address == MAP_FAILED)
         return lsi_fail_errno(LS_ERR_MEMORY,
                               "cannot map %zu bytes of shared memory", bytes);
-    if (bytes >= HUGE_PAGE)
-        (void)madvise(address, bytes, MADV_HUGEPAGE); /* a hint only */
     *out = address;
     return LS_OK;
 }
