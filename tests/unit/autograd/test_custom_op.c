@@ -173,6 +173,39 @@ static void failing_forward(void **state)
     assert_error(ls_backward(f->tape, f->a, 1.0), LS_ERR_ARGUMENT, "bad 7");
 }
 
+/* A backward that asks for nothing: the gradient is zero, not what was left. */
+static ls_status backward_of_nothing(ls_tape *tape, ls_node *node)
+{
+    (void)tape;
+    (void)node;
+    backward_calls++;
+    return LS_OK;
+}
+
+static ls_status count_ready(void *context, size_t index)
+{
+    (void)index;
+    ++*(int *)context;
+    return LS_OK;
+}
+
+static void gradients_that_nobody_writes(void **state)
+{
+    const fixture *f = *state;
+    static const ls_function nothing = {"nothing", backward_of_nothing, 0};
+    int ready = 0;
+    ls_params_on_grad_ready(f->params, count_ready, &ready);
+    assert_ok(ls_tensor_fill(ls_grad(f->a), 7.0)); /* from another step */
+    ls_tensor *y = ls_tape_output(f->tape, LS_F32, 0, NULL);
+    assert_non_null(
+        ls_tape_record(f->tape, &nothing, NULL, &f->a, 1, &y, 1, NULL, 0));
+    assert_ok(ls_backward(f->tape, y, 1.0));
+    assert_int_equal(backward_calls, 1);
+    assert_int_equal(ready, 1);
+    for (int i = 0; i < N; i++)
+        assert_true(((float *)ls_tensor_data(ls_grad(f->a)))[i] == 0.0F);
+}
+
 static void misuse(void **state)
 {
     const fixture *f = *state;
@@ -204,6 +237,7 @@ int main(void)
         CASE(not_recorded_in_evaluation),
         CASE(failing_backward),
         CASE(failing_forward),
+        CASE(gradients_that_nobody_writes),
         CASE(misuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,6 +208,45 @@ static void watched_tensors(void **state)
     close_model(&m);
 }
 
+/* Backward works in place where it may; what is watched it may not touch. */
+static void watched_results_keep_their_gradient(void **state)
+{
+    (void)state;
+    model m;
+    open_model(&m, -1);
+    ls_tensor *y = ls_relu(m.tape, ls_sub(m.tape, m.p[0], m.p[1])); /* < 0 */
+    ls_tensor *z = ls_reshape(m.tape, y, 2, (const int64_t[]){2, 1});
+    assert_ok(ls_tape_watch(m.tape, y));
+    assert_ok(ls_tape_watch(m.tape, z));
+    ls_tensor *loss = ls_sum(m.tape, ls_scale(m.tape, z, 2.0));
+    assert_ok(ls_backward(m.tape, loss, 1.0));
+    assert_values(ls_tape_grad(m.tape, y), (const float[]){2, 2}, 2);
+    assert_values(ls_tape_grad(m.tape, z), (const float[]){2, 2}, 2);
+    assert_int_equal(ls_tensor_ndim(ls_tape_grad(m.tape, z)), 2);
+    assert_values(ls_grad(m.p[0]), (const float[]){0, 0}, 2);
+    close_model(&m);
+}
+
+/* What outlives a reset is a constant, on this tape and on others. */
+static void retained_results_are_constants(void **state)
+{
+    (void)state;
+    model m;
+    open_model(&m, -1);
+    ls_tensor *h = ls_tensor_retain(ls_scale(m.tape, m.p[0], 2.0));
+    ls_tape_reset(m.tape);
+    ls_tensor *loss = ls_sum(m.tape, ls_mul(m.tape, h, m.p[1]));
+    assert_ok(ls_backward(m.tape, loss, 1.0));
+    assert_values(ls_grad(m.p[1]), (const float[]){2, 4}, 2);
+    assert_int_equal(m.n_ready, 1);
+    assert_null(ls_tape_grad(m.tape, h));
+    ls_tape *other = new_tape();
+    assert_ok(ls_tape_watch(other, h));
+    ls_tape_free(&other);
+    ls_tensor_free(&h);
+    close_model(&m);
+}
+
 static void two_tapes(void **state)
 {
     (void)state;
@@ -421,6 +460,8 @@ int main(void)
         cmocka_unit_test(frozen_parameter),
         cmocka_unit_test(accumulates_until_zero_grad),
         cmocka_unit_test(watched_tensors),
+        cmocka_unit_test(watched_results_keep_their_gradient),
+        cmocka_unit_test(retained_results_are_constants),
         cmocka_unit_test(two_tapes),
         cmocka_unit_test(evaluation_records_nothing),
         cmocka_unit_test(errors_stick),

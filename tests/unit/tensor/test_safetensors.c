@@ -3,8 +3,10 @@
  * and malformed ones are errors that name the file and the tensor.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -381,6 +383,27 @@ static void failed_saves_change_nothing(void **state)
     ls_tensor_free(&a);
 }
 
+/* A disk that is full: the old file stays, and nothing beside it (the folder
+ * can be removed at the end). */
+static void full_disks_change_nothing(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    ls_tensor *a = zeros(LS_U8, 1, (const int64_t[]){1 << 16});
+    const ls_named_tensor named = {"a", a};
+    assert_ok(ls_safetensors_save(path, NULL, 0, NULL));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit small = {.rlim_cur = 1 << 12,
+                                 .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const ls_status status = ls_safetensors_save(path, &named, 1, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, LS_ERR_IO);
+    assert_ok(ls_safetensors_load(path, NULL, 0));
+    ls_tensor_free(&a);
+}
+
 /* A symbolic link stays one; the file that it names is replaced. */
 static void links_are_followed(void **state)
 {
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test(wrong_wishes),
         cmocka_unit_test(bad_paths),
         cmocka_unit_test(failed_saves_change_nothing),
+        cmocka_unit_test(full_disks_change_nothing),
         cmocka_unit_test(links_are_followed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
