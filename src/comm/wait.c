@@ -158,7 +158,7 @@ static void yield(ls_group *group, lsi_patience *patience)
 
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
-    if (patience->looks > FEW_SPINS && patience->looks <= patience->spins)
+    if (patience->looks > FEW_SPINS && patience->looks < patience->spins)
         group->spinning_pays = true;
     *patience = (lsi_patience){0};
 }
