@@ -9,6 +9,13 @@
  * alive but late, they get LS_ERR_TIMEOUT. After any of these errors the group
  * can only be closed.
  *
+ * A collective that one rank cannot take part in (it passes a NULL buffer, a
+ * root that does not exist, or has no memory left) fails on all ranks, as soon
+ * as all have called it: that rank gets its error, the others the same status
+ * and a sentence that names the rank and the reason. The group stays usable.
+ * What cannot be told to the group (NULL instead of a group or a request)
+ * and wrong arguments of send and recv are errors of the caller alone.
+ *
  * A group belongs to one thread at a time. Different groups may be used from
  * different threads at once.
  *

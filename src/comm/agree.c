@@ -1,21 +1,50 @@
 #include "comm/agree.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "comm/collective.h"
+#include "comm/engine.h"
 
-ls_status lsi_agree(ls_group *group, const lsi_call *call, lsi_vote vote,
-                    lsi_vote *votes)
+enum { REASON_BYTES = 512, CALL_BYTES = 128 };
+
+ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
 {
-    LS_TRY(lsi_exchange(group, call, &vote, sizeof(vote), votes));
-    for (int r = 0; r < group->size; r++) {
-        const ls_status status = (ls_status)votes[r].status;
-        if (status == LS_OK)
-            continue;
-        if (vote.status != LS_OK)
-            return (ls_status)vote.status;
-        return lsi_fail(status, "%s failed on rank %d: %s",
-                        lsi_operation_name(call->operation), r,
-                        ls_status_text(status));
-    }
-    return LS_OK;
+    /* What is ahead in the queue may fail, too, and record its own reason. */
+    char reason[REASON_BYTES];
+    lsi_op *op = &group->call;
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    op->group = group;
+    op->call = *call;
+    op->call.refusal = status;
+    op->reason = reason;
+    return lsi_op_complete(op);
+}
+
+ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status)
+{
+    if (status != LS_OK)
+        return lsi_refuse(group, call, status);
+    return lsi_exchange(group, call, NULL, 0, NULL);
+}
+
+void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell)
+{
+    snprintf((char *)cell->payload, REASON_BYTES, "%s", op->reason);
+}
+
+ls_status lsi_report_refusal(const lsi_op *op)
+{
+    char name[CALL_BYTES];
+    const int own = op->group->rank;
+    const int rank = op->call.refusal != LS_OK ? own : op->refuser;
+    const lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
+    const char *reason = (const char *)cell->payload;
+    const lsi_call call =
+        lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+    if (rank == own)
+        return lsi_fail(call.refusal, "%s", reason);
+    return lsi_fail(call.refusal, "rank %d cannot take part in %s, #%llu: %s",
+                    rank, lsi_call_text(&op->call, name, sizeof(name)),
+                    (unsigned long long)op->sequence, reason);
 }

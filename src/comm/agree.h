@@ -1,23 +1,31 @@
 /*
- * No rank decides alone: a step that may fail on one rank is followed by an
- * agreement, after which it has failed on all or on none.
+ * No rank decides alone: a rank that cannot take part in a collective arrives
+ * all the same and says so, and the collective is over on all ranks.
  */
 #ifndef LS_COMM_AGREE_H
 #define LS_COMM_AGREE_H
 
 #include "comm/state.h"
 
-typedef struct lsi_vote {
-    int64_t status; /* ls_status */
-    uint64_t value;
-} lsi_vote;
+/*
+ * Takes this rank's place in `call` without taking part: `status` and the last
+ * recorded sentence say why. Returns them once all ranks have arrived; the
+ * others get the same status with this rank's name. The group stays usable.
+ */
+ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status);
 
 /*
- * Exchanges votes: votes[r] (size entries) receives rank r's. Fails with the
- * status of the first rank that voted with an error; that rank's own message
- * stays as it is. `call` is what the ranks must agree to be doing.
+ * After a step that may have failed on one rank: LS_OK if no rank passes an
+ * error. `call` is what the ranks must agree to be doing.
  */
-ls_status lsi_agree(ls_group *group, const lsi_call *call, lsi_vote vote,
-                    lsi_vote *votes);
+ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status);
+
+/* ---- for the engine ------------------------------------------------------ */
+
+/* Writes the reason into this rank's cell. */
+void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell);
+
+/* Says who refused and why, once all have arrived. */
+ls_status lsi_report_refusal(const lsi_op *op);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/check.h"
+#include "comm/collective.h"
 
 /* Moves the blocks together; returns how many bytes that makes. */
 static size_t pack(unsigned char *all, const size_t *sizes, int ranks,
@@ -27,17 +28,16 @@ static ls_status gather(ls_group *group, const void *send, const size_t *sizes,
 {
     const size_t n = (size_t)group->size;
     const lsi_call call = {.operation = LSI_OP_GATHER_BYTES, .count = longest};
-    lsi_vote votes[LSI_MAX_RANKS];
     /* One byte more, so that nothing at all is still a block. */
     unsigned char *block = malloc(n * longest + 1);
-    lsi_vote mine = {LS_OK, 0};
+    ls_status status = LS_OK;
     if (block == NULL)
-        mine.status =
+        status =
             lsi_fail(LS_ERR_MEMORY,
                      "all_gather_bytes cannot allocate %zu bytes", n * longest);
-    ls_status status = lsi_agree(group, &call, mine, votes);
+    status = lsi_agree(group, &call, status);
     if (status == LS_OK && longest != 0) {
-        assert(block != NULL); /* or this rank would have voted against it */
+        assert(block != NULL); /* or this rank would have refused */
         unsigned char *own = block + (size_t)group->rank * longest;
         memset(own, 0, longest);
         if (send != NULL && sizes[group->rank] != 0)
@@ -56,19 +56,20 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
                               size_t *sizes, void **all)
 {
     LS_TRY(lsi_check_group(group, "all_gather_bytes"));
-    if ((send == NULL && bytes != 0) || sizes == NULL || all == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: a pointer is NULL");
-    if (bytes > (size_t)PTRDIFF_MAX / (size_t)group->size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "all_gather_bytes: %zu bytes are too many", bytes);
     const lsi_call call = {.operation = LSI_OP_GATHER_BYTES};
-    lsi_vote votes[LSI_MAX_RANKS];
-    LS_TRY(lsi_agree(group, &call, (lsi_vote){LS_OK, bytes}, votes));
+    ls_status status = LS_OK;
+    if ((send == NULL && bytes != 0) || sizes == NULL || all == NULL)
+        status =
+            lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: a pointer is NULL");
+    else if (bytes > (size_t)PTRDIFF_MAX / (size_t)group->size)
+        status = lsi_fail(LS_ERR_ARGUMENT,
+                          "all_gather_bytes: %zu bytes are too many", bytes);
+    if (status != LS_OK)
+        return lsi_refuse(group, &call, status);
     size_t longest = 0, lengths[LSI_MAX_RANKS] = {0};
-    for (int r = 0; r < group->size; r++) {
-        lengths[r] = (size_t)votes[r].value;
+    LS_TRY(lsi_exchange(group, &call, &bytes, sizeof(bytes), lengths));
+    for (int r = 0; r < group->size; r++)
         longest = lengths[r] > longest ? lengths[r] : longest;
-    }
     unsigned char *block = NULL;
     LS_TRY(gather(group, send, lengths, longest, &block));
     const size_t total = pack(block, lengths, group->size, longest);

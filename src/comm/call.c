@@ -7,7 +7,18 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { DTYPE_SHIFT = 8, REDOP_SHIFT = 16, ROOT_SHIFT = 32 };
+enum {
+    DTYPE_SHIFT = 8,
+    REDOP_SHIFT = 16,
+    REFUSAL_SHIFT = 24, /* errors are small negative numbers */
+    ROOT_SHIFT = 32
+};
+
+/* The arguments of a refused call can be anything. */
+static uint64_t byte_of(int value, int shift)
+{
+    return (uint64_t)(value & 0xff) << shift;
+}
 
 static const char *const names[LSI_OP_COUNT] = {
 #define X(name, text) [LSI_OP_##name] = (text),
@@ -22,10 +33,11 @@ const char *lsi_operation_name(lsi_operation operation)
 
 lsi_fingerprint lsi_fingerprint_of(const lsi_call *call)
 {
-    return (lsi_fingerprint){(uint64_t)call->operation |
-                                 (uint64_t)call->dtype << DTYPE_SHIFT |
-                                 (uint64_t)call->redop << REDOP_SHIFT |
-                                 (uint64_t)call->root << ROOT_SHIFT,
+    return (lsi_fingerprint){byte_of((int)call->operation, 0) |
+                                 byte_of((int)call->dtype, DTYPE_SHIFT) |
+                                 byte_of((int)call->redop, REDOP_SHIFT) |
+                                 byte_of(-(int)call->refusal, REFUSAL_SHIFT) |
+                                 (uint64_t)(uint32_t)call->root << ROOT_SHIFT,
                              call->count};
 }
 
@@ -38,6 +50,7 @@ lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint)
         .redop = (ls_reduce_op)(what >> REDOP_SHIFT & 0xff),
         .root = (int)(what >> ROOT_SHIFT),
         .count = (size_t)fingerprint.count,
+        .refusal = (ls_status) - (int)(what >> REFUSAL_SHIFT & 0xff),
     };
 }
 

@@ -5,6 +5,7 @@
 #ifndef LS_COMM_CALL_H
 #define LS_COMM_CALL_H
 
+#include "lockstep/status.h"
 #include "lockstep/types.h"
 
 typedef enum lsi_operation {
@@ -20,6 +21,7 @@ typedef struct lsi_call {
     ls_reduce_op redop;
     int root;
     size_t count;
+    ls_status refusal; /* why this rank cannot take part; LS_OK if it can */
 } lsi_call;
 
 /* The two words that represent a call in shared memory. */

@@ -61,8 +61,8 @@ ls_status lsi_check_span(const lsi_call *call, lsi_span span)
     return LS_OK;
 }
 
-ls_status lsi_check_overlap(const lsi_call *call, lsi_span send, lsi_span recv,
-                            long blocks)
+static ls_status check_overlap(const lsi_call *call, lsi_span send,
+                               lsi_span recv, long blocks)
 {
     const size_t block = call->count * ls_dtype_size(call->dtype);
     const uintptr_t s = (uintptr_t)send.data, r = (uintptr_t)recv.data;
@@ -74,4 +74,13 @@ ls_status lsi_check_overlap(const lsi_call *call, lsi_span send, lsi_span recv,
                     "%s: the send and receive buffers overlap (in place, recv "
                     "is send %+ld blocks)",
                     lsi_operation_name(call->operation), blocks);
+}
+
+ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
+                         lsi_span send, lsi_span recv, long blocks)
+{
+    LS_TRY(lsi_check_arguments(group, call));
+    LS_TRY(lsi_check_span(call, send));
+    LS_TRY(lsi_check_span(call, recv));
+    return check_overlap(call, send, recv, blocks);
 }

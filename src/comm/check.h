@@ -23,10 +23,10 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
 ls_status lsi_check_span(const lsi_call *call, lsi_span span);
 
 /*
- * The two do not overlap, except that recv may begin `blocks` blocks after
- * send (before, if negative).
+ * The arguments, both buffers, and that the two do not overlap, except that
+ * recv may begin `blocks` blocks after send (before, if negative).
  */
-ls_status lsi_check_overlap(const lsi_call *call, lsi_span send, lsi_span recv,
-                            long blocks);
+ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
+                         lsi_span send, lsi_span recv, long blocks);
 
 #endif

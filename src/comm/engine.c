@@ -4,6 +4,7 @@
 #include "comm/engine.h"
 
 #include "base/error.h"
+#include "comm/agree.h"
 #include "comm/algo/algorithm.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
@@ -73,6 +74,13 @@ ls_status lsi_op_arrived(lsi_op *op)
 
 /* ---- entering ------------------------------------------------------------ */
 
+static void publish_data(const lsi_op *op, lsi_cell *cell)
+{
+    const size_t bytes = lsi_contribution(lsi_place_of(op), op->group->rank);
+    if (bytes != 0)
+        lsi_copy_out(cell->payload, op->send, bytes);
+}
+
 /* Publishes the arrival if the cell's last use is over for everybody. */
 static bool enter(lsi_op *op)
 {
@@ -85,12 +93,12 @@ static bool enter(lsi_op *op)
     cell->what = print.what;
     cell->count = print.count;
     cell->completed = group->completed;
-    const lsi_place place = lsi_place_of(op);
-    const size_t bytes = lsi_contribution(place, group->rank);
-    if (!op->candidates[0]->in_cells)
+    if (op->call.refusal != LS_OK)
+        lsi_publish_refusal(op, cell);
+    else if (!op->candidates[0]->in_cells)
         lsi_make_offer(op, lsi_offer_of(op, group->rank));
-    else if (bytes != 0)
-        lsi_copy_out(cell->payload, op->send, bytes);
+    else
+        publish_data(op, cell);
     op->state = LSI_OP_ENTERED;
     lsi_op_publish(op);
     return true;
@@ -114,6 +122,7 @@ ls_status lsi_op_submit(lsi_op *op)
     op->phase = 0;
     op->cursor = 0;
     op->step = 0;
+    op->refuser = -1;
     op->next = NULL;
     if (group->first == NULL)
         group->first = op;
@@ -176,14 +185,17 @@ static ls_status advance(lsi_op *op)
         if (status != LS_OK)
             return status;
         op->state = LSI_OP_RUNNING;
+        if (op->call.refusal != LS_OK || op->refuser >= 0)
+            return lsi_report_refusal(op);
         LS_TRY(agree_on_algorithm(op));
     }
     return op->algorithm->run(op);
 }
 
 /*
- * Works on the queue in order. An op that fails alike on all ranks (no path
- * that all can go) is over; the group goes on unless it has failed itself.
+ * Works on the queue in order. An op that fails alike on all ranks (one cannot
+ * take part, or there is no path that all can go) is over; the group goes on
+ * unless it has failed itself.
  */
 static ls_status progress_queue(ls_group *group)
 {

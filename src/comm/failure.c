@@ -182,12 +182,26 @@ ls_status lsi_report_failure(ls_group *group)
 
 /* ---- detecting ----------------------------------------------------------- */
 
-ls_status lsi_check_call(const lsi_op *op, int rank)
+/* A rank that refuses a call may have other arguments, but no other call. */
+static bool is_refusal(lsi_op *op, const lsi_cell *cell, int rank)
+{
+    const lsi_call theirs =
+        lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+    if (theirs.operation != op->call.operation)
+        return false;
+    if (theirs.refusal != LS_OK && (op->refuser < 0 || rank < op->refuser))
+        op->refuser = rank;
+    return theirs.refusal != LS_OK || op->call.refusal != LS_OK;
+}
+
+ls_status lsi_check_call(lsi_op *op, int rank)
 {
     ls_group *group = op->group;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     const lsi_fingerprint own = lsi_fingerprint_of(&op->call);
     if (cell->what == own.what && cell->count == own.count)
+        return LS_OK;
+    if (is_refusal(op, cell, rank))
         return LS_OK;
     lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
                                            .rank_a = group->rank,
@@ -220,7 +234,7 @@ static bool is_awaited(const ls_group *group, int rank)
 /* Another look at those that have arrived: a late one must not hide them. */
 static ls_status check_calls(ls_group *group)
 {
-    const lsi_op *op = group->first;
+    lsi_op *op = group->first;
     if (op == NULL || op->state != LSI_OP_ENTERED)
         return LS_OK;
     for (int r = 0; r < group->size; r++) {

@@ -19,7 +19,7 @@ void lsi_post_failure(ls_group *group, const lsi_failure *failure);
 ls_status lsi_report_failure(ls_group *group);
 
 /* Compares a rank's call with one's own; posts and reports a difference. */
-ls_status lsi_check_call(const lsi_op *op, int rank);
+ls_status lsi_check_call(lsi_op *op, int rank);
 
 /* Looks for ranks that disagree, have died or have left. Not for hot paths. */
 ls_status lsi_check_peers(ls_group *group);

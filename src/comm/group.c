@@ -170,14 +170,14 @@ ls_status lsi_group_settle(ls_group *group)
 ls_status ls_group_select(ls_group *group, const char *line)
 {
     LS_TRY(lsi_check_group(group, "ls_group_select"));
+    lsi_call call = {.operation = LSI_OP_SELECT};
     if (line == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line");
-    lsi_vote votes[LSI_MAX_RANKS];
-    const lsi_call call = {.operation = LSI_OP_SELECT,
-                           .count = lsi_select_hash(line)};
+        return lsi_refuse(
+            group, &call,
+            lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line"));
+    call.count = lsi_select_hash(line);
     lsi_select_table table = *group->select;
-    const lsi_vote mine = {lsi_select_parse(line, &table), 0};
-    LS_TRY(lsi_agree(group, &call, mine, votes));
+    LS_TRY(lsi_agree(group, &call, lsi_select_parse(line, &table)));
     *group->select = table;
     return LS_OK;
 }

@@ -38,8 +38,8 @@ static const bool *done_flag(const ls_request *request)
 
 /* ---- all-reduce ---------------------------------------------------------- */
 
-static ls_status prepare(ls_group *group, const lsi_call *call,
-                         const void *send, void *recv, ls_request **out)
+static ls_status make_planned(ls_group *group, const lsi_call *call,
+                              const void *send, void *recv, ls_request **out)
 {
     ls_request *request = NULL;
     LS_TRY(make(group, &request));
@@ -58,20 +58,19 @@ ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
                              size_t count, ls_dtype dtype, ls_reduce_op op,
                              ls_request **request)
 {
-    const lsi_call call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count};
+    LS_TRY(lsi_check_group(group, "all_reduce"));
+    const lsi_call call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count, LS_OK};
     const lsi_span from = {"send", send, 1}, to = {"recv", recv, 1};
-    LS_TRY(lsi_check_arguments(group, &call));
-    LS_TRY(lsi_check_span(&call, from));
-    LS_TRY(lsi_check_span(&call, to));
-    LS_TRY(lsi_check_overlap(&call, from, to, 0));
-    if (request == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "all_reduce: no place for a request");
-    ls_request *made = NULL;
-    lsi_vote votes[LSI_MAX_RANKS];
-    lsi_vote mine = {prepare(group, &call, send, recv, &made), 0};
     lsi_call plan = call;
     plan.operation = LSI_OP_PLAN;
-    const ls_status status = lsi_agree(group, &plan, mine, votes);
+    ls_request *made = NULL;
+    ls_status status = lsi_check_both(group, &call, from, to, 0);
+    if (status == LS_OK && request == NULL)
+        status =
+            lsi_fail(LS_ERR_ARGUMENT, "all_reduce: no place for a request");
+    if (status == LS_OK)
+        status = make_planned(group, &call, send, recv, &made);
+    status = lsi_agree(group, &plan, status);
     if (status != LS_OK) {
         if (made != NULL)
             lsi_free(made->op.scratch);
@@ -87,8 +86,10 @@ ls_status ls_start(ls_request *request)
     if (request == NULL || request->is_message)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
     if (request->in_flight)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_start of a request that is in flight: wait first");
+        return lsi_refuse(
+            request->group, &request->op.call,
+            lsi_fail(LS_ERR_STATE,
+                     "ls_start of a request that is in flight: wait first"));
     request->op.send = request->send;
     LS_TRY(lsi_op_submit(&request->op));
     request->group->counters.collectives++;

@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/agree.h"
+#include "comm/check.h"
+#include "comm/collective.h"
+#include "comm/failure.h"
 
 enum { PAGE = 4096 };
 
@@ -108,8 +111,12 @@ static ls_status attach(ls_group *group, uint64_t offset, size_t bytes)
     return LS_OK;
 }
 
-static ls_status check_bytes(const ls_group *group, size_t bytes)
+static ls_status check_request(const ls_group *group, size_t bytes,
+                               void *const *data)
 {
+    if (data == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_alloc needs a place for the address");
     const uint64_t most = ((uint64_t)1 << 43) / (uint64_t)group->size;
     if (bytes > most)
         return lsi_fail(LS_ERR_MEMORY, "cannot share %zu bytes a rank", bytes);
@@ -118,21 +125,18 @@ static ls_status check_bytes(const ls_group *group, size_t bytes)
 
 ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
 {
-    if (group == NULL || data == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_shared_alloc needs a group and a place for the "
-                        "address");
-    LS_TRY(check_bytes(group, bytes));
-    lsi_vote votes[LSI_MAX_RANKS];
+    LS_TRY(lsi_check_group(group, "ls_shared_alloc"));
     const lsi_call call = {.operation = LSI_OP_SHARED_ALLOC, .count = bytes};
-    lsi_vote mine = {LS_OK, 0};
+    ls_status status = check_request(group, bytes, data);
+    if (status != LS_OK)
+        return lsi_refuse(group, &call, status);
+    uint64_t offset = 0, offsets[LSI_MAX_RANKS];
     if (group->rank == 0)
-        mine.value = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
-    LS_TRY(lsi_agree(group, &call, mine, votes));
+        offset = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
+    LS_TRY(lsi_exchange(group, &call, &offset, sizeof(offset), offsets));
     group->shared_count++;
-    const ls_status status = attach(group, votes[0].value, bytes);
-    mine.status = status;
-    const ls_status agreed = lsi_agree(group, &call, mine, votes);
+    status = attach(group, offsets[0], bytes);
+    const ls_status agreed = lsi_agree(group, &call, status);
     if (agreed != LS_OK) {
         if (status == LS_OK)
             detach(group, group->shared);
@@ -161,16 +165,19 @@ ls_status ls_shared_free(ls_group *group, void **data)
                         "ls_shared_free needs a group and a buffer");
     if (*data == NULL)
         return LS_OK;
+    lsi_call call = {.operation = LSI_OP_SHARED_FREE};
     const lsi_shared *found = find(group, *data);
     if (found == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_shared_free of memory that ls_shared_alloc did "
-                        "not return for this group");
+        return lsi_refuse(
+            group, &call,
+            lsi_fail(LS_ERR_ARGUMENT,
+                     "ls_shared_free of memory that ls_shared_alloc did not "
+                     "return for this group"));
     /* Nobody may still be reading; afterwards nobody can. */
-    lsi_vote votes[LSI_MAX_RANKS];
-    const lsi_call call = {.operation = LSI_OP_SHARED_FREE, .count = found->id};
-    const ls_status status =
-        lsi_agree(group, &call, (lsi_vote){LS_OK, 0}, votes);
+    call.count = found->id;
+    const ls_status status = lsi_agree(group, &call, LS_OK);
+    if (status != LS_OK && !lsi_has_failed(group))
+        return status; /* a rank keeps its part, so all do */
     const uint64_t offset = found->offset;
     const size_t mapped = found->mapped;
     lsi_shared *mine = group->shared;

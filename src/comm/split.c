@@ -52,23 +52,24 @@ static ls_status open_part(ls_group *group, part mine, uint64_t offset,
 ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
 {
     LS_TRY(lsi_check_group(group, "ls_group_split"));
+    const lsi_call call = {.operation = LSI_OP_SPLIT};
     if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_group_split: no place for a group");
+        return lsi_refuse(
+            group, &call,
+            lsi_fail(LS_ERR_ARGUMENT, "ls_group_split: no place for a group"));
     wish wishes[LSI_MAX_RANKS];
     const wish own = {color < 0 ? -1 : color, key};
-    const lsi_call call = {.operation = LSI_OP_SPLIT};
     LS_TRY(lsi_exchange(group, &call, &own, sizeof(own), wishes));
     const part mine = part_of(wishes, group->size, group->rank);
-    lsi_vote votes[LSI_MAX_RANKS];
-    lsi_vote vote = {LS_OK, 0};
+    uint64_t offset = 0, offsets[LSI_MAX_RANKS];
     if (color >= 0 && mine.leader == group->rank)
-        vote.value = lsi_reserve(group, lsi_layout_of(mine.size).bytes);
-    LS_TRY(lsi_agree(group, &call, vote, votes));
+        offset = lsi_reserve(group, lsi_layout_of(mine.size).bytes);
+    LS_TRY(lsi_exchange(group, &call, &offset, sizeof(offset), offsets));
     ls_group *made = NULL;
+    ls_status status = LS_OK;
     if (color >= 0)
-        vote.status = open_part(group, mine, votes[mine.leader].value, &made);
-    ls_status status = lsi_agree(group, &call, vote, votes);
+        status = open_part(group, mine, offsets[mine.leader], &made);
+    status = lsi_agree(group, &call, status);
     if (status == LS_OK && made != NULL) {
         made->timeout_ns = group->timeout_ns;
         status = lsi_group_settle(made);

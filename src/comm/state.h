@@ -82,7 +82,9 @@ struct lsi_op {
 
     lsi_op_state state;
     bool done;
-    ls_status status; /* once done */
+    ls_status status;   /* once done */
+    int refuser;        /* the first rank that cannot take part, or -1 */
+    const char *reason; /* of this rank, if call.refusal is set */
     uint64_t sequence;
     uint32_t phase; /* last published */
     int cursor;     /* ranks that are known to have reached the phase */
