@@ -247,6 +247,7 @@ static const lsi_collective collectives[] = {
     },
     {
         .name = "barrier",
+        .select = "barrier",
         .in_place = true,
         .run = run_barrier,
         .wrong = wrong_barrier,

@@ -94,21 +94,31 @@ static void begin_step(lsi_op *op, void (*post)(lsi_op *op, int step))
     post(op, (int)op->step);
 }
 
-ls_status lsi_points_run(lsi_op *op, int steps,
-                         void (*post)(lsi_op *op, int step),
-                         void (*finish)(lsi_op *op, int step))
+ls_status lsi_points_steps(lsi_op *op, int steps,
+                           void (*post)(lsi_op *op, int step),
+                           void (*finish)(lsi_op *op, int step))
 {
-    if (op->step == 0) {
-        lsi_widen(op, lsi_sums(op), op->send, op->call.count);
+    if (steps == 0)
+        return LS_OK;
+    if (op->step == 0)
         begin_step(op, post);
-    }
     for (;;) {
         LS_TRY(lsi_messages_progress(op->group));
         if (!op->out.done || !op->in.done)
             return LS_IN_PROGRESS;
-        finish(op, (int)op->step);
+        if (finish != NULL)
+            finish(op, (int)op->step);
         if ((int)op->step == steps)
             return LS_OK;
         begin_step(op, post);
     }
+}
+
+ls_status lsi_points_run(lsi_op *op, int steps,
+                         void (*post)(lsi_op *op, int step),
+                         void (*finish)(lsi_op *op, int step))
+{
+    if (op->step == 0)
+        lsi_widen(op, lsi_sums(op), op->send, op->call.count);
+    return lsi_points_steps(op, steps, post, finish);
 }

@@ -42,9 +42,14 @@ void lsi_post_send(lsi_op *op, lsi_buffer buffer, int peer);
 void lsi_post_receive(lsi_op *op, lsi_buffer buffer, int peer);
 
 /*
- * Widens the data, then for each step 1..steps calls post, waits until what it
- * has posted is done, and calls finish.
+ * For each step 1..steps calls post, waits until what it has posted is done,
+ * and calls finish, if there is one.
  */
+ls_status lsi_points_steps(lsi_op *op, int steps,
+                           void (*post)(lsi_op *op, int step),
+                           void (*finish)(lsi_op *op, int step));
+
+/* The same, after the data has been widened into the sums. */
 ls_status lsi_points_run(lsi_op *op, int steps,
                          void (*post)(lsi_op *op, int step),
                          void (*finish)(lsi_op *op, int step));

@@ -12,6 +12,7 @@
 #include "comm/schedule/halving.h"
 #include "comm/schedule/pull.h"
 #include "comm/schedule/ring.h"
+#include "comm/schedule/tree.h"
 
 enum { MOST = 64 };
 
@@ -157,12 +158,79 @@ static void halving_sums_everything_once(void **state)
         follow_halving(size);
 }
 
+/* Who sends has the data, who receives has not, and both name each other. */
+static void follow_tree(int size, int root)
+{
+    bool has[MOST] = {false};
+    has[root] = true;
+    for (int round = 0; round < lsi_doubling_rounds(size); round++) {
+        bool next[MOST];
+        memcpy(next, has, sizeof(next));
+        for (int r = 0; r < size; r++) {
+            const int to = lsi_tree_sends_to(r, size, root, round);
+            const int from = lsi_tree_receives_from(r, size, root, round);
+            if (to >= 0) {
+                assert_true(to < size && has[r] && !has[to]);
+                assert_int_equal(lsi_tree_receives_from(to, size, root, round),
+                                 r);
+                next[to] = true;
+            }
+            if (from >= 0) {
+                assert_true(from < size);
+                assert_int_equal(lsi_tree_sends_to(from, size, root, round), r);
+            }
+        }
+        memcpy(has, next, sizeof(has));
+    }
+    for (int r = 0; r < size; r++)
+        assert_true(has[r]);
+}
+
+static void trees_reach_everybody_once(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST; size++) {
+        const int rounds = lsi_doubling_rounds(size);
+        assert_true(1 << rounds >= size &&
+                    (size == 1 || 1 << rounds < 2 * size));
+        for (int root = 0; root < size; root++)
+            follow_tree(size, root);
+    }
+}
+
+/* heard[r] is the set of ranks that r knows to have arrived. */
+static void everybody_hears_from_all(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST; size++) {
+        uint64_t heard[MOST], next[MOST] = {0};
+        for (int r = 0; r < size; r++)
+            heard[r] = (uint64_t)1 << r;
+        for (int k = 0; k < lsi_doubling_rounds(size); k++) {
+            for (int r = 0; r < size; r++) {
+                const int to = lsi_dissemination_sends_to(r, size, k);
+                assert_int_not_equal(to, r);
+                assert_int_equal(lsi_dissemination_receives_from(to, size, k),
+                                 r);
+                next[to] = heard[to] | heard[r];
+            }
+            memcpy(heard, next, sizeof(heard));
+        }
+        const uint64_t all =
+            size == 64 ? UINT64_MAX : ((uint64_t)1 << size) - 1;
+        for (int r = 0; r < size; r++)
+            assert_true(heard[r] == all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_sum_everything_once),
         cmocka_unit_test(halving_sums_everything_once),
         cmocka_unit_test(pulls_cover_what_is_received),
+        cmocka_unit_test(trees_reach_everybody_once),
+        cmocka_unit_test(everybody_hears_from_all),
     };
     return cmocka_run_group_tests_name("schedules", tests, NULL, NULL);
 }
