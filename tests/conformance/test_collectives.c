@@ -1,7 +1,11 @@
 /*
- * Every row of algorithms.def that a user can select, on 1 to 8 ranks, with
+ * Every row of algorithms.def that a user can select, on 1 to 16 ranks, with
  * every type, reduction, kind of count, and in and out of place, against
  * float64. A new algorithm is tested because it has a row.
+ *
+ * Of the product of all these a fixed part is run, in which for each number of
+ * ranks every pair of values of any two of the others occurs. Called with the
+ * argument "whole" the test runs the whole product.
  *
  * Two kinds of input: small whole numbers, whose sums and products are exact in
  * every type, so that nothing but the exact result will do; and fractions,
@@ -13,20 +17,26 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <stdatomic.h>
+
 #include <cmocka.h>
 
 #include "../unit/comm/ranks.h"
 #include "comm/algo/algorithm.h"
 #include "numbers.h"
 
-static const int rank_counts[] = {1, 2, 3, 4, 5, 8};
-/* Nothing, one, odd, a prime beyond a line, beyond a small message. */
-static const size_t counts[] = {0, 1, 15, 257, 6007};
+static const int rank_counts[] = {1, 2, 3, 4, 5, 8, 16};
+/*
+ * Nothing, one, odd, a prime beyond a line, beyond a small message, and, of
+ * wide types, beyond a chunk of the windows.
+ */
+static const size_t counts[] = {0, 1, 15, 257, 6007, 70001};
 
 enum {
     RANK_COUNTS = sizeof(rank_counts) / sizeof(rank_counts[0]),
     COUNTS = sizeof(counts) / sizeof(counts[0]),
-    MOST_RANKS = 8,
+    MOST_RANKS = 16,
+    MOST_BYTES = 70001 * 8 * MOST_RANKS,
     GUARD = 16 /* bytes behind a buffer that must not change */
 };
 
@@ -36,7 +46,10 @@ typedef struct test_case {
     ls_reduce_op redop;
     size_t count;
     bool in_place, fractions;
+    unsigned char *shared[2]; /* where the buffers lie, or NULL */
 } test_case;
+
+static bool whole; /* product */
 
 static bool reduces(lsi_operation operation)
 {
@@ -52,14 +65,14 @@ static double value(const test_case *test, int rank, size_t i)
         uint16_t half; /* a number that every type can hold */
         double x = ((double)(mix * 2654435761u % 4096) - 2048) / 257;
         if (test->redop == LS_PROD)
-            x = 1 + x / 16; /* or eight of them are no f16 */
+            x = 1 + x / 32; /* or sixteen of them are no f16 */
         number_store(&half, 0, LS_BF16, x);
         number_store(&half, 0, LS_F16, number_load(&half, 0, LS_BF16));
         return number_load(&half, 0, LS_F16);
     }
     if (test->redop == LS_PROD)
         return mix % 3 == 0 ? 2 : 1;
-    return (double)(mix % 14);
+    return (double)(mix % 8); /* sixteen of them are an i8 */
 }
 
 static double expected(const test_case *test, int size, size_t i)
@@ -98,16 +111,28 @@ static double allowed(const test_case *test, int size, size_t i)
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static unsigned char *filled(const test_case *test, int rank, size_t elements,
-                             size_t room)
+/* The first (send) or second (receive) buffer. */
+static unsigned char *filled(const test_case *test, int which, int rank,
+                             size_t elements, size_t room)
 {
     const size_t item = ls_dtype_size(test->dtype);
-    unsigned char *data = malloc(room * item + GUARD);
+    unsigned char *data = test->shared[which];
+    if (data == NULL)
+        data = malloc(room * item + GUARD);
     CHECK(data != NULL);
     memset(data, 0xa5, room * item + GUARD);
     for (size_t i = 0; i < elements; i++)
         number_store(data, i, test->dtype, value(test, rank, i));
     return data;
+}
+
+static void release(const test_case *test, unsigned char *send,
+                    unsigned char *recv)
+{
+    if (test->shared[0] != NULL)
+        return;
+    free(send);
+    free(recv);
 }
 
 static void check_guard(const test_case *test, const unsigned char *data,
@@ -117,10 +142,15 @@ static void check_guard(const test_case *test, const unsigned char *data,
         CHECK(data[room * ls_dtype_size(test->dtype) + i] == 0xa5);
 }
 
-static void check_reduced(const test_case *test, int size, const void *got,
-                          size_t first, size_t n)
+/* got[0] is element `first` of the reduction. */
+static void check_reduced(const test_case *test, const ls_group *group,
+                          const void *got, size_t first)
 {
-    for (size_t i = 0; i < n; i++) {
+    const int size = ls_group_size(group);
+    /* What must be the same on all ranks is looked at by one of them. */
+    const bool same = test->algorithm->operation == LSI_OP_ALL_REDUCE;
+    const size_t begin = same ? (size_t)ls_group_rank(group) : 0;
+    for (size_t i = begin; i < test->count; i += same ? (size_t)size : 1) {
         const double x = number_load(got, i, test->dtype);
         const double wanted = expected(test, size, first + i);
         const double off = x > wanted ? x - wanted : wanted - x;
@@ -159,8 +189,8 @@ static void run_reduction(ls_group *group, const test_case *test)
     const size_t item = ls_dtype_size(test->dtype), count = test->count;
     const size_t elements = scatters ? count * (size_t)size : count;
     const int root = (int)(count % (size_t)size);
-    unsigned char *send = filled(test, rank, elements, elements);
-    unsigned char *recv = filled(test, rank, 0, count), *to = recv;
+    unsigned char *send = filled(test, 0, rank, elements, elements);
+    unsigned char *recv = filled(test, 1, rank, 0, count), *to = recv;
     if (test->in_place)
         to = scatters ? send + (size_t)rank * count * item : send;
     if (operation == LSI_OP_ALL_REDUCE)
@@ -173,14 +203,12 @@ static void run_reduction(ls_group *group, const test_case *test)
         CHECK_OK(ls_reduce(group, send, rank == root ? to : NULL, count,
                            test->dtype, test->redop, root));
     if (operation != LSI_OP_REDUCE || rank == root)
-        check_reduced(test, size, to, scatters ? (size_t)rank * count : 0,
-                      count);
+        check_reduced(test, group, to, scatters ? (size_t)rank * count : 0);
     if (operation == LSI_OP_ALL_REDUCE)
         check_same(group, to, count * item);
     check_guard(test, send, elements);
     check_guard(test, recv, count);
-    free(send);
-    free(recv);
+    release(test, send, recv);
 }
 
 /* ---- movements ----------------------------------------------------------- */
@@ -195,12 +223,12 @@ static void run_broadcast(ls_group *group, const test_case *test)
 {
     const int root = (int)(test->count % (size_t)ls_group_size(group));
     unsigned char *data =
-        filled(test, ls_group_rank(group), test->count, test->count);
+        filled(test, 0, ls_group_rank(group), test->count, test->count);
     CHECK_OK(ls_broadcast(group, data, test->count, test->dtype, root));
     for (size_t i = 0; i < test->count; i++)
         check_value(test, data, i, root, i);
     check_guard(test, data, test->count);
-    free(data);
+    release(test, data, NULL);
 }
 
 static void run_gather(ls_group *group, const test_case *test)
@@ -210,8 +238,8 @@ static void run_gather(ls_group *group, const test_case *test)
     const size_t count = test->count, n = count * (size_t)size;
     const size_t own = (size_t)rank * count * ls_dtype_size(test->dtype);
     const bool to_all = test->algorithm->operation == LSI_OP_ALL_GATHER;
-    unsigned char *send = filled(test, rank, count, count);
-    unsigned char *recv = filled(test, rank, 0, n), *from = send;
+    unsigned char *send = filled(test, 0, rank, count, count);
+    unsigned char *recv = filled(test, 1, rank, 0, n), *from = send;
     if (test->in_place && (to_all || rank == root)) {
         from = recv + own;
         memcpy(from, send, count * ls_dtype_size(test->dtype));
@@ -224,8 +252,7 @@ static void run_gather(ls_group *group, const test_case *test)
     for (size_t i = 0; i < n && (to_all || rank == root); i++)
         check_value(test, recv, i, (int)(i / count), i % count);
     check_guard(test, recv, n);
-    free(send);
-    free(recv);
+    release(test, send, recv);
 }
 
 static void run_scatter(ls_group *group, const test_case *test)
@@ -234,8 +261,8 @@ static void run_scatter(ls_group *group, const test_case *test)
     const int root = (int)(test->count % (size_t)size);
     const size_t count = test->count, n = count * (size_t)size;
     const size_t own = (size_t)rank * count;
-    unsigned char *send = filled(test, rank, n, n);
-    unsigned char *recv = filled(test, rank, 0, count), *to = recv;
+    unsigned char *send = filled(test, 0, rank, n, n);
+    unsigned char *recv = filled(test, 1, rank, 0, count), *to = recv;
     if (test->in_place && rank == root)
         to = send + own * ls_dtype_size(test->dtype);
     CHECK_OK(ls_scatter(group, rank == root ? send : NULL, to, count,
@@ -243,24 +270,22 @@ static void run_scatter(ls_group *group, const test_case *test)
     for (size_t i = 0; i < count; i++)
         check_value(test, to, i, root, own + i);
     check_guard(test, recv, count);
-    free(send);
-    free(recv);
+    release(test, send, recv);
 }
 
 static void run_all_to_all(ls_group *group, const test_case *test)
 {
     const int size = ls_group_size(group), rank = ls_group_rank(group);
     const size_t count = test->count, n = count * (size_t)size;
-    unsigned char *send = filled(test, rank, n, n);
-    unsigned char *recv = filled(test, rank, 0, n);
+    unsigned char *send = filled(test, 0, rank, n, n);
+    unsigned char *recv = filled(test, 1, rank, 0, n);
     unsigned char *to = test->in_place ? send : recv;
     CHECK_OK(ls_all_to_all(group, send, to, count, test->dtype));
     for (size_t i = 0; i < n; i++)
         check_value(test, to, i, (int)(i / count),
                     (size_t)rank * count + i % count);
     check_guard(test, to, n);
-    free(send);
-    free(recv);
+    release(test, send, recv);
 }
 
 static void run_movement(ls_group *group, const test_case *test)
@@ -282,38 +307,114 @@ static void run_movement(ls_group *group, const test_case *test)
     }
 }
 
-/* ---- the matrix ---------------------------------------------------------- */
+/* ---- barriers ------------------------------------------------------------ */
 
-/* All counts, both places and both kinds of number. */
-static void run_cases(ls_group *group, test_case test)
+/* Nobody leaves before all have arrived. */
+static void run_barriers(ls_group *group, const lsi_algorithm *algorithm)
 {
-    for (int c = 0; c < COUNTS * 4; c++) {
-        test.count = counts[c / 4];
-        test.in_place = c & 1;
-        test.fractions = c & 2;
-        if (test.fractions && is_integer(test.dtype))
-            continue;
-        if (c / 4 == COUNTS - 1 && test.redop != LS_SUM)
-            continue; /* length and reduction do not mix */
-        if (reduces(test.algorithm->operation))
-            run_reduction(group, &test);
-        else
-            run_movement(group, &test);
+    char line[64];
+    void *own = NULL;
+    snprintf(line, sizeof(line), "barrier:0-1:%s", algorithm->name);
+    CHECK_OK(ls_group_select(group, line));
+    CHECK_OK(ls_shared_alloc(group, sizeof(atomic_int), &own));
+    for (int i = 1; i <= 20; i++) {
+        atomic_fetch_add((atomic_int *)own, 1);
+        CHECK_OK(ls_barrier(group));
+        for (int r = 0; r < ls_group_size(group); r++)
+            CHECK(atomic_load((atomic_int *)ls_shared_peer(group, own, r)) >=
+                  i);
     }
+    CHECK_OK(ls_shared_free(group, &own));
 }
 
-static void run_types(ls_group *group, const lsi_algorithm *algorithm)
+/* ---- the matrix ---------------------------------------------------------- */
+
+/* A point of the product; MEMORY is private or shared. */
+enum { RANKS, ROW, DTYPE, REDOP, COUNT, PLACE, NUMBERS, MEMORY, DIMENSIONS };
+enum { MOST_VALUES = 64 };
+
+typedef struct point {
+    int at[DIMENSIONS];
+} point;
+
+/* Which pairs of values have been run. */
+typedef bool pair_set[DIMENSIONS][MOST_VALUES][DIMENSIONS][MOST_VALUES];
+
+/* Adds the pairs of a point; whether any of them is new. */
+static bool add_pairs(pair_set seen, const point *p)
 {
-    for (int d = 0; d < LS_DTYPE_COUNT; d++)
-        for (int o = 0; o < LS_REDUCE_OP_COUNT; o++) {
-            const test_case test = {algorithm, (ls_dtype)d, (ls_reduce_op)o,
-                                    0,         false,       false};
-            if (o != LS_SUM && !reduces(algorithm->operation))
-                continue;
-            if (o == LS_AVG && is_integer((ls_dtype)d))
-                continue;
-            run_cases(group, test);
+    bool news = false;
+    for (int a = 0; a < DIMENSIONS; a++)
+        for (int b = 0; b < a; b++) {
+            bool *pair = &seen[a][p->at[a]][b][p->at[b]];
+            news = news || !*pair;
+            *pair = true;
         }
+    return news;
+}
+
+/* Points with a new pair, and some more of those that cost little. */
+static bool is_chosen(pair_set seen, const point *p, size_t elements)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int d = 0; d < DIMENSIONS; d++)
+        hash = (hash ^ (uint64_t)p->at[d]) * 0x100000001b3u;
+    return add_pairs(seen, p) || whole || (elements < 5000 && hash % 16 == 0);
+}
+
+static bool makes_sense(const lsi_algorithm *algorithm, const test_case *test)
+{
+    if (test->fractions && is_integer(test->dtype))
+        return false;
+    if (!reduces(algorithm->operation))
+        return test->redop == LS_SUM;
+    return test->redop != LS_AVG || !is_integer(test->dtype);
+}
+
+/* What one rank knows of a run. */
+typedef struct progress {
+    unsigned char *shared[2]; /* buffers, if it is also to be done in those */
+    pair_set *seen;
+    long cases;
+} progress;
+
+static void run_point(ls_group *group, const point *p, progress *run)
+{
+    const lsi_algorithm *algorithm = lsi_algorithm_at(p->at[ROW]);
+    test_case test = {.algorithm = algorithm,
+                      .dtype = (ls_dtype)p->at[DTYPE],
+                      .redop = (ls_reduce_op)p->at[REDOP],
+                      .count = counts[p->at[COUNT]],
+                      .in_place = p->at[PLACE],
+                      .fractions = p->at[NUMBERS]};
+    if (!makes_sense(algorithm, &test))
+        return;
+    if (p->at[MEMORY] != 0)
+        memcpy(test.shared, run->shared, sizeof(test.shared));
+    if (!is_chosen(*run->seen, p, test.count * (size_t)ls_group_size(group)))
+        return;
+    run->cases++;
+    if (reduces(algorithm->operation))
+        run_reduction(group, &test);
+    else
+        run_movement(group, &test);
+}
+
+/* All points of a row, counted through like an odometer. */
+static void run_row(ls_group *group, point p, progress *run)
+{
+    const int values[DIMENSIONS] = {[DTYPE] = LS_DTYPE_COUNT,
+                                    [REDOP] = LS_REDUCE_OP_COUNT,
+                                    [COUNT] = COUNTS,
+                                    [PLACE] = 2,
+                                    [NUMBERS] = 2,
+                                    [MEMORY] = run->shared[0] != NULL ? 2 : 1};
+    int d;
+    do {
+        run_point(group, &p, run);
+        for (d = DTYPE; d < DIMENSIONS && ++p.at[d] == values[d]; d++)
+            p.at[d] = 0;
+    } while (d < DIMENSIONS);
 }
 
 /* Falls back to `staged` where the algorithm has its limits. */
@@ -330,37 +431,68 @@ static void select_only(ls_group *group, const lsi_algorithm *algorithm)
     CHECK_OK(ls_group_select(group, line));
 }
 
-static void run_rows(ls_group *group, void *argument)
+static void run_rows(ls_group *group, progress *run)
+{
+    point p = {{0}};
+    run->seen = calloc(1, sizeof(*run->seen));
+    CHECK(run->seen != NULL);
+    const lsi_algorithm *algorithm;
+    while (rank_counts[p.at[RANKS]] != ls_group_size(group))
+        p.at[RANKS]++;
+    for (; (algorithm = lsi_algorithm_at(p.at[ROW])) != NULL; p.at[ROW]++) {
+        CHECK(p.at[ROW] < MOST_VALUES);
+        if (algorithm->operation == LSI_OP_BARRIER) {
+            run_barriers(group, algorithm);
+        } else if (algorithm->operation <= LSI_OP_ALL_TO_ALL) {
+            select_only(group, algorithm);
+            run_row(group, p, run);
+        }
+    }
+    free(run->seen);
+    if (whole && ls_group_rank(group) == 0)
+        fprintf(stderr, "%d ranks: %ld cases\n", ls_group_size(group),
+                run->cases);
+}
+
+static void run_on_threads(ls_group *group, void *argument)
 {
     (void)argument;
-    const lsi_algorithm *algorithm;
-    for (int i = 0; (algorithm = lsi_algorithm_at(i)) != NULL; i++) {
-        if (algorithm->operation == LSI_OP_BARRIER ||
-            algorithm->operation > LSI_OP_ALL_TO_ALL)
-            continue;
-        select_only(group, algorithm);
-        run_types(group, algorithm);
-    }
+    progress run = {.cases = 0};
+    run_rows(group, &run);
 }
 
 static void every_row_conforms_on_threads(void **state)
 {
     (void)state;
     for (int n = 0; n < RANK_COUNTS; n++)
-        run_threads(rank_counts[n], run_rows, NULL);
+        run_threads(rank_counts[n], run_on_threads, NULL);
+}
+
+/* Here it matters which memory others can reach. */
+static void run_on_processes(ls_group *group, void *argument)
+{
+    progress run = {.cases = 0};
+    (void)argument;
+    for (int i = 0; i < 2; i++) {
+        void *data = NULL;
+        CHECK_OK(ls_shared_alloc(group, MOST_BYTES + GUARD, &data));
+        run.shared[i] = data;
+    }
+    run_rows(group, &run);
 }
 
 static void every_row_conforms_on_processes(void **state)
 {
     (void)state;
-    run_processes(3, run_rows, NULL);
+    run_processes(3, run_on_processes, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_conforms_on_threads),
         cmocka_unit_test(every_row_conforms_on_processes),
     };
+    whole = argc > 1 && strcmp(argv[1], "whole") == 0;
     return cmocka_run_group_tests_name("conformance", tests, NULL, NULL);
 }
