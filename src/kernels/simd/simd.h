@@ -5,6 +5,7 @@
 #ifndef LS_KERNELS_SIMD_SIMD_H
 #define LS_KERNELS_SIMD_SIMD_H
 
+#include "kernels/simd/activations.h"
 #include "kernels/simd/columns.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/dropout.h"
@@ -13,6 +14,7 @@
 #include "kernels/simd/losses.h"
 #include "kernels/simd/optimizers.h"
 #include "kernels/simd/reduce.h"
+#include "kernels/simd/rows.h"
 #include "kernels/simd/sums.h"
 
 /* Replaces the slots that have a vector version. */
