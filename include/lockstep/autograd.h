@@ -269,6 +269,44 @@ typedef struct ls_batch_norm_args {
 LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
                                 const ls_batch_norm_args *args);
 
+/* ---- operations of transformers ------------------------------------------ */
+/* Attention itself: lockstep/attention.h. */
+
+/*
+ * weight (V, D), indices i64 of any shape (...) -> the rows they name, (...,
+ * D). An index that is not in 0..V-1 is LS_ERR_ARGUMENT.
+ */
+LS_API ls_tensor *ls_embedding(ls_tape *tape, ls_tensor *weight,
+                               ls_tensor *indices);
+
+/* x (..., D), weight (D): x / sqrt(mean of x^2 over the row + eps) * weight. */
+LS_API ls_tensor *ls_rms_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                              double eps);
+
+/*
+ * x (..., D), weight and bias (D): (x - mean) / sqrt(var + eps) * weight + bias
+ * with mean and (biased) variance of the row.
+ */
+LS_API ls_tensor *ls_layer_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
+                                ls_tensor *bias, double eps);
+
+/*
+ * Rotary positions. x (batch, rows, heads, d), cosine and sine (at least rows,
+ * d/2), which have no gradient: pair k of row t, (x[2k], x[2k+1]), is turned by
+ * the angle of which the tables hold cosine and sine at (t, k). The turned pair
+ * goes back to where it was or, with halves, to k and d/2 + k.
+ */
+LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
+                          ls_tensor *sine, bool halves);
+
+/* a / (1 + e^-a) * b, equal shapes. */
+LS_API ls_tensor *ls_swiglu(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+
+/* a (1 + tanh(sqrt(2 / pi) (a + 0.044715 a^3))) / 2 */
+LS_API ls_tensor *ls_gelu(ls_tape *tape, ls_tensor *a);
+
+/* ---- losses -------------------------------------------------------------- */
+
 /*
  * Mean over rows of -log softmax(logits)[label]. logits (N, C), labels i64
  * (N), each in [0, C). N = 0 gives 0.

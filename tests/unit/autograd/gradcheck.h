@@ -66,5 +66,7 @@ extern const gradcheck_case gradcheck_elementwise[];
 extern const size_t gradcheck_elementwise_count;
 extern const gradcheck_case gradcheck_layers[];
 extern const size_t gradcheck_layers_count;
+extern const gradcheck_case gradcheck_transformer[];
+extern const size_t gradcheck_transformer_count;
 
 #endif

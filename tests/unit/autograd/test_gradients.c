@@ -9,7 +9,8 @@ static const struct {
     const size_t *count;
 } families[] = {{gradcheck_elementwise, &gradcheck_elementwise_count},
                 {gradcheck_layers, &gradcheck_layers_count},
-                {gradcheck_attention, &gradcheck_attention_count}};
+                {gradcheck_attention, &gradcheck_attention_count},
+                {gradcheck_transformer, &gradcheck_transformer_count}};
 
 static void every_case(void **state)
 {

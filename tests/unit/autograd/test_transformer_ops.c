@@ -1,0 +1,138 @@
+/*
+ * Operations of transformers: what they refuse, empty input, and any number of
+ * threads. Their values and gradients: gradients_transformer.c.
+ */
+#include <string.h>
+
+#include "base/threads.h"
+#include "ops_fixture.h"
+#include "testing.h"
+
+static void assert_fails(const ls_tensor *result, ls_status status,
+                         const char *part)
+{
+    assert_null(result);
+    assert_error(ls_backward(tape, NULL, 1.0), status, part);
+    ls_tape_reset(tape);
+}
+
+static void indices_are_checked(void **state)
+{
+    (void)state;
+    const int64_t above[] = {0, 4, 5}, below[] = {-1};
+    assert_fails(ls_embedding(tape, matrix(5, 2), labels_of(above, 3)),
+                 LS_ERR_ARGUMENT,
+                 "index 2 is 5; it must be at least 0 and "
+                 "below 5");
+    assert_fails(ls_embedding(tape, matrix(5, 2), labels_of(below, 1)),
+                 LS_ERR_ARGUMENT, "index 0 is -1");
+    assert_fails(ls_embedding(tape, matrix(5, 2), vector(3)), LS_ERR_DTYPE,
+                 "i64");
+    assert_fails(ls_embedding(tape, vector(5), labels_of(above, 1)),
+                 LS_ERR_SHAPE, "(V, D)");
+}
+
+static void shapes_are_checked(void **state)
+{
+    (void)state;
+    assert_fails(ls_rms_norm(tape, matrix(2, 3), vector(2), 1e-5), LS_ERR_SHAPE,
+                 "rms_norm: x (2, 3) and weight (2)");
+    assert_fails(ls_layer_norm(tape, matrix(2, 3), vector(3), vector(4), 1e-5),
+                 LS_ERR_SHAPE, "layer_norm: x (2, 3) and bias (4)");
+    assert_fails(
+        ls_rope(tape, image(1, 4, 2, 6), matrix(3, 3), matrix(3, 3), false),
+        LS_ERR_SHAPE, "x (1, 4, 2, 6) and the tables (3, 3)");
+    assert_fails(
+        ls_rope(tape, image(1, 2, 2, 5), matrix(2, 2), matrix(2, 2), false),
+        LS_ERR_SHAPE, "d even");
+    assert_fails(
+        ls_rope(tape, image(1, 2, 2, 6), matrix(2, 3), matrix(3, 3), true),
+        LS_ERR_SHAPE, "should be equal");
+    assert_fails(ls_swiglu(tape, matrix(2, 3), matrix(3, 2)), LS_ERR_SHAPE,
+                 "swiglu");
+    assert_fails(ls_gelu(tape, NULL), LS_ERR_ARGUMENT, "gelu");
+}
+
+static ls_tensor *tracked(int ndim, const int64_t *shape, uint32_t seed)
+{
+    ls_tensor *x = random_tensor(ndim, shape, seed);
+    assert_ok(ls_tape_watch(tape, x));
+    return x;
+}
+
+static void no_rows_at_all(void **state)
+{
+    (void)state;
+    const int64_t none = 0;
+    ls_tensor *table = tracked(2, (const int64_t[]){5, 4}, 1);
+    ls_tensor *x = ls_embedding(tape, table, labels_of(&none, 0));
+    x = ls_rms_norm(tape, x, vector(4), 1e-5);
+    x = ls_layer_norm(tape, x, vector(4), vector(4), 1e-5);
+    x = ls_gelu(tape, ls_swiglu(tape, x, x));
+    x = ls_reshape(tape, x, 4, (const int64_t[]){0, 3, 2, 2});
+    x = ls_rope(tape, x, matrix(3, 1), matrix(3, 1), false);
+    assert_ok(ls_backward(tape, ls_sum(tape, x), 1.0));
+    const float *grad = ls_tensor_data(ls_tape_grad(tape, table));
+    for (int i = 0; i < 20; i++)
+        assert_true(grad[i] == 0.0F);
+}
+
+/* ---- threads ------------------------------------------------------------- */
+
+enum { ROWS = 300, WIDTH = 96, HEADS = 6, VOCABULARY = 40 };
+
+/* All of them, larger than a thread's share; returns what backward gave. */
+static float *step(int threads, size_t *n)
+{
+    int64_t indices[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        indices[i] = i * i % VOCABULARY;
+    lsi_threads_set(threads);
+    ls_tensor *leaf[] = {tracked(2, (const int64_t[]){VOCABULARY, WIDTH}, 1),
+                         tracked(1, (const int64_t[]){WIDTH}, 2),
+                         tracked(1, (const int64_t[]){WIDTH}, 3)};
+    ls_tensor *x = ls_embedding(tape, leaf[0], labels_of(indices, ROWS));
+    ls_tensor *h = ls_layer_norm(tape, x, leaf[1], leaf[2], 1e-5);
+    h = ls_swiglu(tape, h, ls_gelu(tape, ls_rms_norm(tape, h, leaf[1], 1e-5)));
+    h = ls_reshape(tape, h, 4,
+                   (const int64_t[]){3, ROWS / 3, HEADS, WIDTH / HEADS});
+    h = ls_rope(tape, h, matrix(ROWS / 3, WIDTH / HEADS / 2),
+                matrix(ROWS / 3, WIDTH / HEADS / 2), true);
+    assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, h, h)), 1.0));
+    *n = (VOCABULARY + 2) * WIDTH;
+    float *out = test_malloc(*n * sizeof(float));
+    float *next = out;
+    for (size_t i = 0; i < TEST_COUNT(leaf); i++) {
+        ls_tensor *grad = ls_tape_grad(tape, leaf[i]);
+        const size_t count = (size_t)ls_tensor_count(grad);
+        memcpy(next, ls_tensor_data(grad), count * sizeof(float));
+        next += count;
+    }
+    ls_tape_reset(tape);
+    lsi_threads_set(1);
+    return out;
+}
+
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    float *one = step(1, &n);
+    for (int threads = 2; threads <= 5; threads++) {
+        float *more = step(threads, &n);
+        assert_memory_equal(one, more, n * sizeof(float));
+        test_free(more);
+    }
+    test_free(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(indices_are_checked),
+        CASE(shapes_are_checked),
+        CASE(no_rows_at_all),
+        CASE(threads_do_not_change_a_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
