@@ -8,6 +8,7 @@
  *   group.h                      process groups and collectives
  *   tensor.h autograd.h nn.h     tensors, the tape, layers
  *   attention.h                  attention without the score matrix
+ *   transformer.h                language models
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
  *   profile.h                    what it cost
@@ -27,6 +28,7 @@
 #include "lockstep/profile.h"
 #include "lockstep/status.h"
 #include "lockstep/tensor.h"
+#include "lockstep/transformer.h"
 #include "lockstep/types.h"
 #include "lockstep/version.h"
 

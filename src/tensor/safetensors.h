@@ -15,6 +15,13 @@
 
 #include "lockstep/types.h"
 
+/*
+ * The text that a file's metadata has for a key: *out is the caller's (free),
+ * NULL if there is none.
+ */
+ls_status lsi_safetensors_metadata(const char *path, const char *key,
+                                   char **out);
+
 #define LSI_SAFETENSORS_METADATA "__metadata__"
 
 enum {

@@ -370,3 +370,22 @@ ls_status ls_safetensors_load(const char *path, const ls_named_tensor *tensors,
     close_file(&f);
     return status;
 }
+
+ls_status lsi_safetensors_metadata(const char *path, const char *key,
+                                   char **out)
+{
+    file f;
+    LS_TRY(open_file(&f, path));
+    const json_t *metadata =
+        json_object_get(f.header, LSI_SAFETENSORS_METADATA);
+    const char *text = json_string_value(json_object_get(metadata, key));
+    char *copy = text != NULL ? strdup(text) : NULL;
+    ls_status status = LS_OK;
+    if (text != NULL && copy == NULL)
+        status =
+            lsi_fail(LS_ERR_MEMORY, "no memory for the metadata of '%s'", path);
+    close_file(&f);
+    if (status == LS_OK)
+        *out = copy;
+    return status;
+}

@@ -1,0 +1,34 @@
+/* Inside a Transformer; see lockstep/transformer.h. */
+#ifndef LS_NN_TRANSFORMER_H
+#define LS_NN_TRANSFORMER_H
+
+#include "lockstep/nn.h"
+#include "lockstep/transformer.h"
+
+typedef struct lsi_norm {
+    ls_tensor *weight, *bias; /* bias with GPT2 only */
+} lsi_norm;
+
+typedef struct lsi_block {
+    lsi_norm ln1, ln2;
+    ls_linear_layer q, k, v; /* ROPE */
+    ls_linear_layer qkv;     /* GPT2 */
+    ls_linear_layer output;
+    ls_linear_layer w1, w2, w3; /* w3 with ROPE only */
+} lsi_block;
+
+struct ls_transformer {
+    ls_transformer_config config;
+    ls_params *params;
+    ls_tensor *embedding;
+    ls_tensor *positions;     /* GPT2 */
+    ls_tensor *cosine, *sine; /* ROPE: (context, d_head / 2); owned */
+    lsi_block *blocks;
+    lsi_norm ln_final;
+    ls_tensor *head; /* the embedding with GPT2 */
+};
+
+/* Adds all parameters, in order. */
+ls_status lsi_transformer_add_params(ls_transformer *model);
+
+#endif

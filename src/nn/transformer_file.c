@@ -1,0 +1,183 @@
+/*
+ * Transformers as safetensors. The configuration is one text of JSON in the
+ * file's metadata. GPT2's files hold the matrices of products transposed, (in,
+ * out): they are read and written through transposed views.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "nn/transformer.h"
+#include "tensor/safetensors.h"
+
+static const char config_key[] = "transformer";
+
+/* ---- tensors as the file has them ---------------------------------------- */
+
+typedef struct tensor_list {
+    ls_named_tensor *items;
+    size_t n;
+} tensor_list;
+
+static void free_list(tensor_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        ls_tensor_free(&list->items[i].tensor);
+    lsi_free(list->items);
+}
+
+static ls_status as_in_file(const ls_transformer *m, size_t index,
+                            ls_named_tensor *out)
+{
+    ls_tensor *tensor = ls_params_get(m->params, index);
+    *out = (ls_named_tensor){.name = ls_params_name(m->params, index)};
+    const bool transposed = m->config.kind == LS_TRANSFORMER_GPT2 &&
+                            ls_tensor_ndim(tensor) == 2 &&
+                            strncmp(out->name, "h.", 2) == 0;
+    if (transposed)
+        return ls_tensor_transpose(tensor, 0, 1, &out->tensor);
+    out->tensor = ls_tensor_retain(tensor);
+    return LS_OK;
+}
+
+/* Also after an error *out is to be freed. */
+static ls_status make_list(const ls_transformer *m, tensor_list *out)
+{
+    const size_t count = ls_params_count(m->params);
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, count * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
+                     "the tensors of a transformer"));
+    *out = (tensor_list){.items = block};
+    for (; out->n < count; out->n++)
+        LS_TRY(as_in_file(m, out->n, &out->items[out->n]));
+    return LS_OK;
+}
+
+ls_status ls_transformer_load(ls_transformer *model, const char *path)
+{
+    tensor_list list = {0};
+    ls_status status = make_list(model, &list);
+    if (status == LS_OK)
+        status = ls_safetensors_load(path, list.items, list.n);
+    free_list(&list);
+    return status;
+}
+
+/* ---- the configuration --------------------------------------------------- */
+
+static const char *kind_name(ls_transformer_kind kind)
+{
+    static const char *const names[] = {
+#define X(NAME, value, text) [value] = (text),
+        LS_TRANSFORMER_KIND_LIST(X)
+#undef X
+    };
+    return names[kind];
+}
+
+static char *config_text(const ls_transformer_config *c)
+{
+    json_t *json = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "kind",
+        kind_name(c->kind), "vocabulary", (json_int_t)c->vocabulary, "context",
+        (json_int_t)c->context, "d_model", (json_int_t)c->d_model, "d_ff",
+        (json_int_t)c->d_ff, "layers", (json_int_t)c->layers, "heads",
+        (json_int_t)c->heads, "rope_theta", c->rope_theta, "rope_halves",
+        (int)c->rope_halves);
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return text;
+}
+
+/* The caller's pairs and ours; *out is freed by lsi_free. */
+static ls_status add_pair(const char *const *metadata, const char *text,
+                          const char ***out)
+{
+    size_t n = 0;
+    while (metadata != NULL && metadata[n] != NULL)
+        n++;
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, (n + 3) * sizeof(const char *), LS_MEMORY_OTHER,
+                     "metadata"));
+    const char **all = block;
+    for (size_t i = 0; i < n; i++)
+        all[i] = metadata[i];
+    all[n] = config_key;
+    all[n + 1] = text;
+    all[n + 2] = NULL;
+    *out = all;
+    return LS_OK;
+}
+
+ls_status ls_transformer_save(const ls_transformer *model, const char *path,
+                              const char *const *metadata)
+{
+    tensor_list list = {0};
+    const char **all = NULL;
+    char *text = config_text(&model->config);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to save %s", path);
+    ls_status status = add_pair(metadata, text, &all);
+    if (status == LS_OK)
+        status = make_list(model, &list);
+    if (status == LS_OK)
+        status = ls_safetensors_save(path, list.items, list.n, all);
+    free_list(&list);
+    lsi_free(all);
+    free(text);
+    return status;
+}
+
+static bool parse_kind(const char *name, ls_transformer_kind *out)
+{
+    for (int k = 0; k < LS_TRANSFORMER_KIND_COUNT; k++) {
+        if (strcmp(kind_name((ls_transformer_kind)k), name) == 0) {
+            *out = (ls_transformer_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_config(json_t *json, ls_transformer_config *c)
+{
+    const char *kind = NULL;
+    json_int_t n[6];
+    int halves = 0;
+    if (json_unpack(json, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:b}",
+                    "kind", &kind, "vocabulary", &n[0], "context", &n[1],
+                    "d_model", &n[2], "d_ff", &n[3], "layers", &n[4], "heads",
+                    &n[5], "rope_theta", &c->rope_theta, "rope_halves",
+                    &halves) != 0)
+        return false;
+    c->vocabulary = n[0];
+    c->context = n[1];
+    c->d_model = n[2];
+    c->d_ff = n[3];
+    c->layers = n[4];
+    c->heads = n[5];
+    c->rope_halves = halves != 0;
+    return parse_kind(kind, &c->kind);
+}
+
+ls_status ls_transformer_read_config(const char *path,
+                                     ls_transformer_config *out)
+{
+    ls_transformer_config config = {0};
+    char *text = NULL;
+    LS_TRY(lsi_safetensors_metadata(path, config_key, &text));
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const bool good = json != NULL && parse_config(json, &config);
+    json_decref(json);
+    free(text);
+    if (!good)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' does not say which transformer it holds: its "
+                        "metadata has no valid \"%s\"",
+                        path, config_key);
+    LS_TRY(ls_transformer_check(&config));
+    *out = config;
+    return LS_OK;
+}

@@ -1,0 +1,428 @@
+/*
+ * Transformers: sizes, names, initial values, files, what is refused. Their
+ * arithmetic: tests/parity.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lockstep/transformer.h"
+#include "testing.h"
+
+enum { BATCH = 2, LENGTH = 5 };
+
+static const ls_transformer_config little = {.vocabulary = 11,
+                                             .context = 6,
+                                             .d_model = 8,
+                                             .d_ff = 12,
+                                             .layers = 2,
+                                             .heads = 2};
+
+typedef struct network {
+    ls_params *params;
+    ls_transformer *model;
+} network;
+
+static network open_network(const ls_transformer_config *config, uint64_t seed)
+{
+    network net = {0};
+    assert_ok(ls_params_new(&net.params));
+    assert_ok(ls_transformer_new(&net.model, net.params, config));
+    assert_ok(ls_params_allocate(net.params, NULL, seed));
+    return net;
+}
+
+static void close_network(network *net)
+{
+    ls_transformer_free(&net->model);
+    ls_params_free(&net->params);
+}
+
+static ls_transformer_config of_kind(ls_transformer_kind kind)
+{
+    ls_transformer_config config = little;
+    config.kind = kind;
+    return config;
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+static void sizes_are_exact(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        long long parameters;
+        size_t tensors;
+    } sizes[] = {{"small", 128625408, 111}, {"medium", 423183360, 219},
+                 {"large", 969411840, 327}, {"xl", 1998235200, 435},
+                 {"2.7B", 3406809600, 291}, {"10B", 12832823808, 453},
+                 {"gpt2", 124439808, 148}};
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        ls_transformer_config config;
+        ls_params *params = NULL;
+        ls_transformer *model = NULL;
+        assert_ok(ls_transformer_size(sizes[i].name, &config));
+        config.context = config.kind == LS_TRANSFORMER_GPT2 ? 1024 : 16;
+        assert_ok(ls_params_new(&params));
+        assert_ok(ls_transformer_new(&model, params, &config));
+        assert_true(ls_params_numel(params) == sizes[i].parameters);
+        assert_int_equal(ls_params_count(params), sizes[i].tensors);
+        ls_transformer_free(&model);
+        ls_params_free(&params);
+    }
+}
+
+static void expect_names(const network *net, const char *const *names, size_t n)
+{
+    assert_int_equal(ls_params_count(net->params), n);
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(ls_params_name(net->params, i), names[i]);
+}
+
+static void parameters_have_their_order(void **state)
+{
+    (void)state;
+    static const char *const rope[] = {"token_embeddings.weight",
+                                       "layers.0.attn.q_proj.weight",
+                                       "layers.0.attn.k_proj.weight",
+                                       "layers.0.attn.v_proj.weight",
+                                       "layers.0.attn.output_proj.weight",
+                                       "layers.0.ffn.w1.weight",
+                                       "layers.0.ffn.w2.weight",
+                                       "layers.0.ffn.w3.weight",
+                                       "layers.0.ln1.weight",
+                                       "layers.0.ln2.weight",
+                                       "ln_final.weight",
+                                       "lm_head.weight"};
+    static const char *const gpt2[] = {"wte.weight",
+                                       "wpe.weight",
+                                       "h.0.ln_1.weight",
+                                       "h.0.ln_1.bias",
+                                       "h.0.attn.c_attn.weight",
+                                       "h.0.attn.c_attn.bias",
+                                       "h.0.attn.c_proj.weight",
+                                       "h.0.attn.c_proj.bias",
+                                       "h.0.ln_2.weight",
+                                       "h.0.ln_2.bias",
+                                       "h.0.mlp.c_fc.weight",
+                                       "h.0.mlp.c_fc.bias",
+                                       "h.0.mlp.c_proj.weight",
+                                       "h.0.mlp.c_proj.bias",
+                                       "ln_f.weight",
+                                       "ln_f.bias"};
+    ls_transformer_config config = of_kind(LS_TRANSFORMER_ROPE);
+    config.layers = 1;
+    network net = open_network(&config, 0);
+    expect_names(&net, rope, TEST_COUNT(rope));
+    close_network(&net);
+    config.kind = LS_TRANSFORMER_GPT2;
+    net = open_network(&config, 0);
+    expect_names(&net, gpt2, TEST_COUNT(gpt2));
+    close_network(&net);
+}
+
+/* ---- initial values ------------------------------------------------------ */
+
+/*
+ * A normal distribution cut at three deviations has 0.9866 of its deviation;
+ * of n samples the mean square is within five of its own, sqrt(2 / n).
+ */
+static void expect_cut_normal(ls_tensor *tensor, double deviation)
+{
+    const float *x = ls_tensor_data(tensor);
+    const double n = (double)ls_tensor_count(tensor);
+    const double cut = 0.97334;
+    double squares = 0, sum = 0, most = 0;
+    for (int64_t i = 0; i < ls_tensor_count(tensor); i++) {
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+        most = fmax(most, fabs((double)x[i]));
+    }
+    assert_true(most <= 3 * deviation * (1 + 0x1p-23));
+    assert_true(most >= 2.5 * deviation);
+    assert_true(fabs(sum / n) <= 5 * deviation / sqrt(n));
+    assert_true(fabs(squares / n / (deviation * deviation) - cut) <=
+                5 * sqrt(2 / n));
+}
+
+static void initial_values(void **state)
+{
+    (void)state;
+    ls_transformer_config config = of_kind(LS_TRANSFORMER_ROPE);
+    config.d_model = 64;
+    config.d_ff = 96;
+    config.vocabulary = 200;
+    network net = open_network(&config, 1);
+    for (size_t i = 0; i < ls_params_count(net.params); i++) {
+        ls_tensor *p = ls_params_get(net.params, i);
+        const int64_t *shape = ls_tensor_shape(p);
+        if (i == 0)
+            expect_cut_normal(p, 1.0);
+        else if (ls_tensor_ndim(p) == 2)
+            expect_cut_normal(p, sqrt(2.0 / (double)(shape[0] + shape[1])));
+        else
+            assert_true(((const float *)ls_tensor_data(p))[63] == 1.0F);
+    }
+    close_network(&net);
+}
+
+/* ---- forward ------------------------------------------------------------- */
+
+/* Logits for tokens 0, 3, 6, ..., of which the last of a sequence can differ;
+ * the caller frees them. */
+static ls_tensor *logits_of(const network *net, int64_t last)
+{
+    ls_tape *tape = NULL;
+    ls_tensor *tokens = NULL;
+    assert_ok(
+        ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){BATCH, LENGTH}));
+    int64_t *data = ls_tensor_data(tokens);
+    for (int i = 0; i < BATCH * LENGTH; i++)
+        data[i] = i % LENGTH == LENGTH - 1 ? last : 3 * i % 11;
+    assert_ok(ls_tape_new(&tape));
+    ls_tensor *logits = ls_transformer_forward(net->model, tape, tokens);
+    assert_ok(ls_tape_status(tape));
+    ls_tensor_retain(logits);
+    ls_tape_free(&tape);
+    ls_tensor_free(&tokens);
+    return logits;
+}
+
+static const float *row_of(ls_tensor *logits, int place)
+{
+    return (const float *)ls_tensor_data(logits) + place * 11;
+}
+
+static void nothing_looks_ahead(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < LS_TRANSFORMER_KIND_COUNT; kind++) {
+        const ls_transformer_config config = of_kind((ls_transformer_kind)kind);
+        network net = open_network(&config, 3);
+        ls_tensor *a = logits_of(&net, 1), *b = logits_of(&net, 2);
+        for (int place = 0; place < BATCH * LENGTH; place++) {
+            const bool same = memcmp(row_of(a, place), row_of(b, place),
+                                     11 * sizeof(float)) == 0;
+            assert_true(same == (place % LENGTH != LENGTH - 1));
+        }
+        ls_tensor_free(&a);
+        ls_tensor_free(&b);
+        close_network(&net);
+    }
+}
+
+/* Queries and keys change their places alike, so that scores stay. */
+static void layouts_of_pairs_agree(void **state)
+{
+    (void)state;
+    ls_transformer_config config = little;
+    network net = open_network(&config, 3);
+    config.rope_halves = true;
+    config.attention = LS_ATTENTION_NAIVE;
+    network other = open_network(&config, 3);
+    ls_tensor *a = logits_of(&net, 1), *b = logits_of(&other, 1);
+    for (int i = 0; i < BATCH * LENGTH * 11; i++) {
+        const double x = (double)row_of(a, 0)[i], y = (double)row_of(b, 0)[i];
+        assert_true(fabs(x - y) <= 256 * 0x1p-24 * (1 + fabs(x)));
+    }
+    ls_tensor_free(&a);
+    ls_tensor_free(&b);
+    close_network(&net);
+    close_network(&other);
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+typedef struct path {
+    char text[64];
+} path;
+
+static path new_path(void)
+{
+    path p = {"/tmp/lockstep-transformer-XXXXXX"};
+    const int fd = mkstemp(p.text);
+    assert_true(fd >= 0);
+    close(fd);
+    return p;
+}
+
+static void expect_same_parameters(const network *a, const network *b)
+{
+    for (size_t i = 0; i < ls_params_count(a->params); i++) {
+        ls_tensor *x = ls_params_get(a->params, i);
+        ls_tensor *y = ls_params_get(b->params, i);
+        assert_memory_equal(ls_tensor_data(x), ls_tensor_data(y),
+                            (size_t)ls_tensor_count(x) * sizeof(float));
+    }
+}
+
+static void expect_same_config(const ls_transformer_config *a,
+                               const ls_transformer_config *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->vocabulary, b->vocabulary);
+    assert_int_equal(a->context, b->context);
+    assert_int_equal(a->d_model, b->d_model);
+    assert_int_equal(a->d_ff, b->d_ff);
+    assert_int_equal(a->layers, b->layers);
+    assert_int_equal(a->heads, b->heads);
+    assert_true(a->rope_theta == b->rope_theta);
+    assert_int_equal(a->rope_halves, b->rope_halves);
+}
+
+static void files_bring_models_back(void **state)
+{
+    (void)state;
+    const path file = new_path();
+    for (int kind = 0; kind < LS_TRANSFORMER_KIND_COUNT; kind++) {
+        ls_transformer_config config = of_kind((ls_transformer_kind)kind);
+        config.rope_theta = 500;
+        config.rope_halves = true;
+        network net = open_network(&config, 4);
+        static const char *const metadata[] = {"steps", "12", NULL};
+        assert_ok(ls_transformer_save(net.model, file.text, metadata));
+        ls_transformer_config read;
+        assert_ok(ls_transformer_read_config(file.text, &read));
+        expect_same_config(&read, &config);
+        network other = open_network(&read, 5);
+        assert_ok(ls_transformer_load(other.model, file.text));
+        expect_same_parameters(&net, &other);
+        close_network(&net);
+        close_network(&other);
+    }
+    unlink(file.text);
+}
+
+/* As published: the matrices of products are (in, out). */
+static void gpt2_files_are_transposed(void **state)
+{
+    (void)state;
+    const path file = new_path();
+    const ls_transformer_config config = of_kind(LS_TRANSFORMER_GPT2);
+    network net = open_network(&config, 4);
+    ls_tensor *stored = NULL;
+    assert_ok(ls_transformer_save(net.model, file.text, NULL));
+    assert_ok(ls_tensor_new(&stored, LS_F32, 2, (const int64_t[]){8, 24}));
+    const ls_named_tensor wanted = {"h.1.attn.c_attn.weight", stored};
+    assert_ok(ls_safetensors_load(file.text, &wanted, 1));
+    size_t i = 0;
+    while (strcmp(ls_params_name(net.params, i), wanted.name) != 0)
+        i++;
+    const float *memory = ls_tensor_data(ls_params_get(net.params, i));
+    const float *got = ls_tensor_data(stored);
+    for (int in = 0; in < 8; in++)
+        for (int out = 0; out < 24; out++)
+            assert_true(got[in * 24 + out] == memory[out * 8 + in]);
+    ls_tensor_free(&stored);
+    close_network(&net);
+    unlink(file.text);
+}
+
+static void wrong_files_are_refused(void **state)
+{
+    (void)state;
+    const path file = new_path();
+    ls_transformer_config config = little;
+    network net = open_network(&config, 4);
+    assert_ok(ls_transformer_save(net.model, file.text, NULL));
+    config.d_ff = 13;
+    network other = open_network(&config, 4);
+    assert_error(ls_transformer_load(other.model, file.text), LS_ERR_SHAPE,
+                 "tensor 'layers.0.ffn.w1.weight' has shape (12, 8), wanted is "
+                 "(13, 8)");
+    close_network(&other);
+    config.layers = 3;
+    config.d_ff = 12;
+    other = open_network(&config, 4);
+    assert_error(ls_transformer_load(other.model, file.text), LS_ERR_FORMAT,
+                 "no tensor 'layers.2.attn.q_proj.weight'");
+    close_network(&other);
+    const ls_named_tensor one = {"x", ls_params_get(net.params, 0)};
+    assert_ok(ls_safetensors_save(file.text, &one, 1, NULL));
+    assert_error(ls_transformer_read_config(file.text, &config), LS_ERR_FORMAT,
+                 "does not say which transformer");
+    close_network(&net);
+    unlink(file.text);
+}
+
+/* ---- what is refused ----------------------------------------------------- */
+
+static void expect_refused(const ls_transformer_config *config,
+                           const char *part)
+{
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    assert_ok(ls_params_new(&params));
+    assert_error(ls_transformer_new(&model, params, config), LS_ERR_ARGUMENT,
+                 part);
+    assert_null(model);
+    ls_params_free(&params);
+}
+
+static void configurations_are_checked(void **state)
+{
+    (void)state;
+    ls_transformer_config config = little;
+    assert_error(ls_transformer_size("huge", &config), LS_ERR_ARGUMENT,
+                 "no model size 'huge'; there are tiny, small, medium");
+    config.heads = 3;
+    expect_refused(&config, "3 heads do not divide d_model 8");
+    config.heads = 8;
+    expect_refused(&config, "heads of 1 elements have no pairs");
+    config = little;
+    config.vocabulary = 0;
+    expect_refused(&config, "vocabulary is 0");
+    config = little;
+    config.layers = 1 << 21;
+    expect_refused(&config, "layers is 2097152");
+    config = little;
+    config.rope_theta = -1;
+    expect_refused(&config, "rope_theta");
+    config = little;
+    config.kind = (ls_transformer_kind)7;
+    expect_refused(&config, "no kind 7");
+}
+
+static void expect_failure(const network *net, int64_t length, int64_t token,
+                           ls_status status, const char *part)
+{
+    ls_tape *tape = NULL;
+    ls_tensor *tokens = NULL;
+    assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, length}));
+    assert_ok(ls_tensor_fill(tokens, (double)token));
+    assert_ok(ls_tape_new(&tape));
+    assert_null(ls_transformer_forward(net->model, tape, tokens));
+    assert_error(ls_backward(tape, NULL, 1.0), status, part);
+    ls_tape_free(&tape);
+    ls_tensor_free(&tokens);
+}
+
+static void tokens_are_checked(void **state)
+{
+    (void)state;
+    network net = open_network(&little, 0);
+    expect_failure(&net, 7, 0, LS_ERR_SHAPE,
+                   "tokens (1, 7) should be (batch, length), length at most "
+                   "the context, 6");
+    expect_failure(&net, 6, 11, LS_ERR_ARGUMENT, "index 0 is 11");
+    close_network(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_exact),
+        cmocka_unit_test(parameters_have_their_order),
+        cmocka_unit_test(initial_values),
+        cmocka_unit_test(nothing_looks_ahead),
+        cmocka_unit_test(layouts_of_pairs_agree),
+        cmocka_unit_test(files_bring_models_back),
+        cmocka_unit_test(gpt2_files_are_transposed),
+        cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(configurations_are_checked),
+        cmocka_unit_test(tokens_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
