@@ -21,6 +21,7 @@ enum { ISA_COUNT = sizeof(isa_names) / sizeof(isa_names[0]) };
 static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
 static lsi_isa machine_isa = LSI_ISA_REF;
 static char machine_model[64] = "unknown processor";
+static bool machine_is_amd = false;
 
 #if defined(__x86_64__)
 
@@ -77,6 +78,16 @@ static lsi_isa detect_isa(void)
     return LSI_ISA_AVX512_BF16;
 }
 
+static bool detect_amd(void)
+{
+    const cpuid_leaf r = read_leaf(0, 0);
+    char vendor[12];
+    memcpy(vendor, &r.ebx, 4);
+    memcpy(vendor + 4, &r.edx, 4);
+    memcpy(vendor + 8, &r.ecx, 4);
+    return memcmp(vendor, "AuthenticAMD", sizeof(vendor)) == 0;
+}
+
 /* The brand string: 48 bytes in three leaves, padded with blanks. */
 static void detect_model(void)
 {
@@ -105,6 +116,11 @@ static lsi_isa detect_isa(void)
     return LSI_ISA_REF;
 }
 
+static bool detect_amd(void)
+{
+    return false;
+}
+
 static void detect_model(void)
 {
 }
@@ -114,6 +130,7 @@ static void detect_model(void)
 static void detect(void)
 {
     machine_isa = detect_isa();
+    machine_is_amd = detect_amd();
     detect_model();
 }
 
@@ -127,6 +144,12 @@ const char *lsi_cpu_model(void)
 {
     pthread_once(&detect_once, detect);
     return machine_model;
+}
+
+bool lsi_cpu_streams_to_peers(void)
+{
+    pthread_once(&detect_once, detect);
+    return machine_is_amd;
 }
 
 const char *lsi_isa_name(lsi_isa isa)

@@ -6,6 +6,8 @@
 #ifndef LS_BASE_CPU_H
 #define LS_BASE_CPU_H
 
+#include <stdbool.h>
+
 #include "lockstep/status.h"
 
 /* X(name, text): from low to high; each includes those before it. */
@@ -32,6 +34,12 @@ const char *lsi_isa_name(lsi_isa isa);
 
 /* "AMD EPYC 9654" or what the processor calls itself. Static. */
 const char *lsi_cpu_model(void);
+
+/*
+ * Whether memory that another core has just read is written faster past the
+ * caches: so on Zen 4, not on Intel's servers (Granite Rapids: half as fast).
+ */
+bool lsi_cpu_streams_to_peers(void);
 
 /* One spin of a waiting loop. */
 static inline void lsi_cpu_relax(void)

@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/cpu.h"
+
 #if defined(__SSE2__)
 #    include <emmintrin.h>
 
@@ -23,7 +25,7 @@ static size_t stream_lines(unsigned char *to, const unsigned char *from,
     return whole;
 }
 
-void lsi_copy_out(void *to, const void *from, size_t bytes)
+void lsi_copy_past_caches(void *to, const void *from, size_t bytes)
 {
     unsigned char *dst = to;
     const unsigned char *src = from;
@@ -42,10 +44,18 @@ void lsi_copy_out(void *to, const void *from, size_t bytes)
 
 #else
 
-void lsi_copy_out(void *to, const void *from, size_t bytes)
+void lsi_copy_past_caches(void *to, const void *from, size_t bytes)
 {
     if (bytes != 0)
         memcpy(to, from, bytes);
 }
 
 #endif
+
+void lsi_copy_out(void *to, const void *from, size_t bytes)
+{
+    if (lsi_cpu_streams_to_peers())
+        lsi_copy_past_caches(to, from, bytes);
+    else if (bytes != 0)
+        memcpy(to, from, bytes);
+}

@@ -22,7 +22,10 @@
 #include "comm/copy.h"
 #include "comm/paths.h"
 
-enum { TILE_BYTES = 8 * 1024 };
+enum {
+    TILE_BYTES = 8 * 1024,
+    LARGE = 16 << 20 /* bytes whose result no cache keeps until it is read */
+};
 
 /* The bytes of chunk k of a block. */
 typedef struct piece {
@@ -65,15 +68,33 @@ static void copy_in(lsi_op *op, size_t k)
     }
 }
 
+/* In place, the caches already hold what is overwritten. */
+static bool is_large(const lsi_op *op)
+{
+    return op->send != op->recv && op->call.count * op->item >= (size_t)LARGE;
+}
+
+static void deliver(const lsi_op *op, void *to, const void *from, size_t bytes)
+{
+    if (is_large(op))
+        lsi_copy_past_caches(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
 /* Reduces a tile and, if others want it, puts it into the window. */
 static void reduce_tile(const lsi_op *op, piece p, const void *const *srcs,
                         unsigned char *window)
 {
-    unsigned char tile[TILE_BYTES], *to = tile;
+    unsigned char tile[TILE_BYTES], *to = tile, *recv = NULL;
     const int rank = op->group->rank;
     if (lsi_delivers_to(op, rank, rank))
-        to = (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
+        recv = (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
+    if (recv != NULL && !is_large(op))
+        to = recv;
     lsi_reduce_into(op, to, srcs, op->group->size, p.elements);
+    if (recv != NULL && is_large(op))
+        lsi_copy_past_caches(recv, to, p.elements * op->item);
     if (window != NULL)
         lsi_copy_out(window, to, p.elements * op->item);
 }
@@ -103,8 +124,9 @@ static void copy_out(lsi_op *op, size_t k)
         const piece p = chunk_of(op, j, k);
         if (j == rank || p.elements == 0 || !lsi_delivers_to(op, j, rank))
             continue;
-        memcpy((unsigned char *)op->recv + lsi_delivery_offset(op, p.begin),
-               lane_of(op, j, j, k), p.elements * op->item);
+        deliver(op,
+                (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin),
+                lane_of(op, j, j, k), p.elements * op->item);
     }
 }
 

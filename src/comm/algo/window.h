@@ -7,10 +7,15 @@
 
 #include "comm/algo/algorithm.h"
 
+/* So that what a few ranks stage stays in their second-level caches. */
+enum { LSI_WINDOW_CHUNK = 64 * 1024 };
+
 /* A chunk of each lane fits a half of the window; a multiple of a line. */
 static inline size_t lsi_window_chunk(int lanes)
 {
-    return (size_t)LSI_STAGING_BYTES / 2 / (size_t)lanes / LSI_LINE * LSI_LINE;
+    const size_t most =
+        (size_t)LSI_STAGING_BYTES / 2 / (size_t)lanes / LSI_LINE * LSI_LINE;
+    return most < LSI_WINDOW_CHUNK ? most : LSI_WINDOW_CHUNK;
 }
 
 static inline unsigned char *lsi_window_lane(const ls_group *group, int rank,
