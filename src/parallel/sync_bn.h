@@ -3,7 +3,7 @@
  * where they differ, which is in what the ranks tell each other.
  *
  * Forward every rank fills a slot, one all-gather shows all slots to all ranks,
- * and each combines them in order of rank: the same numbers in the same order,
+ * and each folds them as a reduction does: the same numbers in the same order,
  * hence the same bits. Backward one all-reduce adds two sums for each feature.
  *
  * Vectors over features are padded with zeros to `stride`, a multiple of

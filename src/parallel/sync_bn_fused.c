@@ -6,48 +6,62 @@
  *     mean = mean_a + d * nb / n
  *     M2 = M2_a + M2_b + d^2 * na * nb / n
  * (Chan, Golub, LeVeque 1979), in which nothing cancels: a mean of any size
- * costs the variance no digits. The combination is done in double.
+ * costs the variance no digits. The combination is done in double, in the order
+ * in which reductions fold (kernels.def).
  */
 #include <math.h>
 
 #include "parallel/sync_bn.h"
 
 typedef struct moments {
-    double mean[LSI_BN_BLOCK], m2[LSI_BN_BLOCK];
+    double rows, mean[LSI_BN_BLOCK], m2[LSI_BN_BLOCK];
 } moments;
 
-/* Adds a rank's rows to `count` rows. */
-static void merge(moments *into, double count, const float *mean,
-                  const float *m2, double more)
+static void load(lsi_bn_slot slot, size_t begin, moments *out)
 {
-    const double share = more / (count + more);
-    const double cross = count * share;
+    out->rows = (double)slot.count[0];
     for (int i = 0; i < LSI_BN_BLOCK; i++) {
-        const double d = (double)mean[i] - into->mean[i];
-        into->mean[i] += d * share;
-        into->m2[i] += (double)m2[i] + d * d * cross;
+        out->mean[i] = (double)slot.mean[begin + (size_t)i];
+        out->m2[i] = (double)slot.spread[begin + (size_t)i];
     }
 }
 
-static double combine_block(const ls_sync_bn *bn, size_t begin, moments *out)
+/* The moments of no rows are zeros. */
+static void merge(moments *into, const moments *more)
 {
-    double rows = 0;
-    *out = (moments){0};
-    for (int r = 0; r < ls_group_size(bn->group); r++) {
-        const lsi_bn_slot slot = lsi_bn_slot_of(bn, r);
-        const double more = (double)slot.count[0];
-        if (more > 0)
-            merge(out, rows, slot.mean + begin, slot.spread + begin, more);
-        rows += more;
+    if (more->rows == 0)
+        return;
+    const double rows = into->rows + more->rows;
+    const double share = more->rows / rows;
+    const double cross = into->rows * share;
+    for (int i = 0; i < LSI_BN_BLOCK; i++) {
+        const double d = more->mean[i] - into->mean[i];
+        into->mean[i] += d * share;
+        into->m2[i] += more->m2[i] + d * d * cross;
     }
-    return rows;
+    into->rows = rows;
+}
+
+/* Of the ranks first, first + stride, ... */
+static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
+                 moments *out)
+{
+    if (first + stride >= ls_group_size(bn->group)) {
+        load(lsi_bn_slot_of(bn, first), begin, out);
+        return;
+    }
+    moments more;
+    fold(bn, begin, first, 2 * stride, out);
+    fold(bn, begin, first + stride, 2 * stride, &more);
+    merge(out, &more);
 }
 
 static void combine(const ls_sync_bn *bn, lsi_bn_stats *out)
 {
     for (size_t begin = 0; begin < bn->stride; begin += LSI_BN_BLOCK) {
         moments block;
-        out->rows = combine_block(bn, begin, &block);
+        fold(bn, begin, 0, 1, &block);
+        out->rows = block.rows;
         const double per_row = out->rows > 0 ? 1.0 / out->rows : 0.0;
         for (int i = 0; i < LSI_BN_BLOCK; i++) {
             const double variance = block.m2[i] * per_row;

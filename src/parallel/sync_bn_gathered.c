@@ -16,38 +16,66 @@ static void pack(const ls_sync_bn *bn, lsi_bn_slot own)
         own.spread[i] = 1.0F / sqrtf(own.spread[i] * per_row + eps);
 }
 
-/* Adds a rank's rows to the `count` rows that out stands for. */
-static void merge(const ls_sync_bn *bn, lsi_bn_stats *out, lsi_bn_slot slot,
-                  float count)
+typedef struct part {
+    float rows, mean[LSI_BN_BLOCK], variance[LSI_BN_BLOCK];
+} part;
+
+static void load(lsi_bn_slot slot, size_t begin, float eps, part *out)
 {
-    const float more = slot.count[0];
-    const float share = more / (count + more);
-    const float eps = (float)bn->args.eps;
-    for (size_t i = 0; i < bn->stride; i++) {
-        const float std = 1.0F / slot.spread[i];
-        const float variance = fmaxf(std * std - eps, 0.0F);
-        const float d = slot.mean[i] - out->mean[i];
-        out->mean[i] += d * share;
-        out->variance[i] += (variance - out->variance[i]) * share +
-                            d * d * share * (1.0F - share);
+    out->rows = slot.count[0];
+    for (int i = 0; i < LSI_BN_BLOCK; i++) {
+        const float std = 1.0F / slot.spread[begin + (size_t)i];
+        out->mean[i] = slot.mean[begin + (size_t)i];
+        out->variance[i] = fmaxf(std * std - eps, 0.0F);
     }
+}
+
+static void merge(part *into, const part *more)
+{
+    if (more->rows == 0)
+        return;
+    if (into->rows == 0) {
+        *into = *more;
+        return;
+    }
+    const float rows = into->rows + more->rows;
+    const float share = more->rows / rows;
+    for (int i = 0; i < LSI_BN_BLOCK; i++) {
+        const float d = more->mean[i] - into->mean[i];
+        into->mean[i] += d * share;
+        into->variance[i] += (more->variance[i] - into->variance[i]) * share +
+                             d * d * share * (1.0F - share);
+    }
+    into->rows = rows;
+}
+
+/* Of the ranks first, first + stride, ..., as reductions fold. */
+static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
+                 part *out)
+{
+    if (first + stride >= ls_group_size(bn->group)) {
+        load(lsi_bn_slot_of(bn, first), begin, (float)bn->args.eps, out);
+        return;
+    }
+    part more;
+    fold(bn, begin, first, 2 * stride, out);
+    fold(bn, begin, first + stride, 2 * stride, &more);
+    merge(out, &more);
 }
 
 static void combine(const ls_sync_bn *bn, lsi_bn_stats *out)
 {
-    float rows = 0;
-    for (size_t i = 0; i < bn->stride; i++)
-        out->mean[i] = out->variance[i] = 0;
-    for (int r = 0; r < ls_group_size(bn->group); r++) {
-        const lsi_bn_slot slot = lsi_bn_slot_of(bn, r);
-        if (slot.count[0] > 0)
-            merge(bn, out, slot, rows);
-        rows += slot.count[0];
-    }
     const float eps = (float)bn->args.eps;
-    for (size_t i = 0; i < bn->stride; i++)
-        out->inv_std[i] = 1.0F / sqrtf(out->variance[i] + eps);
-    out->rows = (double)rows;
+    for (size_t begin = 0; begin < bn->stride; begin += LSI_BN_BLOCK) {
+        part block;
+        fold(bn, begin, 0, 1, &block);
+        out->rows = (double)block.rows;
+        for (size_t i = 0; i < LSI_BN_BLOCK; i++) {
+            out->mean[begin + i] = block.mean[i];
+            out->variance[begin + i] = block.variance[i];
+            out->inv_std[begin + i] = 1.0F / sqrtf(block.variance[i] + eps);
+        }
+    }
 }
 
 static void pack_sums(const ls_sync_bn *bn, float *sums, const float *inv_std)

@@ -13,6 +13,8 @@ struct lsi_algorithm {
     lsi_operation operation;
     /* The data travels in the cells, packed before the arrival is published. */
     bool in_cells;
+    /* Does not reduce by folding; a deterministic group does not use it. */
+    bool own_order;
     uint64_t needs; /* LSI_PATH bits that every rank must offer */
     /*
      * Called when all ranks have arrived and agree; again and again while it
@@ -23,7 +25,7 @@ struct lsi_algorithm {
     size_t (*scratch)(const lsi_op *op);
 };
 
-#define X(operation, name, in_cells, needs, run, scratch)                      \
+#define X(operation, name, in_cells, own_order, needs, run, scratch)           \
     ls_status run(lsi_op *op);
 #include "comm/algo/algorithms.def"
 #undef X

@@ -1,7 +1,7 @@
 /*
  * All-reduce by two exchanges of everybody with everybody, point to point
  * only: block j of each rank goes to rank j, which reduces the N blocks it then
- * holds, in rank order, and sends the result to all.
+ * holds and sends the result to all.
  *
  * Steps: 2, of N-1 messages each. Bytes that leave a rank: 2 S (N-1)/N.
  */

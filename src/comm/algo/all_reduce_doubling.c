@@ -1,11 +1,11 @@
 /*
  * All-reduce by recursive doubling, point to point only: partners at distance
- * 1, 2, 4, ... exchange all they have and add it up. For short messages where
- * ranks cannot see each other's cells cheaply.
+ * P/2, P/4, ..., 1 exchange all they have and add it up. For short messages
+ * where ranks cannot see each other's cells cheaply.
  *
- *   distance 1   0<->1  2<->3     distance 2   0<->2  1<->3
+ *   distance 2   0<->2  1<->3     distance 1   0<->1  2<->3
  *
- * Both partners add in rank order, so all end with the same bits.
+ * Both partners add the lower rank's first, so all end with the same bits.
  * Steps: log2 N (+ 2 if N is no power of two). Bytes that leave a rank:
  * S log2 N.
  */
@@ -35,8 +35,7 @@ static lsi_buffer result(const lsi_op *op)
 /* The partner in round k = 0..rounds-1. */
 static int partner(const lsi_op *op, lsi_halving h, int k)
 {
-    const int index = lsi_halving_index(h, op->group->rank);
-    return lsi_halving_rank(h, index ^ (1 << k));
+    return op->group->rank ^ lsi_halving_distance(h, k);
 }
 
 /* Step 1 folds, 2..rounds+1 exchange, rounds+2 unfolds. */
@@ -70,7 +69,7 @@ static void finish(lsi_op *op, int step)
     if (lsi_halving_folded(h, rank))
         return;
     if (step == 1 && lsi_halving_fold_peer(h, rank) >= 0)
-        lsi_accumulate(op, sums.data, lsi_incoming(op), sums.count, true);
+        lsi_accumulate(op, sums.data, lsi_incoming(op), sums.count, false);
     if (step >= 2 && step <= h.rounds + 1)
         lsi_accumulate(op, sums.data, lsi_incoming(op), sums.count,
                        partner(op, h, step - 2) < rank);

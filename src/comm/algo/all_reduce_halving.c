@@ -46,13 +46,12 @@ typedef struct exchange {
 
 static exchange exchange_of(const lsi_op *op, lsi_halving h, int k)
 {
-    const int index = lsi_halving_index(h, op->group->rank);
+    const int rank = op->group->rank;
     const int distance = lsi_halving_distance(h, k);
-    const int other = index ^ distance;
+    const int partner = rank ^ distance;
     return (exchange){
-        lsi_halving_rank(h, other),
-        blocks_of(op, h, lsi_halving_keeps(index, distance), distance),
-        blocks_of(op, h, lsi_halving_keeps(other, distance), distance)};
+        partner, blocks_of(op, h, lsi_halving_keeps(rank, distance), distance),
+        blocks_of(op, h, lsi_halving_keeps(partner, distance), distance)};
 }
 
 static void post_fold(lsi_op *op, lsi_halving h, bool back)
@@ -106,7 +105,7 @@ static void finish(lsi_op *op, int step)
         return;
     if (step == 1 && lsi_halving_fold_peer(h, rank) >= 0)
         lsi_accumulate(op, lsi_sums(op), lsi_incoming(op), op->call.count,
-                       true);
+                       false);
     if (k >= 0 && k < h.rounds) {
         const exchange e = exchange_of(op, h, k);
         lsi_accumulate(op, wide(op, lsi_sums(op), e.mine).data,
@@ -114,8 +113,7 @@ static void finish(lsi_op *op, int step)
                        lsi_range_size(e.mine), e.partner < rank);
     }
     if (step == h.rounds + 1) {
-        const int index = lsi_halving_index(h, rank);
-        const lsi_range own = blocks_of(op, h, index, 1);
+        const lsi_range own = blocks_of(op, h, rank, 1);
         lsi_narrow(op, result(op, own).data, wide(op, lsi_sums(op), own).data,
                    lsi_range_size(own));
     }

@@ -1,7 +1,7 @@
 /*
  * All-reduce, reduce and reduce-scatter of little data: each rank has put all
  * it has into its cell, and each rank that wants a result computes it alone,
- * in rank order.
+ * folded as in kernels.def.
  *
  * Steps: 1 (the arrival). Bytes that leave a rank: (N-1) S.
  */

@@ -2,6 +2,10 @@
  * Reductions over several arrays of any type. One function for each pair of
  * type and operation, made by macros; integers are computed unsigned so that
  * overflow wraps.
+ *
+ * The fold (see kernels.def) of n sources is a tree: its root joins the fold of
+ * the sources with even numbers and that of those with odd ones, each of which
+ * is a fold again.
  */
 #include "base/half.h"
 #include "kernels/ref/ref.h"
@@ -21,20 +25,27 @@ typedef void reduce_fn(void *dst, const void *const *srcs, int n_srcs, size_t n,
 
 /*
  * `store_t` lies in memory, `acc_t` is computed in; LOAD and STORE convert.
- * FINISH is applied to the accumulator before the store.
+ * FINISH is applied to the accumulator before the store. The recursion is as
+ * deep as the logarithm of the number of sources.
  */
 #define REDUCE(name, store_t, acc_t, LOAD, STORE, OP, FINISH)                  \
+    static acc_t fold_##name(const void *const *srcs, int first, int stride,   \
+                             int n_srcs, size_t i)                             \
+    {                                                                          \
+        if (first + stride >= n_srcs)                                          \
+            return LOAD(((const store_t *)srcs[first])[i]);                    \
+        const acc_t acc = fold_##name(srcs, first, 2 * stride, n_srcs, i);     \
+        const acc_t x =                                                        \
+            fold_##name(srcs, first + stride, 2 * stride, n_srcs, i);          \
+        return (acc_t)OP(acc, x);                                              \
+    }                                                                          \
     static void name(void *dst, const void *const *srcs, int n_srcs, size_t n, \
                      double factor)                                            \
     {                                                                          \
         store_t *out = dst;                                                    \
         (void)factor;                                                          \
         for (size_t i = 0; i < n; i++) {                                       \
-            acc_t acc = LOAD(((const store_t *)srcs[0])[i]);                   \
-            for (int s = 1; s < n_srcs; s++) {                                 \
-                const acc_t x = LOAD(((const store_t *)srcs[s])[i]);           \
-                acc = (acc_t)OP(acc, x);                                       \
-            }                                                                  \
+            const acc_t acc = fold_##name(srcs, 0, 1, n_srcs, i);              \
             out[i] = STORE((acc_t)FINISH(acc));                                \
         }                                                                      \
     }

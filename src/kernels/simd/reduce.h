@@ -1,8 +1,10 @@
 /*
- * Reductions over several arrays. A chunk is accumulated in a local array that
- * stays in the first-level cache; its loops over plain elements are what
- * compilers vectorize well. The common case, sums of f32 and halves, is kept in
- * registers instead.
+ * Reductions over several arrays, by folding: the fold of sources `first`,
+ * first + stride, ... joins that of every other one of them, from the first on,
+ * with that of the rest, as in ref/reduce.c. A chunk of each partial result
+ * lies in a local array that stays in the first-level cache; loops over plain
+ * elements are what compilers vectorize well. The common case, sums of up to
+ * four arrays of f32 or halves, is kept in registers instead.
  */
 #ifndef LS_KERNELS_SIMD_REDUCE_H
 #define LS_KERNELS_SIMD_REDUCE_H
@@ -24,6 +26,40 @@ enum { REDUCE_CHUNK = 512 };
             acc[i] = (type)OP((wide)acc[i], (wide)x[i]);                       \
     }
 
+/* A chunk of the sources: elements at..at+m-1. */
+typedef struct reduce_chunk {
+    const void *const *srcs;
+    int n_srcs;
+    ls_reduce_op op;
+    size_t at, m;
+} reduce_chunk;
+
+/* The reduction of a type by the steps of the one it is computed in. */
+#define REDUCE_FOLD(name, type, wide, steps)                                   \
+    static void fold_##name(wide *acc, const reduce_chunk *c, int first,       \
+                            int stride)                                        \
+    {                                                                          \
+        if (first + stride >= c->n_srcs) {                                     \
+            load_##name(acc, (const type *)c->srcs[first] + c->at, c->m);      \
+            return;                                                            \
+        }                                                                      \
+        wide more[REDUCE_CHUNK];                                               \
+        fold_##name(acc, c, first, 2 * stride);                                \
+        fold_##name(more, c, first + stride, 2 * stride);                      \
+        steps_##steps[c->op](acc, more, c->m);                                 \
+    }                                                                          \
+    static void reduce_##name(type *dst, const void *const *srcs, int n_srcs,  \
+                              size_t n, ls_reduce_op op)                       \
+    {                                                                          \
+        wide acc[REDUCE_CHUNK];                                                \
+        for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
+            const size_t m = smaller(n - at, REDUCE_CHUNK);                    \
+            const reduce_chunk chunk = {srcs, n_srcs, op, at, m};              \
+            fold_##name(acc, &chunk, 0, 1);                                    \
+            store_##name(dst + at, acc, m);                                    \
+        }                                                                      \
+    }
+
 /* The steps of a type, and the reduction made of them. */
 #define REDUCE_TYPE(name, type, wide)                                          \
     REDUCE_STEP(step_sum_##name, type, wide, REDUCE_ADD)                       \
@@ -36,18 +72,17 @@ enum { REDUCE_CHUNK = 512 };
         [LS_MIN] = step_min_##name,                                            \
         [LS_MAX] = step_max_##name,                                            \
         [LS_PROD] = step_prod_##name};                                         \
-    static void reduce_##name(type *dst, const void *const *srcs, int n_srcs,  \
-                              size_t n, ls_reduce_op op)                       \
+    static void load_##name(type *restrict to, const type *restrict x,         \
+                            size_t n)                                          \
     {                                                                          \
-        type acc[REDUCE_CHUNK];                                                \
-        for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
-            const size_t m = smaller(n - at, REDUCE_CHUNK);                    \
-            memcpy(acc, (const type *)srcs[0] + at, m * sizeof(type));         \
-            for (int s = 1; s < n_srcs; s++)                                   \
-                steps_##name[op](acc, (const type *)srcs[s] + at, m);          \
-            memcpy(dst + at, acc, m * sizeof(type));                           \
-        }                                                                      \
-    }
+        memcpy(to, x, n * sizeof(type));                                       \
+    }                                                                          \
+    static void store_##name(type *restrict to, const type *restrict x,        \
+                             size_t n)                                         \
+    {                                                                          \
+        memcpy(to, x, n * sizeof(type));                                       \
+    }                                                                          \
+    REDUCE_FOLD(name, type, type, name)
 
 REDUCE_TYPE(f32, float, float)
 REDUCE_TYPE(f64, double, double)
@@ -58,27 +93,15 @@ REDUCE_TYPE(i64, int64_t, uint64_t)
 
 /* Halves: chunks of them as f32. */
 #define REDUCE_HALF(name)                                                      \
-    INLINE void load_chunk_##name(float *out, const uint16_t *x, size_t n)     \
+    static void load_##name(float *out, const uint16_t *x, size_t n)           \
     {                                                                          \
         FOR_LANES(n, { vf_store(out + i, vf_load_##name(x + i, m), m); });     \
     }                                                                          \
-    static void reduce_##name(uint16_t *dst, const void *const *srcs,          \
-                              int n_srcs, size_t n, ls_reduce_op op)           \
+    static void store_##name(uint16_t *out, const float *x, size_t n)          \
     {                                                                          \
-        float acc[REDUCE_CHUNK];                                               \
-        float x[REDUCE_CHUNK];                                                 \
-        for (size_t at = 0; at < n; at += REDUCE_CHUNK) {                      \
-            const size_t chunk = smaller(n - at, REDUCE_CHUNK);                \
-            load_chunk_##name(acc, (const uint16_t *)srcs[0] + at, chunk);     \
-            for (int s = 1; s < n_srcs; s++) {                                 \
-                load_chunk_##name(x, (const uint16_t *)srcs[s] + at, chunk);   \
-                steps_f32[op](acc, x, chunk);                                  \
-            }                                                                  \
-            FOR_LANES(chunk, {                                                 \
-                vf_store_##name(dst + at + i, vf_load(acc + i, m), m);         \
-            });                                                                \
-        }                                                                      \
-    }
+        FOR_LANES(n, { vf_store_##name(out + i, vf_load(x + i, m), m); });     \
+    }                                                                          \
+    REDUCE_FOLD(name, uint16_t, float, f32)
 
 REDUCE_HALF(f16)
 REDUCE_HALF(bf16)
@@ -87,36 +110,95 @@ REDUCE_HALF(bf16)
  * Sums of types that are added as f32: the vectors of SUM_UNROLL places are in
  * flight together, as one alone would wait for each addition.
  */
-enum { SUM_UNROLL = 4 };
+enum { SUM_UNROLL = 4, SUM_FEW = 4 };
 
-#define REDUCE_SUM(name, type, LOAD, STORE)                                    \
-    INLINE void sum_places_##name(type *dst, const void *const *srcs,          \
+/* Up to SUM_FEW sources, in registers; times a factor of 1 changes nothing. */
+#define SUM_OF_FEW(name, type, to_type, LOAD, STORE)                           \
+    INLINE void sum_places_##name(to_type *dst, const type *const *srcs,       \
                                   int n_srcs, size_t at, size_t places,        \
                                   size_t m, vf factor)                         \
     {                                                                          \
-        vf total[SUM_UNROLL];                                                  \
+        vf even[SUM_UNROLL];                                                   \
         for (size_t u = 0; u < places; u++)                                    \
-            total[u] = LOAD((const type *)srcs[0] + at + u * LANES, m);        \
-        for (int s = 1; s < n_srcs; s++)                                       \
-            for (size_t u = 0; u < places; u++)                                \
-                total[u] =                                                     \
-                    vf_add(total[u],                                           \
-                           LOAD((const type *)srcs[s] + at + u * LANES, m));   \
-        for (size_t u = 0; u < places; u++) /* times 1 changes nothing */      \
-            STORE(dst + at + u * LANES, vf_mul(total[u], factor), m);          \
+            even[u] = LOAD(srcs[0] + at + u * LANES, m);                       \
+        for (size_t u = 0; u < places && n_srcs > 2; u++)                      \
+            even[u] = vf_add(even[u], LOAD(srcs[2] + at + u * LANES, m));      \
+        for (size_t u = 0; u < places && n_srcs > 1; u++) {                    \
+            vf odd = LOAD(srcs[1] + at + u * LANES, m);                        \
+            if (n_srcs > 3)                                                    \
+                odd = vf_add(odd, LOAD(srcs[3] + at + u * LANES, m));          \
+            even[u] = vf_add(even[u], odd);                                    \
+        }                                                                      \
+        for (size_t u = 0; u < places; u++)                                    \
+            STORE(dst + u * LANES, vf_mul(even[u], factor), m);                \
+    }                                                                          \
+    INLINE void sum_few_n_##name(to_type *dst, const type *const *srcs,        \
+                                 int n_srcs, size_t at, size_t n, vf factor)   \
+    {                                                                          \
+        const size_t step = SUM_UNROLL * LANES, rest = n / step * step;        \
+        for (size_t i = 0; i < rest; i += step)                                \
+            sum_places_##name(dst + i, srcs, n_srcs, at + i, SUM_UNROLL,       \
+                              LANES, factor);                                  \
+        FOR_LANES(n - rest, {                                                  \
+            sum_places_##name(dst + rest + i, srcs, n_srcs, at + rest + i, 1,  \
+                              m, factor);                                      \
+        });                                                                    \
+    }                                                                          \
+    /* dst[i] = factor * sum of srcs[first + k * stride][at + i] */            \
+    static void sum_few_##name(to_type *dst, const void *const *srcs,          \
+                               int first, int stride, int n_srcs, size_t at,   \
+                               size_t n, vf factor)                            \
+    {                                                                          \
+        const type *few[SUM_FEW] = {0};                                        \
+        int k = 0;                                                             \
+        for (int s = first; s < n_srcs; s += stride)                           \
+            few[k++] = srcs[s];                                                \
+        if (k == 1)                                                            \
+            sum_few_n_##name(dst, few, 1, at, n, factor);                      \
+        else if (k == 2)                                                       \
+            sum_few_n_##name(dst, few, 2, at, n, factor);                      \
+        else if (k == 3)                                                       \
+            sum_few_n_##name(dst, few, 3, at, n, factor);                      \
+        else                                                                   \
+            sum_few_n_##name(dst, few, 4, at, n, factor);                      \
+    }
+
+/* Any number of sources: more than a few are folded by chunks. */
+#define REDUCE_SUM(name, type, LOAD, STORE)                                    \
+    SUM_OF_FEW(name, type, type, LOAD, STORE)                                  \
+    SUM_OF_FEW(name##_part, type, float, LOAD, vf_store)                       \
+    static void fold_sum_##name(float *acc, const reduce_chunk *c, int first,  \
+                                int stride)                                    \
+    {                                                                          \
+        if (first + SUM_FEW * stride >= c->n_srcs) {                           \
+            sum_few_##name##_part(acc, c->srcs, first, stride, c->n_srcs,      \
+                                  c->at, c->m, vf_set(1.0F));                  \
+            return;                                                            \
+        }                                                                      \
+        float more[REDUCE_CHUNK];                                              \
+        fold_sum_##name(acc, c, first, 2 * stride);                            \
+        fold_sum_##name(more, c, first + stride, 2 * stride);                  \
+        steps_f32[LS_SUM](acc, more, c->m);                                    \
     }                                                                          \
     static void reduce_sum_##name(type *dst, const void *const *srcs,          \
                                   int n_srcs, size_t begin, size_t end,        \
                                   double factor)                               \
     {                                                                          \
-        const size_t step = SUM_UNROLL * LANES;                                \
-        const size_t rest = begin + (end - begin) / step * step;               \
         const vf f = vf_set((float)factor);                                    \
-        for (size_t at = begin; at < rest; at += step)                         \
-            sum_places_##name(dst, srcs, n_srcs, at, SUM_UNROLL, LANES, f);    \
-        FOR_LANES(end - rest, {                                                \
-            sum_places_##name(dst, srcs, n_srcs, rest + i, 1, m, f);           \
-        });                                                                    \
+        if (n_srcs <= SUM_FEW) {                                               \
+            sum_few_##name(dst + begin, srcs, 0, 1, n_srcs, begin,             \
+                           end - begin, f);                                    \
+            return;                                                            \
+        }                                                                      \
+        float acc[REDUCE_CHUNK];                                               \
+        for (size_t at = begin; at < end; at += REDUCE_CHUNK) {                \
+            const size_t chunk = smaller(end - at, REDUCE_CHUNK);              \
+            const reduce_chunk c = {srcs, n_srcs, LS_SUM, at, chunk};          \
+            fold_sum_##name(acc, &c, 0, 1);                                    \
+            FOR_LANES(chunk, {                                                 \
+                STORE(dst + at + i, vf_mul(vf_load(acc + i, m), f), m);        \
+            });                                                                \
+        }                                                                      \
     }
 
 REDUCE_SUM(f32, float, vf_load, vf_store)

@@ -9,7 +9,7 @@
 #include "numbers.h"
 #include "testing.h"
 
-enum { MAX_SRCS = 5 };
+enum { MAX_SRCS = 9 };
 
 typedef struct reduce_case {
     ls_dtype dtype;
