@@ -92,6 +92,7 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
     lsi_table *table = NULL;
     bool wrong = false;
     lsi_cli_set_threads(flags->threads);
+    lsi_cli_set_deterministic(flags->deterministic);
     ls_status status = LS_OK;
     if (reports && fd == NULL)
         status = check_outputs(flags);

@@ -28,6 +28,7 @@
 typedef struct lsi_bench_flags {
     const char *ranks; /* "2", or "2,4,6"; NULL: not given */
     int64_t threads, warmup, iterations;
+    bool deterministic;
     const char *json, *csv;
 } lsi_bench_flags;
 
@@ -40,6 +41,7 @@ typedef struct lsi_bench_flags {
         "ranks to start (default " ranks_ "); of several numbers each in "     \
         "turn"),                                                               \
         LSI_THREADS_ROW(field.threads),                                        \
+        LSI_DETERMINISTIC_ROW(field.deterministic),                            \
         ROW(field.warmup, INT, "warmup", 'w', "N", warmup_,                    \
             "runs that are not measured", .min = 0, .max = 1e9),               \
         ROW(field.iterations, INT, "iterations", 0, "N", iterations_,          \

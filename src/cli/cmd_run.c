@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "cli/command.h"
+#include "cli/ranks.h"
 #include "launch/launch.h"
 
 typedef struct args {
@@ -16,7 +17,7 @@ typedef struct args {
     const char *ranks_torchrun;
     int64_t threads;
     double timeout, grace;
-    bool bind, tag_output;
+    bool bind, tag_output, deterministic;
     bool standalone, no_python;
     const char *nodes, *master_address;
     int64_t node_rank, master_port, max_restarts;
@@ -33,6 +34,7 @@ static const lsi_option options[] = {
         .min = 1, .max = 1024),
     ROW(bind, BOOL, "bind", 0, NULL, "true",
         "bind ranks to disjoint cpus if there are enough of them"),
+    LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
         "end the ranks after so many seconds, with status 124; 0: never",
         .min = 0, .max = 1e9),
@@ -218,6 +220,7 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("run: which program? lockstep run -n %d -- "
                              "PROGRAM [ARGS...]",
                              ranks);
+    lsi_cli_set_deterministic(a.deterministic);
     return launch(&a, ranks, call->argv + rest);
 }
 

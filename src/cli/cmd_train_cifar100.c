@@ -20,7 +20,7 @@ typedef struct args {
     int64_t epochs, batch_size, accumulate, limit, prefetch, seed;
     double lr, momentum, weight_decay;
     const char *sync_bn, *strategy;
-    bool dropout;
+    bool dropout, deterministic;
     const char *save, *metrics;
 } args;
 
@@ -33,6 +33,7 @@ static const char strategy_names[] =
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
+    LSI_DETERMINISTIC_ROW(deterministic),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst (default: a "
         "built-in set of the same shape)"),
@@ -169,6 +170,7 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
+    lsi_cli_set_deterministic(a.deterministic);
     session s = {.args = &a};
     if (ls_group_from_env(&s.group) != LS_OK)
         return lsi_cli_rank_error();

@@ -44,6 +44,12 @@ void lsi_cli_set_threads(int64_t threads)
     lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(ranks));
 }
 
+void lsi_cli_set_deterministic(bool deterministic)
+{
+    if (deterministic)
+        setenv("LOCKSTEP_DETERMINISTIC", "1", 1);
+}
+
 /* ---- who may say what went wrong -------------------------------------- */
 
 static ls_status make_token(int *fd)

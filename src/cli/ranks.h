@@ -48,6 +48,14 @@ typedef struct lsi_rank_flags {
         "by the ranks)",                                                       \
         .min = 1, .max = 1024)
 
+#define LSI_DETERMINISTIC_ROW(field)                                           \
+    ROW(field, BOOL, "deterministic", 0, NULL, NULL,                           \
+        "refuse algorithms that add in an order of their own, so that "        \
+        "results do not depend on the algorithm (LOCKSTEP_DETERMINISTIC=1)")
+
+/* Does what the flag of that row says, for this process and its ranks. */
+void lsi_cli_set_deterministic(bool deterministic);
+
 /*
  * true: this process is one rank, with its number of threads set; go on.
  * false: it was not, has started the ranks and waited for them, or the flags

@@ -118,6 +118,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     LS_TRY(lsi_default_timeout(&timeout));
     LS_TRY(ls_group_set_timeout(group, timeout));
     LS_TRY(allocate(group));
+    LS_TRY(lsi_select_environment(group->select));
     LS_TRY(lsi_recorder_open(&group->recorder));
     LS_TRY(group->node->transport->map(group->node, membership->offset,
                                        group->layout.bytes, &region));
@@ -175,7 +176,7 @@ ls_status ls_group_select(ls_group *group, const char *line)
         return lsi_refuse(
             group, &call,
             lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line"));
-    call.count = lsi_select_hash(line);
+    call.count = lsi_select_hash(group->select, line);
     lsi_select_table table = *group->select;
     LS_TRY(lsi_agree(group, &call, lsi_select_parse(line, &table)));
     *group->select = table;

@@ -1,6 +1,7 @@
 #include "comm/select.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -94,22 +95,31 @@ static ls_status parse_bounds(piece bounds, lsi_range_row *row)
     return LS_OK;
 }
 
-static ls_status parse_candidates(piece names, lsi_range_row *row)
+static ls_status find_algorithm(lsi_operation operation, piece name,
+                                const lsi_algorithm **out)
+{
+    char list[256];
+    *out = lsi_algorithm_find(operation, name.text, name.length);
+    if (*out != NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithm \"%.*s\": %s",
+                    lsi_operation_name(operation), (int)name.length, name.text,
+                    lsi_algorithm_names(operation, list, sizeof(list)));
+}
+
+static ls_status parse_candidates(piece names, bool deterministic,
+                                  lsi_range_row *row)
 {
     piece name, rest = names;
+    int kept = 0;
     for (int n = 0; cut(&rest, '|', &name); n++) {
-        const lsi_algorithm *found =
-            lsi_algorithm_find(row->operation, name.text, name.length);
-        char list[256];
-        if (found == NULL)
-            return lsi_fail(
-                LS_ERR_ARGUMENT, "%s has no algorithm \"%.*s\": %s",
-                lsi_operation_name(row->operation), (int)name.length, name.text,
-                lsi_algorithm_names(row->operation, list, sizeof(list)));
+        const lsi_algorithm *found;
+        LS_TRY(find_algorithm(row->operation, name, &found));
         if (n == LSI_CANDIDATES)
             return lsi_fail(LS_ERR_ARGUMENT, "more than %d algorithms in %.*s",
                             LSI_CANDIDATES, (int)names.length, names.text);
-        row->candidates[n] = found;
+        if (!(deterministic && found->own_order))
+            row->candidates[kept++] = found;
         if (found->in_cells && (n > 0 || rest.text != NULL))
             return lsi_fail(LS_ERR_ARGUMENT,
                             "%s always works and stands alone, not in \"%.*s\"",
@@ -119,6 +129,13 @@ static ls_status parse_candidates(piece names, lsi_range_row *row)
                             "%s serves at most %d bytes: end its range there",
                             found->name, LSI_FLAT_BYTES);
     }
+    if (kept == 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s by \"%.*s\" adds in an order of its own, which "
+                        "--deterministic (LOCKSTEP_DETERMINISTIC) rules out; "
+                        "staged, say, does not",
+                        lsi_operation_name(row->operation), (int)names.length,
+                        names.text);
     return LS_OK;
 }
 
@@ -134,7 +151,7 @@ static ls_status parse_row(lsi_operation operation, piece text,
                         "\"%.*s\" should be RANGE:ALGORITHM, such as 0-8k:flat",
                         (int)text.length, text.text);
     LS_TRY(parse_bounds(bounds, &row));
-    LS_TRY(parse_candidates(names, &row));
+    LS_TRY(parse_candidates(names, table->deterministic, &row));
     if (table->rows == LSI_SELECT_ROWS)
         return lsi_fail(LS_ERR_ARGUMENT, "more than %d ranges of sizes",
                         LSI_SELECT_ROWS);
@@ -166,6 +183,18 @@ void lsi_select_default(lsi_select_table *table)
     (void)parse_line(defaults, table); /* a test parses it, too */
 }
 
+ls_status lsi_select_environment(lsi_select_table *table)
+{
+    const char *text = getenv("LOCKSTEP_DETERMINISTIC");
+    const bool set = text != NULL && strcmp(text, "1") == 0;
+    if (text != NULL && !set && *text != '\0' && strcmp(text, "0") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "LOCKSTEP_DETERMINISTIC is \"%s\"; it should be 0 or 1",
+                        text);
+    table->deterministic = set;
+    return LS_OK;
+}
+
 ls_status lsi_select_parse(const char *line, lsi_select_table *table)
 {
     lsi_select_table *fresh = NULL;
@@ -173,6 +202,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(*fresh), LS_MEMORY_COMM,
                             "a selection table"));
     fresh = block;
+    fresh->deterministic = table->deterministic;
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
     if (status == LS_OK)
         status = parse_line(defaults, fresh);
@@ -195,9 +225,9 @@ const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
     return NULL;
 }
 
-uint64_t lsi_select_hash(const char *line)
+uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = 0xcbf29ce484222325u + table->deterministic;
     for (; *line != '\0'; line++)
         hash = (hash ^ (unsigned char)*line) * 0x100000001b3u;
     return hash;

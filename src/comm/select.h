@@ -16,7 +16,16 @@
 /* Fills the table with the defaults. */
 void lsi_select_default(lsi_select_table *table);
 
-/* Puts the ranges of `line` before those of the table. */
+/*
+ * Reads whether the environment asks for results that do not depend on the
+ * algorithm, LOCKSTEP_DETERMINISTIC, into the table.
+ */
+ls_status lsi_select_environment(lsi_select_table *table);
+
+/*
+ * Makes the ranges of `line`, followed by the defaults, the table. In a
+ * deterministic one they skip algorithms with an order of their own.
+ */
 ls_status lsi_select_parse(const char *line, lsi_select_table *table);
 
 /* The candidates for a size: LSI_CANDIDATES entries, NULL after the last. */
@@ -24,7 +33,7 @@ const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
                                             lsi_operation operation,
                                             size_t bytes);
 
-/* A number that differs if the tables do. */
-uint64_t lsi_select_hash(const char *line);
+/* A number that differs if the tables do that are made of the line. */
+uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
 
 #endif

@@ -114,6 +114,7 @@ typedef struct lsi_range_row {
 enum { LSI_SELECT_ROWS = 48 };
 
 typedef struct lsi_select_table {
+    bool deterministic; /* no algorithm with an order of its own */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
 } lsi_select_table;
