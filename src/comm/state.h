@@ -150,8 +150,9 @@ struct ls_group {
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
     int spins;           /* of one wait */
+    bool bound;          /* to CPUs that no other rank may use */
     bool spinning_pays;
-    unsigned waits;          /* while it did not */
+    int waits, retry;        /* since it did not; until it is tried again */
     int waits_without_yield; /* still to come */
     bool can_copy;           /* from every other rank's private memory */
     bool failed;

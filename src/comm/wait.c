@@ -32,10 +32,12 @@
 #include "comm/recorder.h"
 
 enum {
-    SPINS_ALONE = 1000, /* some 50 microseconds */
+    SPINS_ALONE = 500, /* some 30 microseconds */
     SPINS_CROWDED = 4,
     FEW_SPINS = 2,
-    RETRY = 16,             /* waits without spinning, when it did not pay */
+    PARTING_SPINS = 100000, /* some milliseconds: until two ranks are parted */
+    FIRST_RETRY = 8,        /* waits until a spin is tried again; doubles */
+    LAST_RETRY = 512,
     YIELDS = 250,           /* of one wait */
     NO_YIELDS = 4096,       /* waits without yielding, after a long one */
     LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
@@ -67,27 +69,39 @@ void lsi_wake_rank(ls_group *group, int rank)
         ring(group, bit_of(rank));
 }
 
-/* CPUs that the ranks of the group may use between them. */
-static int cpus_of(const ls_group *group)
+/* The CPUs that the ranks of a group may use. */
+typedef struct cpus {
+    int own, together;
+    bool disjoint; /* none is open to two ranks */
+} cpus;
+
+static cpus cpus_of(const ls_group *group)
 {
-    uint64_t any[LSI_CPU_WORDS] = {0};
-    int own = 0, together = 0;
-    for (int r = 0; r < group->size; r++)
-        for (int w = 0; w < LSI_CPU_WORDS; w++)
-            any[w] |= lsi_member_of(group, r)->cpus[w];
+    cpus found = {.disjoint = true};
     for (int w = 0; w < LSI_CPU_WORDS; w++) {
-        own += __builtin_popcountll(lsi_member_of(group, group->rank)->cpus[w]);
-        together += __builtin_popcountll(any[w]);
+        uint64_t any = 0;
+        for (int r = 0; r < group->size; r++) {
+            const uint64_t word = lsi_member_of(group, r)->cpus[w];
+            found.disjoint = found.disjoint && (any & word) == 0;
+            any |= word;
+        }
+        found.together += __builtin_popcountll(any);
+        found.own +=
+            __builtin_popcountll(lsi_member_of(group, group->rank)->cpus[w]);
     }
-    const int available = lsi_cpus_available(); /* knows the quota, too */
-    return available < own ? available : together;
+    return found;
 }
 
 void lsi_learn_to_wait(ls_group *group)
 {
-    group->crowded = cpus_of(group) < group->size;
+    const cpus found = cpus_of(group);
+    const int available = lsi_cpus_available(); /* knows the quota, too */
+    group->crowded =
+        (available < found.own ? available : found.together) < group->size;
+    group->bound = found.disjoint && !group->crowded;
     group->spins = group->crowded ? SPINS_CROWDED : SPINS_ALONE;
     group->spinning_pays = true;
+    group->retry = FIRST_RETRY;
 }
 
 static void futex_wait(ls_group *group, uint32_t seen)
@@ -126,14 +140,22 @@ static ls_status sleep_slice(ls_group *group)
 }
 
 /*
- * If the last long spin was in vain, the peer probably needs this CPU (even
- * where there are enough, the scheduler may have put both on one). Then hardly
- * spin; but try again now and then.
+ * If the last spin was in vain, the peer probably needs this CPU: even where
+ * there are enough, the scheduler may have put both on one, and it leaves them
+ * there as long as they take turns. Then hardly spin, but try again now and
+ * then, for so long that it sees two that want to run and parts them. Ranks
+ * that are bound to CPUs of their own need no such doubts.
  */
 static int choose_spins(ls_group *group)
 {
-    const bool spin = group->spinning_pays || ++group->waits % RETRY == 0;
-    return spin ? group->spins : FEW_SPINS;
+    if (group->spinning_pays || group->bound)
+        return group->spins;
+    if (++group->waits < group->retry)
+        return FEW_SPINS;
+    group->waits = 0;
+    if (group->retry < LAST_RETRY)
+        group->retry *= 2;
+    return group->crowded ? group->spins : PARTING_SPINS;
 }
 
 static int choose_yields(ls_group *group)
@@ -158,8 +180,10 @@ static void yield(ls_group *group, lsi_patience *patience)
 
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
-    if (patience->looks > FEW_SPINS && patience->looks < patience->spins)
+    if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
         group->spinning_pays = true;
+        group->retry = FIRST_RETRY;
+    }
     *patience = (lsi_patience){0};
 }
 
