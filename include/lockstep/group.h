@@ -112,6 +112,16 @@ LS_API void ls_group_get_counters(const ls_group *group,
  */
 LS_API ls_status ls_group_select(ls_group *group, const char *line);
 
+/*
+ * Writes to `path`, as JSON, the last 1,024 collectives and messages of this
+ * rank, how far the others have come, and why the group has failed if it has.
+ * Local; works on a failed group, too. `lockstep doctor` compares the files of
+ * all ranks. If LOCKSTEP_RECORD names a folder, every group writes such a file
+ * there when it fails, and all groups of a process when it gets SIGUSR1, unless
+ * the program handles that signal itself.
+ */
+LS_API ls_status ls_group_dump(ls_group *group, const char *path);
+
 /* ---- shared buffers ------------------------------------------------------ */
 
 /*

@@ -72,6 +72,15 @@ static bool has_elements(lsi_operation operation)
            operation == LSI_OP_SEND || operation == LSI_OP_RECV;
 }
 
+uint64_t lsi_call_bytes(const lsi_call *call)
+{
+    if (call->operation == LSI_OP_SHARED_ALLOC)
+        return call->count;
+    return has_elements(call->operation)
+               ? call->count * ls_dtype_size(call->dtype)
+               : 0;
+}
+
 const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
 {
     char elements[64] = "", redop[32] = "", root[32] = "";

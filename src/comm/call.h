@@ -35,6 +35,9 @@ lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint);
 /* "all_reduce of 10 f32 (sum)"; cut to fit. Returns text. */
 const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes);
 
+/* Of count elements, if the operation has any. */
+uint64_t lsi_call_bytes(const lsi_call *call);
+
 /* The name of the first argument in which they differ: "count", "root", ... */
 const char *lsi_call_difference(const lsi_call *a, const lsi_call *b);
 

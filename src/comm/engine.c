@@ -131,8 +131,8 @@ ls_status lsi_op_submit(lsi_op *op)
     group->last = op;
     if (group->entering == NULL)
         group->entering = op;
-    op->record = lsi_record_begin(group->recorder, op);
     enter_all(group);
+    lsi_record_begin(op); /* while the others see the arrival */
     return LS_OK;
 }
 
@@ -171,7 +171,7 @@ static void finish(lsi_op *op, ls_status status)
     group->completed = op->sequence;
     group->activity++;
     group->first = op->next;
-    lsi_record_end(group->recorder, op);
+    lsi_record_end(op);
     atomic_store(&lsi_member_of(group, group->rank)->completed,
                  group->completed);
     if (atomic_load(&group->header->cell_waiters) != 0)

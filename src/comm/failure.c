@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "comm/dump.h"
 #include "comm/engine.h"
-#include "comm/recorder.h"
 #include "comm/wait.h"
 
 enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
@@ -175,7 +175,7 @@ ls_status lsi_report_failure(ls_group *group)
 {
     const ls_status status = tell(group);
     if (!group->failed)
-        lsi_recorder_dump(group, ls_last_error());
+        lsi_dump_failure(group, ls_last_error());
     group->failed = true;
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "comm/agree.h"
 #include "comm/check.h"
+#include "comm/dump.h"
 #include "comm/open.h"
 #include "comm/recorder.h"
 #include "comm/remote.h"
@@ -125,6 +126,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     group->region = region;
     bind_parts(group);
     enter_member(group, membership->node_rank);
+    lsi_dump_join(group);
     return LS_OK;
 }
 
@@ -191,6 +193,7 @@ void ls_group_close(ls_group **group)
         return;
     ls_group *closing = *group;
     *group = NULL;
+    lsi_dump_leave(closing);
     atomic_store(&lsi_member_of(closing, closing->rank)->presence, LSI_LEFT);
     lsi_wake_all(closing);
     lsi_shared_forget(closing);

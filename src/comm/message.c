@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
+#include "comm/recorder.h"
 #include "comm/wait.h"
 
 enum { UNIT = sizeof(lsi_envelope) };
@@ -208,6 +209,8 @@ static ls_status move_stream(ls_group *group, lsi_stream *stream)
         if (status != LS_OK)
             return status;
         stream->first = message->next;
+        if (message->record != 0)
+            lsi_record_message_end(group, message);
         message->done = true;
         group->activity++;
     }

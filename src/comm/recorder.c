@@ -1,74 +1,11 @@
 #include "comm/recorder.h"
 
-#include <inttypes.h>
-#include <jansson.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
-#include "comm/algo/algorithm.h"
 
-/* ---- recording ----------------------------------------------------------- */
-
-static lsi_record *slot(lsi_recorder *recorder, uint64_t number)
-{
-    return &recorder->records[number % LSI_RECORDS];
-}
-
-uint64_t lsi_record_begin(lsi_recorder *recorder, const lsi_op *op)
-{
-    const uint64_t number = recorder->total++;
-    *slot(recorder, number) =
-        (lsi_record){.sequence = op->sequence,
-                     .call = lsi_fingerprint_of(&op->call),
-                     .began_ns = lsi_clock_ns()};
-    return number;
-}
-
-void lsi_record_end(lsi_recorder *recorder, const lsi_op *op)
-{
-    lsi_record *record = slot(recorder, op->record);
-    if (record->sequence != op->sequence)
-        return; /* so long ago that its place has been taken */
-    record->ended = true;
-    record->algorithm = op->algorithm;
-}
-
-void lsi_record_message(lsi_recorder *recorder, const lsi_call *call, int peer)
-{
-    *slot(recorder, recorder->total++) =
-        (lsi_record){.call = lsi_fingerprint_of(call),
-                     .began_ns = lsi_clock_ns(),
-                     .peer = peer};
-}
-
-/* ---- SIGUSR1 ------------------------------------------------------------- */
-
-static volatile sig_atomic_t requests;
-
-static void on_signal(int number)
-{
-    (void)number;
-    requests = (requests + 1) & 0xffff;
-}
-
-/* Leaves a handler alone that the program has installed itself. */
-static void listen_to_signal(void)
-{
-    struct sigaction action;
-    if (sigaction(SIGUSR1, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
-        return;
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGUSR1, &action, NULL);
-}
+enum { LONG_BYTES = 16 * 1024, TIMED_EVERY = 16 };
 
 ls_status lsi_recorder_open(lsi_recorder **out)
 {
@@ -76,91 +13,141 @@ ls_status lsi_recorder_open(lsi_recorder **out)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_recorder), LS_MEMORY_COMM,
                             "the record of operations"));
     lsi_recorder *recorder = block;
-    const char *folder = getenv("LOCKSTEP_RECORD");
-    if (folder != NULL && *folder != '\0') {
-        recorder->folder = folder;
-        recorder->dumped = (unsigned)requests;
-        listen_to_signal();
-    }
+    recorder->opened = lsi_instant_now();
     *out = recorder;
     return LS_OK;
 }
 
 /* ---- writing ------------------------------------------------------------- */
 
-static json_t *record_json(const lsi_record *record)
+#define PUT(field, value)                                                      \
+    atomic_store_explicit(&(field), (value), memory_order_release)
+/* The writer reads what it has written itself. */
+#define OWN(field) atomic_load_explicit(&(field), memory_order_relaxed)
+
+static void begin(lsi_record *record, uint64_t number, const lsi_call *call,
+                  uint64_t apart, size_t bytes)
 {
-    const lsi_call call = lsi_fingerprint_call(record->call);
-    json_t *json =
-        json_pack("{s:I, s:s, s:I, s:s, s:s, s:I}", "sequence",
-                  (json_int_t)record->sequence, "operation",
-                  lsi_operation_name(call.operation), "count",
-                  (json_int_t)call.count, "dtype", ls_dtype_name(call.dtype),
-                  "redop", ls_reduce_op_name(call.redop), "began_ns",
-                  (json_int_t)record->began_ns);
-    if (json == NULL)
-        return NULL;
-    if (record->sequence == 0) {
-        json_object_set_new(json, "peer", json_integer(record->peer));
-        return json;
-    }
-    json_object_set_new(json, "root", json_integer(call.root));
-    json_object_set_new(json, "done", json_boolean(record->ended));
-    if (record->algorithm != NULL)
-        json_object_set_new(json, "algorithm",
-                            json_string(record->algorithm->name));
-    return json;
+    const lsi_fingerprint print = lsi_fingerprint_of(call);
+    const bool timed = bytes >= LONG_BYTES || number % TIMED_EVERY == 0;
+    PUT(record->number, 0);
+    PUT(record->what, print.what);
+    PUT(record->count, print.count);
+    PUT(record->began, timed ? lsi_ticks() : 0);
+    PUT(record->ended, 0);
+    PUT(record->algorithm, NULL);
+    PUT(record->apart, apart);
+    PUT(record->state, timed ? LSI_RECORD_TIMED : 0);
+    PUT(record->number, number);
 }
 
-/* The oldest first. */
-static json_t *records_json(const lsi_recorder *recorder)
+static void end(lsi_record *record, uint64_t result)
 {
-    json_t *list = json_array();
-    const uint64_t first =
-        recorder->total > LSI_RECORDS ? recorder->total - LSI_RECORDS : 0;
-    for (uint64_t i = first; i < recorder->total; i++)
-        json_array_append_new(list,
-                              record_json(&recorder->records[i % LSI_RECORDS]));
-    return list;
+    const uint64_t state = OWN(record->state);
+    if ((state & LSI_RECORD_TIMED) != 0)
+        PUT(record->ended, lsi_ticks());
+    PUT(record->state, state | result);
 }
 
-static json_t *group_json(const ls_group *group, const char *reason)
+/* NULL if it is so long ago that its place has been taken. */
+static lsi_record *find(lsi_record *ring, uint64_t number)
 {
-    const lsi_member *self = lsi_member_of(group, group->rank);
-    return json_pack(
-        "{s:i, s:i, s:I, s:s, s:i, s:I, s:I, s:s, s:o}", "rank", group->rank,
-        "size", group->size, "group", (json_int_t)group->region_offset, "host",
-        self->host, "pid", (int)self->pid, "completed",
-        (json_int_t)group->completed, "written_ns", (json_int_t)lsi_clock_ns(),
-        "reason", reason, "operations", records_json(group->recorder));
+    lsi_record *record = &ring[number % LSI_RECORDS];
+    return OWN(record->number) == number ? record : NULL;
 }
 
-/* Written beside and renamed, so that a reader never sees half a file. */
-void lsi_recorder_dump(const ls_group *group, const char *reason)
+void lsi_record_begin(const lsi_op *op)
 {
-    char path[4096], beside[4104];
-    const char *folder = group->recorder->folder;
-    if (folder == NULL)
+    lsi_record *ring = op->group->recorder->collective;
+    begin(&ring[op->sequence % LSI_RECORDS], op->sequence, &op->call,
+          (uintptr_t)op->recv - (uintptr_t)op->send, op->block);
+}
+
+void lsi_record_end(const lsi_op *op)
+{
+    lsi_record *record = find(op->group->recorder->collective, op->sequence);
+    if (record == NULL)
         return;
-    const int length =
-        snprintf(path, sizeof(path), "%s/rank-%d-group-%" PRIx64 ".json",
-                 folder, group->rank, group->region_offset);
-    if (length < 0 || (size_t)length >= sizeof(path))
-        return;
-    snprintf(beside, sizeof(beside), "%s.part", path);
-    json_t *json = group_json(group, reason);
-    if (json == NULL || json_dump_file(json, beside, JSON_INDENT(1)) != 0 ||
-        rename(beside, path) != 0)
-        lsi_log(LSI_LOG_WARN, "cannot write the record of operations to %s",
-                path);
-    json_decref(json);
+    PUT(record->algorithm, op->algorithm);
+    end(record,
+        LSI_RECORD_DONE | (op->status == LS_OK ? 0 : LSI_RECORD_FAILED));
 }
 
-void lsi_recorder_check_signal(const ls_group *group)
+void lsi_record_message(ls_group *group, lsi_message *message,
+                        lsi_operation operation, int peer)
 {
     lsi_recorder *recorder = group->recorder;
-    if (recorder->folder == NULL || recorder->dumped == (unsigned)requests)
-        return;
-    recorder->dumped = (unsigned)requests;
-    lsi_recorder_dump(group, "SIGUSR1");
+    const lsi_call call = {.operation = operation,
+                           .dtype = (ls_dtype)message->envelope.dtype,
+                           .count = message->envelope.count};
+    message->record = ++recorder->messages;
+    begin(&recorder->message[message->record % LSI_RECORDS], message->record,
+          &call, (uint64_t)peer, message->envelope.bytes);
+}
+
+void lsi_record_message_end(ls_group *group, const lsi_message *message)
+{
+    lsi_record *record = find(group->recorder->message, message->record);
+    if (record != NULL)
+        end(record, LSI_RECORD_DONE);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* What this rank waits for, if it is recorded. */
+static lsi_record *awaited(ls_group *group)
+{
+    if (group->first != NULL)
+        return find(group->recorder->collective, group->first->sequence);
+    if (group->active == NULL || group->active->first->record == 0)
+        return NULL;
+    return find(group->recorder->message, group->active->first->record);
+}
+
+void lsi_record_wait(ls_group *group)
+{
+    lsi_record *record = awaited(group);
+    if (record != NULL && OWN(record->began) == 0)
+        PUT(record->began, lsi_ticks());
+}
+
+void lsi_record_long_wait(ls_group *group)
+{
+    lsi_record *record = awaited(group);
+    if (record != NULL)
+        PUT(record->state, OWN(record->state) | LSI_RECORD_TIMED);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+#define GET(field) atomic_load_explicit(&(field), memory_order_acquire)
+
+/* Whether the record was whole and has not changed meanwhile. */
+static bool take(const lsi_record *record, lsi_recorded *out)
+{
+    out->number = GET(record->number);
+    const lsi_fingerprint print = {GET(record->what), GET(record->count)};
+    out->call = lsi_fingerprint_call(print);
+    out->began = GET(record->began);
+    out->ended = GET(record->ended);
+    out->apart = GET(record->apart);
+    out->algorithm = GET(record->algorithm);
+    out->state = GET(record->state);
+    return out->number != 0 && GET(record->number) == out->number;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const lsi_recorded *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+size_t lsi_records_take(const lsi_record ring[LSI_RECORDS],
+                        lsi_recorded out[LSI_RECORDS])
+{
+    size_t n = 0;
+    for (int i = 0; i < LSI_RECORDS; i++)
+        n += take(&ring[i], &out[n]);
+    qsort(out, n, sizeof(out[0]), by_number);
+    return n;
 }

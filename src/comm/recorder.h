@@ -1,45 +1,71 @@
 /*
  * The last operations of this rank, for finding out afterwards on which call
- * ranks began to differ. Always on: it costs one look at the clock a call.
+ * ranks began to differ. Always on, so it must cost next to nothing: a line of
+ * memory is written, and clocks are read only where that is cheap. A rank that
+ * waits has the time; otherwise long operations and every sixteenth are timed.
  *
- * If LOCKSTEP_RECORD names a folder, the record is written there as JSON when
- * the group fails, and when the process gets SIGUSR1 and next looks around.
+ * Collectives and messages have a ring each: a flood of one does not push out
+ * the other. One thread writes and any may read. A reader takes the number of
+ * a record before and after all else; the writer takes it away before it
+ * changes a record and puts the new one in at the end, everything with release
+ * order, so equal numbers mean that nothing has changed in between.
  */
 #ifndef LS_COMM_RECORDER_H
 #define LS_COMM_RECORDER_H
 
+#include "base/clock.h"
+#include "comm/message.h"
 #include "comm/state.h"
 
 enum { LSI_RECORDS = 1024 };
 
 typedef struct lsi_record {
-    uint64_t sequence; /* of a collective; 0 for a message */
-    lsi_fingerprint call;
-    uint64_t began_ns;
-    bool ended; /* collectives only: messages are recorded when posted */
-    const lsi_algorithm *algorithm;
-    int peer; /* of a message */
+    alignas(LSI_LINE) _Atomic uint64_t number; /* from 1; 0: none */
+    _Atomic uint64_t what, count;              /* lsi_fingerprint */
+    _Atomic uint64_t began, ended;             /* ticks; 0: not looked at */
+    _Atomic(const lsi_algorithm *) algorithm;
+    _Atomic uint64_t apart; /* recv - send in bytes; of a message: the peer */
+    _Atomic uint64_t state;
 } lsi_record;
 
+/* Bits of a record's state. */
+enum {
+    LSI_RECORD_TIMED = 1, /* its end is worth a look at the clock */
+    LSI_RECORD_DONE = 2,
+    LSI_RECORD_FAILED = 4 /* by itself; the group went on */
+};
+
+/* What a reader gets. */
+typedef struct lsi_recorded {
+    uint64_t number;
+    lsi_call call;
+    uint64_t began, ended, apart, state;
+    const lsi_algorithm *algorithm;
+} lsi_recorded;
+
 struct lsi_recorder {
-    uint64_t total;     /* ever recorded */
-    unsigned dumped;    /* requests by signal that have been served */
-    const char *folder; /* NULL: never written */
-    lsi_record records[LSI_RECORDS];
+    lsi_instant opened;
+    uint64_t messages; /* ever recorded */
+    lsi_record collective[LSI_RECORDS], message[LSI_RECORDS];
 };
 
 ls_status lsi_recorder_open(lsi_recorder **out);
 
-/* A collective begins; op->record is the number by which its end is known. */
-uint64_t lsi_record_begin(lsi_recorder *recorder, const lsi_op *op);
-void lsi_record_end(lsi_recorder *recorder, const lsi_op *op);
+/* A collective has been submitted; it is over. */
+void lsi_record_begin(const lsi_op *op);
+void lsi_record_end(const lsi_op *op);
 
-void lsi_record_message(lsi_recorder *recorder, const lsi_call *call, int peer);
+/* A message has been queued; it is over. */
+void lsi_record_message(ls_group *group, lsi_message *message,
+                        lsi_operation operation, int peer);
+void lsi_record_message_end(ls_group *group, const lsi_message *message);
 
-/* Writes FOLDER/rank-R-group-G.json, if there is a folder. */
-void lsi_recorder_dump(const ls_group *group, const char *reason);
+/* This rank begins to wait for others; it will take long. */
+void lsi_record_wait(ls_group *group);
+void lsi_record_long_wait(ls_group *group);
 
-/* Does so if a signal has asked for it since the last time. */
-void lsi_recorder_check_signal(const ls_group *group);
+/* The records of a ring, the oldest first; returns how many. */
+size_t lsi_records_take(const lsi_record ring[LSI_RECORDS],
+                        lsi_recorded out[LSI_RECORDS]);
 
 #endif

@@ -160,13 +160,11 @@ static ls_status check_message(const ls_group *group, lsi_operation operation,
 static void post(ls_group *group, lsi_message *message, lsi_operation operation,
                  lsi_buffer buffer, int peer)
 {
-    const lsi_call call = {
-        .operation = operation, .dtype = buffer.dtype, .count = buffer.count};
-    lsi_record_message(group->recorder, &call, peer);
     if (operation == LSI_OP_SEND)
         lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
     else
         lsi_message_receive(group, message, LSI_CHANNEL_USER, buffer, peer);
+    lsi_record_message(group, message, operation, peer);
 }
 
 static ls_status move_now(ls_group *group, lsi_operation operation,

@@ -50,8 +50,9 @@ struct lsi_message {
     lsi_message *next;
     unsigned char *data;
     lsi_envelope envelope;
-    bool opened;  /* the envelope has moved */
-    size_t moved; /* bytes of the payload */
+    bool opened;     /* the envelope has moved */
+    size_t moved;    /* bytes of the payload */
+    uint64_t record; /* its number; 0: part of a collective */
     bool done;
 };
 
@@ -89,7 +90,6 @@ struct lsi_op {
     uint32_t phase; /* last published */
     int cursor;     /* ranks that are known to have reached the phase */
     size_t step;    /* the algorithm's own */
-    uint64_t record;
     lsi_message out, in;
 };
 
@@ -146,6 +146,8 @@ struct ls_group {
     uint64_t shared_count;
     lsi_select_table *select;
     lsi_recorder *recorder;
+    const char *record_folder; /* NULL: none is written */
+    ls_group *next_recorded;
     ls_group_counters counters;
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */

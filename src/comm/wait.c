@@ -190,6 +190,7 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks == 0) {
+        lsi_record_wait(group);
         patience->spins = choose_spins(group);
         patience->yields = choose_yields(group);
     }
@@ -202,11 +203,12 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
     }
     group->spinning_pays = false;
     const uint64_t now = lsi_clock_ns();
-    if (patience->began_ns == 0)
+    if (patience->began_ns == 0) {
         patience->began_ns = patience->checked_ns = now;
+        lsi_record_long_wait(group);
+    }
     if (now - patience->checked_ns >= SLICE_NS) {
         patience->checked_ns = now;
-        lsi_recorder_check_signal(group);
         LS_TRY(lsi_check_peers(group));
         if (group->timeout_ns != 0 &&
             now - patience->began_ns >= group->timeout_ns)

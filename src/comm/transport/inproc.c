@@ -124,6 +124,7 @@ ls_status lsi_inproc_node(lsi_node **out)
     inproc_node *node = block;
     node->base.transport = &transport;
     atomic_init(&node->base.references, 1);
+    node->base.job = lsi_job_number();
     pthread_mutex_init(&node->lock, NULL);
     *out = &node->base;
     return LS_OK;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -34,6 +35,22 @@ static shm_node *shm(lsi_node *node)
     return (shm_node *)(void *)node;
 }
 
+/* The number of the job is the end of the file. */
+static off_t job_at(off_t file_bytes)
+{
+    return file_bytes - (off_t)sizeof(uint64_t);
+}
+
+static uint64_t read_job(int memfd)
+{
+    uint64_t job = 0;
+    struct stat info;
+    if (fstat(memfd, &info) != 0 ||
+        pread(memfd, &job, sizeof(job), job_at(info.st_size)) != sizeof(job))
+        return 0;
+    return job;
+}
+
 ls_status lsi_shm_create(int *memfd)
 {
     off_t bytes = FILE_BYTES;
@@ -44,7 +61,9 @@ ls_status lsi_shm_create(int *memfd)
     const int fd = memfd_create("lockstep", MFD_CLOEXEC);
     if (fd < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot create shared memory");
-    if (ftruncate(fd, bytes) != 0) {
+    const uint64_t job = lsi_job_number();
+    if (ftruncate(fd, bytes) != 0 ||
+        pwrite(fd, &job, sizeof(job), job_at(bytes)) != sizeof(job)) {
         const ls_status status =
             lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
         close(fd);
@@ -131,6 +150,7 @@ ls_status lsi_shm_node(int memfd, int rank, lsi_node **out)
     shm_node *node = block;
     node->base.transport = &transport;
     atomic_init(&node->base.references, 1);
+    node->base.job = read_job(memfd);
     node->memfd = memfd;
     node->rank = rank;
     *out = &node->base;

@@ -38,6 +38,7 @@ typedef struct lsi_transport {
 struct lsi_node {
     const lsi_transport *transport;
     atomic_int references;
+    uint64_t job; /* no other job has this number; the same on all ranks */
 };
 
 static inline lsi_node *lsi_node_share(lsi_node *node)
@@ -57,6 +58,9 @@ static inline void lsi_node_release(lsi_node *node)
  * too) and marks the caller as `rank`, alive until its process ends.
  */
 ls_status lsi_shm_node(int memfd, int rank, lsi_node **out);
+
+/* A number for a new job. */
+uint64_t lsi_job_number(void);
 
 /* A new file for a job, large enough for ever and empty. */
 ls_status lsi_shm_create(int *memfd);

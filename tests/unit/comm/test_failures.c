@@ -257,66 +257,6 @@ static void every_disagreement_is_an_error(void **state)
     }
 }
 
-/* ---- the record ---------------------------------------------------------- */
-
-/* Whether a rank's record exists and contains all of the texts. */
-static bool record_has(const char *folder, int rank, const char *const *texts)
-{
-    char path[256];
-    static char content[1 << 20];
-    snprintf(path, sizeof(path), "%s/rank-%d-group-0.json", folder, rank);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    const size_t length = fread(content, 1, sizeof(content) - 1, file);
-    fclose(file);
-    content[length] = '\0';
-    for (; *texts != NULL; texts++)
-        if (strstr(content, *texts) == NULL)
-            return false;
-    return true;
-}
-
-/* More calls than the record holds, then a disagreement. */
-static void fail_with_record(ls_group *group, void *argument)
-{
-    float x = 0;
-    (void)argument;
-    for (int i = 0; i < 1500; i++)
-        CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
-    CHECK(differ_root(group, ls_group_rank(group) == 1, &x) == LS_ERR_MISMATCH);
-}
-
-static void wait_to_be_asked(ls_group *group, void *argument)
-{
-    const char *const texts[] = {"\"SIGUSR1\"", "\"done\": false", NULL};
-    (void)argument;
-    if (ls_group_rank(group) == 0) { /* asks the other, which waits for it */
-        while (!record_has(getenv("LOCKSTEP_RECORD"), 1, texts)) {
-            usleep(20000);
-        }
-    } else {
-        raise(SIGUSR1);
-    }
-    CHECK_OK(ls_barrier(group));
-}
-
-static void operations_are_recorded(void **state)
-{
-    const char *const texts[] = {"\"broadcast\"", "\"sequence\": 1503",
-                                 "root differs", "\"done\": false", NULL};
-    char folder[] = "/tmp/lockstep-record-XXXXXX", command[64];
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    setenv("LOCKSTEP_RECORD", folder, 1);
-    run_processes(2, fail_with_record, NULL);
-    assert_true(record_has(folder, 0, texts) && record_has(folder, 1, texts));
-    run_processes(2, wait_to_be_asked, NULL);
-    unsetenv("LOCKSTEP_RECORD");
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,7 +267,6 @@ int main(void)
         cmocka_unit_test(a_stopped_rank_is_late_not_dead),
         cmocka_unit_test(a_rank_that_never_starts_is_named),
         cmocka_unit_test(every_disagreement_is_an_error),
-        cmocka_unit_test(operations_are_recorded),
     };
     return cmocka_run_group_tests_name("failures", tests, NULL, NULL);
 }
