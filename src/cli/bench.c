@@ -30,20 +30,6 @@ static ls_status check_outputs(const lsi_bench_flags *flags)
     return lsi_output_check(flags->csv);
 }
 
-static ls_status write_json(const lsi_invocation *call, const char *path,
-                            const lsi_table *table)
-{
-    char *text;
-    LS_TRY(lsi_table_json(table, call->line_argc,
-                          (const char *const *)call->line_argv, &text));
-    /* The terminating zero becomes the end of the last line. */
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    const ls_status status = lsi_output_write(path, text, length + 1);
-    free(text);
-    return status;
-}
-
 static ls_status write_csv(const char *path, const lsi_table *table)
 {
     char *text = NULL;
@@ -67,7 +53,9 @@ static ls_status report(const lsi_invocation *call,
     if (!lsi_output_is_stdout(flags->json) && !lsi_output_is_stdout(flags->csv))
         LS_TRY(lsi_table_markdown(table, stdout));
     if (flags->json != NULL)
-        LS_TRY(write_json(call, flags->json, table));
+        LS_TRY(lsi_table_json_write(table, call->line_argc,
+                                    (const char *const *)call->line_argv,
+                                    flags->json));
     if (flags->csv != NULL)
         LS_TRY(write_csv(flags->csv, table));
     return LS_OK;

@@ -80,6 +80,10 @@ ls_status lsi_table_csv(const lsi_table *table, FILE *stream);
 ls_status lsi_table_json(const lsi_table *table, int argc,
                          const char *const *argv, char **out);
 
+/* The same as a file. */
+ls_status lsi_table_json_write(const lsi_table *table, int argc,
+                               const char *const *argv, const char *path);
+
 /*
  * The rows alone as text, to be handed to another process, and back. Columns
  * of both tables must be the same. *out is freed by the caller with free().

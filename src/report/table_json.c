@@ -1,11 +1,13 @@
 /*
  * Tables for programs: one JSON document with its origin.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
+#include "report/output.h"
 #include "report/table_private.h"
 
 /* The object at a dotted path without its last part, made where missing. */
@@ -83,4 +85,17 @@ ls_status lsi_table_json(const lsi_table *table, int argc,
         return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
     *out = text;
     return LS_OK;
+}
+
+ls_status lsi_table_json_write(const lsi_table *table, int argc,
+                               const char *const *argv, const char *path)
+{
+    char *text;
+    LS_TRY(lsi_table_json(table, argc, argv, &text));
+    /* The terminating zero becomes the end of the last line. */
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    const ls_status status = lsi_output_write(path, text, length + 1);
+    free(text);
+    return status;
 }

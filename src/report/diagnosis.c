@@ -1,0 +1,442 @@
+/*
+ * Collectives have the same number on all ranks, so rows of equal numbers are
+ * compared. A rank's own file is the best witness of what it does; for a rank
+ * without one, what the newest of the others saw of it has to do.
+ */
+#include "report/diagnosis.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *lsi_finding_name(lsi_finding_kind kind)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        LSI_FINDING_LIST(X)
+#undef X
+    };
+    return names[kind];
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static lsi_finding *begin(lsi_diagnosis *d, lsi_finding_kind kind,
+                          int64_t sequence)
+{
+    static const lsi_finding none;
+    /* The last place is used again: the first findings matter most. */
+    if (d->n_findings < LSI_FINDINGS)
+        d->n_findings++;
+    lsi_finding *finding = &d->finding[d->n_findings - 1];
+    *finding = none;
+    finding->kind = kind;
+    finding->sequence = sequence;
+    return finding;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(lsi_finding *finding,
+                                                      const char *format, ...)
+{
+    const size_t used = strlen(finding->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(finding->text + used, sizeof(finding->text) - used, format, args);
+    va_end(args);
+}
+
+/* "rank 3", "ranks 0-2, 5" */
+static void say_ranks(lsi_finding *finding, const bool *is_one, int size)
+{
+    int n = 0;
+    for (int r = 0; r < size; r++)
+        n += is_one[r];
+    say(finding, n == 1 ? "rank " : "ranks ");
+    const char *comma = "";
+    for (int r = 0; r < size; r++) {
+        int end = r;
+        while (end + 1 < size && is_one[r] && is_one[end + 1])
+            end++;
+        if (is_one[r])
+            say(finding, "%s%d", comma, r);
+        if (end > r)
+            say(finding, "-%d", end);
+        comma = is_one[r] ? ", " : comma;
+        r = end;
+    }
+}
+
+/* ---- looking things up --------------------------------------------------- */
+
+static int by_sequence(const void *key, const void *element)
+{
+    const int64_t sequence = *(const int64_t *)key;
+    const lsi_trace_call *call = element;
+    return (sequence > call->sequence) - (sequence < call->sequence);
+}
+
+const lsi_trace_call *lsi_trace_find(const lsi_trace *trace, int64_t sequence)
+{
+    const lsi_trace_calls *calls = &trace->collectives;
+    return calls->n == 0 ? NULL
+                         : bsearch(&sequence, calls->call, calls->n,
+                                   sizeof(lsi_trace_call), by_sequence);
+}
+
+static const lsi_trace_call *call_of(const lsi_diagnosis *d, int rank,
+                                     int64_t sequence)
+{
+    return d->trace[rank] == NULL ? NULL
+                                  : lsi_trace_find(d->trace[rank], sequence);
+}
+
+static bool is_done(const lsi_trace_call *call)
+{
+    return strcmp(call->status, "done") == 0;
+}
+
+const lsi_trace_call *lsi_trace_unfinished(const lsi_trace_calls *calls)
+{
+    for (size_t i = 0; i < calls->n; i++)
+        if (!is_done(&calls->call[i]))
+            return &calls->call[i];
+    return NULL;
+}
+
+double lsi_trace_waited(const lsi_trace *trace, const lsi_trace_call *call)
+{
+    if (call->began_ns == 0)
+        return -1;
+    return (double)(trace->written_ns - call->began_ns) * 1e-9;
+}
+
+static const lsi_trace_rank *seen(const lsi_diagnosis *d, int rank)
+{
+    return &d->newest->ranks[rank];
+}
+
+static bool has_come(const lsi_diagnosis *d, int rank, int64_t sequence)
+{
+    return call_of(d, rank, sequence) != NULL ||
+           seen(d, rank)->arrived >= sequence;
+}
+
+static bool failed_with(const lsi_diagnosis *d, const char *kind)
+{
+    const char *own = d->newest->failure.kind;
+    return own != NULL && strcmp(own, kind) == 0;
+}
+
+/* ---- disagreement -------------------------------------------------------- */
+
+static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
+{
+    if (strcmp(a->operation, b->operation) != 0)
+        return "operation";
+    if (strcmp(a->dtype, b->dtype) != 0)
+        return "type";
+    if (a->count != b->count)
+        return "count";
+    if (strcmp(a->redop, b->redop) != 0)
+        return "reduction";
+    return a->root != b->root ? "root" : NULL;
+}
+
+/* Whether a and b come the other way round on the two ranks. */
+static bool is_swapped(const lsi_trace *one, const lsi_trace *other,
+                       int64_t sequence)
+{
+    const lsi_trace_call *a = lsi_trace_find(one, sequence);
+    const lsi_trace_call *b = lsi_trace_find(other, sequence);
+    const lsi_trace_call *next_a = lsi_trace_find(one, sequence + 1);
+    const lsi_trace_call *next_b = lsi_trace_find(other, sequence + 1);
+    return (next_a != NULL && difference(next_a, b) == NULL) ||
+           (next_b != NULL && difference(next_b, a) == NULL);
+}
+
+/* "rank 1 calls X; ranks 0, 2-3 call Y" */
+static void say_sides(const lsi_diagnosis *d, lsi_finding *finding,
+                      int64_t sequence)
+{
+    bool said[LSI_TRACE_MOST_RANKS] = {false};
+    const char *between = "";
+    for (int r = 0; r < d->size; r++) {
+        bool same[LSI_TRACE_MOST_RANKS] = {false};
+        const lsi_trace_call *own = call_of(d, r, sequence);
+        if (own == NULL || said[r])
+            continue;
+        for (int other = r; other < d->size; other++) {
+            const lsi_trace_call *call = call_of(d, other, sequence);
+            same[other] = call != NULL && difference(own, call) == NULL;
+            said[other] = said[other] || same[other];
+        }
+        say(finding, "%s", between);
+        say_ranks(finding, same, d->size);
+        say(finding, ": %s", own->call);
+        between = "; ";
+    }
+}
+
+/* Whether ranks differ about a call; then it is a finding. */
+static bool compare(lsi_diagnosis *d, int64_t sequence)
+{
+    const lsi_trace_call *first = NULL;
+    int who = 0;
+    for (int r = 0; r < d->size; r++) {
+        const lsi_trace_call *call = call_of(d, r, sequence);
+        if (first == NULL) {
+            first = call;
+            who = r;
+        }
+        const char *field = call == NULL ? NULL : difference(first, call);
+        if (field == NULL)
+            continue;
+        lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, sequence);
+        say(finding, "call #%lld differs (%s): ", (long long)sequence, field);
+        say_sides(d, finding, sequence);
+        if (is_swapped(d->trace[who], d->trace[r], sequence))
+            say(finding, "; they come in different orders");
+        return true;
+    }
+    return false;
+}
+
+/* The numbers that any rank still remembers. */
+static void remembered(const lsi_diagnosis *d, int64_t *from, int64_t *to)
+{
+    *from = INT64_MAX;
+    *to = 0;
+    for (int r = 0; r < d->size; r++) {
+        if (d->trace[r] == NULL || d->trace[r]->collectives.n == 0)
+            continue;
+        const lsi_trace_calls *calls = &d->trace[r]->collectives;
+        const int64_t first = calls->call[0].sequence;
+        const int64_t last = calls->call[calls->n - 1].sequence;
+        *from = first < *from ? first : *from;
+        *to = last > *to ? last : *to;
+    }
+}
+
+static void find_mismatch(lsi_diagnosis *d)
+{
+    int64_t from, to;
+    remembered(d, &from, &to);
+    for (int64_t s = from; s <= to; s++)
+        if (compare(d, s))
+            return;
+    const lsi_trace_failure *failure = &d->newest->failure;
+    if (!failed_with(d, "LS_ERR_MISMATCH") || failure->field == NULL)
+        return;
+    lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, failure->sequence);
+    if (failure->sequence == 0)
+        say(finding, "a message differs (%s): ", failure->field);
+    else
+        say(finding, "call #%lld differs (%s): ", (long long)failure->sequence,
+            failure->field);
+    say(finding, "rank %d: %s; rank %d: %s", failure->side[0].rank,
+        failure->side[0].call, failure->side[1].rank, failure->side[1].call);
+}
+
+/* ---- death --------------------------------------------------------------- */
+
+static void say_where(const lsi_diagnosis *d, lsi_finding *finding, int rank)
+{
+    const lsi_trace_rank *view = seen(d, rank);
+    if (strcmp(view->presence, "absent") == 0) {
+        say(finding, "it never joined the group");
+        return;
+    }
+    say(finding, "it has done #%lld", (long long)view->completed);
+    if (view->arrived > view->completed)
+        say(finding, " and was in #%lld", (long long)view->arrived);
+}
+
+static void find_death(lsi_diagnosis *d)
+{
+    if (!failed_with(d, "LS_ERR_PEER_DEAD"))
+        return;
+    const lsi_trace_failure *failure = &d->newest->failure;
+    const lsi_trace_rank *view = seen(d, failure->rank);
+    const bool left = strcmp(view->presence, "left") == 0;
+    lsi_finding *finding = begin(d, LSI_FINDING_DEAD, failure->sequence);
+    say(finding, "rank %d (host %s, pid %d) %s: ", failure->rank, view->host,
+        view->pid, left ? "closed the group before the others" : "died");
+    say_where(d, finding, failure->rank);
+    const lsi_trace_call *call = lsi_trace_unfinished(&d->newest->collectives);
+    if (call != NULL)
+        say(finding, "; others are in #%lld %s", (long long)call->sequence,
+            call->call);
+}
+
+/* ---- lateness ------------------------------------------------------------ */
+
+/* The longest wait of those that are in a call; its number in *sequence. */
+static double longest_wait(const lsi_diagnosis *d, int64_t *sequence)
+{
+    double longest = -1;
+    *sequence = INT64_MAX;
+    for (int r = 0; r < d->size; r++) {
+        if (d->trace[r] == NULL)
+            continue;
+        const lsi_trace_call *call =
+            lsi_trace_unfinished(&d->trace[r]->collectives);
+        if (call == NULL || call->sequence > *sequence)
+            continue;
+        const double waited = lsi_trace_waited(d->trace[r], call);
+        longest =
+            call->sequence < *sequence || waited > longest ? waited : longest;
+        *sequence = call->sequence;
+    }
+    return longest;
+}
+
+static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
+                     const bool *late)
+{
+    for (int r = 0; r < d->size; r++) {
+        if (!late[r])
+            continue;
+        say(finding, "; rank %d (host %s, pid %d, %s) has not come: ", r,
+            seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
+        say_where(d, finding, r);
+    }
+}
+
+static void find_late(lsi_diagnosis *d)
+{
+    int64_t sequence;
+    const double waited = longest_wait(d, &sequence);
+    const bool gave_up = failed_with(d, "LS_ERR_TIMEOUT");
+    if (sequence == INT64_MAX || (waited < d->late_seconds && !gave_up))
+        return;
+    bool waits[LSI_TRACE_MOST_RANKS] = {false};
+    bool late[LSI_TRACE_MOST_RANKS] = {false};
+    const lsi_trace_call *call = NULL;
+    bool any_late = false;
+    for (int r = 0; r < d->size; r++) {
+        const lsi_trace_call *own = call_of(d, r, sequence);
+        waits[r] = own != NULL && !is_done(own);
+        late[r] = !has_come(d, r, sequence);
+        any_late = any_late || late[r];
+        call = waits[r] ? own : call;
+    }
+    lsi_finding *finding = begin(d, LSI_FINDING_LATE, sequence);
+    say_ranks(finding, waits, d->size);
+    say(finding, " in #%lld %s", (long long)sequence, call->call);
+    if (waited >= 0)
+        say(finding, " for %.1f s", waited);
+    if (any_late)
+        say_late(d, finding, late);
+    else
+        say(finding, "; all have come, but it does not end");
+}
+
+static void find_messages(lsi_diagnosis *d)
+{
+    for (int r = 0; r < d->size; r++) {
+        if (d->trace[r] == NULL)
+            continue;
+        const lsi_trace_call *message =
+            lsi_trace_unfinished(&d->trace[r]->messages);
+        if (message == NULL)
+            continue;
+        const double waited = lsi_trace_waited(d->trace[r], message);
+        if (waited < d->late_seconds && !failed_with(d, "LS_ERR_TIMEOUT"))
+            continue;
+        lsi_finding *finding = begin(d, LSI_FINDING_MESSAGE, 0);
+        say(finding, "rank %d waits to %s rank %d", r,
+            strcmp(message->operation, "send") == 0 ? "send to"
+                                                    : "receive from",
+            message->peer);
+        if (waited >= 0)
+            say(finding, " for %.1f s", waited);
+        say(finding, ": %s", message->call);
+    }
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+static void find_missing(lsi_diagnosis *d)
+{
+    for (int r = 0; r < d->size; r++) {
+        const bool said =
+            failed_with(d, "LS_ERR_PEER_DEAD") && d->newest->failure.rank == r;
+        if (d->trace[r] != NULL || said)
+            continue;
+        lsi_finding *finding = begin(d, LSI_FINDING_MISSING, 0);
+        say(finding, "rank %d (host %s, pid %d, %s) has written nothing: ", r,
+            seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
+        say_where(d, finding, r);
+    }
+}
+
+static void find_failure(lsi_diagnosis *d)
+{
+    if (d->n_findings != 0 || d->newest->failure.kind == NULL)
+        return;
+    say(begin(d, LSI_FINDING_FAILED, d->newest->failure.sequence), "%s: %s",
+        d->newest->failure.kind, d->newest->reason);
+}
+
+/* What all ranks have left behind, by their files or by what others saw. */
+static void find_last_completed(lsi_diagnosis *d)
+{
+    d->last_completed = INT64_MAX;
+    for (int r = 0; r < d->size; r++) {
+        const int64_t own = d->trace[r] != NULL ? d->trace[r]->completed
+                                                : seen(d, r)->completed;
+        if (own < d->last_completed)
+            d->last_completed = own;
+    }
+}
+
+/* Adds up who came how late to one call, if that is known of all. */
+static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
+{
+    int64_t first = INT64_MAX;
+    for (int r = 0; r < d->size; r++) {
+        const lsi_trace_call *call = call_of(d, r, sequence);
+        if (call == NULL || call->began_ns == 0 || !is_done(call))
+            return;
+        first = call->began_ns < first ? call->began_ns : first;
+    }
+    d->timed++;
+    for (int r = 0; r < d->size; r++)
+        d->behind_us[r] +=
+            (double)(call_of(d, r, sequence)->began_ns - first) * 1e-3;
+}
+
+static void find_stragglers(lsi_diagnosis *d)
+{
+    int64_t from, to;
+    remembered(d, &from, &to);
+    for (int64_t s = from; s <= to; s++)
+        add_arrivals(d, s);
+    for (int r = 0; r < d->size && d->timed != 0; r++)
+        d->behind_us[r] /= (double)d->timed;
+}
+
+void lsi_diagnose(const lsi_trace *const *traces, size_t n, double late_seconds,
+                  lsi_diagnosis *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->newest = traces[0];
+    out->size = traces[0]->size;
+    out->late_seconds = late_seconds;
+    for (size_t i = 0; i < n; i++) {
+        const lsi_trace **place = &out->trace[traces[i]->rank];
+        if (*place == NULL || (*place)->written_ns < traces[i]->written_ns)
+            *place = traces[i];
+        if (traces[i]->written_ns > out->newest->written_ns)
+            out->newest = traces[i];
+    }
+    find_last_completed(out);
+    find_stragglers(out);
+    find_mismatch(out);
+    find_death(out);
+    find_late(out);
+    find_messages(out);
+    find_missing(out);
+    find_failure(out);
+}

@@ -1,0 +1,206 @@
+/*
+ * Reading the files that ranks write. They are checked like any input: what
+ * was cut off, or comes from elsewhere, is an error with the file's name.
+ */
+#include "report/trace.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* ---- lists --------------------------------------------------------------- */
+
+static ls_status allocate(void **out, size_t n, size_t bytes)
+{
+    return lsi_alloc_zeroed(out, n * bytes, LS_MEMORY_OTHER,
+                            "a record of operations");
+}
+
+/* What jansson does not look at. */
+static ls_status wrong(json_error_t *error, const char *text)
+{
+    snprintf(error->text, sizeof(error->text), "%s", text);
+    return LS_ERR_FORMAT;
+}
+
+static int read_call(json_t *from, lsi_trace_call *to, json_error_t *error)
+{
+    json_int_t sequence, count, root, began = 0, ended = 0;
+    const int failed = json_unpack_ex(
+        from, error, 0,
+        "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:s, s?I, s?I, s?i}", "sequence",
+        &sequence, "call", &to->call, "operation", &to->operation, "count",
+        &count, "dtype", &to->dtype, "redop", &to->redop, "root", &root,
+        "status", &to->status, "began_ns", &began, "ended_ns", &ended, "peer",
+        &to->peer);
+    to->sequence = sequence;
+    to->count = count;
+    to->root = root;
+    to->began_ns = began;
+    to->ended_ns = ended;
+    return failed;
+}
+
+static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
+                            json_error_t *error)
+{
+    void *block = NULL;
+    if (!json_is_array(list))
+        return wrong(error, "the operations are no list");
+    LS_TRY(allocate(&block, json_array_size(list), sizeof(lsi_trace_call)));
+    out->call = block;
+    for (; out->n < json_array_size(list); out->n++)
+        if (read_call(json_array_get(list, out->n), &out->call[out->n],
+                      error) != 0)
+            return LS_ERR_FORMAT;
+    return LS_OK;
+}
+
+static int read_rank(json_t *from, lsi_trace_rank *to, json_error_t *error)
+{
+    json_int_t completed = 0, arrived = 0;
+    to->host = "unknown";
+    const int failed =
+        json_unpack_ex(from, error, 0, "{s:s, s?s, s?i, s?I, s?I}", "presence",
+                       &to->presence, "host", &to->host, "pid", &to->pid,
+                       "completed", &completed, "arrived", &arrived);
+    to->completed = completed;
+    to->arrived = arrived;
+    return failed;
+}
+
+static ls_status read_ranks(const json_t *list, lsi_trace *trace,
+                            json_error_t *error)
+{
+    void *block = NULL;
+    if (json_array_size(list) != (size_t)trace->size)
+        return wrong(error, "it does not list all ranks");
+    LS_TRY(allocate(&block, json_array_size(list), sizeof(lsi_trace_rank)));
+    trace->ranks = block;
+    for (size_t r = 0; r < json_array_size(list); r++)
+        if (read_rank(json_array_get(list, r), &trace->ranks[r], error) != 0)
+            return LS_ERR_FORMAT;
+    return LS_OK;
+}
+
+/* ---- the failure --------------------------------------------------------- */
+
+static int read_side(json_t *from, lsi_trace_side *to, json_error_t *error)
+{
+    return json_unpack_ex(from, error, 0, "{s:i, s:s}", "rank", &to->rank,
+                          "call", &to->call);
+}
+
+static ls_status read_failure(json_t *from, lsi_trace_failure *to,
+                              json_error_t *error)
+{
+    json_int_t sequence;
+    json_t *sides = NULL;
+    if (json_is_null(from))
+        return LS_OK;
+    if (json_unpack_ex(from, error, 0, "{s:s, s:I, s?i, s?s, s?o}", "kind",
+                       &to->kind, "sequence", &sequence, "rank", &to->rank,
+                       "field", &to->field, "sides", &sides) != 0)
+        return LS_ERR_FORMAT;
+    to->sequence = sequence;
+    if (sides != NULL &&
+        (read_side(json_array_get(sides, 0), &to->side[0], error) != 0 ||
+         read_side(json_array_get(sides, 1), &to->side[1], error) != 0))
+        return LS_ERR_FORMAT;
+    return LS_OK;
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static bool is_sound(const lsi_trace *trace)
+{
+    return trace->size >= 1 && trace->size <= LSI_TRACE_MOST_RANKS &&
+           trace->rank >= 0 && trace->rank < trace->size &&
+           trace->failure.rank >= 0 && trace->failure.rank < trace->size;
+}
+
+static ls_status read_all(lsi_trace *trace, json_error_t *error)
+{
+    json_t *failure, *ranks, *collectives, *messages;
+    json_int_t group, written, wall, completed;
+    if (json_unpack_ex(trace->json, error, 0,
+                       "{s:s, s:I, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:I, "
+                       "s:o, s:o, s:o, s:o}",
+                       "job", &trace->job, "group", &group, "rank",
+                       &trace->rank, "size", &trace->size, "pid", &trace->pid,
+                       "host", &trace->host, "reason", &trace->reason,
+                       "written_ns", &written, "wall_ns", &wall, "completed",
+                       &completed, "failure", &failure, "ranks", &ranks,
+                       "collectives", &collectives, "messages", &messages) != 0)
+        return LS_ERR_FORMAT;
+    trace->group = group;
+    trace->written_ns = written;
+    trace->wall_ns = wall;
+    trace->completed = completed;
+    LS_TRY(read_failure(failure, &trace->failure, error));
+    if (!is_sound(trace))
+        return wrong(error, "there can be no such rank");
+    LS_TRY(read_ranks(ranks, trace, error));
+    LS_TRY(read_calls(collectives, &trace->collectives, error));
+    return read_calls(messages, &trace->messages, error);
+}
+
+static ls_status load(const char *path, json_t **out)
+{
+    json_error_t error;
+    json_int_t version = 0;
+    json_t *json = json_load_file(path, 0, &error);
+    if (json == NULL && json_error_code(&error) == json_error_cannot_open_file)
+        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", path);
+    if (json == NULL)
+        return lsi_fail(LS_ERR_FORMAT, "%s is not whole: line %d: %s", path,
+                        error.line, error.text);
+    if (json_unpack(json, "{s:I}", "lockstep_record", &version) == 0 &&
+        version == LSI_TRACE_VERSION) {
+        *out = json;
+        return LS_OK;
+    }
+    json_decref(json);
+    if (version != 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s is a record of version %d; this program reads %d",
+                        path, (int)version, LSI_TRACE_VERSION);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s is no record of a rank; such files come from "
+                    "LOCKSTEP_RECORD or ls_group_dump",
+                    path);
+}
+
+ls_status lsi_trace_read(const char *path, lsi_trace **out)
+{
+    void *block = NULL;
+    json_error_t error;
+    LS_TRY(allocate(&block, 1, sizeof(lsi_trace)));
+    lsi_trace *trace = block;
+    ls_status status = load(path, &trace->json);
+    if (status == LS_OK) {
+        status = read_all(trace, &error);
+        if (status == LS_ERR_FORMAT)
+            lsi_fail(status, "%s is not what a rank writes: %s", path,
+                     error.text);
+    }
+    if (status != LS_OK) {
+        lsi_trace_free(&trace);
+        return status;
+    }
+    *out = trace;
+    return LS_OK;
+}
+
+void lsi_trace_free(lsi_trace **trace)
+{
+    if (trace == NULL || *trace == NULL)
+        return;
+    json_decref((*trace)->json);
+    lsi_free((*trace)->ranks);
+    lsi_free((*trace)->collectives.call);
+    lsi_free((*trace)->messages.call);
+    lsi_free(*trace);
+    *trace = NULL;
+}

@@ -1,0 +1,148 @@
+"""lockstep doctor: from ranks that stop or die to a diagnosis."""
+
+import glob
+import json
+import os
+import signal
+import tempfile
+import unittest
+
+from program import LOCKSTEP, ProgramTest, wait_until
+
+ENDLESS = (f"echo $$; exec {LOCKSTEP} bench all-reduce --sizes 1k "
+           "--iterations 1000000 >&2")
+
+
+def listens(pid):
+    """Whether the process has a handler for SIGUSR1."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        caught = [line for line in file if line.startswith("SigCgt:")]
+    return int(caught[0].split()[1], 16) >> (signal.SIGUSR1 - 1) & 1
+
+
+class Doctor(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def started(self, ranks, timeout):
+        """Ranks that are busy with collectives, and their pids."""
+        script = (f"export LOCKSTEP_RECORD='{self.folder}' "
+                  f"LOCKSTEP_TIMEOUT={timeout}; {ENDLESS}")
+        process = self.start("run", "-n", str(ranks), "--grace", "0.5", "--",
+                             "bash", "-c", script)
+        return process, [int(process.stdout.readline()) for _ in range(ranks)]
+
+    def files(self):
+        return glob.glob(os.path.join(self.folder, "*"))
+
+    def ask(self, process, pids):
+        """Has every rank write, once that does not end it."""
+        self.assertTrue(wait_until(lambda: all(map(listens, pids))))
+        process.send_signal(signal.SIGUSR1)
+        self.assertTrue(wait_until(lambda: len(self.files()) == len(pids)))
+
+    def diagnosed(self, status):
+        path = os.path.join(self.folder, "findings")
+        done = self.call("doctor", self.folder, "--json", path)
+        self.assertEqual((done.returncode, done.stderr), (status, ""))
+        with open(path, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+        os.unlink(path)
+        for row in rows:
+            self.assertIn(f"{row['finding']}: {row['text']}\n", done.stdout)
+        return rows, done.stdout
+
+    def test_nothing_is_wrong(self):
+        process, pids = self.started(2, 20)
+        self.ask(process, pids)
+        rows, out = self.diagnosed(0)
+        self.assertEqual(rows, [])
+        self.assertIn("2 of 2 ranks have written", out)
+        self.assertIn("Nothing is wrong.", out)
+        self.assertEqual(out.count("| well "), 2)
+
+    def test_a_killed_rank(self):
+        process, pids = self.started(3, 20)
+        self.ask(process, pids)
+        os.kill(pids[1], signal.SIGKILL)
+        self.ended(process)
+        rows, _ = self.diagnosed(1)
+        self.assertEqual(rows[0]["finding"], "dead")
+        self.assertIn(f"pid {pids[1]}) died: it has done #", rows[0]["text"])
+
+    def test_a_stopped_rank(self):
+        process, pids = self.started(3, 1)
+        self.ask(process, pids)
+        for path in self.files():
+            os.unlink(path)
+        os.kill(pids[2], signal.SIGSTOP)
+        self.assertTrue(wait_until(lambda: len(self.files()) >= 2, 20))
+        self.ended(process)
+        rows, out = self.diagnosed(1)
+        self.assertEqual([row["finding"] for row in rows], ["late", "missing"])
+        self.assertEqual((rows[0]["ranks"], rows[1]["sequence"]), (3, 0))
+        self.assertGreater(rows[0]["sequence"], rows[0]["last_completed"])
+        for row in rows:
+            self.assertIn(f"pid {pids[2]}, alive) has ", row["text"])
+        self.assertIn("2 of 3 ranks have written", out)
+
+
+class Mistakes(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_usage(self):
+        self.fails(2, "doctor needs one folder", "doctor")
+        self.fails(2, "doctor needs one folder", "doctor", "a", "b")
+        self.fails(2, "cannot read nowhere", "doctor", "nowhere")
+        self.fails(2, "is no folder", "doctor", LOCKSTEP)
+        self.fails(2, "has no records (*.json) in it", "doctor", self.folder)
+
+    def fails_on(self, text, message):
+        path = os.path.join(self.folder, "one.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = self.fails(2, message, "doctor", self.folder)
+        self.assertIn(path, done.stderr)
+
+    def test_files_that_are_no_records(self):
+        self.fails_on("", "is not whole")
+        self.fails_on('{"lockstep_record": 1, "ran', "is not whole")
+        self.fails_on("[1, 2]", "is no record of a rank")
+        self.fails_on('{"rows": []}', "is no record of a rank")
+        self.fails_on('{"lockstep_record": 9}', "is a record of version 9")
+        self.fails_on('{"lockstep_record": 1}', "is not what a rank writes")
+
+    def record(self):
+        call = {"sequence": 1, "call": "barrier", "operation": "barrier",
+                "count": 0, "dtype": "f32", "redop": "sum", "root": 0,
+                "status": "done"}
+        return {"lockstep_record": 1, "job": "j", "group": 0, "rank": 0,
+                "size": 1, "pid": 1, "host": "h", "reason": "r",
+                "written_ns": 1, "wall_ns": 1, "completed": 1,
+                "failure": None, "ranks": [{"presence": "alive"}],
+                "collectives": [call], "messages": []}
+
+    def test_records_that_are_damaged(self):
+        self.fails_on(json.dumps({**self.record(), "rank": 1}), "no such rank")
+        self.fails_on(json.dumps({**self.record(), "size": 0}), "no such rank")
+        self.fails_on(json.dumps({**self.record(), "ranks": []}),
+                      "does not list all ranks")
+        self.fails_on(json.dumps({**self.record(), "collectives": [{}]}),
+                      "is not what a rank writes")
+        for name in self.record():
+            damaged = self.record()
+            del damaged[name]
+            self.fails_on(json.dumps(damaged), "one.json is n")
+        path = os.path.join(self.folder, "one.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.record(), file)
+        self.assertIn("Nothing is wrong.", self.succeeds("doctor", self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
