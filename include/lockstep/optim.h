@@ -1,5 +1,6 @@
 /*
- * Optimizers: they turn the gradients of a parameter set into a step.
+ * Optimizers: they turn the gradients of a parameter set into a step. Clipping
+ * and learning rates, which go with them.
  */
 #ifndef LOCKSTEP_OPTIM_H
 #define LOCKSTEP_OPTIM_H
@@ -11,6 +12,8 @@ extern "C" {
 #endif
 
 typedef struct ls_optimizer ls_optimizer;
+
+/* ---- stochastic gradient descent ----------------------------------------- */
 
 /*
  * v = momentum * v + g + weight_decay * p; p -= lr * v, with v = g at first.
@@ -29,6 +32,75 @@ typedef struct ls_sgd_options {
 LS_API ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
                             ls_sgd_options options);
 
+/* ---- AdamW --------------------------------------------------------------- */
+
+/*
+ * In step t = 1, 2, ... of a group (Kingma and Ba, ICLR 2015; Loshchilov and
+ * Hutter, ICLR 2019):
+ *
+ *     m = beta1 * m + (1 - beta1) * g
+ *     v = beta2 * v + (1 - beta2) * g^2
+ */
+typedef enum ls_adamw_order {
+    /*
+     * As torch.optim.AdamW: p -= lr * weight_decay * p, and then
+     * p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+     */
+    LS_ADAMW_DECAY_FIRST,
+    /*
+     * As the papers' short form: p -= a * m / (sqrt(v) + eps) with
+     * a = lr * sqrt(1 - beta2^t) / (1 - beta1^t), and then
+     * p -= lr * weight_decay * p
+     */
+    LS_ADAMW_DECAY_LAST
+} ls_adamw_order;
+
+typedef struct ls_adamw_options {
+    double lr;           /* > 0 */
+    double beta1, beta2; /* 0 <= beta < 1 */
+    double eps;          /* > 0 */
+    double weight_decay; /* >= 0 */
+    ls_adamw_order order;
+} ls_adamw_options;
+
+/* lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0.01, decay first. */
+LS_API ls_adamw_options ls_adamw_defaults(void);
+
+/* As ls_sgd_new. Two numbers of state for each parameter. */
+LS_API ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
+                              ls_adamw_options options);
+
+/* ---- parameter groups ---------------------------------------------------- */
+
+/*
+ * An optimizer that begins with one group: these n trained parameters of the
+ * set (NULL: all). The others stay as they are until a group takes them.
+ */
+LS_API ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
+                                 ls_tensor *const *group, size_t n,
+                                 ls_sgd_options options);
+LS_API ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
+                                   ls_tensor *const *group, size_t n,
+                                   ls_adamw_options options);
+
+/*
+ * Another group, with options of its own; at any time between steps. Its state
+ * and its t begin anew. A parameter that is in a group already is
+ * LS_ERR_ARGUMENT and named, as is an optimizer of the other kind. After an
+ * error the optimizer is as it was.
+ */
+LS_API ls_status ls_sgd_add_group(ls_optimizer *optimizer,
+                                  ls_tensor *const *group, size_t n,
+                                  ls_sgd_options options);
+LS_API ls_status ls_adamw_add_group(ls_optimizer *optimizer,
+                                    ls_tensor *const *group, size_t n,
+                                    ls_adamw_options options);
+
+/* How many groups there are; they are numbered from 0. */
+LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);
+
+/* ---- steps --------------------------------------------------------------- */
+
 /*
  * One step with the gradients as they are, each multiplied by grad_scale
  * first (1 unless you scale losses). Gradients that no backward wrote since
@@ -38,8 +110,17 @@ LS_API ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
  */
 LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
 
-/* The learning rate from the next step on; with 0 a step moves nothing. */
+/*
+ * The learning rate of all groups, or of one, from the next step on; with 0 a
+ * step moves nothing.
+ */
 LS_API ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr);
+LS_API ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer,
+                                           size_t group, double lr);
+
+/* The learning rate of a group; that of group 0. 0 if there is none such. */
+LS_API double ls_optimizer_group_lr(const ls_optimizer *optimizer,
+                                    size_t group);
 LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
 
 /* Frees it and sets *optimizer to NULL. Accepts NULLs. */

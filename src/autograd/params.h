@@ -11,6 +11,7 @@
 #ifndef LS_AUTOGRAD_PARAMS_H
 #define LS_AUTOGRAD_PARAMS_H
 
+#include "base/partition.h"
 #include "lockstep/autograd.h"
 
 enum {
@@ -45,12 +46,28 @@ struct ls_params {
     size_t count;    /* floats of either flat buffer, without the extra */
     float *flat, *flat_grad;
     float *rest; /* memory of frozen parameters and buffers */
+    lsi_range whole;
+    lsi_range *owned; /* NULL: the whole */
+    size_t n_owned;
     ls_grad_ready_fn on_ready;
     void *on_ready_context;
 };
 
 /* The LSI_GRAD_EXTRA floats behind the gradients. */
 float *lsi_params_grad_extra(const ls_params *params);
+
+/* Where a trained parameter lies in the flat buffers, with its padding. */
+lsi_range lsi_params_range(const ls_params *params, size_t index);
+
+/*
+ * Which ranges of the flat layout this rank steps and keeps state for: all of
+ * it, or those that a strategy has given it. They are copied; they ascend and
+ * do not overlap. To be set after ls_params_allocate and before optimizers are
+ * made.
+ */
+ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
+                               size_t n);
+const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
 
 /* Lays out and obtains the memory (params_layout.c); zeros. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

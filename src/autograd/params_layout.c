@@ -122,6 +122,7 @@ ls_status lsi_params_layout(ls_params *params, ls_group *group)
 {
     ls_status status = LS_OK;
     params->count = place_trained(params);
+    params->whole = (lsi_range){0, params->count};
     LS_TRY_GOTO(status,
                 alloc_floats(&params->flat, params->count, LS_MEMORY_PARAMETERS,
                              "the parameters"),
@@ -154,6 +155,36 @@ void lsi_params_release_memory(ls_params *params)
     }
     lsi_free(params->flat);
     lsi_free(params->rest);
+    lsi_free(params->owned);
     params->flat_grad = params->flat = params->rest = NULL;
+    params->owned = NULL;
     params->group = NULL;
+}
+
+/* ---- ranges -------------------------------------------------------------- */
+
+lsi_range lsi_params_range(const ls_params *params, size_t index)
+{
+    const lsi_param *param = params->params.items[index];
+    return (lsi_range){param->offset, param->offset + padded(param)};
+}
+
+ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
+                               size_t n)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(lsi_range), LS_MEMORY_OTHER,
+                     "the ranges of a rank"));
+    if (n > 0)
+        memcpy(block, ranges, n * sizeof(lsi_range));
+    lsi_free(params->owned);
+    params->owned = block;
+    params->n_owned = n;
+    return LS_OK;
+}
+
+const lsi_range *lsi_params_owned(const ls_params *params, size_t *n)
+{
+    *n = params->owned != NULL ? params->n_owned : 1;
+    return params->owned != NULL ? params->owned : &params->whole;
 }

@@ -29,6 +29,23 @@
  */
 #define LSI_COLUMN_BLOCK 32
 
+/*
+ * Sums of squares are made block by block, so that they do not depend on who
+ * sums which blocks.
+ */
+#define LSI_SQUARES_BLOCK 512
+
+/* The numbers of one step of AdamW; see the kernel of that name. */
+typedef struct lsi_adamw {
+    float grad_scale;
+    float beta1, rest1; /* rest1 = 1 - beta1, rounded once */
+    float beta2, rest2;
+    float step;       /* the learning rate, corrected */
+    float root_scale; /* of sqrt(v) */
+    float eps;
+    float decay_first, decay_last; /* lr * weight_decay, or 0 */
+} lsi_adamw;
+
 typedef struct lsi_kernels {
 #define X(name, args) void(*name) args;
 #include "kernels/kernels.def"

@@ -4,22 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "optim/group.h"
 
 /* Elements that are worth another thread: about 10 microseconds. */
 enum { GRAIN = 16384 };
-
-struct ls_optimizer {
-    const lsi_optimizer_kind *kind;
-    ls_params *params;
-    lsi_range range;
-    void *options;
-    float *state[LSI_OPTIMIZER_MAX_STATES];
-    double lr;
-    uint64_t step;
-};
 
 static const lsi_optimizer_kind *const kinds[] = {
 #define X(name) &lsi_optimizer_##name,
@@ -33,16 +25,7 @@ const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n)
     return kinds;
 }
 
-ls_status lsi_optimizer_whole(const ls_params *params, lsi_range *range)
-{
-    size_t count = 0;
-    if (ls_params_flat(params, &count) == NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "optimizer: the parameters are not allocated; call "
-                        "ls_params_allocate first");
-    *range = (lsi_range){0, count};
-    return LS_OK;
-}
+/* ---- options ------------------------------------------------------------- */
 
 /* What stays positive and finite as a float. */
 static bool is_positive(double lr)
@@ -50,39 +33,46 @@ static bool is_positive(double lr)
     return (float)lr > 0 && isfinite((float)lr);
 }
 
-static ls_status fill(ls_optimizer *optimizer, const void *options)
+ls_status lsi_check_lr(const char *kind, double lr)
 {
-    const lsi_optimizer_kind *kind = optimizer->kind;
-    LS_TRY(lsi_alloc(&optimizer->options, kind->options_bytes, LS_MEMORY_STATE,
-                     "options of an optimizer"));
-    memcpy(optimizer->options, options, kind->options_bytes);
-    const size_t bytes = lsi_range_size(optimizer->range) * sizeof(float);
-    const int n = kind->n_states(options);
-    for (int i = 0; i < n; i++) {
-        void *block = NULL;
-        LS_TRY(lsi_alloc_zeroed(&block, bytes, LS_MEMORY_STATE, kind->name));
-        optimizer->state[i] = block;
-    }
-    return LS_OK;
+    if (is_positive(lr))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: lr is %g, must be positive and finite", kind, lr);
 }
 
-ls_status lsi_optimizer_new(ls_optimizer **out, const lsi_optimizer_kind *kind,
-                            const void *options, double lr, ls_params *params,
-                            lsi_range range)
+ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 {
-    if (!is_positive(lr))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: lr is %g, must be positive and finite", kind->name,
-                        lr);
+    if (weight_decay >= 0 && isfinite((float)weight_decay))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: weight_decay is %g, must be finite and not negative",
+                    kind, weight_decay);
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static ls_status check_params(const ls_params *params)
+{
+    size_t count = 0;
+    if (params != NULL && ls_params_flat(params, &count) != NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "optimizer: the parameters are not allocated; call "
+                    "ls_params_allocate first");
+}
+
+ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
+                            const lsi_group_spec *spec)
+{
+    LS_TRY(check_params(params));
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_optimizer), LS_MEMORY_STATE,
                             "optimizer"));
     ls_optimizer *optimizer = block;
-    optimizer->kind = kind;
+    optimizer->kind = spec->kind;
     optimizer->params = params;
-    optimizer->range = range;
-    optimizer->lr = lr;
-    const ls_status status = fill(optimizer, options);
+    const ls_status status = lsi_optimizer_add_group(optimizer, spec);
     if (status != LS_OK) {
         ls_optimizer_free(&optimizer);
         return status;
@@ -95,30 +85,108 @@ void ls_optimizer_free(ls_optimizer **optimizer)
 {
     if (optimizer == NULL || *optimizer == NULL)
         return;
-    for (int i = 0; i < LSI_OPTIMIZER_MAX_STATES; i++)
-        lsi_free((*optimizer)->state[i]);
-    lsi_free((*optimizer)->options);
+    for (size_t i = 0; i < (*optimizer)->n_groups; i++)
+        lsi_group_free(&(*optimizer)->groups[i]);
+    lsi_free((*optimizer)->groups);
     lsi_free(*optimizer);
     *optimizer = NULL;
 }
 
+/* Groups are few and come seldom: each makes the list anew. */
+ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
+                                  const lsi_group_spec *spec)
+{
+    if (spec->kind != optimizer->kind)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a group of %s cannot be added to an optimizer of "
+                        "kind %s",
+                        spec->kind->name, optimizer->kind->name);
+    const size_t n = optimizer->n_groups;
+    lsi_group *group = NULL;
+    void *block = NULL;
+    LS_TRY(lsi_group_new(&group, optimizer, spec));
+    const ls_status status =
+        lsi_alloc(&block, (n + 1) * sizeof(lsi_group *), LS_MEMORY_STATE,
+                  "the groups of an optimizer");
+    if (status != LS_OK) {
+        lsi_group_free(&group);
+        return status;
+    }
+    if (n > 0)
+        memcpy(block, optimizer->groups, n * sizeof(lsi_group *));
+    lsi_free(optimizer->groups);
+    optimizer->groups = block;
+    optimizer->groups[optimizer->n_groups++] = group;
+    return LS_OK;
+}
+
+size_t ls_optimizer_groups(const ls_optimizer *optimizer)
+{
+    return optimizer->n_groups;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
 typedef struct step_job {
-    const ls_optimizer *optimizer;
-    lsi_optimizer_update whole;
+    const lsi_optimizer_kind *kind;
+    const lsi_group *group;
+    size_t first; /* element of the group's state that 0 stands for */
+    lsi_optimizer_memory memory;
+    double grad_scale;
 } step_job;
+
+/* Elements begin..end-1 of the group's state, all of the same segment. */
+static void update_run(const step_job *job, const lsi_segment *segment,
+                       size_t begin, size_t end)
+{
+    const lsi_group *group = job->group;
+    const size_t flat = segment->range.begin + (begin - segment->at);
+    lsi_optimizer_update update = {
+        .param = job->memory.param + (flat - job->memory.begin),
+        .grad = job->memory.grad + (flat - job->memory.begin),
+        .n = end - begin,
+        .options = group->options,
+        .lr = group->lr,
+        .grad_scale = job->grad_scale,
+        .step = group->steps};
+    for (int i = 0; i < group->n_states; i++)
+        update.state[i] = group->state[i] + begin;
+    job->kind->update(&update);
+}
 
 static void update_part(void *context, size_t begin, size_t end)
 {
     const step_job *job = context;
-    lsi_optimizer_update part = job->whole;
-    part.param += begin;
-    part.grad += begin;
-    for (int i = 0; i < LSI_OPTIMIZER_MAX_STATES; i++) {
-        if (part.state[i] != NULL)
-            part.state[i] += begin;
+    const size_t stop = job->first + end;
+    size_t at = job->first + begin;
+    const lsi_segment *segment = lsi_group_segment(job->group, at);
+    for (; at < stop; segment++) {
+        const size_t segment_end = segment->at + lsi_range_size(segment->range);
+        const size_t run_end = stop < segment_end ? stop : segment_end;
+        update_run(job, segment, at, run_end);
+        at = run_end;
     }
-    part.n = end - begin;
-    job->optimizer->kind->update(&part);
+}
+
+void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
+                              lsi_optimizer_memory memory, double grad_scale)
+{
+    for (size_t i = 0; i < optimizer->n_groups; i++) {
+        const lsi_group *group = optimizer->groups[i];
+        const lsi_range part = lsi_group_part(group, range);
+        step_job job = {.kind = optimizer->kind,
+                        .group = group,
+                        .first = part.begin,
+                        .memory = memory,
+                        .grad_scale = grad_scale};
+        lsi_parallel_for(lsi_range_size(part), GRAIN, update_part, &job);
+    }
+}
+
+void lsi_optimizer_end_step(ls_optimizer *optimizer)
+{
+    for (size_t i = 0; i < optimizer->n_groups; i++)
+        optimizer->groups[i]->steps++;
 }
 
 ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
@@ -127,38 +195,56 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
-    ls_params_finish_grad(optimizer->params);
     size_t count;
-    const size_t first = optimizer->range.begin;
-    step_job job = {
-        .optimizer = optimizer,
-        .whole = {
-            .param = ls_params_flat(optimizer->params, &count) + first,
-            .grad = ls_params_flat_grad(optimizer->params, &count) + first,
-            .options = optimizer->options,
-            .lr = (float)optimizer->lr,
-            .grad_scale = (float)grad_scale,
-            .step = optimizer->step,
-        }};
-    memcpy(job.whole.state, optimizer->state, sizeof job.whole.state);
-    lsi_parallel_for(lsi_range_size(optimizer->range), GRAIN, update_part,
-                     &job);
-    optimizer->step++;
+    ls_params_finish_grad(optimizer->params);
+    const lsi_optimizer_memory memory = {
+        .param = ls_params_flat(optimizer->params, &count),
+        .grad = ls_params_flat_grad(optimizer->params, &count)};
+    lsi_optimizer_step_range(optimizer, (lsi_range){0, count}, memory,
+                             grad_scale);
+    lsi_optimizer_end_step(optimizer);
     return LS_OK;
+}
+
+/* ---- learning rates ------------------------------------------------------ */
+
+static ls_status check_new_lr(double lr)
+{
+    if (lr == 0 || is_positive(lr))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "ls_optimizer_set_lr: lr is %g, must be finite and not "
+                    "negative",
+                    lr);
 }
 
 ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr)
 {
-    if (lr != 0 && !is_positive(lr))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_optimizer_set_lr: lr is %g, must be finite and not "
-                        "negative",
-                        lr);
-    optimizer->lr = lr;
+    LS_TRY(check_new_lr(lr));
+    for (size_t i = 0; i < optimizer->n_groups; i++)
+        optimizer->groups[i]->lr = lr;
     return LS_OK;
+}
+
+ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
+                                    double lr)
+{
+    LS_TRY(check_new_lr(lr));
+    if (group >= optimizer->n_groups)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_optimizer_set_group_lr: there is no group %zu; "
+                        "there are %zu",
+                        group, optimizer->n_groups);
+    optimizer->groups[group]->lr = lr;
+    return LS_OK;
+}
+
+double ls_optimizer_group_lr(const ls_optimizer *optimizer, size_t group)
+{
+    return group < optimizer->n_groups ? optimizer->groups[group]->lr : 0;
 }
 
 double ls_optimizer_lr(const ls_optimizer *optimizer)
 {
-    return optimizer->lr;
+    return ls_optimizer_group_lr(optimizer, 0);
 }

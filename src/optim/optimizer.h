@@ -1,10 +1,20 @@
 /*
  * What all optimizers share, and what makes one an optimizer.
  *
- * Parameters, gradients and state are flat arrays of equal length, and an
- * optimizer is made for a range of them: all of it, or the part that a rank
- * owns. An optimizer computes element by element, so that the result does not
- * depend on how ranges are cut.
+ * Parameters, gradients and state are numbers in the flat layout of a set. An
+ * optimizer computes element by element, so the result does not depend on how
+ * the layout is cut among threads or ranks. A shard is just a range: a group
+ * keeps state for the part of its parameters that this rank owns
+ * (lsi_params_set_owned) and steps nothing else.
+ *
+ *     lsi_params_set_owned(params, ranges, n)      before the optimizer is made
+ *     ls_adamw_new(&optimizer, params, options)    state of the ranges only
+ *     ls_optimizer_step(optimizer, scale)          steps the ranges only
+ *
+ * or, as soon as the gradients of parts are there and wherever they lie:
+ *
+ *     lsi_optimizer_step_range(optimizer, part, memory, scale)    each part
+ *     lsi_optimizer_end_step(optimizer)                           once
  *
  * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def.
  */
@@ -16,16 +26,16 @@
 
 enum { LSI_OPTIMIZER_MAX_STATES = 2 };
 
-/* Elements 0..n-1 of some part of the range. */
+/* n elements that follow each other. */
 typedef struct lsi_optimizer_update {
     float *param;
     float *state[LSI_OPTIMIZER_MAX_STATES]; /* NULL beyond those it keeps */
     const float *grad;
     size_t n;
     const void *options;
-    float lr;
-    float grad_scale; /* to multiply each gradient with first */
-    uint64_t step;    /* 0 for the first; state is zero then */
+    double lr;
+    double grad_scale; /* to multiply each gradient with first */
+    uint64_t step;     /* 0 for the first; state is zero then */
 } lsi_optimizer_update;
 
 typedef struct lsi_optimizer_kind {
@@ -33,6 +43,8 @@ typedef struct lsi_optimizer_kind {
     size_t options_bytes;
     /* Options to try the optimizer with. */
     const void *usual_options;
+    /* Of each array of state, as other programs call it. */
+    const char *state_names[LSI_OPTIMIZER_MAX_STATES];
     /* How many arrays of state these options need. */
     int (*n_states)(const void *options);
     /* Called by several threads at once for disjoint parts; cannot fail. */
@@ -46,15 +58,43 @@ typedef struct lsi_optimizer_kind {
 /* All rows; *n is how many. */
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
 
-/*
- * An optimizer for elements range.begin..range.end-1 of the set's flat
- * buffers. The options have been checked and are copied.
- */
-ls_status lsi_optimizer_new(ls_optimizer **out, const lsi_optimizer_kind *kind,
-                            const void *options, double lr, ls_params *params,
-                            lsi_range range);
+/* ---- groups -------------------------------------------------------------- */
 
-/* The range that covers a whole set; LS_ERR_STATE if it is not allocated. */
-ls_status lsi_optimizer_whole(const ls_params *params, lsi_range *range);
+/* What a group is made of. The options have been checked and are copied. */
+typedef struct lsi_group_spec {
+    const lsi_optimizer_kind *kind;
+    const void *options;
+    double lr;
+    ls_tensor *const *params; /* NULL: every trained one */
+    size_t n;
+} lsi_group_spec;
+
+/* An optimizer with one group. */
+ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
+                            const lsi_group_spec *spec);
+ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
+                                  const lsi_group_spec *spec);
+
+/* Options of any kind are refused in the same words; NaN is, too. */
+ls_status lsi_check_lr(const char *kind, double lr);
+ls_status lsi_check_weight_decay(const char *kind, double weight_decay);
+
+/* ---- steps in parts ------------------------------------------------------ */
+
+/* Element i of the flat layout lies at param[i - begin] and grad[i - begin]. */
+typedef struct lsi_optimizer_memory {
+    float *param;
+    const float *grad;
+    size_t begin;
+} lsi_optimizer_memory;
+
+/*
+ * The next step of what the groups own of a range of the flat layout. Each
+ * element must be stepped once, in any order, before lsi_optimizer_end_step
+ * counts the step. Allocates nothing and cannot fail.
+ */
+void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
+                              lsi_optimizer_memory memory, double grad_scale);
+void lsi_optimizer_end_step(ls_optimizer *optimizer);
 
 #endif

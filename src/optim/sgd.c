@@ -3,8 +3,6 @@
  * v = momentum * v + g + weight_decay * p; p -= lr * v.
  * One array of state with momentum, none without.
  */
-#include <math.h>
-
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "optim/optimizer.h"
@@ -18,9 +16,9 @@ static int n_states(const void *options)
 static void update(const lsi_optimizer_update *u)
 {
     const ls_sgd_options *o = u->options;
-    lsi_kernels_get()->sgd(u->param, u->state[0], u->grad, u->n, u->lr,
+    lsi_kernels_get()->sgd(u->param, u->state[0], u->grad, u->n, (float)u->lr,
                            (float)o->momentum, (float)o->weight_decay,
-                           u->grad_scale, u->step == 0);
+                           (float)u->grad_scale, u->step == 0);
 }
 
 static const ls_sgd_options usual_options = {
@@ -30,6 +28,7 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
     .name = "sgd",
     .options_bytes = sizeof(ls_sgd_options),
     .usual_options = &usual_options,
+    .state_names = {"momentum_buffer"},
     .n_states = n_states,
     .update = update,
 };
@@ -37,24 +36,40 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
 /* Comparisons are written so that NaN is refused. */
 static ls_status check(const ls_sgd_options *o)
 {
+    LS_TRY(lsi_check_lr("sgd", o->lr));
     if (!(o->momentum >= 0 && (float)o->momentum < 1))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "sgd: momentum is %g, must be at least 0 and below 1",
                         o->momentum);
-    if (!(o->weight_decay >= 0) || !isfinite((float)o->weight_decay))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "sgd: weight_decay is %g, must be finite and not "
-                        "negative",
-                        o->weight_decay);
-    return LS_OK;
+    return lsi_check_weight_decay("sgd", o->weight_decay);
+}
+
+static lsi_group_spec spec_of(const ls_sgd_options *options,
+                              ls_tensor *const *params, size_t n)
+{
+    return (lsi_group_spec){&lsi_optimizer_sgd, options, options->lr, params,
+                            n};
 }
 
 ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
                      ls_sgd_options options)
 {
-    lsi_range range;
+    return ls_sgd_new_with(out, params, NULL, 0, options);
+}
+
+ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
+                          ls_tensor *const *group, size_t n,
+                          ls_sgd_options options)
+{
+    const lsi_group_spec spec = spec_of(&options, group, n);
     LS_TRY(check(&options));
-    LS_TRY(lsi_optimizer_whole(params, &range));
-    return lsi_optimizer_new(out, &lsi_optimizer_sgd, &options, options.lr,
-                             params, range);
+    return lsi_optimizer_new(out, params, &spec);
+}
+
+ls_status ls_sgd_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
+                           size_t n, ls_sgd_options options)
+{
+    const lsi_group_spec spec = spec_of(&options, group, n);
+    LS_TRY(check(&options));
+    return lsi_optimizer_add_group(optimizer, &spec);
 }

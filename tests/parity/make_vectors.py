@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from vectors import backward, draw, emit, leaf, values
 
+ADAMW_STEPS = 10
 
 def conv2d(name, shape, filters, stride, padding, relu):
     x, w = leaf(1, shape), leaf(2, filters, 0.125)
@@ -47,6 +48,28 @@ def cross_entropy():
     emit("cross_entropy.y", loss)
     loss.backward()
     emit("cross_entropy.dx", x.grad)
+
+
+def adamw():
+    """torch.optim.AdamW, and the short form with the decay last."""
+    options = {"lr": 0.1, "betas": (0.9, 0.999), "eps": 1e-8,
+               "weight_decay": 0.1}
+    p = leaf(1, (257,))
+    optimizer = torch.optim.AdamW([p], **options)
+    for step in range(ADAMW_STEPS):
+        p.grad = values(10 + step, (257,))
+        optimizer.step()
+    emit("adamw.decay_first", p)
+    p = values(1, (257,))
+    m, v = torch.zeros_like(p), torch.zeros_like(p)
+    lr, (b1, b2) = options["lr"], options["betas"]
+    for t in range(1, ADAMW_STEPS + 1):
+        g = values(10 + t - 1, (257,))
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        a = lr * (1 - b2 ** t) ** 0.5 / (1 - b1 ** t)
+        p = p - a * m / (v.sqrt() + options["eps"])
+        p = p - lr * options["weight_decay"] * p
+    emit("adamw.decay_last", p)
 
 
 PARAMETERS = {  # name: (shape, scale), in order of definition
@@ -100,4 +123,5 @@ linear()
 max_pool2d()
 batch_norm()
 cross_entropy()
+adamw()
 cifar_network()

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "lockstep/optim.h"
 #include "parity.h"
 
 static void conv2d(const char *name, const int64_t *x, const int64_t *weight,
@@ -205,16 +206,48 @@ static void cifar_network(void **state)
     ls_tensor_free(&y);
 }
 
+/*
+ * Ten steps of nine roundings each of values that are at most about 1; the
+ * means of gradients may cancel, but then they hardly move anything.
+ */
+static void check_adamw(const char *name, ls_adamw_order order)
+{
+    const int64_t n = 257;
+    ls_params *params = NULL;
+    ls_tensor *p = NULL;
+    ls_optimizer *optimizer = NULL;
+    ls_adamw_options options = ls_adamw_defaults();
+    options.lr = options.weight_decay = 0.1;
+    options.order = order;
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_add(params, "p", 1, &n, (ls_init){0}, &p));
+    assert_ok(ls_params_allocate(params, NULL, 0));
+    fill(p, 1, 1.0F);
+    assert_ok(ls_adamw_new(&optimizer, params, options));
+    ls_params_finish_grad(params);
+    for (uint64_t step = 0; step < 10; step++) {
+        fill(ls_grad(p), 10 + step, 1.0F);
+        assert_ok(ls_optimizer_step(optimizer, 1));
+    }
+    check(name, p, 90);
+    ls_optimizer_free(&optimizer);
+    ls_params_free(&params);
+}
+
+static void adamw(void **state)
+{
+    (void)state;
+    check_adamw("adamw.decay_first", LS_ADAMW_DECAY_FIRST);
+    check_adamw("adamw.decay_last", LS_ADAMW_DECAY_LAST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(linear),
-        cmocka_unit_test(max_pool),
-        cmocka_unit_test(batch_norm),
-        cmocka_unit_test(cross_entropy),
-        cmocka_unit_test(cifar_network),
-        cmocka_unit_test(every_line_was_read),
+        cmocka_unit_test(convolutions),  cmocka_unit_test(linear),
+        cmocka_unit_test(max_pool),      cmocka_unit_test(batch_norm),
+        cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw),
+        cmocka_unit_test(cifar_network), cmocka_unit_test(every_line_was_read),
     };
     return cmocka_run_group_tests(tests, open_vectors, close_vectors);
 }

@@ -89,6 +89,11 @@ INLINE vf vf_div(vf a, vf b)
     return _mm256_div_ps(a, b);
 }
 
+INLINE vf vf_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
 INLINE vf vf_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);

@@ -91,6 +91,11 @@ INLINE vf vf_div(vf a, vf b)
     return _mm512_div_ps(a, b);
 }
 
+INLINE vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
 /* a * b + c, rounded once. */
 INLINE vf vf_fma(vf a, vf b, vf c)
 {

@@ -17,3 +17,18 @@ void lsi_ref_sgd(float *p, float *v_or_null, const float *g, size_t n, float lr,
         p[i] = fmaf(-lr, step, p[i]);
     }
 }
+
+void lsi_ref_adamw(float *p, float *m, float *v, const float *g, size_t n,
+                   const lsi_adamw *numbers)
+{
+    const lsi_adamw k = *numbers;
+    for (size_t i = 0; i < n; i++) {
+        const float grad = g[i] * k.grad_scale;
+        m[i] = fmaf(k.beta1, m[i], k.rest1 * grad);
+        v[i] = fmaf(k.beta2, v[i], k.rest2 * grad * grad);
+        const float size = fmaf(k.root_scale, sqrtf(v[i]), k.eps);
+        float x = fmaf(-k.decay_first, p[i], p[i]);
+        x = fmaf(-k.step, m[i] / size, x);
+        p[i] = fmaf(-k.decay_last, x, x);
+    }
+}

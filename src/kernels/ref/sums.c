@@ -19,3 +19,27 @@ void lsi_ref_squared_distance(double *out, const float *a, const float *b,
     }
     *out = total;
 }
+
+enum { SUMS = 16 };
+
+static double squares_of_block(const float *a, size_t n)
+{
+    double sums[SUMS] = {0};
+    for (size_t i = 0; i < n; i++)
+        sums[i % SUMS] += (double)a[i] * a[i];
+    for (int half = SUMS / 2; half > 0; half /= 2) {
+        for (int s = 0; s < half; s++)
+            sums[s] += sums[s + half];
+    }
+    return sums[0];
+}
+
+void lsi_ref_squares(double *out, const float *a, size_t n)
+{
+    for (; n > LSI_SQUARES_BLOCK; n -= LSI_SQUARES_BLOCK) {
+        *out++ = squares_of_block(a, LSI_SQUARES_BLOCK);
+        a += LSI_SQUARES_BLOCK;
+    }
+    if (n > 0)
+        *out = squares_of_block(a, n);
+}

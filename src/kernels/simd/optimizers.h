@@ -42,4 +42,30 @@ void LSI_SIMD(sgd)(float *p, float *v_or_null, const float *g, size_t n,
                   vf_set(grad_scale));
 }
 
+void LSI_SIMD(adamw)(float *p, float *mean, float *v, const float *g, size_t n,
+                     const lsi_adamw *numbers)
+{
+    const vf grad_scale = vf_set(numbers->grad_scale);
+    const vf beta1 = vf_set(numbers->beta1), rest1 = vf_set(numbers->rest1);
+    const vf beta2 = vf_set(numbers->beta2), rest2 = vf_set(numbers->rest2);
+    const vf root_scale = vf_set(numbers->root_scale);
+    const vf eps = vf_set(numbers->eps), step = vf_set(numbers->step);
+    const vf decay_first = vf_set(numbers->decay_first);
+    const vf decay_last = vf_set(numbers->decay_last);
+    FOR_LANES(n, {
+        const vf grad = vf_mul(vf_load(g + i, m), grad_scale);
+        const vf old = vf_load(p + i, m);
+        const vf first =
+            vf_fma(beta1, vf_load(mean + i, m), vf_mul(rest1, grad));
+        const vf second =
+            vf_fma(beta2, vf_load(v + i, m), vf_mul(vf_mul(rest2, grad), grad));
+        const vf size = vf_fma(root_scale, vf_sqrt(second), eps);
+        vf x = vf_fnma(decay_first, old, old);
+        x = vf_fnma(step, vf_div(first, size), x);
+        vf_store(mean + i, first, m);
+        vf_store(v + i, second, m);
+        vf_store(p + i, vf_fnma(decay_last, x, x), m);
+    });
+}
+
 #endif

@@ -44,3 +44,36 @@ void check_squared_distance(const lsi_kernels *k)
         release_all();
     }
 }
+
+static void expect_squares(const double *got, const float *a, size_t n)
+{
+    for (size_t b = 0; b * LSI_SQUARES_BLOCK < n; b++) {
+        const size_t begin = b * LSI_SQUARES_BLOCK;
+        long double want = 0;
+        for (size_t i = begin; i < n && i < begin + LSI_SQUARES_BLOCK; i++)
+            want += (long double)a[i] * a[i];
+        /* 32 additions to each of 16 sums, and 4 of these. */
+        expect_near(got[b], (double)want, 36 * half_ulp_f64 * (double)want,
+                    "squares", b);
+    }
+}
+
+/* The same bits at every level, and nothing is written past the blocks. */
+void check_squares(const lsi_kernels *k)
+{
+    static const size_t more[] = {511, 512, 513, 1024, 1030, 5000};
+    for (size_t l = 0; l < test_length_count + TEST_COUNT(more); l++) {
+        const size_t n = l < test_length_count ? test_lengths[l]
+                                               : more[l - test_length_count];
+        const size_t blocks = (n + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
+        const float *a = random_floats(n, -1e3, 1e3);
+        double *got = guarded(blocks * sizeof(double), 0);
+        double *want = guarded(blocks * sizeof(double), 0);
+        k->squares(got, a, n);
+        reference()->squares(want, a, n);
+        for (size_t b = 0; b < blocks; b++)
+            expect_near(got[b], want[b], 0, "squares", b);
+        expect_squares(got, a, n);
+        release_all();
+    }
+}

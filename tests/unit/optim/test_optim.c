@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/params.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "lockstep/profile.h"
@@ -176,6 +177,17 @@ static void test_forgotten_gradients_count_as_zero(void **state)
 
 enum { N = 70001, STEPS = 3 };
 
+/* An optimizer of a rank that owns this range. */
+static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
+                               ls_params *params, lsi_range range)
+{
+    ls_optimizer *optimizer = NULL;
+    const lsi_group_spec spec = {kind, kind->usual_options, 0.1, NULL, 0};
+    assert_int_equal(lsi_params_set_owned(params, &range, 1), LS_OK);
+    assert_int_equal(lsi_optimizer_new(&optimizer, params, &spec), LS_OK);
+    return optimizer;
+}
+
 /* The parameters after some steps, for the caller to free. */
 static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
                            int threads, size_t *count)
@@ -185,10 +197,8 @@ static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
     float *flat = ls_params_flat(params, count);
     lsi_threads_set(threads);
     for (size_t i = 0; i < parts; i++)
-        assert_int_equal(lsi_optimizer_new(&optimizers[i], kind,
-                                           kind->usual_options, 0.1, params,
-                                           lsi_partition(*count, parts, i)),
-                         LS_OK);
+        optimizers[i] =
+            make_part(kind, params, lsi_partition(*count, parts, i));
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
         for (size_t i = 0; i < parts; i++)
@@ -245,10 +255,7 @@ static void test_a_range_is_kept_to(void **state)
         float *before = malloc(count * sizeof *before);
         memcpy(before, flat, count * sizeof *before);
         ls_optimizer *optimizer = NULL;
-        assert_int_equal(lsi_optimizer_new(&optimizer, kind,
-                                           kind->usual_options, 0.1, params,
-                                           range),
-                         LS_OK);
+        optimizer = make_part(kind, params, range);
         set_gradients(params, 1);
         assert_int_equal(ls_optimizer_step(optimizer, 1), LS_OK);
         for (size_t e = 0; e < count; e++)

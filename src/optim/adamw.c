@@ -1,0 +1,122 @@
+/*
+ * AdamW, in the two orders that optim.h writes out. Two arrays of state: the
+ * running means of gradients and of their squares.
+ *
+ * Both orders are one kernel: what they correct differently are the learning
+ * rate and the factor of sqrt(v), and one of the two decays is 0.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "optim/optimizer.h"
+
+static int n_states(const void *options)
+{
+    (void)options;
+    return 2;
+}
+
+static lsi_adamw numbers_of(const lsi_optimizer_update *u)
+{
+    const ls_adamw_options *o = u->options;
+    const bool first = o->order == LS_ADAMW_DECAY_FIRST;
+    const double t = (double)(u->step + 1);
+    const double mean = 1 - pow(o->beta1, t);
+    const double root = sqrt(1 - pow(o->beta2, t));
+    const float decay = (float)(u->lr * o->weight_decay);
+    return (lsi_adamw){.grad_scale = (float)u->grad_scale,
+                       .beta1 = (float)o->beta1,
+                       .rest1 = (float)(1 - o->beta1),
+                       .beta2 = (float)o->beta2,
+                       .rest2 = (float)(1 - o->beta2),
+                       .step =
+                           (float)(first ? u->lr / mean : u->lr * root / mean),
+                       .root_scale = (float)(first ? 1 / root : 1),
+                       .eps = (float)o->eps,
+                       .decay_first = first ? decay : 0,
+                       .decay_last = first ? 0 : decay};
+}
+
+static void update(const lsi_optimizer_update *u)
+{
+    const lsi_adamw numbers = numbers_of(u);
+    lsi_kernels_get()->adamw(u->param, u->state[0], u->state[1], u->grad, u->n,
+                             &numbers);
+}
+
+static const ls_adamw_options defaults = {.lr = 1e-3,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .eps = 1e-8,
+                                          .weight_decay = 0.01,
+                                          .order = LS_ADAMW_DECAY_FIRST};
+
+const lsi_optimizer_kind lsi_optimizer_adamw = {
+    .name = "adamw",
+    .options_bytes = sizeof(ls_adamw_options),
+    .usual_options = &defaults,
+    .state_names = {"exp_avg", "exp_avg_sq"},
+    .n_states = n_states,
+    .update = update,
+};
+
+ls_adamw_options ls_adamw_defaults(void)
+{
+    return defaults;
+}
+
+/* Comparisons are written so that NaN is refused. */
+static ls_status check_beta(const char *name, double beta)
+{
+    if (beta >= 0 && (float)beta < 1)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "adamw: %s is %g, must be at least 0 and below 1", name,
+                    beta);
+}
+
+static ls_status check(const ls_adamw_options *o)
+{
+    LS_TRY(lsi_check_lr("adamw", o->lr));
+    LS_TRY(check_beta("beta1", o->beta1));
+    LS_TRY(check_beta("beta2", o->beta2));
+    if (!((float)o->eps > 0) || !isfinite((float)o->eps))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "adamw: eps is %g, must be positive and finite",
+                        o->eps);
+    if (o->order != LS_ADAMW_DECAY_FIRST && o->order != LS_ADAMW_DECAY_LAST)
+        return lsi_fail(LS_ERR_ARGUMENT, "adamw: there is no order %d",
+                        (int)o->order);
+    return lsi_check_weight_decay("adamw", o->weight_decay);
+}
+
+static lsi_group_spec spec_of(const ls_adamw_options *options,
+                              ls_tensor *const *params, size_t n)
+{
+    return (lsi_group_spec){&lsi_optimizer_adamw, options, options->lr, params,
+                            n};
+}
+
+ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
+                       ls_adamw_options options)
+{
+    return ls_adamw_new_with(out, params, NULL, 0, options);
+}
+
+ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
+                            ls_tensor *const *group, size_t n,
+                            ls_adamw_options options)
+{
+    const lsi_group_spec spec = spec_of(&options, group, n);
+    LS_TRY(check(&options));
+    return lsi_optimizer_new(out, params, &spec);
+}
+
+ls_status ls_adamw_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
+                             size_t n, ls_adamw_options options)
+{
+    const lsi_group_spec spec = spec_of(&options, group, n);
+    LS_TRY(check(&options));
+    return lsi_optimizer_add_group(optimizer, &spec);
+}
