@@ -126,6 +126,51 @@ LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
 /* Frees it and sets *optimizer to NULL. Accepts NULLs. */
 LS_API void ls_optimizer_free(ls_optimizer **optimizer);
 
+/* ---- clipping ------------------------------------------------------------ */
+
+/* Limits the 2-norm of all gradients of a set. */
+typedef struct ls_clip ls_clip;
+
+/* For an allocated set, which must outlive it; max_norm > 0. Local. */
+LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
+
+/*
+ * Multiplies *grad_scale, which goes to ls_optimizer_step, by
+ * min(1, max_norm / (norm + 1e-6)), norm being that of all gradients times
+ * *grad_scale; tells it if norm is not NULL. The gradients stay as they are:
+ * no pass is made to multiply them. The same bits for any number of threads. An
+ * infinite norm, or NaN, is LS_ERR_ARGUMENT.
+ */
+LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
+
+/* Frees it and sets *clip to NULL. Accepts NULLs. */
+LS_API void ls_clip_free(ls_clip **clip);
+
+/* ---- learning rates ------------------------------------------------------ */
+
+typedef enum ls_lr_kind {
+    LS_LR_CONSTANT, /* max_lr */
+    LS_LR_COSINE    /* half a cosine from max_lr down to min_lr */
+} ls_lr_kind;
+
+/*
+ * Both kinds first rise to max_lr in warmup_steps. The cosine ends at
+ * total_steps, which include those, and stays at min_lr.
+ */
+typedef struct ls_lr_schedule {
+    ls_lr_kind kind;
+    double max_lr, min_lr;
+    int64_t warmup_steps, total_steps;
+} ls_lr_schedule;
+
+/*
+ * The learning rate of step 0, 1, ..., a pure function. With W = warmup_steps,
+ * T = total_steps: max_lr * step / W before W; then max_lr, or
+ * min_lr + (1 + cos(pi (step - W) / (T - W))) / 2 * (max_lr - min_lr), and
+ * min_lr after T.
+ */
+LS_API double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "cli/command.h"
 #include "cli/ranks.h"
+#include "cli/recipe_flags.h"
 #include "cli/train_log.h"
 #include "parallel/strategy.h"
 #include "report/output.h"
@@ -18,7 +19,7 @@ typedef struct args {
     lsi_rank_flags ranks;
     const char *data;
     int64_t epochs, batch_size, accumulate, limit, prefetch, seed;
-    double lr, momentum, weight_decay;
+    lsi_recipe recipe;
     const char *sync_bn, *strategy;
     bool dropout, deterministic;
     const char *save, *metrics;
@@ -43,12 +44,7 @@ static const lsi_option options[] = {
         "images of a rank in each micro-step", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
-    ROW(lr, REAL, "lr", 0, "X", "0.01", "learning rate", .min = 1e-12,
-        .max = 1e6),
-    ROW(momentum, REAL, "momentum", 0, "X", "0.5", "of the optimizer", .min = 0,
-        .max = 0.999999),
-    ROW(weight_decay, REAL, "weight-decay", 0, "X", "0", "of the optimizer",
-        .min = 0, .max = 1e6),
+    LSI_RECIPE_ROWS(recipe, "sgd"),
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",
         "batch normalisation over all ranks in one collective each way, in the "
         "usual way, or over each rank alone",
@@ -95,9 +91,7 @@ static lsi_cifar100_options options_of(const args *a)
                                   .batch_size = a->batch_size,
                                   .accumulate = a->accumulate,
                                   .prefetch = a->prefetch,
-                                  .lr = a->lr,
-                                  .momentum = a->momentum,
-                                  .weight_decay = a->weight_decay,
+                                  .recipe = a->recipe,
                                   .norm = norm_of(a->sync_bn),
                                   .strategy = a->strategy,
                                   .dropout = a->dropout,

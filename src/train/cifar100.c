@@ -25,7 +25,7 @@ typedef struct job {
     lsi_images *train_images, *test_images;
     lsi_cifar_net *net;
     ls_ddp *ddp;
-    ls_optimizer *optimizer;
+    lsi_stepper stepper;
     ls_tape *tape;
     lsi_trainer trainer;
 } job;
@@ -66,6 +66,7 @@ static ls_status open_images(job *j)
 /* What a rank does alone before all of them start together. */
 static ls_status prepare_alone(job *j)
 {
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
     if (j->events->begin == NULL)
@@ -77,6 +78,14 @@ static ls_status prepare_alone(job *j)
                             ls_dataset_count(j->test_set));
 }
 
+/* Of the optimizer, in all epochs. */
+static int64_t total_steps(const job *j)
+{
+    const int64_t micro_steps = lsi_images_steps(j->train_images);
+    const int64_t each = j->options->accumulate;
+    return j->options->epochs * ((micro_steps + each - 1) / each);
+}
+
 static ls_status prepare_together(job *j)
 {
     const lsi_cifar100_options *const o = j->options;
@@ -86,13 +95,13 @@ static ls_status prepare_together(job *j)
     const lsi_model *const model = lsi_cifar_net_model(j->net);
     LS_TRY(ls_ddp_new(&j->ddp, j->group, model->params, o->strategy));
     lsi_ddp_defer_scale(j->ddp);
-    const ls_sgd_options sgd = {o->lr, o->momentum, o->weight_decay};
-    LS_TRY(ls_sgd_new(&j->optimizer, model->params, sgd));
+    LS_TRY(lsi_stepper_init(&j->stepper, model->params, &o->recipe,
+                            total_steps(j)));
     LS_TRY(ls_tape_new(&j->tape));
     j->trainer = (lsi_trainer){.group = j->group,
                                .model = model,
                                .ddp = j->ddp,
-                               .optimizer = j->optimizer,
+                               .stepper = &j->stepper,
                                .tape = j->tape,
                                .accumulate = o->accumulate,
                                .seed = o->seed,
@@ -104,7 +113,7 @@ static ls_status prepare_together(job *j)
 static void release(job *j)
 {
     ls_tape_free(&j->tape);
-    ls_optimizer_free(&j->optimizer);
+    lsi_stepper_release(&j->stepper);
     ls_ddp_free(&j->ddp);
     lsi_cifar_net_free(&j->net);
     lsi_images_free(&j->test_images);

@@ -15,7 +15,7 @@ typedef struct lsi_cifar100_options {
     int64_t batch_size; /* of a rank */
     int64_t accumulate;
     int64_t prefetch;
-    double lr, momentum, weight_decay;
+    lsi_recipe recipe;
     lsi_net_norm norm;
     const char *strategy;
     bool dropout;

@@ -91,16 +91,21 @@ ls_status lsi_images_next(lsi_images *images, ls_batch *batch)
     return LS_OK;
 }
 
+int64_t lsi_images_steps(const lsi_images *images)
+{
+    const lsi_images_options *const o = &images->options;
+    const int64_t most = (o->count + o->size - 1) / o->size;
+    return (most + o->batch_size - 1) / o->batch_size;
+}
+
 static ls_status begin_epoch(void *self, int64_t epoch, int64_t *steps)
 {
     lsi_images *const images = self;
-    const lsi_images_options *const o = &images->options;
     const ls_sampler sampler = sampler_of(images, epoch);
     LS_TRY(ls_sampler_fill(&sampler, images->indices));
     LS_TRY(
         lsi_images_begin(images, images->indices, ls_sampler_count(&sampler)));
-    const int64_t most = (o->count + o->size - 1) / o->size;
-    *steps = (most + o->batch_size - 1) / o->batch_size;
+    *steps = lsi_images_steps(images);
     return LS_OK;
 }
 

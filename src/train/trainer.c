@@ -33,7 +33,7 @@ static ls_status micro_step(lsi_trainer *t, const ls_batch *batch, position at,
     ls_tape_reset(t->tape);
     if (!at.last)
         return LS_OK;
-    return ls_optimizer_step(t->optimizer, lsi_ddp_grad_scale(t->ddp));
+    return lsi_stepper_step(t->stepper, lsi_ddp_grad_scale(t->ddp));
 }
 
 ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,

@@ -5,9 +5,9 @@
 #define LS_TRAIN_TRAINER_H
 
 #include "lockstep/group.h"
-#include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "train/model.h"
+#include "train/recipe.h"
 #include "train/totals.h"
 
 /* How far an epoch has come on this rank, told after each micro-step. */
@@ -23,7 +23,7 @@ typedef struct lsi_trainer {
     ls_group *group;
     const lsi_model *model;
     ls_ddp *ddp; /* with deferred scale */
-    ls_optimizer *optimizer;
+    lsi_stepper *stepper;
     ls_tape *tape;
     int64_t accumulate; /* micro-steps for each optimizer step */
     uint64_t seed;

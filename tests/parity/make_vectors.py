@@ -13,6 +13,7 @@ from vectors import backward, draw, emit, leaf, values
 
 ADAMW_STEPS = 10
 
+
 def conv2d(name, shape, filters, stride, padding, relu):
     x, w = leaf(1, shape), leaf(2, filters, 0.125)
     b = leaf(3, filters[:1], 0.125)

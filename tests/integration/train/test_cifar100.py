@@ -159,6 +159,45 @@ class Training(TrainTest):
         self.assertIn("-n 3", done.stderr)
 
 
+class Recipe(TrainTest):
+    def differ(self, base, *flags):
+        """Each flag, added to the others, leads to another model."""
+        short = ("--limit", "32", "--epochs", "1", "--batch-size", "8")
+        seen = {self.saved("model", *short, *base)}
+        for name, value in flags:
+            with self.subTest(flag=name):
+                model = self.saved("model", *short, *base, name, value)
+                self.assertNotIn(model, seen)
+                seen.add(model)
+
+    def test_every_flag_matters(self):
+        self.differ((), ("--lr", "0.02"), ("--momentum", "0.9"),
+                    ("--weight-decay", "0.1"), ("--warmup-steps", "2"),
+                    ("--schedule", "cosine"), ("--clip-norm", "0.01"),
+                    ("--optimizer", "adamw"))
+        self.differ(("--optimizer", "adamw", "--schedule", "cosine"),
+                    ("--lr", "0.002"), ("--beta1", "0.5"),
+                    ("--beta2", "0.9"), ("--eps", "0.01"),
+                    ("--weight-decay", "0.1"), ("--min-lr", "0.0005"))
+
+    def test_the_usual(self):
+        flags = ("-n", "2", "--limit", "32", "--epochs", "1")
+        self.assertEqual(
+            self.saved("a", *flags),
+            self.saved("b", *flags, "--optimizer", "sgd", "--lr", "0.01",
+                       "--schedule", "constant", "--clip-norm", "1e9"))
+
+    def test_adamw_learns(self):
+        path = self.path("metrics.jsonl")
+        self.train("-n", "2", "--limit", "1000", "--epochs", "3",
+                   "--batch-size", "16", "--optimizer", "adamw", "--schedule",
+                   "cosine", "--warmup-steps", "10", "--clip-norm", "1",
+                   "--metrics", path)
+        lines = files.read_lines(path)
+        self.assertLess(lines[-1]["val_loss"], lines[0]["val_loss"] - 0.1)
+        self.assertGreater(lines[-1]["val_accuracy"], 0.05)
+
+
 class Data(TrainTest):
     def test_folder_and_archive(self):
         folder = files.write_folder(self.path("data"), files.records(70, 1),

@@ -44,6 +44,12 @@ class Usage(FailureTest):
                 ("--epochs", ("--epochs", "many")),
                 ("--lr", ("--lr", "0")),
                 ("--momentum", ("--momentum", "1")),
+                ("sgd|adamw", ("--optimizer", "lion")),
+                ("constant|cosine", ("--schedule", "linear")),
+                ("--clip-norm", ("--clip-norm", "-1")),
+                ("--warmup-steps", ("--warmup-steps", "-1")),
+                ("--beta2", ("--beta2", "1")),
+                ("--eps", ("--eps", "0")),
                 ("fused|gathered|off", ("--sync-bn", "fast")),
                 ("flat|naive", ("--strategy", "ring")),
                 ("--epochs", ("--epoch", "3")),
@@ -58,6 +64,12 @@ class Usage(FailureTest):
 
     def test_unknown_model(self):
         self.fails(2, "cifar100", "train", "cifar10")
+
+
+class Recipe(FailureTest):
+    def test_rates_that_rise(self):
+        self.refuses(1, "above the largest", "--schedule", "cosine", "--lr",
+                     "0.1", "--min-lr", "0.2")
 
 
 class Data(FailureTest):

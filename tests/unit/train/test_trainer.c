@@ -50,7 +50,7 @@ typedef struct setup {
     smooth_net smooth;
     lsi_cifar_net *net;
     ls_ddp *ddp;
-    ls_optimizer *optimizer;
+    lsi_stepper stepper;
     ls_tape *tape;
     lsi_trainer trainer;
 } setup;
@@ -110,6 +110,12 @@ static const lsi_model *make_model(setup *s, const plan *p, ls_group *group)
     return lsi_cifar_net_model(s->net);
 }
 
+static const lsi_recipe recipe = {.optimizer = "sgd",
+                                  .lr = 0.01,
+                                  .momentum = 0.5,
+                                  .weight_decay = 1e-4,
+                                  .schedule = "constant"};
+
 /* The trainer goes by the address of the model: s must stay where it is. */
 static void make(setup *s, const plan *p, ls_group *group)
 {
@@ -123,13 +129,12 @@ static void make(setup *s, const plan *p, ls_group *group)
     const lsi_model *const model = make_model(s, p, group);
     CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, p->strategy));
     lsi_ddp_defer_scale(s->ddp);
-    CHECK_OK(ls_sgd_new(&s->optimizer, model->params,
-                        (ls_sgd_options){0.01, 0.5, 1e-4}));
+    CHECK_OK(lsi_stepper_init(&s->stepper, model->params, &recipe, 0));
     CHECK_OK(ls_tape_new(&s->tape));
     s->trainer = (lsi_trainer){.group = group,
                                .model = model,
                                .ddp = s->ddp,
-                               .optimizer = s->optimizer,
+                               .stepper = &s->stepper,
                                .tape = s->tape,
                                .accumulate = p->accumulate,
                                .seed = 5};
@@ -138,7 +143,7 @@ static void make(setup *s, const plan *p, ls_group *group)
 static void destroy(setup *s)
 {
     ls_tape_free(&s->tape);
-    ls_optimizer_free(&s->optimizer);
+    lsi_stepper_release(&s->stepper);
     ls_ddp_free(&s->ddp);
     lsi_cifar_net_free(&s->net);
     ls_sync_bn_free(&s->smooth.bn);

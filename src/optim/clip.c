@@ -1,0 +1,111 @@
+/* Clipping by the norm of all gradients; see clip.h. */
+#include "optim/clip.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernels/kernels.h"
+
+/* Blocks that are worth another thread: 64 KiB. */
+enum { GRAIN = 32 };
+
+struct ls_clip {
+    ls_params *params;
+    double max_norm;
+    size_t n_blocks;
+    double sums[];
+};
+
+static size_t blocks_of(size_t elements)
+{
+    return (elements + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
+}
+
+ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
+{
+    size_t count = 0;
+    if (params == NULL || ls_params_flat_grad(params, &count) == NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_clip_new: the parameters are not allocated; call "
+                        "ls_params_allocate first");
+    if (!(max_norm > 0) || isinf(max_norm))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_clip_new: max_norm is %g, must be positive and "
+                        "finite",
+                        max_norm);
+    const size_t n = blocks_of(count);
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_clip) + n * sizeof(double),
+                            LS_MEMORY_OTHER, "the norm of gradients"));
+    ls_clip *const clip = block;
+    clip->params = params;
+    clip->max_norm = max_norm;
+    clip->n_blocks = n;
+    *out = clip;
+    return LS_OK;
+}
+
+void ls_clip_free(ls_clip **clip)
+{
+    if (clip == NULL)
+        return;
+    lsi_free(*clip);
+    *clip = NULL;
+}
+
+typedef struct measure_job {
+    double *sums;
+    const float *grad;
+    size_t n; /* elements */
+} measure_job;
+
+static void measure_blocks(void *context, size_t begin, size_t end)
+{
+    const measure_job *const job = context;
+    const size_t first = begin * LSI_SQUARES_BLOCK;
+    const size_t last = end * LSI_SQUARES_BLOCK;
+    lsi_kernels_get()->squares(job->sums + begin, job->grad + first,
+                               (last < job->n ? last : job->n) - first);
+}
+
+void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad)
+{
+    measure_job job = {clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
+                       lsi_range_size(range)};
+    lsi_parallel_for(blocks_of(job.n), GRAIN, measure_blocks, &job);
+}
+
+double *lsi_clip_sums(ls_clip *clip, size_t *n)
+{
+    *n = clip->n_blocks;
+    return clip->sums;
+}
+
+ls_status lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
+{
+    double total = 0;
+    for (size_t b = 0; b < clip->n_blocks; b++)
+        total += clip->sums[b];
+    const double size = sqrt(total) * fabs(*grad_scale);
+    if (!isfinite(size))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "clipping: the norm of the gradients is %g; one of "
+                        "them, or their scale, is infinite or no number",
+                        size);
+    const double factor = clip->max_norm / (size + 1e-6);
+    *grad_scale *= factor < 1 ? factor : 1;
+    if (norm != NULL)
+        *norm = size;
+    return LS_OK;
+}
+
+ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
+{
+    size_t count;
+    const float *const grad = ls_params_flat_grad(clip->params, &count);
+    ls_params_finish_grad(clip->params);
+    lsi_clip_measure(clip, (lsi_range){0, count}, grad);
+    return lsi_clip_scale(clip, grad_scale, norm);
+}

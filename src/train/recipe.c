@@ -1,0 +1,113 @@
+/* Recipes: each optimizer that a command can name, and its steps. */
+#include "train/recipe.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+typedef struct maker {
+    const char *name;
+    double usual_lr;
+    ls_status (*make)(ls_optimizer **out, ls_params *params,
+                      const lsi_recipe *recipe, double lr);
+} maker;
+
+static ls_status make_sgd(ls_optimizer **out, ls_params *params,
+                          const lsi_recipe *r, double lr)
+{
+    const ls_sgd_options options = {lr, r->momentum, r->weight_decay};
+    return ls_sgd_new(out, params, options);
+}
+
+static ls_status make_adamw(ls_optimizer **out, ls_params *params,
+                            const lsi_recipe *r, double lr)
+{
+    const ls_adamw_options options = {.lr = lr,
+                                      .beta1 = r->beta1,
+                                      .beta2 = r->beta2,
+                                      .eps = r->eps,
+                                      .weight_decay = r->weight_decay};
+    return ls_adamw_new(out, params, options);
+}
+
+enum { N_MAKERS = 2 };
+static const maker makers[N_MAKERS] = {{"sgd", 0.01, make_sgd},
+                                       {"adamw", 0.001, make_adamw}};
+
+static const maker *find_maker(const char *name)
+{
+    for (int i = 0; i < N_MAKERS; i++) {
+        if (strcmp(makers[i].name, name) == 0)
+            return &makers[i];
+    }
+    return NULL;
+}
+
+static double lr_of(const lsi_recipe *recipe, const maker *m)
+{
+    return recipe->lr > 0 ? recipe->lr : m->usual_lr;
+}
+
+static bool is_cosine(const lsi_recipe *recipe)
+{
+    return strcmp(recipe->schedule, "cosine") == 0;
+}
+
+ls_status lsi_recipe_check(const lsi_recipe *recipe)
+{
+    const maker *const m = find_maker(recipe->optimizer);
+    if (m == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer \"%s\"",
+                        recipe->optimizer);
+    if (is_cosine(recipe) && recipe->min_lr > lr_of(recipe, m))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the smallest learning rate, %g, is above the largest, "
+                        "%g",
+                        recipe->min_lr, lr_of(recipe, m));
+    return LS_OK;
+}
+
+static ls_status fill(lsi_stepper *stepper, ls_params *params,
+                      const lsi_recipe *recipe, int64_t total_steps)
+{
+    LS_TRY(lsi_recipe_check(recipe));
+    const maker *const m = find_maker(recipe->optimizer);
+    const double lr = lr_of(recipe, m);
+    stepper->schedule = (ls_lr_schedule){
+        .kind = is_cosine(recipe) ? LS_LR_COSINE : LS_LR_CONSTANT,
+        .max_lr = lr,
+        .min_lr = recipe->min_lr,
+        .warmup_steps = recipe->warmup_steps,
+        .total_steps = total_steps};
+    LS_TRY(m->make(&stepper->optimizer, params, recipe, lr));
+    if (recipe->clip_norm > 0)
+        LS_TRY(ls_clip_new(&stepper->clip, params, recipe->clip_norm));
+    return LS_OK;
+}
+
+ls_status lsi_stepper_init(lsi_stepper *stepper, ls_params *params,
+                           const lsi_recipe *recipe, int64_t total_steps)
+{
+    *stepper = (lsi_stepper){0};
+    const ls_status status = fill(stepper, params, recipe, total_steps);
+    if (status != LS_OK)
+        lsi_stepper_release(stepper);
+    return status;
+}
+
+void lsi_stepper_release(lsi_stepper *stepper)
+{
+    ls_clip_free(&stepper->clip);
+    ls_optimizer_free(&stepper->optimizer);
+}
+
+ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)
+{
+    if (stepper->clip != NULL)
+        LS_TRY(ls_clip_grad(stepper->clip, &grad_scale, NULL));
+    const double lr = ls_lr_at(&stepper->schedule, stepper->steps);
+    LS_TRY(ls_optimizer_set_lr(stepper->optimizer, lr));
+    LS_TRY(ls_optimizer_step(stepper->optimizer, grad_scale));
+    stepper->steps++;
+    return LS_OK;
+}

@@ -1,0 +1,126 @@
+/*
+ * Recipes: what they name is what is done.
+ */
+#include <math.h>
+
+#include "testing.h"
+#include "train/recipe.h"
+
+enum { N = 1000, STEPS = 6 };
+
+static const lsi_recipe base = {.optimizer = "adamw",
+                                .lr = 0.1,
+                                .beta1 = 0.8,
+                                .beta2 = 0.95,
+                                .eps = 1e-4,
+                                .weight_decay = 0.1,
+                                .schedule = "cosine",
+                                .warmup_steps = 2,
+                                .min_lr = 0.01,
+                                .clip_norm = 3};
+
+static ls_params *make_set(void)
+{
+    ls_params *params = NULL;
+    const int64_t n = N;
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_add(params, "p", 1, &n, (ls_init){LS_INIT_NORMAL, 0, 1},
+                            NULL));
+    assert_ok(ls_params_allocate(params, NULL, 1));
+    return params;
+}
+
+static void set_gradients(ls_params *params, int step)
+{
+    size_t count;
+    ls_params_finish_grad(params);
+    float *grad = ls_params_flat_grad(params, &count);
+    for (int i = 0; i < N; i++)
+        grad[i] = (float)sin(i + 100.0 * step);
+}
+
+/* The same by hand: norm, rate, step. */
+static void adamw_with_everything(void **state)
+{
+    (void)state;
+    size_t count;
+    ls_params *a = make_set(), *b = make_set();
+    lsi_stepper stepper;
+    ls_optimizer *optimizer = NULL;
+    ls_adamw_options options = {.lr = base.lr,
+                                .beta1 = base.beta1,
+                                .beta2 = base.beta2,
+                                .eps = base.eps,
+                                .weight_decay = base.weight_decay};
+    assert_ok(lsi_stepper_init(&stepper, a, &base, STEPS));
+    assert_ok(ls_adamw_new(&optimizer, b, options));
+    const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS};
+    ls_clip *clip = NULL;
+    assert_ok(ls_clip_new(&clip, b, 3));
+    for (int step = 0; step < STEPS; step++) {
+        double scale = 0.5;
+        set_gradients(a, step);
+        set_gradients(b, step);
+        assert_ok(lsi_stepper_step(&stepper, scale));
+        assert_ok(ls_clip_grad(clip, &scale, NULL));
+        assert_true(scale < 0.5);
+        assert_ok(ls_optimizer_set_lr(optimizer, ls_lr_at(&schedule, step)));
+        assert_ok(ls_optimizer_step(optimizer, scale));
+        assert_memory_equal(ls_params_flat(a, &count),
+                            ls_params_flat(b, &count), N * sizeof(float));
+    }
+    assert_int_equal(stepper.steps, STEPS);
+    ls_clip_free(&clip);
+    ls_optimizer_free(&optimizer);
+    lsi_stepper_release(&stepper);
+    ls_params_free(&a);
+    ls_params_free(&b);
+}
+
+static void usual_learning_rates(void **state)
+{
+    (void)state;
+    ls_params *params = make_set();
+    lsi_stepper stepper;
+    lsi_recipe recipe = base;
+    recipe.lr = 0;
+    recipe.min_lr = 0;
+    assert_ok(lsi_stepper_init(&stepper, params, &recipe, STEPS));
+    assert_true(stepper.schedule.max_lr == 0.001);
+    lsi_stepper_release(&stepper);
+    recipe.optimizer = "sgd";
+    recipe.schedule = "constant";
+    recipe.min_lr = 0.5; /* of the cosine only */
+    assert_ok(lsi_stepper_init(&stepper, params, &recipe, STEPS));
+    assert_true(stepper.schedule.max_lr == 0.01);
+    assert_int_equal(stepper.schedule.kind, LS_LR_CONSTANT);
+    lsi_stepper_release(&stepper);
+    ls_params_free(&params);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    ls_params *params = make_set();
+    lsi_stepper stepper;
+    lsi_recipe recipe = base;
+    recipe.optimizer = "lion";
+    assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
+                 LS_ERR_ARGUMENT, "unknown optimizer \"lion\"");
+    recipe = base;
+    recipe.min_lr = 0.2;
+    assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
+                 LS_ERR_ARGUMENT, "0.2, is above the largest, 0.1");
+    assert_null(stepper.optimizer);
+    ls_params_free(&params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adamw_with_everything),
+        cmocka_unit_test(usual_learning_rates),
+        cmocka_unit_test(what_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
