@@ -219,6 +219,9 @@ static json_t *failure_json(const dump *d)
     set_int(json, "rank", (uint64_t)failure->rank_a);
     set_int(json, "pid", (uint64_t)member->pid);
     set_text(json, "host", member->host);
+    lsi_recorded record;
+    if (lsi_record_find(d->group->recorder, failure->sequence, &record))
+        set_call(json, &record.call);
     return json;
 }
 

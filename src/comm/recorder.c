@@ -136,6 +136,13 @@ static bool take(const lsi_record *record, lsi_recorded *out)
     return out->number != 0 && GET(record->number) == out->number;
 }
 
+bool lsi_record_find(const lsi_recorder *recorder, uint64_t sequence,
+                     lsi_recorded *out)
+{
+    return take(&recorder->collective[sequence % LSI_RECORDS], out) &&
+           out->number == sequence;
+}
+
 static int by_number(const void *a, const void *b)
 {
     const lsi_recorded *x = a, *y = b;

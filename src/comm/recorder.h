@@ -64,6 +64,10 @@ void lsi_record_message_end(ls_group *group, const lsi_message *message);
 void lsi_record_wait(ls_group *group);
 void lsi_record_long_wait(ls_group *group);
 
+/* Whether there is such a collective; false if it is being written just now. */
+bool lsi_record_find(const lsi_recorder *recorder, uint64_t sequence,
+                     lsi_recorded *out);
+
 /* The records of a ring, the oldest first; returns how many. */
 size_t lsi_records_take(const lsi_record ring[LSI_RECORDS],
                         lsi_recorded out[LSI_RECORDS]);

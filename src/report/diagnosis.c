@@ -226,7 +226,7 @@ static void find_mismatch(lsi_diagnosis *d)
         if (compare(d, s))
             return;
     const lsi_trace_failure *failure = &d->newest->failure;
-    if (!failed_with(d, "LS_ERR_MISMATCH") || failure->field == NULL)
+    if (!failed_with(d, "LS_ERR_MISMATCH"))
         return;
     lsi_finding *finding = begin(d, LSI_FINDING_MISMATCH, failure->sequence);
     if (failure->sequence == 0)

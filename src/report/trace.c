@@ -5,6 +5,7 @@
 #include "report/trace.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -50,10 +51,15 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
         return wrong(error, "the operations are no list");
     LS_TRY(allocate(&block, json_array_size(list), sizeof(lsi_trace_call)));
     out->call = block;
-    for (; out->n < json_array_size(list); out->n++)
-        if (read_call(json_array_get(list, out->n), &out->call[out->n],
-                      error) != 0)
+    int64_t before = 0;
+    for (; out->n < json_array_size(list); out->n++) {
+        lsi_trace_call *call = &out->call[out->n];
+        if (read_call(json_array_get(list, out->n), call, error) != 0)
             return LS_ERR_FORMAT;
+        if (call->sequence <= before)
+            return wrong(error, "the operations are in no order");
+        before = call->sequence;
+    }
     return LS_OK;
 }
 
@@ -104,7 +110,10 @@ static ls_status read_failure(json_t *from, lsi_trace_failure *to,
                        "field", &to->field, "sides", &sides) != 0)
         return LS_ERR_FORMAT;
     to->sequence = sequence;
-    if (sides != NULL &&
+    const bool mismatch = strcmp(to->kind, "LS_ERR_MISMATCH") == 0;
+    if (mismatch && (sides == NULL || to->field == NULL))
+        return wrong(error, "a mismatch has no sides");
+    if (mismatch &&
         (read_side(json_array_get(sides, 0), &to->side[0], error) != 0 ||
          read_side(json_array_get(sides, 1), &to->side[1], error) != 0))
         return LS_ERR_FORMAT;

@@ -9,7 +9,7 @@ import unittest
 
 from program import LOCKSTEP, ProgramTest, wait_until
 
-ENDLESS = (f"echo $$; exec {LOCKSTEP} bench all-reduce --sizes 1k "
+ENDLESS = (f"echo $RANK $$; exec {LOCKSTEP} bench all-reduce --sizes 1k "
            "--iterations 1000000 >&2")
 
 
@@ -32,7 +32,9 @@ class Doctor(ProgramTest):
                   f"LOCKSTEP_TIMEOUT={timeout}; {ENDLESS}")
         process = self.start("run", "-n", str(ranks), "--grace", "0.5", "--",
                              "bash", "-c", script)
-        return process, [int(process.stdout.readline()) for _ in range(ranks)]
+        lines = [process.stdout.readline().split() for _ in range(ranks)]
+        pids = {int(rank): int(pid) for rank, pid in lines}
+        return process, [pids[rank] for rank in range(ranks)]
 
     def files(self):
         return glob.glob(os.path.join(self.folder, "*"))
@@ -71,6 +73,14 @@ class Doctor(ProgramTest):
         rows, _ = self.diagnosed(1)
         self.assertEqual(rows[0]["finding"], "dead")
         self.assertIn(f"pid {pids[1]}) died: it has done #", rows[0]["text"])
+        survivor = glob.glob(os.path.join(self.folder, "*-rank-0.json"))[0]
+        with open(survivor, encoding="utf-8") as file:
+            failure = json.load(file)["failure"]
+        self.assertEqual((failure["kind"], failure["rank"], failure["pid"],
+                          failure["sequence"]),
+                         ("LS_ERR_PEER_DEAD", 1, pids[1], rows[0]["sequence"]))
+        self.assertIn(f"#{failure['sequence']} {failure['call']}",
+                      rows[0]["text"])
 
     def test_a_stopped_rank(self):
         process, pids = self.started(3, 1)
@@ -134,6 +144,12 @@ class Mistakes(ProgramTest):
                       "does not list all ranks")
         self.fails_on(json.dumps({**self.record(), "collectives": [{}]}),
                       "is not what a rank writes")
+        call = self.record()["collectives"][0]
+        self.fails_on(json.dumps({**self.record(), "collectives": [call] * 2}),
+                      "in no order")
+        mismatch = {"kind": "LS_ERR_MISMATCH", "sequence": 1}
+        self.fails_on(json.dumps({**self.record(), "failure": mismatch}),
+                      "has no sides")
         for name in self.record():
             damaged = self.record()
             del damaged[name]
