@@ -1,8 +1,5 @@
 /* The gradient-ready hook: how higher layers learn that a gradient is final. */
-#include <string.h>
-
 #include "autograd/params.h"
-#include "tensor/tensor.h"
 
 void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                              void *context)
@@ -14,11 +11,8 @@ void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
 ls_status lsi_param_ready(lsi_param *param)
 {
     ls_params *set = param->set;
-    if (!param->written) { /* reached, but nothing flowed */
-        memset(lsi_tensor_raw(param->grad), 0,
-               (size_t)param->tensor->count * sizeof(float));
-        param->written = true;
-    }
+    if (param->written == 0) /* reached, but nothing flowed */
+        lsi_params_fold(set, param->index);
     if (set->on_ready == NULL)
         return LS_OK;
     return set->on_ready(set->on_ready_context, param->index);

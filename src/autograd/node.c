@@ -78,8 +78,7 @@ static ls_tensor *param_grad(lsi_param *param, bool *accumulate)
 {
     if (param->grad == NULL)
         return NULL;
-    *accumulate = param->written;
-    param->written = true;
+    lsi_param_slice(param, 0, accumulate);
     return param->grad;
 }
 
@@ -119,6 +118,33 @@ ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
     const ls_status status =
         grad_input(tape, node, index, LSI_LAYOUT_PLAIN, &grad, accumulate);
     return status == LS_OK ? grad : lsi_tape_stop(tape, status);
+}
+
+int lsi_slices_of(const ls_tape *tape, const ls_tensor *param)
+{
+    return tape->training && param != NULL && param->param != NULL
+               ? param->param->set->slices
+               : 1;
+}
+
+ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
+                              int slice, lsi_slice_grad *out)
+{
+    ls_tensor *grad = NULL;
+    const ls_tensor *const input = ls_node_input(node, index);
+    lsi_param *const param = input != NULL ? input->param : NULL;
+    *out = (lsi_slice_grad){0};
+    if (param != NULL && param->grad != NULL) {
+        out->data = lsi_param_slice(param, slice, &out->accumulate);
+        out->dtype = LS_F32;
+        return LS_OK;
+    }
+    LS_TRY(grad_input(tape, node, index, LSI_LAYOUT_PLAIN, &grad,
+                      &out->accumulate));
+    if (grad != NULL)
+        *out = (lsi_slice_grad){lsi_tensor_raw(grad), grad->dtype,
+                                out->accumulate};
+    return LS_OK;
 }
 
 /* A parameter's gradient is plain, hence one in another layout is added. */

@@ -6,6 +6,7 @@
 #define LS_AUTOGRAD_NODE_H
 
 #include "autograd/tape.h"
+#include "base/partition.h"
 
 /* As ls_node_grad_output, in the layout that it happens to have. */
 ls_tensor *lsi_node_grad_output_raw(ls_tape *tape, const ls_node *node,
@@ -48,6 +49,32 @@ ls_status lsi_target_close(const lsi_target *target);
  * gradient already, or somebody else reads the output's.
  */
 bool lsi_node_hand_over(ls_tape *tape, ls_node *node, int index);
+
+/*
+ * In how many slices (params.h) an operation with this parameter computes what
+ * depends on the size of the batch.
+ */
+int lsi_slices_of(const ls_tape *tape, const ls_tensor *param);
+
+/* The rows of slice j of a batch of n. */
+static inline lsi_range lsi_slice_rows(int64_t n, int slices, int slice)
+{
+    return lsi_partition((size_t)n, (size_t)slices, (size_t)slice);
+}
+
+/*
+ * Where a backward function writes a slice's part of the gradient of an input,
+ * or adds it; data is NULL if nobody needs it. If the input has no slices, all
+ * go to the same place, one after the other.
+ */
+typedef struct lsi_slice_grad {
+    void *data;
+    ls_dtype dtype;
+    bool accumulate;
+} lsi_slice_grad;
+
+ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
+                              int slice, lsi_slice_grad *out);
 
 /*
  * A tensor of a node in another layout: itself, or a temporary copy. It must

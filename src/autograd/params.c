@@ -16,7 +16,9 @@ ls_status ls_params_new(ls_params **out)
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
-    *out = block;
+    ls_params *params = block;
+    params->slices = 1;
+    *out = params;
     return LS_OK;
 }
 
@@ -287,17 +289,11 @@ ls_tensor *ls_grad(const ls_tensor *param)
 void ls_params_zero_grad(ls_params *params)
 {
     for (size_t i = 0; i < params->params.count; i++)
-        params->params.items[i]->written = false;
+        params->params.items[i]->written = 0;
 }
 
 void ls_params_finish_grad(ls_params *params)
 {
-    for (size_t i = 0; i < params->params.count; i++) {
-        lsi_param *param = params->params.items[i];
-        if (param->grad == NULL || param->written)
-            continue;
-        memset(lsi_tensor_raw(param->grad), 0,
-               (size_t)param->tensor->count * sizeof(float));
-        param->written = true;
-    }
+    for (size_t i = 0; i < params->params.count; i++)
+        lsi_params_fold(params, i);
 }

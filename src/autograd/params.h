@@ -7,6 +7,13 @@
  * gradient buffer is followed by LSI_GRAD_EXTRA floats that belong to whoever
  * communicates gradients, so that a number that travels with them (the weight
  * of the samples) needs no message of its own.
+ *
+ * A batch may be cut into *slices*, and each gradient then has a buffer for
+ * each of them: slice 0's is flat_grad. An operation that sums over the batch
+ * adds each slice's sum to the slice's buffer; one that knows nothing of slices
+ * adds everything to slice 0. Before gradients leave the set the slices are
+ * folded into flat_grad, as ranks are by a reduction, so that m slices on each
+ * of N ranks give the bits of one slice on each of m N ranks, for powers of 2.
  */
 #ifndef LS_AUTOGRAD_PARAMS_H
 #define LS_AUTOGRAD_PARAMS_H
@@ -16,7 +23,8 @@
 
 enum {
     LSI_PARAM_ALIGN = 16, /* floats */
-    LSI_GRAD_EXTRA = 16   /* floats behind the gradients */
+    LSI_GRAD_EXTRA = 16,  /* floats behind the gradients */
+    LSI_MAX_SLICES = 64
 };
 
 /* A parameter or, with grad always NULL, a buffer. */
@@ -29,8 +37,8 @@ typedef struct lsi_param {
     ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
     size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
     bool trainable;
-    bool written; /* the gradient holds something since zero_grad */
-    int pending;  /* uses that the running backward has yet to see */
+    uint64_t written; /* slices that hold something since zero_grad; bits */
+    int pending;      /* uses that the running backward has yet to see */
 } lsi_param;
 
 /* A growing list; entries stay where they are. */
@@ -45,7 +53,9 @@ struct ls_params {
     ls_group *group; /* shares flat_grad, or NULL */
     size_t count;    /* floats of either flat buffer, without the extra */
     float *flat, *flat_grad;
-    float *rest; /* memory of frozen parameters and buffers */
+    int slices;
+    float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
+    float *rest;        /* memory of frozen parameters and buffers */
     lsi_range whole;
     lsi_range *owned; /* NULL: the whole */
     size_t n_owned;
@@ -68,6 +78,22 @@ lsi_range lsi_params_range(const ls_params *params, size_t index);
 ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
                                size_t n);
 const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
+
+/*
+ * Cuts batches into 1..LSI_MAX_SLICES slices. Before ls_params_allocate. While
+ * there are several, ls_grad is that of slice 0 until a fold.
+ */
+ls_status lsi_params_set_slices(ls_params *params, int slices);
+
+/*
+ * Where slice j's sum goes, if there is such a slice, else slice 0's;
+ * *accumulate says whether something is there already.
+ */
+float *lsi_param_slice(lsi_param *param, int slice, bool *accumulate);
+
+/* Parameter `index`'s gradient becomes that of all slices, or zeros if there is
+ * none. */
+void lsi_params_fold(const ls_params *params, size_t index);
 
 /* Lays out and obtains the memory (params_layout.c); zeros. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

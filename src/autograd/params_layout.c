@@ -71,6 +71,15 @@ static ls_status alloc_gradients(ls_params *params, ls_group *group)
     return move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
 }
 
+static ls_status alloc_slices(ls_params *params)
+{
+    const size_t more = (size_t)params->slices - 1;
+    return more == 0
+               ? LS_OK
+               : alloc_floats(&params->slice_grads, more * params->count,
+                              LS_MEMORY_GRADIENTS, "the gradients of slices");
+}
+
 /* Points the tensors to their memory. */
 static ls_status attach_trained(ls_params *params)
 {
@@ -131,6 +140,7 @@ ls_status lsi_params_layout(ls_params *params, ls_group *group)
                 alloc_floats(&params->rest, rest_size(params),
                              LS_MEMORY_PARAMETERS, "frozen parameters"),
                 release);
+    LS_TRY_GOTO(status, alloc_slices(params), release);
     LS_TRY_GOTO(status, alloc_gradients(params, group), release);
     LS_TRY_GOTO(status, attach_trained(params), detach);
     LS_TRY_GOTO(status, attach_rest(params), detach);
@@ -155,8 +165,10 @@ void lsi_params_release_memory(ls_params *params)
     }
     lsi_free(params->flat);
     lsi_free(params->rest);
+    lsi_free(params->slice_grads);
     lsi_free(params->owned);
     params->flat_grad = params->flat = params->rest = NULL;
+    params->slice_grads = NULL;
     params->owned = NULL;
     params->group = NULL;
 }

@@ -61,9 +61,9 @@ typedef struct lsi_conv2d_plan lsi_conv2d_plan;
  * The calling thread's plan for a shape, owned by its cache. Which algorithm
  * and which layouts it uses is a fixed function of the shape and the
  * instruction level (never of a measurement), so that a run repeats bit for bit
- * and all ranks agree. *src_layout and *dst_layout say what the plan wants and
- * gives; the weights are always plain (O, C, KH, KW), the plan reorders them
- * itself.
+ * and all ranks agree; the layouts do not depend on n. *src_layout and
+ * *dst_layout say what the plan wants and gives; the weights are always plain
+ * (O, C, KH, KW), the plan reorders them itself.
  */
 ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan);
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan);

@@ -8,7 +8,8 @@
  *     dbias    = sum of dz over N, OH, OW
  *
  * x and y have the layouts that the plan likes; they are converted only if
- * their neighbours like others.
+ * their neighbours like others. Each slice of the batch is computed apart, by
+ * the plan for its size.
  */
 #include <assert.h>
 #include <string.h>
@@ -20,9 +21,30 @@
 enum { X, WEIGHT, BIAS };
 
 typedef struct conv_state {
-    lsi_conv2d_plan *plan; /* NULL for an empty batch */
+    /* For the larger slices, NULL for an empty batch; for those with one image
+     * less, NULL if there is none. */
+    lsi_conv2d_plan *plan, *smaller;
+    int slices;
     bool relu, bias;
 } conv_state;
+
+/* A slice: who computes it, and how many floats of x and y come before it. */
+typedef struct part {
+    lsi_conv2d_plan *plan; /* NULL if it is empty */
+    size_t x, y;
+} part;
+
+static part part_of(const conv_state *s, const ls_tensor *x, const ls_tensor *y,
+                    int slice)
+{
+    const int64_t n = x->shape[0];
+    const lsi_range rows = lsi_slice_rows(n, s->slices, slice);
+    const size_t size = lsi_range_size(rows);
+    const bool large = size == lsi_range_size(lsi_slice_rows(n, s->slices, 0));
+    return (part){.plan = large ? s->plan : s->smaller,
+                  .x = rows.begin * (size_t)(x->count / n),
+                  .y = rows.begin * (size_t)(y->count / n)};
+}
 
 /* ---- backward ------------------------------------------------------------ */
 
@@ -55,14 +77,14 @@ typedef struct sink {
     size_t count;
 } sink;
 
-static ls_status open_sink(ls_tape *tape, ls_node *node, int index,
+static ls_status open_sink(ls_tape *tape, ls_node *node, int index, int slice,
                            size_t count, sink *out)
 {
-    out->count = count;
-    const ls_tensor *grad =
-        ls_node_grad_input(tape, node, index, &out->accumulate);
-    out->data = grad != NULL ? lsi_op_floats(grad)
-                             : ls_tape_scratch(tape, count * sizeof(float));
+    lsi_slice_grad grad;
+    LS_TRY(lsi_node_grad_slice(tape, node, index, slice, &grad));
+    *out = (sink){grad.data, grad.accumulate, count};
+    if (out->data == NULL)
+        out->data = ls_tape_scratch(tape, count * sizeof(float));
     return ls_tape_status(tape);
 }
 
@@ -74,30 +96,47 @@ static void clear(sink *s)
 }
 
 /* The kernel treats both alike, so one that starts afresh may need zeros. */
+static ls_status open_sinks(ls_tape *tape, ls_node *node, int slice, bool empty,
+                            sink *dw, sink *db)
+{
+    const conv_state *s = ls_node_state(node);
+    const ls_tensor *weight = ls_node_saved(node, WEIGHT);
+    LS_TRY(open_sink(tape, node, WEIGHT, slice, (size_t)weight->count, dw));
+    if (s->bias)
+        LS_TRY(
+            open_sink(tape, node, BIAS, slice, (size_t)weight->shape[0], db));
+    if (empty || (s->bias && dw->accumulate != db->accumulate)) {
+        clear(dw);
+        if (s->bias)
+            clear(db);
+    }
+    return LS_OK;
+}
+
+static bool needs_weights(const ls_tape *tape, const ls_node *node)
+{
+    return lsi_tape_needs(tape, ls_node_input(node, WEIGHT)) ||
+           lsi_tape_needs(tape, ls_node_input(node, BIAS));
+}
+
 static ls_status backward_weight(ls_tape *tape, ls_node *node,
                                  const ls_tensor *dz)
 {
     const conv_state *s = ls_node_state(node);
-    const ls_tensor *weight = ls_node_saved(node, WEIGHT);
-    sink dw = {0}, db = {0};
-    if (!lsi_tape_needs(tape, ls_node_input(node, WEIGHT)) &&
-        !lsi_tape_needs(tape, ls_node_input(node, BIAS)))
+    const ls_tensor *x = ls_node_saved(node, X);
+    if (!needs_weights(tape, node))
         return LS_OK;
-    LS_TRY(open_sink(tape, node, WEIGHT, (size_t)weight->count, &dw));
-    if (s->bias)
-        LS_TRY(open_sink(tape, node, BIAS, (size_t)weight->shape[0], &db));
-    const bool mixed = s->bias && dw.accumulate != db.accumulate;
-    if (mixed || s->plan == NULL) {
-        clear(&dw);
-        if (s->bias)
-            clear(&db);
+    for (int j = 0; j < s->slices; j++) {
+        const part p = part_of(s, x, dz, j);
+        sink dw = {0}, db = {0};
+        if (p.plan == NULL)
+            continue;
+        LS_TRY(open_sinks(tape, node, j, false, &dw, &db));
+        LS_TRY(lsi_conv2d_backward_weight(
+            p.plan, dw.data, db.data, lsi_op_floats(x) + p.x,
+            lsi_op_floats(dz) + p.y, dw.accumulate));
     }
-    if (s->plan == NULL)
-        return LS_OK;
-    assert(dz != NULL);
-    return lsi_conv2d_backward_weight(s->plan, dw.data, db.data,
-                                      lsi_op_floats(ls_node_saved(node, X)),
-                                      lsi_op_floats(dz), dw.accumulate);
+    return LS_OK;
 }
 
 static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
@@ -107,9 +146,13 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
     LS_TRY(lsi_target_open(tape, node, X, lsi_conv2d_src_layout(s->plan), &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    LS_TRY(lsi_conv2d_backward_data(
-        s->plan, lsi_op_floats(dx.out), lsi_op_floats(dz),
-        lsi_op_floats(ls_node_saved(node, WEIGHT))));
+    for (int j = 0; j < s->slices; j++) {
+        const part p = part_of(s, dx.out, dz, j);
+        if (p.plan != NULL)
+            LS_TRY(lsi_conv2d_backward_data(
+                p.plan, lsi_op_floats(dx.out) + p.x, lsi_op_floats(dz) + p.y,
+                lsi_op_floats(ls_node_saved(node, WEIGHT))));
+    }
     return lsi_target_close(&dx);
 }
 
@@ -117,8 +160,10 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
 static ls_status backward_empty(ls_tape *tape, ls_node *node)
 {
     bool accumulate = false;
+    sink dw = {0}, db = {0};
     ls_node_grad_input(tape, node, X, &accumulate);
-    return backward_weight(tape, node, NULL);
+    return needs_weights(tape, node) ? open_sinks(tape, node, 0, true, &dw, &db)
+                                     : LS_OK;
 }
 
 static ls_status conv2d_backward(ls_tape *tape, ls_node *node)
@@ -203,36 +248,59 @@ static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d *shape,
     return lsi_op_output(tape, LS_F32, 4, extents, layout);
 }
 
-/* Makes the plan, y, and the tensors that backward needs. */
+/* The plans, which have the same layouts, as these do not depend on n. */
+static ls_status make_plans(const lsi_conv2d *shape, conv_state *s)
+{
+    lsi_conv2d slice = *shape;
+    slice.n = (shape->n + s->slices - 1) / s->slices;
+    LS_TRY(lsi_conv2d_plan_get(&slice, &s->plan));
+    slice.n = shape->n / s->slices;
+    return slice.n > 0 ? lsi_conv2d_plan_get(&slice, &s->smaller) : LS_OK;
+}
+
+/* Makes the plans and the tensors that backward needs. */
 static ls_status prepare(ls_tape *tape, const lsi_conv2d *shape,
-                         ls_tensor **saved, lsi_conv2d_plan **plan,
+                         ls_tensor **saved, conv_state *s,
                          lsi_layout *dst_layout)
 {
     *dst_layout = LSI_LAYOUT_PLAIN;
     if (saved[X] == NULL || saved[WEIGHT] == NULL || shape->n == 0)
         return tape->status;
-    LS_TRY(lsi_conv2d_plan_get(shape, plan));
-    *dst_layout = lsi_conv2d_dst_layout(*plan);
-    return lsi_tape_in_layout(tape, saved[X], lsi_conv2d_src_layout(*plan),
+    LS_TRY(make_plans(shape, s));
+    *dst_layout = lsi_conv2d_dst_layout(s->plan);
+    return lsi_tape_in_layout(tape, saved[X], lsi_conv2d_src_layout(s->plan),
                               &saved[X]);
+}
+
+static ls_status forward(const conv_state *s, const ls_tensor *y,
+                         ls_tensor *const *saved, const ls_tensor *bias)
+{
+    for (int j = 0; j < s->slices; j++) {
+        const part p = part_of(s, saved[X], y, j);
+        if (p.plan != NULL)
+            LS_TRY(lsi_conv2d_forward(
+                p.plan, lsi_op_floats(y) + p.y, lsi_op_floats(saved[X]) + p.x,
+                lsi_op_floats(saved[WEIGHT]),
+                bias != NULL ? lsi_op_floats(bias) : NULL));
+    }
+    return LS_OK;
 }
 
 static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
                           ls_tensor *const *inputs)
 {
-    conv_state state = {.relu = shape->relu, .bias = shape->bias};
+    conv_state state = {.relu = shape->relu,
+                        .bias = shape->bias,
+                        .slices = lsi_slices_of(tape, inputs[WEIGHT])};
     ls_tensor *saved[] = {lsi_op_dense(tape, inputs[X]),
                           lsi_op_plain(tape, inputs[WEIGHT])};
     const ls_tensor *bias =
         shape->bias ? lsi_op_plain(tape, inputs[BIAS]) : NULL;
     lsi_layout layout = LSI_LAYOUT_PLAIN;
-    ls_status status = prepare(tape, shape, saved, &state.plan, &layout);
+    ls_status status = prepare(tape, shape, saved, &state, &layout);
     ls_tensor *y = status == LS_OK ? new_output(tape, shape, layout) : NULL;
     if (y != NULL && state.plan != NULL)
-        status = lsi_conv2d_forward(state.plan, lsi_op_floats(y),
-                                    lsi_op_floats(saved[X]),
-                                    lsi_op_floats(saved[WEIGHT]),
-                                    bias != NULL ? lsi_op_floats(bias) : NULL);
+        status = forward(&state, y, saved, bias);
     if (y == NULL || status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_conv2d, &state, inputs, 3, &y, 1, saved,

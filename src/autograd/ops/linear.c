@@ -6,6 +6,8 @@
  *     dx (R, in)       = dy weight
  *     dweight (out, in) = dy^T x
  *     dbias (out)      = sum of dy over R
+ *
+ * Each slice of the batch, which is the first dimension, is computed apart.
  */
 #include "autograd/ops/ops.h"
 #include "autograd/span.h"
@@ -16,7 +18,23 @@ enum { X, WEIGHT, BIAS };
 
 typedef struct linear_state {
     int64_t rows, in, out;
+    int64_t batch; /* divides rows */
+    int slices;
 } linear_state;
+
+/* The rows of a slice. */
+static lsi_range slice_of(const linear_state *s, int slice)
+{
+    const size_t each = s->batch > 0 ? (size_t)(s->rows / s->batch) : 0;
+    const lsi_range range = lsi_slice_rows(s->batch, s->slices, slice);
+    return (lsi_range){range.begin * each, range.end * each};
+}
+
+static void *row_at(const ls_tensor *tensor, size_t row, int64_t cols)
+{
+    return (char *)lsi_tensor_raw(tensor) +
+           row * (size_t)cols * ls_dtype_size(tensor->dtype);
+}
 
 static int64_t at_least_one(int64_t n)
 {
@@ -27,8 +45,7 @@ static ls_status forward(const linear_state *s, const ls_tensor *y,
                          const ls_tensor *x, const ls_tensor *weight,
                          const ls_tensor *bias)
 {
-    const lsi_gemm shape = {.m = s->rows,
-                            .n = s->out,
+    const lsi_gemm shape = {.n = s->out,
                             .k = s->in,
                             .lda = at_least_one(s->in),
                             .ldb = at_least_one(s->in),
@@ -36,9 +53,15 @@ static ls_status forward(const linear_state *s, const ls_tensor *y,
                             .b_transposed = true,
                             .ab_dtype = x->dtype,
                             .c_dtype = y->dtype};
-    return lsi_gemm_run(&shape, lsi_tensor_raw(y), lsi_tensor_raw(x),
-                        lsi_tensor_raw(weight),
-                        bias != NULL ? lsi_op_floats(bias) : NULL);
+    for (int j = 0; j < s->slices; j++) {
+        const lsi_range rows = slice_of(s, j);
+        lsi_gemm slice = shape;
+        slice.m = (int64_t)lsi_range_size(rows);
+        LS_TRY(lsi_gemm_run(
+            &slice, row_at(y, rows.begin, s->out), row_at(x, rows.begin, s->in),
+            lsi_tensor_raw(weight), bias != NULL ? lsi_op_floats(bias) : NULL));
+    }
+    return LS_OK;
 }
 
 static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
@@ -49,8 +72,7 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
     const ls_tensor *dx = ls_node_grad_input(tape, node, X, &accumulate);
     if (dx == NULL)
         return ls_tape_status(tape);
-    const lsi_gemm shape = {.m = s->rows,
-                            .n = s->in,
+    const lsi_gemm shape = {.n = s->in,
                             .k = s->out,
                             .lda = at_least_one(s->out),
                             .ldb = at_least_one(s->in),
@@ -58,41 +80,47 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
                             .accumulate = accumulate,
                             .ab_dtype = dy->dtype,
                             .c_dtype = dx->dtype};
-    return lsi_gemm_run(&shape, lsi_tensor_raw(dx), lsi_tensor_raw(dy),
-                        lsi_tensor_raw(weight), NULL);
+    for (int j = 0; j < s->slices; j++) {
+        const lsi_range rows = slice_of(s, j);
+        lsi_gemm slice = shape;
+        slice.m = (int64_t)lsi_range_size(rows);
+        LS_TRY(lsi_gemm_run(&slice, row_at(dx, rows.begin, s->in),
+                            row_at(dy, rows.begin, s->out),
+                            lsi_tensor_raw(weight), NULL));
+    }
+    return LS_OK;
 }
 
 static ls_status backward_weight(ls_tape *tape, ls_node *node,
-                                 const ls_tensor *dy)
+                                 const ls_tensor *dy, int slice)
 {
     const linear_state *s = ls_node_state(node);
     const ls_tensor *x = ls_node_saved(node, X);
-    bool accumulate = false;
-    const ls_tensor *dw = ls_node_grad_input(tape, node, WEIGHT, &accumulate);
-    if (dw == NULL)
-        return ls_tape_status(tape);
+    const lsi_range rows = slice_of(s, slice);
+    lsi_slice_grad dw;
+    LS_TRY(lsi_node_grad_slice(tape, node, WEIGHT, slice, &dw));
+    if (dw.data == NULL)
+        return LS_OK;
     const lsi_gemm shape = {.m = s->out,
                             .n = s->in,
-                            .k = s->rows,
+                            .k = (int64_t)lsi_range_size(rows),
                             .lda = at_least_one(s->out),
                             .ldb = at_least_one(s->in),
                             .ldc = at_least_one(s->in),
                             .a_transposed = true,
-                            .accumulate = accumulate,
+                            .accumulate = dw.accumulate,
                             .ab_dtype = dy->dtype,
-                            .c_dtype = dw->dtype};
-    return lsi_gemm_run(&shape, lsi_tensor_raw(dw), lsi_tensor_raw(dy),
-                        lsi_tensor_raw(x), NULL);
+                            .c_dtype = dw.dtype};
+    return lsi_gemm_run(&shape, dw.data, row_at(dy, rows.begin, s->out),
+                        row_at(x, rows.begin, s->in), NULL);
 }
 
 static ls_status backward_bias(ls_tape *tape, ls_node *node,
                                const ls_tensor *dy)
 {
     const linear_state *s = ls_node_state(node);
-    bool accumulate = false;
-    const ls_tensor *db = ls_node_grad_input(tape, node, BIAS, &accumulate);
-    if (db == NULL)
-        return ls_tape_status(tape);
+    if (!lsi_tape_needs(tape, ls_node_input(node, BIAS)))
+        return LS_OK;
     const float *rows = lsi_tensor_raw(dy);
     if (dy->dtype != LS_F32) {
         float *converted =
@@ -102,8 +130,14 @@ static ls_status backward_bias(ls_tape *tape, ls_node *node,
         lsi_span_convert(converted, LS_F32, rows, dy->dtype, (size_t)dy->count);
         rows = converted;
     }
-    lsi_kernels_get()->column_sum(lsi_op_floats(db), rows, (size_t)s->rows,
-                                  (size_t)s->out, accumulate);
+    for (int j = 0; j < s->slices; j++) {
+        const lsi_range slice = slice_of(s, j);
+        lsi_slice_grad db;
+        LS_TRY(lsi_node_grad_slice(tape, node, BIAS, j, &db));
+        lsi_kernels_get()->column_sum(
+            db.data, rows + slice.begin * (size_t)s->out, lsi_range_size(slice),
+            (size_t)s->out, db.accumulate);
+    }
     return LS_OK;
 }
 
@@ -114,7 +148,9 @@ static ls_status linear_backward(ls_tape *tape, ls_node *node)
     if (dy == NULL)
         return ls_tape_status(tape);
     LS_TRY(backward_bias(tape, node, dy));
-    LS_TRY(backward_weight(tape, node, dy));
+    const linear_state *s = ls_node_state(node);
+    for (int j = 0; j < s->slices; j++)
+        LS_TRY(backward_weight(tape, node, dy, j));
     return backward_x(tape, node, dy);
 }
 
@@ -171,7 +207,11 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     if (!lsi_op_begin(tape, &lsi_op_linear, inputs, bias != NULL ? 3 : 2) ||
         !check(tape, inputs))
         return NULL;
-    const linear_state state = {leading(x), weight->shape[1], weight->shape[0]};
+    const linear_state state = {.rows = leading(x),
+                                .in = weight->shape[1],
+                                .out = weight->shape[0],
+                                .batch = x->ndim > 1 ? x->shape[0] : 1,
+                                .slices = lsi_slices_of(tape, weight)};
     ls_tensor *const saved[] = {lsi_op_plain(tape, x),
                                 lsi_op_plain(tape, weight)};
     const ls_tensor *b = bias != NULL ? lsi_op_plain(tape, bias) : NULL;

@@ -207,11 +207,13 @@ ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
     dnnl_engine_t engine;
     LS_TRY(lsi_onednn_engine(&engine));
     lsi_conv2d_layouts list[3];
-    const int n = candidates(shape, list);
+    lsi_conv2d one = *shape;
+    one.n = 1; /* batches of all sizes have the same layouts */
+    const int n = candidates(&one, list);
     int chosen = 0;
     while (chosen < n - 1 &&
-           !(is_fast(shape, LSI_CONV2D_FORWARD, list[chosen]) &&
-             is_fast(shape, LSI_CONV2D_WEIGHT, list[chosen])))
+           !(is_fast(&one, LSI_CONV2D_FORWARD, list[chosen]) &&
+             is_fast(&one, LSI_CONV2D_WEIGHT, list[chosen])))
         chosen++;
     *out = list[chosen];
     return LS_OK;
