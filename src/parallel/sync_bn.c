@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "autograd/node.h"
+#include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "kernels/kernels.h"
@@ -34,10 +36,12 @@ static ls_status private_floats(size_t count, float **out)
 static ls_status plan(ls_sync_bn *bn)
 {
     const size_t slot = lsi_bn_slot_floats(bn);
+    const size_t slices = (size_t)bn->slices;
     LS_TRY(private_floats(bn->stride, &bn->variance));
-    LS_TRY(private_floats((size_t)ls_group_size(bn->group) * slot, &bn->slots));
-    LS_TRY(shared_floats(bn->group, slot, &bn->own));
+    LS_TRY(private_floats((size_t)lsi_bn_parts(bn) * slot, &bn->slots));
+    LS_TRY(shared_floats(bn->group, slices * slot, &bn->own));
     LS_TRY(shared_floats(bn->group, 2 * bn->stride, &bn->sums));
+    LS_TRY(private_floats((slices - 1) * 2 * bn->stride, &bn->slice_sums));
     return ls_all_reduce_plan(bn->group, bn->sums, bn->sums, 2 * bn->stride,
                               LS_F32, LS_SUM, &bn->reduce);
 }
@@ -91,6 +95,7 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
         options.kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
     bn->group = group;
     bn->features = features;
+    bn->slices = params->slices;
     bn->stride =
         ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
     bn->args.eps = options.eps;
@@ -118,6 +123,7 @@ void ls_sync_bn_free(ls_sync_bn **bn)
     ls_request_free(&(*bn)->reduce);
     release_shared((*bn)->group, (*bn)->sums);
     release_shared((*bn)->group, (*bn)->own);
+    lsi_free((*bn)->slice_sums);
     lsi_free((*bn)->slots);
     lsi_free((*bn)->variance);
     lsi_free(*bn);
@@ -136,28 +142,61 @@ enum { INPUT_X, INPUT_WEIGHT, INPUT_BIAS, N_INPUTS };
 enum { SAVED_X, SAVED_STATS, N_SAVED };
 
 /* Gradients of weight and bias are of this rank's rows only. */
-static void parameter_gradient(ls_tape *tape, ls_node *node, int input,
-                               const float *sums)
+static ls_status parameter_gradient(ls_tape *tape, ls_node *node, int input,
+                                    int slice, const float *sums)
 {
-    bool accumulate;
-    ls_tensor *const grad = ls_node_grad_input(tape, node, input, &accumulate);
-    if (grad == NULL)
-        return;
-    float *const out = ls_tensor_data(grad);
-    const size_t n = (size_t)ls_tensor_count(grad);
-    if (accumulate)
-        lsi_kernels_get()->add(out, out, sums, n);
+    lsi_slice_grad grad;
+    LS_TRY(lsi_node_grad_slice(tape, node, input, slice, &grad));
+    if (grad.data == NULL)
+        return LS_OK;
+    const size_t n = (size_t)ls_tensor_count(ls_node_input(node, input));
+    if (grad.accumulate)
+        lsi_kernels_get()->add(grad.data, grad.data, sums, n);
     else
-        memcpy(out, sums, n * sizeof(float));
+        memcpy(grad.data, sums, n * sizeof(float));
+    return LS_OK;
 }
 
-/* The sums of this rank, then of all, divided by the rows of all. */
+/* The sums of a slice: those of dy, then those of dy * xhat. */
+static float *sums_of(const ls_sync_bn *bn, int slice)
+{
+    return slice == 0 ? bn->sums
+                      : bn->slice_sums + (size_t)(slice - 1) * 2 * bn->stride;
+}
+
+/* Measures a slice: its parameters' gradients, and what the ranks exchange. */
+static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
+                           const float *dy, const float *x)
+{
+    const state *const s = ls_node_state(node);
+    const ls_sync_bn *const bn = s->bn;
+    const float *const mean = ls_tensor_data(ls_node_saved(node, SAVED_STATS));
+    const float *const inv_std = mean + bn->stride;
+    const int64_t batch = ls_tensor_shape(ls_node_saved(node, SAVED_X))[0];
+    const lsi_range rows = lsi_slice_rows(batch, bn->slices, slice);
+    const size_t cols = (size_t)bn->features;
+    float *const sums = sums_of(bn, slice), *const dy_xhat = sums + bn->stride;
+    lsi_kernels_get()->batch_norm_sums(sums, dy_xhat, dy + rows.begin * cols,
+                                       x + rows.begin * cols, mean, inv_std,
+                                       lsi_range_size(rows), cols);
+    LS_TRY(parameter_gradient(tape, node, INPUT_BIAS, slice, sums));
+    LS_TRY(parameter_gradient(tape, node, INPUT_WEIGHT, slice, dy_xhat));
+    if (bn->exchange->pack_sums != NULL)
+        bn->exchange->pack_sums(bn, dy_xhat, inv_std);
+    return LS_OK;
+}
+
+/* The sums of all slices, then of all ranks, divided by the rows of all. */
 static ls_status exchange_sums(const state *s, const float *inv_std)
 {
     const ls_sync_bn *const bn = s->bn;
     float *const dy_xhat = bn->sums + bn->stride;
-    if (bn->exchange->pack_sums != NULL)
-        bn->exchange->pack_sums(bn, dy_xhat, inv_std);
+    const void *slices[LSI_MAX_SLICES];
+    for (int j = 0; j < bn->slices; j++)
+        slices[j] = sums_of(bn, j);
+    if (bn->slices > 1)
+        lsi_kernels_get()->reduce(bn->sums, slices, bn->slices, 2 * bn->stride,
+                                  LS_F32, LS_SUM, 1.0);
     LS_TRY(ls_start(bn->reduce));
     LS_TRY(ls_wait(bn->reduce));
     if (bn->exchange->unpack_sums != NULL)
@@ -181,10 +220,8 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const size_t cols = (size_t)bn->features;
     const lsi_kernels *const k = lsi_kernels_get();
 
-    k->batch_norm_sums(bn->sums, dy_xhat, ls_tensor_data(dy), ls_tensor_data(x),
-                       mean, inv_std, rows, cols);
-    parameter_gradient(tape, node, INPUT_BIAS, bn->sums);
-    parameter_gradient(tape, node, INPUT_WEIGHT, dy_xhat);
+    for (int j = 0; j < bn->slices; j++)
+        LS_TRY(sum_slice(tape, node, j, ls_tensor_data(dy), ls_tensor_data(x)));
     LS_TRY(exchange_sums(s, inv_std));
 
     bool accumulate;
@@ -209,14 +246,20 @@ static const ls_function function = {.name = "sync_batch_norm",
 static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
                                    lsi_bn_stats *out)
 {
-    const lsi_bn_slot own = lsi_bn_slot_at(bn, bn->own);
-    own.count[0] = (float)rows;
-    lsi_kernels_get()->column_moments(own.mean, own.spread, x, rows,
-                                      (size_t)bn->features);
-    if (bn->exchange->pack != NULL)
-        bn->exchange->pack(bn, own);
-    LS_TRY(ls_all_gather(bn->group, bn->own, bn->slots, lsi_bn_slot_floats(bn),
-                         LS_F32));
+    const size_t slot = lsi_bn_slot_floats(bn);
+    const size_t cols = (size_t)bn->features;
+    for (int j = 0; j < bn->slices; j++) {
+        const lsi_bn_slot own = lsi_bn_slot_at(bn, bn->own + (size_t)j * slot);
+        const lsi_range part = lsi_slice_rows((int64_t)rows, bn->slices, j);
+        own.count[0] = (float)lsi_range_size(part);
+        lsi_kernels_get()->column_moments(own.mean, own.spread,
+                                          x + part.begin * cols,
+                                          lsi_range_size(part), cols);
+        if (bn->exchange->pack != NULL)
+            bn->exchange->pack(bn, own);
+    }
+    LS_TRY(ls_all_gather(bn->group, bn->own, bn->slots,
+                         (size_t)bn->slices * slot, LS_F32));
     bn->exchange->combine(bn, out);
     return LS_OK;
 }

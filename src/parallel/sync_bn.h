@@ -6,6 +6,10 @@
  * and each folds them as a reduction does: the same numbers in the same order,
  * hence the same bits. Backward one all-reduce adds two sums for each feature.
  *
+ * A rank whose batch is cut into slices (autograd/params.h) takes part as so
+ * many ranks: slice j of rank r is *part* r + N j of all N m, of which each has
+ * a slot and two sums, and which are folded in the order of their numbers.
+ *
  * Vectors over features are padded with zeros to `stride`, a multiple of
  * LSI_BN_BLOCK floats, so that loops over them have no tails.
  */
@@ -17,7 +21,7 @@
 
 enum { LSI_BN_BLOCK = 16 };
 
-/* What one rank tells the others forward; parts of one block of floats. */
+/* What one part tells the others forward, in one block of floats. */
 typedef struct lsi_bn_slot {
     float *count; /* [LSI_BN_BLOCK]; the number of rows, the rest unused */
     float *mean;  /* [stride] */
@@ -33,13 +37,13 @@ typedef struct lsi_bn_stats {
 } lsi_bn_stats;
 
 typedef struct lsi_bn_exchange {
-    /* Turns this rank's slot into what is sent. May be NULL. */
+    /* Turns a slot of this rank's into what is sent. May be NULL. */
     void (*pack)(const ls_sync_bn *bn, lsi_bn_slot own);
-    /* Combines the slots of all ranks. */
+    /* Combines the slots of all parts. */
     void (*combine)(const ls_sync_bn *bn, lsi_bn_stats *out);
     /*
-     * What becomes of this rank's sums of dy * xhat, [stride], before they are
-     * added over ranks, and of the total after. May be NULL.
+     * What becomes of a part's sums of dy * xhat, [stride], before they are
+     * added over parts, and of the total after. May be NULL.
      */
     void (*pack_sums)(const ls_sync_bn *bn, float *sums, const float *inv_std);
     void (*unpack_sums)(const ls_sync_bn *bn, float *sums,
@@ -53,10 +57,12 @@ struct ls_sync_bn {
     ls_group *group;
     int64_t features;
     size_t stride;
+    int slices; /* of this rank's batch, the same on all ranks */
     ls_batch_norm_args args;
-    float *own;         /* this rank's slot, in shared memory */
+    float *own;         /* this rank's slots, in shared memory */
     float *slots;       /* of all ranks, gathered */
     float *sums;        /* sum dy [stride], sum dy * xhat [stride]; shared */
+    float *slice_sums;  /* the same of slices 1, 2, ... */
     float *variance;    /* [stride] */
     ls_request *reduce; /* of the sums, in place */
 };
@@ -74,11 +80,18 @@ static inline lsi_bn_slot lsi_bn_slot_at(const ls_sync_bn *bn, float *begin)
                          .spread = begin + LSI_BN_BLOCK + bn->stride};
 }
 
-/* What that rank has told. */
-static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int rank)
+static inline int lsi_bn_parts(const ls_sync_bn *bn)
 {
+    return ls_group_size(bn->group) * bn->slices;
+}
+
+/* What that part has told. */
+static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int part)
+{
+    const int ranks = ls_group_size(bn->group);
+    const int slot = part % ranks * bn->slices + part / ranks;
     return lsi_bn_slot_at(bn,
-                          bn->slots + (size_t)rank * lsi_bn_slot_floats(bn));
+                          bn->slots + (size_t)slot * lsi_bn_slot_floats(bn));
 }
 
 #endif

@@ -42,11 +42,11 @@ static void merge(moments *into, const moments *more)
     into->rows = rows;
 }
 
-/* Of the ranks first, first + stride, ... */
+/* Of the parts first, first + stride, ... */
 static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
                  moments *out)
 {
-    if (first + stride >= ls_group_size(bn->group)) {
+    if (first + stride >= lsi_bn_parts(bn)) {
         load(lsi_bn_slot_of(bn, first), begin, out);
         return;
     }

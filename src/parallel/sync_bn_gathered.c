@@ -49,11 +49,11 @@ static void merge(part *into, const part *more)
     into->rows = rows;
 }
 
-/* Of the ranks first, first + stride, ..., as reductions fold. */
+/* Of the parts first, first + stride, ..., as reductions fold. */
 static void fold(const ls_sync_bn *bn, size_t begin, int first, int stride,
                  part *out)
 {
-    if (first + stride >= ls_group_size(bn->group)) {
+    if (first + stride >= lsi_bn_parts(bn)) {
         load(lsi_bn_slot_of(bn, first), begin, (float)bn->args.eps, out);
         return;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/params.h"
 #include "base/rng.h"
 #include "unit/comm/ranks.h"
 
@@ -192,6 +193,8 @@ static layer make_layer(const bn_case *test, ls_group *group)
     const ls_sync_bn_options options = {.kind = test->kind,
                                         .affine = test->affine};
     CHECK_OK(ls_params_new(&l.params));
+    if (test->slices > 0)
+        CHECK_OK(lsi_params_set_slices(l.params, test->slices));
     CHECK_OK(
         ls_sync_bn_new(&l.bn, group, l.params, "bn", test->features, options));
     CHECK_OK(ls_params_allocate(l.params, group, 0));
@@ -250,6 +253,7 @@ static void take_results(bn_run *run, const layer *l, int rank,
     const ls_tensor *const variance = ls_params_buffer(l->params, 1);
     widen(run->got.y + at, y);
     widen(run->got.dx + at, ls_tape_grad(l->tape, l->x));
+    ls_params_finish_grad(l->params);
     if (test->affine) {
         widen(run->got.dweight + rank * test->features,
               ls_grad(ls_params_get(l->params, 0)));

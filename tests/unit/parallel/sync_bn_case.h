@@ -23,6 +23,7 @@ typedef struct bn_case {
     int features;
     bn_loss loss;
     bool affine;
+    int slices;    /* of each rank's rows */
     double offset; /* of the inputs, which are N(offset, 1) */
 } bn_case;
 

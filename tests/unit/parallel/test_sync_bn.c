@@ -91,6 +91,18 @@ static void test_affine(void **state)
         (bn_case){.ranks = 1, .rows = {16}, .features = 64, .affine = true});
 }
 
+/* A rank's rows in several parts, some of them empty. */
+static void test_slices(void **state)
+{
+    (void)state;
+    for (int slices = 2; slices <= 4; slices++)
+        check_kinds_and_losses((bn_case){.ranks = 3,
+                                         .rows = {5, 0, 8},
+                                         .features = 33,
+                                         .affine = true,
+                                         .slices = slices});
+}
+
 /* In single precision, E[x^2] - E[x]^2 would leave nothing of the variance. */
 static void test_large_mean(void **state)
 {
@@ -129,8 +141,7 @@ static void test_fewer_than_two_rows(void **state)
     check_few_rows(0, 1);
 }
 
-/* ---- one rank at a time
- * ------------------------------------------------------ */
+/* ---- one rank at a time -------------------------------------------------- */
 
 typedef struct fixture {
     ls_params *params;
@@ -368,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_report_cases),
         cmocka_unit_test(test_unequal_batches),
         cmocka_unit_test(test_affine),
+        cmocka_unit_test(test_slices),
         cmocka_unit_test(test_large_mean),
         cmocka_unit_test(test_fewer_than_two_rows),
         cmocka_unit_test(test_evaluation_is_local),
