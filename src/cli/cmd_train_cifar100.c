@@ -18,7 +18,7 @@
 typedef struct args {
     lsi_rank_flags ranks;
     const char *data;
-    int64_t epochs, batch_size, accumulate, limit, prefetch, seed;
+    int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
     lsi_recipe recipe;
     const char *sync_bn, *strategy;
     bool dropout, deterministic;
@@ -44,6 +44,12 @@ static const lsi_option options[] = {
         "images of a rank in each micro-step", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    ROW(slices, INT, "slices", 0, "N", NULL,
+        "slices of the batches of all ranks together, a multiple of the ranks: "
+        "with as many slices, batches of the same size over all ranks and no "
+        "dropout, 1, 2, 4, ... ranks train the same weights (default 4 on 1, 2 "
+        "and 4 ranks, else one for each)",
+        .min = 1, .max = 65536),
     LSI_RECIPE_ROWS(recipe, "sgd"),
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",
         "batch normalisation over all ranks in one collective each way, in the "
@@ -90,6 +96,7 @@ static lsi_cifar100_options options_of(const args *a)
                                   .epochs = a->epochs,
                                   .batch_size = a->batch_size,
                                   .accumulate = a->accumulate,
+                                  .slices = a->slices,
                                   .prefetch = a->prefetch,
                                   .recipe = a->recipe,
                                   .norm = norm_of(a->sync_bn),

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "autograd/params.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "lockstep/profile.h"
@@ -30,8 +31,33 @@ typedef struct job {
     lsi_trainer trainer;
 } job;
 
-/* ---- making the parts
- * -------------------------------------------------------- */
+/* ---- making the parts ---------------------------------------------------- */
+
+enum { USUAL_SLICES = 4 };
+
+/*
+ * Slices of a rank's batch. Usually 1, 2 and 4 ranks have 4 in all, and so get
+ * the same results.
+ */
+static int64_t slices_of(const job *j)
+{
+    const int64_t size = ls_group_size(j->group);
+    if (j->options->slices > 0)
+        return j->options->slices / size;
+    return USUAL_SLICES % size == 0 ? USUAL_SLICES / size : 1;
+}
+
+static ls_status check_slices(const job *j)
+{
+    const int64_t all = j->options->slices;
+    const int size = ls_group_size(j->group);
+    if (all % size == 0 && slices_of(j) <= LSI_MAX_SLICES)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%lld slices on %d ranks; they must be a multiple of the "
+                    "ranks, at most %d on each",
+                    (long long)all, size, LSI_MAX_SLICES);
+}
 
 static ls_status open_data(job *j)
 {
@@ -57,9 +83,11 @@ static ls_status open_images(job *j)
                                   .prefetch = (int)j->options->prefetch,
                                   .seed = j->options->seed,
                                   .rank = ls_group_rank(j->group),
-                                  .size = ls_group_size(j->group)};
+                                  .size = ls_group_size(j->group),
+                                  .slices = (int)slices_of(j)};
     LS_TRY(lsi_images_new(&j->train_images, j->train_set, &options));
     options.count = 0;
+    options.slices = 0;
     return lsi_images_new(&j->test_images, j->test_set, &options);
 }
 
@@ -67,6 +95,7 @@ static ls_status open_images(job *j)
 static ls_status prepare_alone(job *j)
 {
     LS_TRY(lsi_recipe_check(&j->options->recipe));
+    LS_TRY(check_slices(j));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
     if (j->events->begin == NULL)
@@ -89,8 +118,10 @@ static int64_t total_steps(const job *j)
 static ls_status prepare_together(job *j)
 {
     const lsi_cifar100_options *const o = j->options;
-    const lsi_cifar_net_options net = {
-        .norm = o->norm, .dropout = o->dropout, .seed = o->seed};
+    const lsi_cifar_net_options net = {.norm = o->norm,
+                                       .dropout = o->dropout,
+                                       .slices = (int)slices_of(j),
+                                       .seed = o->seed};
     LS_TRY(lsi_cifar_net_new(&j->net, j->group, &net));
     const lsi_model *const model = lsi_cifar_net_model(j->net);
     LS_TRY(ls_ddp_new(&j->ddp, j->group, model->params, o->strategy));
@@ -122,8 +153,7 @@ static void release(job *j)
     ls_dataset_free(&j->train_set);
 }
 
-/* ---- epochs
- * -------------------------------------------------------------------- */
+/* ---- epochs -------------------------------------------------------------- */
 
 static uint64_t collectives(const job *j)
 {

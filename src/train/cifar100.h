@@ -14,6 +14,7 @@ typedef struct lsi_cifar100_options {
     int64_t epochs;
     int64_t batch_size; /* of a rank */
     int64_t accumulate;
+    int64_t slices; /* of all ranks' batches together; 0: the usual */
     int64_t prefetch;
     lsi_recipe recipe;
     lsi_net_norm norm;

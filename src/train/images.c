@@ -5,6 +5,8 @@
  */
 #include "train/images.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -13,6 +15,7 @@ struct lsi_images {
     ls_loader *loader;
     ls_batch empty;
     int64_t *indices; /* of this rank in an epoch */
+    int64_t *batch;   /* one batch of them */
 };
 
 static ls_status make_empty(ls_batch *empty)
@@ -41,6 +44,10 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
                      (size_t)ls_sampler_count(&sampler) * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of the samples"));
     images->indices = indices;
+    LS_TRY(lsi_alloc(&indices,
+                     (size_t)images->options.batch_size * sizeof(int64_t),
+                     LS_MEMORY_DATA, "the order of a batch"));
+    images->batch = indices;
     return ls_loader_new(&images->loader, dataset, images->options.batch_size,
                          images->options.prefetch);
 }
@@ -72,6 +79,7 @@ void lsi_images_free(lsi_images **images)
     ls_loader_free(&(*images)->loader);
     ls_tensor_free(&(*images)->empty.images);
     ls_tensor_free(&(*images)->empty.labels);
+    lsi_free((*images)->batch);
     lsi_free((*images)->indices);
     lsi_free(*images);
     *images = NULL;
@@ -98,11 +106,30 @@ int64_t lsi_images_steps(const lsi_images *images)
     return (most + o->batch_size - 1) / o->batch_size;
 }
 
+/* Puts the samples of a slice beside each other. */
+static void sort_batch(const lsi_images *images, int64_t *indices, int64_t n)
+{
+    int64_t *next = images->batch;
+    for (int64_t j = 0; j < images->options.slices; j++)
+        for (int64_t i = j; i < n; i += images->options.slices)
+            *next++ = indices[i];
+    memcpy(indices, images->batch, (size_t)n * sizeof(int64_t));
+}
+
+static void sort_batches(const lsi_images *images, int64_t count)
+{
+    const int64_t size = images->options.batch_size;
+    for (int64_t i = 0; i < count && images->options.slices > 1; i += size)
+        sort_batch(images, images->indices + i,
+                   count - i < size ? count - i : size);
+}
+
 static ls_status begin_epoch(void *self, int64_t epoch, int64_t *steps)
 {
     lsi_images *const images = self;
     const ls_sampler sampler = sampler_of(images, epoch);
     LS_TRY(ls_sampler_fill(&sampler, images->indices));
+    sort_batches(images, ls_sampler_count(&sampler));
     LS_TRY(
         lsi_images_begin(images, images->indices, ls_sampler_count(&sampler)));
     *steps = lsi_images_steps(images);

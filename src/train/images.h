@@ -14,6 +14,7 @@ typedef struct lsi_images_options {
     int prefetch; /* batches read ahead */
     uint64_t seed;
     int rank, size;
+    int slices; /* of a rank's batch (autograd/params.h); 0: 1 */
 } lsi_images_options;
 
 /* The dataset must outlive it. *out is the caller's. */
@@ -24,7 +25,11 @@ void lsi_images_free(lsi_images **images);
 /* Batches of an epoch, the same number on every rank. */
 int64_t lsi_images_steps(const lsi_images *images);
 
-/* As the source of training batches, shuffled for each epoch. */
+/*
+ * As the source of training batches, shuffled for each epoch. Sample i of a
+ * batch is in slice i mod slices: so is the sample at a place of the global
+ * batch in the same class, place mod (ranks x slices), on any number of ranks.
+ */
 lsi_source lsi_images_source(lsi_images *images);
 
 /* Begins a pass over given samples instead, in this order. */

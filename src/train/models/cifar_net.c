@@ -3,6 +3,7 @@
  */
 #include "train/models/cifar_net.h"
 
+#include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "lockstep/nn.h"
@@ -74,6 +75,8 @@ static ls_status build(lsi_cifar_net *net, ls_group *group,
     const ls_conv2d_options conv = {.stride = 1, .relu = true};
     LS_TRY(ls_params_new(&net->model.params));
     ls_params *const params = net->model.params;
+    LS_TRY(lsi_params_set_slices(params,
+                                 options->slices > 0 ? options->slices : 1));
     LS_TRY(ls_conv2d_layer_init(&net->conv1, params, "conv1", 3, CHANNELS,
                                 KERNEL, conv));
     LS_TRY(ls_conv2d_layer_init(&net->conv2, params, "conv2", CHANNELS,

@@ -27,6 +27,7 @@ typedef enum lsi_net_norm {
 typedef struct lsi_cifar_net_options {
     lsi_net_norm norm;
     bool dropout;
+    int slices;    /* of a rank's batch (autograd/params.h); 0: 1 */
     uint64_t seed; /* of the parameters */
 } lsi_cifar_net_options;
 
