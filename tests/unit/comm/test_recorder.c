@@ -205,6 +205,31 @@ static void a_signal_is_served_by_busy_ranks(void **state)
     clear();
 }
 
+static _Atomic int own_signals;
+
+static void own_handler(int signal_number)
+{
+    (void)signal_number;
+    own_signals++;
+}
+
+static void ask_with_own_handler(ls_group *group, void *argument)
+{
+    (void)argument;
+    raise(SIGUSR1);
+    CHECK(own_signals == 1);
+    CHECK_OK(ls_barrier(group));
+}
+
+static void a_handler_of_the_program_is_kept(void **state)
+{
+    (void)state;
+    void (*before)(int) = signal(SIGUSR1, own_handler);
+    run_processes(2, ask_with_own_handler, NULL);
+    signal(SIGUSR1, before);
+    assert_int_equal(count_files("*"), 0);
+}
+
 static void reduce_and_ask(ls_group *group, void *argument)
 {
     float x = 0;
@@ -228,13 +253,17 @@ static void asking_disturbs_nobody(void **state)
 
 static void dump(ls_group *group, void *argument)
 {
-    char path[128];
+    char path[128], folder_part[128];
     (void)argument;
     snprintf(path, sizeof(path), "%s/own-%d", folder, ls_group_rank(group));
+    snprintf(folder_part, sizeof(folder_part), "%s.part", folder);
     CHECK_OK(ls_group_dump(group, path));
     CHECK_OK(ls_group_dump(group, path));
     CHECK(ls_group_dump(group, NULL) == LS_ERR_ARGUMENT);
     CHECK(ls_group_dump(group, folder) == LS_ERR_IO);
+    CHECK_OK(ls_barrier(group));
+    CHECK(access(folder_part, F_OK) != 0); /* no half file stays */
+    CHECK_OK(ls_barrier(group));
     CHECK(ls_group_dump(NULL, path) == LS_ERR_ARGUMENT);
 }
 
@@ -263,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_is_written),
         cmocka_unit_test(a_signal_is_served_by_busy_ranks),
+        cmocka_unit_test(a_handler_of_the_program_is_kept),
         cmocka_unit_test(asking_disturbs_nobody),
         cmocka_unit_test(a_program_may_ask),
     };
