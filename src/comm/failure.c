@@ -174,10 +174,11 @@ static ls_status tell(ls_group *group)
 ls_status lsi_report_failure(ls_group *group)
 {
     const ls_status status = tell(group);
-    if (!group->failed)
-        lsi_dump_failure(group, ls_last_error());
+    if (group->failed)
+        return status;
     group->failed = true;
-    return status;
+    lsi_dump_failure(group, ls_last_error());
+    return tell(group); /* writing may have had an error of its own */
 }
 
 /* ---- detecting ----------------------------------------------------------- */

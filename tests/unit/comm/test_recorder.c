@@ -163,6 +163,24 @@ static void a_failure_is_written(void **state)
     clear();
 }
 
+static void leave_early(ls_group *group, void *argument)
+{
+    (void)argument;
+    if (ls_group_rank(group) == 1)
+        return; /* closes the group */
+    CHECK(ls_barrier(group) == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "has closed the group") != NULL);
+}
+
+static void what_cannot_be_written_hides_nothing(void **state)
+{
+    (void)state;
+    setenv("LOCKSTEP_RECORD", "/dev/null", 1);
+    run_processes(2, leave_early, NULL);
+    setenv("LOCKSTEP_RECORD", folder, 1);
+    assert_int_equal(count_files("*"), 0);
+}
+
 /* ---- on a signal --------------------------------------------------------- */
 
 static bool is_there(int rank)
@@ -291,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_is_written),
+        cmocka_unit_test(what_cannot_be_written_hides_nothing),
         cmocka_unit_test(a_signal_is_served_by_busy_ranks),
         cmocka_unit_test(a_handler_of_the_program_is_kept),
         cmocka_unit_test(asking_disturbs_nobody),
