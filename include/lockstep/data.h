@@ -118,6 +118,76 @@ LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
 /* Stops reading, frees it and sets *loader to NULL. Accepts NULLs. */
 LS_API void ls_loader_free(ls_loader **loader);
 
+/* ---- tokens -------------------------------------------------------------- */
+
+/* A long sequence of tokens, of which language models see pieces. */
+typedef struct ls_tokens ls_tokens;
+
+typedef enum ls_token_format {
+    /*
+     * By the name: .u16 and .u32 are raw; .bin is what llm.c writes, u16 or
+     * u32 behind a header of 1,024 bytes; anything else is text.
+     */
+    LS_TOKENS_BY_NAME,
+    LS_TOKENS_TEXT, /* each byte is a token, 0..255 */
+    LS_TOKENS_LLMC,
+    LS_TOKENS_U16, /* little endian */
+    LS_TOKENS_U32
+} ls_token_format;
+
+/*
+ * Maps a file, which must not change while it is open. A header that is not
+ * llm.c's, or a size that does not fit, is LS_ERR_FORMAT. On success *out is
+ * the caller's. Local.
+ */
+LS_API ls_status ls_tokens_open(ls_tokens **out, const char *path,
+                                ls_token_format format);
+
+/*
+ * Text of `count` bytes made from `seed`: sentences of a small language,
+ * whose words, grammar and few facts a model can learn.
+ */
+LS_API ls_status ls_tokens_builtin(ls_tokens **out, int64_t count,
+                                   uint64_t seed);
+
+/* Frees them and sets *tokens to NULL. Accepts NULLs. */
+LS_API void ls_tokens_free(ls_tokens **tokens);
+
+/* How many there are. */
+LS_API int64_t ls_tokens_count(const ls_tokens *tokens);
+
+/* Whether they are the bytes of a text. */
+LS_API bool ls_tokens_are_bytes(const ls_tokens *tokens);
+
+/*
+ * LS_ERR_FORMAT unless all are below `vocabulary`; names the first that is not.
+ */
+LS_API ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary);
+
+/* Copies tokens begin..begin+n-1. */
+LS_API ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin,
+                                int64_t n, int64_t *out);
+
+/*
+ * Which pieces a rank sees in a step: a pure function of these numbers. Row r
+ * begins at a place drawn uniformly from [begin, end - length) by (seed, step,
+ * rank * rows + r), so that two ranks with 4 rows see what one with 8 does.
+ */
+typedef struct ls_token_batch {
+    int64_t begin, end; /* of the tokens to draw from */
+    int64_t rows, length;
+    uint64_t seed, step;
+    int rank;
+} ls_token_batch;
+
+/*
+ * Writes (rows, length) tokens to `inputs`, and those one place further on to
+ * `targets`. LS_ERR_ARGUMENT unless end - begin exceeds the length.
+ */
+LS_API ls_status ls_tokens_batch(const ls_tokens *tokens,
+                                 const ls_token_batch *batch, int64_t *inputs,
+                                 int64_t *targets);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,9 +104,9 @@ void lsi_stepper_release(lsi_stepper *stepper)
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)
 {
     if (stepper->clip != NULL)
-        LS_TRY(ls_clip_grad(stepper->clip, &grad_scale, NULL));
-    const double lr = ls_lr_at(&stepper->schedule, stepper->steps);
-    LS_TRY(ls_optimizer_set_lr(stepper->optimizer, lr));
+        LS_TRY(ls_clip_grad(stepper->clip, &grad_scale, &stepper->norm));
+    stepper->lr = ls_lr_at(&stepper->schedule, stepper->steps);
+    LS_TRY(ls_optimizer_set_lr(stepper->optimizer, stepper->lr));
     LS_TRY(ls_optimizer_step(stepper->optimizer, grad_scale));
     stepper->steps++;
     return LS_OK;

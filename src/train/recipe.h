@@ -27,7 +27,8 @@ typedef struct lsi_stepper {
     ls_optimizer *optimizer;
     ls_clip *clip; /* or NULL */
     ls_lr_schedule schedule;
-    int64_t steps; /* taken */
+    int64_t steps;   /* taken */
+    double lr, norm; /* of the last one; norm only if gradients are clipped */
 } lsi_stepper;
 
 /*

@@ -44,7 +44,7 @@ def rope(x, halves=False):
     length, d = x.shape[1], x.shape[3]
     k = torch.arange(0, d, 2, dtype=torch.float64)
     angle = torch.outer(torch.arange(length).double(), 10000.0 ** (-k / d))
-    c, s = angle.cos()[:, None], angle.sin()[:, None]
+    c, s = (t[:, None].to(x.dtype) for t in (angle.cos(), angle.sin()))
     a, b = x[..., ::2], x[..., 1::2]
     a, b = a * c - b * s, a * s + b * c
     return torch.cat((a, b), -1) if halves else torch.stack((a, b), -1).flatten(-2)
@@ -76,13 +76,30 @@ class Parameters(dict):
         self[name] = leaf(100 + len(self), shape, scale)
 
 
-def attend(q, k, v, halves=None):
-    q, k, v = (t.unflatten(-1, (HEADS, -1)) for t in (q, k, v))
+def attend(q, k, v, heads, halves=None):
+    q, k, v = (t.unflatten(-1, (heads, -1)) for t in (q, k, v))
     if halves is not None:
         q, k = rope(q, halves), rope(k, halves)
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return o.transpose(1, 2).flatten(-2)
+
+
+def rope_forward(p, ids, layers, heads):
+    """The logits of a model with the parameters p, by our names."""
+    x = F.embedding(ids, p["token_embeddings.weight"])
+    for i in range(layers):
+        def product(x, name):
+            return x @ p[f"layers.{i}.{name}.weight"].T
+
+        h = rms_norm(x, p[f"layers.{i}.ln1.weight"])
+        o = attend(*(product(h, f"attn.{t}_proj") for t in "qkv"), heads,
+                   halves=False)
+        x = x + product(o, "attn.output_proj")
+        h = rms_norm(x, p[f"layers.{i}.ln2.weight"])
+        inner = F.silu(product(h, "ffn.w1")) * product(h, "ffn.w3")
+        x = x + product(inner, "ffn.w2")
+    return rms_norm(x, p["ln_final.weight"]) @ p["lm_head.weight"].T
 
 
 def rope_model():
@@ -99,23 +116,7 @@ def rope_model():
         p.add(f"layers.{i}.ln2.weight", (D,), 1.0)
     p.add("ln_final.weight", (D,), 1.0)
     p.add("lm_head.weight", (VOCABULARY, D))
-
-    def forward(ids):
-        x = F.embedding(ids, p["token_embeddings.weight"])
-        for i in range(LAYERS):
-            def product(x, name):
-                return x @ p[f"layers.{i}.{name}.weight"].T
-
-            h = rms_norm(x, p[f"layers.{i}.ln1.weight"])
-            o = attend(*(product(h, f"attn.{t}_proj") for t in "qkv"),
-                       halves=False)
-            x = x + product(o, "attn.output_proj")
-            h = rms_norm(x, p[f"layers.{i}.ln2.weight"])
-            inner = F.silu(product(h, "ffn.w1")) * product(h, "ffn.w3")
-            x = x + product(inner, "ffn.w2")
-        return rms_norm(x, p["ln_final.weight"]) @ p["lm_head.weight"].T
-
-    return p, forward
+    return p, lambda ids: rope_forward(p, ids, LAYERS, HEADS)
 
 
 def gpt2_model():
@@ -146,7 +147,7 @@ def gpt2_model():
         x = F.embedding(ids, p["wte.weight"]) + p["wpe.weight"][:ids.shape[1]]
         for i in range(LAYERS):
             h = linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn")
-            x = x + linear(attend(*h.split(D, -1)), f"h.{i}.attn.c_proj")
+            x = x + linear(attend(*h.split(D, -1), HEADS), f"h.{i}.attn.c_proj")
             h = linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")
             h = F.gelu(h, approximate="tanh")
             x = x + linear(h, f"h.{i}.mlp.c_proj")
@@ -168,9 +169,14 @@ def model(name, made):
         emit(f"{name}.d{key}", tensor.grad)
 
 
-embedding()
-norms()
-rotations()
-activations()
-model("rope_model", rope_model())
-model("gpt2_model", gpt2_model())
+def main():
+    embedding()
+    norms()
+    rotations()
+    activations()
+    model("rope_model", rope_model())
+    model("gpt2_model", gpt2_model())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+/*
+ * lockstep generate: text, or tokens, from a trained language model.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/command.h"
+#include "cli/lm_flags.h"
+#include "cli/ranks.h"
+#include "train/generate.h"
+#include "train/models/lm.h"
+
+enum { BYTE_VALUES = 256 };
+
+typedef struct args {
+    const char *model, *size, *prompt;
+    int64_t tokens, top_k, seed, threads;
+    double temperature;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(model, STRING, "model", 'm', "FILE", NULL,
+        "what `lockstep train lm --save` wrote, or published weights"),
+    ROW(size, CHOICE, "size", 0, "NAME", NULL,
+        "of the model, for a file that does not say it (gpt2 for published "
+        "GPT-2 weights)",
+        .choices = &lsi_lm_size_choices[1]),
+    ROW(prompt, STRING, "prompt", 'p', "TEXT", NULL,
+        "what to go on from (default: a new line); for a model of other tokens "
+        "than bytes their numbers: 464,3290"),
+    ROW(tokens, INT, "tokens", 't', "N", "200", "how many to write", .min = 0,
+        .max = 1e9),
+    ROW(temperature, REAL, "temperature", 0, "X", "0.8",
+        "below 1 likely tokens become likelier; 0: always the likeliest",
+        .min = 0, .max = 1e6),
+    ROW(top_k, INT, "top-k", 0, "K", "0",
+        "draw from the K likeliest tokens only; 0: from all", .min = 0,
+        .max = 1e9),
+    ROW(seed, INT, "seed", 's', "N", "0", "of the draws", .min = 0,
+        .max = 9e15),
+    LSI_THREADS_ROW(threads),
+};
+
+/* ---- the prompt ---------------------------------------------------------- */
+
+typedef struct prompt {
+    int64_t *tokens;
+    int64_t n;
+} prompt;
+
+static void take_bytes(const char *text, prompt *out)
+{
+    for (; text[out->n] != '\0'; out->n++)
+        out->tokens[out->n] = (unsigned char)text[out->n];
+}
+
+static ls_status take_numbers(const char *text, int64_t vocabulary, prompt *out)
+{
+    for (const char *next = text;; next++) {
+        char *end;
+        errno = 0;
+        const long long token = strtoll(next, &end, 10);
+        if (end == next || errno != 0 || token < 0 || token >= vocabulary ||
+            (*end != ',' && *end != '\0'))
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "the model's tokens are numbers below %" PRId64
+                            "; --prompt should be some of them, as 464,3290",
+                            vocabulary);
+        out->tokens[out->n++] = token;
+        if (*end == '\0')
+            return LS_OK;
+        next = end;
+    }
+}
+
+/* *out is freed by lsi_free of its tokens. */
+static ls_status read_prompt(const char *text, int64_t vocabulary, prompt *out)
+{
+    void *block = NULL;
+    if (text[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--prompt is empty; there must be something to go on "
+                        "from");
+    LS_TRY(lsi_alloc(&block, strlen(text) * sizeof(int64_t), LS_MEMORY_DATA,
+                     "the prompt"));
+    out->tokens = block;
+    if (vocabulary != BYTE_VALUES)
+        return take_numbers(text, vocabulary, out);
+    take_bytes(text, out);
+    return LS_OK;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+static void emit_byte(void *context, int64_t token)
+{
+    (void)context;
+    putchar((int)token);
+    fflush(stdout);
+}
+
+static void emit_number(void *context, int64_t token)
+{
+    bool *begun = context;
+    printf("%s%" PRId64, *begun ? "," : "", token);
+    *begun = true;
+    fflush(stdout);
+}
+
+static ls_status open_model(const args *a, lsi_lm *lm)
+{
+    ls_transformer_config config;
+    if (a->size != NULL)
+        LS_TRY(ls_transformer_size(a->size, &config));
+    else
+        LS_TRY(ls_transformer_read_config(a->model, &config));
+    LS_TRY(lsi_lm_new(lm, NULL, &config, 0));
+    return ls_transformer_load(lm->transformer, a->model);
+}
+
+static ls_status write_tokens(const args *a, const lsi_lm *lm, prompt *p)
+{
+    const int64_t vocabulary =
+        ls_transformer_get_config(lm->transformer)->vocabulary;
+    const bool bytes = vocabulary == BYTE_VALUES;
+    bool begun = false;
+    const char *text = a->prompt != NULL ? a->prompt : "\n";
+    LS_TRY(read_prompt(text, vocabulary, p));
+    const lsi_generation generation = {
+        .prompt = p->tokens,
+        .prompt_length = p->n,
+        .tokens = a->tokens,
+        .sampling = {.temperature = a->temperature,
+                     .top_k = a->top_k,
+                     .seed = (uint64_t)a->seed},
+        .emit = bytes ? emit_byte : emit_number,
+        .context = &begun};
+    if (bytes)
+        fputs(text, stdout);
+    LS_TRY(lsi_generate(lm->transformer, &generation));
+    putchar('\n');
+    return LS_OK;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    lsi_lm lm = {0};
+    prompt p = {0};
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    if (a.model == NULL)
+        return lsi_cli_usage("%s: --model FILE is missing", call->argv[0]);
+    lsi_cli_set_threads(a.threads);
+    ls_status status = open_model(&a, &lm);
+    if (status == LS_OK)
+        status = write_tokens(&a, &lm, &p);
+    lsi_free(p.tokens);
+    lsi_lm_free(&lm);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_generate = {
+    .name = "generate",
+    .summary = "Write text with a trained language model",
+    .text = "The model sees the tokens so far, as many of the last as its "
+            "context holds, and draws the next. Equal seeds give equal text. "
+            "A model of bytes writes the prompt and then text, any other the "
+            "numbers of the tokens that follow the prompt.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,209 @@
+/*
+ * lockstep train lm: a Transformer language model on one or more ranks.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "cli/lm_flags.h"
+#include "cli/lm_log.h"
+#include "cli/ranks.h"
+#include "cli/recipe_flags.h"
+#include "parallel/strategy.h"
+#include "report/output.h"
+
+typedef struct args {
+    lsi_rank_flags ranks;
+    const char *data, *tokens;
+    lsi_lm_shape_flags shape;
+    int64_t steps, batch_size, accumulate, seed;
+    lsi_recipe recipe;
+    const char *strategy;
+    int64_t validate_every, validate_batches, log_every;
+    const char *init, *save, *metrics;
+} args;
+
+static const char strategy_names[] =
+#define X(name, text) "|" #name
+#include "parallel/strategies.def"
+#undef X
+    ;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_RANK_ROWS(ranks, "1"),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "text, or a file of tokens (default: a built-in text)"),
+    ROW(tokens, CHOICE, "tokens", 0, "FORMAT", "by-name",
+        "what the data are: by the name .u16 and .u32 are raw tokens, .bin "
+        "those of llm.c, and all else is text, of which each byte is a token",
+        .choices = "by-name|text|llmc|u16|u32"),
+    LSI_LM_SHAPE_ROWS(shape),
+    ROW(steps, INT, "steps", 0, "N", "200", "of the optimizer", .min = 0,
+        .max = 1e12),
+    ROW(batch_size, INT, "batch-size", 'b', "N", "8",
+        "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
+    ROW(accumulate, INT, "accumulate", 0, "N", "1",
+        "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    LSI_RECIPE_ROWS(recipe, "adamw"),
+    ROW(strategy, CHOICE, "strategy", 0, "NAME", "flat",
+        "how gradients travel: all in one all-reduce, or one for each "
+        "parameter",
+        .choices = &strategy_names[1]),
+    ROW(seed, INT, "seed", 's', "N", "0",
+        "of initial weights, of the pieces of data, and of the built-in text",
+        .min = 0, .max = 9e15),
+    ROW(validate_every, INT, "validate-every", 0, "N", "100",
+        "steps between validations on the last tenth of the data; 0: none",
+        .min = 0, .max = 1e12),
+    ROW(validate_batches, INT, "validate-batches", 0, "N", "4",
+        "batches of each rank in a validation, the same each time", .min = 1,
+        .max = 1e9),
+    ROW(log_every, INT, "log-every", 0, "N", "10", "steps between lines",
+        .min = 1, .max = 1e12),
+    ROW(init, STRING, "init", 0, "FILE", NULL,
+        "begin with the weights of this safetensors file"),
+    ROW(save, STRING, "save", 0, "FILE", NULL,
+        "write the trained model as safetensors, for `lockstep generate`"),
+    ROW(metrics, STRING, "metrics", 0, "FILE", NULL,
+        "write a line of JSON for each step and each validation"),
+};
+
+typedef struct session {
+    const args *args;
+    ls_group *group;
+    lsi_lm_log log;
+} session;
+
+static ls_token_format format_of(const char *name)
+{
+    static const char *const names[] = {[LS_TOKENS_BY_NAME] = "by-name",
+                                        [LS_TOKENS_TEXT] = "text",
+                                        [LS_TOKENS_LLMC] = "llmc",
+                                        [LS_TOKENS_U16] = "u16",
+                                        [LS_TOKENS_U32] = "u32"};
+    int format = LS_TOKENS_BY_NAME;
+    while (strcmp(names[format], name) != 0)
+        format++;
+    return (ls_token_format)format;
+}
+
+/* Text has 256 tokens unless the flags say otherwise. */
+static ls_status job_of(const session *s, lsi_lm_options *out)
+{
+    const args *a = s->args;
+    *out = (lsi_lm_options){.data = a->data,
+                            .format = format_of(a->tokens),
+                            .init = a->init,
+                            .steps = a->steps,
+                            .batch_size = a->batch_size,
+                            .accumulate = a->accumulate,
+                            .recipe = a->recipe,
+                            .strategy = a->strategy,
+                            .validate_every = a->validate_every,
+                            .validate_batches = a->validate_batches,
+                            .seed = (uint64_t)a->seed,
+                            .save = a->save};
+    return lsi_lm_shape(&a->shape, &out->model);
+}
+
+/* A model goes to a file that a rename can replace. */
+static ls_status check_save(const char *path)
+{
+    struct stat info;
+    if (path == NULL)
+        return LS_OK;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
+                        path);
+    return lsi_output_check(path);
+}
+
+static ls_status on_begin(void *context, const lsi_lm_start *start)
+{
+    session *s = context;
+    if (!s->log.quiet)
+        LS_TRY(check_save(s->args->save));
+    return lsi_lm_log_open(&s->log, start, s->args->metrics);
+}
+
+static ls_status on_step(void *context, const lsi_lm_step *step)
+{
+    session *s = context;
+    return lsi_lm_log_step(&s->log, step);
+}
+
+static ls_status on_validation(void *context, int64_t step, double loss)
+{
+    session *s = context;
+    return lsi_lm_log_validation(&s->log, step, loss);
+}
+
+/* Runs as one rank. An error that all ranks share is told by rank 0 alone. */
+static int train(session *s, const lsi_lm_options *job)
+{
+    const lsi_lm_events events = {.context = s,
+                                  .begin = on_begin,
+                                  .step = on_step,
+                                  .validation = on_validation};
+    bool agreed = false;
+    ls_status status = lsi_lm_train(s->group, job, &events, &agreed);
+    if (status == LS_OK)
+        status = lsi_lm_log_summary(&s->log);
+    lsi_lm_log_close(&s->log);
+    if (status == LS_OK)
+        return 0;
+    return agreed && s->log.quiet ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+}
+
+static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
+                        int *exit_status)
+{
+    if (ls_transformer_check(&job->model) == LS_OK)
+        return true;
+    *exit_status = lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    return false;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    lsi_lm_options job;
+    session s = {.args = &a};
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    if (job_of(&s, &job) != LS_OK)
+        return lsi_cli_error();
+    if (!check_shape(call, &job, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    job.text_vocabulary = a.shape.vocabulary == 0;
+    if (ls_group_from_env(&s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    s.log = (lsi_lm_log){.quiet = ls_group_rank(s.group) != 0,
+                         .size = a.shape.size,
+                         .ranks = ls_group_size(s.group),
+                         .steps = a.steps,
+                         .every = a.log_every};
+    exit_status = train(&s, &job);
+    ls_group_close(&s.group);
+    return exit_status;
+}
+
+const lsi_command lsi_command_train_lm = {
+    .name = "lm",
+    .summary = "Train a Transformer language model on text or tokens",
+    .text =
+        "Lines of progress go to stderr, the summary to stdout. A line of "
+        "--metrics is {\"event\":\"step\", \"step\", \"loss\", \"lr\", "
+        "\"gradient_norm\", \"seconds\", \"tokens_per_second\"} or "
+        "{\"event\":\"validation\", \"step\", \"val_loss\"}. The loss is that "
+        "of the step's batch before the step, over all ranks. Which pieces of "
+        "the data a step sees depends on the seed and on all sequences of the "
+        "step together, not on how many ranks share them.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

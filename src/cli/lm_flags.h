@@ -1,0 +1,50 @@
+/*
+ * The flags that name the shape of a language model.
+ *
+ *     struct args { lsi_lm_shape_flags shape; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_LM_SHAPE_ROWS(shape), ...};
+ */
+#ifndef LS_CLI_LM_FLAGS_H
+#define LS_CLI_LM_FLAGS_H
+
+#include "cli/command.h"
+#include "lockstep/transformer.h"
+
+typedef struct lsi_lm_shape_flags {
+    const char *size, *rope, *attention;
+    int64_t layers, d_model, heads, d_ff, vocabulary, context; /* 0: as size */
+} lsi_lm_shape_flags;
+
+/* "|tiny|small|...": the bar before the first name is to be skipped. */
+extern const char lsi_lm_size_choices[];
+
+#define LSI_LM_SHAPE_ROWS(field)                                               \
+    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny", "of the model",         \
+        .choices = &lsi_lm_size_choices[1]),                                   \
+        ROW(field.context, INT, "context", 'c', "N", "128",                    \
+            "tokens of a sequence", .min = 1, .max = 1 << 20),                 \
+        ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
+            "blocks (default: as the size has; so the next four)", .min = 1,   \
+            .max = 1 << 20),                                                   \
+        ROW(field.d_model, INT, "d-model", 0, "N", NULL,                       \
+            "numbers that stand for a token", .min = 1, .max = 1 << 20),       \
+        ROW(field.heads, INT, "heads", 0, "N", NULL, "of attention", .min = 1, \
+            .max = 1 << 20),                                                   \
+        ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
+            "numbers inside a block's second half", .min = 1, .max = 1 << 20), \
+        ROW(field.vocabulary, INT, "vocab", 0, "N", NULL,                      \
+            "tokens that there are (of text: 256)", .min = 1, .max = 1 << 20), \
+        ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
+            "where a rotated pair goes: back to its place, or to both halves " \
+            "of the head",                                                     \
+            .choices = "pairs|halves"),                                        \
+        ROW(field.attention, CHOICE, "attention", 0, "NAME", "flash",          \
+            "flash, or naive, which stores the scores",                        \
+            .choices = "flash|naive")
+
+/* The configuration that the flags stand for; not checked. */
+ls_status lsi_lm_shape(const lsi_lm_shape_flags *flags,
+                       ls_transformer_config *out);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * Drawing tokens. The model always gets a window of one length, of which the
+ * tokens fill the beginning: nothing looks ahead, so what follows them does not
+ * matter, and every product has a shape that has been planned before.
+ */
+#include "train/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "tensor/tensor.h"
+
+/* "generate" */
+static const uint64_t generate_stream = 0x67656e6572617465;
+
+/* ---- one token ----------------------------------------------------------- */
+
+static int64_t likeliest(const float *logits, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+/* Leaves the k largest; the rest become -infinity. Of equals the first stay. */
+static void keep_largest(float *logits, int64_t n, int64_t k)
+{
+    float edge = INFINITY;
+    int64_t above = 0, equal = 0;
+    while (above + equal < k) { /* one value further down each time */
+        float next = -INFINITY;
+        above += equal;
+        equal = 0;
+        for (int64_t i = 0; i < n; i++)
+            if (logits[i] < edge && logits[i] > next)
+                next = logits[i];
+        if (next == -INFINITY)
+            return;
+        edge = next;
+        for (int64_t i = 0; i < n; i++)
+            equal += logits[i] == edge;
+    }
+    int64_t left = k - above;
+    for (int64_t i = 0; i < n; i++)
+        if (logits[i] < edge || (logits[i] == edge && left-- <= 0))
+            logits[i] = -INFINITY;
+}
+
+int64_t lsi_sample(float *logits, int64_t vocabulary,
+                   const lsi_sampling *sampling, uint64_t step)
+{
+    const lsi_rng_key key = {sampling->seed, generate_stream};
+    const int64_t best = likeliest(logits, vocabulary);
+    if (sampling->temperature <= 0.0)
+        return best;
+    if (sampling->top_k > 0 && sampling->top_k < vocabulary)
+        keep_largest(logits, vocabulary, sampling->top_k);
+    const double most = (double)logits[best];
+    double total = 0.0;
+    for (int64_t i = 0; i < vocabulary; i++)
+        total += exp(((double)logits[i] - most) / sampling->temperature);
+    double left = lsi_rng_uniform(key, 0, step) * total;
+    for (int64_t i = 0; i < vocabulary; i++) {
+        left -= exp(((double)logits[i] - most) / sampling->temperature);
+        if (left < 0.0)
+            return i;
+    }
+    return best;
+}
+
+/* ---- many ---------------------------------------------------------------- */
+
+typedef struct window {
+    const ls_transformer *model;
+    ls_tape *tape;
+    ls_tensor *tokens; /* (1, length) */
+    int64_t length, used;
+} window;
+
+static void push(window *w, int64_t token)
+{
+    int64_t *tokens = lsi_tensor_raw(w->tokens);
+    if (w->used == w->length) {
+        memmove(tokens, tokens + 1, (size_t)(w->used - 1) * sizeof *tokens);
+        w->used--;
+    }
+    tokens[w->used++] = token;
+}
+
+static ls_status next_token(const window *w, const lsi_sampling *sampling,
+                            uint64_t step, int64_t *out)
+{
+    const int64_t vocabulary = ls_transformer_get_config(w->model)->vocabulary;
+    ls_tensor *logits = ls_transformer_forward(w->model, w->tape, w->tokens);
+    LS_TRY(ls_tape_status(w->tape));
+    float *row = (float *)lsi_tensor_raw(logits) + (w->used - 1) * vocabulary;
+    *out = lsi_sample(row, vocabulary, sampling, step);
+    ls_tape_reset(w->tape);
+    return LS_OK;
+}
+
+static ls_status run(window *w, const lsi_generation *g)
+{
+    const int64_t shape[] = {1, w->length};
+    LS_TRY(ls_tape_new(&w->tape));
+    ls_tape_set_training(w->tape, false);
+    LS_TRY(ls_tensor_zeros(&w->tokens, LS_I64, 2, shape));
+    for (int64_t i = 0; i < g->prompt_length; i++)
+        push(w, g->prompt[i]);
+    for (int64_t i = 0; i < g->tokens; i++) {
+        int64_t token;
+        LS_TRY(next_token(w, &g->sampling, (uint64_t)i, &token));
+        g->emit(g->context, token);
+        push(w, token);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_generate(const ls_transformer *model,
+                       const lsi_generation *generation)
+{
+    const int64_t context = ls_transformer_get_config(model)->context;
+    const int64_t all = generation->prompt_length + generation->tokens;
+    window w = {.model = model, .length = all < context ? all : context};
+    const ls_status status = run(&w, generation);
+    ls_tensor_free(&w.tokens);
+    ls_tape_free(&w.tape);
+    return status;
+}

@@ -1,0 +1,36 @@
+/*
+ * Drawing tokens from a language model, one after another.
+ */
+#ifndef LS_TRAIN_GENERATE_H
+#define LS_TRAIN_GENERATE_H
+
+#include "lockstep/transformer.h"
+
+typedef struct lsi_sampling {
+    double temperature; /* of the logits; 0: always the likeliest token */
+    int64_t top_k;      /* only the k likeliest tokens; 0: all */
+    uint64_t seed;
+} lsi_sampling;
+
+/*
+ * One token from logits, which are overwritten; `step` numbers the draws. Local
+ * and deterministic.
+ */
+int64_t lsi_sample(float *logits, int64_t vocabulary,
+                   const lsi_sampling *sampling, uint64_t step);
+
+typedef struct lsi_generation {
+    const int64_t *prompt;
+    int64_t prompt_length; /* at least 1 */
+    int64_t tokens;        /* to draw */
+    lsi_sampling sampling;
+    /* Told each token as soon as it is drawn. */
+    void (*emit)(void *context, int64_t token);
+    void *context;
+} lsi_generation;
+
+/* The model sees the last tokens, as many as its context holds. Local. */
+ls_status lsi_generate(const ls_transformer *model,
+                       const lsi_generation *generation);
+
+#endif

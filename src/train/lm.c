@@ -1,0 +1,279 @@
+/*
+ * The language model job. Parts are made in the order of `job` and freed in
+ * reverse.
+ */
+#include "train/lm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lockstep/profile.h"
+#include "lockstep/version.h"
+#include "parallel/ddp.h"
+#include "tensor/tensor.h"
+#include "train/models/lm.h"
+#include "train/outcome.h"
+
+enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10, BYTE_VALUES = 256 };
+
+/* Apart from the steps of training. */
+static const uint64_t validation_steps = UINT64_C(1) << 48;
+
+typedef struct job {
+    ls_group *group;
+    const lsi_lm_options *options;
+    const lsi_lm_events *events;
+    ls_transformer_config config;
+    ls_tokens *tokens;
+    int64_t train_end; /* of the tokens; validation begins there */
+    ls_tensor *inputs, *targets;
+    lsi_lm lm;
+    ls_ddp *ddp;
+    lsi_stepper stepper;
+    ls_tape *tape;
+    bool *agreed;
+} job;
+
+/* ---- making the parts ---------------------------------------------------- */
+
+static ls_status open_tokens(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    if (o->data != NULL)
+        LS_TRY(ls_tokens_open(&j->tokens, o->data, o->format));
+    else
+        LS_TRY(ls_tokens_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+    const int64_t n = ls_tokens_count(j->tokens);
+    const int64_t length = o->model.context;
+    j->train_end = n - n / VALIDATION_SHARE;
+    if (j->train_end > length &&
+        (o->validate_every == 0 || n - j->train_end > length))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s has %" PRId64 " tokens, %" PRId64 " to train and "
+                    "%" PRId64 " to validate; a context of %" PRId64
+                    " needs at least %" PRId64 " of each",
+                    o->data != NULL ? o->data : "the built-in text", n,
+                    j->train_end, n - j->train_end, length, length + 1);
+}
+
+static ls_status choose_model(job *j)
+{
+    j->config = j->options->model;
+    if (j->options->text_vocabulary && ls_tokens_are_bytes(j->tokens))
+        j->config.vocabulary = BYTE_VALUES;
+    LS_TRY(ls_transformer_check(&j->config));
+    return ls_tokens_check(j->tokens, j->config.vocabulary);
+}
+
+static ls_status make_batch(job *j)
+{
+    const int64_t rows = j->options->batch_size, length = j->config.context;
+    const int64_t shape[] = {rows, length}, flat = rows * length;
+    LS_TRY(ls_tensor_new(&j->inputs, LS_I64, 2, shape));
+    return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
+}
+
+/* What a rank does alone before all of them start together. */
+static ls_status prepare_alone(job *j)
+{
+    LS_TRY(open_tokens(j));
+    LS_TRY(choose_model(j));
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    return make_batch(j);
+}
+
+static ls_status make_model(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    LS_TRY(lsi_lm_new(&j->lm, j->group, &j->config, o->seed));
+    if (o->init != NULL && ls_group_rank(j->group) == 0)
+        return ls_transformer_load(j->lm.transformer, o->init);
+    return LS_OK;
+}
+
+/* Clipping tells the norm of the gradients: a step without it clips at this. */
+static const double no_limit = 1e30;
+
+static ls_status prepare_together(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    lsi_recipe recipe = o->recipe;
+    if (recipe.clip_norm <= 0)
+        recipe.clip_norm = no_limit;
+    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, o->strategy));
+    lsi_ddp_defer_scale(j->ddp);
+    LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
+    return ls_tape_new(&j->tape);
+}
+
+static ls_status begin(const job *j)
+{
+    const int64_t n = ls_tokens_count(j->tokens);
+    const lsi_lm_start start = {.model = &j->config,
+                                .parameters = ls_params_numel(j->lm.params),
+                                .train_tokens = j->train_end,
+                                .val_tokens = n - j->train_end,
+                                .step_tokens = j->targets->count *
+                                               j->options->accumulate *
+                                               ls_group_size(j->group)};
+    return j->events->begin(j->events->context, &start);
+}
+
+static void release(job *j)
+{
+    ls_tape_free(&j->tape);
+    lsi_stepper_release(&j->stepper);
+    ls_ddp_free(&j->ddp);
+    lsi_lm_free(&j->lm);
+    ls_tensor_free(&j->targets);
+    ls_tensor_free(&j->inputs);
+    ls_tokens_free(&j->tokens);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static ls_status read_batch(const job *j, uint64_t step, bool validation)
+{
+    const ls_token_batch batch = {
+        .begin = validation ? j->train_end : 0,
+        .end = validation ? ls_tokens_count(j->tokens) : j->train_end,
+        .rows = j->options->batch_size,
+        .length = j->config.context,
+        .seed = j->options->seed,
+        .step = step + (validation ? validation_steps : 0),
+        .rank = ls_group_rank(j->group)};
+    return ls_tokens_batch(j->tokens, &batch, lsi_tensor_raw(j->inputs),
+                           lsi_tensor_raw(j->targets));
+}
+
+/* The mean over all ranks, which have seen equally many tokens. */
+static ls_status share_loss(const job *j, double *loss)
+{
+    return ls_all_reduce(j->group, loss, loss, 1, LS_F64, LS_AVG);
+}
+
+static ls_status micro_step(job *j, uint64_t number, bool last, double *loss)
+{
+    double own = 0.0;
+    LS_TRY(read_batch(j, number, false));
+    const lsi_forward out =
+        lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
+    LS_TRY(ls_ddp_backward(j->ddp, j->tape, out.loss, out.weight, last));
+    LS_TRY(ls_tensor_item(out.loss, &own));
+    *loss += own / (double)j->options->accumulate;
+    ls_tape_reset(j->tape);
+    return LS_OK;
+}
+
+static ls_status step(job *j, lsi_lm_step *out)
+{
+    const int64_t accumulate = j->options->accumulate;
+    const double start = lsi_clock_seconds();
+    const uint64_t first = (uint64_t)((out->step - 1) * accumulate);
+    ls_params_zero_grad(j->lm.params);
+    for (int64_t m = 0; m < accumulate; m++)
+        LS_TRY(micro_step(j, first + (uint64_t)m, m + 1 == accumulate,
+                          &out->loss));
+    LS_TRY(share_loss(j, &out->loss));
+    LS_TRY(lsi_stepper_step(&j->stepper, lsi_ddp_grad_scale(j->ddp)));
+    out->lr = j->stepper.lr;
+    out->gradient_norm = j->stepper.norm;
+    out->seconds = lsi_clock_seconds() - start;
+    return LS_OK;
+}
+
+/* The same pieces each time. */
+static ls_status validate(job *j, double *loss)
+{
+    double own = 0.0;
+    const int64_t batches = j->options->validate_batches;
+    *loss = 0.0;
+    ls_tape_set_training(j->tape, false);
+    for (int64_t b = 0; b < batches; b++) {
+        LS_TRY(read_batch(j, (uint64_t)b, true));
+        const lsi_forward out =
+            lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
+        LS_TRY(ls_tape_status(j->tape));
+        LS_TRY(ls_tensor_item(out.loss, &own));
+        *loss += own / (double)batches;
+        ls_tape_reset(j->tape);
+    }
+    ls_tape_set_training(j->tape, true);
+    return share_loss(j, loss);
+}
+
+static bool validates_after(const lsi_lm_options *o, int64_t steps)
+{
+    return o->validate_every > 0 &&
+           (steps % o->validate_every == 0 || steps == o->steps);
+}
+
+/* A rank that cannot write what it should tells the others. */
+static ls_status run_validation(job *j, int64_t steps)
+{
+    double loss;
+    LS_TRY(validate(j, &loss));
+    const ls_status own =
+        j->events->validation(j->events->context, steps, loss);
+    return lsi_share_outcome(j->group, own, j->agreed);
+}
+
+static ls_status run_steps(job *j)
+{
+    if (validates_after(j->options, 0))
+        LS_TRY(run_validation(j, 0));
+    for (int64_t s = 1; s <= j->options->steps; s++) {
+        lsi_lm_step out = {.step = s};
+        LS_TRY(step(j, &out));
+        LS_TRY(j->events->step(j->events->context, &out));
+        if (validates_after(j->options, s))
+            LS_TRY(run_validation(j, s));
+    }
+    return LS_OK;
+}
+
+/* ---- the job ------------------------------------------------------------- */
+
+static ls_status save(const job *j)
+{
+    const lsi_lm_options *o = j->options;
+    char steps[24], seed[24];
+    if (o->save == NULL || ls_group_rank(j->group) != 0)
+        return LS_OK;
+    snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
+    snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
+    const char *const metadata[] = {
+        "lockstep", ls_version_string(),
+        "steps",    steps,
+        "seed",     seed,
+        "tokens",   ls_tokens_are_bytes(j->tokens) ? "bytes" : "numbers",
+        NULL};
+    return ls_transformer_save(j->lm.transformer, o->save, metadata);
+}
+
+static ls_status run(job *j)
+{
+    LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, make_model(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, prepare_together(j), j->agreed));
+    LS_TRY(run_steps(j));
+    return lsi_share_outcome(j->group, save(j), j->agreed);
+}
+
+ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
+                       const lsi_lm_events *events, bool *agreed)
+{
+    job j = {
+        .group = group, .options = options, .events = events, .agreed = agreed};
+    char message[1024];
+    *agreed = false;
+    const ls_status status = run(&j);
+    /* To release what ranks share fails, too, if they are not together. */
+    snprintf(message, sizeof(message), "%s", ls_last_error());
+    release(&j);
+    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
+}

@@ -1,0 +1,64 @@
+/*
+ * The language model job: tokens, model, optimizer, steps, validation, result.
+ */
+#ifndef LS_TRAIN_LM_H
+#define LS_TRAIN_LM_H
+
+#include "lockstep/data.h"
+#include "lockstep/group.h"
+#include "lockstep/parallel.h"
+#include "lockstep/transformer.h"
+#include "train/recipe.h"
+
+typedef struct lsi_lm_options {
+    const char *data; /* NULL: the built-in text */
+    ls_token_format format;
+    ls_transformer_config model;
+    bool text_vocabulary; /* if the data are text: 256 instead of the model's */
+    const char *init;     /* file with initial weights, or NULL */
+    int64_t steps;
+    int64_t batch_size; /* sequences of a rank in a micro-step */
+    int64_t accumulate;
+    lsi_recipe recipe;
+    const char *strategy;
+    int64_t validate_every;   /* steps; 0: never */
+    int64_t validate_batches; /* of each rank */
+    uint64_t seed;
+    const char *save; /* safetensors file; NULL: none */
+} lsi_lm_options;
+
+/* What is about to be trained. */
+typedef struct lsi_lm_start {
+    const ls_transformer_config *model;
+    int64_t parameters;
+    int64_t train_tokens, val_tokens;
+    int64_t step_tokens; /* of all ranks in a step */
+} lsi_lm_start;
+
+/* What a step came to: the same on all ranks, but for the seconds. */
+typedef struct lsi_lm_step {
+    int64_t step; /* from 1 */
+    double loss;  /* before the step, over all ranks */
+    double lr;
+    double gradient_norm; /* before it is clipped */
+    double seconds;
+} lsi_lm_step;
+
+/* Who is told what happens. Everything is called on every rank. */
+typedef struct lsi_lm_events {
+    void *context;
+    /* What can still be refused, such as a file to write, is refused here. */
+    ls_status (*begin)(void *context, const lsi_lm_start *start);
+    ls_status (*step)(void *context, const lsi_lm_step *step);
+    /* After `step` steps; 0: before the first. */
+    ls_status (*validation)(void *context, int64_t step, double loss);
+} lsi_lm_events;
+
+/*
+ * Runs the job. The last tenth of the tokens is for validation. Collective. If
+ * it fails with *agreed true, all ranks have the same error.
+ */
+ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
+                       const lsi_lm_events *events, bool *agreed);
+
+#endif

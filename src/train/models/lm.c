@@ -1,0 +1,42 @@
+/* A language model with its parameters. */
+#include "train/models/lm.h"
+
+#include "base/error.h"
+
+static ls_status build(lsi_lm *lm, ls_group *group,
+                       const ls_transformer_config *config, uint64_t seed)
+{
+    LS_TRY(ls_params_new(&lm->params));
+    LS_TRY(ls_transformer_new(&lm->transformer, lm->params, config));
+    return ls_params_allocate(lm->params, group, seed);
+}
+
+ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
+                     const ls_transformer_config *config, uint64_t seed)
+{
+    *lm = (lsi_lm){0};
+    const ls_status status = build(lm, group, config, seed);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+void lsi_lm_free(lsi_lm *lm)
+{
+    ls_transformer_free(&lm->transformer);
+    ls_params_free(&lm->params);
+}
+
+lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
+                           ls_tensor *targets)
+{
+    const int64_t vocabulary =
+        ls_transformer_get_config(lm->transformer)->vocabulary;
+    const int64_t rows = ls_tensor_count(targets);
+    ls_tensor *logits = ls_transformer_forward(lm->transformer, tape, tokens);
+    logits = ls_reshape(tape, logits, 2, (const int64_t[]){rows, vocabulary});
+    return (lsi_forward){.loss = ls_cross_entropy(tape, logits, targets),
+                         .logits = logits,
+                         .labels = targets,
+                         .weight = (double)rows};
+}

@@ -1,0 +1,30 @@
+/*
+ * A language model with its parameters, as training and benches use it.
+ */
+#ifndef LS_TRAIN_MODELS_LM_H
+#define LS_TRAIN_MODELS_LM_H
+
+#include "lockstep/transformer.h"
+#include "train/model.h"
+
+typedef struct lsi_lm {
+    ls_params *params;
+    ls_transformer *transformer;
+} lsi_lm;
+
+/*
+ * Fills *lm; its gradients are shared by the ranks of the group (NULL: none).
+ * Collective. To be freed before the group.
+ */
+ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
+                     const ls_transformer_config *config, uint64_t seed);
+void lsi_lm_free(lsi_lm *lm);
+
+/*
+ * The loss of predicting targets i64 (batch * length) from tokens i64 (batch,
+ * length): the mean over all targets, which are the weight.
+ */
+lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
+                           ls_tensor *targets);
+
+#endif

@@ -1,0 +1,202 @@
+"""lockstep train lm and generate: what they print, write, learn, refuse."""
+
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import files
+from program import LOCKSTEP, ProgramTest, environment
+
+SHAPE = ["--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff", "64",
+         "--context", "16"]
+STEP_KEYS = ["event", "step", "loss", "lr", "gradient_norm", "seconds",
+             "tokens_per_second"]
+
+
+class LmTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def run_lm(self, *words):
+        return self.call("train", "lm", "--threads", "1", "--batch-size", "4",
+                         *words)
+
+    def train(self, *words):
+        done = self.run_lm(*SHAPE, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def losses(self, *words):
+        path = self.path("metrics.jsonl")
+        self.train("--metrics", path, *words)
+        return [line["loss"] for line in files.read_lines(path)
+                if line["event"] == "step"]
+
+    def generate(self, *words):
+        """What it writes, a character a byte: it need not be UTF-8."""
+        done = subprocess.run([LOCKSTEP, "generate", "--threads", "1", *words],
+                              env=environment(), timeout=50, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.decode("latin-1")
+
+
+class Output(LmTest):
+    def test_metrics(self):
+        path = self.path("metrics.jsonl")
+        done = self.train("-n", "2", "--steps", "4", "--validate-every", "2",
+                          "--metrics", path)
+        lines = files.read_lines(path)
+        self.assertEqual(
+            [(line["event"], line["step"]) for line in lines],
+            [("validation", 0), ("step", 1), ("step", 2), ("validation", 2),
+             ("step", 3), ("step", 4), ("validation", 4)])
+        for line in lines:
+            if line["event"] == "step":
+                self.assertEqual(list(line), STEP_KEYS)
+                self.assertGreater(line["gradient_norm"], 0)
+                self.assertGreater(line["tokens_per_second"], 0)
+            else:
+                self.assertGreater(line["val_loss"], 0)
+        self.assertRegex(done.stderr, r"step 4/4: loss \d")
+        self.assertRegex(done.stdout, r"\| tiny \| +\d+ \| +2 \| +4 \|")
+
+    def test_no_steps(self):
+        done = self.train("--steps", "0", "--validate-every", "0")
+        self.assertIn("| tiny |", done.stdout)
+
+
+class Learning(LmTest):
+    def test_learns_the_built_in_text(self):
+        losses = self.losses("--steps", "60", "--validate-every", "0",
+                             "--lr", "0.01")
+        self.assertGreater(losses[0], 4)
+        self.assertLess(losses[-1], 3)
+
+    def test_ranks_share_the_batch(self):
+        steps = ["--steps", "4", "--validate-every", "0"]
+        one = self.losses(*steps, "--batch-size", "8")
+        two = self.losses(*steps, "-n", "2")
+        more = self.losses(*steps, "--strategy", "naive", "--accumulate", "2")
+        for a, b in zip(one, two):
+            self.assertAlmostEqual(a, b, delta=1e-4 * a)
+        # Micro-steps see other pieces, of as many tokens.
+        self.assertEqual(len(more), 4)
+
+    def test_attention_and_layouts_agree(self):
+        steps = ["--steps", "3", "--validate-every", "0"]
+        flash = self.losses(*steps)
+        other = self.losses(*steps, "--attention", "naive", "--rope", "halves")
+        for a, b in zip(flash, other):
+            self.assertAlmostEqual(a, b, delta=1e-4 * a)
+
+
+class Files(LmTest):
+    def test_init_continues(self):
+        path = self.path("a.safetensors")
+        whole = self.losses("--steps", "2", "--validate-every", "0")
+        self.train("--steps", "0", "--validate-every", "0", "--save", path)
+        again = self.losses("-n", "2", "--batch-size", "2", "--steps", "2",
+                            "--validate-every", "0", "--seed", "0", "--init",
+                            path)
+        self.assertAlmostEqual(whole[0], again[0], delta=1e-4 * whole[0])
+        header, _ = files.read_safetensors(path)
+        self.assertEqual(header["__metadata__"]["tokens"], "bytes")
+        self.assertIn('"d_model":32', header["__metadata__"]["transformer"])
+
+    def test_generate(self):
+        path = self.path("a.safetensors")
+        self.train("--steps", "30", "--validate-every", "0", "--save", path)
+        draw = ["--model", path, "--prompt", "the old ", "--tokens", "40",
+                "--top-k", "4"]
+        text = self.generate(*draw)
+        self.assertTrue(text.startswith("the old "))
+        self.assertEqual(len(text), len("the old ") + 40 + 1)
+        self.assertEqual(self.generate(*draw), text)
+        self.assertNotEqual(self.generate(*draw, "--seed", "1"), text)
+        greedy = self.generate(*draw, "--top-k", "1")
+        self.assertEqual(self.generate(*draw, "--temperature", "0"), greedy)
+
+    def test_tokens(self):
+        data = struct.pack("<256I", 20240520, 1, 500, *[0] * 253)
+        data += struct.pack("<500H", *[i % 300 for i in range(500)])
+        tokens = self.write("a.bin", data)
+        path = self.path("a.safetensors")
+        self.train("--data", tokens, "--vocab", "300", "--steps", "2",
+                   "--save", path)
+        text = self.generate("--model", path, "--prompt", "17,299", "--tokens",
+                             "5")
+        numbers = [int(word) for word in text.split(",")]
+        self.assertEqual(len(numbers), 5)
+        self.assertTrue(all(0 <= n < 300 for n in numbers))
+
+    def test_gpt2_shape(self):
+        path = self.path("a.safetensors")
+        self.train("--size", "gpt2", "--steps", "2", "--validate-every", "0",
+                   "--vocab", "300", "--save", path)
+        header, _ = files.read_safetensors(path)
+        self.assertEqual(header["h.0.attn.c_attn.weight"]["shape"], [32, 96])
+        self.assertEqual(header["wte.weight"]["shape"], [300, 32])
+        self.assertNotIn("lm_head.weight", header)
+        self.generate("--model", path, "--prompt", "7", "--tokens", "3")
+
+
+class Refused(LmTest):
+    def refuse(self, status, text, *words):
+        done = self.run_lm(*words)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(done.stderr.count("lockstep"), 1, done.stderr)
+
+    def test_data(self):
+        short = self.write("a.txt", b"x" * 170)
+        tokens = self.write("a.u16", struct.pack("<400H", *[9] * 399, 77))
+        self.refuse(1, "170 tokens, 153 to train and 17 to validate; a context "
+                    "of 17 needs at least 18 of each", *SHAPE, "-n", "2",
+                    "--data", short, "--context", "17")
+        self.refuse(1, "token 399 is 77, but the vocabulary has 77", *SHAPE,
+                    "-n", "2", "--data", tokens, "--vocab", "77")
+        self.refuse(1, "cannot open", *SHAPE, "--data", self.path("none"))
+
+    def test_shapes(self):
+        self.refuse(2, "3 heads do not divide d_model 256", "--heads", "3")
+        self.refuse(2, "--size", "--size", "huge")
+        path = self.path("a.safetensors")
+        self.train("--steps", "0", "--validate-every", "0", "--save", path)
+        self.refuse(1, "tensor 'token_embeddings.weight' has shape (256, 32), "
+                    "wanted is (256, 256)", "-n", "2", "--init", path)
+
+    def test_outputs(self):
+        nowhere = self.path("no/where")
+        self.refuse(1, nowhere, *SHAPE, "-n", "2", "--save", nowhere)
+        self.refuse(1, nowhere, *SHAPE, "-n", "2", "--metrics", nowhere)
+
+    def test_generate(self):
+        path = self.path("a.safetensors")
+        self.train("--steps", "0", "--validate-every", "0", "--vocab", "300",
+                   "--save", path)
+        for words, status, text in (
+                ([], 2, "--model FILE is missing"),
+                (["--model", self.path("none")], 1, "cannot open"),
+                (["--model", path, "--prompt", ""], 1, "--prompt is empty"),
+                (["--model", path, "--prompt", "1,300"], 1,
+                 "numbers below 300")):
+            done = self.call("generate", *words)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,143 @@
+/* Drawing tokens: how often which, and from what the model is shown. */
+#include <math.h>
+
+#include "testing.h"
+#include "train/generate.h"
+
+static const float logits[] = {0.0F, 2.0F, -1.0F, 1.0F, 2.0F};
+enum { VOCABULARY = 5, DRAWS = 20000 };
+
+static int64_t draw(lsi_sampling sampling, uint64_t step)
+{
+    float copy[VOCABULARY];
+    memcpy(copy, logits, sizeof copy);
+    return lsi_sample(copy, VOCABULARY, &sampling, step);
+}
+
+/* Counts within five standard deviations of what the probabilities say. */
+static void expect_shares(lsi_sampling sampling, const bool *allowed)
+{
+    double p[VOCABULARY], total = 0;
+    int count[VOCABULARY] = {0};
+    for (int i = 0; i < VOCABULARY; i++) {
+        p[i] = allowed[i] ? exp((double)logits[i] / sampling.temperature) : 0;
+        total += p[i];
+    }
+    for (uint64_t step = 0; step < DRAWS; step++)
+        count[draw(sampling, step)]++;
+    for (int i = 0; i < VOCABULARY; i++) {
+        const double share = p[i] / total;
+        const double deviation = sqrt(DRAWS * share * (1 - share));
+        assert_true(fabs(count[i] - DRAWS * share) <= 5 * deviation);
+    }
+}
+
+static void shares_follow_the_logits(void **state)
+{
+    (void)state;
+    const bool all[] = {true, true, true, true, true};
+    expect_shares((lsi_sampling){.temperature = 1}, all);
+    expect_shares((lsi_sampling){.temperature = 0.3, .seed = 1}, all);
+    expect_shares((lsi_sampling){.temperature = 5, .top_k = 9}, all);
+}
+
+static void top_k_keeps_the_likeliest(void **state)
+{
+    (void)state;
+    const bool one[] = {false, true, false, false, false};
+    const bool two[] = {false, true, false, false, true};
+    const bool three[] = {false, true, false, true, true};
+    expect_shares((lsi_sampling){.temperature = 1, .top_k = 1}, one);
+    expect_shares((lsi_sampling){.temperature = 1, .top_k = 2}, two);
+    expect_shares((lsi_sampling){.temperature = 1, .top_k = 3}, three);
+}
+
+static void draws_are_a_function(void **state)
+{
+    (void)state;
+    const lsi_sampling a = {.temperature = 1, .seed = 3};
+    int same = 0;
+    for (uint64_t step = 0; step < 100; step++) {
+        assert_int_equal(draw(a, step), draw(a, step));
+        assert_int_equal(draw((lsi_sampling){0}, step), 1);
+        same += draw(a, step) ==
+                draw((lsi_sampling){.temperature = 1, .seed = 4}, step);
+    }
+    assert_true(same < 100);
+}
+
+/* ---- a whole model ------------------------------------------------------- */
+
+static const ls_transformer_config little = {.vocabulary = 13,
+                                             .context = 6,
+                                             .d_model = 8,
+                                             .d_ff = 12,
+                                             .layers = 2,
+                                             .heads = 2};
+
+typedef struct text {
+    int64_t tokens[32];
+    int n;
+} text;
+
+static void append(void *context, int64_t token)
+{
+    text *t = context;
+    t->tokens[t->n++] = token;
+}
+
+/* What the model itself says comes after the last `n` tokens. */
+static int64_t next_of(const ls_transformer *model, const int64_t *last,
+                       int64_t n)
+{
+    ls_tape *tape = NULL;
+    ls_tensor *tokens = NULL;
+    assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, n}));
+    memcpy(ls_tensor_data(tokens), last, (size_t)n * sizeof *last);
+    assert_ok(ls_tape_new(&tape));
+    ls_tensor *out = ls_transformer_forward(model, tape, tokens);
+    float *row = (float *)ls_tensor_data(out) + (n - 1) * little.vocabulary;
+    const int64_t token =
+        lsi_sample(row, little.vocabulary, &(lsi_sampling){0}, 0);
+    ls_tape_free(&tape);
+    ls_tensor_free(&tokens);
+    return token;
+}
+
+/* Beyond its context, the model sees the last tokens and no others. */
+static void the_window_slides(void **state)
+{
+    (void)state;
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    text t = {{3, 1, 4}, 3};
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_params_allocate(params, NULL, 8));
+    const int64_t prompt[] = {3, 1, 4};
+    const lsi_generation generation = {.prompt = prompt,
+                                       .prompt_length = 3,
+                                       .tokens = 12,
+                                       .emit = append,
+                                       .context = &t};
+    assert_ok(lsi_generate(model, &generation));
+    assert_int_equal(t.n, 15);
+    for (int i = 3; i < t.n; i++) {
+        const int seen = i < 6 ? i : 6;
+        assert_int_equal(t.tokens[i],
+                         next_of(model, t.tokens + i - seen, seen));
+    }
+    ls_transformer_free(&model);
+    ls_params_free(&params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_follow_the_logits),
+        cmocka_unit_test(top_k_keeps_the_likeliest),
+        cmocka_unit_test(draws_are_a_function),
+        cmocka_unit_test(the_window_slides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
