@@ -162,7 +162,7 @@ static uint64_t collectives(const job *j)
     return counters.collectives;
 }
 
-static ls_status train(job *j, lsi_epoch *out)
+static ls_status train(job *j, lsi_epoch *out, double *images)
 {
     const lsi_source source = lsi_images_source(j->train_images);
     const double begin = lsi_clock_seconds();
@@ -171,7 +171,7 @@ static ls_status train(job *j, lsi_epoch *out)
     out->train_seconds = lsi_clock_seconds() - begin;
     out->train_loss = lsi_totals_loss(&totals);
     out->train_accuracy = lsi_totals_accuracy(&totals);
-    out->images_per_second = totals.weight;
+    *images = totals.weight;
     return LS_OK;
 }
 
@@ -188,7 +188,7 @@ static ls_status validate(job *j, lsi_epoch *out)
 }
 
 /* What the slowest and the largest rank took. */
-static ls_status compare_ranks(const job *j, lsi_epoch *out)
+static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
 {
     ls_memory_stats memory;
     ls_memory_total(&memory);
@@ -197,7 +197,7 @@ static ls_status compare_ranks(const job *j, lsi_epoch *out)
     out->train_seconds = most[0];
     out->peak_bytes = (uint64_t)most[1];
     if (out->train_seconds > 0)
-        out->images_per_second /= out->train_seconds;
+        out->images_per_second = images / out->train_seconds;
     return LS_OK;
 }
 
@@ -206,9 +206,10 @@ static ls_status run_epoch(job *j, int64_t epoch, lsi_epoch *out)
     lsi_epoch result = {.epoch = epoch};
     const uint64_t before = collectives(j);
     ls_memory_reset_peak();
-    LS_TRY(train(j, &result));
+    double images;
+    LS_TRY(train(j, &result, &images));
     LS_TRY(validate(j, &result));
-    LS_TRY(compare_ranks(j, &result));
+    LS_TRY(compare_ranks(j, images, &result));
     result.collectives = collectives(j) - before;
     *out = result;
     return LS_OK;
