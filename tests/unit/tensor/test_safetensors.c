@@ -2,6 +2,7 @@
  * safetensors files: what is written reads back, files made by hand are read,
  * and malformed ones are errors that name the file and the tensor.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +32,19 @@ static int remove_folder(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(folder); /* fails if a temporary file was left */
+    return rmdir(folder);
+}
+
+/* The last test: temporary files of the saves before, good and bad. */
+static void no_other_file_is_left(void **state)
+{
+    (void)state;
+    DIR *const entries = opendir(folder);
+    assert_non_null(entries);
+    for (const struct dirent *e; (e = readdir(entries)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            assert_string_equal(e->d_name, "a.safetensors");
+    closedir(entries);
 }
 
 /* ---- files by hand ------------------------------------------------------- */
@@ -440,6 +453,7 @@ int main(void)
         cmocka_unit_test(failed_saves_change_nothing),
         cmocka_unit_test(full_disks_change_nothing),
         cmocka_unit_test(links_are_followed),
+        cmocka_unit_test(no_other_file_is_left),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
