@@ -11,8 +11,7 @@
 extern "C" {
 #endif
 
-/* ---- gradients
- * --------------------------------------------------------------- */
+/* ---- gradients ---------------------------------------------------------- */
 
 typedef struct ls_ddp ls_ddp;
 
@@ -43,8 +42,7 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);
 
-/* ---- synchronised batch normalisation
- * ---------------------------------------- */
+/* ---- synchronised batch normalisation ----------------------------------- */
 
 typedef enum ls_sync_bn_kind {
     /*

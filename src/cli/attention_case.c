@@ -19,8 +19,7 @@ static double allowed(ls_dtype dtype)
     return dtype == LS_F32 ? 1e-4 : 2e-2;
 }
 
-/* ---- making
- * ------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------- */
 
 static int64_t count_of(const lsi_attention_case *c)
 {
@@ -76,8 +75,7 @@ void lsi_attention_case_free(lsi_attention_case *c)
     c->saved = NULL;
 }
 
-/* ---- running
- * ----------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
 ls_status lsi_attention_case_forward(lsi_attention_case *c)
 {
@@ -93,8 +91,7 @@ ls_status lsi_attention_case_backward(lsi_attention_case *c)
                                  c->arrays[O], c->saved);
 }
 
-/* ---- checking
- * ----------------------------------------------------------------- */
+/* ---- checking ----------------------------------------------------------- */
 
 /* Element `at` of a row of an array, as a double. */
 static double value(const lsi_attention_case *c, int array, int64_t row,

@@ -158,8 +158,7 @@ static ls_status parse(const lsi_attention_args *a, plan *p)
     return LS_OK;
 }
 
-/* ---- one case
- * ---------------------------------------------------------------- */
+/* ---- one case ----------------------------------------------------------- */
 
 /* What a case measured; the times in seconds. */
 typedef struct timing {
@@ -277,8 +276,7 @@ static ls_status measure_case(lsi_attention_case c, const lsi_attention_args *a,
     return LS_OK;
 }
 
-/* ---- the sweep
- * ----------------------------------------------------------------- */
+/* ---- the sweep ---------------------------------------------------------- */
 
 /* Number `i` of all cases: methods vary fastest, then d, then length. */
 static lsi_attention_case case_at(const plan *p, size_t i)

@@ -133,8 +133,7 @@ static ls_status time_passes(const bench_case *c, double *seconds)
     return ls_all_reduce(c->group, seconds, seconds, (size_t)n, LS_F64, LS_MAX);
 }
 
-/* ---- checking
- * ------------------------------------------------------------------ */
+/* ---- checking ----------------------------------------------------------- */
 
 /*
  * What the gradient of this rank's rows should be for one column of all ranks'
@@ -200,8 +199,7 @@ static ls_status check(const bench_case *c, bool *wrong)
     return LS_OK;
 }
 
-/* ---- measuring
- * ------------------------------------------------------------------- */
+/* ---- measuring ---------------------------------------------------------- */
 
 static ls_status largest_peak(const bench_case *c, int64_t *out)
 {

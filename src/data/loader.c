@@ -79,8 +79,7 @@ static void note_result(ls_loader *loader, ls_status status)
     snprintf(loader->error, sizeof loader->error, "%s", ls_last_error());
 }
 
-/* ---- the reader
- * -------------------------------------------------------------- */
+/* ---- the reader --------------------------------------------------------- */
 
 static bool has_work(const ls_loader *loader)
 {
@@ -137,8 +136,7 @@ static void stop_epoch(ls_loader *loader)
         pthread_cond_wait(&loader->has_read, &loader->lock);
 }
 
-/* ---- making and freeing
- * ------------------------------------------------------- */
+/* ---- making and freeing ------------------------------------------------- */
 
 static ls_status wrap(ls_batch *batch, const slot *s, int64_t n)
 {
@@ -262,8 +260,7 @@ void ls_loader_free(ls_loader **loader)
     *loader = NULL;
 }
 
-/* ---- the consumer
- * -------------------------------------------------------------- */
+/* ---- the consumer ------------------------------------------------------- */
 
 ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices, int64_t n)
 {

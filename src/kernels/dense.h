@@ -105,8 +105,7 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
 void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
                              const float *ddst, const uint8_t *index);
 
-/* ---- layouts
- * ------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------ */
 
 /* dst in one layout = src in another, (n, c, h, w). */
 ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,

@@ -61,8 +61,7 @@ static size_t steps_of(const backward_run *r)
     return rows > r->key_blocks ? rows : r->key_blocks;
 }
 
-/* ---- where things lie
- * -------------------------------------------------------- */
+/* ---- where things lie --------------------------------------------------- */
 
 /* Memory of a head: packed query blocks, packed key blocks, dQ, dK, dV. */
 static size_t query_sums_at(const backward_run *r)
@@ -134,8 +133,7 @@ static lsi_flash_key_block key_block(const backward_run *r, size_t kv,
         .first = j * BLOCK};
 }
 
-/* ---- what is done to a head
- * --------------------------------------------------- */
+/* ---- what is done to a head --------------------------------------------- */
 
 /* Packs block `n` of a head: its query blocks first, then its key blocks. */
 static void start_block(const backward_run *r, size_t kv, float *memory,
@@ -193,8 +191,7 @@ static void finish_block(const backward_run *r, size_t kv, float *memory,
     r->ops->store(writable(dv), dv.ld, k.dv, width, k.rows, a->d);
 }
 
-/* ---- the two ways to share out the work
- * ---------------------------------------- */
+/* ---- the two ways to share out the work --------------------------------- */
 
 static void head_task(void *context, size_t kv, int worker)
 {
@@ -247,8 +244,7 @@ static void run_in_steps(backward_run *r, size_t heads)
     lsi_parallel_tasks(heads * blocks, finish_task, r);
 }
 
-/* ---- the whole
- * ------------------------------------------------------------------ */
+/* ---- the whole ---------------------------------------------------------- */
 
 static bool rows_are_dense(const lsi_attention *a)
 {

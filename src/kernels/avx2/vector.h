@@ -365,8 +365,7 @@ INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
               m);
 }
 
-/* ---- transposition
- * ------------------------------------------------------------ */
+/* ---- transposition ------------------------------------------------------ */
 INLINE void vf_transpose(vf r[8])
 {
     vf t[8];

@@ -365,8 +365,7 @@ INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
     store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16)), m);
 }
 
-/* ---- transposition
- * ------------------------------------------------------------ */
+/* ---- transposition ------------------------------------------------------ */
 /* Row i of the result is column i of what was there. */
 INLINE void vf_transpose(vf r[16])
 {

@@ -125,8 +125,7 @@ void problem_run(problem *p, ls_attention_method method)
         x[ARRAY_Q], x[ARRAY_K], x[ARRAY_V], x[ARRAY_O], p->saved));
 }
 
-/* ---- float64
- * ------------------------------------------------------------------ */
+/* ---- float64 ------------------------------------------------------------ */
 
 /* One row of queries: its place, and the keys that it sees. */
 typedef struct row {
@@ -230,8 +229,7 @@ void problem_solve(problem *p)
     free(scratch);
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------ */
+/* ---- comparing ---------------------------------------------------------- */
 
 static void check_close(const char *name, double got, double want,
                         double allowed, size_t i)

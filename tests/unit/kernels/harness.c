@@ -42,8 +42,7 @@ double random_between(double low, double high)
     return low + (high - low) * (double)(random_u64() >> 11) * 0x1p-53;
 }
 
-/* ---- guarded memory
- * ----------------------------------------------------------- */
+/* ---- guarded memory ----------------------------------------------------- */
 
 enum { GUARD = 192, PATTERN = 0xA5, MAX_BLOCKS = 64 };
 
@@ -85,8 +84,7 @@ void release_all(void)
     n_blocks = 0;
 }
 
-/* ---- arrays
- * ------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------- */
 
 float *floats(size_t n)
 {
@@ -143,8 +141,7 @@ float *copy_floats(const float *x, size_t n)
     return y;
 }
 
-/* ---- comparisons
- * --------------------------------------------------------------- */
+/* ---- comparisons -------------------------------------------------------- */
 
 static uint32_t bits_of(float x)
 {

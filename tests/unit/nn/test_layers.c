@@ -38,8 +38,7 @@ static void check_shape(const ls_tensor *tensor, int ndim, int64_t a, int64_t b,
                         (size_t)ndim * sizeof expected[0]);
 }
 
-/* ---- initial values
- * ------------------------------------------------------------ */
+/* ---- initial values ----------------------------------------------------- */
 
 /*
  * Uniform in [-bound, bound): all inside, mean and mean square within five
@@ -163,8 +162,7 @@ static void test_counts_of_a_known_network(void **state)
     assert_int_equal(ls_params_buffer_count(params), 2);
 }
 
-/* ---- forward
- * ------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------ */
 
 static ls_tensor *make_input(int ndim, int64_t a, int64_t b, int64_t c,
                              int64_t d)
@@ -265,9 +263,7 @@ static void test_batch_norm_forward(void **state)
     ls_tensor_free(&x);
 }
 
-/* ---- errors
- * ---------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------- */
 
 static void check_error(ls_status status, const char *what)
 {

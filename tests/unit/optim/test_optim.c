@@ -48,8 +48,7 @@ static void set_gradients(ls_params *params, uint64_t step)
     }
 }
 
-/* ---- SGD against the definition
- * ---------------------------------------------- */
+/* ---- SGD against the definition ----------------------------------------- */
 
 typedef struct reference {
     double p, v;         /* in float64 */
@@ -172,8 +171,7 @@ static void test_forgotten_gradients_count_as_zero(void **state)
     ls_params_free(&params);
 }
 
-/* ---- every kind
- * ------------------------------------------------------------------ */
+/* ---- every kind --------------------------------------------------------- */
 
 enum { N = 70001, STEPS = 3 };
 
@@ -267,8 +265,7 @@ static void test_a_range_is_kept_to(void **state)
     }
 }
 
-/* ---- memory and errors
- * --------------------------------------------------------------- */
+/* ---- memory and errors -------------------------------------------------- */
 
 static size_t state_bytes(void)
 {

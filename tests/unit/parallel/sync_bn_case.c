@@ -57,8 +57,7 @@ static float affine_bias(const bn_case *test, int feature)
     return test->affine ? (float)(feature % 5) * 0.125F - 0.25F : 0;
 }
 
-/* ---- what should come out
- * ---------------------------------------------------- */
+/* ---- what should come out ----------------------------------------------- */
 
 /* Sums over all rows of one feature. */
 typedef struct column {
@@ -154,8 +153,7 @@ void bn_release(bn_run *run)
     free_values(&run->got);
 }
 
-/* ---- what does
- * -------------------------------------------------------------------- */
+/* ---- what does ---------------------------------------------------------- */
 
 typedef struct layer {
     ls_params *params;
@@ -286,8 +284,7 @@ void bn_play(ls_group *group, void *opaque)
     free_layer(&l);
 }
 
-/* ---- comparing
- * ----------------------------------------------------------------------- */
+/* ---- comparing ---------------------------------------------------------- */
 
 static double worst_of(const double *a, const double *b, int n)
 {

@@ -150,8 +150,7 @@ static void check_gradients(const model *m, int ranks, double scale)
         CHECK(fabs((double)db[o] * scale - expected[OUT * IN + o]) <= bound);
 }
 
-/* ---- gradients
- * ------------------------------------------------------------------ */
+/* ---- gradients ---------------------------------------------------------- */
 
 typedef struct plan {
     const char *strategy;
@@ -207,8 +206,7 @@ static void test_processes(void **state)
     }
 }
 
-/* ---- the start
- * -------------------------------------------------------------------- */
+/* ---- the start ---------------------------------------------------------- */
 
 static void play_broadcast(ls_group *group, void *unused)
 {
@@ -236,8 +234,7 @@ static void test_rank_0_is_copied(void **state)
     run_threads(3, play_broadcast, NULL);
 }
 
-/* ---- no samples
- * ------------------------------------------------------------------- */
+/* ---- no samples --------------------------------------------------------- */
 
 static void play_nothing(ls_group *group, void *strategy)
 {
@@ -264,8 +261,7 @@ static void test_no_sample_anywhere(void **state)
     }
 }
 
-/* ---- strategies give the same
- * ------------------------------------------------------- */
+/* ---- strategies give the same ------------------------------------------- */
 
 typedef struct trained {
     const char *strategy;
@@ -300,8 +296,7 @@ static void test_strategies_agree_bit_for_bit(void **state)
     assert_memory_equal(flat.w, naive.w, sizeof(flat.w));
 }
 
-/* ---- what is refused
- * ------------------------------------------------------------------ */
+/* ---- what is refused ---------------------------------------------------- */
 
 static void test_bad_arguments(void **state)
 {

@@ -342,8 +342,7 @@ static void test_bad_arguments(void **state)
     ls_group_close(&group);
 }
 
-/* ---- processes
- * --------------------------------------------------------------- */
+/* ---- processes ---------------------------------------------------------- */
 
 /* Each process sees its own results only. */
 static void play_and_check(ls_group *group, void *opaque)

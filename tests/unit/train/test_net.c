@@ -68,8 +68,7 @@ static void test_parameters(void **state)
     ls_group_close(&group);
 }
 
-/* ---- gradients
- * ---------------------------------------------------------------- */
+/* ---- gradients ---------------------------------------------------------- */
 
 enum { BATCH = 6 };
 
@@ -198,8 +197,7 @@ static void test_empty_batch(void **state)
     }
 }
 
-/* ---- the same model on any number of ranks
- * ---------------------------------------- */
+/* ---- the same model on any number of ranks ------------------------------ */
 
 static void play_start(ls_group *group, void *expected)
 {
