@@ -107,8 +107,11 @@ LS_API void ls_group_get_counters(const ls_group *group,
  * Overrides which algorithm serves which message size, for one group, by one
  * line such as "all_reduce:0-8k:flat;8k-inf:ring". An unknown operation or
  * algorithm is LS_ERR_ARGUMENT and lists what there is. Collective: all ranks
- * must pass the same line. The environment's LOCKSTEP_SELECT sets the same
- * thing at the start of every group.
+ * must pass the same line. "@FILE" stands for the lines in a file that
+ * `lockstep bench tune --save FILE` has written on this machine; if it is of
+ * another, or not right, the error names the file and the line. The
+ * environment's LOCKSTEP_SELECT sets the same thing at the start of every
+ * group.
  */
 LS_API ls_status ls_group_select(ls_group *group, const char *line);
 

@@ -58,7 +58,7 @@ static const lsi_option options[] = {
         .choices = "single-node"),
 };
 
-static const lsi_column columns[] = {
+static const lsi_column all_columns[] = {
     {.name = "op", .type = LSI_COLUMN_TEXT},
     {.name = "ranks", .type = LSI_COLUMN_INT},
     {.name = "bytes", .title = "size", .unit = "B", .type = LSI_COLUMN_INT},
@@ -99,6 +99,18 @@ static const lsi_column columns[] = {
     {.name = "wrong", .title = "#wrong", .type = LSI_COLUMN_INT},
     {.name = "peak_bytes", .title = "", .type = LSI_COLUMN_INT},
 };
+
+enum { N_COLUMNS = sizeof(all_columns) / sizeof(all_columns[0]) };
+
+/* A root is a column only of operations that have one. Returns how many. */
+static size_t choose_columns(const lsi_collective *c, lsi_column *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        if (c->has_root || strcmp(all_columns[i].name, "root") != 0)
+            out[n++] = all_columns[i];
+    return n;
+}
 
 /* One rank's bench. */
 typedef struct bench_state {
@@ -424,17 +436,14 @@ static ls_status check_flags(const args *a)
 
 static int run(const lsi_invocation *call)
 {
-    const lsi_bench bench = {
-        .columns = columns,
-        .n_columns = sizeof(columns) / sizeof(columns[0]),
-        .ranks = "2",
-        .measure = measure,
-    };
+    lsi_column columns[N_COLUMNS];
+    lsi_bench bench = {.columns = columns, .ranks = "2", .measure = measure};
     args a;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     a.collective = lsi_collective_find(call->command->name);
+    bench.n_columns = choose_columns(a.collective, columns);
     if (check_flags(&a) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (a.preset != NULL && a.common.ranks == NULL)
@@ -452,7 +461,11 @@ static int run(const lsi_invocation *call)
                 "for all-reduce; (n-1)/n for reduce-scatter, all-gather and "  \
                 "all-to-all; else 1), #wrong counts elements that are not "    \
                 "right. The time is the median over the runs of the slowest "  \
-                "rank's; each run begins at a barrier.",                       \
+                "rank's; each run begins at a barrier. All runs use the same " \
+                "buffers, and nothing is written to them in between: what "    \
+                "fits the caches is measured in the caches, as where a "       \
+                "result has just been computed; take more than all caches "    \
+                "hold together to measure memory.",                            \
         .options = options,                                                    \
         .n_options = sizeof(options) / sizeof(options[0]),                     \
         .run = run,                                                            \

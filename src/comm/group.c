@@ -15,6 +15,7 @@
 #include "comm/recorder.h"
 #include "comm/remote.h"
 #include "comm/select.h"
+#include "comm/select_file.h"
 #include "comm/shared.h"
 #include "comm/wait.h"
 
@@ -178,9 +179,18 @@ ls_status ls_group_select(ls_group *group, const char *line)
         return lsi_refuse(
             group, &call,
             lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line"));
-    call.count = lsi_select_hash(group->select, line);
+    char text[LSI_SELECT_FILE_BYTES];
     lsi_select_table table = *group->select;
-    LS_TRY(lsi_agree(group, &call, lsi_select_parse(line, &table)));
+    ls_status status = LS_OK;
+    if (line[0] == '@') {
+        status = lsi_select_read(line + 1, text);
+        line = text;
+    }
+    if (status == LS_OK) {
+        call.count = lsi_select_hash(group->select, line);
+        status = lsi_select_parse(line, &table);
+    }
+    LS_TRY(lsi_agree(group, &call, status));
     *group->select = table;
     return LS_OK;
 }

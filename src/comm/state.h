@@ -111,7 +111,7 @@ typedef struct lsi_range_row {
     const lsi_algorithm *candidates[LSI_CANDIDATES];
 } lsi_range_row;
 
-enum { LSI_SELECT_ROWS = 48 };
+enum { LSI_SELECT_ROWS = 128 };
 
 typedef struct lsi_select_table {
     bool deterministic; /* no algorithm with an order of its own */

@@ -7,10 +7,13 @@ import os
 import tempfile
 import unittest
 
-from program import LOCKSTEP, ProgramTest
+from program import LOCKSTEP, ProgramTest, environment
 
 OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
               "all-gather", "all-to-all", "send-recv", "barrier")
+FIELDS = ("op", "ranks", "bytes", "count", "dtype", "redop", "algorithm",
+          "buffers", "in_place", "time_us", "algbw_gbps", "busbw_gbps",
+          "wrong", "peak_bytes")
 QUICK = ("--warmup", "1", "--iterations", "3")
 
 
@@ -36,7 +39,12 @@ class Collectives(Benches):
         self.assertEqual(row["op"], operation)
         self.assertEqual(row["ranks"], ranks)
         self.assertEqual(row["wrong"], 0)
+        fields = set(FIELDS)
+        if operation in ("reduce", "broadcast"):
+            fields.add("root")
+        self.assertEqual(set(row), fields)
         time = row["time_us"]
+        self.assertEqual(set(time), {"min", "median", "mean", "p99", "max"})
         self.assertTrue(0 < time["min"] <= time["median"] <= time["p99"]
                         <= time["max"])
         self.assertTrue(time["min"] <= time["mean"] <= time["max"])
@@ -113,6 +121,42 @@ class Collectives(Benches):
                             *QUICK, "--json", "-")
         rows = json.loads(out)["rows"]
         self.assertEqual([row["ranks"] for row in rows], [2])
+
+
+class Tune(Benches):
+    def test_line_can_be_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "select")
+            out = self.succeeds("bench", "tune", "--sizes", "1k", "--warmup",
+                                "0", "--iterations", "1", "--save", path)
+            line = out.split("\n")[0]
+            self.assertTrue(line.startswith("LOCKSTEP_SELECT='all_reduce:0-"))
+            self.assertIn("| all-to-all ", out)
+            with open(path) as file:
+                saved = [entry for entry in file.read().split("\n")
+                         if ":0-" in entry]
+            self.assertEqual(len(saved), 6)
+            self.assertEqual(line, "LOCKSTEP_SELECT='%s'" % ",".join(saved))
+            self.succeeds("bench", "reduce", "--sizes", "1k", *QUICK,
+                          env=environment(LOCKSTEP_SELECT="@" + path))
+            with open(path, "a") as file:
+                file.write("all_reduce:0-1k\n")
+            self.fails(1, path + ":9: ", "bench", "reduce", "--sizes", "1k",
+                       *QUICK, env=environment(LOCKSTEP_SELECT="@" + path))
+
+    def test_rows(self):
+        rows = self.rows("tune", "-n", "1", "--sizes", "1k,64k")
+        chosen = [row for row in rows if row["chosen"]]
+        self.assertEqual(len(chosen), 6 * 2 * 2)
+        self.assertEqual({row["buffers"] for row in rows},
+                         {"private", "shared"})
+        self.assertTrue(all(row["time_us"] > 0 for row in rows))
+
+    def test_mistakes(self):
+        for flags, message in ((("--ranks", "2,4"), "one number"),
+                               (("--sizes", "4k,1k"), "does not ascend"),
+                               (("--save", "/nowhere/at/all"), "/nowhere")):
+            self.fails(2, message, "bench", "tune", *flags)
 
 
 class Outputs(Benches):

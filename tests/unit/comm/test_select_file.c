@@ -1,0 +1,147 @@
+/* LOCKSTEP_SELECT=@FILE: what a file may hold, and that ranks agree on it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "comm/algo/algorithm.h"
+#include "comm/select_file.h"
+#include "ranks.h"
+
+static char path[] = "/tmp/lockstep-select-XXXXXX";
+
+static int make_file(void **state)
+{
+    (void)state;
+    const int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    CHECK(fputs(text, file) >= 0);
+    CHECK(fclose(file) == 0);
+}
+
+/* As the bench would write it. */
+static void write_line(const char *line)
+{
+    char text[2048];
+    write_file(lsi_select_file_text(line, 2, text, sizeof(text)));
+}
+
+static void is_written_and_read(void **state)
+{
+    static const char line[] =
+        "all_reduce:0-1k:flat;1k-inf:ring,broadcast:0-inf:tree";
+    char text[LSI_SELECT_FILE_BYTES];
+    (void)state;
+    write_line(line);
+    assert_int_equal(lsi_select_read(path, text), LS_OK);
+    assert_string_equal(text, line);
+}
+
+static void check_bad(const char *text, ls_status status, const char *where,
+                      const char *why)
+{
+    char place[128], all[LSI_SELECT_FILE_BYTES];
+    write_file(text);
+    snprintf(place, sizeof(place), "%s%s", path, where);
+    assert_int_equal(lsi_select_read(path, all), status);
+    assert_non_null(strstr(ls_last_error(), place));
+    assert_non_null(strstr(ls_last_error(), why));
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    char text[2048];
+    (void)state;
+    check_bad("", LS_ERR_FORMAT, " ", "no selection lines");
+    check_bad("# a\n\nall_reduce:0-1k:flat\n", LS_ERR_FORMAT,
+              ":3:", "should be the machine");
+    check_bad("machine: abacus, 10 beads\nall_reduce:0-1k:flat\n",
+              LS_ERR_FORMAT, ":1:", "another machine");
+    (void)lsi_select_file_text("all_reduce:0-1k:flat,broadcast:0-1k:flut", 2,
+                               text, sizeof(text));
+    check_bad(text, LS_ERR_ARGUMENT, ":4:", "no algorithm \"flut\"");
+    text[strlen(text) - 10] = '\0'; /* cut off in the middle */
+    check_bad(text, LS_ERR_ARGUMENT, ":4:", "");
+    char all[LSI_SELECT_FILE_BYTES];
+    assert_int_equal(lsi_select_read("/nowhere/at/all", all), LS_ERR_IO);
+    assert_non_null(strstr(ls_last_error(), "/nowhere/at/all"));
+}
+
+static void use(ls_group *group, void *argument)
+{
+    float x[100] = {1};
+    char at[64];
+    (void)argument;
+    snprintf(at, sizeof(at), "@%s", path);
+    CHECK_OK(ls_group_select(group, at));
+    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM));
+    CHECK(x[0] == (float)ls_group_size(group));
+    CHECK(strcmp(group->call.algorithm->name, "butterfly") == 0);
+    /* One rank cannot read it: all go on with what they had. */
+    const bool odd = ls_group_rank(group) == 1;
+    const ls_status status =
+        ls_group_select(group, odd ? "@/nowhere/at/all" : at);
+    CHECK(status == LS_ERR_IO);
+    CHECK((strstr(ls_last_error(), "rank 1") != NULL) == !odd);
+    CHECK_OK(ls_all_reduce(group, x, x, 100, LS_F32, LS_SUM));
+    /* What counts is what the file says. */
+    CHECK_OK(ls_group_select(group, odd ? at : "all_reduce:0-1k:butterfly"));
+    CHECK(ls_group_select(group, odd ? at : "all_reduce:0-1k:ring") ==
+          LS_ERR_MISMATCH);
+}
+
+static void ranks_agree_on_what_it_says(void **state)
+{
+    (void)state;
+    write_line("all_reduce:0-1k:butterfly");
+    run_threads(3, use, NULL);
+    run_processes(2, use, NULL);
+}
+
+static void check_environment(ls_group *group, void *argument)
+{
+    float x = 0;
+    (void)argument;
+    CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+    CHECK(strcmp(group->call.algorithm->name, "butterfly") == 0);
+}
+
+static void the_environment_can_name_it(void **state)
+{
+    char at[64];
+    (void)state;
+    write_line("all_reduce:0-1k:butterfly");
+    snprintf(at, sizeof(at), "@%s", path);
+    setenv("LOCKSTEP_SELECT", at, 1);
+    run_processes(2, check_environment, NULL);
+    unsetenv("LOCKSTEP_SELECT");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_written_and_read),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(ranks_agree_on_what_it_says),
+        cmocka_unit_test(the_environment_can_name_it),
+    };
+    return cmocka_run_group_tests_name("select_file", tests, make_file,
+                                       remove_file);
+}
