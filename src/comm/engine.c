@@ -21,6 +21,7 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
     for (int r = 0; r < group->size; r++) {
         if (group->seen[r] >= sequence)
             continue;
+        /* Acquires: what that rank has loaded may be overwritten. */
         group->seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
         if (group->seen[r] < sequence) {
             group->waits_completed = true;
@@ -47,6 +48,7 @@ void lsi_op_publish(lsi_op *op)
     const uint64_t stamp = lsi_stamp(op->sequence, ++op->phase);
     op->cursor = 0;
     group->activity++;
+    /* Releases all that this rank has stored, in cells, windows and buffers. */
     atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
     /* Only the last to arrive has news for those who sleep. */
     if (atomic_load(&group->header->sleepers) != 0 &&
@@ -60,6 +62,7 @@ ls_status lsi_op_arrived(lsi_op *op)
     const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
     for (; op->cursor < group->size; op->cursor++) {
         const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
+        /* Acquires what that rank has stored before its stamp. */
         if (atomic_load(&cell->stamp) < stamp)
             return LS_IN_PROGRESS;
         group->activity++;
@@ -172,6 +175,7 @@ static void finish(lsi_op *op, ls_status status)
     group->activity++;
     group->first = op->next;
     lsi_record_end(op);
+    /* Releases the cells: this rank has loaded all it wants from them. */
     atomic_store(&lsi_member_of(group, group->rank)->completed,
                  group->completed);
     if (atomic_load(&group->header->cell_waiters) != 0)

@@ -99,7 +99,7 @@ static void ring_read(const ls_group *group, const lsi_channel *channel,
     memcpy((unsigned char *)data + first, channel->data, bytes - first);
 }
 
-/* Bytes that this end may write or read now. */
+/* Bytes that this end may write or read now: acquires the other's position. */
 static size_t available(const ls_group *group, const lsi_stream *stream)
 {
     if (stream->receives)
@@ -112,6 +112,7 @@ static void advance(ls_group *group, lsi_stream *stream, size_t bytes)
 {
     stream->position += bytes;
     group->activity++;
+    /* Releases the bytes that were written, or the room they were read from. */
     atomic_store(stream->receives ? &stream->channel->tail
                                   : &stream->channel->head,
                  stream->position);

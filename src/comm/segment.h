@@ -12,14 +12,32 @@
  * Everything except the header is written by one rank and read by others.
  * Pages that nobody touches take no memory.
  *
- * Memory ordering. A rank fills its cell (or window, or channel) with plain
- * stores and then stores the stamp (or head) with release order or stronger; a
- * reader loads that stamp with acquire order before it looks at the data. So
- * no data is read before it is written, on any architecture. The stamp's store
- * and the load of `sleepers` after it are both sequentially consistent, as are
- * a sleeper's increment of `sleepers` and its last look at the stamps: in the
- * single total order of these four either the publisher sees the sleeper and
- * wakes it, or the sleeper sees the stamp and does not sleep.
+ * Memory ordering. Nothing relies on the order in which a CPU happens to do
+ * plain loads and stores; it must hold on ARM as on x86. Each hand-over is a
+ * store with release order or stronger after the work, and a load of the same
+ * word with acquire order or stronger before the next owner begins:
+ *
+ *   what is handed over           the word                who waits for it
+ *   cell, window, shared buffer   stamp of its writer     all readers
+ *   the same memory for reuse     stamp of a later phase, its writer, for all
+ *                                 or `completed`          readers
+ *   bytes of a channel            head                    the receiver
+ *   room in a channel             tail                    the sender
+ *   the failure record            failed (LSI_FAILED)     all
+ *
+ * Reuse is the case that is easily forgotten: a reader's loads come before its
+ * release store, so the writer, once it has acquired that word, cannot
+ * overwrite what is still to be loaded. Private memory that another process
+ * copies (process_vm_readv) is no exception: the copy is made on the reader's
+ * CPU, after its acquire. Stores past the caches need a fence of their own,
+ * which lsi_copy_out has.
+ *
+ * Sleeping needs more than that. The stamp's store and the load of `sleepers`
+ * after it are both sequentially consistent, as are a sleeper's increment of
+ * `sleepers` and its last look at the stamps: in the single total order of
+ * these four either the publisher sees the sleeper and wakes it, or the sleeper
+ * sees the stamp and does not sleep. `completed` with `cell_waiters`, and head
+ * and tail with `asleep`, are the same.
  */
 #ifndef LS_COMM_SEGMENT_H
 #define LS_COMM_SEGMENT_H

@@ -5,6 +5,7 @@ ls_status lsi_window_steps(lsi_op *op, size_t steps,
 {
     ls_group *group = op->group;
     if (op->step == 0) {
+        /* Acquires the windows from those who have read them last. */
         if (!lsi_all_completed(group, group->staged))
             return LS_IN_PROGRESS;
         group->staged = op->sequence;
