@@ -143,7 +143,10 @@ LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
  */
 LS_API void *ls_shared_peer(const ls_group *group, const void *data, int rank);
 
-/* Releases a shared buffer and sets *data to NULL. Collective. */
+/*
+ * Releases a shared buffer and sets *data to NULL. Collective; a rank whose
+ * *data is NULL already does nothing and does not tell the others.
+ */
 LS_API ls_status ls_shared_free(ls_group *group, void **data);
 
 /* ---- collectives --------------------------------------------------------- */
