@@ -16,6 +16,7 @@
 #include "cli/list.h"
 #include "cli/ranks.h"
 #include "cli/used_algorithm.h"
+#include "comm/select.h"
 #include "report/progress.h"
 
 typedef struct args {
@@ -223,9 +224,6 @@ static ls_status select_algorithm(const bench_state *b)
     char line[128];
     if (b->a->algorithm == NULL)
         return LS_OK;
-    if (c->select == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
-                        c->name);
     size_t bytes = b->x.count * ls_dtype_size(b->x.dtype);
     if (c->sends_blocks)
         bytes *= (size_t)ls_group_size(b->x.group);
@@ -422,6 +420,21 @@ static ls_status measure(const void *context, lsi_table *table, bool *wrong)
 }
 
 /* What can be found wrong before any rank is started. */
+/* Whether there is such an algorithm: ranks find out whether it can be used. */
+static ls_status check_algorithm(const args *a)
+{
+    const char *const operation = a->collective->select;
+    lsi_select_table table = {0};
+    char line[128];
+    if (a->algorithm == NULL)
+        return LS_OK;
+    if (operation == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
+                        a->collective->name);
+    snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, a->algorithm);
+    return lsi_select_parse(line, &table);
+}
+
 static ls_status check_flags(const args *a)
 {
     ls_dtype dtype;
@@ -431,6 +444,7 @@ static ls_status check_flags(const args *a)
     LS_TRY(choose_places(a, &p));
     LS_TRY(ls_dtype_parse(a->dtype, &dtype));
     LS_TRY(ls_reduce_op_parse(a->op, &op));
+    LS_TRY(check_algorithm(a));
     return list_sizes(a, &sizes);
 }
 

@@ -233,10 +233,13 @@ class Mistakes(ProgramTest):
                 ("there are: sum", "-o", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),
                 ("is not a size", "--sizes", "4q"),
+                ('no algorithm "foo"', "--algorithm", "foo"),
                 ("is more than -e", "-b", "2k", "-e", "1k"),
                 ("more than 256 sizes", "-b", "0", "-e", "1g", "-i", "1"),
                 ("did you mean --sizes?", "--size", "4")):
             self.fails(2, message, "bench", "all-reduce", *flags)
+        self.fails(2, "send-recv has no algorithms", "bench", "send-recv",
+                   "--algorithm", "flat")
         self.fails(2, "cannot be done in place", "bench", "send-recv",
                    "--place", "in")
         self.fails(2, "cannot be done out of place", "bench", "broadcast",
@@ -244,7 +247,6 @@ class Mistakes(ProgramTest):
 
     def test_found_by_ranks(self):
         for message, *flags in (
-                ('no algorithm "foo"', "--algorithm", "foo"),
                 ("avg is not defined for i32", "-o", "avg", "-d", "i32"),
                 ("flat serves at most", "--algorithm", "flat", "--sizes",
                  "1m")):
