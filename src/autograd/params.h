@@ -102,7 +102,7 @@ void lsi_params_release_memory(ls_params *params);
 /* Fills one parameter or buffer (params_init.c). */
 void lsi_param_fill(const lsi_param *param, uint64_t seed, bool is_buffer);
 
-/* The inverse error function for |u| <= 0.998, to a few units of 1e-15. */
+/* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
 double lsi_erfinv(double u);
 
 /* Tells that the gradient is final (hooks.c). */
