@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/meminfo.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/attention_case.h"
@@ -98,37 +97,26 @@ static ls_status parse_dtype(const char *word, ls_dtype *out)
                     "--dtype has %s; attention takes f32, bf16", word);
 }
 
-/* Calls for each word of a list what reads it, as number n of the plan. */
-static ls_status each_word(const char *flag, const char *list, plan *p,
-                           ls_status (*read)(plan *p, const char *word, int n))
+static ls_status too_many(const char *flag)
 {
-    char text[128];
-    if (snprintf(text, sizeof(text), "%s", list) >= (int)sizeof(text))
-        return lsi_fail(LS_ERR_ARGUMENT, "%s is too long", flag);
-    int n = 0;
-    char *rest = text;
-    for (char *word = strsep(&rest, ","); word != NULL;
-         word = strsep(&rest, ",")) {
-        if (n == MAX_WORDS)
-            return lsi_fail(LS_ERR_ARGUMENT, "%s has more than %d words", flag,
-                            MAX_WORDS);
-        LS_TRY(read(p, word, n++));
-    }
-    return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "%s has more than %d words", flag,
+                    MAX_WORDS);
 }
 
-static ls_status read_dtype(plan *p, const char *word, int n)
+static ls_status read_dtype(void *opaque, const char *word)
 {
-    LS_TRY(parse_dtype(word, &p->dtypes[n]));
-    p->n_dtypes = n + 1;
-    return LS_OK;
+    plan *p = opaque;
+    if (p->n_dtypes == MAX_WORDS)
+        return too_many("--dtype");
+    return parse_dtype(word, &p->dtypes[p->n_dtypes++]);
 }
 
-static ls_status read_method(plan *p, const char *word, int n)
+static ls_status read_method(void *opaque, const char *word)
 {
-    LS_TRY(parse_method(word, &p->methods[n]));
-    p->n_methods = n + 1;
-    return LS_OK;
+    plan *p = opaque;
+    if (p->n_methods == MAX_WORDS)
+        return too_many("--impl");
+    return parse_method(word, &p->methods[p->n_methods++]);
 }
 
 static void drop_long(lsi_list *lengths)
@@ -143,12 +131,12 @@ static void drop_long(lsi_list *lengths)
 
 static ls_status parse(const lsi_attention_args *a, plan *p)
 {
-    p->args = a;
+    *p = (plan){.args = a};
     LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
     LS_TRY(lsi_list_of_sizes("--length", a->lengths, 1, 1 << 24, &p->lengths));
     LS_TRY(lsi_list_of_numbers("--d", a->sizes, 1, 4096, &p->sizes));
-    LS_TRY(each_word("--dtype", a->dtypes, p, read_dtype));
-    LS_TRY(each_word("--impl", a->methods, p, read_method));
+    LS_TRY(lsi_each_word("--dtype", a->dtypes, read_dtype, p));
+    LS_TRY(lsi_each_word("--impl", a->methods, read_method, p));
     if (a->quick)
         drop_long(&p->lengths);
     if (p->lengths.n == 0)
@@ -304,19 +292,12 @@ static size_t case_count(const plan *p)
            (size_t)p->n_dtypes * (p->args->causal[0] == 'b' ? 2 : 1);
 }
 
-/* Most of the memory that the machine could give; 0 if that is not known. */
-static size_t free_memory(void)
-{
-    const int64_t available = lsi_memory_available();
-    return available < 0 ? 0 : (size_t)available / 10 * 9;
-}
-
 static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
 {
     const lsi_attention_args *a = opaque;
     plan p;
     LS_TRY(parse(a, &p));
-    ls_memory_set_budget(a->budget > 0 ? (size_t)a->budget : free_memory());
+    lsi_bench_set_budget(a->budget);
     const size_t n = case_count(&p);
     lsi_progress_bar progress;
     lsi_progress_begin(&progress, stderr, "cases", (int64_t)n);

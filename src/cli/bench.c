@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/meminfo.h"
 #include "cli/list.h"
 #include "cli/ranks.h"
 #include "launch/launch.h"
+#include "lockstep/profile.h"
 #include "report/output.h"
 
 /* The descriptor of the file in memory, for rank 0. */
@@ -205,4 +207,12 @@ int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
     if (check_outputs(flags) != LS_OK)
         return lsi_cli_error();
     return coordinate(call, flags, bench, &ranks);
+}
+
+void lsi_bench_set_budget(int64_t bytes)
+{
+    const int64_t available = lsi_memory_available();
+    if (bytes <= 0) /* not known: no limit */
+        bytes = available < 0 ? 0 : available / 10 * 9;
+    ls_memory_set_budget((size_t)bytes);
 }

@@ -68,4 +68,10 @@ typedef struct lsi_bench {
 int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
                   const lsi_bench *bench, const void *args);
 
+/*
+ * Limits memory to so many bytes or, for 0, to what the machine could give; so
+ * that what does not fit is a row that says so.
+ */
+void lsi_bench_set_budget(int64_t bytes);
+
 #endif

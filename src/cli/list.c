@@ -73,3 +73,16 @@ ls_status lsi_list_of_sizes(const char *flag, const char *text, int64_t min,
 {
     return parse_list(flag, text, min, max, lsi_parse_bytes, out);
 }
+
+ls_status lsi_each_word(const char *flag, const char *text, lsi_word_fn fn,
+                        void *context)
+{
+    char copy[256];
+    if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+        return lsi_fail(LS_ERR_ARGUMENT, "%s is too long", flag);
+    char *rest = copy;
+    for (char *word = strsep(&rest, ","); word != NULL;
+         word = strsep(&rest, ","))
+        LS_TRY(fn(context, word));
+    return LS_OK;
+}

@@ -23,4 +23,12 @@ ls_status lsi_list_of_numbers(const char *flag, const char *text, int64_t min,
 ls_status lsi_list_of_sizes(const char *flag, const char *text, int64_t min,
                             int64_t max, lsi_list *out);
 
+/*
+ * Calls fn for each word of a list; each is given the same context. Ends at the
+ * first that fails.
+ */
+typedef ls_status (*lsi_word_fn)(void *context, const char *word);
+ls_status lsi_each_word(const char *flag, const char *text, lsi_word_fn fn,
+                        void *context);
+
 #endif

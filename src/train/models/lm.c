@@ -3,21 +3,31 @@
 
 #include "base/error.h"
 
-static ls_status build(lsi_lm *lm, ls_group *group,
-                       const ls_transformer_config *config, uint64_t seed)
+static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
 {
+    *lm = (lsi_lm){0};
     LS_TRY(ls_params_new(&lm->params));
-    LS_TRY(ls_transformer_new(&lm->transformer, lm->params, config));
-    return ls_params_allocate(lm->params, group, seed);
+    return ls_transformer_new(&lm->transformer, lm->params, config);
 }
 
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed)
 {
-    *lm = (lsi_lm){0};
-    const ls_status status = build(lm, group, config, seed);
+    ls_status status = describe(lm, config);
+    if (status == LS_OK)
+        status = ls_params_allocate(lm->params, group, seed);
     if (status != LS_OK)
         lsi_lm_free(lm);
+    return status;
+}
+
+ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out)
+{
+    lsi_lm lm;
+    const ls_status status = describe(&lm, config);
+    if (status == LS_OK)
+        *out = ls_params_numel(lm.params);
+    lsi_lm_free(&lm);
     return status;
 }
 

@@ -20,6 +20,9 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed);
 void lsi_lm_free(lsi_lm *lm);
 
+/* How many parameters a model would have; takes no memory for them. Local. */
+ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
+
 /*
  * The loss of predicting targets i64 (batch * length) from tokens i64 (batch,
  * length): the mean over all targets, which are the weight.

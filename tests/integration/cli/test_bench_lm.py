@@ -1,0 +1,63 @@
+"""lockstep bench lm: its rows, what does not fit, flags that make no sense."""
+import json
+import os
+import tempfile
+import unittest
+
+from program import ProgramTest
+
+COLUMNS = ["size", "context", "batch", "dtype", "ranks", "threads", "warmup",
+           "iterations", "forward_ms", "backward_ms", "optimizer_ms",
+           "step_ms", "peak_bytes", "status"]
+
+
+class BenchLm(ProgramTest):
+    def rows(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            done = self.call("bench", "lm", "--size", "tiny", "--iterations",
+                             "2", "--batch", "1", "--threads", "1", "--json",
+                             path, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)["rows"], done
+
+    def test_every_case_is_a_row(self):
+        rows, done = self.rows("--context", "8", "--warmup", "1,0")
+        self.assertEqual([(r["context"], r["warmup"]) for r in rows],
+                         [(8, 1), (8, 0)])
+        for row in rows:
+            self.assertEqual(sorted(row), sorted(COLUMNS))
+            self.assertEqual(row["status"], "ok")
+            self.assertEqual((row["dtype"], row["ranks"], row["threads"],
+                              row["iterations"]), ("f32", 1, 1, 2))
+            phases = ("forward_ms", "backward_ms", "optimizer_ms")
+            for column in (*phases, "step_ms"):
+                self.assertEqual(sorted(row[column]),
+                                 ["mean", "median", "std"])
+                self.assertGreater(row[column]["mean"], 0)
+            self.assertLessEqual(sum(row[c]["mean"] for c in phases),
+                                 row["step_ms"]["mean"] * 1.001)
+            # 9,316,608 parameters: weights, gradients, two moments.
+            self.assertGreater(row["peak_bytes"], 16 * 9316608)
+            self.assertLess(row["peak_bytes"], 17 * 9316608)
+        self.assertEqual(done.stderr.count("optimizer"), 2)
+
+    def test_what_does_not_fit_says_so(self):
+        rows, done = self.rows("--context", "4", "--warmup", "0", "--budget",
+                               "100m")
+        self.assertEqual(rows[0]["status"], "out of memory")
+        self.assertIn("weights, gradients and moments", done.stderr)
+        self.assertIn("| out of memory |", done.stdout)
+
+    def test_flags(self):
+        for words, text in ((["--size", "huge"], "no model size 'huge'"),
+                            (["--context", "0"], "--context: 0"),
+                            (["--warmup", "x"], "--warmup")):
+            done = self.call("bench", "lm", *words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
