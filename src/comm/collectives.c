@@ -16,7 +16,7 @@ static ls_status run(ls_group *group, const lsi_call *call, ls_status checked,
         status = lsi_op_prepare(&group->call, group, call, send, recv);
     if (status != LS_OK)
         return lsi_refuse(group, call, status);
-    group->counters.collectives++;
+    group->counters->collectives++;
     return lsi_op_complete(&group->call);
 }
 

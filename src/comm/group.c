@@ -146,6 +146,7 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
     group->rank = membership.rank;
     group->size = membership.size;
     group->region_offset = membership.offset;
+    group->counters = &group->own_counters;
     group->layout = lsi_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {
@@ -248,5 +249,5 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
 
 void ls_group_get_counters(const ls_group *group, ls_group_counters *out)
 {
-    *out = group->counters;
+    *out = *group->counters;
 }

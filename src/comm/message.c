@@ -63,8 +63,8 @@ void lsi_message_send(ls_group *group, lsi_message *message, int class_,
                       lsi_buffer buffer, int peer)
 {
     prepare(message, buffer);
-    group->counters.messages++;
-    group->counters.bytes_sent +=
+    group->counters->messages++;
+    group->counters->bytes_sent +=
         peer == group->rank ? 0 : message->envelope.bytes;
     enqueue(group, &group->streams[class_][0][peer], message);
 }

@@ -103,7 +103,7 @@ void lsi_count_reduced(const lsi_op *op)
     size_t receivers = 0;
     for (int r = 0; r < op->group->size; r++)
         receivers += r != rank && lsi_delivers_to(op, rank, r);
-    op->group->counters.bytes_sent +=
+    op->group->counters->bytes_sent +=
         op->block * (scatters ? n : 1) - own + own * receivers;
 }
 

@@ -92,7 +92,7 @@ ls_status ls_start(ls_request *request)
                      "ls_start of a request that is in flight: wait first"));
     request->op.send = request->send;
     LS_TRY(lsi_op_submit(&request->op));
-    request->group->counters.collectives++;
+    request->group->counters->collectives++;
     request->in_flight = true;
     return lsi_progress(request->group);
 }

@@ -18,11 +18,17 @@ enum { PAGE = 4096 };
 #define HUGE_PAGE   ((uint64_t)2 << 20)
 #define OFFSET_BITS 44
 
+/* A twin sees the buffers of the group that it is made from. */
+static const lsi_shared *buffers(const ls_group *group)
+{
+    return group->twin_of != NULL ? group->twin_of->shared : group->shared;
+}
+
 /* The allocation that holds `data` in this rank's part. */
 static const lsi_shared *find(const ls_group *group, const void *data)
 {
     const uintptr_t at = (uintptr_t)data;
-    for (const lsi_shared *s = group->shared; s != NULL; s = s->next) {
+    for (const lsi_shared *s = buffers(group); s != NULL; s = s->next) {
         const uintptr_t own =
             (uintptr_t)s->base + (size_t)group->rank * s->stride;
         if (at >= own && at - own < s->stride)
@@ -48,7 +54,7 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
     if (group->node->transport->one_address_space)
         return (void *)(uintptr_t)token;
     const uint64_t id = token >> OFFSET_BITS;
-    const lsi_shared *s = group->shared;
+    const lsi_shared *s = buffers(group);
     while (s != NULL && s->id != id)
         s = s->next;
     if (s == NULL)

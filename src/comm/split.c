@@ -8,6 +8,7 @@
 #include "comm/collective.h"
 #include "comm/open.h"
 #include "comm/shared.h"
+#include "comm/twin.h"
 
 typedef struct wish {
     int32_t color, key;
@@ -78,6 +79,18 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
         ls_group_close(&made);
         return status;
     }
+    *out = made;
+    return LS_OK;
+}
+
+ls_status lsi_group_twin(ls_group *group, ls_group **out)
+{
+    ls_group *made = NULL;
+    LS_TRY(lsi_check_group(group, "a twin"));
+    LS_TRY(ls_group_split(group, 0, group->rank, &made));
+    made->twin_of = group;
+    made->counters = group->counters;
+    *made->select = *group->select;
     *out = made;
     return LS_OK;
 }

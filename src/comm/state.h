@@ -142,13 +142,15 @@ struct ls_group {
     lsi_stream *active;
     uint64_t activity; /* grows whenever anything moves */
 
+    const ls_group *twin_of; /* whose shared buffers it knows, or NULL */
     lsi_shared *shared;
     uint64_t shared_count;
     lsi_select_table *select;
     lsi_recorder *recorder;
     const char *record_folder; /* NULL: none is written */
     ls_group *next_recorded;
-    ls_group_counters counters;
+    ls_group_counters *counters; /* its own, or those of twin_of */
+    ls_group_counters own_counters;
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
     int spins;           /* of one wait */

@@ -210,8 +210,9 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
     if (now - patience->checked_ns >= SLICE_NS) {
         patience->checked_ns = now;
         LS_TRY(lsi_check_peers(group));
-        if (group->timeout_ns != 0 &&
-            now - patience->began_ns >= group->timeout_ns)
+        const uint64_t timeout =
+            (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
+        if (timeout != 0 && now - patience->began_ns >= timeout)
             return lsi_time_out(group);
     }
     return sleep_slice(group);

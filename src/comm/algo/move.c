@@ -10,7 +10,8 @@ void lsi_count_moved(const lsi_op *op)
     const int rank = op->group->rank;
     for (int r = 0; r < place.size; r++)
         if (r != rank)
-            op->group->counters.bytes_sent += lsi_pull_of(place, r, rank).bytes;
+            op->group->counters->bytes_sent +=
+                lsi_pull_of(place, r, rank).bytes;
 }
 
 void lsi_move_own(const lsi_op *op)

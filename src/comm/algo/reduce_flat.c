@@ -25,6 +25,6 @@ ls_status lsi_reduce_flat(lsi_op *op)
     const size_t readers = op->call.operation == LSI_OP_REDUCE
                                ? (op->call.root != group->rank)
                                : (size_t)(group->size - 1);
-    group->counters.bytes_sent += readers * op->block;
+    group->counters->bytes_sent += readers * op->block;
     return LS_OK;
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "comm/twin.h"
 #include "lockstep/profile.h"
 #include "ranks.h"
 
@@ -317,6 +318,52 @@ static void strings_of_any_length_are_gathered(void **state)
         }
 }
 
+/* ---- twins --------------------------------------------------------------- */
+
+/*
+ * A twin has a queue of its own: ranks start something in it before or after a
+ * collective of the group. It knows the group's shared buffers, without which
+ * `direct` could not be used, and its counters.
+ */
+static void use_twin(ls_group *group, void *unused)
+{
+    (void)unused;
+    ls_group *twin = NULL;
+    ls_request *request = NULL;
+    void *data = NULL;
+    ls_group_counters before, after;
+    CHECK_OK(ls_group_select(group, "all_reduce:0-inf:direct"));
+    CHECK_OK(ls_shared_alloc(group, 4096, &data));
+    CHECK_OK(lsi_group_twin(group, &twin));
+    CHECK(ls_shared_peer(twin, data, 0) == ls_shared_peer(group, data, 0));
+    CHECK_OK(
+        ls_all_reduce_plan(twin, data, data, 1024, LS_F32, LS_SUM, &request));
+    ls_group_get_counters(group, &before);
+    for (int i = 0; i < 1024; i++)
+        ((float *)data)[i] = 1;
+    if (ls_group_rank(group) % 2 == 0)
+        CHECK_OK(ls_start(request));
+    CHECK_OK(ls_barrier(group));
+    if (ls_group_rank(group) % 2 != 0)
+        CHECK_OK(ls_start(request));
+    CHECK_OK(ls_barrier(group));
+    CHECK_OK(ls_wait(request));
+    CHECK(((float *)data)[1023] == (float)ls_group_size(group));
+    ls_group_get_counters(group, &after);
+    CHECK(after.collectives - before.collectives == 3);
+    ls_request_free(&request);
+    ls_group_close(&twin);
+    CHECK_OK(ls_shared_free(group, &data));
+}
+
+static void a_twin_has_its_own_queue(void **state)
+{
+    (void)state;
+    run_threads(1, use_twin, NULL);
+    run_threads(5, use_twin, NULL);
+    run_processes(3, use_twin, NULL);
+}
+
 /* ---- arguments ----------------------------------------------------------- */
 
 static void bad_arguments_are_errors(void **state)
@@ -363,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_path_that_cannot_be_is_an_error_on_all),
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(strings_of_any_length_are_gathered),
+        cmocka_unit_test(a_twin_has_its_own_queue),
         cmocka_unit_test(bad_arguments_are_errors),
     };
     return cmocka_run_group_tests_name("groups", tests, NULL, NULL);
