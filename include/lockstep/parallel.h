@@ -15,29 +15,55 @@ extern "C" {
 
 typedef struct ls_ddp ls_ddp;
 
+typedef struct ls_ddp_options {
+    /*
+     * How gradients travel; all strategies give the same bits.
+     * "naive": one all-reduce for each parameter after backward.
+     * "flat": one all-reduce of everything after backward.
+     * "overlap": as "naive", each started during backward as soon as the
+     * gradient is final.
+     * "bucketed": as "overlap", for buckets of parameters.
+     */
+    const char *strategy;
+    /*
+     * The most gradients that travel together, in millions of bytes; a larger
+     * parameter travels alone. INFINITY: all in one bucket.
+     */
+    double bucket_mb;
+    /*
+     * What becomes of trained parameters that a rank's losses since the last
+     * sync have not used: false: an error on all ranks that names them; true:
+     * their gradient on that rank is taken as zero.
+     */
+    bool unused_as_zero;
+} ls_ddp_options;
+
+/* "flat", one bucket, unused parameters are an error. */
+LS_API ls_ddp_options ls_ddp_options_default(void);
+
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
- * to all ranks. The set and the group must outlive it. Collective. On success
- * *out is the caller's.
- *
- * strategy: "flat" reduces all gradients in one all-reduce after backward;
- * "naive" makes one all-reduce for each parameter. An unknown name is
- * LS_ERR_ARGUMENT and lists what there is.
+ * to all ranks. The set and the group must outlive it. Collective; options that
+ * are wrong or differ between ranks are an error on all of them. On success
+ * *out is the caller's. A set can be wrapped once at a time.
  */
 LS_API ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
-                            const char *strategy);
+                            const ls_ddp_options *options);
 
-/* Local. Accepts NULLs. */
+/* Collective in spirit, as ls_group_close. Accepts NULLs. */
 LS_API void ls_ddp_free(ls_ddp **ddp);
 
 /*
  * Backward from `loss`, the mean over this rank's `weight` samples (or
- * tokens; 0 is allowed).
+ * tokens; 0 is allowed, and then the loss may be NULL).
  *
  * sync = false: gradients are accumulated locally; nothing is communicated.
+ * An optimizer refuses to take a step with them.
  * sync = true: afterwards every rank's gradients are the mean over all samples
  * of all ranks and all micro-steps since the last sync, each sample weighing
  * the same. Collective.
+ *
+ * ls_params_zero_grad also forgets the samples of micro-steps without sync.
  */
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);

@@ -1,5 +1,6 @@
 /* The gradient-ready hook: how higher layers learn that a gradient is final. */
 #include "autograd/params.h"
+#include "base/error.h"
 
 void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                              void *context)
@@ -13,7 +14,9 @@ ls_status lsi_param_ready(lsi_param *param)
     ls_params *set = param->set;
     if (param->written == 0) /* reached, but nothing flowed */
         lsi_params_fold(set, param->index);
-    if (set->on_ready == NULL)
-        return LS_OK;
-    return set->on_ready(set->on_ready_context, param->index);
+    if (set->on_ready != NULL)
+        LS_TRY(set->on_ready(set->on_ready_context, param->index));
+    if (set->owner != NULL)
+        LS_TRY(set->owner->ready(set->owner->context, param->index));
+    return LS_OK;
 }

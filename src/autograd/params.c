@@ -290,6 +290,8 @@ void ls_params_zero_grad(ls_params *params)
 {
     for (size_t i = 0; i < params->params.count; i++)
         params->params.items[i]->written = 0;
+    if (params->owner != NULL)
+        params->owner->forgotten(params->owner->context);
 }
 
 void ls_params_finish_grad(ls_params *params)

@@ -47,6 +47,20 @@ typedef struct lsi_param_list {
     size_t count, capacity;
 } lsi_param_list;
 
+/*
+ * Who makes the gradients of a set those of all ranks, and is told what happens
+ * to them. One for a set; none of the calls may be NULL.
+ */
+typedef struct lsi_params_owner {
+    void *context;
+    /* As ls_grad_ready_fn, after that one. */
+    ls_status (*ready)(void *context, size_t index);
+    /* All gradients have been forgotten. */
+    void (*forgotten)(void *context);
+    /* An optimizer wants to use them. An error ends its step. */
+    ls_status (*before_step)(void *context);
+} lsi_params_owner;
+
 struct ls_params {
     lsi_param_list params, buffers;
     bool allocated;
@@ -61,6 +75,7 @@ struct ls_params {
     size_t n_owned;
     ls_grad_ready_fn on_ready;
     void *on_ready_context;
+    const lsi_params_owner *owner; /* or NULL */
 };
 
 /* The LSI_GRAD_EXTRA floats behind the gradients. */

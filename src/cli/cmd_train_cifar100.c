@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "cli/command.h"
+#include "cli/ddp_flags.h"
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
 #include "cli/train_log.h"
-#include "parallel/strategy.h"
 #include "report/output.h"
 
 typedef struct args {
@@ -20,16 +20,11 @@ typedef struct args {
     const char *data;
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
     lsi_recipe recipe;
-    const char *sync_bn, *strategy;
+    const char *sync_bn;
+    lsi_ddp_flags ddp;
     bool dropout, deterministic;
     const char *save, *metrics;
 } args;
-
-static const char strategy_names[] =
-#define X(name, text) "|" #name
-#include "parallel/strategies.def"
-#undef X
-    ;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
@@ -56,10 +51,7 @@ static const lsi_option options[] = {
         "usual way, or over each rank alone",
         .choices = "fused|gathered|off"),
     ROW(dropout, BOOL, "dropout", 0, NULL, "true", "drop activations"),
-    ROW(strategy, CHOICE, "strategy", 0, "NAME", "flat",
-        "how gradients travel: all in one all-reduce, or one for each "
-        "parameter",
-        .choices = &strategy_names[1]),
+    LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
         "of initial weights, order of samples and dropout", .min = 0,
         .max = 9e15),
@@ -78,6 +70,7 @@ static const lsi_option options[] = {
 
 typedef struct session {
     const args *args;
+    ls_ddp_options ddp;
     ls_group *group;
     lsi_train_log log;
 } session;
@@ -89,7 +82,7 @@ static lsi_net_norm norm_of(const char *sync_bn)
     return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
 }
 
-static lsi_cifar100_options options_of(const args *a)
+static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
 {
     return (lsi_cifar100_options){.data = a->data,
                                   .limit = a->limit,
@@ -100,7 +93,7 @@ static lsi_cifar100_options options_of(const args *a)
                                   .prefetch = a->prefetch,
                                   .recipe = a->recipe,
                                   .norm = norm_of(a->sync_bn),
-                                  .strategy = a->strategy,
+                                  .ddp = ddp,
                                   .dropout = a->dropout,
                                   .seed = (uint64_t)a->seed,
                                   .save = a->save};
@@ -151,7 +144,7 @@ static ls_status on_epoch(void *context, const lsi_epoch *epoch)
 /* Runs as one rank. An error that all ranks share is told by rank 0 alone. */
 static int train(session *s)
 {
-    const lsi_cifar100_options job = options_of(s->args);
+    const lsi_cifar100_options job = options_of(s->args, s->ddp);
     const lsi_cifar100_events events = {
         .context = s, .begin = on_begin, .step = on_step, .epoch = on_epoch};
     bool agreed = false;
@@ -167,12 +160,13 @@ static int train(session *s)
 static int run(const lsi_invocation *call)
 {
     args a;
+    session s = {.args = &a};
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
-    session s = {.args = &a};
     if (ls_group_from_env(&s.group) != LS_OK)
         return lsi_cli_rank_error();
     s.log = (lsi_train_log){.quiet = ls_group_rank(s.group) != 0,

@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "cli/ddp_flags.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
-#include "parallel/strategy.h"
 #include "report/output.h"
 
 typedef struct args {
@@ -19,16 +19,10 @@ typedef struct args {
     lsi_lm_shape_flags shape;
     int64_t steps, batch_size, accumulate, seed;
     lsi_recipe recipe;
-    const char *strategy;
+    lsi_ddp_flags ddp;
     int64_t validate_every, validate_batches, log_every;
     const char *init, *save, *metrics;
 } args;
-
-static const char strategy_names[] =
-#define X(name, text) "|" #name
-#include "parallel/strategies.def"
-#undef X
-    ;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
@@ -47,10 +41,7 @@ static const lsi_option options[] = {
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
     LSI_RECIPE_ROWS(recipe, "adamw"),
-    ROW(strategy, CHOICE, "strategy", 0, "NAME", "flat",
-        "how gradients travel: all in one all-reduce, or one for each "
-        "parameter",
-        .choices = &strategy_names[1]),
+    LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
         "of initial weights, of the pieces of data, and of the built-in text",
         .min = 0, .max = 9e15),
@@ -100,7 +91,6 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
                             .batch_size = a->batch_size,
                             .accumulate = a->accumulate,
                             .recipe = a->recipe,
-                            .strategy = a->strategy,
                             .validate_every = a->validate_every,
                             .validate_batches = a->validate_batches,
                             .seed = (uint64_t)a->seed,
@@ -177,6 +167,7 @@ static int run(const lsi_invocation *call)
     if (job_of(&s, &job) != LS_OK)
         return lsi_cli_error();
     if (!check_shape(call, &job, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     job.text_vocabulary = a.shape.vocabulary == 0;

@@ -195,6 +195,9 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
+    const lsi_params_owner *const owner = optimizer->params->owner;
+    if (owner != NULL)
+        LS_TRY(owner->before_step(owner->context));
     size_t count;
     ls_params_finish_grad(optimizer->params);
     const lsi_optimizer_memory memory = {

@@ -9,25 +9,12 @@
 #include "parallel/ddp.h"
 
 #include <math.h>
+#include <stdio.h>
 
-#include "autograd/params.h"
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/threads.h"
-#include "kernels/kernels.h"
-#include "parallel/strategy.h"
+#include "parallel/ddp_state.h"
 
-enum { SCALE_GRAIN = 1 << 16 };
-
-struct ls_ddp {
-    const lsi_strategy *strategy;
-    void *state;
-    ls_group *group;
-    ls_params *params;
-    double weight; /* of this rank's samples since the last sync */
-    double scale;  /* that makes the gradients means; 1 if they are */
-    bool deferred; /* the scale is left to the optimizer */
-};
+/* ---- the same start on all ranks ----------------------------------------- */
 
 static ls_status broadcast_tensor(ls_group *group, ls_tensor *tensor)
 {
@@ -55,47 +42,104 @@ ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp)
     return LS_OK;
 }
 
-static ls_status prepare(ls_ddp *ddp)
+/* ---- what the parameter set tells ---------------------------------------- */
+
+static ls_status on_ready(void *context, size_t index)
 {
-    LS_TRY(broadcast_parameters(ddp));
-    LS_TRY(lsi_ddp_broadcast_buffers(ddp));
-    return ddp->strategy->plan(&ddp->state, ddp->group, ddp->params);
+    ls_ddp *const ddp = context;
+    if (!ddp->syncing)
+        return LS_OK;
+    lsi_params_fold(ddp->params, index);
+    return lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
 }
 
-ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
-                     const char *strategy)
+static void on_forgotten(void *context)
 {
-    if (out == NULL || group == NULL || params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_new needs out, a group and parameters");
-    const lsi_strategy *found;
-    LS_TRY(lsi_strategy_find(strategy, &found));
+    ls_ddp *const ddp = context;
+    ddp->weight = 0;
+    ddp->unsynced = 0;
+    ddp->has_loss = false;
+}
+
+static ls_status on_step(void *context)
+{
+    const ls_ddp *const ddp = context;
+    if (ddp->unsynced == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "the gradients of %zu micro-step%s are this rank's alone: "
+                    "the last ls_ddp_backward before a step needs sync = true",
+                    ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+}
+
+/* ---- making -------------------------------------------------------------- */
+
+static void add_spans(ls_ddp *ddp)
+{
+    size_t count;
+    float *const grads = ls_params_flat_grad(ddp->params, &count);
+    for (size_t i = ls_params_count(ddp->params); i-- > 0;) {
+        if (!ls_params_is_trainable(ddp->params, i))
+            continue;
+        const ls_tensor *const tensor = ls_params_get(ddp->params, i);
+        const size_t size = (size_t)ls_tensor_count(tensor);
+        const size_t padded =
+            (size + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
+        float *const data = grads + ls_params_offset(ddp->params, i);
+        lsi_ddp_add_span(ddp, i, (lsi_span){data, size, padded});
+    }
+    ddp->extra = (lsi_span){lsi_params_grad_extra(ddp->params), LSI_GRAD_EXTRA,
+                            LSI_GRAD_EXTRA};
+}
+
+static ls_status check_params(ls_params *params)
+{
     size_t count;
     if (ls_params_flat_grad(params, &count) == NULL)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
                                       "ls_params_allocate has laid out");
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_ddp), LS_MEMORY_OTHER,
-                            "data parallelism"));
-    ls_ddp *ddp = block;
-    *ddp = (ls_ddp){
-        .strategy = found, .group = group, .params = params, .scale = 1};
-    const ls_status status = prepare(ddp);
+    if (params->owner != NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_new: another ls_ddp has these parameters");
+    return LS_OK;
+}
+
+static ls_status prepare(ls_ddp *ddp, ls_params *params,
+                         const ls_ddp_options *options)
+{
+    const ls_status status = check_params(params);
+    if (status == LS_OK) {
+        ddp->params = params;
+        add_spans(ddp);
+    }
+    LS_TRY(lsi_ddp_plan(ddp, options, status));
+    LS_TRY(broadcast_parameters(ddp));
+    LS_TRY(lsi_ddp_broadcast_buffers(ddp));
+    ddp->owner = (lsi_params_owner){.context = ddp,
+                                    .ready = on_ready,
+                                    .forgotten = on_forgotten,
+                                    .before_step = on_step};
+    params->owner = &ddp->owner;
+    return LS_OK;
+}
+
+ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
+                     const ls_ddp_options *options)
+{
+    if (out == NULL || group == NULL || params == NULL || options == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_new needs out, a group, parameters and "
+                        "options");
+    const size_t n = ls_params_count(params);
+    ls_ddp *ddp;
+    LS_TRY(lsi_ddp_make(&ddp, group, n, n));
+    const ls_status status = prepare(ddp, params, options);
     if (status != LS_OK) {
-        lsi_free(ddp);
+        ls_ddp_free(&ddp);
         return status;
     }
     *out = ddp;
     return LS_OK;
-}
-
-void ls_ddp_free(ls_ddp **ddp)
-{
-    if (ddp == NULL || *ddp == NULL)
-        return;
-    (*ddp)->strategy->release((*ddp)->state);
-    lsi_free(*ddp);
-    *ddp = NULL;
 }
 
 void lsi_ddp_defer_scale(ls_ddp *ddp)
@@ -108,47 +152,34 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp)
     return ddp->scale;
 }
 
-typedef struct scaling {
-    float *data;
-    float factor;
-} scaling;
+/* ---- backward ------------------------------------------------------------ */
 
-static void scale_range(void *context, size_t begin, size_t end)
+static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
 {
-    const scaling *const s = context;
-    lsi_kernels_get()->scale(s->data + begin, s->data + begin, s->factor,
-                             end - begin);
-}
-
-static void scale_gradients(ls_ddp *ddp)
-{
-    size_t count;
-    float *const grads = ls_params_flat_grad(ddp->params, &count);
-    scaling s = {grads, (float)ddp->scale};
-    lsi_parallel_for(count, SCALE_GRAIN, scale_range, &s);
-    ddp->scale = 1;
+    snprintf(text, bytes, "%s",
+             ls_params_name(ddp->params, ddp->index_of[span]));
 }
 
 static ls_status synchronise(ls_ddp *ddp)
 {
-    float *const extra = lsi_params_grad_extra(ddp->params);
+    for (size_t i = 0; i < ddp->n; i++) {
+        if (ddp->params->params.items[ddp->index_of[i]]->written == 0)
+            lsi_ddp_set_unused(ddp, i);
+    }
     ls_params_finish_grad(ddp->params);
-    extra[0] = (float)ddp->weight;
-    LS_TRY(ddp->strategy->reduce(ddp->state));
-    /* No sample anywhere: the gradients are zero and stay so. */
-    ddp->scale = extra[0] > 0 ? 1.0 / (double)extra[0] : 1.0;
-    ddp->weight = 0;
+    LS_TRY(lsi_ddp_finish(ddp, describe));
     if (!ddp->deferred)
-        scale_gradients(ddp);
+        lsi_ddp_scale(ddp);
     return LS_OK;
 }
 
-ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
-                          double weight, bool sync)
+static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
+                                const ls_tensor *loss, double weight)
 {
-    if (ddp == NULL || tape == NULL)
+    if (ddp == NULL || tape == NULL || ddp->params == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_backward needs a ddp and a tape");
+                        "ls_ddp_backward needs a ddp over parameters and a "
+                        "tape");
     LS_TRY(ls_tape_status(tape));
     if (!(weight >= 0) || isinf(weight))
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -160,8 +191,19 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                         "no loss for samples of weight %g; only a rank "
                         "without samples may pass NULL",
                         weight);
+    return LS_OK;
+}
+
+ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                          double weight, bool sync)
+{
+    LS_TRY(check_backward(ddp, tape, loss, weight));
+    ddp->weight += weight;
+    ddp->unsynced++;
+    ddp->has_loss |= loss != NULL;
+    if (sync)
+        LS_TRY(lsi_ddp_begin(ddp));
     if (loss != NULL)
         LS_TRY(ls_backward(tape, loss, weight));
-    ddp->weight += weight;
     return sync ? synchronise(ddp) : LS_OK;
 }

@@ -1,44 +1,44 @@
 /*
- * How gradients travel: what a strategy of data parallelism provides.
- *
- * A strategy makes the flat gradient buffer of a parameter set, together with
- * the LSI_GRAD_EXTRA floats behind it, equal to its sum over all ranks, in
- * place. It does not scale and knows nothing of samples: the weight of the
- * samples is one of the extra floats and is summed like everything else.
+ * How gradients travel: what tells the strategies of data parallelism apart.
  */
 #ifndef LS_PARALLEL_STRATEGY_H
 #define LS_PARALLEL_STRATEGY_H
 
-#include <stddef.h>
+#include <stdint.h>
 
-#include "lockstep/autograd.h"
-#include "lockstep/group.h"
+#include "lockstep/parallel.h"
+
+/* What travels together. */
+typedef enum lsi_bucketing {
+    LSI_BUCKETS_EACH, /* each parameter by itself */
+    LSI_BUCKETS_ONE,  /* everything */
+    LSI_BUCKETS_LIMIT /* as many as fit the bucket size */
+} lsi_bucketing;
+
+/* When it starts. */
+typedef enum lsi_start {
+    LSI_START_IN_TURN, /* after backward, each when the last has arrived */
+    LSI_START_AFTER,   /* after backward, all at once */
+    LSI_START_READY    /* during backward, when all of it is final */
+} lsi_start;
 
 typedef struct lsi_strategy {
-    const char *name;
-    /*
-     * Plans all communication for an allocated set. Collective. On success
-     * *state belongs to the caller, who gives it to release; on failure
-     * nothing is left behind.
-     */
-    ls_status (*plan)(void **state, ls_group *group, ls_params *params);
-    /*
-     * Called when all gradients of this rank are final. Collective; returns
-     * when the sums are there. Allocates nothing.
-     */
-    ls_status (*reduce)(void *state);
-    /* Local. */
-    void (*release)(void *state);
+    const char *name, *text;
+    lsi_bucketing buckets;
+    lsi_start start;
 } lsi_strategy;
 
-#define X(name, text) extern const lsi_strategy lsi_strategy_##name;
-#include "parallel/strategies.def"
-#undef X
-
 /* All strategies; *n is how many. */
-const lsi_strategy *const *lsi_strategies(size_t *n);
+const lsi_strategy *lsi_strategies(size_t *n);
 
 /* The one with that name. LS_ERR_ARGUMENT lists the names there are. */
 ls_status lsi_strategy_find(const char *name, const lsi_strategy **out);
+
+/*
+ * The strategy and the most bytes of a bucket that these options ask for, or
+ * what is wrong with them. Local.
+ */
+ls_status lsi_strategy_of(const ls_ddp_options *options,
+                          const lsi_strategy **out, uint64_t *bucket_bytes);
 
 #endif

@@ -124,7 +124,7 @@ static ls_status prepare_together(job *j)
                                        .seed = o->seed};
     LS_TRY(lsi_cifar_net_new(&j->net, j->group, &net));
     const lsi_model *const model = lsi_cifar_net_model(j->net);
-    LS_TRY(ls_ddp_new(&j->ddp, j->group, model->params, o->strategy));
+    LS_TRY(ls_ddp_new(&j->ddp, j->group, model->params, &o->ddp));
     lsi_ddp_defer_scale(j->ddp);
     LS_TRY(lsi_stepper_init(&j->stepper, model->params, &o->recipe,
                             total_steps(j)));

@@ -18,7 +18,7 @@ typedef struct lsi_cifar100_options {
     int64_t prefetch;
     lsi_recipe recipe;
     lsi_net_norm norm;
-    const char *strategy;
+    ls_ddp_options ddp;
     bool dropout;
     uint64_t seed;
     const char *save; /* safetensors file; NULL: none */

@@ -103,7 +103,7 @@ static ls_status prepare_together(job *j)
     lsi_recipe recipe = o->recipe;
     if (recipe.clip_norm <= 0)
         recipe.clip_norm = no_limit;
-    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, o->strategy));
+    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
     lsi_ddp_defer_scale(j->ddp);
     LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
     return ls_tape_new(&j->tape);

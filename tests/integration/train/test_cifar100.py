@@ -121,10 +121,15 @@ class Training(TrainTest):
             self.assertNotEqual(first, other)
 
     def test_prefetch_and_strategy_change_nothing(self):
-        plain = self.saved("a", "-n", "2", *self.flags)
-        self.assertEqual(plain, self.saved("b", "-n", "2", *self.flags,
-                                           "--prefetch", "3",
-                                           "--strategy", "naive"))
+        flags = ("-n", "2", "--limit", "48", "--epochs", "1",
+                 "--batch-size", "8", "--accumulate", "2")
+        plain = self.saved("a", *flags)
+        for ways in (("--prefetch", "3", "--strategy", "naive"),
+                     ("--strategy", "overlap"),
+                     ("--strategy", "bucketed", "--bucket-mb", "0.04"),
+                     ("--strategy", "bucketed")):
+            with self.subTest(ways=ways):
+                self.assertEqual(plain, self.saved("b", *flags, *ways))
 
     def test_learns(self):
         path = self.path("metrics.jsonl")

@@ -51,7 +51,11 @@ class Usage(FailureTest):
                 ("--beta2", ("--beta2", "1")),
                 ("--eps", ("--eps", "0")),
                 ("fused|gathered|off", ("--sync-bn", "fast")),
-                ("flat|naive", ("--strategy", "ring")),
+                ("naive|flat|overlap|bucketed", ("--strategy", "ring")),
+                ("--bucket-mb 0 is out of range", ("--bucket-mb", "0")),
+                ("--bucket-mb -1 is out of range", ("--bucket-mb", "-1")),
+                ("not a finite number", ("--bucket-mb", "nan")),
+                ("\"flat\" has no buckets", ("--bucket-mb", "1")),
                 ("--epochs", ("--epoch", "3")),
                 ("--accumulate", ("--accumulate", "0")),
                 ("extra", ("extra",))):

@@ -13,7 +13,25 @@
 
 enum { IN = 3, OUT = 2, MICRO_STEPS = 3, MAX_RANKS = 8 };
 
-static const char *const strategies[] = {"flat", "naive"};
+static const char *const strategies[] = {"naive", "flat", "overlap",
+                                         "bucketed"};
+
+static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy)
+{
+    ls_ddp *ddp = NULL;
+    ls_ddp_options options = ls_ddp_options_default();
+    options.strategy = strategy;
+    CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
+    return ddp;
+}
+
+/* Collectives of a step; the model has two trained parameters. */
+static uint64_t collectives_of(const char *strategy)
+{
+    return strcmp(strategy, "flat") == 0 || strcmp(strategy, "bucketed") == 0
+               ? 1
+               : 2;
+}
 
 /* y = x w^T + b, and a parameter that stays as it is. */
 typedef struct model {
@@ -162,11 +180,10 @@ static void play_gradients(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
     const int rank = ls_group_rank(group), size = ls_group_size(group);
-    const uint64_t for_sync = strcmp(p->strategy, "flat") == 0 ? 1 : 2;
+    const uint64_t for_sync = collectives_of(p->strategy);
     /* Seeds differ, so that parameters have to come from rank 0. */
     model m = make(group, 100 + (uint64_t)rank);
-    ls_ddp *ddp = NULL;
-    CHECK_OK(ls_ddp_new(&ddp, group, m.params, p->strategy));
+    ls_ddp *ddp = wrap(group, m.params, p->strategy);
     if (p->deferred)
         lsi_ddp_defer_scale(ddp);
     for (int repeat = 0; repeat < 2; repeat++) {
@@ -213,8 +230,7 @@ static void play_broadcast(ls_group *group, void *unused)
     (void)unused;
     model m = make(group, (uint64_t)ls_group_rank(group));
     model reference = make(NULL, 0);
-    ls_ddp *ddp = NULL;
-    CHECK_OK(ls_ddp_new(&ddp, group, m.params, "flat"));
+    ls_ddp *ddp = wrap(group, m.params, "flat");
     for (size_t i = 0; i < ls_params_count(m.params); i++) {
         const ls_tensor *const t = ls_params_get(m.params, i);
         CHECK(memcmp(ls_tensor_data(t),
@@ -239,8 +255,7 @@ static void test_rank_0_is_copied(void **state)
 static void play_nothing(ls_group *group, void *strategy)
 {
     model m = make(group, 1);
-    ls_ddp *ddp = NULL;
-    CHECK_OK(ls_ddp_new(&ddp, group, m.params, strategy));
+    ls_ddp *ddp = wrap(group, m.params, strategy);
     ls_params_zero_grad(m.params);
     CHECK_OK(ls_ddp_backward(ddp, m.tape, NULL, 0, true));
     const float *const dw = ls_tensor_data(ls_grad(m.w));
@@ -272,12 +287,11 @@ static void play_training(ls_group *group, void *opaque)
 {
     trained *const t = opaque;
     model m = make(group, 7);
-    ls_ddp *ddp = NULL;
     ls_optimizer *optimizer = NULL;
-    CHECK_OK(ls_ddp_new(&ddp, group, m.params, t->strategy));
+    ls_ddp *ddp = wrap(group, m.params, t->strategy);
     CHECK_OK(ls_sgd_new(&optimizer, m.params, (ls_sgd_options){0.1, 0.5, 0}));
     for (int step = 0; step < 5; step++) {
-        step_all(&m, ddp, group, strcmp(t->strategy, "flat") == 0 ? 1 : 2);
+        step_all(&m, ddp, group, collectives_of(t->strategy));
         CHECK_OK(ls_optimizer_step(optimizer, 1.0));
     }
     if (ls_group_rank(group) == 0)
@@ -290,10 +304,13 @@ static void play_training(ls_group *group, void *opaque)
 static void test_strategies_agree_bit_for_bit(void **state)
 {
     (void)state;
-    trained flat = {.strategy = "flat"}, naive = {.strategy = "naive"};
-    run_threads(3, play_training, &flat);
-    run_threads(3, play_training, &naive);
-    assert_memory_equal(flat.w, naive.w, sizeof(flat.w));
+    trained first = {.strategy = strategies[0]};
+    run_threads(3, play_training, &first);
+    for (size_t s = 1; s < TEST_COUNT(strategies); s++) {
+        trained other = {.strategy = strategies[s]};
+        run_threads(3, play_training, &other);
+        assert_memory_equal(other.w, first.w, sizeof(first.w));
+    }
 }
 
 /* ---- what is refused ---------------------------------------------------- */
@@ -304,18 +321,38 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     ls_ddp *ddp = NULL;
     ls_params *empty;
+    ls_ddp_options options = ls_ddp_options_default();
     assert_ok(ls_group_open_threads(1, &group));
     assert_ok(ls_params_new(&empty));
-    assert_error(ls_ddp_new(&ddp, group, empty, "flat"), LS_ERR_STATE,
+    assert_error(ls_ddp_new(&ddp, group, empty, &options), LS_ERR_STATE,
                  "ls_params_allocate");
     ls_params_free(&empty);
     model m = make(group, 1);
-    assert_error(ls_ddp_new(&ddp, group, m.params, "flt"), LS_ERR_ARGUMENT,
-                 "flat, naive");
-    assert_error(ls_ddp_new(&ddp, NULL, m.params, "flat"), LS_ERR_ARGUMENT,
+    assert_error(ls_ddp_new(&ddp, group, m.params, NULL), LS_ERR_ARGUMENT,
+                 "options");
+    assert_error(ls_ddp_new(&ddp, NULL, m.params, &options), LS_ERR_ARGUMENT,
                  "group");
+    options.strategy = "flt";
+    assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
+                 "naive, flat, overlap, bucketed");
+    options.strategy = "flat";
+    options.bucket_mb = 1;
+    assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
+                 "\"flat\" has no buckets");
+    options.strategy = "bucketed";
+    static const double bad[] = {0, -1, NAN, -INFINITY};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        options.bucket_mb = bad[i];
+        assert_error(ls_ddp_new(&ddp, group, m.params, &options),
+                     LS_ERR_ARGUMENT, "bucket_mb is");
+    }
+    options = ls_ddp_options_default();
     assert_null(ddp);
-    assert_ok(ls_ddp_new(&ddp, group, m.params, "flat"));
+    assert_ok(ls_ddp_new(&ddp, group, m.params, &options));
+    ls_ddp *second = NULL;
+    assert_error(ls_ddp_new(&second, group, m.params, &options), LS_ERR_STATE,
+                 "another ls_ddp");
+    assert_null(second);
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, 2, true), LS_ERR_ARGUMENT,
                  "no loss");
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, -1, true), LS_ERR_ARGUMENT,

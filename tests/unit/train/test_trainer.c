@@ -129,7 +129,9 @@ static void make(setup *s, const plan *p, ls_group *group)
     CHECK_OK(ls_dataset_synthetic(&s->set, p->samples, 1, LS_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     const lsi_model *const model = make_model(s, p, group);
-    CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, p->strategy));
+    ls_ddp_options options = ls_ddp_options_default();
+    options.strategy = p->strategy;
+    CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, &options));
     lsi_ddp_defer_scale(s->ddp);
     CHECK_OK(lsi_stepper_init(&s->stepper, model->params, &recipe, 0));
     CHECK_OK(ls_tape_new(&s->tape));

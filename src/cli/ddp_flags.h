@@ -1,0 +1,38 @@
+/*
+ * The flags of everything that trains on several ranks: how gradients travel.
+ *
+ *     struct args { lsi_ddp_flags ddp; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_DDP_ROWS(ddp), ...};
+ */
+#ifndef LS_CLI_DDP_FLAGS_H
+#define LS_CLI_DDP_FLAGS_H
+
+#include "cli/command.h"
+#include "lockstep/parallel.h"
+
+typedef struct lsi_ddp_flags {
+    const char *strategy;
+    double bucket_mb; /* 0: not given */
+} lsi_ddp_flags;
+
+/* "|naive|flat|...": the bar before the first name is to be skipped. */
+extern const char lsi_strategy_choices[];
+
+#define LSI_DDP_ROWS(field)                                                    \
+    ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
+        "how gradients travel; all give the same weights (docs/parallel.md)",  \
+        .choices = &lsi_strategy_choices[1]),                                  \
+        ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
+            "most gradients that travel together, in millions of bytes "       \
+            "(default: all; for strategies with buckets)",                     \
+            .min = 1e-6, .max = 1e9)
+
+/*
+ * The options that the flags stand for. False if they contradict each other,
+ * with the usage error told and *exit_status set.
+ */
+bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
+                         ls_ddp_options *out, int *exit_status);
+
+#endif

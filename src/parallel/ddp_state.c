@@ -1,0 +1,219 @@
+/*
+ * What the forms of data parallelism share: making, planning, one sync.
+ */
+#include "parallel/ddp_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "comm/twin.h"
+#include "kernels/kernels.h"
+
+enum { SCALE_GRAIN = 1 << 16 };
+
+/* ---- making -------------------------------------------------------------- */
+
+static ls_status alloc_array(void *out, size_t n, size_t item)
+{
+    void *block;
+    LS_TRY(
+        lsi_alloc_zeroed(&block, n * item, LS_MEMORY_COMM, "data parallelism"));
+    memcpy(out, &block, sizeof(block));
+    return LS_OK;
+}
+
+static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
+{
+    LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_span)));
+    LS_TRY(alloc_array(&ddp->unused, spans, sizeof(bool)));
+    LS_TRY(alloc_array(&ddp->index_of, spans, sizeof(size_t)));
+    LS_TRY(alloc_array(&ddp->span_of, indices, sizeof(size_t)));
+    for (size_t i = 0; i < indices; i++)
+        ddp->span_of[i] = SIZE_MAX;
+    return LS_OK;
+}
+
+ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
+                       size_t indices)
+{
+    ls_ddp *ddp;
+    LS_TRY(alloc_array(&ddp, 1, sizeof(ls_ddp)));
+    ddp->group = group;
+    ddp->scale = 1;
+    ls_status status = alloc_spans(ddp, spans, indices);
+    if (status == LS_OK)
+        status = lsi_group_twin(group, &ddp->channel);
+    if (status != LS_OK) {
+        ls_ddp_free(&ddp);
+        return status;
+    }
+    *out = ddp;
+    return LS_OK;
+}
+
+void ls_ddp_free(ls_ddp **out)
+{
+    if (out == NULL || *out == NULL)
+        return;
+    ls_ddp *const ddp = *out;
+    *out = NULL;
+    if (ddp->params != NULL && ddp->params->owner == &ddp->owner)
+        ddp->params->owner = NULL;
+    lsi_reducer_free(&ddp->reducer);
+    ls_group_close(&ddp->channel);
+    if (ddp->own_extra) {
+        void *shared = ddp->extra.data;
+        (void)ls_shared_free(ddp->group, &shared);
+    }
+    lsi_free(ddp->span_of);
+    lsi_free(ddp->index_of);
+    lsi_free(ddp->unused);
+    lsi_free(ddp->spans);
+    lsi_free(ddp);
+}
+
+void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span)
+{
+    ddp->index_of[ddp->n] = index;
+    ddp->span_of[index] = ddp->n;
+    ddp->spans[ddp->n++] = span;
+}
+
+/* ---- planning ------------------------------------------------------------ */
+
+/* What a rank wants; all must want the same. */
+typedef struct wish {
+    char text[248];
+    int64_t status;
+} wish;
+
+static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options,
+                    ls_status status)
+{
+    wish own = {.status = status};
+    size_t floats = 0;
+    for (size_t i = 0; i < ddp->n; i++)
+        floats += ddp->spans[i].count;
+    if (status == LS_OK)
+        snprintf(own.text, sizeof(own.text),
+                 "strategy %s, bucket_mb %g, unused_as_zero %d, %zu gradients "
+                 "of %zu floats",
+                 options->strategy, options->bucket_mb, options->unused_as_zero,
+                 ddp->n, floats);
+    return own;
+}
+
+static ls_status compare(const wish *wishes, int rank, int size)
+{
+    for (int r = 0; r < size; r++) {
+        if (wishes[r].status != LS_OK && r != rank)
+            return lsi_fail((ls_status)wishes[r].status,
+                            "data parallelism could not begin on rank %d; see "
+                            "its own error",
+                            r);
+    }
+    for (int r = 1; r < size; r++) {
+        if (memcmp(wishes[r].text, wishes[0].text, sizeof(wishes[0].text)) != 0)
+            return lsi_fail(LS_ERR_MISMATCH,
+                            "data parallelism must be the same on all ranks; "
+                            "rank 0 has %s, rank %d %s",
+                            wishes[0].text, r, wishes[r].text);
+    }
+    return LS_OK;
+}
+
+static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
+                       ls_status status)
+{
+    const wish own = wish_of(ddp, options, status);
+    const int size = ls_group_size(ddp->group);
+    wish *all;
+    LS_TRY(alloc_array(&all, (size_t)size, sizeof(wish)));
+    ls_status agreed =
+        ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
+    if (agreed == LS_OK && status == LS_OK)
+        agreed = compare(all, ls_group_rank(ddp->group), size);
+    lsi_free(all);
+    return status != LS_OK ? status : agreed;
+}
+
+ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
+                       ls_status status)
+{
+    const lsi_strategy *strategy = NULL;
+    uint64_t bucket_bytes = 0;
+    if (status == LS_OK)
+        status = lsi_strategy_of(options, &strategy, &bucket_bytes);
+    LS_TRY(agree(ddp, options, status));
+    ddp->unused_as_zero = options->unused_as_zero;
+    const lsi_reducer_plan plan = {.spans = ddp->spans,
+                                   .n = ddp->n,
+                                   .bucket_bytes = bucket_bytes,
+                                   .start = strategy->start,
+                                   .extra = ddp->extra};
+    return lsi_reducer_new(&ddp->reducer, ddp->channel, &plan);
+}
+
+/* ---- a sync -------------------------------------------------------------- */
+
+ls_status lsi_ddp_begin(ls_ddp *ddp)
+{
+    LS_TRY(lsi_reducer_begin(ddp->reducer));
+    ddp->extra.data[LSI_EXTRA_WEIGHT] = (float)ddp->weight;
+    ddp->extra.data[LSI_EXTRA_UNUSED] = 0;
+    memset(ddp->unused, 0, ddp->n * sizeof(bool));
+    ddp->syncing = true;
+    return LS_OK;
+}
+
+void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
+{
+    const lsi_span *const s = &ddp->spans[span];
+    memset(s->data, 0, s->extent * sizeof(float));
+    if (!ddp->has_loss)
+        return; /* a rank without samples need not use anything */
+    ddp->unused[span] = true;
+    /* A span is missing, so this has not started to travel. */
+    ddp->extra.data[LSI_EXTRA_UNUSED] += 1;
+}
+
+ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
+{
+    const float *const extra = ddp->extra.data;
+    ddp->syncing = false;
+    LS_TRY(lsi_reducer_finish(ddp->reducer));
+    /* No sample anywhere: the gradients are zero and stay so. */
+    const double weight = (double)extra[LSI_EXTRA_WEIGHT];
+    ddp->scale = weight > 0 ? 1.0 / weight : 1.0;
+    ls_status status = LS_OK;
+    if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
+        status = lsi_ddp_name_unused(ddp, describe);
+    ddp->weight = 0;
+    ddp->unsynced = 0;
+    ddp->has_loss = false;
+    return status;
+}
+
+typedef struct scaling {
+    float *data;
+    float factor;
+} scaling;
+
+static void scale_range(void *context, size_t begin, size_t end)
+{
+    const scaling *const s = context;
+    lsi_kernels_get()->scale(s->data + begin, s->data + begin, s->factor,
+                             end - begin);
+}
+
+void lsi_ddp_scale(ls_ddp *ddp)
+{
+    for (size_t i = 0; i < ddp->n; i++) {
+        scaling s = {ddp->spans[i].data, (float)ddp->scale};
+        lsi_parallel_for(ddp->spans[i].count, SCALE_GRAIN, scale_range, &s);
+    }
+    ddp->scale = 1;
+}

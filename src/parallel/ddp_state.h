@@ -1,0 +1,77 @@
+/*
+ * Inside data parallelism: what its two forms, over a parameter set and over
+ * ranges of memory, have in common.
+ */
+#ifndef LS_PARALLEL_DDP_STATE_H
+#define LS_PARALLEL_DDP_STATE_H
+
+#include "autograd/params.h"
+#include "parallel/reducer.h"
+
+/* Floats that travel behind the gradients. */
+enum {
+    LSI_EXTRA_WEIGHT, /* of the rank's samples */
+    LSI_EXTRA_UNUSED  /* spans that no loss has used */
+};
+
+struct ls_ddp {
+    ls_group *group, *channel;
+    ls_params *params; /* or NULL */
+    lsi_params_owner owner;
+    lsi_reducer *reducer;
+    bool unused_as_zero;
+    lsi_span *spans; /* in the order in which they should become final */
+    size_t n;
+    size_t *index_of; /* [n] what the user calls a span */
+    size_t *span_of;  /* the other way round; SIZE_MAX: none */
+    bool *unused;     /* [n] in this sync */
+    lsi_span extra;
+    bool own_extra;  /* allocated here, in memory shared by `group` */
+    bool syncing;    /* a backward whose gradients travel */
+    bool has_loss;   /* there was one since the last sync */
+    size_t unsynced; /* micro-steps since then */
+    double weight;   /* of their samples */
+    double scale;    /* that makes the gradients means; 1 if they are */
+    bool deferred;   /* the scale is left to the optimizer */
+};
+
+/* An empty one, with room for `spans` of `indices`, and with a channel. */
+ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
+                       size_t indices);
+
+/*
+ * Makes sure that all ranks ask for the same; then plans. `status` says
+ * whether the rank is ready to: if it is not, all fail. Collective.
+ */
+ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
+                       ls_status status);
+
+/* Adds `index`, the next to become final. */
+void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span);
+
+/* Begins a sync: what is ready from now on travels. Local. */
+ls_status lsi_ddp_begin(ls_ddp *ddp);
+
+/*
+ * A span that nothing has been written to in this sync: it becomes zero, and
+ * the others are told. Local; between begin and finish.
+ */
+void lsi_ddp_set_unused(ls_ddp *ddp, size_t span);
+
+/* What the user calls a span. */
+typedef void (*lsi_ddp_describe)(const ls_ddp *ddp, size_t span, char *text,
+                                 size_t bytes);
+
+/*
+ * Ends it: everything else is final, too. Gradients are sums over samples
+ * then, and ddp->scale makes them means. Collective.
+ */
+ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe);
+
+/* Multiplies all gradients with ddp->scale, which becomes 1. */
+void lsi_ddp_scale(ls_ddp *ddp);
+
+/* The error that names what each rank has not used. Collective. */
+ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe);
+
+#endif

@@ -1,0 +1,216 @@
+#include "parallel/reducer.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef struct bucket {
+    ls_request *request;
+    size_t spans, missing; /* of them, those that are not ready */
+} bucket;
+
+struct lsi_reducer {
+    lsi_start start;
+    bool open;
+    size_t n, buckets;
+    size_t started, done; /* buckets */
+    bucket *bucket;
+    size_t *bucket_of; /* [n] */
+    bool *ready;       /* [n] */
+    double waited;
+};
+
+/* ---- planning ------------------------------------------------------------ */
+
+static bool extra_follows(const lsi_reducer_plan *plan)
+{
+    if (plan->n == 0)
+        return false;
+    const lsi_span *const last = &plan->spans[plan->n - 1];
+    return last->data + last->extent == plan->extra.data;
+}
+
+static ls_status plan_bucket(lsi_reducer *r, ls_group *channel, lsi_span range,
+                             size_t spans)
+{
+    bucket *const b = &r->bucket[r->buckets];
+    LS_TRY(ls_all_reduce_plan(channel, range.data, range.data, range.extent,
+                              LS_F32, LS_SUM, &b->request));
+    b->spans = spans;
+    r->buckets++;
+    return LS_OK;
+}
+
+static lsi_span join(const lsi_span *spans, lsi_range range)
+{
+    const lsi_span *const first = &spans[range.begin];
+    const lsi_span *const last = &spans[range.end - 1];
+    const float *const end = last->data + last->extent;
+    return (lsi_span){.data = first->data,
+                      .extent = (size_t)(end - first->data)};
+}
+
+static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
+                              const lsi_reducer_plan *plan,
+                              const lsi_range *layout, size_t buckets)
+{
+    const bool along = extra_follows(plan);
+    for (size_t b = 0; b < buckets; b++) {
+        lsi_span range = join(plan->spans, layout[b]);
+        if (along && b + 1 == buckets)
+            range.extent += plan->extra.extent;
+        for (size_t i = layout[b].begin; i < layout[b].end; i++)
+            r->bucket_of[i] = b;
+        LS_TRY(plan_bucket(r, channel, range, lsi_range_size(layout[b])));
+    }
+    return along ? LS_OK : plan_bucket(r, channel, plan->extra, 0);
+}
+
+static ls_status fill(lsi_reducer *r, ls_group *channel,
+                      const lsi_reducer_plan *plan)
+{
+    void *block;
+    const size_t n = plan->n;
+    const char *const what = "the plan of gradients";
+    LS_TRY(lsi_alloc_zeroed(&block, (n + 1) * sizeof(bucket), LS_MEMORY_COMM,
+                            what));
+    r->bucket = block;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(size_t), LS_MEMORY_COMM, what));
+    r->bucket_of = block;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(bool), LS_MEMORY_COMM, what));
+    r->ready = block;
+    LS_TRY(
+        lsi_alloc_zeroed(&block, n * sizeof(lsi_range), LS_MEMORY_COMM, what));
+    const size_t buckets =
+        lsi_bucket_layout(plan->spans, n, plan->bucket_bytes, block);
+    const ls_status status = plan_buckets(r, channel, plan, block, buckets);
+    lsi_free(block);
+    return status;
+}
+
+ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
+                          const lsi_reducer_plan *plan)
+{
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_reducer), LS_MEMORY_COMM,
+                            "the plan of gradients"));
+    lsi_reducer *r = block;
+    r->start = plan->start;
+    r->n = plan->n;
+    const ls_status status = fill(r, channel, plan);
+    if (status != LS_OK) {
+        lsi_reducer_free(&r);
+        return status;
+    }
+    *out = r;
+    return LS_OK;
+}
+
+void lsi_reducer_free(lsi_reducer **reducer)
+{
+    lsi_reducer *const r = *reducer;
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->buckets; i++)
+        ls_request_free(&r->bucket[i].request);
+    lsi_free(r->bucket);
+    lsi_free(r->bucket_of);
+    lsi_free(r->ready);
+    lsi_free(r);
+    *reducer = NULL;
+}
+
+/* ---- reducing ------------------------------------------------------------ */
+
+ls_status lsi_reducer_begin(lsi_reducer *r)
+{
+    if (r->done < r->started)
+        return lsi_fail(LS_ERR_STATE, "the last reduction of gradients failed; "
+                                      "its group can only be closed");
+    for (size_t b = 0; b < r->buckets; b++)
+        r->bucket[b].missing = r->bucket[b].spans;
+    memset(r->ready, 0, r->n * sizeof(bool));
+    r->started = r->done = 0;
+    r->open = true;
+    return LS_OK;
+}
+
+static ls_status start_next(lsi_reducer *r)
+{
+    LS_TRY(ls_start(r->bucket[r->started].request));
+    r->started++;
+    return LS_OK;
+}
+
+/* Moves what is in flight. */
+static ls_status poll(lsi_reducer *r)
+{
+    while (r->done < r->started) {
+        const ls_status status = ls_test(r->bucket[r->done].request);
+        if (status == LS_IN_PROGRESS)
+            return LS_OK;
+        LS_TRY(status);
+        r->done++;
+    }
+    return LS_OK;
+}
+
+ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
+{
+    if (!r->open)
+        return lsi_fail(LS_ERR_STATE,
+                        "gradients %zu are ready, but no reduction has begun",
+                        i);
+    if (i >= r->n || r->ready[i])
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        i >= r->n ? "there are no gradients %zu"
+                                  : "gradients %zu are ready for a second time",
+                        i);
+    r->ready[i] = true;
+    r->bucket[r->bucket_of[i]].missing--;
+    if (r->start != LSI_START_READY)
+        return LS_OK;
+    /* What lies behind the last bucket may have to wait for finish. */
+    while (r->started < r->buckets && r->bucket[r->started].spans > 0 &&
+           r->bucket[r->started].missing == 0)
+        LS_TRY(start_next(r));
+    return poll(r);
+}
+
+bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)
+{
+    return r->ready[i];
+}
+
+static ls_status finish(lsi_reducer *r)
+{
+    while (r->done < r->buckets) {
+        while (r->started < r->buckets &&
+               (r->start != LSI_START_IN_TURN || r->started == r->done))
+            LS_TRY(start_next(r));
+        LS_TRY(ls_wait(r->bucket[r->done].request));
+        r->done++;
+    }
+    return LS_OK;
+}
+
+ls_status lsi_reducer_finish(lsi_reducer *r)
+{
+    const double begin = lsi_clock_seconds();
+    r->open = false;
+    const ls_status status = finish(r);
+    r->waited += lsi_clock_seconds() - begin;
+    return status;
+}
+
+size_t lsi_reducer_buckets(const lsi_reducer *r)
+{
+    return r->buckets;
+}
+
+double lsi_reducer_waited(const lsi_reducer *r)
+{
+    return r->waited;
+}

@@ -1,0 +1,274 @@
+/*
+ * What ranks must agree on, or be told: parameters that some do not use, steps
+ * without a sync, options that differ. Nobody waits for ever.
+ */
+#include "testing.h"
+
+#include <math.h>
+
+#include "lockstep/optim.h"
+#include "lockstep/parallel.h"
+#include "unit/comm/ranks.h"
+
+enum { RANKS = 3, N = 4 };
+
+/* loss = sum of the parameters that a rank uses, times 1, 2, 3, ... */
+typedef struct model {
+    ls_params *params;
+    ls_tensor *p[N];
+    ls_tape *tape;
+    ls_ddp *ddp;
+} model;
+
+static ls_ddp_options options_of(const char *strategy)
+{
+    ls_ddp_options options = ls_ddp_options_default();
+    options.strategy = strategy;
+    return options;
+}
+
+static model make(ls_group *group, const ls_ddp_options *options)
+{
+    static const char *const names[N] = {"first", "second", "third", "fourth"};
+    model m = {0};
+    CHECK_OK(ls_params_new(&m.params));
+    for (int i = 0; i < N; i++)
+        CHECK_OK(ls_params_add(m.params, names[i], 1, (int64_t[]){5 + i},
+                               (ls_init){LS_INIT_UNIFORM, -1, 1}, &m.p[i]));
+    CHECK_OK(ls_params_allocate(m.params, group, 1));
+    CHECK_OK(ls_tape_new(&m.tape));
+    CHECK_OK(ls_ddp_new(&m.ddp, group, m.params, options));
+    return m;
+}
+
+static void destroy(model *m)
+{
+    ls_ddp_free(&m->ddp);
+    ls_tape_free(&m->tape);
+    ls_params_free(&m->params);
+}
+
+static ls_tensor *loss_of(const model *m, unsigned used)
+{
+    ls_tensor *loss = NULL;
+    for (int i = 0; i < N; i++) {
+        if (!(used >> i & 1))
+            continue;
+        ls_tensor *const sum =
+            ls_scale(m->tape, ls_sum(m->tape, m->p[i]), i + 1);
+        loss = loss == NULL ? sum : ls_add(m->tape, loss, sum);
+    }
+    return loss;
+}
+
+static ls_status backward(const model *m, unsigned used, bool sync)
+{
+    const ls_status status =
+        ls_ddp_backward(m->ddp, m->tape, loss_of(m, used), 1, sync);
+    ls_tape_reset(m->tape);
+    return status;
+}
+
+static double gradient(const model *m, int i)
+{
+    return (double)((const float *)ls_tensor_data(ls_grad(m->p[i])))[0];
+}
+
+static const char *const strategies[] = {"naive", "flat", "overlap",
+                                         "bucketed"};
+
+/* ---- parameters that are not used ---------------------------------------- */
+
+static void expect_named(ls_group *group, const char *strategy)
+{
+    const ls_ddp_options options = options_of(strategy);
+    model m = make(group, &options);
+    const int rank = ls_group_rank(group);
+    /* Rank 0 uses all, rank 1 not the second, rank 2 not the last two. */
+    static const unsigned used[RANKS] = {15, 13, 3};
+    ls_params_zero_grad(m.params);
+    CHECK(backward(&m, used[rank], true) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "rank 1: second; rank 2: ") != NULL);
+    CHECK(strstr(ls_last_error(), "third") != NULL);
+    CHECK(strstr(ls_last_error(), "fourth") != NULL);
+    CHECK(strstr(ls_last_error(), "first") == NULL);
+    CHECK(strstr(ls_last_error(), "rank 0") == NULL);
+    /* The next step is not the worse for it. */
+    ls_params_zero_grad(m.params);
+    CHECK_OK(backward(&m, 15, true));
+    CHECK(gradient(&m, 2) == 3);
+    destroy(&m);
+}
+
+static void expect_zeros(ls_group *group, const char *strategy)
+{
+    ls_ddp_options options = options_of(strategy);
+    options.unused_as_zero = true;
+    model m = make(group, &options);
+    const int rank = ls_group_rank(group);
+    for (int repeat = 0; repeat < 3; repeat++) {
+        ls_params_zero_grad(m.params);
+        CHECK_OK(backward(&m, 1U << rank | 8, true));
+        for (int i = 0; i < 3; i++)
+            CHECK(fabs(gradient(&m, i) - (i + 1) / 3.0) < 1e-6);
+        CHECK(fabs(gradient(&m, 3) - 4) < 1e-6);
+    }
+    destroy(&m);
+}
+
+static void play_unused(ls_group *group, void *unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < TEST_COUNT(strategies); s++) {
+        expect_named(group, strategies[s]);
+        expect_zeros(group, strategies[s]);
+    }
+}
+
+static void test_unused_parameters(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_unused, NULL);
+    run_processes(RANKS, play_unused, NULL);
+}
+
+/* Used in one micro-step is used; without samples, nothing need be. */
+static void play_used_before(ls_group *group, void *unused)
+{
+    (void)unused;
+    const ls_ddp_options options = options_of("overlap");
+    model m = make(group, &options);
+    ls_params_zero_grad(m.params);
+    CHECK_OK(backward(&m, 7, false));
+    CHECK_OK(backward(&m, 12, true));
+    CHECK(gradient(&m, 0) == 0.5 && gradient(&m, 2) == 3);
+    ls_params_zero_grad(m.params);
+    if (ls_group_rank(group) == 1)
+        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, NULL, 0, true));
+    else
+        CHECK_OK(backward(&m, 15, true));
+    CHECK(gradient(&m, 1) == 2);
+    destroy(&m);
+}
+
+static void test_used_in_one_micro_step(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_used_before, NULL);
+}
+
+/*
+ * Collectives of the model come between those of the gradients, and on the
+ * ranks in different places among them.
+ */
+static void play_between(ls_group *group, void *unused)
+{
+    (void)unused;
+    ls_ddp_options options = options_of("overlap");
+    options.unused_as_zero = true;
+    model m = make(group, &options);
+    ls_params *norm;
+    ls_sync_bn *bn;
+    CHECK_OK(ls_params_new(&norm));
+    CHECK_OK(ls_sync_bn_new(&bn, group, norm, "bn", N,
+                            (ls_sync_bn_options){.kind = LS_SYNC_BN_FUSED}));
+    CHECK_OK(ls_params_allocate(norm, group, 0));
+    for (int repeat = 0; repeat < 4; repeat++) {
+        const int64_t shape[2] = {1, 5};
+        ls_params_zero_grad(m.params);
+        /* x -> normalised -> product with one of two parameters, or none */
+        ls_tensor *x = ls_reshape(m.tape, m.p[0], 2, shape);
+        x = ls_sync_bn_forward(bn, m.tape, ls_narrow(m.tape, x, 1, 0, N));
+        ls_tensor *loss = ls_sum(m.tape, ls_mul(m.tape, x, x));
+        if (ls_group_rank(group) != 1)
+            loss = ls_add(m.tape, loss, ls_sum(m.tape, m.p[3]));
+        CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss, 1, true));
+        ls_tape_reset(m.tape);
+        CHECK(fabs(gradient(&m, 3) - 2.0 / 3) < 1e-6);
+    }
+    ls_sync_bn_free(&bn);
+    ls_params_free(&norm);
+    destroy(&m);
+}
+
+static void test_collectives_of_the_model(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_between, NULL);
+}
+
+/* ---- steps and syncs ----------------------------------------------------- */
+
+static void play_forgotten_sync(ls_group *group, void *strategy)
+{
+    const ls_ddp_options options = options_of(strategy);
+    model m = make(group, &options);
+    ls_optimizer *sgd = NULL;
+    CHECK_OK(ls_sgd_new(&sgd, m.params, (ls_sgd_options){.lr = 0.5}));
+    ls_params_zero_grad(m.params);
+    CHECK_OK(backward(&m, 15, false));
+    CHECK_OK(backward(&m, 15, false));
+    CHECK(ls_optimizer_step(sgd, 1) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "2 micro-steps") != NULL);
+    CHECK_OK(backward(&m, 15, true));
+    CHECK_OK(ls_optimizer_step(sgd, 1));
+    /* What zero_grad forgets has no weight either. */
+    ls_params_zero_grad(m.params);
+    CHECK_OK(ls_ddp_backward(m.ddp, m.tape, loss_of(&m, 15), 1000, false));
+    ls_tape_reset(m.tape);
+    ls_params_zero_grad(m.params);
+    CHECK_OK(backward(&m, 15, true));
+    CHECK(gradient(&m, 1) == 2);
+    CHECK_OK(ls_optimizer_step(sgd, 1));
+    ls_optimizer_free(&sgd);
+    destroy(&m);
+}
+
+static void test_forgotten_sync(void **state)
+{
+    (void)state;
+    char name[] = "bucketed";
+    run_threads(1, play_forgotten_sync, name);
+    run_threads(2, play_forgotten_sync, name);
+}
+
+/* ---- ranks that want different things ------------------------------------ */
+
+static void play_different(ls_group *group, void *unused)
+{
+    (void)unused;
+    const int rank = ls_group_rank(group);
+    ls_params *params;
+    ls_tensor *tensor;
+    ls_ddp *ddp = NULL;
+    ls_ddp_options options = options_of(rank == 2 ? "naive" : "flat");
+    CHECK_OK(ls_params_new(&params));
+    CHECK_OK(ls_params_add(params, "p", 1, (int64_t[]){8},
+                           (ls_init){LS_INIT_CONSTANT, 1, 0}, &tensor));
+    CHECK_OK(ls_params_allocate(params, group, 1));
+    CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), "rank 2 strategy naive") != NULL);
+    options = options_of(rank == 1 ? "nave" : "flat");
+    CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_ARGUMENT);
+    CHECK(strstr(ls_last_error(), rank == 1 ? "nave" : "rank 1") != NULL);
+    CHECK(ddp == NULL);
+    ls_params_free(&params);
+}
+
+static void test_ranks_differ(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_different, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unused_parameters),
+        cmocka_unit_test(test_used_in_one_micro_step),
+        cmocka_unit_test(test_collectives_of_the_model),
+        cmocka_unit_test(test_forgotten_sync),
+        cmocka_unit_test(test_ranks_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/*
+ * Every strategy trains the toy models as one process alone does: the same
+ * weights after each step, on 2 and 4 ranks, time and again.
+ */
+#include "testing.h"
+
+#include <math.h>
+
+#include "parallel/strategy.h"
+#include "toy.h"
+#include "unit/comm/ranks.h"
+
+enum { STEPS = 5, REPEATS = 5, MAX_WAYS = 32 };
+
+typedef struct way {
+    ls_ddp_options options;
+    bool tied;
+} way;
+
+static const double bucket_sizes[] = {0.0016, 0.0001, 0.01, INFINITY};
+
+/* All strategies, with all bucket sizes. Returns how many. */
+static size_t list_ways(way *out)
+{
+    size_t n, count = 0;
+    const lsi_strategy *const all = lsi_strategies(&n);
+    for (size_t s = 0; s < n; s++) {
+        for (size_t b = 0; b < TEST_COUNT(bucket_sizes); b++) {
+            const bool limited = all[s].buckets == LSI_BUCKETS_LIMIT;
+            if (!limited && !isinf(bucket_sizes[b]))
+                continue;
+            out[count].options = ls_ddp_options_default();
+            out[count].options.strategy = all[s].name;
+            out[count++].options.bucket_mb = bucket_sizes[b];
+        }
+    }
+    CHECK(count > 0 && count <= MAX_WAYS);
+    return count;
+}
+
+/* What one process alone does with all rows. */
+static void alone_step(toy *t, ls_optimizer *optimizer, int step)
+{
+    ls_params_zero_grad(t->params);
+    CHECK_OK(ls_backward(t->tape, toy_loss(t, step, 0, TOY_ROWS), 1));
+    CHECK_OK(ls_optimizer_step(optimizer, 1));
+    ls_tape_reset(t->tape);
+}
+
+static void together_step(toy *t, ls_ddp *ddp, ls_optimizer *optimizer,
+                          ls_group *group, int step)
+{
+    const int rows = TOY_ROWS / ls_group_size(group);
+    const int begin = ls_group_rank(group) * rows;
+    ls_params_zero_grad(t->params);
+    CHECK_OK(ls_ddp_backward(
+        ddp, t->tape, toy_loss(t, step, begin, begin + rows), rows, true));
+    CHECK_OK(ls_optimizer_step(optimizer, 1));
+    ls_tape_reset(t->tape);
+}
+
+static void play_one(ls_group *group, const way *w)
+{
+    const ls_sgd_options sgd = {.lr = 0.1};
+    toy alone, together;
+    ls_ddp *ddp = NULL;
+    ls_optimizer *own = NULL, *shared = NULL;
+    toy_make(&alone, w->tied, NULL, 0);
+    /* Other ranks begin with other weights, and must come to rank 0's. */
+    toy_make(&together, w->tied, group, (uint64_t)ls_group_rank(group));
+    CHECK_OK(ls_ddp_new(&ddp, group, together.params, &w->options));
+    CHECK(toy_same(&together, &alone));
+    CHECK_OK(ls_sgd_new(&own, alone.params, sgd));
+    CHECK_OK(ls_sgd_new(&shared, together.params, sgd));
+    for (int step = 0; step < STEPS; step++) {
+        alone_step(&alone, own, step);
+        together_step(&together, ddp, shared, group, step);
+        CHECK(toy_close(&together, &alone));
+    }
+    ls_optimizer_free(&own);
+    ls_optimizer_free(&shared);
+    ls_ddp_free(&ddp);
+    toy_destroy(&together);
+    toy_destroy(&alone);
+}
+
+static void play_all(ls_group *group, void *unused)
+{
+    (void)unused;
+    way ways[MAX_WAYS];
+    const size_t n = list_ways(ways);
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        for (size_t i = 0; i < 2 * n; i++) {
+            way w = ways[i / 2];
+            w.tied = i % 2 == 1;
+            play_one(group, &w);
+        }
+    }
+}
+
+static void test_as_one_process(void **state)
+{
+    (void)state;
+    run_threads(2, play_all, NULL);
+    run_threads(4, play_all, NULL);
+}
+
+/* ---- the same bits ------------------------------------------------------- */
+
+typedef struct outcome {
+    way how;
+    float flat[1024]; /* the trained weights of rank 0 at the end */
+    uint64_t collectives;
+} outcome;
+
+static uint64_t collectives(const ls_group *group)
+{
+    ls_group_counters counters;
+    ls_group_get_counters(group, &counters);
+    return counters.collectives;
+}
+
+/* Shares of other sizes on each rank, none on one, in micro-steps. */
+static void uneven_step(toy *t, ls_ddp *ddp, const ls_group *group, int step)
+{
+    static const int bounds[] = {0, 3, 10, 10, TOY_ROWS};
+    const int rank = ls_group_rank(group);
+    ls_params_zero_grad(t->params);
+    for (int micro = 0; micro < 2; micro++) {
+        const int begin = bounds[rank], end = bounds[rank + 1];
+        ls_tensor *const loss =
+            end > begin ? toy_loss(t, step + micro, begin, end) : NULL;
+        CHECK_OK(ls_ddp_backward(ddp, t->tape, loss, end - begin, micro == 1));
+        ls_tape_reset(t->tape);
+    }
+}
+
+static void play_uneven(ls_group *group, void *opaque)
+{
+    outcome *const o = opaque;
+    toy t;
+    ls_ddp *ddp = NULL;
+    ls_optimizer *sgd = NULL;
+    toy_make(&t, true, group, 1);
+    CHECK_OK(ls_ddp_new(&ddp, group, t.params, &o->how.options));
+    CHECK_OK(ls_sgd_new(&sgd, t.params, (ls_sgd_options){0.1, 0.9, 1e-3}));
+    for (int step = 0; step < STEPS; step++) {
+        const uint64_t before = collectives(group);
+        uneven_step(&t, ddp, group, step);
+        if (ls_group_rank(group) == 0)
+            o->collectives = collectives(group) - before;
+        CHECK_OK(ls_optimizer_step(sgd, 1));
+    }
+    if (ls_group_rank(group) == 0)
+        for (size_t i = 0, at = 0; i < ls_params_count(t.params); i++) {
+            const ls_tensor *const p = ls_params_get(t.params, i);
+            const size_t n = (size_t)ls_tensor_count(p);
+            if (at + n <= TEST_COUNT(o->flat))
+                memcpy(o->flat + at, ls_tensor_data(p), n * sizeof(float));
+            at += n;
+        }
+    ls_optimizer_free(&sgd);
+    ls_ddp_free(&ddp);
+    toy_destroy(&t);
+}
+
+/*
+ * fc1, fc2, fc3, out: 400, 2000, 2000, 1000 bytes; from the end, at most 1600
+ * of them make 1000 | 2000 | 2000 | 400, at most 10,000 one bucket.
+ */
+static uint64_t expected_collectives(const ls_ddp_options *options)
+{
+    if (strcmp(options->strategy, "flat") == 0)
+        return 1;
+    if (strcmp(options->strategy, "bucketed") == 0)
+        return options->bucket_mb < 0.01 ? 4 : 1;
+    return 4;
+}
+
+static void test_same_bits_and_counts(void **state)
+{
+    (void)state;
+    way ways[MAX_WAYS];
+    const size_t n = list_ways(ways);
+    static outcome first, other;
+    for (size_t i = 0; i < n; i++) {
+        outcome *const o = i == 0 ? &first : &other;
+        o->how = ways[i];
+        run_threads(4, play_uneven, o);
+        assert_memory_equal(o->flat, first.flat, sizeof(first.flat));
+        assert_int_equal(o->collectives, expected_collectives(&o->how.options));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_one_process),
+        cmocka_unit_test(test_same_bits_and_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
