@@ -68,6 +68,64 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);
 
+/*
+ * For loops in which ranks have different numbers of batches: says whether any
+ * rank has one left. Collective.
+ *
+ *     while (have = next_batch(&batch),
+ *            ls_ddp_join(ddp, have, &more) == LS_OK && more)
+ *         ls_ddp_backward(ddp, tape, have ? loss_of(&batch) : NULL,
+ *                         have ? batch.count : 0, true), ...
+ */
+LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
+
+/* ---- gradients of a program of your own ---------------------------------- */
+/*
+ * For a program with its own model and its own backward: it registers where its
+ * gradients lie, says when each is final, and finds the means of all ranks in
+ * the same place.
+ *
+ *     ls_ddp_begin(ddp, samples);
+ *     for each layer, last to first:
+ *         ... compute its gradient: the sum over this rank's samples ...
+ *         ls_ddp_ready(ddp, index of the range);
+ *     ls_ddp_finish(ddp);
+ *     ... every range holds the mean over the samples of all ranks ...
+ */
+
+typedef struct ls_ddp_range {
+    float *data;
+    size_t count;
+} ls_ddp_range;
+
+/*
+ * Registers ranges, best in the order in which backward finishes them. The
+ * array is copied, the memory stays the caller's. In memory from
+ * ls_shared_alloc gradients are added up where they are; ranges that lie one
+ * behind the other can travel together. Collective; freed by ls_ddp_free.
+ */
+LS_API ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
+                                   const ls_ddp_range *ranges, size_t n,
+                                   const ls_ddp_options *options);
+
+/*
+ * Begins a reduction of gradients that are sums over `weight` samples of this
+ * rank (or tokens; 0 is allowed, and then no range need become ready). Local.
+ */
+LS_API ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
+
+/*
+ * Range `index` is final and will not be touched before ls_ddp_finish. In any
+ * order, from the thread that began. Returns soon.
+ */
+LS_API ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
+
+/*
+ * Returns when all ranges hold the means. A range that was not ready counts as
+ * a parameter that was not used; see ls_ddp_options. Collective.
+ */
+LS_API ls_status ls_ddp_finish(ls_ddp *ddp);
+
 /* ---- synchronised batch normalisation ----------------------------------- */
 
 typedef enum ls_sync_bn_kind {

@@ -8,7 +8,6 @@
  */
 #include "parallel/ddp.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -181,11 +180,7 @@ static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
                         "ls_ddp_backward needs a ddp over parameters and a "
                         "tape");
     LS_TRY(ls_tape_status(tape));
-    if (!(weight >= 0) || isinf(weight))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "weight %g: the number of samples must be finite and "
-                        "not negative",
-                        weight);
+    LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "no loss for samples of weight %g; only a rank "

@@ -3,6 +3,7 @@
  */
 #include "parallel/ddp_state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,6 +159,27 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
 }
 
 /* ---- a sync -------------------------------------------------------------- */
+
+ls_status lsi_ddp_check_weight(double weight)
+{
+    if (!(weight >= 0) || isinf(weight))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "weight %g: the number of samples must be finite and "
+                        "not negative",
+                        weight);
+    return LS_OK;
+}
+
+ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
+{
+    if (ddp == NULL || any == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_join needs a ddp and a place for the answer");
+    int32_t have = have_batch;
+    LS_TRY(ls_all_reduce(ddp->channel, &have, &have, 1, LS_I32, LS_MAX));
+    *any = have != 0;
+    return LS_OK;
+}
 
 ls_status lsi_ddp_begin(ls_ddp *ddp)
 {

@@ -46,6 +46,9 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
 ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
                        ls_status status);
 
+/* Finite and not negative. */
+ls_status lsi_ddp_check_weight(double weight);
+
 /* Adds `index`, the next to become final. */
 void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span);
 
