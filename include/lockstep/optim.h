@@ -106,7 +106,8 @@ LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);
  * first (1 unless you scale losses). Gradients that no backward wrote since
  * ls_params_zero_grad count as zero. The gradients are left as they are: call
  * ls_params_zero_grad before the next backward. Local and deterministic: equal
- * inputs give equal bits on every rank, for any number of threads.
+ * inputs give equal bits on every rank, for any number of threads. Collective
+ * if ls_ddp_new has divided the parameters among ranks.
  */
 LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
 
@@ -138,8 +139,10 @@ LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
  * Multiplies *grad_scale, which goes to ls_optimizer_step, by
  * min(1, max_norm / (norm + 1e-6)), norm being that of all gradients times
  * *grad_scale; tells it if norm is not NULL. The gradients stay as they are:
- * no pass is made to multiply them. The same bits for any number of threads. An
- * infinite norm, or NaN, is LS_ERR_ARGUMENT.
+ * no pass is made to multiply them. Collective if ranks have reduced a part of
+ * the gradients each (strategies "zero1" and "shared"), with the same result.
+ * The same bits for any number of threads. An infinite norm, or NaN, is
+ * LS_ERR_ARGUMENT.
  */
 LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
 

@@ -23,6 +23,10 @@ typedef struct ls_ddp_options {
      * "overlap": as "naive", each started during backward as soon as the
      * gradient is final.
      * "bucketed": as "overlap", for buckets of parameters.
+     * "owners", "zero1", "shared": ranks divide the optimizer's state and work
+     * (see docs/parallel.md). Make the optimizer after ls_ddp_new; its steps
+     * are collective. Under "zero1" and "shared" a rank gets the mean
+     * gradients of its own part only, and ls_ddp_new moves the parameters.
      */
     const char *strategy;
     /*

@@ -57,8 +57,19 @@ typedef struct lsi_params_owner {
     ls_status (*ready)(void *context, size_t index);
     /* All gradients have been forgotten. */
     void (*forgotten)(void *context);
-    /* An optimizer wants to use them. An error ends its step. */
+    /*
+     * An optimizer wants to use them, and has moved what this rank owns of the
+     * parameters. An error ends its step. Maybe collective.
+     */
     ls_status (*before_step)(void *context);
+    ls_status (*after_step)(void *context);
+    /* Whose gradients are those of all ranks; those of the rest are not. */
+    lsi_range reduced;
+    /*
+     * Sums over ranks of numbers to which every rank has contributed what
+     * comes of its `reduced`. Collective unless that is everything.
+     */
+    ls_status (*add_up)(void *context, double *sums, size_t n);
 } lsi_params_owner;
 
 struct ls_params {
@@ -73,9 +84,15 @@ struct ls_params {
     lsi_range whole;
     lsi_range *owned; /* NULL: the whole */
     size_t n_owned;
+    unsigned divisions; /* times that set_owned has been called */
     ls_grad_ready_fn on_ready;
     void *on_ready_context;
     const lsi_params_owner *owner; /* or NULL */
+    /* Where the trained parameters lie if ranks share memory for them. */
+    ls_group *home_group;
+    void *home; /* this rank's part of it; flat may be another rank's */
+    size_t home_bytes, home_counted;
+    bool one_copy;
 };
 
 /* The LSI_GRAD_EXTRA floats behind the gradients. */
@@ -110,9 +127,18 @@ float *lsi_param_slice(lsi_param *param, int slice, bool *accumulate);
  * none. */
 void lsi_params_fold(const ls_params *params, size_t index);
 
+/*
+ * Moves the trained parameters to memory that all ranks of the node map, with
+ * room for `capacity` floats: a copy for each rank or, with one_copy, rank 0's
+ * for all. Does nothing if they are there already. Collective.
+ */
+ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
+                           bool one_copy);
+
 /* Lays out and obtains the memory (params_layout.c); zeros. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);
 void lsi_params_release_memory(ls_params *params);
+void lsi_params_leave_home(ls_params *params); /* params_share.c */
 
 /* Fills one parameter or buffer (params_init.c). */
 void lsi_param_fill(const lsi_param *param, uint64_t seed, bool is_buffer);

@@ -163,7 +163,10 @@ void lsi_params_release_memory(ls_params *params)
     } else {
         lsi_free(params->flat_grad);
     }
-    lsi_free(params->flat);
+    if (params->home != NULL)
+        lsi_params_leave_home(params);
+    else
+        lsi_free(params->flat);
     lsi_free(params->rest);
     lsi_free(params->slice_grads);
     lsi_free(params->owned);
@@ -192,6 +195,7 @@ ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
     lsi_free(params->owned);
     params->owned = block;
     params->n_owned = n;
+    params->divisions++;
     return LS_OK;
 }
 

@@ -135,6 +135,12 @@ void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
     atomic_fetch_sub(&total.live, bytes);
 }
 
+void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag)
+{
+    atomic_fetch_add(&counters[tag].live, bytes);
+    atomic_fetch_add(&total.live, bytes);
+}
+
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
 {
     atomic_fetch_sub(&counters[from].live, bytes);

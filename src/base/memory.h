@@ -25,6 +25,9 @@ void lsi_free(void *block);
 ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what);
 void lsi_memory_discharge(size_t bytes, ls_memory_tag tag);
 
+/* Takes a discharge back, whatever the budget; no peak rises. */
+void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag);
+
 /* Counts `bytes` that are live under another tag. */
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to);
 

@@ -3,7 +3,7 @@
 #include "parallel/strategy.h"
 
 const char lsi_strategy_choices[] =
-#define X(name, buckets, start, text) "|" #name
+#define X(name, buckets, start, share, text) "|" #name
 #include "parallel/strategies.def"
 #undef X
     ;

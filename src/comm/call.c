@@ -57,7 +57,8 @@ lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint)
 static bool has_redop(lsi_operation operation)
 {
     return operation == LSI_OP_ALL_REDUCE || operation == LSI_OP_REDUCE ||
-           operation == LSI_OP_REDUCE_SCATTER;
+           operation == LSI_OP_REDUCE_SCATTER ||
+           operation == LSI_OP_REDUCE_SHARDS;
 }
 
 static bool has_root(lsi_operation operation)
@@ -68,7 +69,7 @@ static bool has_root(lsi_operation operation)
 
 static bool has_elements(lsi_operation operation)
 {
-    return (operation != LSI_OP_BARRIER && operation <= LSI_OP_ALL_TO_ALL) ||
+    return (operation != LSI_OP_BARRIER && operation <= LSI_OP_REDUCE_SHARDS) ||
            operation == LSI_OP_SEND || operation == LSI_OP_RECV;
 }
 

@@ -12,7 +12,8 @@ ls_status lsi_check_group(const ls_group *group, const char *what)
 static bool reduces(lsi_operation operation)
 {
     return operation == LSI_OP_ALL_REDUCE || operation == LSI_OP_REDUCE ||
-           operation == LSI_OP_REDUCE_SCATTER;
+           operation == LSI_OP_REDUCE_SCATTER ||
+           operation == LSI_OP_REDUCE_SHARDS;
 }
 
 static bool is_integer(ls_dtype dtype)

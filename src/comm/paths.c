@@ -5,12 +5,26 @@
 #include "comm/shared.h"
 #include "kernels/kernels.h"
 
+/* The part of the vector that lies in a rank's shard. */
+static lsi_range shard_of(const lsi_op *op, size_t rank)
+{
+    const size_t begin = rank * op->shard, end = begin + op->shard;
+    const size_t last = op->first + op->call.count;
+    const size_t from = begin < op->first ? op->first : begin;
+    const size_t to = end > last ? last : end;
+    if (from >= to)
+        return (lsi_range){0, 0};
+    return (lsi_range){from - op->first, to - op->first};
+}
+
 lsi_range lsi_block_of(const lsi_op *op, int rank)
 {
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
     if (op->call.operation == LSI_OP_REDUCE_SCATTER)
         return (lsi_range){r * count, (r + 1) * count};
+    if (op->call.operation == LSI_OP_REDUCE_SHARDS)
+        return shard_of(op, r);
     return lsi_partition_aligned(count, (size_t)op->group->size, r,
                                  LSI_LINE / op->item);
 }

@@ -1,5 +1,5 @@
 /*
- * Requests: planned all-reduces, and messages in flight.
+ * Requests: planned reductions, and messages in flight.
  */
 #include <string.h>
 
@@ -11,6 +11,7 @@
 #include "comm/engine.h"
 #include "comm/message.h"
 #include "comm/recorder.h"
+#include "comm/shards.h"
 
 struct ls_request {
     ls_group *group;
@@ -20,6 +21,14 @@ struct ls_request {
     lsi_op op;
     const void *send; /* as planned; the op may come to read from recv */
 };
+
+/* A collective to be planned. */
+typedef struct wanted {
+    lsi_call call;
+    const void *send;
+    void *recv;
+    size_t first, shard;
+} wanted;
 
 static ls_status make(ls_group *group, ls_request **out)
 {
@@ -36,41 +45,39 @@ static const bool *done_flag(const ls_request *request)
     return request->is_message ? &request->message.done : &request->op.done;
 }
 
-/* ---- all-reduce ---------------------------------------------------------- */
+/* ---- planning ------------------------------------------------------------ */
 
-static ls_status make_planned(ls_group *group, const lsi_call *call,
-                              const void *send, void *recv, ls_request **out)
+static ls_status make_planned(ls_group *group, const wanted *w,
+                              ls_request **out)
 {
     ls_request *request = NULL;
     LS_TRY(make(group, &request));
+    request->op.first = w->first;
+    request->op.shard = w->shard;
     const ls_status status =
-        lsi_op_prepare(&request->op, group, call, send, recv);
+        lsi_op_prepare(&request->op, group, &w->call, w->send, w->recv);
     if (status != LS_OK) {
         lsi_free(request);
         return status;
     }
-    request->send = send;
+    request->send = w->send;
     *out = request;
     return LS_OK;
 }
 
-ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
-                             size_t count, ls_dtype dtype, ls_reduce_op op,
-                             ls_request **request)
+static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
 {
-    LS_TRY(lsi_check_group(group, "all_reduce"));
-    const lsi_call call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count, LS_OK};
-    const lsi_span from = {"send", send, 1}, to = {"recv", recv, 1};
-    lsi_call plan = call;
-    plan.operation = LSI_OP_PLAN;
+    const lsi_span from = {"send", w->send, 1}, to = {"recv", w->recv, 1};
+    lsi_call agreed = w->call;
+    agreed.operation = LSI_OP_PLAN;
     ls_request *made = NULL;
-    ls_status status = lsi_check_both(group, &call, from, to, 0);
+    ls_status status = lsi_check_both(group, &w->call, from, to, 0);
     if (status == LS_OK && request == NULL)
-        status =
-            lsi_fail(LS_ERR_ARGUMENT, "all_reduce: no place for a request");
+        status = lsi_fail(LS_ERR_ARGUMENT, "%s: no place for a request",
+                          lsi_operation_name(w->call.operation));
     if (status == LS_OK)
-        status = make_planned(group, &call, send, recv, &made);
-    status = lsi_agree(group, &plan, status);
+        status = make_planned(group, w, &made);
+    status = lsi_agree(group, &agreed, status);
     if (status != LS_OK) {
         if (made != NULL)
             lsi_free(made->op.scratch);
@@ -79,6 +86,30 @@ ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
     }
     *request = made;
     return LS_OK;
+}
+
+ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
+                             size_t count, ls_dtype dtype, ls_reduce_op op,
+                             ls_request **request)
+{
+    LS_TRY(lsi_check_group(group, "all_reduce"));
+    const wanted w = {.call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count, LS_OK},
+                      .send = send,
+                      .recv = recv};
+    return plan(group, &w, request);
+}
+
+ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
+                                 lsi_shards shards, ls_request **request)
+{
+    LS_TRY(lsi_check_group(group, "reduce_shards"));
+    const wanted w = {.call = {LSI_OP_REDUCE_SHARDS, data.dtype, LS_SUM, 0,
+                               data.count, LS_OK},
+                      .send = data.data,
+                      .recv = data.data,
+                      .first = shards.first,
+                      .shard = shards.shard};
+    return plan(group, &w, request);
 }
 
 ls_status ls_start(ls_request *request)

@@ -19,8 +19,8 @@
 
 static const char defaults[] =
     "all_reduce:" SIZES ",reduce:" SIZES ",reduce_scatter:" SIZES
-    ",broadcast:" SIZES ",all_gather:" SIZES ",gather:" SIZES ",scatter:" SIZES
-    ",all_to_all:" SIZES;
+    ",reduce_shards:" SIZES ",broadcast:" SIZES ",all_gather:" SIZES
+    ",gather:" SIZES ",scatter:" SIZES ",all_to_all:" SIZES;
 
 /* A piece of the line: text up to a delimiter. */
 typedef struct piece {

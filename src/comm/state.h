@@ -76,6 +76,12 @@ struct lsi_op {
     size_t item;  /* bytes of an element */
     size_t block; /* bytes of count elements */
 
+    /*
+     * reduce_shards: the vector begins at element `first` of a longer one, of
+     * which rank r owns elements r * shard .. (r + 1) * shard - 1.
+     */
+    size_t first, shard;
+
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
     const lsi_algorithm *algorithm; /* the one that was agreed on */
     void *scratch;

@@ -2,7 +2,9 @@
 #include "optim/clip.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -105,7 +107,14 @@ ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
 {
     size_t count;
     const float *const grad = ls_params_flat_grad(clip->params, &count);
+    const lsi_params_owner *const owner = clip->params->owner;
     ls_params_finish_grad(clip->params);
-    lsi_clip_measure(clip, (lsi_range){0, count}, grad);
+    if (owner == NULL) {
+        lsi_clip_measure(clip, (lsi_range){0, count}, grad);
+    } else {
+        memset(clip->sums, 0, clip->n_blocks * sizeof(double));
+        lsi_clip_measure(clip, owner->reduced, grad + owner->reduced.begin);
+        LS_TRY(owner->add_up(owner->context, clip->sums, clip->n_blocks));
+    }
     return lsi_clip_scale(clip, grad_scale, norm);
 }

@@ -30,6 +30,7 @@ typedef struct lsi_group {
 struct ls_optimizer {
     const lsi_optimizer_kind *kind;
     ls_params *params;
+    unsigned division; /* params->divisions when it was made */
     lsi_group **groups;
     size_t n_groups;
 };

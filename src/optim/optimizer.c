@@ -72,6 +72,7 @@ ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
     ls_optimizer *optimizer = block;
     optimizer->kind = spec->kind;
     optimizer->params = params;
+    optimizer->division = params->divisions;
     const ls_status status = lsi_optimizer_add_group(optimizer, spec);
     if (status != LS_OK) {
         ls_optimizer_free(&optimizer);
@@ -189,6 +190,18 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
         optimizer->groups[i]->steps++;
 }
 
+/* Who wraps a set may leave an optimizer a part of it only. */
+static ls_status check_division(const ls_optimizer *optimizer)
+{
+    if (optimizer->params->owner == NULL ||
+        optimizer->division == optimizer->params->divisions)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "ls_optimizer_step: the optimizer was made before the "
+                    "parameters were divided among ranks; make it after "
+                    "ls_ddp_new");
+}
+
 ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
 {
     if (!isfinite((float)grad_scale))
@@ -196,6 +209,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
     const lsi_params_owner *const owner = optimizer->params->owner;
+    LS_TRY(check_division(optimizer));
     if (owner != NULL)
         LS_TRY(owner->before_step(owner->context));
     size_t count;
@@ -206,7 +220,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
     lsi_optimizer_step_range(optimizer, (lsi_range){0, count}, memory,
                              grad_scale);
     lsi_optimizer_end_step(optimizer);
-    return LS_OK;
+    return owner != NULL ? owner->after_step(owner->context) : LS_OK;
 }
 
 /* ---- learning rates ------------------------------------------------------ */

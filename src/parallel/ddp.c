@@ -9,6 +9,7 @@
 #include "parallel/ddp.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "parallel/ddp_state.h"
@@ -60,15 +61,25 @@ static void on_forgotten(void *context)
     ddp->has_loss = false;
 }
 
-static ls_status on_step(void *context)
+static ls_status before_step(void *context)
 {
-    const ls_ddp *const ddp = context;
+    ls_ddp *const ddp = context;
     if (ddp->unsynced == 0)
-        return LS_OK;
+        return lsi_ddp_before_step(ddp);
     return lsi_fail(LS_ERR_STATE,
                     "the gradients of %zu micro-step%s are this rank's alone: "
                     "the last ls_ddp_backward before a step needs sync = true",
                     ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+}
+
+static ls_status after_step(void *context)
+{
+    return lsi_ddp_after_step(context);
+}
+
+static ls_status add_up(void *context, double *sums, size_t n)
+{
+    return lsi_ddp_add_up(context, sums, n);
 }
 
 /* ---- making -------------------------------------------------------------- */
@@ -81,17 +92,18 @@ static void add_spans(ls_ddp *ddp)
         if (!ls_params_is_trainable(ddp->params, i))
             continue;
         const ls_tensor *const tensor = ls_params_get(ddp->params, i);
-        const size_t size = (size_t)ls_tensor_count(tensor);
-        const size_t padded =
-            (size + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
-        float *const data = grads + ls_params_offset(ddp->params, i);
-        lsi_ddp_add_span(ddp, i, (lsi_span){data, size, padded});
+        const lsi_range range = lsi_params_range(ddp->params, i);
+        lsi_ddp_add_span(ddp, i,
+                         (lsi_span){grads + range.begin,
+                                    (size_t)ls_tensor_count(tensor),
+                                    lsi_range_size(range)});
     }
     ddp->extra = (lsi_span){lsi_params_grad_extra(ddp->params), LSI_GRAD_EXTRA,
                             LSI_GRAD_EXTRA};
 }
 
-static ls_status check_params(ls_params *params)
+static ls_status check_params(const ls_params *params,
+                              const ls_ddp_options *options)
 {
     size_t count;
     if (ls_params_flat_grad(params, &count) == NULL)
@@ -100,13 +112,17 @@ static ls_status check_params(ls_params *params)
     if (params->owner != NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: another ls_ddp has these parameters");
+    if (params->one_copy && strcmp(options->strategy, "shared") != 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_new: the ranks have one copy of these "
+                        "parameters, which only strategy \"shared\" can use");
     return LS_OK;
 }
 
 static ls_status prepare(ls_ddp *ddp, ls_params *params,
                          const ls_ddp_options *options)
 {
-    const ls_status status = check_params(params);
+    const ls_status status = check_params(params, options);
     if (status == LS_OK) {
         ddp->params = params;
         add_spans(ddp);
@@ -117,7 +133,10 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
     ddp->owner = (lsi_params_owner){.context = ddp,
                                     .ready = on_ready,
                                     .forgotten = on_forgotten,
-                                    .before_step = on_step};
+                                    .before_step = before_step,
+                                    .after_step = after_step,
+                                    .add_up = add_up};
+    LS_TRY(lsi_ddp_take_part(ddp));
     params->owner = &ddp->owner;
     return LS_OK;
 }

@@ -10,8 +10,16 @@
 
 /* ---- making -------------------------------------------------------------- */
 
-static ls_status check_ranges(const ls_ddp_range *ranges, size_t n)
+static ls_status check(const ls_ddp_range *ranges, size_t n,
+                       const ls_ddp_options *options)
 {
+    const lsi_strategy *strategy;
+    LS_TRY(lsi_strategy_find(options->strategy, &strategy));
+    if (strategy->share != LSI_SHARE_NOTHING)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_new_ranges: strategy \"%s\" needs a parameter "
+                        "set, of which it shares more than gradients",
+                        strategy->name);
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].data == NULL && ranges[i].count > 0)
             return lsi_fail(LS_ERR_ARGUMENT,
@@ -46,7 +54,7 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
     ls_status status = add_ranges(ddp, ranges, n);
     if (status == LS_OK)
-        status = lsi_ddp_plan(ddp, options, check_ranges(ranges, n));
+        status = lsi_ddp_plan(ddp, options, check(ranges, n, options));
     if (status != LS_OK) {
         ls_ddp_free(&ddp);
         return status;

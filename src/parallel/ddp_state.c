@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "comm/twin.h"
 #include "kernels/kernels.h"
+#include "parallel/shard.h"
 
 enum { SCALE_GRAIN = 1 << 16 };
 
@@ -149,12 +150,19 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     if (status == LS_OK)
         status = lsi_strategy_of(options, &strategy, &bucket_bytes);
     LS_TRY(agree(ddp, options, status));
+    size_t floats = 0;
+    for (size_t i = 0; i < ddp->n; i++)
+        floats += ddp->spans[i].extent;
     ddp->unused_as_zero = options->unused_as_zero;
+    ddp->strategy = strategy;
+    if (strategy->share >= LSI_SHARE_STATE)
+        ddp->shard = lsi_shard_size(floats, ls_group_size(ddp->group));
     const lsi_reducer_plan plan = {.spans = ddp->spans,
                                    .n = ddp->n,
                                    .bucket_bytes = bucket_bytes,
                                    .start = strategy->start,
-                                   .extra = ddp->extra};
+                                   .extra = ddp->extra,
+                                   .shard = ddp->shard};
     return lsi_reducer_new(&ddp->reducer, ddp->channel, &plan);
 }
 
@@ -233,7 +241,7 @@ static void scale_range(void *context, size_t begin, size_t end)
 
 void lsi_ddp_scale(ls_ddp *ddp)
 {
-    for (size_t i = 0; i < ddp->n; i++) {
+    for (size_t i = 0; ddp->scale != 1 && i < ddp->n; i++) {
         scaling s = {ddp->spans[i].data, (float)ddp->scale};
         lsi_parallel_for(ddp->spans[i].count, SCALE_GRAIN, scale_range, &s);
     }

@@ -19,6 +19,9 @@ struct ls_ddp {
     ls_params *params; /* or NULL */
     lsi_params_owner owner;
     lsi_reducer *reducer;
+    const lsi_strategy *strategy;
+    size_t shard; /* floats of a rank's part, if it has one; see shard.h */
+    double waited;
     bool unused_as_zero;
     lsi_span *spans; /* in the order in which they should become final */
     size_t n;
@@ -73,6 +76,19 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe);
 
 /* Multiplies all gradients with ddp->scale, which becomes 1. */
 void lsi_ddp_scale(ls_ddp *ddp);
+
+/*
+ * Gives this rank its part of what the strategy shares; after the weights are
+ * the same on all ranks. Collective.
+ */
+ls_status lsi_ddp_take_part(ls_ddp *ddp);
+
+/* See lsi_params_owner. */
+ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);
+
+/* What ranks tell each other before and after a step. Collective. */
+ls_status lsi_ddp_before_step(ls_ddp *ddp);
+ls_status lsi_ddp_after_step(ls_ddp *ddp);
 
 /* The error that names what each rank has not used. Collective. */
 ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe);

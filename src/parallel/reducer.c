@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/shards.h"
 
 typedef struct bucket {
     ls_request *request;
@@ -26,21 +27,27 @@ struct lsi_reducer {
 
 static bool extra_follows(const lsi_reducer_plan *plan)
 {
-    if (plan->n == 0)
+    if (plan->n == 0 || plan->shard != 0)
         return false;
     const lsi_span *const last = &plan->spans[plan->n - 1];
     return last->data + last->extent == plan->extra.data;
 }
 
-static ls_status plan_bucket(lsi_reducer *r, ls_group *channel, lsi_span range,
-                             size_t spans)
+static ls_status plan_sum(ls_group *channel, lsi_span range, ls_request **out)
 {
-    bucket *const b = &r->bucket[r->buckets];
-    LS_TRY(ls_all_reduce_plan(channel, range.data, range.data, range.extent,
-                              LS_F32, LS_SUM, &b->request));
-    b->spans = spans;
-    r->buckets++;
-    return LS_OK;
+    return ls_all_reduce_plan(channel, range.data, range.data, range.extent,
+                              LS_F32, LS_SUM, out);
+}
+
+static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,
+                              lsi_span range, ls_request **out)
+{
+    if (plan->shard == 0)
+        return plan_sum(channel, range, out);
+    const lsi_shards shards = {(size_t)(range.data - plan->spans[0].data),
+                               plan->shard};
+    return lsi_reduce_shards_plan(
+        channel, (lsi_buffer){range.data, range.extent, LS_F32}, shards, out);
 }
 
 static lsi_span join(const lsi_span *spans, lsi_range range)
@@ -63,9 +70,15 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
             range.extent += plan->extra.extent;
         for (size_t i = layout[b].begin; i < layout[b].end; i++)
             r->bucket_of[i] = b;
-        LS_TRY(plan_bucket(r, channel, range, lsi_range_size(layout[b])));
+        LS_TRY(plan_request(channel, plan, range, &r->bucket[b].request));
+        r->bucket[b].spans = lsi_range_size(layout[b]);
+        r->buckets++;
     }
-    return along ? LS_OK : plan_bucket(r, channel, plan->extra, 0);
+    if (along)
+        return LS_OK;
+    LS_TRY(plan_sum(channel, plan->extra, &r->bucket[buckets].request));
+    r->buckets++;
+    return LS_OK;
 }
 
 static ls_status fill(lsi_reducer *r, ls_group *channel,

@@ -31,6 +31,11 @@ typedef struct lsi_reducer_plan {
      * when the last span is ready.
      */
     lsi_span extra;
+    /*
+     * Not 0: a rank gets the sums of its shard only; the spans lie one behind
+     * the other, and rank r owns floats r * shard .. (r + 1) * shard - 1.
+     */
+    size_t shard;
 } lsi_reducer_plan;
 
 /*

@@ -10,8 +10,8 @@
 #include "parallel/bucket.h"
 
 static const lsi_strategy strategies[] = {
-#define X(name, buckets, start, text)                                          \
-    {#name, text, LSI_BUCKETS_##buckets, LSI_START_##start},
+#define X(name, buckets, start, share, text)                                   \
+    {#name, text, LSI_BUCKETS_##buckets, LSI_START_##start, LSI_SHARE_##share},
 #include "parallel/strategies.def"
 #undef X
 };
@@ -19,7 +19,7 @@ static const lsi_strategy strategies[] = {
 enum { COUNT = sizeof(strategies) / sizeof(strategies[0]) };
 
 static const char names[] =
-#define X(name, buckets, start, text) ", " #name
+#define X(name, buckets, start, share, text) ", " #name
 #include "parallel/strategies.def"
 #undef X
     ;

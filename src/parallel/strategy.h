@@ -22,10 +22,19 @@ typedef enum lsi_start {
     LSI_START_READY    /* during backward, when all of it is final */
 } lsi_start;
 
+/* Of what a rank has its part only. */
+typedef enum lsi_share {
+    LSI_SHARE_NOTHING,
+    LSI_SHARE_TENSORS, /* state; it owns whole parameters */
+    LSI_SHARE_STATE,   /* state, and reduced gradients */
+    LSI_SHARE_WEIGHTS  /* as STATE; the ranks of a node have one copy */
+} lsi_share;
+
 typedef struct lsi_strategy {
     const char *name, *text;
     lsi_bucketing buckets;
     lsi_start start;
+    lsi_share share;
 } lsi_strategy;
 
 /* All strategies; *n is how many. */

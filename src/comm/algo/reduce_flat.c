@@ -13,15 +13,20 @@ ls_status lsi_reduce_flat(lsi_op *op)
     ls_group *group = op->group;
     const void *srcs[LSI_MAX_RANKS];
     lsi_range range = {0, op->call.count};
+    unsigned char *to = op->recv;
     if (op->call.operation == LSI_OP_REDUCE_SCATTER)
         range = lsi_block_of(op, group->rank);
+    if (op->call.operation == LSI_OP_REDUCE_SHARDS) {
+        range = lsi_block_of(op, group->rank);
+        to += range.begin * op->item;
+    }
     const bool wants =
         op->call.operation != LSI_OP_REDUCE || op->call.root == group->rank;
     for (int r = 0; r < group->size; r++)
         srcs[r] = lsi_cell_of(group, op->sequence, r)->payload +
                   range.begin * op->item;
     if (wants)
-        lsi_reduce_into(op, op->recv, srcs, group->size, lsi_range_size(range));
+        lsi_reduce_into(op, to, srcs, group->size, lsi_range_size(range));
     const size_t readers = op->call.operation == LSI_OP_REDUCE
                                ? (op->call.root != group->rank)
                                : (size_t)(group->size - 1);

@@ -103,7 +103,9 @@ static void reduce_chunk(const lsi_op *op, size_t k)
 {
     const int rank = op->group->rank, size = op->group->size;
     const piece chunk = chunk_of(op, rank, k);
-    const bool shares = size > 1 && op->call.operation != LSI_OP_REDUCE_SCATTER;
+    const bool shares = size > 1 &&
+                        op->call.operation != LSI_OP_REDUCE_SCATTER &&
+                        op->call.operation != LSI_OP_REDUCE_SHARDS;
     const size_t tile = TILE_BYTES / op->item;
     const void *srcs[LSI_MAX_RANKS];
     for (size_t i = 0; i < chunk.elements; i += tile) {
@@ -133,7 +135,11 @@ static void copy_out(lsi_op *op, size_t k)
 static size_t chunks(const lsi_op *op)
 {
     const size_t chunk = lsi_window_chunk(lanes(op)) / op->item;
-    const size_t most = lsi_range_size(lsi_block_of(op, 0)); /* the largest */
+    size_t most = 0;
+    for (int r = 0; r < op->group->size; r++) {
+        const size_t size = lsi_range_size(lsi_block_of(op, r));
+        most = size > most ? size : most;
+    }
     return (most + chunk - 1) / chunk;
 }
 

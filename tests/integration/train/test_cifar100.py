@@ -127,7 +127,8 @@ class Training(TrainTest):
         for ways in (("--prefetch", "3", "--strategy", "naive"),
                      ("--strategy", "overlap"),
                      ("--strategy", "bucketed", "--bucket-mb", "0.04"),
-                     ("--strategy", "bucketed")):
+                     ("--strategy", "zero1", "--bucket-mb", "1"),
+                     ("--strategy", "shared")):
             with self.subTest(ways=ways):
                 self.assertEqual(plain, self.saved("b", *flags, *ways))
 

@@ -101,9 +101,9 @@ static bool compare(const toy *a, const toy *b, double relative,
     return true;
 }
 
-bool toy_close(const toy *a, const toy *b)
+bool toy_close(const toy *a, const toy *b, double absolute)
 {
-    return compare(a, b, 1e-5, 1e-7);
+    return compare(a, b, 1e-5, absolute);
 }
 
 bool toy_same(const toy *a, const toy *b)

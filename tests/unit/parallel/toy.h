@@ -28,8 +28,8 @@ void toy_destroy(toy *t);
  */
 ls_tensor *toy_loss(toy *t, int step, int begin, int end);
 
-/* Whether all parameters agree to a part in 1e5 (and 1e-7 near zero). */
-bool toy_close(const toy *a, const toy *b);
+/* Whether all parameters agree to a part in 1e5, and `absolute`. */
+bool toy_close(const toy *a, const toy *b, double absolute);
 
 /* Whether all parameters are the same bits. */
 bool toy_same(const toy *a, const toy *b);

@@ -1,0 +1,119 @@
+/*
+ * Sharing of weights and optimizer state: what a rank owns, and what has to
+ * travel around an optimizer's step.
+ *
+ * The optimizer is none the wiser: it is made for the elements that the rank
+ * owns, and the parameter set tells when it steps.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "parallel/ddp_state.h"
+#include "parallel/shard.h"
+
+/* The floats of whole spans. */
+static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
+{
+    size_t count;
+    const float *const base = ls_params_flat_grad(ddp->params, &count);
+    if (spans.begin >= spans.end)
+        return (lsi_range){0, 0};
+    const lsi_span *const last = &ddp->spans[spans.end - 1];
+    return (lsi_range){(size_t)(ddp->spans[spans.begin].data - base),
+                       (size_t)(last->data + last->extent - base)};
+}
+
+/* What this rank's optimizer moves. */
+static lsi_range own_part(const ls_ddp *ddp, size_t count)
+{
+    const int size = ls_group_size(ddp->group);
+    const int rank = ls_group_rank(ddp->group);
+    if (ddp->strategy->share == LSI_SHARE_TENSORS)
+        return floats_of(ddp, lsi_shard_spans(ddp->spans, ddp->n, size, rank));
+    return lsi_shard_of(count, ddp->shard, rank);
+}
+
+ls_status lsi_ddp_take_part(ls_ddp *ddp)
+{
+    const lsi_share share = ddp->strategy->share;
+    size_t count;
+    ls_params_flat(ddp->params, &count);
+    ddp->owner.reduced = (lsi_range){0, count};
+    if (share == LSI_SHARE_NOTHING) /* any more */
+        return ddp->params->owned == NULL
+                   ? LS_OK
+                   : lsi_params_set_owned(ddp->params, &ddp->params->whole, 1);
+    const lsi_range own = own_part(ddp, count);
+    LS_TRY(lsi_params_set_owned(ddp->params, &own, 1));
+    if (share == LSI_SHARE_TENSORS)
+        return lsi_params_share(ddp->params, ddp->group, count, false);
+    ddp->owner.reduced = own;
+    return lsi_params_share(ddp->params, ddp->group,
+                            ddp->shard * (size_t)ls_group_size(ddp->group),
+                            share == LSI_SHARE_WEIGHTS);
+}
+
+ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n)
+{
+    if (ddp->strategy->share < LSI_SHARE_STATE)
+        return LS_OK;
+    return ls_all_reduce(ddp->channel, sums, sums, n, LS_F64, LS_SUM);
+}
+
+/* Every span from the rank that owns it. */
+static ls_status broadcast_spans(const ls_ddp *ddp)
+{
+    const int size = ls_group_size(ddp->group);
+    size_t count;
+    float *const flat = ls_params_flat(ddp->params, &count);
+    for (int owner = 0; owner < size; owner++) {
+        const lsi_range part = lsi_shard_spans(ddp->spans, ddp->n, size, owner);
+        for (size_t i = part.begin; i < part.end; i++) {
+            const size_t at = floats_of(ddp, (lsi_range){i, i + 1}).begin;
+            LS_TRY(ls_broadcast(ddp->channel, flat + at, ddp->spans[i].count,
+                                LS_F32, owner));
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status gather_shards(const ls_ddp *ddp)
+{
+    size_t count;
+    float *const flat = ls_params_flat(ddp->params, &count);
+    const size_t own = (size_t)ls_group_rank(ddp->group) * ddp->shard;
+    return ls_all_gather(ddp->channel, flat + own, flat, ddp->shard, LS_F32);
+}
+
+/* With one copy, nobody may still read what is about to change. */
+ls_status lsi_ddp_before_step(ls_ddp *ddp)
+{
+    if (ddp->strategy->share != LSI_SHARE_WEIGHTS)
+        return LS_OK;
+    const double begin = lsi_clock_seconds();
+    const ls_status status = ls_barrier(ddp->channel);
+    ddp->waited += lsi_clock_seconds() - begin;
+    return status;
+}
+
+static ls_status spread(const ls_ddp *ddp)
+{
+    switch (ddp->strategy->share) {
+    case LSI_SHARE_NOTHING:
+        return LS_OK;
+    case LSI_SHARE_TENSORS:
+        return broadcast_spans(ddp);
+    case LSI_SHARE_STATE:
+        return gather_shards(ddp);
+    case LSI_SHARE_WEIGHTS:
+        break;
+    }
+    return ls_barrier(ddp->channel);
+}
+
+ls_status lsi_ddp_after_step(ls_ddp *ddp)
+{
+    const double begin = lsi_clock_seconds();
+    const ls_status status = spread(ddp);
+    ddp->waited += lsi_clock_seconds() - begin;
+    return status;
+}
