@@ -170,6 +170,11 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp)
     return ddp->scale;
 }
 
+double lsi_ddp_waited(const ls_ddp *ddp)
+{
+    return ddp->waited + lsi_reducer_waited(ddp->reducer);
+}
+
 /* ---- backward ------------------------------------------------------------ */
 
 static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)

@@ -17,6 +17,9 @@ void lsi_ddp_defer_scale(ls_ddp *ddp);
 /* What the gradients of the last sync are still to be multiplied by. */
 double lsi_ddp_grad_scale(const ls_ddp *ddp);
 
+/* Seconds that this rank has waited for others, or for bytes. */
+double lsi_ddp_waited(const ls_ddp *ddp);
+
 /*
  * Copies rank 0's buffers (running statistics) to all ranks, where the model
  * let them drift apart. Collective.

@@ -223,6 +223,72 @@ class Ring(Benches):
         self.assertLess(memory["library"], memory["ring"])
 
 
+class Ddp(Benches):
+    small = ("ddp", "--threads", "1", "--model", "mlp:64", "--context", "8",
+             "--batch", "1")
+
+    def one(self, *words):
+        rows = self.rows(*self.small, *words)
+        self.assertEqual(len(rows), 1)
+        return rows[0]
+
+    def test_rows(self):
+        rows = self.rows(*self.small, "--bucket-mb", "0.02,1")
+        self.assertEqual([(row["strategy"], row["bucket_mb"]) for row in rows],
+                         [("naive", None), ("flat", None), ("overlap", None),
+                          ("bucketed", 0.02), ("bucketed", 1),
+                          ("owners", None), ("zero1", 0.02), ("zero1", 1),
+                          ("shared", 0.02), ("shared", 1)])
+        # Eight weights of 16,384 bytes and biases of 256, in pairs below 0.02.
+        self.assertEqual([row["collectives_per_step"] for row in rows],
+                         [16, 1, 16, 8, 1, 17, 10, 3, 11, 4])
+        for row in rows:
+            self.assertEqual((row["ranks"], row["global_batch_size"],
+                              row["warmup_steps"], row["benchmark_steps"]),
+                             (2, 2, 1, 3))
+            self.assertGreaterEqual(row["comm_frac_avg"], 0)
+            self.assertLessEqual(row["comm_frac_avg"], 1)
+            parts = sum(row[part] for part in (
+                "forward_s", "backward_s", "optimizer_s", "comm_time_avg_s"))
+            self.assertLessEqual(parts, row["step_time_avg_s"] * 1.0001)
+
+    def test_memory(self):
+        numbers = 8 * (64 * 64 + 64)
+        for strategy, weights, state in (("flat", 1, 1), ("zero1", 1, 2),
+                                         ("shared", 2, 2)):
+            peaks = self.one("--strategy", strategy,
+                             "--bucket-mb", "1")["peak_bytes"]
+            for moment in ("init", "before_step", "after_step"):
+                kinds = peaks[moment]
+                self.assertAlmostEqual(kinds["parameters"],
+                                       4 * numbers / weights,
+                                       delta=0.05 * 4 * numbers)
+                self.assertAlmostEqual(kinds["state"], 8 * numbers / state,
+                                       delta=0.05 * 8 * numbers)
+                self.assertGreaterEqual(kinds["gradients"], 4 * numbers)
+            self.assertEqual(peaks["init"]["activations"], 0)
+            self.assertGreater(peaks["before_step"]["activations"], 0)
+
+    def test_language_model(self):
+        row = self.rows("ddp", "--threads", "1", "--model", "lm:tiny",
+                        "--context", "4", "--batch", "1", "--strategy",
+                        "bucketed", "--bucket-mb", "5", "-n", "1")[0]
+        self.assertEqual((row["model"], row["ranks"]), ("lm:tiny", 1))
+        self.assertEqual(row["bytes_sent"], 0)
+
+    def test_mistakes(self):
+        for message, words in (
+                ("there are: naive, flat", ("--strategy", "fast")),
+                ("is no number above 0", ("--bucket-mb", "1,0")),
+                ("is no number above 0", ("--bucket-mb", "-2")),
+                ("is no number above 0", ("--bucket-mb", "nan")),
+                ("mlp:WIDTH", ("--model", "cnn")),
+                ("width", ("--model", "mlp:0")),
+                ("small", ("--model", "lm:huge"))):
+            with self.subTest(words=words):
+                self.fails(2, message, "bench", "ddp", *words)
+
+
 class Mistakes(ProgramTest):
     def test_flags(self):
         for message, *flags in (

@@ -1,0 +1,499 @@
+/*
+ * lockstep bench ddp: training steps of one model under every strategy: how
+ * long they take, how long ranks wait for each other, what travels, and what
+ * memory is for. All strategies must end with the same weights.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/bench.h"
+#include "cli/ddp_model.h"
+#include "cli/ranks.h"
+#include "parallel/ddp.h"
+#include "parallel/strategy.h"
+#include "report/stats.h"
+
+enum { MAX_WAYS = 64, NAME_BYTES = 32 };
+
+typedef struct args {
+    lsi_bench_flags common;
+    const char *strategies, *bucket_mb, *model;
+    int64_t context, batch;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS(common, "2", "5", "10"),
+    ROW(strategies, LIST, "strategy", 0, "NAME,...", "all",
+        "strategies to measure (docs/parallel.md)"),
+    ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
+        "bucket sizes, in millions of bytes, of the strategies with buckets"),
+    ROW(model, STRING, "model", 0, "MODEL", "mlp",
+        "mlp (eight layers, 134 million parameters), mlp:WIDTH, or lm:SIZE, a "
+        "Transformer (tiny, small, ...)"),
+    ROW(context, INT, "context", 0, "N", "128",
+        "tokens of a sequence; the mlp sees each as a row", .min = 1,
+        .max = 1 << 20),
+    ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
+        .max = 1 << 20),
+};
+
+#define TIME(name_, title_)                                                    \
+    {                                                                          \
+        .name = (name_), .title = (title_), .unit = "s",                       \
+        .type = LSI_COLUMN_REAL, .decimals = 4                                 \
+    }
+#define HIDDEN(name_)                                                          \
+    {                                                                          \
+        .name = (name_), .title = "", .type = LSI_COLUMN_INT                   \
+    }
+#define MEMORY(moment)                                                         \
+    HIDDEN("peak_bytes." moment ".parameters"),                                \
+        HIDDEN("peak_bytes." moment ".gradients"),                             \
+        HIDDEN("peak_bytes." moment ".state"),                                 \
+        HIDDEN("peak_bytes." moment ".activations"),                           \
+        HIDDEN("peak_bytes." moment ".buckets"),                               \
+        HIDDEN("peak_bytes." moment ".total")
+
+static const lsi_column columns[] = {
+    {.name = "strategy", .title = "Strategy"},
+    {.name = "bucket_mb",
+     .title = "Bucket MB",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+    {.name = "model", .title = "Model"},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "global_batch_size", .title = "Batch", .type = LSI_COLUMN_INT},
+    HIDDEN("warmup_steps"),
+    HIDDEN("benchmark_steps"),
+    TIME("step_time_avg_s", "Step"),
+    TIME("step_time_std_s", "std"),
+    TIME("comm_time_avg_s", "Comm"),
+    TIME("comm_time_std_s", "std"),
+    {.name = "comm_frac_avg",
+     .title = "Comm/step",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+    {.name = "comm_frac_std",
+     .title = "std",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+    TIME("forward_s", "Forward"),
+    TIME("backward_s", "Backward"),
+    TIME("optimizer_s", "Optimizer"),
+    {.name = "bytes_sent", .title = "Bytes sent", .type = LSI_COLUMN_INT},
+    {.name = "collectives_per_step",
+     .title = "Collectives",
+     .type = LSI_COLUMN_INT},
+    MEMORY("init"),
+    MEMORY("before_step"),
+    MEMORY("after_step"),
+};
+
+/* ---- what is measured ---------------------------------------------------- */
+
+typedef struct way {
+    char strategy[NAME_BYTES];
+    double bucket_mb; /* INFINITY: none */
+} way;
+
+typedef struct plan {
+    lsi_ddp_model_spec model;
+    way ways[MAX_WAYS];
+    size_t n;
+} plan;
+
+/* Cuts the next item off a comma-separated list; false at its end. */
+static bool next_item(const char **at, char item[NAME_BYTES])
+{
+    const size_t length = strcspn(*at, ",");
+    if (length == 0)
+        return false;
+    const size_t kept = length < NAME_BYTES ? length : NAME_BYTES - 1;
+    memcpy(item, *at, kept);
+    item[kept] = '\0';
+    *at += length + ((*at)[length] == ',');
+    return true;
+}
+
+static ls_status add_way(plan *p, const char *strategy, double bucket_mb)
+{
+    if (p->n == MAX_WAYS)
+        return lsi_fail(LS_ERR_ARGUMENT, "more than %d rows", MAX_WAYS);
+    way *const w = &p->ways[p->n++];
+    memcpy(w->strategy, strategy, NAME_BYTES);
+    w->bucket_mb = bucket_mb;
+    return LS_OK;
+}
+
+static ls_status add_sizes(plan *p, const char *strategy, const char *sizes)
+{
+    char item[NAME_BYTES];
+    if (*sizes == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "--bucket-mb needs a number");
+    while (next_item(&sizes, item)) {
+        char *end;
+        const double mb = strtod(item, &end);
+        if (end == item || *end != '\0' || !(mb > 0) || isinf(mb))
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "--bucket-mb \"%s\" is no number above 0", item);
+        LS_TRY(add_way(p, strategy, mb));
+    }
+    return LS_OK;
+}
+
+static ls_status add_strategy(plan *p, const char *name, const char *sizes)
+{
+    const lsi_strategy *found;
+    char copy[NAME_BYTES] = "";
+    LS_TRY(lsi_strategy_find(name, &found));
+    memcpy(copy, name, strlen(name));
+    if (found->buckets == LSI_BUCKETS_LIMIT)
+        return add_sizes(p, copy, sizes);
+    return add_way(p, copy, INFINITY);
+}
+
+static ls_status parse(const args *a, plan *out)
+{
+    char item[NAME_BYTES];
+    const char *list = a->strategies;
+    size_t n;
+    const lsi_strategy *const all = lsi_strategies(&n);
+    *out = (plan){.n = 0};
+    LS_TRY(lsi_ddp_model_parse(a->model, &out->model));
+    out->model.batch = a->batch;
+    out->model.context = a->context;
+    if (strcmp(list, "all") == 0) {
+        for (size_t i = 0; i < n; i++)
+            LS_TRY(add_strategy(out, all[i].name, a->bucket_mb));
+        return LS_OK;
+    }
+    while (next_item(&list, item))
+        LS_TRY(add_strategy(out, item, a->bucket_mb));
+    return out->n > 0 ? LS_OK
+                      : lsi_fail(LS_ERR_ARGUMENT, "--strategy needs a name");
+}
+
+/* ---- one row ------------------------------------------------------------- */
+
+/* Of a step; the first four are those of a rank, and averaged over ranks. */
+typedef struct step_times {
+    double forward, backward, optimizer, comm, fraction, step;
+} step_times;
+
+enum { N_TIMES = sizeof(step_times) / sizeof(double) };
+
+enum { INIT, BEFORE_STEP, AFTER_STEP, N_MOMENTS };
+
+typedef struct memory {
+    int64_t parameters, gradients, state, activations, buckets, total;
+} memory;
+
+typedef struct bench_case {
+    const args *args;
+    ls_group *group;
+    const plan *plan;
+    const way *way;
+    lsi_ddp_model model;
+    ls_ddp *ddp;
+    ls_optimizer *optimizer;
+    memory peaks[N_MOMENTS];
+    step_times *times;
+    uint64_t bytes, collectives; /* of the measured steps */
+} bench_case;
+
+static int64_t peak_of(ls_memory_tag tag)
+{
+    ls_memory_stats stats;
+    ls_memory_of(tag, &stats);
+    return (int64_t)stats.peak_bytes;
+}
+
+/* The peaks since the last moment. */
+static void take_peaks(memory *out)
+{
+    ls_memory_stats total;
+    ls_memory_total(&total);
+    *out = (memory){.parameters = peak_of(LS_MEMORY_PARAMETERS),
+                    .gradients = peak_of(LS_MEMORY_GRADIENTS),
+                    .state = peak_of(LS_MEMORY_STATE),
+                    .activations = peak_of(LS_MEMORY_ACTIVATIONS),
+                    .buckets = peak_of(LS_MEMORY_COMM),
+                    .total = (int64_t)total.peak_bytes};
+    ls_memory_reset_peak();
+}
+
+static ls_status make(bench_case *c)
+{
+    ls_ddp_options how = ls_ddp_options_default();
+    how.strategy = c->way->strategy;
+    how.bucket_mb = c->way->bucket_mb;
+    LS_TRY(lsi_ddp_model_init(&c->model, c->group, &c->plan->model));
+    LS_TRY(ls_ddp_new(&c->ddp, c->group, c->model.params, &how));
+    lsi_ddp_defer_scale(c->ddp);
+    ls_memory_reset_peak(); /* what it took to get here is over */
+    return ls_adamw_new(&c->optimizer, c->model.params, ls_adamw_defaults());
+}
+
+static void release(bench_case *c)
+{
+    ls_optimizer_free(&c->optimizer);
+    ls_ddp_free(&c->ddp);
+    lsi_ddp_model_release(&c->model);
+}
+
+static ls_status step(bench_case *c, step_times *out, bool first)
+{
+    const double waited = lsi_ddp_waited(c->ddp);
+    const double begin = lsi_clock_seconds();
+    ls_params_zero_grad(c->model.params);
+    ls_tensor *const loss = lsi_ddp_model_loss(&c->model);
+    const double after_forward = lsi_clock_seconds();
+    LS_TRY(ls_ddp_backward(c->ddp, c->model.tape, loss,
+                           lsi_ddp_model_weight(&c->model), true));
+    ls_tape_reset(c->model.tape);
+    const double after_backward = lsi_clock_seconds();
+    const double in_backward = lsi_ddp_waited(c->ddp) - waited;
+    if (first)
+        take_peaks(&c->peaks[BEFORE_STEP]);
+    LS_TRY(ls_optimizer_step(c->optimizer, lsi_ddp_grad_scale(c->ddp)));
+    const double end = lsi_clock_seconds();
+    if (first)
+        take_peaks(&c->peaks[AFTER_STEP]);
+    const double comm = lsi_ddp_waited(c->ddp) - waited;
+    *out =
+        (step_times){.forward = after_forward - begin,
+                     .backward = after_backward - after_forward - in_backward,
+                     .optimizer = end - after_backward - (comm - in_backward),
+                     .comm = comm,
+                     .fraction = comm / (end - begin),
+                     .step = end - begin};
+    return LS_OK;
+}
+
+static ls_status run_steps(bench_case *c)
+{
+    const int64_t warmup = c->args->common.warmup;
+    const int64_t n = c->args->common.iterations;
+    ls_group_counters before, after;
+    take_peaks(&c->peaks[INIT]);
+    for (int64_t i = -warmup; i < n; i++) {
+        step_times unused;
+        LS_TRY(ls_barrier(c->group));
+        ls_group_get_counters(c->group, &before);
+        LS_TRY(step(c, i < 0 ? &unused : &c->times[i], i == -warmup));
+        ls_group_get_counters(c->group, &after);
+    }
+    c->bytes = after.bytes_sent - before.bytes_sent;
+    c->collectives = after.collectives - before.collectives;
+    return LS_OK;
+}
+
+/* Times become means over ranks, but a step is as long as the slowest rank's.
+ */
+static ls_status combine(const bench_case *c)
+{
+    const size_t n = (size_t)c->args->common.iterations;
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
+                     "times of steps"));
+    double *const steps = block;
+    for (size_t i = 0; i < n; i++)
+        steps[i] = c->times[i].step;
+    ls_status status = ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_MAX);
+    if (status == LS_OK)
+        status = ls_all_reduce(c->group, c->times, c->times, n * N_TIMES,
+                               LS_F64, LS_AVG);
+    for (size_t i = 0; i < n; i++)
+        c->times[i].step = steps[i];
+    lsi_free(block);
+    return status;
+}
+
+/* ---- recording ----------------------------------------------------------- */
+
+/* Mean and deviation over steps of the number at `offset` of their times. */
+static ls_status summarise(const bench_case *c, size_t offset, lsi_stats *out)
+{
+    const size_t n = (size_t)c->args->common.iterations;
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
+                     "times of steps"));
+    for (size_t i = 0; i < n; i++)
+        memcpy((double *)block + i, (const char *)&c->times[i] + offset,
+               sizeof(double));
+    const ls_status status = lsi_stats_of(block, n, out);
+    lsi_free(block);
+    return status;
+}
+
+static ls_status record_times(const bench_case *c, lsi_table *table)
+{
+    static const struct {
+        const char *avg, *std;
+        size_t offset;
+    } rows[] = {
+        {"step_time_avg_s", "step_time_std_s", offsetof(step_times, step)},
+        {"comm_time_avg_s", "comm_time_std_s", offsetof(step_times, comm)},
+        {"comm_frac_avg", "comm_frac_std", offsetof(step_times, fraction)},
+        {"forward_s", NULL, offsetof(step_times, forward)},
+        {"backward_s", NULL, offsetof(step_times, backward)},
+        {"optimizer_s", NULL, offsetof(step_times, optimizer)},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lsi_stats stats;
+        LS_TRY(summarise(c, rows[i].offset, &stats));
+        lsi_table_real(table, rows[i].avg, stats.mean);
+        if (rows[i].std != NULL)
+            lsi_table_real(table, rows[i].std, stats.std);
+    }
+    return LS_OK;
+}
+
+static void record_peak(lsi_table *table, const char *moment, const char *kind,
+                        int64_t bytes)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "peak_bytes.%s.%s", moment, kind);
+    lsi_table_int(table, name, bytes);
+}
+
+static void record_memory(const bench_case *c, lsi_table *table)
+{
+    static const char *const moments[N_MOMENTS] = {"init", "before_step",
+                                                   "after_step"};
+    for (int i = 0; i < N_MOMENTS; i++) {
+        const memory *const m = &c->peaks[i];
+        record_peak(table, moments[i], "parameters", m->parameters);
+        record_peak(table, moments[i], "gradients", m->gradients);
+        record_peak(table, moments[i], "state", m->state);
+        record_peak(table, moments[i], "activations", m->activations);
+        record_peak(table, moments[i], "buckets", m->buckets);
+        record_peak(table, moments[i], "total", m->total);
+    }
+}
+
+static ls_status record(const bench_case *c, lsi_table *table)
+{
+    const int ranks = ls_group_size(c->group);
+    lsi_table_row(table);
+    lsi_table_text(table, "strategy", c->way->strategy);
+    lsi_table_real(table, "bucket_mb", c->way->bucket_mb);
+    lsi_table_text(table, "model", c->args->model);
+    lsi_table_int(table, "ranks", ranks);
+    lsi_table_int(table, "global_batch_size", c->args->batch * ranks);
+    lsi_table_int(table, "warmup_steps", c->args->common.warmup);
+    lsi_table_int(table, "benchmark_steps", c->args->common.iterations);
+    LS_TRY(record_times(c, table));
+    lsi_table_int(table, "bytes_sent", (int64_t)c->bytes);
+    lsi_table_int(table, "collectives_per_step", (int64_t)c->collectives);
+    record_memory(c, table);
+    return LS_OK;
+}
+
+/* ---- all rows ------------------------------------------------------------ */
+
+/* Every rank has, and every strategy has led to, the same weights. */
+static ls_status check(const bench_case *c, uint64_t *expected, bool *wrong)
+{
+    const uint64_t hash = lsi_ddp_model_hash(&c->model);
+    if (*expected == 0)
+        *expected = hash;
+    int64_t differs = hash != *expected;
+    int64_t low = (int64_t)(hash >> 1), high = low;
+    LS_TRY(ls_all_reduce(c->group, &low, &low, 1, LS_I64, LS_MIN));
+    LS_TRY(ls_all_reduce(c->group, &high, &high, 1, LS_I64, LS_MAX));
+    LS_TRY(ls_all_reduce(c->group, &differs, &differs, 1, LS_I64, LS_MAX));
+    if (differs != 0 || low != high)
+        *wrong = true;
+    return LS_OK;
+}
+
+static ls_status measure_made(bench_case *c, lsi_table *table,
+                              uint64_t *expected, bool *wrong)
+{
+    LS_TRY(make(c));
+    LS_TRY(run_steps(c));
+    LS_TRY(combine(c));
+    LS_TRY(record(c, table));
+    return check(c, expected, wrong);
+}
+
+static ls_status measure_way(bench_case c, lsi_table *table, uint64_t *expected,
+                             bool *wrong)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block,
+                     (size_t)c.args->common.iterations * sizeof(step_times),
+                     LS_MEMORY_OTHER, "times of steps"));
+    c.times = block;
+    const ls_status status = measure_made(&c, table, expected, wrong);
+    release(&c);
+    lsi_free(block);
+    return status;
+}
+
+static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
+                             bool *wrong)
+{
+    plan p;
+    uint64_t expected = 0;
+    LS_TRY(parse(a, &p));
+    for (size_t i = 0; i < p.n; i++) {
+        const bench_case c = {
+            .args = a, .group = group, .plan = &p, .way = &p.ways[i]};
+        LS_TRY(measure_way(c, table, &expected, wrong));
+    }
+    return LS_OK;
+}
+
+static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+{
+    ls_group *group = NULL;
+    LS_TRY(ls_group_from_env(&group));
+    const ls_status status = measure_all(opaque, group, table, wrong);
+    ls_group_close(&group);
+    return status;
+}
+
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .measure = measure,
+};
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    plan p;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    if (parse(&a, &p) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    return lsi_bench_run(call, &a.common, &bench, &a);
+}
+
+const lsi_command lsi_command_bench_ddp = {
+    .name = "ddp",
+    .summary = "Compare the strategies of data parallelism",
+    .text =
+        "A step is forward, backward and AdamW; ranks begin it together, and "
+        "it takes as long as the slowest of them. Comm is the time in which a "
+        "rank waited for others or for bytes, after backward and around the "
+        "optimizer; it and the parts of a step are means over ranks. What a "
+        "rank adds up during backward counts as backward. Bytes and "
+        "collectives are rank 0's, of one step. The JSON rows also hold "
+        "rank 0's peak memory by kind, at the start, before and in the first "
+        "step of the optimizer. If strategies do not end with the same bits "
+        "the exit status is 1.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};
