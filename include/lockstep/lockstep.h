@@ -11,6 +11,7 @@
  *   transformer.h                language models
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
+ *   checkpoint.h                 saving a run and going on with it
  *   profile.h                    what it cost
  *
  * examples/mlp.c puts them together in a hundred lines.
@@ -20,6 +21,7 @@
 
 #include "lockstep/attention.h"
 #include "lockstep/autograd.h"
+#include "lockstep/checkpoint.h"
 #include "lockstep/data.h"
 #include "lockstep/group.h"
 #include "lockstep/nn.h"

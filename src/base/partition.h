@@ -17,6 +17,14 @@ static inline size_t lsi_range_size(lsi_range range)
     return range.end - range.begin;
 }
 
+/* What two ranges have in common; an empty one if nothing. */
+static inline lsi_range lsi_range_common(lsi_range a, lsi_range b)
+{
+    const size_t begin = a.begin > b.begin ? a.begin : b.begin;
+    const size_t end = a.end < b.end ? a.end : b.end;
+    return (lsi_range){begin, end > begin ? end : begin};
+}
+
 /* Part `part` of 0..n-1 divided into `parts` (>= 1). */
 lsi_range lsi_partition(size_t n, size_t parts, size_t part);
 

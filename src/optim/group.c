@@ -60,13 +60,6 @@ static ls_status enlist(const ls_optimizer *optimizer, bool *members,
 
 /* ---- segments ------------------------------------------------------------ */
 
-static lsi_range common(lsi_range a, lsi_range b)
-{
-    const size_t begin = a.begin > b.begin ? a.begin : b.begin;
-    const size_t end = a.end < b.end ? a.end : b.end;
-    return (lsi_range){begin, end > begin ? end : begin};
-}
-
 /* Ranges come in the order of the layout. */
 static void append(lsi_group *group, lsi_range range)
 {
@@ -93,7 +86,8 @@ static ls_status find_segments(lsi_group *group, const ls_params *params)
     /* The last parameter lies first. */
     for (size_t i = n; i-- > 0;) {
         for (size_t o = 0; group->members[i] && o < n_owned; o++)
-            append(group, common(lsi_params_range(params, i), owned[o]));
+            append(group,
+                   lsi_range_common(lsi_params_range(params, i), owned[o]));
     }
     return LS_OK;
 }
@@ -145,6 +139,7 @@ static ls_status fill(lsi_group *group, const ls_optimizer *optimizer,
                      "options of an optimizer"));
     memcpy(group->options, spec->options, kind->options_bytes);
     group->lr = spec->lr;
+    group->kind = kind;
     LS_TRY(lsi_alloc_zeroed(&block,
                             ls_params_count(optimizer->params) * sizeof(bool),
                             LS_MEMORY_STATE, "members of a group"));

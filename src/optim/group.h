@@ -16,6 +16,7 @@ typedef struct lsi_segment {
 } lsi_segment;
 
 typedef struct lsi_group {
+    const lsi_optimizer_kind *kind;
     void *options;
     double lr;
     uint64_t steps;

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zlib.h>
+
 #include "base/error.h"
 
 /* Renaming over a device or a folder would destroy it, or fail late. */
@@ -65,7 +67,13 @@ ls_status lsi_atomic_file_open(lsi_atomic_file *file, const char *path)
     return status;
 }
 
-ls_status lsi_atomic_file_write(const lsi_atomic_file *file, const void *data,
+static void sum_add(lsi_file_sum *sum, const void *data, size_t bytes)
+{
+    sum->crc32 = (uint32_t)crc32_z(sum->crc32, data, bytes);
+    sum->bytes += bytes;
+}
+
+ls_status lsi_atomic_file_write(lsi_atomic_file *file, const void *data,
                                 size_t bytes)
 {
     const char *next = data;
@@ -75,6 +83,7 @@ ls_status lsi_atomic_file_write(const lsi_atomic_file *file, const void *data,
             continue;
         if (written < 0)
             return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", file->path);
+        sum_add(&file->sum, next, (size_t)written);
         next += written;
         bytes -= (size_t)written;
     }
@@ -82,21 +91,26 @@ ls_status lsi_atomic_file_write(const lsi_atomic_file *file, const void *data,
 }
 
 /* Some file systems cannot sync folders and say EINVAL: nothing is lost. */
-static ls_status sync_folder(const lsi_atomic_file *file)
+ls_status lsi_sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool failed = fd < 0 || (fsync(fd) != 0 && errno != EINVAL);
+    const ls_status status =
+        failed ? lsi_fail_errno(LS_ERR_IO, "cannot sync the folder '%s'", path)
+               : LS_OK;
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static ls_status sync_folder_of(const lsi_atomic_file *file)
 {
     char *copy = strdup(file->path);
     if (copy == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to sync the folder of '%s'",
                         file->path);
-    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const ls_status status = lsi_sync_folder(dirname(copy));
     free(copy);
-    const bool failed = fd < 0 || (fsync(fd) != 0 && errno != EINVAL);
-    const ls_status status =
-        failed ? lsi_fail_errno(LS_ERR_IO, "cannot sync the folder of '%s'",
-                                file->path)
-               : LS_OK;
-    if (fd >= 0)
-        close(fd);
     return status;
 }
 
@@ -123,7 +137,7 @@ ls_status lsi_atomic_file_commit(lsi_atomic_file *file)
         lsi_atomic_file_abandon(file);
         return status;
     }
-    status = sync_folder(file);
+    status = sync_folder_of(file);
     free_names(file);
     return status;
 }
@@ -134,4 +148,35 @@ void lsi_atomic_file_abandon(lsi_atomic_file *file)
         close(file->fd);
     unlink(file->temporary);
     free_names(file);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static ls_status sum_descriptor(int fd, const char *path, lsi_file_sum *sum)
+{
+    enum { CHUNK = 1 << 16 };
+    char buffer[CHUNK];
+    for (;;) {
+        const ssize_t got = read(fd, buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
+        if (got == 0)
+            return LS_OK;
+        sum_add(sum, buffer, (size_t)got);
+    }
+}
+
+ls_status lsi_file_sum_of(const char *path, lsi_file_sum *sum)
+{
+    lsi_file_sum result = {0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
+    const ls_status status = sum_descriptor(fd, path, &result);
+    close(fd);
+    if (status == LS_OK)
+        *sum = result;
+    return status;
 }

@@ -13,7 +13,42 @@
 
 #include <ctype.h>
 
-#include "lockstep/types.h"
+#include "lockstep/tensor.h"
+#include "tensor/atomic_file.h"
+
+struct json_t;
+
+/* What the header says about one tensor. */
+typedef struct lsi_safetensors_entry {
+    const char *name;  /* in the header */
+    const char *dtype; /* likewise */
+    int ndim;
+    int64_t shape[LS_MAX_DIMS]; /* of the first LS_MAX_DIMS dimensions */
+    uint64_t begin, end;
+} lsi_safetensors_entry;
+
+typedef struct lsi_safetensors_file {
+    const char *path;
+    int fd;
+    uint64_t data_begin, data_size;
+    struct json_t *header;
+    lsi_safetensors_entry *entries; /* sorted by (begin, end) */
+    size_t n_entries;
+} lsi_safetensors_file;
+
+/* On success the file is the caller's to close; it refers to the path. */
+ls_status lsi_safetensors_open(lsi_safetensors_file *file, const char *path);
+void lsi_safetensors_close(lsi_safetensors_file *file);
+
+/* Bytes of an entry's tensor, from an offset that lies in it. */
+ls_status lsi_safetensors_read(const lsi_safetensors_file *file,
+                               const lsi_safetensors_entry *entry,
+                               uint64_t offset, void *out, size_t bytes);
+
+/* As ls_safetensors_save; *sum is of the file. */
+ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                               size_t n, const char *const *metadata,
+                               lsi_file_sum *sum);
 
 /*
  * The text that a file's metadata has for a key: *out is the caller's (free),

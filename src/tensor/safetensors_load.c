@@ -18,23 +18,8 @@
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 
-/* What the header says about one tensor. */
-typedef struct entry {
-    const char *name;  /* in the header */
-    const char *dtype; /* likewise */
-    int ndim;
-    int64_t shape[LS_MAX_DIMS]; /* of the first LS_MAX_DIMS dimensions */
-    uint64_t begin, end;
-} entry;
-
-typedef struct file {
-    const char *path;
-    int fd;
-    uint64_t data_begin, data_size;
-    json_t *header;
-    entry *entries; /* sorted by (begin, end) */
-    size_t n_entries;
-} file;
+typedef lsi_safetensors_entry entry;
+typedef lsi_safetensors_file file;
 
 /* ---- bytes --------------------------------------------------------------- */
 
@@ -250,14 +235,14 @@ static ls_status parse_entries(file *f)
 
 /* ---- open and close ------------------------------------------------------ */
 
-static void close_file(file *f)
+void lsi_safetensors_close(file *f)
 {
     json_decref(f->header);
     lsi_free(f->entries);
     close(f->fd);
 }
 
-static ls_status open_file(file *f, const char *path)
+ls_status lsi_safetensors_open(file *f, const char *path)
 {
     struct stat info;
     *f = (file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
@@ -273,11 +258,17 @@ static ls_status open_file(file *f, const char *path)
     if (status == LS_OK)
         status = parse_entries(f);
     if (status != LS_OK)
-        close_file(f);
+        lsi_safetensors_close(f);
     return status;
 }
 
 /* ---- filling tensors ----------------------------------------------------- */
+
+ls_status lsi_safetensors_read(const file *f, const entry *e, uint64_t offset,
+                               void *out, size_t bytes)
+{
+    return read_at(f, out, bytes, f->data_begin + e->begin + offset);
+}
 
 static const entry *find(const file *f, const char *name)
 {
@@ -333,14 +324,14 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
 {
     const entry *e = find(f, wanted->name);
     const size_t bytes = (size_t)(e->end - e->begin);
-    const uint64_t offset = f->data_begin + e->begin;
     ls_tensor *tensor = wanted->tensor;
     LS_TRY(lsi_tensor_plain(tensor));
     if (ls_tensor_is_contiguous(tensor))
-        return read_at(f, lsi_tensor_raw(tensor), bytes, offset);
+        return lsi_safetensors_read(f, e, 0, lsi_tensor_raw(tensor), bytes);
     ls_tensor *dense = NULL;
     LS_TRY(ls_tensor_new(&dense, tensor->dtype, tensor->ndim, tensor->shape));
-    ls_status status = read_at(f, lsi_tensor_raw(dense), bytes, offset);
+    ls_status status =
+        lsi_safetensors_read(f, e, 0, lsi_tensor_raw(dense), bytes);
     if (status == LS_OK)
         status = ls_tensor_copy(tensor, dense);
     ls_tensor_free(&dense);
@@ -365,9 +356,9 @@ ls_status ls_safetensors_load(const char *path, const ls_named_tensor *tensors,
                         "ls_safetensors_load: the path or the tensors are "
                         "NULL");
     file f;
-    LS_TRY(open_file(&f, path));
+    LS_TRY(lsi_safetensors_open(&f, path));
     const ls_status status = fill_all(&f, tensors, n);
-    close_file(&f);
+    lsi_safetensors_close(&f);
     return status;
 }
 
@@ -375,7 +366,7 @@ ls_status lsi_safetensors_metadata(const char *path, const char *key,
                                    char **out)
 {
     file f;
-    LS_TRY(open_file(&f, path));
+    LS_TRY(lsi_safetensors_open(&f, path));
     const json_t *metadata =
         json_object_get(f.header, LSI_SAFETENSORS_METADATA);
     const char *text = json_string_value(json_object_get(metadata, key));
@@ -384,7 +375,7 @@ ls_status lsi_safetensors_metadata(const char *path, const char *key,
     if (text != NULL && copy == NULL)
         status =
             lsi_fail(LS_ERR_MEMORY, "no memory for the metadata of '%s'", path);
-    close_file(&f);
+    lsi_safetensors_close(&f);
     if (status == LS_OK)
         *out = copy;
     return status;

@@ -125,7 +125,7 @@ static ls_status add_tensors(json_t *header, const char *path,
 /* ---- file ---------------------------------------------------------------- */
 
 /* Blanks at the end make the elements begin at a multiple of 8. */
-static ls_status write_header(const lsi_atomic_file *file, const char *text)
+static ls_status write_header(lsi_atomic_file *file, const char *text)
 {
     static const char blanks[] = "        ";
     const size_t length = strlen(text);
@@ -141,7 +141,7 @@ static ls_status write_header(const lsi_atomic_file *file, const char *text)
     return lsi_atomic_file_write(file, blanks, padding);
 }
 
-static ls_status write_tensor(const lsi_atomic_file *file, ls_tensor *tensor)
+static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
 {
     if (ls_tensor_is_contiguous(tensor)) {
         LS_TRY(lsi_tensor_plain(tensor));
@@ -158,7 +158,7 @@ static ls_status write_tensor(const lsi_atomic_file *file, ls_tensor *tensor)
     return status;
 }
 
-static ls_status write_all(const lsi_atomic_file *file, const json_t *header,
+static ls_status write_all(lsi_atomic_file *file, const json_t *header,
                            const place *places, size_t n)
 {
     char *text = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
@@ -174,11 +174,12 @@ static ls_status write_all(const lsi_atomic_file *file, const json_t *header,
 }
 
 static ls_status write_file(const char *path, const json_t *header,
-                            const place *places, size_t n)
+                            const place *places, size_t n, lsi_file_sum *sum)
 {
     lsi_atomic_file file = {.fd = -1};
     LS_TRY(lsi_atomic_file_open(&file, path));
     const ls_status status = write_all(&file, header, places, n);
+    *sum = file.sum;
     if (status == LS_OK)
         return lsi_atomic_file_commit(&file);
     lsi_atomic_file_abandon(&file);
@@ -187,6 +188,14 @@ static ls_status write_file(const char *path, const json_t *header,
 
 ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
                               size_t n, const char *const *metadata)
+{
+    lsi_file_sum sum;
+    return lsi_safetensors_save(path, tensors, n, metadata, &sum);
+}
+
+ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                               size_t n, const char *const *metadata,
+                               lsi_file_sum *sum)
 {
     if (path == NULL || (tensors == NULL && n > 0))
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -204,7 +213,7 @@ ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
     if (metadata != NULL)
         LS_TRY_GOTO(status, add_metadata(header, path, metadata), free_header);
     LS_TRY_GOTO(status, add_tensors(header, path, places, n), free_header);
-    status = write_file(path, header, places, n);
+    status = write_file(path, header, places, n, sum);
 
 free_header:
     json_decref(header);

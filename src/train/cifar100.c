@@ -234,7 +234,8 @@ static ls_status save(const job *j)
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)o->seed);
     const char *const metadata[] = {
         "lockstep", ls_version_string(), "epochs", epochs, "seed", seed, NULL};
-    return lsi_params_save(j->trainer.model->params, o->save, metadata);
+    lsi_file_sum sum;
+    return lsi_params_save(j->trainer.model->params, o->save, metadata, &sum);
 }
 
 static ls_status run(job *j, bool *agreed)

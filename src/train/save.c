@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "tensor/safetensors.h"
 
 /* All tensors of a set; *out is the caller's (lsi_free). */
 static ls_status list(const ls_params *params, ls_named_tensor **out, size_t *n)
@@ -26,12 +27,23 @@ static ls_status list(const ls_params *params, ls_named_tensor **out, size_t *n)
 }
 
 ls_status lsi_params_save(const ls_params *params, const char *path,
-                          const char *const *metadata)
+                          const char *const *metadata, lsi_file_sum *sum)
 {
     ls_named_tensor *tensors;
     size_t n;
     LS_TRY(list(params, &tensors, &n));
-    const ls_status status = ls_safetensors_save(path, tensors, n, metadata);
+    const ls_status status =
+        lsi_safetensors_save(path, tensors, n, metadata, sum);
+    lsi_free(tensors);
+    return status;
+}
+
+ls_status lsi_params_load(ls_params *params, const char *path)
+{
+    ls_named_tensor *tensors;
+    size_t n;
+    LS_TRY(list(params, &tensors, &n));
+    const ls_status status = ls_safetensors_load(path, tensors, n);
     lsi_free(tensors);
     return status;
 }

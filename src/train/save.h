@@ -5,12 +5,16 @@
 #define LS_TRAIN_SAVE_H
 
 #include "lockstep/autograd.h"
+#include "tensor/atomic_file.h"
 
 /*
  * Writes parameters and then buffers under their names, with metadata as in
- * ls_safetensors_save. Local.
+ * ls_safetensors_save; *sum is of the file. Local.
  */
 ls_status lsi_params_save(const ls_params *params, const char *path,
-                          const char *const *metadata);
+                          const char *const *metadata, lsi_file_sum *sum);
+
+/* Fills all of them, as ls_safetensors_load. Local. */
+ls_status lsi_params_load(ls_params *params, const char *path);
 
 #endif

@@ -1,0 +1,134 @@
+/* An optimizer in a manifest; see optimizer_json.h. */
+#include "train/checkpoint/optimizer_json.h"
+
+#include <string.h>
+
+#include "autograd/params.h"
+#include "base/error.h"
+#include "optim/group.h"
+
+/* ---- writing ------------------------------------------------------------- */
+
+static json_t *group_json(const ls_optimizer *optimizer, const lsi_group *group)
+{
+    json_t *states = json_array(), *names = json_array();
+    for (int s = 0; s < group->n_states; s++)
+        json_array_append_new(states, json_string(group->kind->state_names[s]));
+    for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
+        if (group->members[i])
+            json_array_append_new(
+                names, json_string(ls_params_name(optimizer->params, i)));
+    }
+    return json_pack("{s:I, s:o, s:o}", "steps", (json_int_t)group->steps,
+                     "state", states, "parameters", names);
+}
+
+json_t *lsi_optimizer_json(const ls_optimizer *optimizer)
+{
+    if (optimizer == NULL)
+        return json_null();
+    json_t *groups = json_array();
+    for (size_t g = 0; g < optimizer->n_groups; g++)
+        json_array_append_new(groups,
+                              group_json(optimizer, optimizer->groups[g]));
+    return json_pack("{s:s, s:o}", "kind", optimizer->kind->name, "groups",
+                     groups);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static bool holds(const json_t *names, const char *name)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(names, i, item)
+    {
+        if (strcmp(json_string_value(item), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The group that was saved with this parameter; NULL if there is none. */
+static const json_t *find_group(const json_t *json, const char *parameter)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(json, "groups"), i, group)
+    {
+        if (holds(json_object_get(group, "parameters"), parameter))
+            return group;
+    }
+    return NULL;
+}
+
+static json_int_t steps_of(const json_t *group)
+{
+    return json_integer_value(json_object_get(group, "steps"));
+}
+
+static bool same_states(const json_t *saved, const lsi_group *group)
+{
+    const json_t *names = json_object_get(saved, "state");
+    bool same = json_array_size(names) == (size_t)group->n_states;
+    for (int s = 0; s < group->n_states; s++)
+        same = same && holds(names, group->kind->state_names[s]);
+    return same;
+}
+
+static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
+                             const lsi_group *group)
+{
+    const json_t *first = NULL;
+    for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
+        if (!group->members[i])
+            continue;
+        const char *name = ls_params_name(optimizer->params, i);
+        const json_t *saved = find_group(json, name);
+        if (saved == NULL)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the checkpoint has no state of the optimizer for "
+                            "'%s'",
+                            name);
+        if (!same_states(saved, group))
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the checkpoint keeps other numbers for '%s' than "
+                            "this optimizer",
+                            name);
+        first = first != NULL ? first : saved;
+        if (steps_of(saved) != steps_of(first))
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s' has taken %lld steps in the checkpoint, "
+                            "others of its group %lld",
+                            name, (long long)steps_of(saved),
+                            (long long)steps_of(first));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_optimizer_json_check(const json_t *json,
+                                   const ls_optimizer *optimizer)
+{
+    const char *kind = json_string_value(json_object_get(json, "kind"));
+    if (kind == NULL || strcmp(kind, optimizer->kind->name) != 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the checkpoint holds the state of %s, wanted is that "
+                        "of %s",
+                        kind != NULL ? kind : "no optimizer",
+                        optimizer->kind->name);
+    for (size_t g = 0; g < optimizer->n_groups; g++)
+        LS_TRY(check_group(json, optimizer, optimizer->groups[g]));
+    return LS_OK;
+}
+
+void lsi_optimizer_json_apply(const json_t *json, ls_optimizer *optimizer)
+{
+    for (size_t g = 0; g < optimizer->n_groups; g++) {
+        lsi_group *group = optimizer->groups[g];
+        for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
+            if (group->members[i])
+                group->steps = (uint64_t)steps_of(
+                    find_group(json, ls_params_name(optimizer->params, i)));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+/*
+ * Saving a checkpoint: rank 0 makes the folder, all ranks write their files,
+ * rank 0 writes the manifest and removes what is too old. After each of the
+ * three the ranks agree on how it went.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/params.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "optim/state.h"
+#include "tensor/safetensors.h"
+#include "train/checkpoint/folder.h"
+#include "train/checkpoint/manifest.h"
+#include "train/outcome.h"
+#include "train/save.h"
+
+typedef struct saving {
+    ls_group *group;
+    const char *folder;
+    int64_t step;
+    const ls_checkpoint_parts *parts;
+    lsi_path step_folder;
+    lsi_file_sum model; /* on rank 0 */
+    lsi_file_sum own;   /* of this rank's file */
+    lsi_file_sum *all;  /* of every rank's */
+} saving;
+
+/* ---- the folder ---------------------------------------------------------- */
+
+static ls_status check_new(const char *folder, int64_t step)
+{
+    const lsi_path path = lsi_step_folder(folder, step);
+    json_t *manifest = NULL;
+    if (lsi_manifest_read(path.text, &manifest) != LS_OK)
+        return LS_OK;
+    const ls_status status = lsi_manifest_verify(manifest, path.text);
+    json_decref(manifest);
+    if (status != LS_OK)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
+                    path.text);
+}
+
+/* What a save that did not end has left of the same step must go. */
+static ls_status make_place(const saving *s)
+{
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    LS_TRY(check_new(s->folder, s->step));
+    LS_TRY(lsi_step_remove(s->folder, s->step));
+    return lsi_step_make(s->folder, s->step);
+}
+
+/* ---- a rank's file ------------------------------------------------------- */
+
+typedef struct tensors {
+    const ls_params *params;
+    ls_named_tensor *items; /* names and tensors are owned */
+    size_t n, capacity;
+} tensors;
+
+static void release_tensors(tensors *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        free((char *)(uintptr_t)t->items[i].name);
+        ls_tensor_free(&t->items[i].tensor);
+    }
+    lsi_free(t->items);
+}
+
+static ls_status reserve(tensors *t)
+{
+    if (t->n < t->capacity)
+        return LS_OK;
+    const size_t capacity = 2 * t->capacity + 16;
+    void *block;
+    LS_TRY(lsi_alloc(&block, capacity * sizeof(ls_named_tensor),
+                     LS_MEMORY_OTHER, "the tensors of a checkpoint"));
+    if (t->n > 0)
+        memcpy(block, t->items, t->n * sizeof(ls_named_tensor));
+    lsi_free(t->items);
+    t->items = block;
+    t->capacity = capacity;
+    return LS_OK;
+}
+
+/* Takes over the name, and the reference on success. */
+static ls_status add_tensor(tensors *t, char *name, ls_tensor *tensor)
+{
+    const ls_status status =
+        name != NULL ? reserve(t)
+                     : lsi_fail(LS_ERR_MEMORY, "no memory for a checkpoint");
+    if (status != LS_OK) {
+        free(name);
+        return status;
+    }
+    t->items[t->n++] = (ls_named_tensor){name, tensor};
+    return LS_OK;
+}
+
+static ls_status add_piece(void *context, const lsi_state_piece *piece)
+{
+    tensors *t = context;
+    char *name = NULL;
+    ls_tensor *tensor;
+    const int64_t n = (int64_t)piece->n;
+    LS_TRY(ls_tensor_wrap(&tensor, piece->data, LS_F32, 1, &n));
+    if (asprintf(&name, "%s/%s@%zu", piece->state,
+                 ls_params_name(t->params, piece->param), piece->begin) < 0)
+        name = NULL;
+    const ls_status status = add_tensor(t, name, tensor);
+    if (status != LS_OK)
+        ls_tensor_free(&tensor);
+    return status;
+}
+
+static ls_status add_buffers(tensors *t)
+{
+    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
+        ls_tensor *buffer = ls_params_buffer(t->params, i);
+        char *name = NULL;
+        if (asprintf(&name, "buffer/%s", ls_params_buffer_name(t->params, i)) <
+            0)
+            name = NULL;
+        LS_TRY(add_tensor(t, name, buffer));
+        ls_tensor_retain(buffer);
+    }
+    return LS_OK;
+}
+
+/*
+ * Ranks that share the parameters out save what they have; if every rank has
+ * all of it they share the saving.
+ */
+static ls_status find_share(const saving *s, lsi_range *share)
+{
+    size_t n, count;
+    const ls_params *params = s->parts->params;
+    const lsi_range *owned = lsi_params_owned(params, &n);
+    (void)ls_params_flat(params, &count);
+    int64_t own[2] = {0, (int64_t)count};
+    for (size_t i = 0; i < n; i++)
+        own[0] += (int64_t)lsi_range_size(owned[i]);
+    int64_t sum = 0;
+    const int size = ls_group_size(s->group);
+    LS_TRY(ls_all_reduce(s->group, own, &sum, 1, LS_I64, LS_SUM));
+    *share = (lsi_range){0, count};
+    if (sum == own[1] * size)
+        *share = lsi_partition_aligned(count, (size_t)size,
+                                       (size_t)ls_group_rank(s->group),
+                                       LSI_PARAM_ALIGN);
+    else if (sum != own[1])
+        return lsi_fail(LS_ERR_STATE,
+                        "checkpoint: the ranks keep %" PRId64 " numbers of "
+                        "state, expected %" PRId64 " or that on each rank",
+                        sum, own[1]);
+    return LS_OK;
+}
+
+static ls_status fill(const saving *s, tensors *t, lsi_range share)
+{
+    LS_TRY(add_buffers(t));
+    if (s->parts->optimizer == NULL)
+        return LS_OK;
+    return lsi_optimizer_pieces(s->parts->optimizer, share, add_piece, t);
+}
+
+static ls_status write_own_file(saving *s, lsi_range share)
+{
+    const lsi_path name =
+        lsi_rank_file(ls_group_rank(s->group), ls_group_size(s->group));
+    const lsi_path path = lsi_path_in(s->step_folder.text, name.text);
+    tensors t = {.params = s->parts->params};
+    ls_status status = fill(s, &t, share);
+    if (status == LS_OK)
+        status = lsi_safetensors_save(path.text, t.items, t.n, NULL, &s->own);
+    release_tensors(&t);
+    return status;
+}
+
+static ls_status write_files(saving *s, lsi_range share)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block,
+                     (size_t)ls_group_size(s->group) * sizeof(lsi_file_sum),
+                     LS_MEMORY_OTHER, "checksums"));
+    s->all = block;
+    LS_TRY(write_own_file(s, share));
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    const lsi_path path = lsi_path_in(s->step_folder.text, LSI_MODEL_FILE);
+    return lsi_params_save(s->parts->params, path.text, NULL, &s->model);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* What cannot be removed costs space and nothing else. */
+static void remove_old(const saving *s, int keep)
+{
+    int64_t *steps;
+    size_t n, whole = 0;
+    if (keep == 0 || lsi_steps_list(s->folder, &steps, &n) != LS_OK)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        json_t *manifest;
+        const lsi_path path = lsi_step_folder(s->folder, steps[i]);
+        if (lsi_manifest_read(path.text, &manifest) != LS_OK)
+            continue;
+        json_decref(manifest);
+        if (++whole > (size_t)keep &&
+            lsi_step_remove(s->folder, steps[i]) != LS_OK)
+            lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+    }
+    lsi_free(steps);
+}
+
+static ls_status finish(const saving *s, int keep)
+{
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    const lsi_manifest manifest = {.step = s->step,
+                                   .ranks = ls_group_size(s->group),
+                                   .optimizer = s->parts->optimizer,
+                                   .values = s->parts->values,
+                                   .model = s->model,
+                                   .rank_files = s->all};
+    LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
+    remove_old(s, keep);
+    return LS_OK;
+}
+
+static ls_status save(saving *s, int keep)
+{
+    bool agreed;
+    lsi_range share = {0, 0};
+    LS_TRY(find_share(s, &share));
+    LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
+    LS_TRY(lsi_share_outcome(s->group, write_files(s, share), &agreed));
+    LS_TRY(ls_all_gather(s->group, &s->own, s->all, sizeof s->own, LS_U8));
+    return lsi_share_outcome(s->group, finish(s, keep), &agreed);
+}
+
+ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
+                             const ls_checkpoint_parts *parts, int keep)
+{
+    if (group == NULL || folder == NULL || parts == NULL ||
+        parts->params == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_checkpoint_save needs a group, a "
+                                         "folder and parameters");
+    if (step < 0 || keep < 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_checkpoint_save: step %" PRId64 " and keep %d must "
+                        "not be negative",
+                        step, keep);
+    saving s = {.group = group,
+                .folder = folder,
+                .step = step,
+                .parts = parts,
+                .step_folder = lsi_step_folder(folder, step)};
+    const ls_status status = save(&s, keep);
+    lsi_free(s.all);
+    return status;
+}
