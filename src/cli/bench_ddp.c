@@ -8,13 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/bench.h"
-#include "cli/ddp_model.h"
+#include "cli/ddp_case.h"
 #include "cli/ranks.h"
-#include "parallel/ddp.h"
 #include "parallel/strategy.h"
 #include "report/stats.h"
 
@@ -179,148 +177,12 @@ static ls_status parse(const args *a, plan *out)
                       : lsi_fail(LS_ERR_ARGUMENT, "--strategy needs a name");
 }
 
-/* ---- one row ------------------------------------------------------------- */
-
-/* Of a step; the first four are those of a rank, and averaged over ranks. */
-typedef struct step_times {
-    double forward, backward, optimizer, comm, fraction, step;
-} step_times;
-
-enum { N_TIMES = sizeof(step_times) / sizeof(double) };
-
-enum { INIT, BEFORE_STEP, AFTER_STEP, N_MOMENTS };
-
-typedef struct memory {
-    int64_t parameters, gradients, state, activations, buckets, total;
-} memory;
-
-typedef struct bench_case {
-    const args *args;
-    ls_group *group;
-    const plan *plan;
-    const way *way;
-    lsi_ddp_model model;
-    ls_ddp *ddp;
-    ls_optimizer *optimizer;
-    memory peaks[N_MOMENTS];
-    step_times *times;
-    uint64_t bytes, collectives; /* of the measured steps */
-} bench_case;
-
-static int64_t peak_of(ls_memory_tag tag)
-{
-    ls_memory_stats stats;
-    ls_memory_of(tag, &stats);
-    return (int64_t)stats.peak_bytes;
-}
-
-/* The peaks since the last moment. */
-static void take_peaks(memory *out)
-{
-    ls_memory_stats total;
-    ls_memory_total(&total);
-    *out = (memory){.parameters = peak_of(LS_MEMORY_PARAMETERS),
-                    .gradients = peak_of(LS_MEMORY_GRADIENTS),
-                    .state = peak_of(LS_MEMORY_STATE),
-                    .activations = peak_of(LS_MEMORY_ACTIVATIONS),
-                    .buckets = peak_of(LS_MEMORY_COMM),
-                    .total = (int64_t)total.peak_bytes};
-    ls_memory_reset_peak();
-}
-
-static ls_status make(bench_case *c)
-{
-    ls_ddp_options how = ls_ddp_options_default();
-    how.strategy = c->way->strategy;
-    how.bucket_mb = c->way->bucket_mb;
-    LS_TRY(lsi_ddp_model_init(&c->model, c->group, &c->plan->model));
-    LS_TRY(ls_ddp_new(&c->ddp, c->group, c->model.params, &how));
-    lsi_ddp_defer_scale(c->ddp);
-    ls_memory_reset_peak(); /* what it took to get here is over */
-    return ls_adamw_new(&c->optimizer, c->model.params, ls_adamw_defaults());
-}
-
-static void release(bench_case *c)
-{
-    ls_optimizer_free(&c->optimizer);
-    ls_ddp_free(&c->ddp);
-    lsi_ddp_model_release(&c->model);
-}
-
-static ls_status step(bench_case *c, step_times *out, bool first)
-{
-    const double waited = lsi_ddp_waited(c->ddp);
-    const double begin = lsi_clock_seconds();
-    ls_params_zero_grad(c->model.params);
-    ls_tensor *const loss = lsi_ddp_model_loss(&c->model);
-    const double after_forward = lsi_clock_seconds();
-    LS_TRY(ls_ddp_backward(c->ddp, c->model.tape, loss,
-                           lsi_ddp_model_weight(&c->model), true));
-    ls_tape_reset(c->model.tape);
-    const double after_backward = lsi_clock_seconds();
-    const double in_backward = lsi_ddp_waited(c->ddp) - waited;
-    if (first)
-        take_peaks(&c->peaks[BEFORE_STEP]);
-    LS_TRY(ls_optimizer_step(c->optimizer, lsi_ddp_grad_scale(c->ddp)));
-    const double end = lsi_clock_seconds();
-    if (first)
-        take_peaks(&c->peaks[AFTER_STEP]);
-    const double comm = lsi_ddp_waited(c->ddp) - waited;
-    *out =
-        (step_times){.forward = after_forward - begin,
-                     .backward = after_backward - after_forward - in_backward,
-                     .optimizer = end - after_backward - (comm - in_backward),
-                     .comm = comm,
-                     .fraction = comm / (end - begin),
-                     .step = end - begin};
-    return LS_OK;
-}
-
-static ls_status run_steps(bench_case *c)
-{
-    const int64_t warmup = c->args->common.warmup;
-    const int64_t n = c->args->common.iterations;
-    ls_group_counters before, after;
-    take_peaks(&c->peaks[INIT]);
-    for (int64_t i = -warmup; i < n; i++) {
-        step_times unused;
-        LS_TRY(ls_barrier(c->group));
-        ls_group_get_counters(c->group, &before);
-        LS_TRY(step(c, i < 0 ? &unused : &c->times[i], i == -warmup));
-        ls_group_get_counters(c->group, &after);
-    }
-    c->bytes = after.bytes_sent - before.bytes_sent;
-    c->collectives = after.collectives - before.collectives;
-    return LS_OK;
-}
-
-/* Times become means over ranks, but a step is as long as the slowest rank's.
- */
-static ls_status combine(const bench_case *c)
-{
-    const size_t n = (size_t)c->args->common.iterations;
-    void *block;
-    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
-                     "times of steps"));
-    double *const steps = block;
-    for (size_t i = 0; i < n; i++)
-        steps[i] = c->times[i].step;
-    ls_status status = ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_MAX);
-    if (status == LS_OK)
-        status = ls_all_reduce(c->group, c->times, c->times, n * N_TIMES,
-                               LS_F64, LS_AVG);
-    for (size_t i = 0; i < n; i++)
-        c->times[i].step = steps[i];
-    lsi_free(block);
-    return status;
-}
-
 /* ---- recording ----------------------------------------------------------- */
 
 /* Mean and deviation over steps of the number at `offset` of their times. */
-static ls_status summarise(const bench_case *c, size_t offset, lsi_stats *out)
+static ls_status summarise(const lsi_ddp_case *c, size_t offset, lsi_stats *out)
 {
-    const size_t n = (size_t)c->args->common.iterations;
+    const size_t n = (size_t)c->steps;
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
                      "times of steps"));
@@ -332,18 +194,18 @@ static ls_status summarise(const bench_case *c, size_t offset, lsi_stats *out)
     return status;
 }
 
-static ls_status record_times(const bench_case *c, lsi_table *table)
+static ls_status record_times(const lsi_ddp_case *c, lsi_table *table)
 {
     static const struct {
         const char *avg, *std;
         size_t offset;
     } rows[] = {
-        {"step_time_avg_s", "step_time_std_s", offsetof(step_times, step)},
-        {"comm_time_avg_s", "comm_time_std_s", offsetof(step_times, comm)},
-        {"comm_frac_avg", "comm_frac_std", offsetof(step_times, fraction)},
-        {"forward_s", NULL, offsetof(step_times, forward)},
-        {"backward_s", NULL, offsetof(step_times, backward)},
-        {"optimizer_s", NULL, offsetof(step_times, optimizer)},
+        {"step_time_avg_s", "step_time_std_s", offsetof(lsi_ddp_times, step)},
+        {"comm_time_avg_s", "comm_time_std_s", offsetof(lsi_ddp_times, comm)},
+        {"comm_frac_avg", "comm_frac_std", offsetof(lsi_ddp_times, fraction)},
+        {"forward_s", NULL, offsetof(lsi_ddp_times, forward)},
+        {"backward_s", NULL, offsetof(lsi_ddp_times, backward)},
+        {"optimizer_s", NULL, offsetof(lsi_ddp_times, optimizer)},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         lsi_stats stats;
@@ -363,32 +225,32 @@ static void record_peak(lsi_table *table, const char *moment, const char *kind,
     lsi_table_int(table, name, bytes);
 }
 
-static void record_memory(const bench_case *c, lsi_table *table)
+static void record_memory(const lsi_ddp_case *c, lsi_table *table)
 {
-    static const char *const moments[N_MOMENTS] = {"init", "before_step",
-                                                   "after_step"};
-    for (int i = 0; i < N_MOMENTS; i++) {
-        const memory *const m = &c->peaks[i];
-        record_peak(table, moments[i], "parameters", m->parameters);
-        record_peak(table, moments[i], "gradients", m->gradients);
-        record_peak(table, moments[i], "state", m->state);
-        record_peak(table, moments[i], "activations", m->activations);
-        record_peak(table, moments[i], "buckets", m->buckets);
-        record_peak(table, moments[i], "total", m->total);
+    for (int i = 0; i < LSI_DDP_MOMENTS; i++) {
+        const lsi_ddp_peaks *const m = &c->peaks[i];
+        record_peak(table, lsi_ddp_moment_names[i], "parameters",
+                    m->parameters);
+        record_peak(table, lsi_ddp_moment_names[i], "gradients", m->gradients);
+        record_peak(table, lsi_ddp_moment_names[i], "state", m->state);
+        record_peak(table, lsi_ddp_moment_names[i], "activations",
+                    m->activations);
+        record_peak(table, lsi_ddp_moment_names[i], "buckets", m->buckets);
+        record_peak(table, lsi_ddp_moment_names[i], "total", m->total);
     }
 }
 
-static ls_status record(const bench_case *c, lsi_table *table)
+static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
 {
     const int ranks = ls_group_size(c->group);
     lsi_table_row(table);
-    lsi_table_text(table, "strategy", c->way->strategy);
-    lsi_table_real(table, "bucket_mb", c->way->bucket_mb);
-    lsi_table_text(table, "model", c->args->model);
+    lsi_table_text(table, "strategy", c->strategy);
+    lsi_table_real(table, "bucket_mb", c->bucket_mb);
+    lsi_table_text(table, "model", a->model);
     lsi_table_int(table, "ranks", ranks);
-    lsi_table_int(table, "global_batch_size", c->args->batch * ranks);
-    lsi_table_int(table, "warmup_steps", c->args->common.warmup);
-    lsi_table_int(table, "benchmark_steps", c->args->common.iterations);
+    lsi_table_int(table, "global_batch_size", a->batch * ranks);
+    lsi_table_int(table, "warmup_steps", c->warmup);
+    lsi_table_int(table, "benchmark_steps", c->steps);
     LS_TRY(record_times(c, table));
     lsi_table_int(table, "bytes_sent", (int64_t)c->bytes);
     lsi_table_int(table, "collectives_per_step", (int64_t)c->collectives);
@@ -399,7 +261,7 @@ static ls_status record(const bench_case *c, lsi_table *table)
 /* ---- all rows ------------------------------------------------------------ */
 
 /* Every rank has, and every strategy has led to, the same weights. */
-static ls_status check(const bench_case *c, uint64_t *expected, bool *wrong)
+static ls_status check(const lsi_ddp_case *c, uint64_t *expected, bool *wrong)
 {
     const uint64_t hash = lsi_ddp_model_hash(&c->model);
     if (*expected == 0)
@@ -414,28 +276,12 @@ static ls_status check(const bench_case *c, uint64_t *expected, bool *wrong)
     return LS_OK;
 }
 
-static ls_status measure_made(bench_case *c, lsi_table *table,
-                              uint64_t *expected, bool *wrong)
+static ls_status measure_way(const args *a, lsi_ddp_case *c, lsi_table *table,
+                             uint64_t *expected, bool *wrong)
 {
-    LS_TRY(make(c));
-    LS_TRY(run_steps(c));
-    LS_TRY(combine(c));
-    LS_TRY(record(c, table));
+    LS_TRY(lsi_ddp_case_run(c));
+    LS_TRY(record(a, c, table));
     return check(c, expected, wrong);
-}
-
-static ls_status measure_way(bench_case c, lsi_table *table, uint64_t *expected,
-                             bool *wrong)
-{
-    void *block;
-    LS_TRY(lsi_alloc(&block,
-                     (size_t)c.args->common.iterations * sizeof(step_times),
-                     LS_MEMORY_OTHER, "times of steps"));
-    c.times = block;
-    const ls_status status = measure_made(&c, table, expected, wrong);
-    release(&c);
-    lsi_free(block);
-    return status;
 }
 
 static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
@@ -443,13 +289,18 @@ static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
 {
     plan p;
     uint64_t expected = 0;
-    LS_TRY(parse(a, &p));
-    for (size_t i = 0; i < p.n; i++) {
-        const bench_case c = {
-            .args = a, .group = group, .plan = &p, .way = &p.ways[i]};
-        LS_TRY(measure_way(c, table, &expected, wrong));
+    ls_status status = parse(a, &p);
+    for (size_t i = 0; status == LS_OK && i < p.n; i++) {
+        lsi_ddp_case c = {.group = group,
+                          .spec = &p.model,
+                          .strategy = p.ways[i].strategy,
+                          .bucket_mb = p.ways[i].bucket_mb,
+                          .warmup = a->common.warmup,
+                          .steps = a->common.iterations};
+        status = measure_way(a, &c, table, &expected, wrong);
+        lsi_ddp_case_release(&c);
     }
-    return LS_OK;
+    return status;
 }
 
 static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)

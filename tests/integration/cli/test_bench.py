@@ -289,6 +289,26 @@ class Ddp(Benches):
                 self.fails(2, message, "bench", "ddp", *words)
 
 
+class Zero(Benches):
+    def test_rows(self):
+        rows = self.rows("zero", "--threads", "1", "--model", "mlp:128",
+                         "--context", "4", "--batch", "1", "-n", "2,3")
+        self.assertEqual(len(rows), 2 * 4 * 3)
+        numbers = 8 * (128 * 128 + 128)
+        for row in rows:
+            n = row["ranks"]
+            sent = {"flat": 2, "owners": 3, "zero1": 2, "shared": 1}
+            self.assertEqual(row["bytes_sent"]["formula"], int(
+                sent[row["strategy"]] * 4 * numbers * (n - 1) / n))
+            self.assertEqual(row["state"]["formula"], int(
+                8 * numbers / (1 if row["strategy"] == "flat" else n)))
+        self.assertEqual([row["moment"] for row in rows[:3]],
+                         ["init", "before_step", "after_step"])
+
+    def test_mistakes(self):
+        self.fails(2, "mlp:WIDTH", "bench", "zero", "--model", "cnn")
+
+
 class Mistakes(ProgramTest):
     def test_flags(self):
         for message, *flags in (

@@ -1,0 +1,249 @@
+/*
+ * lockstep bench zero: what dividing the optimizer's state among ranks saves,
+ * and what it costs: memory at three moments and bytes of a step, beside what
+ * a formula says, and the time of a step.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/ddp_case.h"
+#include "cli/ranks.h"
+#include "parallel/shard.h"
+
+/* How far measured bytes may be from the formula. */
+static const double tolerance = 0.05;
+
+typedef struct args {
+    lsi_bench_flags common;
+    const char *model;
+    int64_t context, batch;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS(common, "2", "2", "5"),
+    ROW(model, STRING, "model", 0, "MODEL", "mlp", "as of bench ddp"),
+    ROW(context, INT, "context", 0, "N", "128",
+        "tokens of a sequence; the mlp sees each as a row", .min = 1,
+        .max = 1 << 20),
+    ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
+        .max = 1 << 20),
+};
+
+#define COUNT(name_, title_)                                                   \
+    {                                                                          \
+        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT             \
+    }
+static const lsi_column columns[] = {
+    {.name = "strategy", .title = "Strategy"},
+    {.name = "model", .title = "Model"},
+    COUNT("ranks", "Ranks"),
+    {.name = "moment", .title = "Moment"},
+    COUNT("parameters.bytes", "Parameters"),
+    COUNT("parameters.formula", "formula"),
+    COUNT("gradients.bytes", "Gradients"),
+    COUNT("gradients.formula", "formula"),
+    COUNT("state.bytes", "State"),
+    COUNT("state.formula", "formula"),
+    COUNT("activations.bytes", "Activations"),
+    COUNT("total.bytes", "Total"),
+    COUNT("bytes_sent.bytes", "Sent"),
+    COUNT("bytes_sent.formula", "formula"),
+    {.name = "step_time_avg_s",
+     .title = "Step",
+     .unit = "s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+};
+
+/*
+ * Bytes for P trained parameters of 4 bytes on N ranks, with AdamW: what a rank
+ * holds, and what leaves it in a step.
+ */
+typedef struct formula {
+    const char *strategy;
+    bool one_copy, divided;
+    int sent; /* times P (N - 1) / N */
+} formula;
+
+static const formula formulas[] = {
+    {"flat", false, false, 2},
+    {"owners", false, true, 3}, /* on average over ranks */
+    {"zero1", false, true, 2},
+    {"shared", true, true, 1},
+};
+
+typedef struct expectation {
+    double parameters, gradients, state, sent;
+} expectation;
+
+static expectation expect(const formula *f, size_t floats, int ranks)
+{
+    const double bytes = 4.0 * (double)floats, n = ranks;
+    return (expectation){.parameters = f->one_copy ? bytes / n : bytes,
+                         .gradients = bytes,
+                         .state = f->divided ? 2 * bytes / n : 2 * bytes,
+                         .sent = f->sent * bytes * (n - 1) / n};
+}
+
+/* ---- recording ----------------------------------------------------------- */
+
+/* Parts begin at pages, and the weight of the samples travels, too. */
+static bool is_near(double got, double expected, int ranks)
+{
+    const double slack = 4.0 * 4 * LSI_SHARD_UNIT * ranks;
+    return fabs(got - expected) <= tolerance * expected + slack;
+}
+
+static double mean_step(const lsi_ddp_case *c)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < c->steps; i++)
+        sum += c->times[i].step;
+    return sum / (double)c->steps;
+}
+
+/* Those of `moment`, as means over ranks. */
+static ls_status mean_peaks(const lsi_ddp_case *c, int moment,
+                            lsi_ddp_peaks *out)
+{
+    enum { N = sizeof(*out) / sizeof(int64_t) };
+    const int64_t size = ls_group_size(c->group);
+    int64_t sums[N];
+    memcpy(sums, &c->peaks[moment], sizeof(sums));
+    LS_TRY(ls_all_reduce(c->group, sums, sums, N, LS_I64, LS_SUM));
+    for (size_t i = 0; i < N; i++)
+        sums[i] /= size;
+    memcpy(out, sums, sizeof(sums));
+    return LS_OK;
+}
+
+static void record_pair(lsi_table *table, const char *what, double bytes,
+                        double expected)
+{
+    char name[48];
+    snprintf(name, sizeof(name), "%s.bytes", what);
+    lsi_table_int(table, name, (int64_t)bytes);
+    snprintf(name, sizeof(name), "%s.formula", what);
+    lsi_table_int(table, name, (int64_t)expected);
+}
+
+static bool as_expected(const lsi_ddp_peaks *m, const expectation *e, int ranks)
+{
+    return is_near((double)m->parameters, e->parameters, ranks) &&
+           is_near((double)m->gradients, e->gradients, ranks) &&
+           is_near((double)m->state, e->state, ranks);
+}
+
+static void record_memory(const lsi_ddp_peaks *m, const expectation *e,
+                          lsi_table *table)
+{
+    record_pair(table, "parameters", (double)m->parameters, e->parameters);
+    record_pair(table, "gradients", (double)m->gradients, e->gradients);
+    record_pair(table, "state", (double)m->state, e->state);
+    lsi_table_int(table, "activations.bytes", m->activations);
+    lsi_table_int(table, "total.bytes", m->total);
+}
+
+/* All numbers are means over ranks: whole parameters divide unevenly. */
+static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
+                        lsi_table *table, bool *wrong)
+{
+    size_t floats;
+    double sent = (double)c->bytes;
+    const int ranks = ls_group_size(c->group);
+    ls_params_flat_grad(c->model.params, &floats);
+    const expectation e = expect(f, floats, ranks);
+    LS_TRY(ls_all_reduce(c->group, &sent, &sent, 1, LS_F64, LS_AVG));
+    *wrong |= !is_near(sent, e.sent, ranks);
+    for (int moment = 0; moment < LSI_DDP_MOMENTS; moment++) {
+        lsi_ddp_peaks peaks;
+        LS_TRY(mean_peaks(c, moment, &peaks));
+        *wrong |= !as_expected(&peaks, &e, ranks);
+        lsi_table_row(table);
+        lsi_table_text(table, "strategy", c->strategy);
+        lsi_table_text(table, "model", a->model);
+        lsi_table_int(table, "ranks", ranks);
+        lsi_table_text(table, "moment", lsi_ddp_moment_names[moment]);
+        record_memory(&peaks, &e, table);
+        record_pair(table, "bytes_sent", sent, e.sent);
+        lsi_table_real(table, "step_time_avg_s", mean_step(c));
+    }
+    return LS_OK;
+}
+
+/* ---- all rows ------------------------------------------------------------ */
+
+static ls_status parse(const args *a, lsi_ddp_model_spec *out)
+{
+    LS_TRY(lsi_ddp_model_parse(a->model, out));
+    out->batch = a->batch;
+    out->context = a->context;
+    return LS_OK;
+}
+
+static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
+                             bool *wrong)
+{
+    lsi_ddp_model_spec spec;
+    ls_status status = parse(a, &spec);
+    const size_t n = sizeof(formulas) / sizeof(formulas[0]);
+    for (size_t i = 0; status == LS_OK && i < n; i++) {
+        lsi_ddp_case c = {.group = group,
+                          .spec = &spec,
+                          .strategy = formulas[i].strategy,
+                          .bucket_mb = INFINITY,
+                          .warmup = a->common.warmup,
+                          .steps = a->common.iterations};
+        status = lsi_ddp_case_run(&c);
+        if (status == LS_OK)
+            status = record(a, &c, &formulas[i], table, wrong);
+        lsi_ddp_case_release(&c);
+    }
+    return status;
+}
+
+static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+{
+    ls_group *group = NULL;
+    LS_TRY(ls_group_from_env(&group));
+    const ls_status status = measure_all(opaque, group, table, wrong);
+    ls_group_close(&group);
+    return status;
+}
+
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .measure = measure,
+};
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    lsi_ddp_model_spec spec;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    if (parse(&a, &spec) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    return lsi_bench_run(call, &a.common, &bench, &a);
+}
+
+const lsi_command lsi_command_bench_zero = {
+    .name = "zero",
+    .summary = "Compare ways to divide the optimizer's state",
+    .text =
+        "Trains with AdamW under flat (nothing is divided), owners, zero1 and "
+        "shared. Memory is the peak by kind: when all is made, until the first "
+        "step of the optimizer, and in it; bytes sent are those of one step. "
+        "Both are a rank's, on average. Beside each stands what the formula of "
+        "docs/parallel.md says; more than 5% apart makes the exit status 1.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};
