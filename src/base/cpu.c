@@ -146,7 +146,7 @@ const char *lsi_cpu_model(void)
     return machine_model;
 }
 
-bool lsi_cpu_streams_to_peers(void)
+bool lsi_cpu_is_amd(void)
 {
     pthread_once(&detect_once, detect);
     return machine_is_amd;

@@ -35,11 +35,8 @@ const char *lsi_isa_name(lsi_isa isa);
 /* "AMD EPYC 9654" or what the processor calls itself. Static. */
 const char *lsi_cpu_model(void);
 
-/*
- * Whether memory that another core has just read is written faster past the
- * caches: so on Zen 4, not on Intel's servers (Granite Rapids: half as fast).
- */
-bool lsi_cpu_streams_to_peers(void);
+/* For choices between ways that were found to differ by the maker. */
+bool lsi_cpu_is_amd(void);
 
 /* One spin of a waiting loop. */
 static inline void lsi_cpu_relax(void)

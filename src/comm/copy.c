@@ -54,7 +54,7 @@ void lsi_copy_past_caches(void *to, const void *from, size_t bytes)
 
 void lsi_copy_out(void *to, const void *from, size_t bytes)
 {
-    if (lsi_cpu_streams_to_peers())
+    if (lsi_cpu_is_amd())
         lsi_copy_past_caches(to, from, bytes);
     else if (bytes != 0)
         memcpy(to, from, bytes);

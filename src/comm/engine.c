@@ -141,6 +141,14 @@ ls_status lsi_op_submit(lsi_op *op)
 
 /* ---- running ------------------------------------------------------------- */
 
+static const char *needs_of(const lsi_algorithm *algorithm)
+{
+    return (algorithm->needs & LSI_PATH_COPY) != 0
+               ? "a kernel that lets ranks read each other's memory "
+                 "(process_vm_readv), and to move nothing in place"
+               : "buffers from ls_shared_alloc on every rank";
+}
+
 /*
  * The first candidate whose needs every rank has offered. All ranks look at
  * the same offers and come to the same result.
@@ -158,11 +166,9 @@ static ls_status agree_on_algorithm(lsi_op *op)
         if ((op->algorithm->needs & ~able) == 0)
             return LS_OK;
     }
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s with algorithm %s needs buffers from ls_shared_alloc "
-                    "on every rank",
-                    lsi_operation_name(op->call.operation),
-                    op->algorithm->name);
+    return lsi_fail(LS_ERR_UNSUPPORTED, "%s with algorithm %s needs %s",
+                    lsi_operation_name(op->call.operation), op->algorithm->name,
+                    needs_of(op->algorithm));
 }
 
 static void finish(lsi_op *op, ls_status status)

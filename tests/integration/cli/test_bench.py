@@ -96,11 +96,13 @@ class Collectives(Benches):
                 self.assertEqual((row["bytes"], row["count"]), (4096, 256))
 
     def test_buffers(self):
-        for buffers, algorithm in (("shared", "direct"), ("private", "staged")):
+        # What serves private memory differs between machines.
+        for buffers, algorithms in (("shared", ["direct"]),
+                                    ("private", ["copy", "staged"])):
             for row in self.rows("all-reduce", "--sizes", "1m", "--buffers",
                                  buffers):
                 self.assertEqual(row["buffers"], buffers)
-                self.assertEqual(row["algorithm"], algorithm)
+                self.assertIn(row["algorithm"], algorithms)
                 self.assertGreaterEqual(row["peak_bytes"], 2 << 20)
 
     def test_algorithms(self):
