@@ -57,6 +57,7 @@ ls_status lsi_atomic_file_open(lsi_atomic_file *file, const char *path)
 {
     LS_TRY(check_place(path));
     LS_TRY(set_names(file, path));
+    file->sum = (lsi_file_sum){0};
     file->fd =
         open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->fd >= 0)
