@@ -134,6 +134,13 @@ LS_API void ls_params_zero_grad(ls_params *params);
 LS_API void ls_params_finish_grad(ls_params *params);
 
 /*
+ * Say so after writing to parameters that products have used in a half type:
+ * each is rounded once for all its uses until it changes. Optimizers,
+ * ls_ddp_new and what loads files say so themselves.
+ */
+LS_API void ls_params_changed(ls_params *params);
+
+/*
  * Called during ls_backward the moment a parameter's gradient is final: after
  * its last use in the tape, and once for each backward that reaches it. Index
  * is its place in the set. A status other than LS_OK ends the backward.
@@ -169,6 +176,17 @@ LS_API bool ls_tape_is_training(const ls_tape *tape);
 LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
                                uint64_t step);
 
+/*
+ * Mixed precision, from the next operation on: with LS_BF16 or LS_F16 matrix
+ * products (ls_linear, ls_matmul, ls_attention) round what they multiply to
+ * that type, forward and backward, add up in f32 and return tensors of that
+ * type. ls_relu, ls_swiglu and ls_gelu keep the type they are given; every
+ * other operation computes in f32 and returns f32. Parameters and their
+ * gradients stay f32. LS_F32, as at first, ends it. Outlives resets.
+ */
+LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);
+LS_API ls_dtype ls_tape_autocast(const ls_tape *tape);
+
 /* The first error since the last reset, or LS_OK. */
 LS_API ls_status ls_tape_status(const ls_tape *tape);
 
@@ -189,7 +207,8 @@ LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
 
 /* ---- operations ---------------------------------------------------------- */
 /*
- * All are f32 unless said otherwise. Shapes are in the comments; a mismatch is
+ * All are f32 unless said otherwise or in mixed precision (see
+ * ls_tape_set_autocast). Shapes are in the comments; a mismatch is
  * LS_ERR_SHAPE with the operation and both shapes.
  */
 
@@ -224,12 +243,12 @@ LS_API ls_tensor *ls_transpose(ls_tape *tape, ls_tensor *a, int x, int y);
 /* Another type: f32, bf16, f16. The gradient comes back in a's type. */
 LS_API ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype);
 
-/* (M, K) x (K, N) -> (M, N). All f32, or all bf16. */
+/* (M, K) x (K, N) -> (M, N). All of one type: f32, bf16 or f16. */
 LS_API ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
 /*
  * x (..., in), weight (out, in), bias (out) or NULL -> (..., out). x, weight
- * and result all f32, or all bf16; the bias f32.
+ * and result all of one type: f32, bf16 or f16; the bias f32.
  */
 LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                             ls_tensor *bias);

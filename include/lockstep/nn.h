@@ -51,7 +51,7 @@ LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
 LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
-/* How many rows have their largest logit at the label. logits (N, C). */
+/* How many rows have their largest logit, of any real type, at the label. */
 LS_API ls_status ls_count_correct(const ls_tensor *logits,
                                   const ls_tensor *labels, int64_t *correct);
 

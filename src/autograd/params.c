@@ -18,6 +18,7 @@ ls_status ls_params_new(ls_params **out)
                             "a parameter set"));
     ls_params *params = block;
     params->slices = 1;
+    params->version = 1;
     *out = params;
     return LS_OK;
 }
@@ -28,6 +29,7 @@ static void free_param(lsi_param *param)
         param->tensor->param = NULL; /* the caller may hold a reference */
     ls_tensor_free(&param->tensor);
     ls_tensor_free(&param->grad);
+    ls_tensor_free(&param->half);
     lsi_free(param->name);
     lsi_free(param);
 }
@@ -198,6 +200,7 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
     for (size_t i = 0; i < params->buffers.count; i++)
         lsi_param_fill(params->buffers.items[i], seed, true);
     params->allocated = true;
+    ls_params_changed(params);
     return LS_OK;
 }
 
@@ -277,6 +280,11 @@ size_t ls_params_offset(const ls_params *params, size_t index)
 {
     const lsi_param *param = item(&params->params, index);
     return param != NULL ? param->offset : SIZE_MAX;
+}
+
+void ls_params_changed(ls_params *params)
+{
+    params->version++;
 }
 
 /* ---- gradients ----------------------------------------------------------- */

@@ -37,6 +37,8 @@ typedef struct lsi_param {
     ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
     size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
     bool trainable;
+    ls_tensor *half;       /* rounded for products; NULL: not needed so far */
+    uint64_t half_version; /* of the set, when it was rounded */
     uint64_t written; /* slices that hold something since zero_grad; bits */
     int pending;      /* uses that the running backward has yet to see */
 } lsi_param;
@@ -75,8 +77,9 @@ typedef struct lsi_params_owner {
 struct ls_params {
     lsi_param_list params, buffers;
     bool allocated;
-    ls_group *group; /* shares flat_grad, or NULL */
-    size_t count;    /* floats of either flat buffer, without the extra */
+    uint64_t version; /* counts changes of the parameters, from 1 */
+    ls_group *group;  /* shares flat_grad, or NULL */
+    size_t count;     /* floats of either flat buffer, without the extra */
     float *flat, *flat_grad;
     int slices;
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
@@ -145,6 +148,12 @@ void lsi_param_fill(const lsi_param *param, uint64_t seed, bool is_buffer);
 
 /* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
 double lsi_erfinv(double u);
+
+/*
+ * The parameter rounded to a half type, by the first who asks after a change
+ * (autocast.c). Belongs to the parameter.
+ */
+ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out);
 
 /* Tells that the gradient is final (hooks.c). */
 ls_status lsi_param_ready(lsi_param *param);

@@ -8,6 +8,8 @@
 
 enum {
     GRAIN = 1 << 14, /* elements that are worth a thread */
+    MIXED_GRAIN = 1 << 12,
+    MIXED_BLOCK = 512,
     SUM_CHUNK = 1 << 12,
     SUM_CHUNKS = 256 /* whose partial sums are held at once */
 };
@@ -17,7 +19,6 @@ typedef struct span {
     float *y;
     const float *a, *b;
     float factor;
-    bool accumulate;
     const lsi_dropout *dropout;
 } span;
 
@@ -97,29 +98,17 @@ void lsi_span_fill(float *y, float value, size_t n)
     run(n, fill_range, &(span){.y = y, .factor = value});
 }
 
-static void relu_range(void *context, size_t begin, size_t end)
-{
-    const span *s = context;
-    lsi_kernels_get()->relu(s->y + begin, s->a + begin, end - begin);
-}
-
-void lsi_span_relu(float *y, const float *a, size_t n)
-{
-    run(n, relu_range, &(span){.y = y, .a = a});
-}
-
 static void relu_backward_range(void *context, size_t begin, size_t end)
 {
     const span *s = context;
     lsi_kernels_get()->relu_backward(s->y + begin, s->a + begin, s->b + begin,
-                                     end - begin, s->accumulate);
+                                     end - begin, false);
 }
 
 void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
-                            size_t n, bool accumulate)
+                            size_t n)
 {
-    run(n, relu_backward_range,
-        &(span){.y = dx, .a = dy, .b = y, .accumulate = accumulate});
+    run(n, relu_backward_range, &(span){.y = dx, .a = dy, .b = y});
 }
 
 static void dropout_range(void *context, size_t begin, size_t end)
@@ -173,6 +162,60 @@ void lsi_span_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n)
 {
     typed_span s = {dst, src, dtype, dtype};
     lsi_parallel_for(n, GRAIN, accumulate_range, &s);
+}
+
+/* ---- mixed types --------------------------------------------------------- */
+
+typedef struct mixed_job {
+    const lsi_mixed *arrays;
+    int n_arrays;
+    lsi_mixed_fn fn;
+    const void *context;
+    bool any_half;
+} mixed_job;
+
+static void *mixed_at(const lsi_mixed *array, size_t at)
+{
+    return (char *)array->data + at * ls_dtype_size(array->dtype);
+}
+
+static void mixed_block(const mixed_job *j, size_t at, size_t n)
+{
+    float blocks[LSI_MIXED_ARRAYS][MIXED_BLOCK];
+    float *pointers[LSI_MIXED_ARRAYS];
+    const lsi_kernels *k = lsi_kernels_get();
+    for (int i = 0; i < j->n_arrays; i++) {
+        const lsi_mixed *array = &j->arrays[i];
+        pointers[i] = mixed_at(array, at);
+        if (array->dtype == LS_F32)
+            continue;
+        if (array->use & LSI_MIXED_IN)
+            k->convert(blocks[i], LS_F32, pointers[i], array->dtype, n);
+        pointers[i] = blocks[i];
+    }
+    j->fn(j->context, pointers, n);
+    for (int i = 0; i < j->n_arrays; i++) {
+        const lsi_mixed *array = &j->arrays[i];
+        if (array->dtype != LS_F32 && (array->use & LSI_MIXED_OUT))
+            k->convert(mixed_at(array, at), array->dtype, blocks[i], LS_F32, n);
+    }
+}
+
+static void mixed_range(void *context, size_t begin, size_t end)
+{
+    const mixed_job *j = context;
+    const size_t block = j->any_half ? MIXED_BLOCK : end - begin;
+    for (size_t at = begin; at < end; at += block)
+        mixed_block(j, at, end - at < block ? end - at : block);
+}
+
+void lsi_span_mixed(const lsi_mixed *arrays, int n_arrays, size_t n,
+                    lsi_mixed_fn fn, const void *context)
+{
+    mixed_job j = {arrays, n_arrays, fn, context, false};
+    for (int i = 0; i < n_arrays; i++)
+        j.any_half = j.any_half || arrays[i].dtype != LS_F32;
+    lsi_parallel_for(n, MIXED_GRAIN, mixed_range, &j);
 }
 
 /* ---- sums ---------------------------------------------------------------- */

@@ -20,9 +20,9 @@ void lsi_span_scale(float *y, const float *a, float factor, size_t n);
 /* y += a * factor */
 void lsi_span_axpy(float *y, const float *a, float factor, size_t n);
 void lsi_span_fill(float *y, float value, size_t n);
-void lsi_span_relu(float *y, const float *a, size_t n);
+
 void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
-                            size_t n, bool accumulate);
+                            size_t n);
 
 typedef struct lsi_dropout {
     lsi_rng_key key;
@@ -35,6 +35,30 @@ void lsi_span_dropout(float *y, const float *x, size_t n,
 
 void lsi_span_convert(void *dst, ls_dtype dst_dtype, const void *src,
                       ls_dtype src_dtype, size_t n);
+/*
+ * A function of f32 arrays, over arrays of any real types: what is half is
+ * converted block by block, in the first-level cache. It must compute each
+ * element alone.
+ */
+typedef enum lsi_mixed_use {
+    LSI_MIXED_IN = 1,
+    LSI_MIXED_OUT = 2,
+    LSI_MIXED_INOUT = 3
+} lsi_mixed_use;
+
+typedef struct lsi_mixed {
+    void *data;
+    ls_dtype dtype;
+    lsi_mixed_use use;
+} lsi_mixed;
+
+enum { LSI_MIXED_ARRAYS = 5 };
+
+typedef void (*lsi_mixed_fn)(const void *context, float *const *arrays,
+                             size_t n);
+void lsi_span_mixed(const lsi_mixed *arrays, int n_arrays, size_t n,
+                    lsi_mixed_fn fn, const void *context);
+
 /* dst += src, any type; halves are rounded once. */
 void lsi_span_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n);
 

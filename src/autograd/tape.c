@@ -67,6 +67,7 @@ void ls_tape_reset(ls_tape *tape)
         lsi_node_release(&tape->nodes[i]);
     tape->n_nodes = 0;
     free_slots(tape);
+    lsi_tape_forget_rounded(tape);
     clear(&tape->temps);
     clear(&tape->owned);
     lsi_arena_reset(&tape->arena);

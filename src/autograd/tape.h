@@ -57,6 +57,10 @@ struct ls_tape {
     lsi_tape_phase phase;
     bool training;
 
+    ls_dtype autocast;       /* LS_F32: products in the types they are given */
+    ls_tensor *rounded_from; /* the last operand that was rounded, or NULL */
+    ls_tensor *rounded;      /* what to; both until the reset */
+
     lsi_rng_key random_key;
     uint64_t random_step;
     uint64_t random_ops; /* since the reset */
@@ -90,6 +94,9 @@ ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
 /* As lsi_tape_own, until the operation or backward function has ended. */
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);
+
+/* Forgets the operand that was rounded last (autocast.c). */
+void lsi_tape_forget_rounded(ls_tape *tape);
 
 /* Gives a tensor a slot. */
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);

@@ -2,13 +2,16 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "lockstep/nn.h"
 
 static ls_status check_types(const ls_tensor *logits, const ls_tensor *labels)
 {
-    if (ls_tensor_dtype(logits) != LS_F32)
+    const ls_dtype dtype = ls_tensor_dtype(logits);
+    if (dtype != LS_F32 && dtype != LS_BF16 && dtype != LS_F16)
         return lsi_fail(LS_ERR_DTYPE,
-                        "ls_count_correct: logits are %s, must be f32",
+                        "ls_count_correct: logits are %s, must be f32, bf16 or "
+                        "f16",
                         ls_dtype_name(ls_tensor_dtype(logits)));
     if (ls_tensor_dtype(labels) != LS_I64)
         return lsi_fail(LS_ERR_DTYPE,
@@ -33,13 +36,28 @@ static ls_status check_shapes(const ls_tensor *logits, const ls_tensor *labels)
     return LS_OK;
 }
 
-/* The first of the largest is at `label`. Never so if it or another is NaN. */
-static bool is_correct(const float *row, int64_t stride, int64_t cols,
-                       int64_t label)
+static float element(const ls_tensor *logits, int64_t row, int64_t col)
 {
-    const float value = row[label * stride];
+    const int64_t *strides = ls_tensor_strides(logits);
+    const int64_t at = row * strides[0] + col * strides[1];
+    const void *x = ls_tensor_data(logits);
+    switch (ls_tensor_dtype(logits)) {
+    case LS_BF16:
+        return lsi_bf16_to_f32(((const uint16_t *)x)[at]);
+    case LS_F16:
+        return lsi_f16_to_f32(((const uint16_t *)x)[at]);
+    default:
+        return ((const float *)x)[at];
+    }
+}
+
+/* The first of the largest is at `label`. Never so if it or another is NaN. */
+static bool is_correct(const ls_tensor *logits, int64_t row, int64_t label)
+{
+    const int64_t cols = ls_tensor_shape(logits)[1];
+    const float value = element(logits, row, label);
     for (int64_t c = 0; c < cols; c++) {
-        const float other = row[c * stride];
+        const float other = element(logits, row, c);
         if (c < label ? !(other < value) : !(other <= value))
             return false;
     }
@@ -53,8 +71,6 @@ ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
     LS_TRY(check_shapes(logits, labels));
     const int64_t rows = ls_tensor_shape(logits)[0];
     const int64_t cols = ls_tensor_shape(logits)[1];
-    const int64_t *strides = ls_tensor_strides(logits);
-    const float *x = ls_tensor_data(logits); // x: (rows, cols)
     const int64_t *y = ls_tensor_data(labels);
     int64_t count = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -64,7 +80,7 @@ ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
                             "ls_count_correct: label %" PRId64 " of row "
                             "%" PRId64 " is not in 0..%" PRId64,
                             label, r, cols - 1);
-        count += is_correct(x + r * strides[0], strides[1], cols, label);
+        count += is_correct(logits, r, label);
     }
     *correct = count;
     return LS_OK;

@@ -61,6 +61,7 @@ ls_status ls_transformer_load(ls_transformer *model, const char *path)
     ls_status status = make_list(model, &list);
     if (status == LS_OK)
         status = ls_safetensors_load(path, list.items, list.n);
+    ls_params_changed(model->params);
     free_list(&list);
     return status;
 }

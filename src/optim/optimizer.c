@@ -188,6 +188,7 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
+    ls_params_changed(optimizer->params);
 }
 
 /* Who wraps a set may leave an optimizer a part of it only. */

@@ -32,6 +32,7 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
         if (!ls_params_is_trainable(ddp->params, i))
             LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
     }
+    ls_params_changed(ddp->params);
     return LS_OK;
 }
 

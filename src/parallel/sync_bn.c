@@ -328,6 +328,10 @@ ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     if (bn == NULL || x == NULL || ls_tape_status(tape) != LS_OK)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
                             "sync_batch_norm needs a layer and an input");
+    if (ls_tape_autocast(tape) != LS_F32)
+        x = ls_cast(tape, x, LS_F32);
+    if (x == NULL)
+        return NULL;
     if (ls_tensor_dtype(x) != LS_F32)
         return ls_tape_fail(tape, LS_ERR_DTYPE,
                             "sync_batch_norm: x is %s, must be f32",

@@ -45,5 +45,6 @@ ls_status lsi_params_load(ls_params *params, const char *path)
     LS_TRY(list(params, &tensors, &n));
     const ls_status status = ls_safetensors_load(path, tensors, n);
     lsi_free(tensors);
+    ls_params_changed(params);
     return status;
 }

@@ -123,18 +123,18 @@ static ls_tensor *saved_rows(ls_tape *tape, const attention_state *s)
     return lsi_op_temp(tape, LS_F32, 1, &n);
 }
 
-ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
-                        ls_attention_options options)
+/* In the types that they are given. */
+static ls_tensor *attend(ls_tape *tape, ls_tensor *const *in,
+                         ls_attention_options options)
 {
-    ls_tensor *const in[] = {q, k, v};
-    if (!lsi_op_begin(tape, &lsi_op_attention, in, INPUTS) ||
-        !check(tape, in, options.rows_outside))
+    if (!check(tape, in, options.rows_outside))
         return NULL;
-    const attention_state s = {shape_of(q, k, options), options.method};
-    ls_tensor *saved[SAVED] = {lsi_op_plain(tape, q), lsi_op_plain(tape, k),
-                               lsi_op_plain(tape, v)};
+    const attention_state s = {shape_of(in[Q], in[K], options), options.method};
+    ls_tensor *saved[SAVED] = {lsi_op_plain(tape, in[Q]),
+                               lsi_op_plain(tape, in[K]),
+                               lsi_op_plain(tape, in[V])};
     saved[SAVED_ROWS] = saved_rows(tape, &s);
-    ls_tensor *o = ls_tape_output(tape, q->dtype, 4, q->shape);
+    ls_tensor *o = ls_tape_output(tape, in[Q]->dtype, 4, in[Q]->shape);
     saved[SAVED_O] = o;
     if (o == NULL)
         return NULL;
@@ -146,4 +146,31 @@ ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_attention, &s, in, INPUTS, &o, 1, saved,
                           SAVED);
+}
+
+/* In mixed precision. There are no f16 kernels: f16 numbers, f32 arithmetic. */
+static ls_tensor *attend_rounded(ls_tape *tape, ls_tensor **in,
+                                 ls_attention_options options)
+{
+    const ls_dtype half = ls_tape_autocast(tape);
+    for (int i = 0; i < INPUTS; i++) {
+        if (in[i]->dtype != half)
+            in[i] = ls_cast(tape, in[i], half);
+        if (half == LS_F16)
+            in[i] = ls_cast(tape, in[i], LS_F32);
+        if (in[i] == NULL)
+            return NULL;
+    }
+    ls_tensor *o = attend(tape, in, options);
+    return half == LS_F16 ? ls_cast(tape, o, half) : o;
+}
+
+ls_tensor *ls_attention(ls_tape *tape, ls_tensor *q, ls_tensor *k, ls_tensor *v,
+                        ls_attention_options options)
+{
+    ls_tensor *in[] = {q, k, v};
+    if (!lsi_op_begin(tape, &lsi_op_attention, in, INPUTS))
+        return NULL;
+    return lsi_tape_is_mixed(tape) ? attend_rounded(tape, in, options)
+                                   : attend(tape, in, options);
 }

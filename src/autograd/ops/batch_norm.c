@@ -100,14 +100,13 @@ static bool check_channels(ls_tape *tape, const ls_tensor *x,
 
 static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
 {
-    ls_tensor *const required[] = {x, args->running_mean, args->running_var};
-    if (!lsi_op_begin_f32(tape, &lsi_op_batch_norm, required, 3) ||
-        !lsi_op_check_ndim(tape, &lsi_op_batch_norm, x, 2, "(N, C)"))
-        return false;
-    if ((args->weight != NULL &&
-         !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &args->weight, 1)) ||
-        (args->bias != NULL &&
-         !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &args->bias, 1)))
+    ls_tensor *required[] = {args->running_mean, args->running_var};
+    ls_tensor *weight = args->weight, *bias = args->bias;
+    if (!lsi_op_check_ndim(tape, &lsi_op_batch_norm, x, 2, "(N, C)") ||
+        !lsi_op_begin_f32(tape, &lsi_op_batch_norm, required, 2) ||
+        (weight != NULL &&
+         !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &weight, 1)) ||
+        (bias != NULL && !lsi_op_begin_f32(tape, &lsi_op_batch_norm, &bias, 1)))
         return false;
     return (args->weight == NULL ||
             check_channels(tape, x, args->weight, "weight")) &&
@@ -162,7 +161,8 @@ static void statistics(const ls_tape *tape, const ls_batch_norm_args *args,
 ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
                          const ls_batch_norm_args *args)
 {
-    if (!check(tape, x, args))
+    if (!lsi_op_begin_f32(tape, &lsi_op_batch_norm, &x, 1) ||
+        !check(tape, x, args))
         return NULL;
     ls_tensor *const inputs[] = {x, args->weight, args->bias};
     ls_tensor *const saved[] = {lsi_op_plain(tape, x), args->weight,

@@ -53,12 +53,28 @@ bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
 }
 
 bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
-                      ls_tensor *const *inputs, int n)
+                      ls_tensor **inputs, int n)
 {
     if (!lsi_op_begin(tape, function, inputs, n))
         return false;
     for (int i = 0; i < n; i++) {
-        if (!lsi_op_check_dtype(tape, function, inputs[i], LS_F32))
+        inputs[i] = lsi_op_wide(tape, inputs[i]);
+        if (inputs[i] == NULL ||
+            !lsi_op_check_dtype(tape, function, inputs[i], LS_F32))
+            return false;
+    }
+    return true;
+}
+
+bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
+                        ls_tensor *const *inputs, int n)
+{
+    if (!lsi_op_begin(tape, function, inputs, n))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const bool real = lsi_dtype_is_real(inputs[i]->dtype);
+        if (!(real && lsi_tape_is_mixed(tape)) &&
+            !lsi_op_check_dtype(tape, function, inputs[i], LS_F32))
             return false;
     }
     return true;

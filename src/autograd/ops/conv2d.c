@@ -65,7 +65,7 @@ static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
         LS_TRY(lsi_tape_temp(tape, LS_F32, 4, dy->shape, layout, &dz));
     LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
     lsi_span_relu_backward(lsi_op_floats(dz), lsi_op_floats(dy),
-                           lsi_op_floats(y), (size_t)y->count, false);
+                           lsi_op_floats(y), (size_t)y->count);
     *out = dz;
     return LS_OK;
 }
@@ -310,7 +310,7 @@ static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
 ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                      ls_tensor *bias, ls_conv2d_options options)
 {
-    ls_tensor *const inputs[] = {x, weight, bias};
+    ls_tensor *inputs[] = {x, weight, bias};
     lsi_conv2d shape = {0};
     if (!lsi_op_begin_f32(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2) ||
         !check(tape, inputs, &shape) || !apply_options(tape, options, &shape))

@@ -76,8 +76,7 @@ const ls_function lsi_op_cross_entropy = {"cross_entropy",
 static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
                          const ls_tensor *labels)
 {
-    if (!lsi_op_check_dtype(tape, &lsi_op_cross_entropy, logits, LS_F32) ||
-        !lsi_op_check_dtype(tape, &lsi_op_cross_entropy, labels, LS_I64))
+    if (!lsi_op_check_dtype(tape, &lsi_op_cross_entropy, labels, LS_I64))
         return false;
     if (logits->ndim == 2 && labels->ndim == 1 &&
         logits->shape[0] == labels->shape[0])
@@ -119,8 +118,8 @@ static double mean_loss(const rows_job *job, size_t rows)
 
 ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels)
 {
-    if (!lsi_op_begin(tape, &lsi_op_cross_entropy,
-                      (ls_tensor *const[]){logits, labels}, 2) ||
+    if (!lsi_op_begin_f32(tape, &lsi_op_cross_entropy, &logits, 1) ||
+        !lsi_op_begin(tape, &lsi_op_cross_entropy, &labels, 1) ||
         !check_shapes(tape, logits, labels))
         return NULL;
     const int64_t rows = logits->shape[0], classes = logits->shape[1];

@@ -1,7 +1,7 @@
 /*
  * y (R, out) = x (R, in) weight^T + bias, weight (out, in), bias (out) or
- * none. R stands for all leading dimensions together. x, weight and y are all
- * f32 or all bf16; the bias is f32.
+ * none. R stands for all leading dimensions together. As multiplied, x, weight
+ * and y are of one type; the bias is f32.
  *
  *     dx (R, in)       = dy weight
  *     dweight (out, in) = dy^T x
@@ -41,8 +41,8 @@ static int64_t at_least_one(int64_t n)
     return n > 0 ? n : 1;
 }
 
-static ls_status forward(const linear_state *s, const ls_tensor *y,
-                         const ls_tensor *x, const ls_tensor *weight,
+static ls_status forward(ls_tape *tape, const linear_state *s,
+                         const ls_tensor *y, ls_tensor *const *in,
                          const ls_tensor *bias)
 {
     const lsi_gemm shape = {.n = s->out,
@@ -51,15 +51,16 @@ static ls_status forward(const linear_state *s, const ls_tensor *y,
                             .ldb = at_least_one(s->in),
                             .ldc = at_least_one(s->out),
                             .b_transposed = true,
-                            .ab_dtype = x->dtype,
+                            .ab_dtype = y->dtype,
                             .c_dtype = y->dtype};
     for (int j = 0; j < s->slices; j++) {
         const lsi_range rows = slice_of(s, j);
         lsi_gemm slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_gemm_run(
-            &slice, row_at(y, rows.begin, s->out), row_at(x, rows.begin, s->in),
-            lsi_tensor_raw(weight), bias != NULL ? lsi_op_floats(bias) : NULL));
+        LS_TRY(lsi_op_gemm(tape, &slice, row_at(y, rows.begin, s->out),
+                           row_at(in[X], rows.begin, s->in),
+                           lsi_tensor_raw(in[WEIGHT]),
+                           bias != NULL ? lsi_op_floats(bias) : NULL));
     }
     return LS_OK;
 }
@@ -84,9 +85,9 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
         const lsi_range rows = slice_of(s, j);
         lsi_gemm slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_gemm_run(&slice, row_at(dx, rows.begin, s->in),
-                            row_at(dy, rows.begin, s->out),
-                            lsi_tensor_raw(weight), NULL));
+        LS_TRY(lsi_op_gemm(tape, &slice, row_at(dx, rows.begin, s->in),
+                           row_at(dy, rows.begin, s->out),
+                           lsi_tensor_raw(weight), NULL));
     }
     return LS_OK;
 }
@@ -111,8 +112,8 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
                             .accumulate = dw.accumulate,
                             .ab_dtype = dy->dtype,
                             .c_dtype = dw.dtype};
-    return lsi_gemm_run(&shape, dw.data, row_at(dy, rows.begin, s->out),
-                        row_at(x, rows.begin, s->in), NULL);
+    return lsi_op_gemm(tape, &shape, dw.data, row_at(dy, rows.begin, s->out),
+                       row_at(x, rows.begin, s->in), NULL);
 }
 
 static ls_status backward_bias(ls_tape *tape, ls_node *node,
@@ -160,9 +161,9 @@ const ls_function lsi_op_linear = {"linear", linear_backward,
 static bool check(ls_tape *tape, ls_tensor *const *in)
 {
     const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
-    if (x->dtype != LS_F32 && x->dtype != LS_BF16)
+    if (!lsi_dtype_is_real(x->dtype))
         return ls_tape_fail(tape, LS_ERR_DTYPE,
-                            "linear: x is %s; it must be f32 or bf16",
+                            "linear: x is %s; it must be f32, bf16 or f16",
                             ls_dtype_name(x->dtype)) != NULL;
     if (!lsi_op_check_dtype(tape, &lsi_op_linear, weight, x->dtype) ||
         (bias != NULL &&
@@ -204,21 +205,24 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                      ls_tensor *bias)
 {
     ls_tensor *const inputs[] = {x, weight, bias};
-    if (!lsi_op_begin(tape, &lsi_op_linear, inputs, bias != NULL ? 3 : 2) ||
-        !check(tape, inputs))
+    if (!lsi_op_begin(tape, &lsi_op_linear, inputs, bias != NULL ? 3 : 2))
+        return NULL;
+    ls_tensor *const operands[] = {lsi_op_operand(tape, x),
+                                   lsi_op_operand(tape, weight), bias};
+    if (ls_tape_status(tape) != LS_OK || !check(tape, operands))
         return NULL;
     const linear_state state = {.rows = leading(x),
                                 .in = weight->shape[1],
                                 .out = weight->shape[0],
                                 .batch = x->ndim > 1 ? x->shape[0] : 1,
                                 .slices = lsi_slices_of(tape, weight)};
-    ls_tensor *const saved[] = {lsi_op_plain(tape, x),
-                                lsi_op_plain(tape, weight)};
+    ls_tensor *const saved[] = {lsi_op_plain(tape, operands[X]),
+                                lsi_op_plain(tape, operands[WEIGHT])};
     const ls_tensor *b = bias != NULL ? lsi_op_plain(tape, bias) : NULL;
-    ls_tensor *y = new_output(tape, x, state.out);
+    ls_tensor *y = new_output(tape, operands[X], state.out);
     if (y == NULL)
         return NULL;
-    const ls_status status = forward(&state, y, saved[X], saved[WEIGHT], b);
+    const ls_status status = forward(tape, &state, y, saved, b);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_linear, &state, inputs, 3, &y, 1, saved,

@@ -1,5 +1,5 @@
 /*
- * y (M, N) = a (M, K) b (K, N), all f32 or all bf16.
+ * y (M, N) = a (M, K) b (K, N), as multiplied all of one type.
  *
  *     da (M, K) = dy b^T        db (K, N) = a^T dy
  *
@@ -37,26 +37,31 @@ static ls_tensor *as_matrix(ls_tape *tape, ls_tensor *t)
     return by_rows || by_columns ? t : lsi_op_plain(tape, t);
 }
 
-/* c = a b, each of a and b transposed once more if asked. c is dense. */
-static ls_status multiply(const ls_tensor *c, bool accumulate,
-                          const ls_tensor *a, bool flip_a, const ls_tensor *b,
-                          bool flip_b)
+/* A matrix to multiply, or its transpose. */
+typedef struct factor {
+    const ls_tensor *tensor;
+    bool flip;
+} factor;
+
+/* c = a b; c is dense. */
+static ls_status multiply(ls_tape *tape, const ls_tensor *c, bool accumulate,
+                          factor a, factor b)
 {
-    const matrix ma = matrix_of(a), mb = matrix_of(b);
+    const matrix ma = matrix_of(a.tensor), mb = matrix_of(b.tensor);
     const lsi_gemm shape = {
         .m = c->shape[0],
         .n = c->shape[1],
-        .k = flip_a ? a->shape[0] : a->shape[1],
+        .k = a.tensor->shape[a.flip ? 0 : 1],
         .lda = ma.ld,
         .ldb = mb.ld,
         .ldc = c->shape[1] > 0 ? c->shape[1] : 1,
-        .a_transposed = ma.transposed != flip_a,
-        .b_transposed = mb.transposed != flip_b,
+        .a_transposed = ma.transposed != a.flip,
+        .b_transposed = mb.transposed != b.flip,
         .accumulate = accumulate,
-        .ab_dtype = a->dtype,
+        .ab_dtype = a.tensor->dtype,
         .c_dtype = c->dtype,
     };
-    return lsi_gemm_run(&shape, lsi_tensor_raw(c), ma.data, mb.data, NULL);
+    return lsi_op_gemm(tape, &shape, lsi_tensor_raw(c), ma.data, mb.data, NULL);
 }
 
 static ls_status matmul_backward(ls_tape *tape, ls_node *node)
@@ -66,10 +71,12 @@ static ls_status matmul_backward(ls_tape *tape, ls_node *node)
     bool accumulate = false;
     const ls_tensor *da = ls_node_grad_input(tape, node, 0, &accumulate);
     if (dy != NULL && da != NULL)
-        LS_TRY(multiply(da, accumulate, dy, false, b, true));
+        LS_TRY(multiply(tape, da, accumulate, (factor){dy, false},
+                        (factor){b, true}));
     const ls_tensor *db = ls_node_grad_input(tape, node, 1, &accumulate);
     if (dy != NULL && db != NULL)
-        LS_TRY(multiply(db, accumulate, a, true, dy, false));
+        LS_TRY(multiply(tape, db, accumulate, (factor){a, true},
+                        (factor){dy, false}));
     return ls_tape_status(tape);
 }
 
@@ -77,9 +84,9 @@ const ls_function lsi_op_matmul = {"matmul", matmul_backward, 0};
 
 static bool check(ls_tape *tape, const ls_tensor *a, const ls_tensor *b)
 {
-    if (a->dtype != LS_F32 && a->dtype != LS_BF16) {
+    if (!lsi_dtype_is_real(a->dtype)) {
         ls_tape_fail(tape, LS_ERR_DTYPE,
-                     "matmul: a is %s; it must be f32 or bf16",
+                     "matmul: a is %s; it must be f32, bf16 or f16",
                      ls_dtype_name(a->dtype));
         return false;
     }
@@ -96,17 +103,22 @@ static bool check(ls_tape *tape, const ls_tensor *a, const ls_tensor *b)
 ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 {
     ls_tensor *const inputs[] = {a, b};
-    if (!lsi_op_begin(tape, &lsi_op_matmul, inputs, 2) || !check(tape, a, b))
+    if (!lsi_op_begin(tape, &lsi_op_matmul, inputs, 2))
         return NULL;
-    ls_tensor *const saved[] = {as_matrix(tape, a), as_matrix(tape, b)};
+    ls_tensor *const operands[] = {lsi_op_operand(tape, a),
+                                   lsi_op_operand(tape, b)};
+    if (ls_tape_status(tape) != LS_OK || !check(tape, operands[0], operands[1]))
+        return NULL;
+    ls_tensor *const saved[] = {as_matrix(tape, operands[0]),
+                                as_matrix(tape, operands[1])};
     if (saved[0] == NULL || saved[1] == NULL)
         return NULL;
-    ls_tensor *y = ls_tape_output(tape, a->dtype, 2,
+    ls_tensor *y = ls_tape_output(tape, saved[0]->dtype, 2,
                                   (const int64_t[]){a->shape[0], b->shape[1]});
     if (y == NULL)
         return NULL;
-    const ls_status status =
-        multiply(y, false, saved[0], false, saved[1], false);
+    const ls_status status = multiply(tape, y, false, (factor){saved[0], false},
+                                      (factor){saved[1], false});
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_matmul, NULL, inputs, 2, &y, 1, saved,

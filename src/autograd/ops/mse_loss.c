@@ -35,11 +35,12 @@ const ls_function lsi_op_mse_loss = {"mse_loss", mse_loss_backward, 0};
 
 ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 {
-    ls_tensor *const inputs[] = {a, b};
+    ls_tensor *inputs[] = {a, b};
     if (!lsi_op_begin_f32(tape, &lsi_op_mse_loss, inputs, 2) ||
         !lsi_op_check_equal(tape, &lsi_op_mse_loss, a, b))
         return NULL;
-    ls_tensor *const saved[] = {lsi_op_plain(tape, a), lsi_op_plain(tape, b)};
+    ls_tensor *const saved[] = {lsi_op_plain(tape, inputs[A]),
+                                lsi_op_plain(tape, inputs[B])};
     ls_tensor *y = ls_tape_output(tape, LS_F32, 0, NULL);
     if (y == NULL)
         return NULL;

@@ -173,7 +173,7 @@ static ls_tensor *normalise(ls_tape *tape, const ls_function *function,
 ls_tensor *ls_rms_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                        double eps)
 {
-    ls_tensor *const in[] = {x, weight};
+    ls_tensor *in[] = {x, weight};
     if (!lsi_op_begin_f32(tape, &lsi_op_rms_norm, in, 2) ||
         !check_features(tape, &lsi_op_rms_norm, x, weight, "weight"))
         return NULL;
@@ -183,7 +183,7 @@ ls_tensor *ls_rms_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 ls_tensor *ls_layer_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                          ls_tensor *bias, double eps)
 {
-    ls_tensor *const in[] = {x, weight, bias};
+    ls_tensor *in[] = {x, weight, bias};
     if (!lsi_op_begin_f32(tape, &lsi_op_layer_norm, in, 3) ||
         !check_features(tape, &lsi_op_layer_norm, x, weight, "weight") ||
         !check_features(tape, &lsi_op_layer_norm, x, bias, "bias"))

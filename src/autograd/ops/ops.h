@@ -8,7 +8,9 @@
 #ifndef LS_AUTOGRAD_OPS_H
 #define LS_AUTOGRAD_OPS_H
 
+#include "autograd/autocast.h"
 #include "autograd/node.h"
+#include "autograd/span.h"
 
 #define X(name, text) extern const ls_function lsi_op_##name;
 #include "autograd/ops/ops.def"
@@ -26,9 +28,16 @@ extern const size_t lsi_ops_count;
 bool lsi_op_begin(ls_tape *tape, const ls_function *function,
                   ls_tensor *const *inputs, int n);
 
-/* As lsi_op_begin, and all inputs are f32. */
+/*
+ * As lsi_op_begin, and all inputs are f32. If the tape mixes precisions, half
+ * ones are replaced by what a cast makes of them.
+ */
 bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
-                      ls_tensor *const *inputs, int n);
+                      ls_tensor **inputs, int n);
+
+/* As lsi_op_begin, and all inputs are f32 or, if the tape mixes, half. */
+bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
+                        ls_tensor *const *inputs, int n);
 
 /* The tensor with this type, or LS_ERR_DTYPE. */
 bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
@@ -69,6 +78,17 @@ ls_tensor *lsi_op_identity(ls_tape *tape, ls_tensor *a);
 static inline float *lsi_op_floats(const ls_tensor *tensor)
 {
     return lsi_tensor_raw(tensor);
+}
+
+/* Arrays of lsi_span_mixed. */
+static inline lsi_mixed lsi_op_in(const ls_tensor *tensor)
+{
+    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype, LSI_MIXED_IN};
+}
+
+static inline lsi_mixed lsi_op_out(const ls_tensor *tensor)
+{
+    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype, LSI_MIXED_OUT};
 }
 
 #endif

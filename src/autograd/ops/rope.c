@@ -92,14 +92,14 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
 ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                    ls_tensor *sine, bool halves)
 {
-    ls_tensor *const in[] = {x, cosine, sine};
+    ls_tensor *in[] = {x, cosine, sine};
     if (!lsi_op_begin_f32(tape, &lsi_op_rope, in, 3) || !check(tape, in))
         return NULL;
     const rope_state s = {(size_t)x->shape[1], (size_t)x->shape[2],
                           (size_t)x->shape[3], halves};
-    const ls_tensor *from = lsi_op_plain(tape, x);
-    ls_tensor *const saved[] = {lsi_op_plain(tape, cosine),
-                                lsi_op_plain(tape, sine)};
+    const ls_tensor *from = lsi_op_plain(tape, in[X]);
+    ls_tensor *const saved[] = {lsi_op_plain(tape, in[COSINE]),
+                                lsi_op_plain(tape, in[SINE])};
     ls_tensor *y = ls_tape_output(tape, LS_F32, 4, x->shape);
     if (y == NULL)
         return NULL;
@@ -109,5 +109,5 @@ ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                   .cosine = lsi_op_floats(saved[COSINE - 1]),
                   .sine = lsi_op_floats(saved[SINE - 1])};
     run(&j, y);
-    return ls_tape_record(tape, &lsi_op_rope, &s, &x, 1, &y, 1, saved, 2);
+    return ls_tape_record(tape, &lsi_op_rope, &s, in, 1, &y, 1, saved, 2);
 }

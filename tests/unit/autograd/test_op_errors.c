@@ -51,8 +51,13 @@ static void shapes_of_products(void **state)
                  LS_ERR_SHAPE, "x (2, 3) and weight (4, 5)");
     assert_fails(ls_linear(tape, matrix(2, 3), matrix(4, 3), vector(3)),
                  LS_ERR_SHAPE, "bias (3) does not fit weight (4, 3)");
+    const int64_t numbers[] = {0, 1};
     ls_tensor *half = ls_cast(tape, matrix(3, 2), LS_F16);
-    assert_fails(ls_matmul(tape, half, half), LS_ERR_DTYPE, "f16");
+    assert_fails(ls_matmul(tape, labels_of(numbers, 2), half), LS_ERR_DTYPE,
+                 "a is i64; it must be f32, bf16 or f16");
+    half = ls_cast(tape, matrix(3, 2), LS_F16);
+    assert_fails(ls_matmul(tape, half, ls_cast(tape, half, LS_BF16)),
+                 LS_ERR_DTYPE, "bf16, not f16");
     half = ls_cast(tape, matrix(3, 2), LS_BF16);
     assert_fails(ls_matmul(tape, matrix(2, 3), half), LS_ERR_DTYPE, "bf16");
     half = ls_cast(tape, matrix(2, 3), LS_BF16);

@@ -1,0 +1,153 @@
+/* Mixed precision: operands, the half copies of parameters, f16 products. */
+#include "autograd/autocast.h"
+
+#include "autograd/ops/ops.h"
+#include "autograd/params.h"
+#include "autograd/span.h"
+#include "base/error.h"
+
+static bool is_half(ls_dtype dtype)
+{
+    return dtype == LS_BF16 || dtype == LS_F16;
+}
+
+ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
+{
+    if (dtype != LS_F32 && !is_half(dtype))
+        return lsi_fail(LS_ERR_DTYPE,
+                        "ls_tape_set_autocast: to %s; it must be bf16, f16, or "
+                        "f32 for none",
+                        ls_dtype_name(dtype));
+    lsi_tape_forget_rounded(tape);
+    tape->autocast = dtype;
+    return LS_OK;
+}
+
+ls_dtype ls_tape_autocast(const ls_tape *tape)
+{
+    return tape->autocast;
+}
+
+/* ---- operands ------------------------------------------------------------ */
+
+static void round_to(const ls_tensor *half, const ls_tensor *from)
+{
+    lsi_span_convert(lsi_tensor_raw(half), half->dtype, lsi_tensor_raw(from),
+                     from->dtype, (size_t)from->count);
+}
+
+/* Memory from the allocator, once: a step that repeats finds it there. */
+ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out)
+{
+    const ls_tensor *tensor = param->tensor;
+    if (param->half == NULL || param->half->dtype != dtype) {
+        ls_tensor_free(&param->half);
+        LS_TRY(lsi_tensor_make(
+            &param->half, &(lsi_tensor_spec){.dtype = dtype,
+                                             .ndim = tensor->ndim,
+                                             .shape = tensor->shape,
+                                             .tag = LS_MEMORY_PARAMETERS}));
+        param->half_version = 0;
+    }
+    if (param->half_version != param->set->version) {
+        round_to(param->half, tensor);
+        param->half_version = param->set->version;
+    }
+    *out = param->half;
+    return LS_OK;
+}
+
+void lsi_tape_forget_rounded(ls_tape *tape)
+{
+    ls_tensor_free(&tape->rounded_from);
+    ls_tensor_free(&tape->rounded);
+}
+
+/*
+ * The copy lives until its operation has recorded itself, and as the last one
+ * until there is another: the layers of a block that read the same tensor do so
+ * one after the other.
+ */
+static ls_status round_operand(ls_tape *tape, ls_tensor *tensor,
+                               ls_tensor **out)
+{
+    if (tape->rounded_from != tensor) {
+        const ls_tensor *plain = lsi_op_plain(tape, tensor);
+        ls_tensor *half = NULL;
+        LS_TRY(tape->status);
+        LS_TRY(
+            lsi_tensor_make(&half, &(lsi_tensor_spec){.dtype = tape->autocast,
+                                                      .ndim = tensor->ndim,
+                                                      .shape = tensor->shape,
+                                                      .pool = tape->pool}));
+        round_to(half, plain);
+        lsi_tape_forget_rounded(tape);
+        tape->rounded_from = ls_tensor_retain(tensor);
+        tape->rounded = half;
+    }
+    *out = tape->rounded;
+    return lsi_tape_own_temp(tape, ls_tensor_retain(tape->rounded));
+}
+
+ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor)
+{
+    ls_tensor *operand = tensor;
+    ls_status status = tape->status;
+    if (status != LS_OK || !lsi_tape_is_mixed(tape) || tensor->dtype != LS_F32)
+        return status == LS_OK ? tensor : NULL;
+    if (tensor->param != NULL)
+        status = lsi_param_half(tensor->param, tape->autocast, &operand);
+    else
+        status = round_operand(tape, tensor, &operand);
+    return status == LS_OK ? operand : lsi_tape_stop(tape, status);
+}
+
+ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor)
+{
+    return lsi_tape_is_mixed(tape) && is_half(tensor->dtype)
+               ? ls_cast(tape, tensor, LS_F32)
+               : tensor;
+}
+
+/* ---- products in f16 ----------------------------------------------------- */
+
+/* A stored matrix in f32; NULL on failure. */
+static float *widen(ls_tape *tape, const void *matrix, int64_t rows,
+                    int64_t cols, int64_t leading)
+{
+    const size_t n = rows > 0 ? (size_t)((rows - 1) * leading + cols) : 0;
+    float *wide = ls_tape_scratch(tape, n * sizeof(float));
+    if (wide != NULL)
+        lsi_span_convert(wide, LS_F32, matrix, LS_F16, n);
+    return wide;
+}
+
+static ls_status gemm_f16(ls_tape *tape, const lsi_gemm *shape, void *c,
+                          const void *a, const void *b,
+                          const float *bias_or_null)
+{
+    const int64_t m = shape->m, n = shape->n, k = shape->k;
+    const bool ta = shape->a_transposed, tb = shape->b_transposed;
+    lsi_gemm wide = *shape;
+    wide.ab_dtype = wide.c_dtype = LS_F32;
+    const float *wide_a = widen(tape, a, ta ? k : m, ta ? m : k, shape->lda);
+    const float *wide_b = widen(tape, b, tb ? n : k, tb ? k : n, shape->ldb);
+    float *wide_c = c;
+    if (shape->c_dtype == LS_F16)
+        wide_c = shape->accumulate
+                     ? widen(tape, c, m, n, n)
+                     : ls_tape_scratch(tape, (size_t)(m * n) * sizeof(float));
+    LS_TRY(tape->status);
+    LS_TRY(lsi_gemm_run(&wide, wide_c, wide_a, wide_b, bias_or_null));
+    if (shape->c_dtype == LS_F16)
+        lsi_span_convert(c, LS_F16, wide_c, LS_F32, (size_t)(m * n));
+    return LS_OK;
+}
+
+ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm *shape, void *c,
+                      const void *a, const void *b, const float *bias_or_null)
+{
+    return shape->ab_dtype == LS_F16
+               ? gemm_f16(tape, shape, c, a, b, bias_or_null)
+               : lsi_gemm_run(shape, c, a, b, bias_or_null);
+}
