@@ -43,6 +43,37 @@ class Sequential(ProgramTest):
         self.assertEqual(out, sequence(3, 2))
 
 
+class MixedPrecision(ProgramTest):
+    def rows(self, *flags):
+        """The cells of both tables, without titles."""
+        out = self.succeeds("demo", "mixed-precision", *flags)
+        tables = [part.splitlines()[2:] for part in out.split("\n\n")
+                  if part.startswith("|")]
+        return [[[cell.strip() for cell in line.strip("|").split("|")]
+                 for line in table] for table in tables]
+
+    def test_sums(self):
+        sums, _ = self.rows()
+        self.assertEqual(sums, [["f32", "f32", "10.0001"],
+                                ["f16", "f16", "9.9531"],
+                                ["f32", "f16", "10.0021"],
+                                ["f32", "f16 made f32", "10.0021"]])
+
+    def test_types(self):
+        for half in ("f16", "bf16"):
+            _, types = self.rows("--dtype", half)
+            found = dict(types)
+            self.assertEqual(len(found), 4 + 5 + 4)
+            for name in ("fc1.weight", "ln.weight", "ln.bias", "fc2.weight"):
+                self.assertEqual(found.pop(name), "f32")
+                self.assertEqual(found.pop("gradient of " + name), "f32")
+            self.assertEqual(found, {"output of fc1": half,
+                                     "output of relu": half,
+                                     "output of ln": "f32",
+                                     "output of fc2 (logits)": half,
+                                     "loss": "f32"})
+
+
 class Hello(ProgramTest):
     def numbers(self, *flags):
         """{(rank, when): numbers}"""
