@@ -24,6 +24,7 @@
 #include "../unit/comm/ranks.h"
 #include "comm/algo/algorithm.h"
 #include "numbers.h"
+#include "points.h"
 
 static const int rank_counts[] = {1, 2, 3, 4, 5, 8, 16};
 /*
@@ -328,30 +329,6 @@ static void run_barriers(ls_group *group, const lsi_algorithm *algorithm)
 }
 
 /* ---- the matrix ---------------------------------------------------------- */
-
-/* A point of the product; MEMORY is private or shared. */
-enum { RANKS, ROW, DTYPE, REDOP, COUNT, PLACE, NUMBERS, MEMORY, DIMENSIONS };
-enum { MOST_VALUES = 64 };
-
-typedef struct point {
-    int at[DIMENSIONS];
-} point;
-
-/* Which pairs of values have been run. */
-typedef bool pair_set[DIMENSIONS][MOST_VALUES][DIMENSIONS][MOST_VALUES];
-
-/* Adds the pairs of a point; whether any of them is new. */
-static bool add_pairs(pair_set seen, const point *p)
-{
-    bool news = false;
-    for (int a = 0; a < DIMENSIONS; a++)
-        for (int b = 0; b < a; b++) {
-            bool *pair = &seen[a][p->at[a]][b][p->at[b]];
-            news = news || !*pair;
-            *pair = true;
-        }
-    return news;
-}
 
 /* Points with a new pair, and some more of those that cost little. */
 static bool is_chosen(pair_set seen, const point *p, size_t elements)
