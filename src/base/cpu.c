@@ -22,6 +22,7 @@ static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
 static lsi_isa machine_isa = LSI_ISA_REF;
 static char machine_model[64] = "unknown processor";
 static bool machine_is_amd = false;
+static bool machine_has_amx_bf16 = false;
 
 #if defined(__x86_64__)
 
@@ -78,6 +79,16 @@ static lsi_isa detect_isa(void)
     return LSI_ISA_AVX512_BF16;
 }
 
+static bool detect_amx_bf16(void)
+{
+    const uint32_t osxsave = 1U << 27;
+    const uint32_t amx_bf16 = 1U << 22, amx_tile = 1U << 24;
+    const uint64_t tiles = UINT64_C(3) << 17; /* their shape and contents */
+    return has_all(read_leaf(1, 0).ecx, osxsave) &&
+           has_all(read_leaf(7, 0).edx, amx_bf16 | amx_tile) &&
+           has_all(read_xcr0(), tiles);
+}
+
 static bool detect_amd(void)
 {
     const cpuid_leaf r = read_leaf(0, 0);
@@ -116,6 +127,11 @@ static lsi_isa detect_isa(void)
     return LSI_ISA_REF;
 }
 
+static bool detect_amx_bf16(void)
+{
+    return false;
+}
+
 static bool detect_amd(void)
 {
     return false;
@@ -131,6 +147,7 @@ static void detect(void)
 {
     machine_isa = detect_isa();
     machine_is_amd = detect_amd();
+    machine_has_amx_bf16 = detect_amx_bf16();
     detect_model();
 }
 
@@ -144,6 +161,12 @@ const char *lsi_cpu_model(void)
 {
     pthread_once(&detect_once, detect);
     return machine_model;
+}
+
+bool lsi_cpu_has_amx_bf16(void)
+{
+    pthread_once(&detect_once, detect);
+    return machine_has_amx_bf16;
 }
 
 bool lsi_cpu_is_amd(void)

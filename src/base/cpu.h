@@ -38,6 +38,9 @@ const char *lsi_cpu_model(void);
 /* For choices between ways that were found to differ by the maker. */
 bool lsi_cpu_is_amd(void);
 
+/* Whether matrices of bf16 can be multiplied by AMX's tiles. */
+bool lsi_cpu_has_amx_bf16(void);
+
 /* One spin of a waiting loop. */
 static inline void lsi_cpu_relax(void)
 {

@@ -22,7 +22,7 @@ enum { MAX_SIZES = 16, SIZE_BYTES = 16, STEP_BYTES_PER_PARAMETER = 16 };
 
 typedef struct args {
     lsi_bench_flags common;
-    const char *sizes, *contexts, *batches, *warmups;
+    const char *sizes, *contexts, *batches, *dtypes, *warmups;
     int64_t budget;
     bool quick;
 } args;
@@ -33,6 +33,8 @@ static const lsi_option options[] = {
         "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
     ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
+    ROW(dtypes, LIST, "dtype", 0, "TYPE,...", "f32",
+        "of what matrix products multiply: f32, bf16"),
     ROW(warmups, LIST, "warmup", 'w', "N,...", "5,0,1,2",
         "steps that are not measured; of several numbers each in turn, with a "
         "new model"),
@@ -85,8 +87,26 @@ typedef struct plan {
     char sizes[MAX_SIZES][SIZE_BYTES];
     size_t n_sizes;
     lsi_list contexts, batches, warmups;
+    ls_dtype dtypes[LS_DTYPE_COUNT];
+    size_t n_dtypes;
     int64_t iterations;
 } plan;
+
+static ls_status read_dtype(void *context, const char *word)
+{
+    plan *p = context;
+    ls_dtype dtype;
+    LS_TRY(ls_dtype_parse(word, &dtype));
+    if (dtype != LS_F32 && dtype != LS_BF16)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--dtype: products in %s; it must be f32 or bf16",
+                        word);
+    if (p->n_dtypes == LS_DTYPE_COUNT)
+        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d words",
+                        LS_DTYPE_COUNT);
+    p->dtypes[p->n_dtypes++] = dtype;
+    return LS_OK;
+}
 
 static ls_status read_size(void *context, const char *word)
 {
@@ -105,6 +125,7 @@ static ls_status parse(const args *a, plan *p)
     const bool quick = a->quick;
     *p = (plan){.iterations = quick ? 3 : a->common.iterations};
     LS_TRY(lsi_each_word("--size", quick ? "tiny" : a->sizes, read_size, p));
+    LS_TRY(lsi_each_word("--dtype", a->dtypes, read_dtype, p));
     LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
                                &p->contexts));
     LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
@@ -119,6 +140,7 @@ enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
 typedef struct lm_case {
     const char *size;
     int64_t batch, warmup, iterations;
+    ls_dtype dtype;
     ls_transformer_config config;
     lsi_lm lm;
     ls_optimizer *optimizer;
@@ -161,6 +183,7 @@ static ls_status make(lm_case *c)
     LS_TRY(lsi_lm_new(&c->lm, NULL, &c->config, 0));
     LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
     LS_TRY(ls_tape_new(&c->tape));
+    LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));
     LS_TRY(ls_tensor_new(&c->tokens, LS_I64, 2, shape));
     LS_TRY(ls_tensor_new(&c->targets, LS_I64, 1, &flat));
     fill_tokens(c->tokens, c->config.vocabulary, 1);
@@ -218,14 +241,16 @@ static void record_case(const lm_case *c, lsi_table *table, const char *status)
     lsi_table_text(table, "size", c->size);
     lsi_table_int(table, "context", c->config.context);
     lsi_table_int(table, "batch", c->batch);
-    lsi_table_text(table, "dtype", ls_dtype_name(LS_F32));
+    lsi_table_text(table, "dtype", ls_dtype_name(c->dtype));
     lsi_table_int(table, "ranks", 1);
     lsi_table_int(table, "threads", lsi_threads());
     lsi_table_int(table, "warmup", c->warmup);
     lsi_table_text(table, "status", status);
     fprintf(stderr,
-            "%s, context %" PRId64 ", batch %" PRId64 ", warm-up %" PRId64 ": ",
-            c->size, c->config.context, c->batch, c->warmup);
+            "%s, context %" PRId64 ", batch %" PRId64 ", %s, warm-up %" PRId64
+            ": ",
+            c->size, c->config.context, c->batch, ls_dtype_name(c->dtype),
+            c->warmup);
 }
 
 static ls_status record_times(const lm_case *c, lsi_table *table)
@@ -263,12 +288,17 @@ static ls_status measure_case(lm_case *c, lsi_table *table)
     return LS_OK;
 }
 
-/* Number `i` of all cases: warm-ups vary fastest, then batch, then context. */
+/*
+ * Number `i` of all cases: warm-ups vary fastest, then the type, the batch, the
+ * context.
+ */
 static ls_status case_at(const plan *p, size_t i, lm_case *c)
 {
     c->iterations = p->iterations;
     c->warmup = p->warmups.values[i % p->warmups.n];
     i /= p->warmups.n;
+    c->dtype = p->dtypes[i % p->n_dtypes];
+    i /= p->n_dtypes;
     c->batch = p->batches.values[i % p->batches.n];
     i /= p->batches.n;
     const int64_t context = p->contexts.values[i % p->contexts.n];
@@ -280,7 +310,8 @@ static ls_status case_at(const plan *p, size_t i, lm_case *c)
 
 static ls_status measure_all(const plan *p, lm_case *c, lsi_table *table)
 {
-    const size_t n = p->n_sizes * p->contexts.n * p->batches.n * p->warmups.n;
+    const size_t n =
+        p->n_sizes * p->contexts.n * p->batches.n * p->n_dtypes * p->warmups.n;
     for (size_t i = 0; i < n; i++) {
         LS_TRY(case_at(p, i, c));
         LS_TRY(measure_case(c, table));

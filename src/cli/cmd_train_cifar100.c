@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "cli/command.h"
 #include "cli/ddp_flags.h"
+#include "cli/dtype_flag.h"
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
 #include "cli/train_log.h"
@@ -20,6 +21,7 @@ typedef struct args {
     const char *data;
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
     lsi_recipe recipe;
+    const char *dtype;
     const char *sync_bn;
     lsi_ddp_flags ddp;
     bool dropout, deterministic;
@@ -46,6 +48,7 @@ static const lsi_option options[] = {
         "and 4 ranks, else one for each)",
         .min = 1, .max = 65536),
     LSI_RECIPE_ROWS(recipe, "sgd"),
+    LSI_DTYPE_ROW(dtype),
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",
         "batch normalisation over all ranks in one collective each way, in the "
         "usual way, or over each rank alone",
@@ -92,6 +95,7 @@ static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
                                   .slices = a->slices,
                                   .prefetch = a->prefetch,
                                   .recipe = a->recipe,
+                                  .dtype = lsi_cli_dtype(a->dtype),
                                   .norm = norm_of(a->sync_bn),
                                   .ddp = ddp,
                                   .dropout = a->dropout,
@@ -126,6 +130,7 @@ static ls_status on_begin(void *context, int64_t train_images,
             train_images, val_images, a->data != NULL ? a->data : "built-in",
             s->log.ranks, s->log.ranks == 1 ? "" : "s", lsi_threads(),
             lsi_threads() == 1 ? "" : "s");
+    lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
     return LS_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cli/ddp_flags.h"
+#include "cli/dtype_flag.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
 #include "cli/ranks.h"
@@ -19,6 +20,7 @@ typedef struct args {
     lsi_lm_shape_flags shape;
     int64_t steps, batch_size, accumulate, seed;
     lsi_recipe recipe;
+    const char *dtype;
     lsi_ddp_flags ddp;
     int64_t validate_every, validate_batches, log_every;
     const char *init, *save, *metrics;
@@ -41,6 +43,7 @@ static const lsi_option options[] = {
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
     LSI_RECIPE_ROWS(recipe, "adamw"),
+    LSI_DTYPE_ROW(dtype),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
         "of initial weights, of the pieces of data, and of the built-in text",
@@ -91,6 +94,7 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
                             .batch_size = a->batch_size,
                             .accumulate = a->accumulate,
                             .recipe = a->recipe,
+                            .dtype = lsi_cli_dtype(a->dtype),
                             .validate_every = a->validate_every,
                             .validate_batches = a->validate_batches,
                             .seed = (uint64_t)a->seed,
@@ -113,8 +117,10 @@ static ls_status check_save(const char *path)
 static ls_status on_begin(void *context, const lsi_lm_start *start)
 {
     session *s = context;
-    if (!s->log.quiet)
-        LS_TRY(check_save(s->args->save));
+    if (s->log.quiet)
+        return lsi_lm_log_open(&s->log, start, NULL);
+    LS_TRY(check_save(s->args->save));
+    lsi_cli_dtype_note(lsi_cli_dtype(s->args->dtype));
     return lsi_lm_log_open(&s->log, start, s->args->metrics);
 }
 

@@ -129,6 +129,7 @@ static ls_status prepare_together(job *j)
     LS_TRY(lsi_stepper_init(&j->stepper, model->params, &o->recipe,
                             total_steps(j)));
     LS_TRY(ls_tape_new(&j->tape));
+    LS_TRY(ls_tape_set_autocast(j->tape, o->dtype));
     j->trainer = (lsi_trainer){.group = j->group,
                                .model = model,
                                .ddp = j->ddp,

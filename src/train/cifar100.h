@@ -17,6 +17,7 @@ typedef struct lsi_cifar100_options {
     int64_t slices; /* of all ranks' batches together; 0: the usual */
     int64_t prefetch;
     lsi_recipe recipe;
+    ls_dtype dtype; /* of products */
     lsi_net_norm norm;
     ls_ddp_options ddp;
     bool dropout;

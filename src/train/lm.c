@@ -106,7 +106,8 @@ static ls_status prepare_together(job *j)
     LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
     lsi_ddp_defer_scale(j->ddp);
     LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
-    return ls_tape_new(&j->tape);
+    LS_TRY(ls_tape_new(&j->tape));
+    return ls_tape_set_autocast(j->tape, o->dtype);
 }
 
 static ls_status begin(const job *j)

@@ -20,6 +20,7 @@ typedef struct lsi_lm_options {
     int64_t batch_size; /* sequences of a rank in a micro-step */
     int64_t accumulate;
     lsi_recipe recipe;
+    ls_dtype dtype; /* of products */
     ls_ddp_options ddp;
     int64_t validate_every;   /* steps; 0: never */
     int64_t validate_batches; /* of each rank */

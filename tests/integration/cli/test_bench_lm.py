@@ -43,6 +43,15 @@ class BenchLm(ProgramTest):
             self.assertLess(row["peak_bytes"], 17 * 9316608)
         self.assertEqual(done.stderr.count("optimizer"), 2)
 
+    def test_types_of_products(self):
+        rows, _ = self.rows("--context", "8", "--warmup", "0", "--dtype",
+                            "f32,bf16")
+        self.assertEqual([r["dtype"] for r in rows], ["f32", "bf16"])
+        # Products' weights in bf16: all but the embedding, 256 x 10,000.
+        more = rows[1]["peak_bytes"] - rows[0]["peak_bytes"]
+        self.assertGreater(more, 1.9 * (9316608 - 2560000))
+        self.assertLess(more, 2 * 9316608)
+
     def test_what_does_not_fit_says_so(self):
         rows, done = self.rows("--context", "4", "--warmup", "0", "--budget",
                                "100m")
@@ -53,6 +62,7 @@ class BenchLm(ProgramTest):
     def test_flags(self):
         for words, text in ((["--size", "huge"], "no model size 'huge'"),
                             (["--context", "0"], "--context: 0"),
+                            (["--dtype", "i8"], "must be f32 or bf16"),
                             (["--warmup", "x"], "--warmup")):
             done = self.call("bench", "lm", *words)
             self.assertEqual(done.returncode, 2)

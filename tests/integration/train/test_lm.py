@@ -103,6 +103,18 @@ class Learning(LmTest):
             self.assertAlmostEqual(a, b, delta=1e-4 * a)
 
 
+    def test_bf16_comes_as_far(self):
+        steps = ["--steps", "30", "--validate-every", "0", "--lr", "0.01"]
+        exact = self.losses(*steps)
+        rounded = self.losses(*steps, "--dtype", "bf16")
+        self.assertNotEqual(exact, rounded)
+        self.assertEqual(rounded, self.losses(*steps, "--dtype", "bf16"))
+        for a, b in zip(exact, rounded):
+            self.assertAlmostEqual(a, b, delta=0.02 * a)
+        done = self.train("--steps", "0", "--dtype", "bf16", "-n", "2")
+        self.assertEqual(done.stderr.count("bf16: this processor"), 1)
+
+
 class Files(LmTest):
     def test_init_continues(self):
         path = self.path("a.safetensors")

@@ -1,0 +1,29 @@
+#include "cli/dtype_flag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "kernels/kernels.h"
+
+ls_dtype lsi_cli_dtype(const char *name)
+{
+    return strcmp(name, "bf16") == 0 ? LS_BF16 : LS_F32;
+}
+
+static const char *note_of(void)
+{
+    if (lsi_kernels_get()->isa < LSI_ISA_AVX512_BF16)
+        return "this processor has no instructions for it (AVX-512 BF16 or "
+               "AMX), or may not use them: products are slower than in f32";
+    return lsi_cpu_has_amx_bf16()
+               ? "this processor multiplies it by AMX, much faster than f32"
+               : "this processor multiplies it by AVX-512 BF16, about twice as "
+                 "fast as f32";
+}
+
+void lsi_cli_dtype_note(ls_dtype dtype)
+{
+    if (dtype != LS_F32)
+        fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of());
+}
