@@ -82,8 +82,25 @@ static ls_status allocate(ls_group *group)
     return LS_OK;
 }
 
+/*
+ * The first group begins the job's memory. Others map its header themselves,
+ * as it may be closed before them.
+ */
+static ls_status find_job(ls_group *group)
+{
+    void *at = group->header;
+    if (group->region_offset != 0)
+        LS_TRY(group->node->transport->map(group->node, 0, sizeof(lsi_header),
+                                           &at));
+    group->job = at;
+    return LS_OK;
+}
+
 static void release(ls_group *group)
 {
+    if (group->job != NULL && group->job != group->header)
+        group->node->transport->unmap(group->node, group->job,
+                                      sizeof(lsi_header));
     if (group->region != NULL)
         group->node->transport->unmap(group->node, group->region,
                                       group->layout.bytes);
@@ -126,13 +143,14 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
                                        group->layout.bytes, &region));
     group->region = region;
     bind_parts(group);
+    LS_TRY(find_job(group));
     enter_member(group, membership->node_rank);
     lsi_dump_join(group);
     return LS_OK;
 }
 
 ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
-                         _Atomic uint64_t *file_end, ls_group **out)
+                         ls_group **out)
 {
     void *block = NULL;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_group),
@@ -153,7 +171,6 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
         release(group);
         return status;
     }
-    group->file_end = file_end != NULL ? file_end : &group->header->file_end;
     *out = group;
     return LS_OK;
 }

@@ -17,7 +17,7 @@ typedef struct lsi_membership {
  * the others. Takes one reference to the node, on failure too.
  */
 ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
-                         _Atomic uint64_t *file_end, ls_group **out);
+                         ls_group **out);
 
 /* Seconds: LOCKSTEP_TIMEOUT, or 300. */
 ls_status lsi_default_timeout(double *seconds);

@@ -104,7 +104,7 @@ typedef struct lsi_header {
     _Atomic uint32_t cell_waiters;
     alignas(LSI_LINE) _Atomic uint32_t failed;
     lsi_failure failure;
-    alignas(LSI_LINE) _Atomic uint64_t file_end; /* used in the first group */
+    alignas(LSI_LINE) _Atomic uint64_t file_end; /* in the first group */
 } lsi_header;
 
 typedef struct lsi_channel {

@@ -68,7 +68,7 @@ uint64_t lsi_reserve(ls_group *group, size_t bytes)
     /* Huge pages need the same alignment in the file as in memory. */
     const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
     const uint64_t size = (bytes + unit - 1) / unit * unit + unit;
-    const uint64_t begin = atomic_fetch_add(group->file_end, size);
+    const uint64_t begin = atomic_fetch_add(&group->job->file_end, size);
     return (begin + unit - 1) / unit * unit;
 }
 

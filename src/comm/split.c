@@ -46,8 +46,7 @@ static ls_status open_part(ls_group *group, part mine, uint64_t offset,
     const lsi_membership membership = {
         mine.rank, mine.size, lsi_member_of(group, group->rank)->node_rank,
         offset};
-    return lsi_group_open(lsi_node_share(group->node), membership,
-                          group->file_end, out);
+    return lsi_group_open(lsi_node_share(group->node), membership, out);
 }
 
 ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)

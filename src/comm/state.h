@@ -132,7 +132,7 @@ struct ls_group {
     unsigned char *region;
     lsi_region_layout layout;
     lsi_header *header;
-    _Atomic uint64_t *file_end; /* of the job */
+    lsi_header *job; /* the header of the job's first group */
 
     uint64_t sequence;  /* of the last collective that was submitted */
     uint64_t completed; /* of the last that is done here */

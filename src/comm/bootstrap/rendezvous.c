@@ -92,7 +92,7 @@ static ls_status open_guest(const lsi_world *world, int memfd, ls_group **out)
     LS_TRY(lsi_shm_node(memfd, world->rank, &node));
     const lsi_membership membership = {world->rank, world->size, world->rank,
                                        0};
-    return lsi_group_open(node, membership, NULL, out);
+    return lsi_group_open(node, membership, out);
 }
 
 static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,

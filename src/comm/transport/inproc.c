@@ -68,9 +68,11 @@ static ls_status inproc_map(lsi_node *base, uint64_t offset, size_t bytes,
     return status;
 }
 
+/* What was mapped as a whole may have users of a part of it. */
 static void inproc_unmap(lsi_node *base, void *address, size_t bytes)
 {
     inproc_node *node = inproc(base);
+    (void)bytes;
     pthread_mutex_lock(&node->lock);
     range **link = &node->ranges;
     while ((*link)->address != address)
@@ -78,7 +80,7 @@ static void inproc_unmap(lsi_node *base, void *address, size_t bytes)
     range *found = *link;
     if (--found->users == 0) {
         *link = found->next;
-        munmap(address, bytes);
+        munmap(address, found->bytes);
         lsi_free(found);
     }
     pthread_mutex_unlock(&node->lock);

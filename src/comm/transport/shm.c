@@ -73,9 +73,30 @@ ls_status lsi_shm_create(int *memfd)
     return LS_OK;
 }
 
+/* To touch what lies beyond the end of the file would be SIGBUS. */
+static ls_status check_end(int memfd, uint64_t offset, size_t bytes)
+{
+    struct stat info;
+    if (fstat(memfd, &info) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot see the shared memory");
+    const uint64_t most = (uint64_t)job_at(info.st_size);
+    if (info.st_size > (off_t)sizeof(uint64_t) && bytes <= most &&
+        offset <= most - bytes)
+        return LS_OK;
+    return lsi_fail(
+        LS_ERR_MEMORY,
+        "cannot share %zu bytes more: the %lld of this job are used "
+        "up%s",
+        bytes, (long long)info.st_size,
+        info.st_size < FILE_BYTES
+            ? "; ulimit -f (RLIMIT_FSIZE) allows no larger file"
+            : "");
+}
+
 static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
                          void **out)
 {
+    LS_TRY(check_end(shm(node)->memfd, offset, bytes));
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                          shm(node)->memfd, (off_t)offset);
     if (address == MAP_FAILED)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -121,7 +122,67 @@ static void groups_can_be_split(void **state)
     run_processes(4, split, NULL);
 }
 
+/* Closes the group that was split first. */
+static void outlive(ls_group *group, void *argument)
+{
+    ls_group *part = NULL, *smaller = NULL;
+    void *shared = NULL;
+    (void)argument;
+    CHECK_OK(ls_group_split(group, 0, 0, &part));
+    CHECK_OK(ls_barrier(group));
+    ls_group_close(&group);
+    CHECK_OK(ls_shared_alloc(part, 100, &shared));
+    memset(shared, 1, 100);
+    CHECK_OK(ls_shared_free(part, &shared));
+    CHECK_OK(ls_group_split(part, 0, 0, &smaller));
+    ls_group_close(&part);
+    CHECK_OK(ls_shared_alloc(smaller, 100, &shared));
+    CHECK_OK(ls_shared_free(smaller, &shared));
+    ls_group_close(&smaller);
+}
+
+static void outlive_and_exit(ls_group *group, void *argument)
+{
+    outlive(group, argument);
+    _exit(0); /* there is nothing left to be closed */
+}
+
+static void parts_may_outlive_the_whole(void **state)
+{
+    ls_group *alone = NULL;
+    (void)state;
+    CHECK_OK(ls_group_open_threads(1, &alone));
+    outlive(alone, NULL);
+    run_processes(3, outlive_and_exit, NULL);
+}
+
 /* ---- shared buffers ------------------------------------------------------ */
+
+/* Each takes a quarter of the addresses of a job, which are not used twice. */
+static void use_up(ls_group *group, void *argument)
+{
+    const size_t bytes = (size_t)1 << 41;
+    ls_status status = LS_OK;
+    int had = 0;
+    (void)argument;
+    for (; had < 5; had++) {
+        void *data = NULL;
+        status = ls_shared_alloc(group, bytes, &data);
+        if (status != LS_OK)
+            break;
+        ((char *)data)[bytes - 1] = 1;
+        CHECK_OK(ls_shared_free(group, &data));
+    }
+    CHECK(had == 3 && status == LS_ERR_MEMORY);
+    CHECK(strstr(ls_last_error(), "used up") != NULL);
+    CHECK_OK(ls_barrier(group));
+}
+
+static void a_job_without_room_is_an_error(void **state)
+{
+    (void)state;
+    run_processes(2, use_up, NULL);
+}
 
 static void share(ls_group *group, void *argument)
 {
@@ -404,6 +465,8 @@ int main(void)
         cmocka_unit_test(requests_can_be_in_flight_together),
         cmocka_unit_test(calls_queue_behind_requests),
         cmocka_unit_test(groups_can_be_split),
+        cmocka_unit_test(parts_may_outlive_the_whole),
+        cmocka_unit_test(a_job_without_room_is_an_error),
         cmocka_unit_test(buffers_can_be_shared),
         cmocka_unit_test(one_rank_out_of_memory_stops_all),
         cmocka_unit_test(bad_lines_are_errors),
