@@ -121,11 +121,14 @@ static ls_status report_mismatch(const lsi_failure *failure)
         (lsi_fingerprint){failure->what_a, failure->count_a});
     const lsi_call b = lsi_fingerprint_call(
         (lsi_fingerprint){failure->what_b, failure->count_b});
+    char what[32] = "a message"; /* these have no number */
+    if (failure->sequence != 0)
+        snprintf(what, sizeof(what), "call #%llu",
+                 (unsigned long long)failure->sequence);
     return lsi_fail(LS_ERR_MISMATCH,
-                    "ranks disagree about call #%llu (%s differs): rank %d is "
-                    "in %s, rank %d in %s",
-                    (unsigned long long)failure->sequence,
-                    lsi_call_difference(&a, &b), failure->rank_a,
+                    "ranks disagree about %s (%s differs): rank %d is in %s, "
+                    "rank %d in %s",
+                    what, lsi_call_difference(&a, &b), failure->rank_a,
                     lsi_call_text(&a, text_a, sizeof(text_a)), failure->rank_b,
                     lsi_call_text(&b, text_b, sizeof(text_b)));
 }

@@ -78,10 +78,11 @@ ls_status lsi_select_read(const char *path, char *text)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "the selection in %s", path);
+        return lsi_fail_errno(LS_ERR_IO, "cannot open the selection in '%s'",
+                              path);
     ls_status status = read_lines(file, path, text);
-    if (status == LS_OK && ferror(file))
-        status = lsi_fail_errno(LS_ERR_IO, "the selection in %s", path);
+    if (ferror(file))
+        status = lsi_fail(LS_ERR_IO, "cannot read the selection in %s", path);
     fclose(file);
     return status;
 }

@@ -96,10 +96,15 @@ static bool is_done(const lsi_trace_call *call)
     return strcmp(call->status, "done") == 0;
 }
 
+static bool is_over(const lsi_trace_call *call)
+{
+    return is_done(call) || call->refused;
+}
+
 const lsi_trace_call *lsi_trace_unfinished(const lsi_trace_calls *calls)
 {
     for (size_t i = 0; i < calls->n; i++)
-        if (!is_done(&calls->call[i]))
+        if (!is_over(&calls->call[i]))
             return &calls->call[i];
     return NULL;
 }
@@ -185,6 +190,8 @@ static bool compare(lsi_diagnosis *d, int64_t sequence)
     int who = 0;
     for (int r = 0; r < d->size; r++) {
         const lsi_trace_call *call = call_of(d, r, sequence);
+        if (call != NULL && call->refused)
+            return false; /* its arguments may be anything */
         if (first == NULL) {
             first = call;
             who = r;
@@ -316,7 +323,7 @@ static void find_late(lsi_diagnosis *d)
     bool any_late = false;
     for (int r = 0; r < d->size; r++) {
         const lsi_trace_call *own = call_of(d, r, sequence);
-        waits[r] = own != NULL && !is_done(own);
+        waits[r] = own != NULL && !is_over(own);
         late[r] = !has_come(d, r, sequence);
         any_late = any_late || late[r];
         call = waits[r] ? own : call;

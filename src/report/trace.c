@@ -28,18 +28,21 @@ static ls_status wrong(json_error_t *error, const char *text)
 static int read_call(json_t *from, lsi_trace_call *to, json_error_t *error)
 {
     json_int_t sequence, count, root, began = 0, ended = 0;
+    const char *error_of_group = NULL;
     const int failed = json_unpack_ex(
         from, error, 0,
-        "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:s, s?I, s?I, s?i}", "sequence",
-        &sequence, "call", &to->call, "operation", &to->operation, "count",
-        &count, "dtype", &to->dtype, "redop", &to->redop, "root", &root,
-        "status", &to->status, "began_ns", &began, "ended_ns", &ended, "peer",
-        &to->peer);
+        "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:s, s?I, s?I, s?i, s?s}",
+        "sequence", &sequence, "call", &to->call, "operation", &to->operation,
+        "count", &count, "dtype", &to->dtype, "redop", &to->redop, "root",
+        &root, "status", &to->status, "began_ns", &began, "ended_ns", &ended,
+        "peer", &to->peer, "error", &error_of_group);
     to->sequence = sequence;
     to->count = count;
     to->root = root;
     to->began_ns = began;
     to->ended_ns = ended;
+    to->refused = failed == 0 && strcmp(to->status, "failed") == 0 &&
+                  error_of_group == NULL;
     return failed;
 }
 

@@ -22,6 +22,7 @@ typedef struct lsi_trace_call {
     const char *status;         /* "done", "in flight", "failed" */
     int64_t began_ns, ended_ns; /* 0: not known */
     int peer;                   /* of a message */
+    bool refused;               /* failed on all ranks, and the group went on */
 } lsi_trace_call;
 
 typedef struct lsi_trace_calls {

@@ -126,6 +126,21 @@ static void a_short_wait_is_no_finding(void **state)
     assert_int_equal(s->found.last_completed, 2);
 }
 
+/* It failed on all ranks long ago, whatever its arguments, and is over. */
+static void a_refused_call_is_no_finding(void **state)
+{
+    (void)state;
+    scene *s = healthy();
+    for (int r = 0; r < RANKS; r++) {
+        s->call[r][1].status = "failed";
+        s->call[r][1].refused = true;
+    }
+    s->call[1][1].count = 9;
+    lsi_diagnose(s->given, s->n, 1.0, &s->found);
+    assert_int_equal(s->found.n_findings, 0);
+    assert_null(lsi_trace_unfinished(&s->trace[0].collectives));
+}
+
 static void ranks_need_no_order(void **state)
 {
     (void)state;
@@ -351,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(health_is_no_finding),
         cmocka_unit_test(a_short_wait_is_no_finding),
+        cmocka_unit_test(a_refused_call_is_no_finding),
         cmocka_unit_test(ranks_need_no_order),
         cmocka_unit_test(differing_calls_are_told_apart),
         cmocka_unit_test(swapped_calls_are_recognised),
