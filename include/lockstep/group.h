@@ -64,7 +64,9 @@ LS_API ls_status ls_group_open_threads(int size, ls_group **groups);
 /*
  * Divides a group: ranks that pass the same color >= 0 form a new group,
  * ordered by (key, old rank); ranks that pass a color < 0 get NULL. Collective
- * over `group`, which stays usable; either may be closed before the other.
+ * over `group`, which stays usable; either may be closed before the other. The
+ * new group selects algorithms as LOCKSTEP_SELECT says or by default, not as
+ * ls_group_select has told the old one.
  */
 LS_API ls_status ls_group_split(ls_group *group, int color, int key,
                                 ls_group **part);

@@ -148,13 +148,6 @@ typedef enum ls_sync_bn_kind {
 
 typedef struct ls_sync_bn ls_sync_bn;
 
-/*
- * A layer for x (N, features), with its communication planned. N may differ
- * between ranks and be 0 on some. Parameters and buffers are added to `params`
- * as for ls_batch_norm_layer_init (weight, bias, running_mean, running_var).
- * Collective. On success *out is the caller's; it must be freed before the
- * group.
- */
 typedef struct ls_sync_bn_options {
     ls_sync_bn_kind kind;
     bool affine;
@@ -162,6 +155,13 @@ typedef struct ls_sync_bn_options {
     double momentum; /* 0 means 0.1 */
 } ls_sync_bn_options;
 
+/*
+ * A layer for x (N, features), with its communication planned. N may differ
+ * between ranks and be 0 on some. Parameters and buffers are added to `params`
+ * as for ls_batch_norm_layer_init (weight, bias, running_mean, running_var).
+ * Collective. On success *out is the caller's; it must be freed before the
+ * group.
+ */
 LS_API ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group,
                                 ls_params *params, const char *name,
                                 int64_t features, ls_sync_bn_options options);

@@ -3,9 +3,10 @@
  *
  * Every function of the library that can fail returns an ls_status. 0 is
  * success, positive values mean "not finished yet", negative values are
- * errors. The library never exits, never aborts on bad input and never prints:
- * the function that decides that something is wrong records one sentence that
- * says what, where and what would be right; ls_last_error() returns it.
+ * errors. The library never exits, never aborts on bad input and prints nothing
+ * but warnings, to stderr (LOCKSTEP_LOG=error silences them): the function that
+ * decides that something is wrong records one sentence that says what, where
+ * and what would be right; ls_last_error() returns it.
  */
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -196,11 +197,17 @@ static void listen_to_signal(void)
 void lsi_dump_join(ls_group *group)
 {
     const char *folder = getenv("LOCKSTEP_RECORD");
+    struct stat info;
     if (folder == NULL || *folder == '\0')
         return;
     group->record_folder = folder;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s",
+        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
+                folder, strerror(errno));
+    else if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode) ||
+             access(folder, W_OK | X_OK) != 0)
+        lsi_log(LSI_LOG_WARN,
+                "LOCKSTEP_RECORD: %s is no folder that can be written to",
                 folder);
     pthread_mutex_lock(&lock);
     group->next_recorded = groups;

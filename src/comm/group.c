@@ -2,6 +2,7 @@
  * Opening and closing groups, and what can be asked about one.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/dump.h"
+#include "comm/failure.h"
 #include "comm/open.h"
 #include "comm/recorder.h"
 #include "comm/remote.h"
@@ -186,7 +188,12 @@ ls_status lsi_group_settle(ls_group *group)
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
     const char *line = getenv("LOCKSTEP_SELECT");
-    return ls_group_select(group, line == NULL ? "" : line);
+    const ls_status status = ls_group_select(group, line == NULL ? "" : line);
+    if (status == LS_OK || line == NULL || lsi_has_failed(group))
+        return status;
+    char reason[512];
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    return lsi_fail(status, "LOCKSTEP_SELECT: %s", reason);
 }
 
 ls_status ls_group_select(ls_group *group, const char *line)
