@@ -146,7 +146,7 @@ static ls_status measure_algorithm(bench_state *b, const lsi_collective *c,
 
 /* ---- an operation ----------------------------------------------------- */
 
-/* Its algorithms; found[i] is the row of tune->algorithms[i]. */
+/* Its algorithms; found[i] is the row of tune->algorithms[i], NULL behind. */
 static void list_algorithms(const lsi_collective *c, lsi_tune *tune,
                             const lsi_algorithm **found)
 {
@@ -179,7 +179,7 @@ static ls_status measure_size(bench_state *b, const lsi_collective *c,
     for (int kind = 0; kind < LSI_TUNE_KINDS; kind++) {
         b->x.send = b->buffers[kind][0];
         b->x.recv = b->buffers[kind][c->out_of_place ? 1 : 0];
-        for (int i = 0; i < tune->n_algorithms; i++)
+        for (int i = 0; rows[i] != NULL; i++)
             LS_TRY(measure_algorithm(b, c, rows[i], b->x.count * unit,
                                      &times->seconds[kind][i]));
     }
@@ -214,7 +214,7 @@ static ls_status tune_operation(bench_state *b, const lsi_collective *c,
                                 char *line, size_t bytes)
 {
     lsi_tune tune = {.n_sizes = (int)b->sizes.n};
-    const lsi_algorithm *rows[LSI_TUNE_ALGORITHMS];
+    const lsi_algorithm *rows[LSI_TUNE_ALGORITHMS + 1] = {NULL};
     list_algorithms(c, &tune, rows);
     for (int i = 0; i < ROUNDS * tune.n_sizes; i++)
         LS_TRY(measure_size(b, c, rows, &tune, i % tune.n_sizes));

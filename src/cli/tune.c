@@ -82,7 +82,7 @@ static size_t end_of(const lsi_tune *tune, int size)
 static void name_size(size_t bytes, char *text)
 {
     if (bytes == (size_t)-1)
-        strcpy(text, "inf");
+        snprintf(text, LSI_TUNE_NAMES, "inf");
     else if (bytes % 1024 == 0 && bytes > 0)
         snprintf(text, LSI_TUNE_NAMES, "%zuk", bytes / 1024);
     else

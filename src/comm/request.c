@@ -78,14 +78,14 @@ static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
     if (status == LS_OK)
         status = make_planned(group, w, &made);
     status = lsi_agree(group, &agreed, status);
-    if (status != LS_OK) {
-        if (made != NULL)
-            lsi_free(made->op.scratch);
-        lsi_free(made);
-        return status;
+    if (status == LS_OK && request != NULL) {
+        *request = made;
+        return LS_OK;
     }
-    *request = made;
-    return LS_OK;
+    if (made != NULL)
+        lsi_free(made->op.scratch);
+    lsi_free(made);
+    return status;
 }
 
 ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,

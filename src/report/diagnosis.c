@@ -328,6 +328,8 @@ static void find_late(lsi_diagnosis *d)
         any_late = any_late || late[r];
         call = waits[r] ? own : call;
     }
+    if (call == NULL)
+        return;
     lsi_finding *finding = begin(d, LSI_FINDING_LATE, sequence);
     say_ranks(finding, waits, d->size);
     say(finding, " in #%lld %s", (long long)sequence, call->call);

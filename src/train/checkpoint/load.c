@@ -185,6 +185,8 @@ static ls_status open_files(rank_files *f, const ls_checkpoint *c)
 {
     const int ranks = lsi_manifest_ranks(c->manifest);
     void *block;
+    if (ranks < 1)
+        return lsi_fail(LS_ERR_FORMAT, "the checkpoint is of %d ranks", ranks);
     LS_TRY(lsi_alloc(&block, (size_t)ranks * sizeof(lsi_safetensors_file),
                      LS_MEMORY_OTHER, "files of a checkpoint"));
     f->files = block;
@@ -259,12 +261,13 @@ static ls_status load_piece(void *context, const lsi_state_piece *piece)
 
 static ls_status load_buffers(const rank_files *f, int rank, ls_params *params)
 {
+    const lsi_path *const path = &f->paths[f->n < 2 ? 0 : rank % f->n];
     for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
         char name[512];
         snprintf(name, sizeof name, "buffer/%s",
                  ls_params_buffer_name(params, i));
         const ls_named_tensor wanted = {name, ls_params_buffer(params, i)};
-        LS_TRY(ls_safetensors_load(f->paths[rank % f->n].text, &wanted, 1));
+        LS_TRY(ls_safetensors_load(path->text, &wanted, 1));
     }
     return LS_OK;
 }

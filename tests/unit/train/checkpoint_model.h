@@ -43,9 +43,10 @@ void note(plan *p, const ls_group *group, ls_status status);
 /*
  * Opens the newest checkpoint and trains on from it for two steps. The result
  * must be that of training without a break, p->steps being done when it was
- * saved; -1: as many as its step says. p->opened, status and messages are set.
+ * saved; -1: as many as its step says. `opaque` is a plan p, of which opened,
+ * status and messages are set.
  */
-void load(ls_group *group, void *plan);
+void load(ls_group *group, void *opaque);
 
 plan new_plan(void);
 void discard(const plan *p);
