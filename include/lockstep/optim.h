@@ -146,8 +146,57 @@ LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
  */
 LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
 
+/*
+ * The same where losses are scaled, which makes infinite gradients possible:
+ * they set *finite to false, which all ranks find alike, and leave *grad_scale
+ * as it is.
+ */
+LS_API ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale,
+                                     double *norm, bool *finite);
+
 /* Frees it and sets *clip to NULL. Accepts NULLs. */
 LS_API void ls_clip_free(ls_clip **clip);
+
+/* ---- loss scaling -------------------------------------------------------- */
+
+/*
+ * For products in f16, in which small gradients would vanish: backward starts
+ * at `scale` instead of 1, and the step multiplies gradients by 1 / scale. A
+ * step whose gradients overflow is skipped and makes the scale smaller; many in
+ * a row that did not make it larger. All ranks learn of the same norm, so they
+ * skip the same steps and their scales stay equal. With data parallelism
+ * ls_ddp_set_loss_scale and ls_ddp_backward take the place of ls_backward, and
+ * grad_scale is 1, as the gradients are divided already.
+ *
+ *     ls_backward(tape, loss, s.scale);
+ *     double grad_scale = 1 / s.scale;
+ *     ls_clip_grad_scaled(clip, &grad_scale, &norm, &finite);
+ *     ls_loss_scale_update(&s, finite);
+ *     if (finite)
+ *         ls_optimizer_step(optimizer, grad_scale);
+ */
+typedef struct ls_loss_scale {
+    /* The state, which a checkpoint needs; set them to restore it. */
+    double scale;
+    int64_t good_steps; /* in a row, since the scale changed */
+    int64_t skipped;    /* steps in all */
+    /* How it changes. */
+    double growth;    /* factor after `interval` good steps; at least 1 */
+    double backoff;   /* factor after an overflow; below 1 */
+    int64_t interval; /* at least 1 */
+} ls_loss_scale;
+
+/* 65536, growth 2, backoff 0.5, interval 2000. */
+LS_API ls_loss_scale ls_loss_scale_defaults(void);
+
+/* LS_ERR_ARGUMENT for numbers that no loss scale has. */
+LS_API ls_status ls_loss_scale_check(const ls_loss_scale *scale);
+
+/*
+ * After a step, which was to be skipped unless `finite`. LS_ERR_ARGUMENT if
+ * gradients overflow even with a scale of 2^-24.
+ */
+LS_API ls_status ls_loss_scale_update(ls_loss_scale *scale, bool finite);
 
 /* ---- learning rates ------------------------------------------------------ */
 

@@ -73,6 +73,13 @@ LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);
 
 /*
+ * For scaled losses (see ls_loss_scale): from now on backward starts at `scale`
+ * times the weight and the mean is divided by it. 1 at first; positive, the
+ * same on all ranks. Between micro-steps of one sync it is LS_ERR_STATE. Local.
+ */
+LS_API ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale);
+
+/*
  * For loops in which ranks have different numbers of batches: says whether any
  * rank has one left. Collective.
  *

@@ -192,7 +192,9 @@ const lsi_command lsi_command_train_cifar100 = {
         "\"train_accuracy\", \"train_seconds\", \"images_per_second\", "
         "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\"}: "
         "peak_bytes is the most that the largest rank held at once in the "
-        "epoch, collectives what the group did in it, validation included.",
+        "epoch, collectives what the group did in it, validation included. "
+        "With --dtype f16 there are \"loss_scale\", the one after the epoch, "
+        "and \"skipped\", how many steps were skipped so far.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

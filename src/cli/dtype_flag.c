@@ -8,11 +8,16 @@
 
 ls_dtype lsi_cli_dtype(const char *name)
 {
+    if (strcmp(name, "f16") == 0)
+        return LS_F16;
     return strcmp(name, "bf16") == 0 ? LS_BF16 : LS_F32;
 }
 
-static const char *note_of(void)
+static const char *note_of(ls_dtype dtype)
 {
+    if (dtype == LS_F16)
+        return "products are computed in f32 from rounded inputs, not faster; "
+               "losses are scaled, and steps that overflow skipped";
     if (lsi_kernels_get()->isa < LSI_ISA_AVX512_BF16)
         return "this processor has no instructions for it (AVX-512 BF16 or "
                "AMX), or may not use them: products are slower than in f32";
@@ -25,5 +30,5 @@ static const char *note_of(void)
 void lsi_cli_dtype_note(ls_dtype dtype)
 {
     if (dtype != LS_F32)
-        fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of());
+        fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of(dtype));
 }

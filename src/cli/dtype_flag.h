@@ -10,8 +10,8 @@
 #define LSI_DTYPE_ROW(field)                                                   \
     ROW(field, CHOICE, "dtype", 0, "TYPE", "f32",                              \
         "of what matrix products multiply; parameters, gradients and sums "    \
-        "stay f32",                                                            \
-        .choices = "f32|bf16")
+        "stay f32; with f16 losses are scaled",                                \
+        .choices = "f32|bf16|f16")
 
 /* The type that a value of the flag names. */
 ls_dtype lsi_cli_dtype(const char *name);

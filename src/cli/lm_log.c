@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "cli/loss_scale_log.h"
 #include "lockstep/profile.h"
 #include "report/table.h"
 
@@ -46,6 +47,16 @@ static double tokens_per_second(const lsi_lm_log *log, double seconds,
                : 0.0;
 }
 
+static json_t *step_json(const lsi_lm_step *step, double rate)
+{
+    json_t *line = json_pack(
+        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "event", "step", "step",
+        (json_int_t)step->step, "loss", real(step->loss), "lr", real(step->lr),
+        "gradient_norm", real(step->gradient_norm), "seconds",
+        real(step->seconds), "tokens_per_second", real(rate));
+    return lsi_loss_scale_json(line, step->loss_scale, step->skipped);
+}
+
 ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
 {
     log->last = *step;
@@ -54,20 +65,16 @@ ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
     if (log->quiet)
         return LS_OK;
     const double rate = tokens_per_second(log, step->seconds, 1);
+    char scale[LSI_LOSS_SCALE_TEXT];
+    lsi_loss_scale_text(scale, step->loss_scale, step->skipped);
     if (step->step % log->every == 0 || step->step == 1 ||
         step->step == log->steps)
         fprintf(stderr,
                 "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
-                "norm %.3f, %.0f tokens/s\n",
+                "norm %.3f%s, %.0f tokens/s\n",
                 step->step, log->steps, step->loss, step->lr,
-                step->gradient_norm, rate);
-    return lsi_jsonl_write(
-        log->metrics,
-        json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "event", "step",
-                  "step", (json_int_t)step->step, "loss", real(step->loss),
-                  "lr", real(step->lr), "gradient_norm",
-                  real(step->gradient_norm), "seconds", real(step->seconds),
-                  "tokens_per_second", real(rate)));
+                step->gradient_norm, scale, rate);
+    return lsi_jsonl_write(log->metrics, step_json(step, rate));
 }
 
 ls_status lsi_lm_log_validation(lsi_lm_log *log, int64_t step, double loss)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "cli/loss_scale_log.h"
 #include "report/stats.h"
 #include "report/table.h"
 
@@ -55,7 +56,7 @@ static json_t *real(double value)
 
 static json_t *epoch_json(const lsi_epoch *e)
 {
-    return json_pack(
+    json_t *line = json_pack(
         "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "event", "epoch",
         "epoch", (json_int_t)e->epoch, "train_loss", real(e->train_loss),
         "train_accuracy", real(e->train_accuracy), "train_seconds",
@@ -63,18 +64,21 @@ static json_t *epoch_json(const lsi_epoch *e)
         "val_loss", real(e->val_loss), "val_accuracy", real(e->val_accuracy),
         "peak_bytes", (json_int_t)e->peak_bytes, "collectives",
         (json_int_t)e->collectives);
+    return lsi_loss_scale_json(line, e->loss_scale, e->skipped);
 }
 
 ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
 {
     if (log->quiet)
         return LS_OK;
+    char scale[LSI_LOSS_SCALE_TEXT];
+    lsi_loss_scale_text(scale, epoch->loss_scale, epoch->skipped);
     lsi_progress_end(&log->progress);
     fprintf(stderr,
             "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
-            "validation loss %.4f, accuracy %.4f; %.2f s, %.0f images/s\n",
+            "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f images/s\n",
             epoch->epoch + 1, log->epochs, epoch->train_loss,
-            epoch->train_accuracy, epoch->val_loss, epoch->val_accuracy,
+            epoch->train_accuracy, epoch->val_loss, epoch->val_accuracy, scale,
             epoch->train_seconds, epoch->images_per_second);
     log->done[log->n_done++] = *epoch;
     return lsi_jsonl_write(log->metrics, epoch_json(epoch));

@@ -85,27 +85,23 @@ double *lsi_clip_sums(ls_clip *clip, size_t *n)
     return clip->sums;
 }
 
-ls_status lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
+void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
 {
     double total = 0;
     for (size_t b = 0; b < clip->n_blocks; b++)
         total += clip->sums[b];
     const double size = sqrt(total) * fabs(*grad_scale);
-    if (!isfinite(size))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "clipping: the norm of the gradients is %g; one of "
-                        "them, or their scale, is infinite or no number",
-                        size);
     const double factor = clip->max_norm / (size + 1e-6);
-    *grad_scale *= factor < 1 ? factor : 1;
-    if (norm != NULL)
-        *norm = size;
-    return LS_OK;
+    if (isfinite(size))
+        *grad_scale *= factor < 1 ? factor : 1;
+    *norm = size;
 }
 
-ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
+ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
+                              bool *finite)
 {
     size_t count;
+    double size;
     const float *const grad = ls_params_flat_grad(clip->params, &count);
     const lsi_params_owner *const owner = clip->params->owner;
     ls_params_finish_grad(clip->params);
@@ -116,5 +112,24 @@ ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
         lsi_clip_measure(clip, owner->reduced, grad + owner->reduced.begin);
         LS_TRY(owner->add_up(owner->context, clip->sums, clip->n_blocks));
     }
-    return lsi_clip_scale(clip, grad_scale, norm);
+    lsi_clip_scale(clip, grad_scale, &size);
+    *finite = isfinite(size);
+    if (norm != NULL)
+        *norm = size;
+    return LS_OK;
+}
+
+ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
+{
+    double size;
+    bool finite;
+    LS_TRY(ls_clip_grad_scaled(clip, grad_scale, &size, &finite));
+    if (!finite)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "clipping: the norm of the gradients is %g; one of "
+                        "them, or their scale, is infinite or no number",
+                        size);
+    if (norm != NULL)
+        *norm = size;
+    return LS_OK;
 }

@@ -19,7 +19,7 @@ void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad);
 /* The sums of all blocks in the order of the layout; *n is how many. */
 double *lsi_clip_sums(ls_clip *clip, size_t *n);
 
-/* What ls_clip_grad does when the sums are there. */
-ls_status lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm);
+/* What ls_clip_grad_scaled does when the sums are there. */
+void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm);
 
 #endif

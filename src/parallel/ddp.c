@@ -8,6 +8,7 @@
  */
 #include "parallel/ddp.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,6 +198,22 @@ static ls_status synchronise(ls_ddp *ddp)
     return LS_OK;
 }
 
+ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
+{
+    if (ddp == NULL || ddp->params == NULL || !(scale > 0) || isinf(scale))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_set_loss_scale needs a ddp over parameters and "
+                        "a positive, finite scale, not %g",
+                        scale);
+    if (ddp->unsynced > 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "the loss scale cannot change between micro-steps: "
+                        "%zu were not synchronised yet",
+                        ddp->unsynced);
+    ddp->loss_scale = scale;
+    return LS_OK;
+}
+
 static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
                                 const ls_tensor *loss, double weight)
 {
@@ -224,6 +241,6 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
     if (sync)
         LS_TRY(lsi_ddp_begin(ddp));
     if (loss != NULL)
-        LS_TRY(ls_backward(tape, loss, weight));
+        LS_TRY(ls_backward(tape, loss, weight * ddp->loss_scale));
     return sync ? synchronise(ddp) : LS_OK;
 }

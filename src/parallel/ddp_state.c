@@ -44,6 +44,7 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
     ls_ddp *ddp;
     LS_TRY(alloc_array(&ddp, 1, sizeof(ls_ddp)));
     ddp->group = group;
+    ddp->loss_scale = 1;
     ddp->scale = 1;
     ls_status status = alloc_spans(ddp, spans, indices);
     if (status == LS_OK)
@@ -217,7 +218,7 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     LS_TRY(lsi_reducer_finish(ddp->reducer));
     /* No sample anywhere: the gradients are zero and stay so. */
     const double weight = (double)extra[LSI_EXTRA_WEIGHT];
-    ddp->scale = weight > 0 ? 1.0 / weight : 1.0;
+    ddp->scale = weight > 0 ? 1.0 / (weight * ddp->loss_scale) : 1.0;
     ls_status status = LS_OK;
     if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
         status = lsi_ddp_name_unused(ddp, describe);

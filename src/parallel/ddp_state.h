@@ -34,8 +34,9 @@ struct ls_ddp {
     bool has_loss;   /* there was one since the last sync */
     size_t unsynced; /* micro-steps since then */
     double weight;   /* of their samples */
-    double scale;    /* that makes the gradients means; 1 if they are */
-    bool deferred;   /* the scale is left to the optimizer */
+    double loss_scale;
+    double scale;  /* that makes the gradients means; 1 if they are */
+    bool deferred; /* the scale is left to the optimizer */
 };
 
 /* An empty one, with room for `spans` of `indices`, and with a channel. */

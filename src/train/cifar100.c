@@ -128,6 +128,10 @@ static ls_status prepare_together(job *j)
     lsi_ddp_defer_scale(j->ddp);
     LS_TRY(lsi_stepper_init(&j->stepper, model->params, &o->recipe,
                             total_steps(j)));
+    if (o->dtype == LS_F16)
+        LS_TRY(lsi_stepper_scale_losses(
+            &j->stepper, model->params,
+            (double)(o->batch_size * o->accumulate * ls_group_size(j->group))));
     LS_TRY(ls_tape_new(&j->tape));
     LS_TRY(ls_tape_set_autocast(j->tape, o->dtype));
     j->trainer = (lsi_trainer){.group = j->group,
@@ -170,6 +174,8 @@ static ls_status train(job *j, lsi_epoch *out, double *images)
     lsi_totals totals;
     LS_TRY(lsi_train_epoch(&j->trainer, &source, out->epoch, &totals));
     out->train_seconds = lsi_clock_seconds() - begin;
+    out->loss_scale = j->stepper.loss_scale.scale;
+    out->skipped = j->stepper.loss_scale.skipped;
     out->train_loss = lsi_totals_loss(&totals);
     out->train_accuracy = lsi_totals_accuracy(&totals);
     *images = totals.weight;

@@ -32,6 +32,8 @@ typedef struct lsi_epoch {
     double train_seconds;     /* of the slowest rank, without validation */
     double images_per_second; /* over all ranks, of training */
     double val_loss, val_accuracy;
+    double loss_scale;    /* after it; 0: losses are not scaled */
+    int64_t skipped;      /* steps so far, in all epochs */
     uint64_t peak_bytes;  /* most that a rank held at once in the epoch */
     uint64_t collectives; /* of rank 0 in the epoch, with validation */
 } lsi_epoch;

@@ -94,18 +94,24 @@ static ls_status make_model(job *j)
     return LS_OK;
 }
 
-/* Clipping tells the norm of the gradients: a step without it clips at this. */
-static const double no_limit = 1e30;
+/* Of all ranks. */
+static int64_t step_tokens(const job *j)
+{
+    return j->targets->count * j->options->accumulate * ls_group_size(j->group);
+}
 
 static ls_status prepare_together(job *j)
 {
     const lsi_lm_options *o = j->options;
     lsi_recipe recipe = o->recipe;
     if (recipe.clip_norm <= 0)
-        recipe.clip_norm = no_limit;
+        recipe.clip_norm = LSI_CLIP_NOTHING;
     LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
     lsi_ddp_defer_scale(j->ddp);
     LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
+    if (o->dtype == LS_F16)
+        LS_TRY(lsi_stepper_scale_losses(&j->stepper, j->lm.params,
+                                        (double)step_tokens(j)));
     LS_TRY(ls_tape_new(&j->tape));
     return ls_tape_set_autocast(j->tape, o->dtype);
 }
@@ -117,9 +123,7 @@ static ls_status begin(const job *j)
                                 .parameters = ls_params_numel(j->lm.params),
                                 .train_tokens = j->train_end,
                                 .val_tokens = n - j->train_end,
-                                .step_tokens = j->targets->count *
-                                               j->options->accumulate *
-                                               ls_group_size(j->group)};
+                                .step_tokens = step_tokens(j)};
     return j->events->begin(j->events->context, &start);
 }
 
@@ -175,6 +179,7 @@ static ls_status step(job *j, lsi_lm_step *out)
     const double start = lsi_clock_seconds();
     const uint64_t first = (uint64_t)((out->step - 1) * accumulate);
     ls_params_zero_grad(j->lm.params);
+    LS_TRY(ls_ddp_set_loss_scale(j->ddp, lsi_stepper_loss_scale(&j->stepper)));
     for (int64_t m = 0; m < accumulate; m++)
         LS_TRY(micro_step(j, first + (uint64_t)m, m + 1 == accumulate,
                           &out->loss));
@@ -182,6 +187,8 @@ static ls_status step(job *j, lsi_lm_step *out)
     LS_TRY(lsi_stepper_step(&j->stepper, lsi_ddp_grad_scale(j->ddp)));
     out->lr = j->stepper.lr;
     out->gradient_norm = j->stepper.norm;
+    out->loss_scale = j->stepper.loss_scale.scale;
+    out->skipped = j->stepper.loss_scale.skipped;
     out->seconds = lsi_clock_seconds() - start;
     return LS_OK;
 }

@@ -41,7 +41,9 @@ typedef struct lsi_lm_step {
     int64_t step; /* from 1 */
     double loss;  /* before the step, over all ranks */
     double lr;
-    double gradient_norm; /* before it is clipped */
+    double gradient_norm; /* before it is clipped; not finite: skipped */
+    double loss_scale;    /* from now on; 0: losses are not scaled */
+    int64_t skipped;      /* steps so far */
     double seconds;
 } lsi_lm_step;
 

@@ -101,13 +101,43 @@ void lsi_stepper_release(lsi_stepper *stepper)
     ls_optimizer_free(&stepper->optimizer);
 }
 
+ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
+                                   double step_weight)
+{
+    stepper->loss_scale = ls_loss_scale_defaults();
+    stepper->step_weight = step_weight;
+    if (stepper->clip != NULL)
+        return LS_OK;
+    return ls_clip_new(&stepper->clip, params, LSI_CLIP_NOTHING);
+}
+
+double lsi_stepper_loss_scale(const lsi_stepper *stepper)
+{
+    const double scale = stepper->loss_scale.scale;
+    return scale > 0 ? scale / stepper->step_weight : 1;
+}
+
+/* Clips, and tells whether there is something to step with. */
+static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
+                                   bool *finite)
+{
+    *finite = true;
+    if (s->clip == NULL)
+        return LS_OK;
+    if (s->loss_scale.scale <= 0)
+        return ls_clip_grad(s->clip, grad_scale, &s->norm);
+    LS_TRY(ls_clip_grad_scaled(s->clip, grad_scale, &s->norm, finite));
+    return ls_loss_scale_update(&s->loss_scale, *finite);
+}
+
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)
 {
-    if (stepper->clip != NULL)
-        LS_TRY(ls_clip_grad(stepper->clip, &grad_scale, &stepper->norm));
+    bool finite;
+    LS_TRY(prepare_gradients(stepper, &grad_scale, &finite));
     stepper->lr = ls_lr_at(&stepper->schedule, stepper->steps);
     LS_TRY(ls_optimizer_set_lr(stepper->optimizer, stepper->lr));
-    LS_TRY(ls_optimizer_step(stepper->optimizer, grad_scale));
+    if (finite)
+        LS_TRY(ls_optimizer_step(stepper->optimizer, grad_scale));
     stepper->steps++;
     return LS_OK;
 }

@@ -19,16 +19,22 @@ typedef struct lsi_recipe {
     double clip_norm; /* 0: gradients are not clipped */
 } lsi_recipe;
 
+/* As clip_norm: measures the norm of the gradients and limits nothing. */
+#define LSI_CLIP_NOTHING 1e30
+
 /* LS_ERR_ARGUMENT for what no stepper could follow. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
 
 /* A recipe at work on a parameter set. */
 typedef struct lsi_stepper {
     ls_optimizer *optimizer;
-    ls_clip *clip; /* or NULL */
+    ls_clip *clip;            /* or NULL */
+    ls_loss_scale loss_scale; /* scale 0: losses are not scaled */
+    double step_weight;       /* of all samples of a step; then losses are */
     ls_lr_schedule schedule;
-    int64_t steps;   /* taken */
-    double lr, norm; /* of the last one; norm only if gradients are clipped */
+    int64_t steps;   /* taken or skipped */
+    double lr, norm; /* of the last one; norm only if gradients are measured,
+                      * and infinite or NaN if it was skipped */
 } lsi_stepper;
 
 /*
@@ -38,6 +44,17 @@ typedef struct lsi_stepper {
 ls_status lsi_stepper_init(lsi_stepper *stepper, ls_params *params,
                            const lsi_recipe *recipe, int64_t total_steps);
 void lsi_stepper_release(lsi_stepper *stepper);
+
+/*
+ * From now on losses are scaled, and steps whose gradients overflow skipped on
+ * all ranks. `step_weight` is what all samples of a step weigh, about: the
+ * scale is then that of a mean, whatever the batch.
+ */
+ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
+                                   double step_weight);
+
+/* For ls_ddp_set_loss_scale, until the next step. */
+double lsi_stepper_loss_scale(const lsi_stepper *stepper);
 
 /* One step with the gradients, each multiplied by grad_scale first. */
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale);

@@ -23,8 +23,11 @@ static position position_of(const lsi_trainer *trainer, int64_t step,
 static ls_status micro_step(lsi_trainer *t, const ls_batch *batch, position at,
                             lsi_totals *totals)
 {
-    if (at.first)
+    if (at.first) {
         ls_params_zero_grad(t->model->params);
+        LS_TRY(
+            ls_ddp_set_loss_scale(t->ddp, lsi_stepper_loss_scale(t->stepper)));
+    }
     ls_tape_set_random(t->tape, t->seed, (uint64_t)ls_group_rank(t->group),
                        t->micro_steps++);
     const lsi_forward out = t->model->forward(t->model->self, t->tape, batch);

@@ -180,7 +180,8 @@ class Recipe(TrainTest):
         self.differ((), ("--lr", "0.02"), ("--momentum", "0.9"),
                     ("--weight-decay", "0.1"), ("--warmup-steps", "2"),
                     ("--schedule", "cosine"), ("--clip-norm", "0.01"),
-                    ("--optimizer", "adamw"), ("--dtype", "bf16"))
+                    ("--optimizer", "adamw"), ("--dtype", "bf16"),
+                    ("--dtype", "f16"))
         self.differ(("--optimizer", "adamw", "--schedule", "cosine"),
                     ("--lr", "0.002"), ("--beta1", "0.5"),
                     ("--beta2", "0.9"), ("--eps", "0.01"),

@@ -115,6 +115,24 @@ class Learning(LmTest):
         self.assertEqual(done.stderr.count("bf16: this processor"), 1)
 
 
+    def test_f16_scales_losses(self):
+        path = self.path("f16.jsonl")
+        steps = ["--steps", "40", "--validate-every", "0", "--lr", "0.01"]
+        exact = self.losses(*steps)
+        rounded = self.losses(*steps, "--dtype", "f16")
+        self.assertNotEqual(exact, rounded)
+        self.assertEqual(rounded, self.losses(*steps, "--dtype", "f16"))
+        for a, b in zip(exact, rounded):
+            self.assertAlmostEqual(a, b, delta=0.02 * a)
+        done = self.train("--steps", "2", "--dtype", "f16", "-n", "2",
+                          "--validate-every", "0", "--metrics", path)
+        for line in files.read_lines(path):
+            self.assertEqual(list(line), STEP_KEYS + ["loss_scale", "skipped"])
+            self.assertEqual((line["loss_scale"], line["skipped"]), (65536, 0))
+        self.assertIn("loss scale 65536, 0 skipped", done.stderr)
+        self.assertEqual(done.stderr.count("f16: products are"), 1)
+
+
 class Files(LmTest):
     def test_init_continues(self):
         path = self.path("a.safetensors")

@@ -91,7 +91,7 @@ static double norm_by_parts(ls_clip *clip, const float *grad, size_t count,
             lsi_partition_aligned(count, parts, p, LSI_SQUARES_BLOCK);
         lsi_clip_measure(clip, part, grad + part.begin);
     }
-    assert_ok(lsi_clip_scale(clip, &scale, &norm));
+    lsi_clip_scale(clip, &scale, &norm);
     return norm;
 }
 
@@ -126,7 +126,8 @@ static void what_is_refused(void **state)
     size_t count;
     ls_params *params = NULL;
     ls_clip *clip = NULL;
-    double scale = 1;
+    double scale = 1, norm;
+    bool finite;
     assert_ok(ls_params_new(&params));
     assert_error(ls_clip_new(&clip, params, 1), LS_ERR_STATE,
                  "ls_params_allocate");
@@ -142,6 +143,9 @@ static void what_is_refused(void **state)
         assert_error(ls_clip_grad(clip, &scale, NULL), LS_ERR_ARGUMENT,
                      "norm of the gradients");
         assert_true(scale == 1);
+        finite = true;
+        assert_ok(ls_clip_grad_scaled(clip, &scale, &norm, &finite));
+        assert_true(scale == 1 && !finite && !isfinite(norm));
     }
     ls_clip_free(&clip);
     ls_params_free(&params);
