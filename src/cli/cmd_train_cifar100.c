@@ -13,6 +13,7 @@
 #include "cli/dtype_flag.h"
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
+#include "cli/resume_flags.h"
 #include "cli/train_log.h"
 #include "report/output.h"
 
@@ -22,6 +23,7 @@ typedef struct args {
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
     lsi_recipe recipe;
     const char *dtype;
+    lsi_resume_options resume;
     const char *sync_bn;
     lsi_ddp_flags ddp;
     bool dropout, deterministic;
@@ -69,6 +71,7 @@ static const lsi_option options[] = {
         "write the trained model as safetensors"),
     ROW(metrics, STRING, "metrics", 0, "FILE", NULL,
         "write a line of JSON for each epoch"),
+    LSI_RESUME_ROWS(resume),
 };
 
 typedef struct session {
@@ -100,7 +103,8 @@ static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
                                   .ddp = ddp,
                                   .dropout = a->dropout,
                                   .seed = (uint64_t)a->seed,
-                                  .save = a->save};
+                                  .save = a->save,
+                                  .resume = a->resume};
 }
 
 /* A model goes to a file that a rename can replace. */
@@ -115,22 +119,23 @@ static ls_status check_save(const char *path)
     return lsi_output_check(path);
 }
 
-static ls_status on_begin(void *context, int64_t train_images,
-                          int64_t val_images)
+static ls_status on_begin(void *context, const lsi_cifar100_start *start)
 {
     session *const s = context;
     const args *const a = s->args;
     if (s->log.quiet)
         return LS_OK;
     LS_TRY(check_save(a->save));
-    LS_TRY(lsi_train_log_open(&s->log, a->metrics));
+    LS_TRY(lsi_train_log_open(&s->log, a->metrics, start->epoch));
     fprintf(stderr,
             "cifar100: %" PRId64 " images to train, %" PRId64
             " to validate (%s); %d rank%s x %d thread%s\n",
-            train_images, val_images, a->data != NULL ? a->data : "built-in",
-            s->log.ranks, s->log.ranks == 1 ? "" : "s", lsi_threads(),
+            start->train_images, start->val_images,
+            a->data != NULL ? a->data : "built-in", s->log.ranks,
+            s->log.ranks == 1 ? "" : "s", lsi_threads(),
             lsi_threads() == 1 ? "" : "s");
     lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+    lsi_cli_tell_resume(&a->resume, start->step);
     return LS_OK;
 }
 
@@ -169,6 +174,7 @@ static int run(const lsi_invocation *call)
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &exit_status) ||
+        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
@@ -194,7 +200,9 @@ const lsi_command lsi_command_train_cifar100 = {
         "peak_bytes is the most that the largest rank held at once in the "
         "epoch, collectives what the group did in it, validation included. "
         "With --dtype f16 there are \"loss_scale\", the one after the epoch, "
-        "and \"skipped\", how many steps were skipped so far.",
+        "and \"skipped\", how many steps were skipped so far. A run with "
+        "--resume leaves the lines of epochs before its checkpoint and writes "
+        "the others again.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -25,7 +25,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
             start->val_tokens, start->step_tokens, log->ranks,
             log->ranks == 1 ? "" : "s", lsi_threads(),
             lsi_threads() == 1 ? "" : "s");
-    return lsi_jsonl_open(&log->metrics, metrics, false);
+    return lsi_jsonl_open(&log->metrics, metrics, 0);
 }
 
 void lsi_lm_log_close(lsi_lm_log *log)

@@ -15,7 +15,8 @@
 
 static const double megabyte = 1e6;
 
-ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics)
+ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics,
+                             int64_t epochs)
 {
     if (log->quiet)
         return LS_OK;
@@ -23,7 +24,7 @@ ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics)
     LS_TRY(lsi_alloc(&done, (size_t)log->epochs * sizeof(lsi_epoch),
                      LS_MEMORY_OTHER, "the results of the epochs"));
     log->done = done;
-    return lsi_jsonl_open(&log->metrics, metrics, false);
+    return lsi_jsonl_open(&log->metrics, metrics, epochs);
 }
 
 void lsi_train_log_close(lsi_train_log *log)
@@ -39,7 +40,8 @@ void lsi_train_log_step(lsi_train_log *log, const lsi_progress_report *report)
     char note[48];
     if (log->quiet)
         return;
-    if (report->step == 1) {
+    if (!log->shown) {
+        log->shown = true;
         snprintf(log->label, sizeof(log->label), "epoch %" PRId64 "/%" PRId64,
                  report->epoch + 1, log->epochs);
         lsi_progress_begin(&log->progress, stderr, log->label, report->steps);
@@ -74,6 +76,7 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
     char scale[LSI_LOSS_SCALE_TEXT];
     lsi_loss_scale_text(scale, epoch->loss_scale, epoch->skipped);
     lsi_progress_end(&log->progress);
+    log->shown = false;
     fprintf(stderr,
             "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
             "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f images/s\n",

@@ -15,17 +15,19 @@ typedef struct lsi_train_log {
     int ranks;
     int64_t epochs; /* to come in all */
     lsi_jsonl *metrics;
-    lsi_progress_bar progress;
+    lsi_progress_bar progress; /* of an epoch, while it is shown */
+    bool shown;
     char label[48]; /* of the progress bar */
     lsi_epoch *done;
     size_t n_done;
 } lsi_train_log;
 
 /*
- * Opens the metrics file (NULL: none). The log is filled in otherwise by the
- * caller, who closes it.
+ * Opens the metrics file (NULL: none), in which the lines of so many epochs
+ * stay. The log is filled in otherwise by the caller, who closes it.
  */
-ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics);
+ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics,
+                             int64_t epochs);
 void lsi_train_log_close(lsi_train_log *log);
 
 /* After a micro-step. */

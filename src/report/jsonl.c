@@ -4,12 +4,15 @@
 #include "report/jsonl.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "report/output.h"
 
 struct lsi_jsonl {
@@ -17,28 +20,75 @@ struct lsi_jsonl {
     char path[];
 };
 
-static ls_status open_lines(const char *path, bool append, int *fd)
+/* Where the first `keep` lines end; *n is how many of them there are. */
+static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
+{
+    char block[4096];
+    off_t at = 0, end = 0;
+    *n = 0;
+    while (*n < keep) {
+        const ssize_t got = pread(fd, block, sizeof(block), at);
+        if (got <= 0)
+            break;
+        for (ssize_t i = 0; i < got && *n < keep; i++) {
+            if (block[i] != '\n')
+                continue;
+            end = at + i + 1;
+            ++*n;
+        }
+        at += got;
+    }
+    return end;
+}
+
+/* What is no regular file has nothing to keep. */
+static ls_status cut(int fd, const char *path, int64_t keep)
+{
+    struct stat info;
+    int64_t n;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return LS_OK;
+    const off_t end = end_of_lines(fd, keep, &n);
+    if (n < keep)
+        lsi_log(LSI_LOG_WARN,
+                "%s has %" PRId64 " of the %" PRId64 " lines that were "
+                "written before the checkpoint; it goes on without the others",
+                path, n, keep);
+    if (ftruncate(fd, end) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return LS_OK;
+}
+
+static ls_status open_file(const char *path, int64_t keep, int *fd)
+{
+    const int access = keep > 0 ? O_RDWR : O_WRONLY;
+    *fd = open(path, access | O_CREAT | O_CLOEXEC | O_APPEND, 0666);
+    if (*fd < 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    const ls_status status = cut(*fd, path, keep);
+    if (status != LS_OK)
+        close(*fd);
+    return status;
+}
+
+static ls_status open_lines(const char *path, int64_t keep, int *fd)
 {
     if (path == NULL) {
         *fd = -1;
         return LS_OK;
     }
-    if (lsi_output_is_stdout(path))
-        *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    else
-        *fd = open(path,
-                   O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND |
-                       (append ? 0 : O_TRUNC),
-                   0666);
+    if (!lsi_output_is_stdout(path))
+        return open_file(path, keep, fd);
+    *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (*fd < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
     return LS_OK;
 }
 
-ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, bool append)
+ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep)
 {
     int fd;
-    LS_TRY(open_lines(path, append, &fd));
+    LS_TRY(open_lines(path, keep, &fd));
     const char *shown = path == NULL ? "" : path;
     const size_t bytes = strlen(shown) + 1;
     lsi_jsonl *lines = malloc(sizeof(*lines) + bytes);

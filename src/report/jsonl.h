@@ -5,18 +5,18 @@
 #define LS_REPORT_JSONL_H
 
 #include <jansson.h>
-#include <stdbool.h>
+#include <stdint.h>
 
 #include "lockstep/status.h"
 
 typedef struct lsi_jsonl lsi_jsonl;
 
 /*
- * Opens a file ("-": standard output) for lines; what is in it is kept if
- * `append`, else dropped. A NULL path gives a writer that drops its lines.
- * *out is the caller's.
+ * Opens a file ("-": standard output) for lines. The first `keep` lines of what
+ * is in it stay, the rest is dropped; that it has fewer is a warning. A NULL
+ * path gives a writer that drops its lines. *out is the caller's.
  */
-ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, bool append);
+ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep);
 
 /*
  * Writes one line in one piece, so that a reader that follows the file sees

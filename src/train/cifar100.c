@@ -3,20 +3,33 @@
  */
 #include "train/cifar100.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "autograd/params.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "parallel/ddp.h"
 #include "train/images.h"
 #include "train/outcome.h"
+#include "train/partial.h"
 #include "train/save.h"
 #include "train/validate.h"
 
 enum { BUILT_IN_TRAIN = 5000, BUILT_IN_TEST = 1000 };
+
+/* What an epoch has taken; what its checkpoints took is left out. */
+typedef struct clocks {
+    double seconds,
+        peak_bytes;      /* before the process went on from a checkpoint */
+    int64_t collectives; /* likewise */
+    double begin;
+    uint64_t begin_collectives;
+} clocks;
 
 typedef struct job {
     ls_group *group;
@@ -29,6 +42,11 @@ typedef struct job {
     lsi_stepper stepper;
     ls_tape *tape;
     lsi_trainer trainer;
+    bool *agreed;
+    lsi_resume resume;
+    ls_checkpoint *found;       /* from which it goes on, or NULL */
+    lsi_progress_report report; /* of the epoch that is on */
+    clocks clock;               /* of that epoch */
 } job;
 
 /* ---- making the parts ---------------------------------------------------- */
@@ -97,14 +115,26 @@ static ls_status prepare_alone(job *j)
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(check_slices(j));
     LS_TRY(open_data(j));
-    LS_TRY(open_images(j));
-    if (j->events->begin == NULL)
-        return LS_OK;
+    return open_images(j);
+}
+
+static int64_t train_images(const job *j)
+{
     const int64_t available = ls_dataset_count(j->train_set);
     const int64_t limit = j->options->limit;
-    return j->events->begin(j->events->context,
-                            limit > 0 && limit < available ? limit : available,
-                            ls_dataset_count(j->test_set));
+    return limit > 0 && limit < available ? limit : available;
+}
+
+static ls_status begin(const job *j)
+{
+    const lsi_cifar100_start start = {
+        .train_images = train_images(j),
+        .val_images = ls_dataset_count(j->test_set),
+        .step = j->found != NULL ? ls_checkpoint_step(j->found) : 0,
+        .epoch = j->report.epoch};
+    if (j->events->begin == NULL)
+        return LS_OK;
+    return j->events->begin(j->events->context, &start);
 }
 
 /* Of the optimizer, in all epochs. */
@@ -114,6 +144,122 @@ static int64_t total_steps(const job *j)
     const int64_t each = j->options->accumulate;
     return j->options->epochs * ((micro_steps + each - 1) / each);
 }
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+/* What other bits would come of, if it were otherwise. */
+static void collect_facts(const job *j, lsi_facts *facts)
+{
+    static const char *const norms[] = {[LSI_NORM_FUSED] = "fused",
+                                        [LSI_NORM_GATHERED] = "gathered",
+                                        [LSI_NORM_LOCAL] = "off"};
+    const lsi_cifar100_options *const o = j->options;
+    const int size = ls_group_size(j->group);
+    lsi_facts_text(facts, "train", "cifar100");
+    lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
+    lsi_facts_int(facts, "images to train:", train_images(j));
+    lsi_facts_int(facts, "images to validate:", ls_dataset_count(j->test_set));
+    lsi_facts_int(facts, "--seed", (int64_t)o->seed);
+    lsi_facts_int(facts, "--batch-size over all ranks:", o->batch_size * size);
+    lsi_facts_int(facts, "--accumulate", o->accumulate);
+    lsi_facts_int(facts, "--slices", slices_of(j) * size);
+    lsi_facts_text(facts, "--sync-bn", norms[o->norm]);
+    lsi_facts_text(facts, "--dtype", ls_dtype_name(o->dtype));
+    lsi_facts_text(facts, "--dropout", o->dropout ? "on" : "off");
+    lsi_recipe_facts(&o->recipe, total_steps(j), facts);
+}
+
+static uint64_t collectives(const job *j)
+{
+    ls_group_counters counters;
+    ls_group_get_counters(j->group, &counters);
+    return counters.collectives;
+}
+
+static double peak_bytes(const job *j)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    return fmax(j->clock.peak_bytes, (double)memory.peak_bytes);
+}
+
+static double seconds(const job *j)
+{
+    return j->clock.seconds + lsi_clock_seconds() - j->clock.begin;
+}
+
+static int64_t epoch_collectives(const job *j)
+{
+    return j->clock.collectives +
+           (int64_t)(collectives(j) - j->clock.begin_collectives);
+}
+
+static void start_clocks(job *j)
+{
+    j->clock.begin = lsi_clock_seconds();
+    j->clock.begin_collectives = collectives(j);
+}
+
+static ls_status save_with(job *j, const char *ranks, int64_t calls)
+{
+    char epoch[24], step[24], count[24];
+    snprintf(epoch, sizeof(epoch), "%" PRId64, j->report.epoch);
+    snprintf(step, sizeof(step), "%" PRId64, j->report.step);
+    snprintf(count, sizeof(count), "%" PRId64, calls);
+    const char *const values[] = {"epoch", epoch,         "micro_step",
+                                  step,    "collectives", count,
+                                  "ranks", ranks,         NULL};
+    return lsi_resume_save(&j->resume, j->trainer.model->params, &j->stepper,
+                           values);
+}
+
+/* After a step of the optimizer. */
+static ls_status on_stepped(void *context, const lsi_progress_report *report)
+{
+    job *const j = context;
+    char *ranks = NULL;
+    if (!lsi_resume_is_due(&j->resume, j->stepper.steps))
+        return LS_OK;
+    const lsi_partial own = {report->totals, seconds(j), peak_bytes(j)};
+    j->clock.seconds = own.seconds;
+    j->clock.collectives = epoch_collectives(j);
+    LS_TRY(lsi_partial_text(j->group, &own, &ranks));
+    const ls_status status = save_with(j, ranks, j->clock.collectives);
+    lsi_free(ranks);
+    start_clocks(j);
+    return status;
+}
+
+static ls_status find_place(job *j)
+{
+    lsi_partial own;
+    const char *const ranks = ls_checkpoint_value(j->found, "ranks");
+    LS_TRY(lsi_resume_number(j->found, "epoch", &j->report.epoch));
+    LS_TRY(lsi_resume_number(j->found, "micro_step", &j->report.step));
+    LS_TRY(lsi_resume_number(j->found, "collectives", &j->clock.collectives));
+    LS_TRY(lsi_partial_parse(&own, ranks != NULL ? ranks : "",
+                             ls_group_rank(j->group), ls_group_size(j->group)));
+    j->report.totals = own.totals;
+    j->clock.seconds = own.seconds;
+    j->clock.peak_bytes = own.peak_bytes;
+    if (j->report.epoch < j->options->epochs)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot go on from the checkpoint of step %" PRId64
+                    ": it is in epoch %" PRId64 ", this run has --epochs "
+                    "%" PRId64,
+                    ls_checkpoint_step(j->found), j->report.epoch + 1,
+                    j->options->epochs);
+}
+
+static ls_status go_on(job *j)
+{
+    if (j->found == NULL)
+        return LS_OK;
+    return lsi_resume_load(j->found, j->trainer.model->params, &j->stepper);
+}
+
+/* ---- starting ------------------------------------------------------------ */
 
 static ls_status prepare_together(job *j)
 {
@@ -142,12 +288,15 @@ static ls_status prepare_together(job *j)
                                .accumulate = o->accumulate,
                                .seed = o->seed,
                                .on_step = j->events->step,
-                               .context = j->events->context};
+                               .context = j->events->context,
+                               .on_stepped = on_stepped,
+                               .stepped_context = j};
     return LS_OK;
 }
 
 static void release(job *j)
 {
+    ls_checkpoint_close(&j->found);
     ls_tape_free(&j->tape);
     lsi_stepper_release(&j->stepper);
     ls_ddp_free(&j->ddp);
@@ -160,25 +309,16 @@ static void release(job *j)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-static uint64_t collectives(const job *j)
-{
-    ls_group_counters counters;
-    ls_group_get_counters(j->group, &counters);
-    return counters.collectives;
-}
-
 static ls_status train(job *j, lsi_epoch *out, double *images)
 {
     const lsi_source source = lsi_images_source(j->train_images);
-    const double begin = lsi_clock_seconds();
-    lsi_totals totals;
-    LS_TRY(lsi_train_epoch(&j->trainer, &source, out->epoch, &totals));
-    out->train_seconds = lsi_clock_seconds() - begin;
+    LS_TRY(lsi_train_epoch(&j->trainer, &source, &j->report));
+    out->train_seconds = seconds(j);
     out->loss_scale = j->stepper.loss_scale.scale;
     out->skipped = j->stepper.loss_scale.skipped;
-    out->train_loss = lsi_totals_loss(&totals);
-    out->train_accuracy = lsi_totals_accuracy(&totals);
-    *images = totals.weight;
+    out->train_loss = lsi_totals_loss(&j->report.totals);
+    out->train_accuracy = lsi_totals_accuracy(&j->report.totals);
+    *images = j->report.totals.weight;
     return LS_OK;
 }
 
@@ -197,9 +337,7 @@ static ls_status validate(job *j, lsi_epoch *out)
 /* What the slowest and the largest rank took. */
 static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
 {
-    ls_memory_stats memory;
-    ls_memory_total(&memory);
-    double most[2] = {out->train_seconds, (double)memory.peak_bytes};
+    double most[2] = {out->train_seconds, peak_bytes(j)};
     LS_TRY(ls_reduce(j->group, most, most, 2, LS_F64, LS_MAX, 0));
     out->train_seconds = most[0];
     out->peak_bytes = (uint64_t)most[1];
@@ -208,27 +346,40 @@ static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
     return LS_OK;
 }
 
-static ls_status run_epoch(job *j, int64_t epoch, lsi_epoch *out)
+/* The epoch of j->report, from where that stands. */
+static ls_status run_epoch(job *j, lsi_epoch *out)
 {
-    lsi_epoch result = {.epoch = epoch};
-    const uint64_t before = collectives(j);
-    ls_memory_reset_peak();
+    lsi_epoch result = {.epoch = j->report.epoch};
     double images;
+    ls_memory_reset_peak();
+    start_clocks(j);
     LS_TRY(train(j, &result, &images));
     LS_TRY(validate(j, &result));
     LS_TRY(compare_ranks(j, images, &result));
-    result.collectives = collectives(j) - before;
+    result.collectives = (uint64_t)epoch_collectives(j);
     *out = result;
     return LS_OK;
 }
 
 /* A rank that cannot write what it should tells the others. */
-static ls_status announce(const job *j, const lsi_epoch *epoch, bool *agreed)
+static ls_status announce(const job *j, const lsi_epoch *epoch)
 {
     ls_status own = LS_OK;
     if (j->events->epoch != NULL)
         own = j->events->epoch(j->events->context, epoch);
-    return lsi_share_outcome(j->group, own, agreed);
+    return lsi_share_outcome(j->group, own, j->agreed);
+}
+
+static ls_status run_epochs(job *j)
+{
+    while (j->report.epoch < j->options->epochs) {
+        lsi_epoch result;
+        LS_TRY(run_epoch(j, &result));
+        LS_TRY(announce(j, &result));
+        j->report = (lsi_progress_report){.epoch = result.epoch + 1};
+        j->clock = (clocks){0};
+    }
+    return LS_OK;
 }
 
 static ls_status save(const job *j)
@@ -245,26 +396,38 @@ static ls_status save(const job *j)
     return lsi_params_save(j->trainer.model->params, o->save, metadata, &sum);
 }
 
-static ls_status run(job *j, bool *agreed)
+static ls_status find_start(job *j)
 {
-    LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), agreed));
-    LS_TRY(lsi_share_outcome(j->group, prepare_together(j), agreed));
-    for (int64_t epoch = 0; epoch < j->options->epochs; epoch++) {
-        lsi_epoch result;
-        LS_TRY(run_epoch(j, epoch, &result));
-        LS_TRY(announce(j, &result, agreed));
-    }
-    return lsi_share_outcome(j->group, save(j), agreed);
+    collect_facts(j, &j->resume.facts);
+    LS_TRY(lsi_resume_open(&j->resume, &j->found));
+    if (j->found == NULL)
+        return LS_OK;
+    return lsi_share_outcome(j->group, find_place(j), j->agreed);
+}
+
+static ls_status run(job *j)
+{
+    LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
+    LS_TRY(find_start(j));
+    LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, prepare_together(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, go_on(j), j->agreed));
+    LS_TRY(run_epochs(j));
+    return lsi_share_outcome(j->group, save(j), j->agreed);
 }
 
 ls_status lsi_cifar100_train(ls_group *group,
                              const lsi_cifar100_options *options,
                              const lsi_cifar100_events *events, bool *agreed)
 {
-    job j = {.group = group, .options = options, .events = events};
+    job j = {.group = group,
+             .options = options,
+             .events = events,
+             .agreed = agreed,
+             .resume = {group, &options->resume, .agreed = agreed}};
     char message[1024];
     *agreed = false;
-    const ls_status status = run(&j, agreed);
+    const ls_status status = run(&j);
     /* To release what ranks share fails, too, if they are not together. */
     snprintf(message, sizeof(message), "%s", ls_last_error());
     release(&j);

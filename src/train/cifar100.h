@@ -6,6 +6,7 @@
 
 #include "lockstep/group.h"
 #include "train/models/cifar_net.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 typedef struct lsi_cifar100_options {
@@ -23,19 +24,28 @@ typedef struct lsi_cifar100_options {
     bool dropout;
     uint64_t seed;
     const char *save; /* safetensors file; NULL: none */
+    lsi_resume_options resume;
 } lsi_cifar100_options;
+
+/* What is about to be trained. */
+typedef struct lsi_cifar100_start {
+    int64_t train_images, val_images;
+    int64_t step;  /* of the checkpoint from which it goes on, or 0 */
+    int64_t epoch; /* in which it begins */
+} lsi_cifar100_start;
 
 /* What an epoch has come to; complete on rank 0 only. */
 typedef struct lsi_epoch {
     int64_t epoch;
     double train_loss, train_accuracy;
-    double train_seconds;     /* of the slowest rank, without validation */
+    double train_seconds;     /* of the slowest rank; training alone */
     double images_per_second; /* over all ranks, of training */
     double val_loss, val_accuracy;
-    double loss_scale;    /* after it; 0: losses are not scaled */
-    int64_t skipped;      /* steps so far, in all epochs */
-    uint64_t peak_bytes;  /* most that a rank held at once in the epoch */
-    uint64_t collectives; /* of rank 0 in the epoch, with validation */
+    double loss_scale;   /* after it; 0: losses are not scaled */
+    int64_t skipped;     /* steps so far, in all epochs */
+    uint64_t peak_bytes; /* most that a rank held at once in the epoch */
+    /* Of rank 0 in the epoch, with validation, without checkpoints. */
+    uint64_t collectives;
 } lsi_epoch;
 
 /* Who is told what happens. Everything is called on every rank. */
@@ -45,7 +55,7 @@ typedef struct lsi_cifar100_events {
      * The data are there and all ranks are about to start; what can still be
      * refused (such as a file that cannot be written) is refused here.
      */
-    ls_status (*begin)(void *context, int64_t train_images, int64_t val_images);
+    ls_status (*begin)(void *context, const lsi_cifar100_start *start);
     lsi_step_fn step;
     ls_status (*epoch)(void *context, const lsi_epoch *epoch);
 } lsi_cifar100_events;

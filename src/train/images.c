@@ -124,14 +124,17 @@ static void sort_batches(const lsi_images *images, int64_t count)
                    count - i < size ? count - i : size);
 }
 
-static ls_status begin_epoch(void *self, int64_t epoch, int64_t *steps)
+static ls_status begin_epoch(void *self, int64_t epoch, int64_t first,
+                             int64_t *steps)
 {
     lsi_images *const images = self;
     const ls_sampler sampler = sampler_of(images, epoch);
     LS_TRY(ls_sampler_fill(&sampler, images->indices));
-    sort_batches(images, ls_sampler_count(&sampler));
-    LS_TRY(
-        lsi_images_begin(images, images->indices, ls_sampler_count(&sampler)));
+    const int64_t count = ls_sampler_count(&sampler);
+    sort_batches(images, count);
+    const int64_t done = first * images->options.batch_size;
+    const int64_t skip = done < count ? done : count;
+    LS_TRY(lsi_images_begin(images, images->indices + skip, count - skip));
     *steps = lsi_images_steps(images);
     return LS_OK;
 }

@@ -29,10 +29,11 @@ typedef struct lsi_model {
 typedef struct lsi_source {
     void *self;
     /*
-     * Begins an epoch. *steps is how many batches it has, the same on every
-     * rank.
+     * Begins an epoch at its batch `first` (0, or where a checkpoint was made).
+     * *steps is how many batches it has in all, the same on every rank.
      */
-    ls_status (*begin)(void *self, int64_t epoch, int64_t *steps);
+    ls_status (*begin)(void *self, int64_t epoch, int64_t first,
+                       int64_t *steps);
     /* The next batch, valid until the next call; empty if none is left. */
     ls_status (*next)(void *self, ls_batch *batch);
 } lsi_source;

@@ -67,6 +67,25 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
     return LS_OK;
 }
 
+void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
+                      lsi_facts *facts)
+{
+    const maker *const m = find_maker(recipe->optimizer);
+    lsi_facts_text(facts, "--optimizer", recipe->optimizer);
+    lsi_facts_real(facts, "--lr", m != NULL ? lr_of(recipe, m) : recipe->lr);
+    lsi_facts_real(facts, "--momentum", recipe->momentum);
+    lsi_facts_real(facts, "--beta1", recipe->beta1);
+    lsi_facts_real(facts, "--beta2", recipe->beta2);
+    lsi_facts_real(facts, "--eps", recipe->eps);
+    lsi_facts_real(facts, "--weight-decay", recipe->weight_decay);
+    lsi_facts_text(facts, "--schedule", recipe->schedule);
+    lsi_facts_int(facts, "--warmup-steps", recipe->warmup_steps);
+    lsi_facts_real(facts, "--min-lr", recipe->min_lr);
+    lsi_facts_real(facts, "--clip-norm", recipe->clip_norm);
+    if (is_cosine(recipe))
+        lsi_facts_int(facts, "a cosine of so many steps:", total_steps);
+}
+
 static ls_status fill(lsi_stepper *stepper, ls_params *params,
                       const lsi_recipe *recipe, int64_t total_steps)
 {

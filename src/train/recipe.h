@@ -6,6 +6,7 @@
 #define LS_TRAIN_RECIPE_H
 
 #include "lockstep/optim.h"
+#include "train/facts.h"
 
 typedef struct lsi_recipe {
     const char *optimizer;    /* "sgd" or "adamw" */
@@ -24,6 +25,10 @@ typedef struct lsi_recipe {
 
 /* LS_ERR_ARGUMENT for what no stepper could follow. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
+
+/* What the steps of a run with so many in all depend on, by flag. */
+void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
+                      lsi_facts *facts);
 
 /* A recipe at work on a parameter set. */
 typedef struct lsi_stepper {

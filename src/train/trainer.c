@@ -21,39 +21,47 @@ static position position_of(const lsi_trainer *trainer, int64_t step,
 }
 
 static ls_status micro_step(lsi_trainer *t, const ls_batch *batch, position at,
-                            lsi_totals *totals)
+                            lsi_progress_report *report)
 {
     if (at.first) {
         ls_params_zero_grad(t->model->params);
         LS_TRY(
             ls_ddp_set_loss_scale(t->ddp, lsi_stepper_loss_scale(t->stepper)));
     }
-    ls_tape_set_random(t->tape, t->seed, (uint64_t)ls_group_rank(t->group),
-                       t->micro_steps++);
+    ls_tape_set_random(
+        t->tape, t->seed, (uint64_t)ls_group_rank(t->group),
+        (uint64_t)(report->epoch * report->steps + report->step));
     const lsi_forward out = t->model->forward(t->model->self, t->tape, batch);
     LS_TRY(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight, at.last));
-    LS_TRY(lsi_totals_add(totals, &out));
+    LS_TRY(lsi_totals_add(&report->totals, &out));
     ls_tape_reset(t->tape);
     if (!at.last)
         return LS_OK;
     return lsi_stepper_step(t->stepper, lsi_ddp_grad_scale(t->ddp));
 }
 
-ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,
-                          int64_t epoch, lsi_totals *totals)
+static ls_status tell(const lsi_trainer *t, position at,
+                      const lsi_progress_report *report)
 {
-    lsi_progress_report report = {.epoch = epoch};
-    LS_TRY(source->begin(source->self, epoch, &report.steps));
-    while (report.step < report.steps) {
-        const position at = position_of(trainer, report.step, report.steps);
+    if (t->on_step != NULL)
+        t->on_step(t->context, report);
+    return at.last && t->on_stepped != NULL
+               ? t->on_stepped(t->stepped_context, report)
+               : LS_OK;
+}
+
+ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,
+                          lsi_progress_report *report)
+{
+    LS_TRY(source->begin(source->self, report->epoch, report->step,
+                         &report->steps));
+    while (report->step < report->steps) {
+        const position at = position_of(trainer, report->step, report->steps);
         ls_batch batch;
         LS_TRY(source->next(source->self, &batch));
-        LS_TRY(micro_step(trainer, &batch, at, &report.totals));
-        report.step++;
-        if (trainer->on_step != NULL)
-            trainer->on_step(trainer->context, &report);
+        LS_TRY(micro_step(trainer, &batch, at, report));
+        report->step++;
+        LS_TRY(tell(trainer, at, report));
     }
-    LS_TRY(lsi_totals_reduce(&report.totals, trainer->group));
-    *totals = report.totals;
-    return LS_OK;
+    return lsi_totals_reduce(&report->totals, trainer->group);
 }

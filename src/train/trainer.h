@@ -10,14 +10,19 @@
 #include "train/recipe.h"
 #include "train/totals.h"
 
-/* How far an epoch has come on this rank, told after each micro-step. */
+/* How far an epoch has come on this rank. */
 typedef struct lsi_progress_report {
     int64_t epoch;
     int64_t step, steps; /* micro-steps done and to do */
     lsi_totals totals;   /* of this rank so far */
 } lsi_progress_report;
 
+/* After each micro-step. */
 typedef void (*lsi_step_fn)(void *context, const lsi_progress_report *report);
+
+/* After each step of the optimizer; an error ends the epoch. */
+typedef ls_status (*lsi_stepped_fn)(void *context,
+                                    const lsi_progress_report *report);
 
 typedef struct lsi_trainer {
     ls_group *group;
@@ -27,17 +32,19 @@ typedef struct lsi_trainer {
     ls_tape *tape;
     int64_t accumulate; /* micro-steps for each optimizer step */
     uint64_t seed;
-    uint64_t micro_steps; /* done since the start of training */
-    lsi_step_fn on_step;  /* or NULL */
+    lsi_step_fn on_step; /* or NULL */
     void *context;
+    lsi_stepped_fn on_stepped; /* or NULL */
+    void *stepped_context;
 } lsi_trainer;
 
 /*
- * One epoch. The last optimizer step of it takes the micro-steps that are left,
- * be they fewer than `accumulate`. totals are those of all ranks on rank 0.
- * Collective.
+ * One epoch, or what is left of it: report has its number, and of the part that
+ * is done micro-steps and totals (0 at its beginning). The last optimizer step
+ * takes the micro-steps that are left, be they fewer than `accumulate`. In the
+ * end the totals are those of all ranks on rank 0. Collective.
  */
 ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,
-                          int64_t epoch, lsi_totals *totals);
+                          lsi_progress_report *report);
 
 #endif

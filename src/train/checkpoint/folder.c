@@ -98,6 +98,21 @@ ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n)
     return status;
 }
 
+ls_status lsi_steps_newest(const char *folder, int64_t *step)
+{
+    int64_t *steps;
+    size_t n;
+    *step = -1;
+    LS_TRY(lsi_steps_list(folder, &steps, &n));
+    for (size_t i = 0; i < n && *step < 0; i++) {
+        const lsi_path in = lsi_step_folder(folder, steps[i]);
+        if (access(lsi_path_in(in.text, LSI_MANIFEST_FILE).text, F_OK) == 0)
+            *step = steps[i];
+    }
+    lsi_free(steps);
+    return LS_OK;
+}
+
 /* ---- making and removing ------------------------------------------------- */
 
 /* The folder around `path` holds its name on the disk afterwards. */
@@ -107,6 +122,15 @@ static ls_status make_folder(const char *path)
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
     return lsi_sync_folder(dirname(around.text));
+}
+
+ls_status lsi_folder_make(const char *folder)
+{
+    LS_TRY(make_folder(folder));
+    if (access(folder, W_OK | X_OK) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write to the folder '%s'",
+                              folder);
+    return LS_OK;
 }
 
 ls_status lsi_step_make(const char *folder, int64_t step)

@@ -31,6 +31,12 @@ lsi_path lsi_rank_file(int rank, int ranks);
  */
 ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n);
 
+/* The newest step whose save came to its end; -1: there is none. */
+ls_status lsi_steps_newest(const char *folder, int64_t *step);
+
+/* Makes a folder, if it is not there, to which files can be written. */
+ls_status lsi_folder_make(const char *folder);
+
 /* Makes the folder of a step, and the one around it; both lie on the disk. */
 ls_status lsi_step_make(const char *folder, int64_t step);
 

@@ -40,6 +40,14 @@ def is_running(pid):
         return False
 
 
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except FileNotFoundError:
+        return []
+
+
 class ProgramTest(unittest.TestCase):
     maxDiff = None
 

@@ -7,15 +7,7 @@ import time
 import unittest
 
 import files
-from program import ProgramTest, is_running, wait_until
-
-
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-            return [int(word) for word in f.read().split()]
-    except FileNotFoundError:
-        return []
+from program import ProgramTest, children, is_running, wait_until
 
 
 class FailureTest(ProgramTest):

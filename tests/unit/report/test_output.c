@@ -48,7 +48,7 @@ static int entries(void)
 
 static void assert_contents(const char *path, const char *expected)
 {
-    char text[256] = "";
+    char text[8192] = "";
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
@@ -151,20 +151,41 @@ static void lines_of_json(void **state)
     (void)state;
     const char *path = in_folder("lines");
     lsi_jsonl *lines;
-    assert_ok(lsi_jsonl_open(&lines, path, false));
+    assert_ok(lsi_jsonl_open(&lines, path, 0));
     assert_ok(lsi_jsonl_write(
         lines, json_pack("{s:s,s:f}", "event", "epoch", "loss", 0.1)));
     assert_contents(path, "{\"event\":\"epoch\",\"loss\":0.1}\n");
     lsi_jsonl_close(&lines);
     assert_null(lines);
-    assert_ok(lsi_jsonl_open(&lines, path, true));
+    assert_ok(lsi_jsonl_open(&lines, path, 1));
     assert_ok(lsi_jsonl_write(lines, json_object()));
     assert_error(lsi_jsonl_write(lines, NULL), LS_ERR_MEMORY, "line of JSON");
     lsi_jsonl_close(&lines);
     assert_contents(path, "{\"event\":\"epoch\",\"loss\":0.1}\n{}\n");
-    assert_ok(lsi_jsonl_open(&lines, path, false));
+    assert_ok(lsi_jsonl_open(&lines, path, 0));
     lsi_jsonl_close(&lines);
     assert_contents(path, "");
+    unlink(path);
+}
+
+/* A line is longer than what is read at once. */
+static void lines_that_stay(void **state)
+{
+    (void)state;
+    char text[5000];
+    const char *path = in_folder("lines");
+    lsi_jsonl *lines;
+    memset(text, 'a', sizeof(text));
+    memcpy(text + sizeof(text) - 7, "\nb\nc\nd", 7);
+    static const size_t ends[] = {0, 4994, 4996, 4998, 4998, 4998};
+    for (int keep = 0; keep < 6; keep++) {
+        char kept[5000] = "";
+        assert_ok(lsi_output_write(path, text, sizeof(text)));
+        assert_ok(lsi_jsonl_open(&lines, path, keep));
+        lsi_jsonl_close(&lines);
+        memcpy(kept, text, ends[keep]);
+        assert_contents(path, kept);
+    }
     unlink(path);
 }
 
@@ -172,14 +193,14 @@ static void lines_without_a_file(void **state)
 {
     (void)state;
     lsi_jsonl *lines;
-    assert_ok(lsi_jsonl_open(&lines, NULL, false));
+    assert_ok(lsi_jsonl_open(&lines, NULL, 0));
     assert_ok(lsi_jsonl_write(lines, json_object()));
     lsi_jsonl_close(&lines);
     lsi_jsonl_close(&lines);
     lsi_jsonl_close(NULL);
-    assert_error(lsi_jsonl_open(&lines, "/nonexistent/m.jsonl", false),
-                 LS_ERR_IO, "cannot write /nonexistent/m.jsonl");
-    assert_ok(lsi_jsonl_open(&lines, "/dev/full", false));
+    assert_error(lsi_jsonl_open(&lines, "/nonexistent/m.jsonl", 0), LS_ERR_IO,
+                 "cannot write /nonexistent/m.jsonl");
+    assert_ok(lsi_jsonl_open(&lines, "/dev/full", 0));
     assert_error(lsi_jsonl_write(lines, json_object()), LS_ERR_IO,
                  "cannot write /dev/full");
     lsi_jsonl_close(&lines);
@@ -195,6 +216,7 @@ int main(void)
         cmocka_unit_test(writes_to_pipes),
         cmocka_unit_test(failed_writes_change_nothing),
         cmocka_unit_test(lines_of_json),
+        cmocka_unit_test(lines_that_stay),
         cmocka_unit_test(lines_without_a_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -38,7 +38,7 @@ static int64_t take_epoch(lsi_images *images, int64_t epoch, int64_t batch_size,
 {
     const lsi_source source = lsi_images_source(images);
     int64_t steps;
-    assert_ok(source.begin(source.self, epoch, &steps));
+    assert_ok(source.begin(source.self, epoch, 0, &steps));
     for (int64_t step = 0; step < steps; step++) {
         ls_batch batch;
         assert_ok(source.next(source.self, &batch));
@@ -111,7 +111,7 @@ static void test_limit_above_the_set(void **state)
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
         lsi_images *images = make(set, 0, 1, limits[i], 3);
         const lsi_source source = lsi_images_source(images);
-        assert_ok(source.begin(source.self, 0, &steps));
+        assert_ok(source.begin(source.self, 0, 0, &steps));
         assert_int_equal(steps, 4);
         lsi_images_free(&images);
     }

@@ -179,19 +179,20 @@ static void play(ls_group *group, void *opaque)
     make(&s, p, group);
     const bool first = ls_group_rank(group) == 0;
     const lsi_source source = lsi_images_source(s.images);
-    lsi_totals totals = {0};
+    lsi_progress_report report = {0};
     if (first) {
         s.trainer.on_step = count_report;
         s.trainer.context = p;
     }
     for (int64_t epoch = 0; epoch < p->epochs; epoch++) {
         const uint64_t before = collectives(group);
-        CHECK_OK(lsi_train_epoch(&s.trainer, &source, epoch, &totals));
+        report = (lsi_progress_report){.epoch = epoch};
+        CHECK_OK(lsi_train_epoch(&s.trainer, &source, &report));
         if (first)
             p->collectives = collectives(group) - before;
     }
     if (first) {
-        p->totals = totals;
+        p->totals = report.totals;
         take_weights(p, &s);
     }
     destroy(&s);

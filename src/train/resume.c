@@ -1,0 +1,142 @@
+/* Checkpoints of a training job; see resume.h. */
+#include "train/resume.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "train/checkpoint/folder.h"
+#include "train/outcome.h"
+
+/* ---- going on ------------------------------------------------------------ */
+
+/* Fails at once where a save would fail after hours. */
+static ls_status look(const lsi_resume_options *o, int64_t *newest)
+{
+    if (o->every > 0)
+        LS_TRY(lsi_folder_make(o->folder));
+    LS_TRY(lsi_steps_newest(o->folder, newest));
+    if (*newest < 0 || o->resume)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "'%s' has a checkpoint of step %" PRId64 " already; go on "
+                    "from there with --resume, or give another folder",
+                    o->folder, *newest);
+}
+
+static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
+{
+    LS_TRY(ls_checkpoint_open(out, r->group, r->options->folder));
+    const ls_status status = lsi_facts_check(&r->facts, *out);
+    if (status != LS_OK)
+        ls_checkpoint_close(out);
+    return status;
+}
+
+ls_status lsi_resume_open(const lsi_resume *resume, ls_checkpoint **out)
+{
+    int64_t newest = -1;
+    ls_status status = LS_OK;
+    *out = NULL;
+    if (resume->options->folder == NULL)
+        return LS_OK;
+    if (ls_group_rank(resume->group) == 0)
+        status = look(resume->options, &newest);
+    LS_TRY(lsi_share_outcome(resume->group, status, resume->agreed));
+    LS_TRY(ls_broadcast(resume->group, &newest, 1, LS_I64, 0));
+    if (newest < 0)
+        return LS_OK;
+    return lsi_share_outcome(resume->group, open_and_check(resume, out),
+                             resume->agreed);
+}
+
+ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
+                            int64_t *out)
+{
+    const char *const text = ls_checkpoint_value(checkpoint, key);
+    char *end = NULL;
+    errno = 0;
+    *out = text != NULL ? strtoll(text, &end, 10) : -1;
+    if (end != NULL && end != text && *end == '\0' && errno == 0 && *out >= 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the checkpoint of step %" PRId64 " has no number '%s'",
+                    ls_checkpoint_step(checkpoint), key);
+}
+
+ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
+                          lsi_stepper *stepper)
+{
+    ls_loss_scale *const s = &stepper->loss_scale;
+    const char *const scale = ls_checkpoint_value(checkpoint, "loss_scale");
+    LS_TRY(lsi_resume_number(checkpoint, "good_steps", &s->good_steps));
+    LS_TRY(lsi_resume_number(checkpoint, "skipped", &s->skipped));
+    s->scale = scale != NULL ? strtod(scale, NULL) : 0;
+    stepper->steps = ls_checkpoint_step(checkpoint);
+    return ls_checkpoint_load(checkpoint, params, stepper->optimizer);
+}
+
+/* ---- saving -------------------------------------------------------------- */
+
+bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
+{
+    const lsi_resume_options *const o = resume->options;
+    return o->folder != NULL && o->every > 0 && step % o->every == 0;
+}
+
+static size_t count(const char *const *values)
+{
+    size_t n = 0;
+    while (values[n] != NULL)
+        n++;
+    return n;
+}
+
+/* In the order of the values: facts, those of the job, those of the stepper. */
+static void join(const lsi_resume *r, const char *const *job,
+                 const char *const *stepper, const char **out)
+{
+    for (size_t i = 0; i < r->facts.n; i++) {
+        *out++ = r->facts.all[i].name;
+        *out++ = r->facts.all[i].value;
+    }
+    while (*job != NULL)
+        *out++ = *job++;
+    while (*stepper != NULL)
+        *out++ = *stepper++;
+    *out = NULL;
+}
+
+static ls_status save(const lsi_resume *r, const ls_params *params,
+                      const lsi_stepper *stepper, const char *const *job)
+{
+    const ls_loss_scale *const s = &stepper->loss_scale;
+    char scale[32], good[24], skipped[24];
+    snprintf(scale, sizeof scale, "%.17g", s->scale);
+    snprintf(good, sizeof good, "%" PRId64, s->good_steps);
+    snprintf(skipped, sizeof skipped, "%" PRId64, s->skipped);
+    const char *const own[] = {"loss_scale", scale,   "good_steps", good,
+                               "skipped",    skipped, NULL};
+    void *values;
+    LS_TRY(lsi_alloc(&values,
+                     (2 * r->facts.n + count(job) + count(own) + 1) *
+                         sizeof(char *),
+                     LS_MEMORY_OTHER, "the values of a checkpoint"));
+    join(r, job, own, values);
+    const ls_checkpoint_parts parts = {params, stepper->optimizer, values};
+    const ls_status status =
+        ls_checkpoint_save(r->group, r->options->folder, stepper->steps, &parts,
+                           (int)r->options->keep);
+    lsi_free(values);
+    return status;
+}
+
+ls_status lsi_resume_save(const lsi_resume *resume, const ls_params *params,
+                          const lsi_stepper *stepper, const char *const *values)
+{
+    return lsi_share_outcome(
+        resume->group, save(resume, params, stepper, values), resume->agreed);
+}

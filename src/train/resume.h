@@ -1,0 +1,53 @@
+/*
+ * Checkpoints of a training job: where it keeps them, when it makes one, and
+ * from which it goes on.
+ */
+#ifndef LS_TRAIN_RESUME_H
+#define LS_TRAIN_RESUME_H
+
+#include "lockstep/checkpoint.h"
+#include "train/facts.h"
+#include "train/recipe.h"
+
+typedef struct lsi_resume_options {
+    const char *folder; /* NULL: there are no checkpoints */
+    int64_t every;      /* steps of the optimizer; 0: none is made */
+    int64_t keep;       /* newest ones that stay; 0: all */
+    bool resume;        /* go on from the newest, if there is one */
+} lsi_resume_options;
+
+typedef struct lsi_resume {
+    ls_group *group;
+    const lsi_resume_options *options;
+    lsi_facts facts;
+    bool *agreed; /* as in lsi_share_outcome */
+} lsi_resume;
+
+/*
+ * What to go on from: *out is NULL if the job begins at its beginning, else the
+ * caller's. That is so if no save in the folder has come to its end. An error
+ * if one has and the job is not to go on from it, if none of those is whole any
+ * more, and if a fact is another one. Collective.
+ */
+ls_status lsi_resume_open(const lsi_resume *resume, ls_checkpoint **out);
+
+/* Whether a checkpoint is to be made after so many steps. */
+bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
+
+/*
+ * Makes one of the stepper's step. Its values are the facts and these, in the
+ * form of those of ls_checkpoint_parts. Collective.
+ */
+ls_status lsi_resume_save(const lsi_resume *resume, const ls_params *params,
+                          const lsi_stepper *stepper,
+                          const char *const *values);
+
+/* Fills the parameters and all that the stepper goes by. Collective. */
+ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
+                          lsi_stepper *stepper);
+
+/* A value that is a whole number, not negative; LS_ERR_FORMAT names it. */
+ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
+                            int64_t *out);
+
+#endif

@@ -1,0 +1,247 @@
+"""Training that is killed and goes on: the run that was not, bit for bit."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import tempfile
+import unittest
+
+import files
+from program import ProgramTest, children, is_running, wait_until
+
+KILLS = int(os.environ.get("LOCKSTEP_TEST_KILLS", "2"))
+
+# What a clock or the memory of a process says is not the run's.
+MEASURED = {"train_seconds", "images_per_second", "peak_bytes"}
+
+
+def steps(folder, whole):
+    """Steps that have a folder; if `whole`, those whose save has ended."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [int(name[5:]) for name in names if not whole or
+            os.path.exists(os.path.join(folder, name, "manifest.json"))]
+
+
+def kill_all(process):
+    """The program and the ranks that it has started, at once."""
+    pids = [process.pid, *children(process.pid)]
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
+    return pids
+
+
+def metrics(path):
+    """The lines but for what is measured, as they are written."""
+    return [json.dumps({k: v for k, v in line.items() if k not in MEASURED})
+            for line in files.read_lines(path)]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class ResumeTest(ProgramTest):
+    command = ()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.checkpoints = self.path("checkpoints")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def words(self, name, *more, ranks=2):
+        return ("train", *self.command, "--threads", "1", "-n", str(ranks),
+                "--save", self.path(name), "--metrics",
+                self.path(name + ".jsonl"), *more)
+
+    def train(self, name, *more, ranks=2):
+        done = self.call(*self.words(name, *more, ranks=ranks))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def saving(self):
+        return ("--save-every", "3", "--checkpoint-dir", self.checkpoints,
+                "--resume")
+
+    def kill_when(self, condition, pause, *words):
+        """Starts it, and kills it so long after the condition came true."""
+        process = self.start(*words)
+        self.assertTrue(wait_until(
+            lambda: condition() or process.poll() is not None, 30))
+        wait_until(lambda: False, pause)
+        for pid in kill_all(process):
+            self.assertTrue(wait_until(lambda pid=pid: not is_running(pid)))
+
+    def kill_after_new(self, whole, pause, *words):
+        before = max(steps(self.checkpoints, False), default=0)
+        self.kill_when(
+            lambda: max(steps(self.checkpoints, whole), default=0) > before,
+            pause, *words)
+
+    def same(self, one, other):
+        self.assertEqual(read(self.path(one)), read(self.path(other)))
+        self.assertEqual(metrics(self.path(one + ".jsonl")),
+                         metrics(self.path(other + ".jsonl")))
+
+
+class Cifar100(ResumeTest):
+    def setUp(self):
+        super().setUp()
+        data = files.write_folder(self.path("data"), files.records(93, 1),
+                                  files.records(13, 2))
+        # 12 micro-steps, 6 steps of the optimizer an epoch.
+        self.command = ("cifar100", "--data", data, "--epochs", "3",
+                        "--accumulate", "2", "--momentum", "0.9",
+                        "--schedule", "cosine")
+
+    def test_kills(self):
+        """Each run is killed while it saves, and after."""
+        pick = random.Random(7)
+        for ways in (("--strategy", "flat"),
+                     ("--strategy", "bucketed", "--bucket-mb", "0.04"),
+                     ("--strategy", "zero1", "--bucket-mb", "1")):
+            with self.subTest(ways=ways):
+                self.train("whole", "--batch-size", "4", *ways)
+                words = ("--batch-size", "4", *ways, *self.saving())
+                for kill in range(KILLS):
+                    self.kill_after_new(kill % 2 == 1, pick.uniform(0, 0.01),
+                                        *self.words("killed", *words))
+                said = self.train("killed", *words)
+                if steps(self.checkpoints, True):
+                    self.assertIn("resumed after step", said)
+                self.same("whole", "killed")
+                self.assertLessEqual(len(steps(self.checkpoints, True)), 2)
+                shutil.rmtree(self.checkpoints)
+
+    def test_every_place(self):
+        """From the checkpoint of each step, ends of epochs among them."""
+        words = ("--batch-size", "4", "--save-every", "2", "--keep", "0",
+                 "--checkpoint-dir", self.checkpoints)
+        self.train("whole", *words)
+        self.assertEqual(sorted(steps(self.checkpoints, True)),
+                         list(range(2, 19, 2)))
+        for step in sorted(steps(self.checkpoints, True), reverse=True)[::2]:
+            shutil.copy(self.path("whole.jsonl"), self.path("again.jsonl"))
+            for later in steps(self.checkpoints, True):
+                if later > step:
+                    shutil.rmtree(os.path.join(
+                        self.checkpoints, f"step-{later:012}"))
+            said = self.train("again", *words, "--resume")
+            self.assertIn(f"resumed after step {step} from", said)
+            self.same("whole", "again")
+
+    def test_other_numbers_of_ranks(self):
+        def flags(ranks):
+            return ("--no-dropout", "--batch-size", str(8 // ranks))
+        self.train("whole", *flags(1), ranks=1)
+        for first, second in ((2, 4), (4, 1), (1, 2)):
+            with self.subTest(first=first, second=second):
+                self.kill_after_new(True, 0, *self.words(
+                    "killed", *flags(first), *self.saving(), ranks=first))
+                self.train("killed", *flags(second), *self.saving(),
+                           ranks=second)
+                self.assertEqual(read(self.path("whole")),
+                                 read(self.path("killed")))
+                shutil.rmtree(self.checkpoints)
+
+    def test_beginning(self):
+        words = ("--limit", "32", "--batch-size", "4", *self.saving())
+        said = self.train("first", *words)
+        self.assertIn("no checkpoint in", said)
+        self.assertIn("starting from the beginning", said)
+        # Folders of saves that have not ended are no checkpoints either.
+        for step in steps(self.checkpoints, True):
+            os.unlink(os.path.join(self.checkpoints, f"step-{step:012}",
+                                   "manifest.json"))
+        self.assertIn("from the beginning", self.train("second", *words))
+        self.same("first", "second")
+
+    def test_lost_lines(self):
+        words = ("--limit", "32", "--batch-size", "4", *self.saving())
+        self.train("first", *words)
+        os.unlink(self.path("first.jsonl"))
+        said = self.train("first", *words)
+        self.assertIn("has 0 of the 2 lines", said)
+        self.assertEqual(len(metrics(self.path("first.jsonl"))), 1)
+
+
+class Refusals(ResumeTest):
+    command = ("cifar100", "--limit", "32", "--epochs", "2", "--no-dropout",
+               "--batch-size", "4")
+
+    def refuses(self, message, *words):
+        for ranks in (1, 2):
+            flags = ("--batch-size", str(8 // ranks), *words)
+            self.fails(1, message, *self.words("model", *flags, ranks=ranks))
+
+    def test_other_flags(self):
+        self.train("model", *self.saving())
+        before = read(self.path("model.jsonl"))
+        for message, words in (
+                ("--seed 0, this run has 1", ("--seed", "1")),
+                ("images to train: 32, this run has 31", ("--limit", "31")),
+                ("--batch-size over all ranks: 8, this run has",
+                 ("--batch-size", "2")),
+                ("--accumulate 1, this run has 2", ("--accumulate", "2")),
+                ("--slices 4, this run has 8", ("--slices", "8")),
+                ("--sync-bn fused, this run has off", ("--sync-bn", "off")),
+                ("--dtype f32, this run has bf16", ("--dtype", "bf16")),
+                ("--dropout off, this run has on", ("--dropout",)),
+                ("--optimizer sgd, this run has adamw",
+                 ("--optimizer", "adamw")),
+                ("--momentum 0.5, this run has 0.9", ("--momentum", "0.9")),
+                ("in epoch 2, this run has --epochs 1", ("--epochs", "1"))):
+            with self.subTest(words=words):
+                self.refuses(message, *self.saving(), *words)
+        self.assertEqual(read(self.path("model.jsonl")), before)
+
+    def test_not_asked_to_go_on(self):
+        self.train("model", *self.saving())
+        self.refuses("has a checkpoint of step 6 already", "--checkpoint-dir",
+                     self.checkpoints, "--save-every", "3")
+
+    def test_damage(self):
+        self.train("model", *self.saving(), "--keep", "1")
+        newest = max(steps(self.checkpoints, True))
+        with open(os.path.join(self.checkpoints, f"step-{newest:012}",
+                               "model.safetensors"), "r+b") as file:
+            file.truncate(1000)
+        done = self.call(*self.words("model", *self.saving()))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no whole checkpoint in", done.stderr)
+
+    def test_folder(self):
+        with open(self.path("file"), "w", encoding="utf-8"):
+            pass
+        self.refuses("cannot", "--checkpoint-dir", self.path("file"),
+                     "--save-every", "3")
+        self.refuses("cannot make the folder", "--checkpoint-dir",
+                     self.path("a/b"), "--save-every", "3")
+
+    def test_usage(self):
+        for message, words in (
+                ("--save-every needs --checkpoint-dir",
+                 ("--save-every", "3")),
+                ("--resume needs --checkpoint-dir", ("--resume",)),
+                ("--checkpoint-dir needs", ("--checkpoint-dir", "x")),
+                ("--save-every", ("--save-every", "-1")),
+                ("--keep", ("--keep", "-1"))):
+            with self.subTest(words=words):
+                self.fails(2, message, "train", "cifar100", *words)
+
+
+if __name__ == "__main__":
+    unittest.main()
