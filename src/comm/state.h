@@ -164,6 +164,7 @@ struct ls_group {
     bool spinning_pays;
     int waits, retry;        /* since it did not; until it is tried again */
     int waits_without_yield; /* still to come */
+    int distrust;            /* as many, after the next long yield */
     bool can_copy;           /* from every other rank's private memory */
     bool failed;
 };

@@ -38,8 +38,9 @@ enum {
     PARTING_SPINS = 100000, /* some milliseconds: until two ranks are parted */
     FIRST_RETRY = 8,        /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
-    YIELDS = 250,           /* of one wait */
-    NO_YIELDS = 4096,       /* waits without yielding, after a long one */
+    YIELDS = 250,        /* of one wait */
+    FIRST_DISTRUST = 16, /* waits without yielding, after a long one; doubles */
+    LAST_DISTRUST = 4096,
     LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
 };
 
@@ -102,6 +103,7 @@ void lsi_learn_to_wait(ls_group *group)
     group->spins = group->crowded ? SPINS_CROWDED : SPINS_ALONE;
     group->spinning_pays = true;
     group->retry = FIRST_RETRY;
+    group->distrust = FIRST_DISTRUST;
 }
 
 static void futex_wait(ls_group *group, uint32_t seen)
@@ -168,13 +170,20 @@ static int choose_yields(ls_group *group)
     return 0;
 }
 
+/*
+ * A yield that takes long went to a stranger, or to a peer that computes. The
+ * former come again, and each time ranks sleep for longer instead; the latter
+ * is over at once, and each yield that pays takes some of the distrust away.
+ */
 static void yield(ls_group *group, lsi_patience *patience)
 {
     const uint64_t before = lsi_clock_ns();
     sched_yield();
     if (lsi_clock_ns() - before < LONG_YIELD_NS)
         return;
-    group->waits_without_yield = NO_YIELDS;
+    group->waits_without_yield = group->distrust;
+    if (group->distrust < LAST_DISTRUST)
+        group->distrust *= 2;
     patience->yields = 0;
 }
 
@@ -184,6 +193,9 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
         group->spinning_pays = true;
         group->retry = FIRST_RETRY;
     }
+    if (patience->looks > patience->spins && patience->yields != 0 &&
+        group->distrust > FIRST_DISTRUST)
+        group->distrust--;
     *patience = (lsi_patience){0};
 }
 
