@@ -12,6 +12,7 @@
 #include "cli/lm_log.h"
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
+#include "cli/resume_flags.h"
 #include "report/output.h"
 
 typedef struct args {
@@ -20,6 +21,7 @@ typedef struct args {
     lsi_lm_shape_flags shape;
     int64_t steps, batch_size, accumulate, seed;
     lsi_recipe recipe;
+    lsi_resume_options resume;
     const char *dtype;
     lsi_ddp_flags ddp;
     int64_t validate_every, validate_batches, log_every;
@@ -62,6 +64,7 @@ static const lsi_option options[] = {
         "write the trained model as safetensors, for `lockstep generate`"),
     ROW(metrics, STRING, "metrics", 0, "FILE", NULL,
         "write a line of JSON for each step and each validation"),
+    LSI_RESUME_ROWS(resume),
 };
 
 typedef struct session {
@@ -98,7 +101,8 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
                             .validate_every = a->validate_every,
                             .validate_batches = a->validate_batches,
                             .seed = (uint64_t)a->seed,
-                            .save = a->save};
+                            .save = a->save,
+                            .resume = a->resume};
     return lsi_lm_shape(&a->shape, &out->model);
 }
 
@@ -121,7 +125,9 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
         return lsi_lm_log_open(&s->log, start, NULL);
     LS_TRY(check_save(s->args->save));
     lsi_cli_dtype_note(lsi_cli_dtype(s->args->dtype));
-    return lsi_lm_log_open(&s->log, start, s->args->metrics);
+    LS_TRY(lsi_lm_log_open(&s->log, start, s->args->metrics));
+    lsi_cli_tell_resume(&s->args->resume, start->step);
+    return LS_OK;
 }
 
 static ls_status on_step(void *context, const lsi_lm_step *step)
@@ -174,6 +180,7 @@ static int run(const lsi_invocation *call)
         return lsi_cli_error();
     if (!check_shape(call, &job, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &exit_status) ||
+        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     job.text_vocabulary = a.shape.vocabulary == 0;

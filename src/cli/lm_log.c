@@ -15,6 +15,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
                           const char *metrics)
 {
     log->start = *start;
+    log->last = (lsi_lm_step){.step = start->step, .loss = start->loss};
     if (log->quiet)
         return LS_OK;
     fprintf(stderr,
@@ -25,7 +26,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
             start->val_tokens, start->step_tokens, log->ranks,
             log->ranks == 1 ? "" : "s", lsi_threads(),
             lsi_threads() == 1 ? "" : "s");
-    return lsi_jsonl_open(&log->metrics, metrics, 0);
+    return lsi_jsonl_open(&log->metrics, metrics, start->told);
 }
 
 void lsi_lm_log_close(lsi_lm_log *log)
@@ -60,7 +61,7 @@ static json_t *step_json(const lsi_lm_step *step, double rate)
 ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
 {
     log->last = *step;
-    if (step->step > 1)
+    if (step->step > log->start.step + 1)
         log->seconds += step->seconds;
     if (log->quiet)
         return LS_OK;
@@ -130,10 +131,10 @@ static ls_status fill(const lsi_lm_log *log, lsi_table *table)
         lsi_table_real(table, "loss", log->last.loss);
     if (log->validated)
         lsi_table_real(table, "val_loss", log->val_loss);
-    if (log->last.step > 1)
-        lsi_table_real(
-            table, "tokens_per_second",
-            tokens_per_second(log, log->seconds, log->last.step - 1));
+    const int64_t timed = log->last.step - log->start.step - 1;
+    if (timed > 0)
+        lsi_table_real(table, "tokens_per_second",
+                       tokens_per_second(log, log->seconds, timed));
     lsi_table_real(table, "peak_megabytes", (double)memory.peak_bytes / 1e6);
     return lsi_table_markdown(table, stdout);
 }

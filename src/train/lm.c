@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -34,6 +35,10 @@ typedef struct job {
     lsi_stepper stepper;
     ls_tape *tape;
     bool *agreed;
+    lsi_resume resume;
+    ls_checkpoint *found; /* from which it goes on, or NULL */
+    int64_t first;        /* its step; 0 */
+    double first_loss;    /* of that step */
 } job;
 
 /* ---- making the parts ---------------------------------------------------- */
@@ -89,7 +94,7 @@ static ls_status make_model(job *j)
 {
     const lsi_lm_options *o = j->options;
     LS_TRY(lsi_lm_new(&j->lm, j->group, &j->config, o->seed));
-    if (o->init != NULL && ls_group_rank(j->group) == 0)
+    if (o->init != NULL && j->found == NULL && ls_group_rank(j->group) == 0)
         return ls_transformer_load(j->lm.transformer, o->init);
     return LS_OK;
 }
@@ -116,6 +121,89 @@ static ls_status prepare_together(job *j)
     return ls_tape_set_autocast(j->tape, o->dtype);
 }
 
+/* ---- checkpoints --------------------------------------------------------- */
+
+static void collect_model_facts(const ls_transformer_config *c,
+                                lsi_facts *facts)
+{
+    lsi_facts_text(facts, "blocks",
+                   c->kind == LS_TRANSFORMER_GPT2 ? "gpt2" : "rope");
+    lsi_facts_int(facts, "--layers", c->layers);
+    lsi_facts_int(facts, "--d-model", c->d_model);
+    lsi_facts_int(facts, "--heads", c->heads);
+    lsi_facts_int(facts, "--d-ff", c->d_ff);
+    lsi_facts_int(facts, "--vocab", c->vocabulary);
+    lsi_facts_int(facts, "--context", c->context);
+    lsi_facts_text(facts, "--rope", c->rope_halves ? "halves" : "pairs");
+    lsi_facts_text(facts, "--attention",
+                   c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
+}
+
+/* What other bits, or other lines, would come of, if it were otherwise. */
+static void collect_facts(const job *j, lsi_facts *facts)
+{
+    const lsi_lm_options *o = j->options;
+    lsi_facts_text(facts, "train", "lm");
+    lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
+    lsi_facts_int(facts, "tokens of data:", ls_tokens_count(j->tokens));
+    lsi_facts_text(facts, "--init", o->init != NULL ? "given" : "none");
+    lsi_facts_int(facts, "--seed", (int64_t)o->seed);
+    collect_model_facts(&j->config, facts);
+    lsi_facts_int(facts, "--batch-size over all ranks:",
+                  o->batch_size * ls_group_size(j->group));
+    lsi_facts_int(facts, "--accumulate", o->accumulate);
+    lsi_facts_text(facts, "--dtype", ls_dtype_name(o->dtype));
+    lsi_facts_int(facts, "--validate-every", o->validate_every);
+    lsi_facts_int(facts, "--validate-batches", o->validate_batches);
+    lsi_recipe_facts(&o->recipe, o->steps, facts);
+}
+
+static ls_status find_start(job *j)
+{
+    collect_facts(j, &j->resume.facts);
+    LS_TRY(lsi_resume_open(&j->resume, &j->found));
+    if (j->found == NULL)
+        return LS_OK;
+    const char *const loss = ls_checkpoint_value(j->found, "loss");
+    j->first = ls_checkpoint_step(j->found);
+    j->first_loss = loss != NULL ? strtod(loss, NULL) : 0.0;
+    if (j->first <= j->options->steps)
+        return LS_OK;
+    *j->agreed = true;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot go on from the checkpoint of step %" PRId64
+                    ": this run has --steps %" PRId64,
+                    j->first, j->options->steps);
+}
+
+static ls_status go_on(job *j)
+{
+    if (j->found == NULL)
+        return LS_OK;
+    return lsi_resume_load(j->found, j->lm.params, &j->stepper);
+}
+
+/* Before the validation that follows the step. */
+static ls_status save_checkpoint(const job *j, const lsi_lm_step *step)
+{
+    char loss[32];
+    if (!lsi_resume_is_due(&j->resume, step->step))
+        return LS_OK;
+    snprintf(loss, sizeof(loss), "%.17g", step->loss);
+    const char *const values[] = {"loss", loss, NULL};
+    return lsi_resume_save(&j->resume, j->lm.params, &j->stepper, values);
+}
+
+/* Steps and validations before the place of a checkpoint. */
+static int64_t told_before(const job *j)
+{
+    const int64_t every = j->options->validate_every;
+    const bool any = every > 0 && j->first > 0;
+    return j->first + (any ? 1 + (j->first - 1) / every : 0);
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
 static ls_status begin(const job *j)
 {
     const int64_t n = ls_tokens_count(j->tokens);
@@ -123,12 +211,16 @@ static ls_status begin(const job *j)
                                 .parameters = ls_params_numel(j->lm.params),
                                 .train_tokens = j->train_end,
                                 .val_tokens = n - j->train_end,
-                                .step_tokens = step_tokens(j)};
+                                .step_tokens = step_tokens(j),
+                                .step = j->first,
+                                .loss = j->first_loss,
+                                .told = told_before(j)};
     return j->events->begin(j->events->context, &start);
 }
 
 static void release(job *j)
 {
+    ls_checkpoint_close(&j->found);
     ls_tape_free(&j->tape);
     lsi_stepper_release(&j->stepper);
     ls_ddp_free(&j->ddp);
@@ -231,16 +323,16 @@ static ls_status run_validation(job *j, int64_t steps)
 
 static ls_status run_steps(job *j)
 {
-    if (validates_after(j->options, 0))
-        LS_TRY(run_validation(j, 0));
-    for (int64_t s = 1; s <= j->options->steps; s++) {
-        lsi_lm_step out = {.step = s};
+    for (int64_t done = j->first;; done++) {
+        lsi_lm_step out = {.step = done + 1};
+        if (validates_after(j->options, done))
+            LS_TRY(run_validation(j, done));
+        if (done == j->options->steps)
+            return LS_OK;
         LS_TRY(step(j, &out));
         LS_TRY(j->events->step(j->events->context, &out));
-        if (validates_after(j->options, s))
-            LS_TRY(run_validation(j, s));
+        LS_TRY(save_checkpoint(j, &out));
     }
-    return LS_OK;
 }
 
 /* ---- the job ------------------------------------------------------------- */
@@ -265,9 +357,11 @@ static ls_status save(const job *j)
 static ls_status run(job *j)
 {
     LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
+    LS_TRY(find_start(j));
     LS_TRY(lsi_share_outcome(j->group, make_model(j), j->agreed));
     LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));
     LS_TRY(lsi_share_outcome(j->group, prepare_together(j), j->agreed));
+    LS_TRY(lsi_share_outcome(j->group, go_on(j), j->agreed));
     LS_TRY(run_steps(j));
     return lsi_share_outcome(j->group, save(j), j->agreed);
 }
@@ -275,8 +369,11 @@ static ls_status run(job *j)
 ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
-    job j = {
-        .group = group, .options = options, .events = events, .agreed = agreed};
+    job j = {.group = group,
+             .options = options,
+             .events = events,
+             .agreed = agreed,
+             .resume = {group, &options->resume, .agreed = agreed}};
     char message[1024];
     *agreed = false;
     const ls_status status = run(&j);

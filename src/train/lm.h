@@ -9,6 +9,7 @@
 #include "lockstep/parallel.h"
 #include "lockstep/transformer.h"
 #include "train/recipe.h"
+#include "train/resume.h"
 
 typedef struct lsi_lm_options {
     const char *data; /* NULL: the built-in text */
@@ -26,6 +27,7 @@ typedef struct lsi_lm_options {
     int64_t validate_batches; /* of each rank */
     uint64_t seed;
     const char *save; /* safetensors file; NULL: none */
+    lsi_resume_options resume;
 } lsi_lm_options;
 
 /* What is about to be trained. */
@@ -34,6 +36,9 @@ typedef struct lsi_lm_start {
     int64_t parameters;
     int64_t train_tokens, val_tokens;
     int64_t step_tokens; /* of all ranks in a step */
+    int64_t step;        /* of the checkpoint from which it goes on, or 0 */
+    double loss;         /* of that step */
+    int64_t told;        /* steps and validations before that */
 } lsi_lm_start;
 
 /* What a step came to: the same on all ranks, but for the seconds. */

@@ -14,7 +14,8 @@ from program import ProgramTest, children, is_running, wait_until
 KILLS = int(os.environ.get("LOCKSTEP_TEST_KILLS", "2"))
 
 # What a clock or the memory of a process says is not the run's.
-MEASURED = {"train_seconds", "images_per_second", "peak_bytes"}
+MEASURED = {"train_seconds", "images_per_second", "peak_bytes", "seconds",
+            "tokens_per_second"}
 
 
 def steps(folder, whole):
@@ -178,6 +179,70 @@ class Cifar100(ResumeTest):
         self.assertEqual(len(metrics(self.path("first.jsonl"))), 1)
 
 
+class LanguageModel(ResumeTest):
+    command = ("lm", "--steps", "14", "--validate-every", "3",
+               "--validate-batches", "1", "--context", "16", "--layers", "2",
+               "--d-model", "32", "--heads", "2", "--d-ff", "64",
+               "--schedule", "cosine", "--warmup-steps", "3",
+               "--accumulate", "2")
+
+    def test_kills(self):
+        for ways in (("--strategy", "flat"), ("--strategy", "bucketed"),
+                     ("--strategy", "zero1"),
+                     # Gradients overflow, and the scale of the loss falls.
+                     ("--dtype", "f16", "--lr", "3")):
+            with self.subTest(ways=ways):
+                words = ("--batch-size", "2", *ways)
+                self.train("whole", *words)
+                for kill in range(KILLS):
+                    self.kill_after_new(
+                        kill % 2 == 1, 0,
+                        *self.words("killed", *words, *self.saving()))
+                self.train("killed", *words, *self.saving())
+                self.same("whole", "killed")
+                shutil.rmtree(self.checkpoints)
+
+    def test_every_place(self):
+        """With the last step among them, of which only the end is left."""
+        words = ("--batch-size", "2", "--save-every", "1", "--keep", "0",
+                 "--checkpoint-dir", self.checkpoints)
+        self.train("whole", *words)
+        for step in (14, 13, 9, 6, 1):
+            shutil.copy(self.path("whole.jsonl"), self.path("again.jsonl"))
+            for later in steps(self.checkpoints, True):
+                if later > step:
+                    shutil.rmtree(os.path.join(
+                        self.checkpoints, f"step-{later:012}"))
+            said = self.train("again", *words, "--resume")
+            self.assertIn(f"resumed after step {step} from", said)
+            self.same("whole", "again")
+
+    def test_other_flags(self):
+        self.train("model", "--batch-size", "2", *self.saving())
+        for message, words in (
+                ("--layers 2, this run has 1", ("--layers", "1")),
+                ("--rope pairs, this run has halves", ("--rope", "halves")),
+                ("--batch-size over all ranks: 4, this run has 6",
+                 ("--batch-size", "3")),
+                ("--dtype f32, this run has bf16", ("--dtype", "bf16")),
+                ("--validate-every 3, this run has 2",
+                 ("--validate-every", "2")),
+                ("steps: 14, this run has 15", ("--steps", "15"))):
+            with self.subTest(words=words):
+                self.fails(1, message, *self.words(
+                    "model", "--batch-size", "2", *self.saving(), *words))
+
+    def test_other_ends(self):
+        """Without a cosine a run may go on further than was planned."""
+        words = ("--batch-size", "2", "--schedule", "constant")
+        self.train("whole", *words)
+        self.train("longer", *words, *self.saving(), "--steps", "9")
+        self.fails(1, "this run has --steps 8", *self.words(
+            "model", *words, *self.saving(), "--steps", "8"))
+        self.train("longer", *words, *self.saving())
+        self.same("whole", "longer")
+
+
 class Refusals(ResumeTest):
     command = ("cifar100", "--limit", "32", "--epochs", "2", "--no-dropout",
                "--batch-size", "4")
@@ -239,8 +304,9 @@ class Refusals(ResumeTest):
                 ("--checkpoint-dir needs", ("--checkpoint-dir", "x")),
                 ("--save-every", ("--save-every", "-1")),
                 ("--keep", ("--keep", "-1"))):
-            with self.subTest(words=words):
-                self.fails(2, message, "train", "cifar100", *words)
+            for command in ("cifar100", "lm"):
+                with self.subTest(words=words, command=command):
+                    self.fails(2, message, "train", command, *words)
 
 
 if __name__ == "__main__":
