@@ -15,12 +15,12 @@
  * see them there. Of the ways for private memory, the kernel's copy saves one
  * pass and costs a call and the pinning of each page. Measured on a Zen 4 the
  * windows won at every size, on a Granite Rapids this copy did (movements from
- * 4 KiB, reductions from 64 KiB, neither once nothing fits a cache).
+ * 4 KiB, reductions from 256 KiB, neither once nothing fits a cache).
  */
 #define WINDOWS "0-4k:flat;4k-inf:direct|staged"
 #define MOVES   "0-4k:flat;4k-32m:direct|copy|staged;32m-inf:direct|staged"
 #define SUMS                                                                   \
-    "0-4k:flat;4k-64k:direct|staged;64k-32m:direct|copy|staged;"               \
+    "0-4k:flat;4k-256k:direct|staged;256k-32m:direct|copy|staged;"             \
     "32m-inf:direct|staged"
 #define LINE(sums, moves)                                                      \
     "all_reduce:" sums ",reduce:" sums ",reduce_scatter:" sums                 \
