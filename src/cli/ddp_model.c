@@ -42,7 +42,7 @@ ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out)
 static ls_status add_layers(lsi_ddp_model *m)
 {
     for (int i = 0; i < LSI_MLP_LAYERS; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "layer%d", i);
         LS_TRY(ls_linear_layer_init(&m->layers[i], m->params, name,
                                     m->spec.width, m->spec.width, true));
