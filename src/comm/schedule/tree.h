@@ -49,4 +49,15 @@ static inline int lsi_dissemination_receives_from(int rank, int size, int round)
     return (rank - (1 << round) + size) % size;
 }
 
+/*
+ * If each rank passes on what it has heard: from how many ranks it has heard
+ * something in a round that is new to the receiver, itself included. They are
+ * it and those to its left.
+ */
+static inline int lsi_dissemination_news(int size, int round)
+{
+    const int held = 1 << round;
+    return size - held < held ? size - held : held;
+}
+
 #endif

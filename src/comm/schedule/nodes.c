@@ -1,0 +1,137 @@
+#include "comm/schedule/nodes.h"
+
+#include "comm/schedule/halving.h"
+
+/* ---- lanes --------------------------------------------------------------- */
+
+int lsi_lanes_between(const int *ranks, int nodes)
+{
+    int most = 1;
+    for (int k = 0; k < nodes; k++)
+        most = ranks[k] > most ? ranks[k] : most;
+    return most;
+}
+
+lsi_range lsi_lanes_carried(int lanes, int ranks, int index)
+{
+    return lsi_partition((size_t)lanes, (size_t)ranks, (size_t)index);
+}
+
+int lsi_lane_carrier(int lanes, int ranks, int lane)
+{
+    int index = 0;
+    while (lsi_lanes_carried(lanes, ranks, index).end <= (size_t)lane)
+        index++;
+    return index;
+}
+
+/* ---- the exchange of a lane ---------------------------------------------- */
+
+static lsi_range one(int part)
+{
+    return (lsi_range){(size_t)part, (size_t)part + 1};
+}
+
+static lsi_range some(int first, int count)
+{
+    return (lsi_range){(size_t)first, (size_t)(first + count)};
+}
+
+static void send(lsi_leap *leap, int node, lsi_range parts)
+{
+    leap->out[leap->outs++] = (lsi_leg){node, parts};
+}
+
+static void receive(lsi_leap *leap, int node, lsi_range parts)
+{
+    leap->in[leap->ins++] = (lsi_leg){node, parts};
+}
+
+/* Sends begin with the next node, so that not all send to the same one. */
+static void direct(int nodes, int node, int step, lsi_leap *leap)
+{
+    leap->adds = step == 0;
+    for (int i = 1; i < nodes; i++) {
+        const int peer = (node + i) % nodes;
+        send(leap, peer, one(step == 0 ? peer : node));
+    }
+    for (int peer = 0; peer < nodes; peer++)
+        if (peer != node)
+            receive(leap, peer, one(step == 0 ? node : peer));
+}
+
+/* Nodes beyond the largest power of two give all, and get all at the end. */
+static void fold(lsi_halving h, int node, bool back, lsi_leap *leap)
+{
+    const int peer = lsi_halving_fold_peer(h, node);
+    const lsi_range all = some(0, h.active);
+    leap->adds = !back;
+    if (peer < 0)
+        return;
+    if (lsi_halving_folded(h, node) != back)
+        send(leap, peer, all);
+    else
+        receive(leap, peer, all);
+}
+
+static void halve(lsi_halving h, int node, int round, lsi_leap *leap)
+{
+    const int distance = lsi_halving_distance(h, round);
+    const int peer = node ^ distance;
+    leap->adds = true;
+    send(leap, peer, some(lsi_halving_keeps(peer, distance), distance));
+    receive(leap, peer, some(lsi_halving_keeps(node, distance), distance));
+}
+
+static void twice(lsi_halving h, int node, int round, lsi_leap *leap)
+{
+    const int distance = lsi_halving_distance(h, round);
+    const int peer = node ^ distance;
+    send(leap, peer, some(lsi_halving_keeps(node, distance), distance));
+    receive(leap, peer, some(lsi_halving_keeps(peer, distance), distance));
+}
+
+int lsi_nodes_parts(int nodes)
+{
+    return nodes <= LSI_FEW_NODES ? nodes : lsi_halving_of(nodes).active;
+}
+
+/* The steps in which nodes beyond the power of two come in: 0 or 1. */
+static int folds(lsi_halving h)
+{
+    return h.active != h.size;
+}
+
+int lsi_nodes_steps(int nodes)
+{
+    return 2 * lsi_nodes_first_gather(nodes);
+}
+
+int lsi_nodes_first_gather(int nodes)
+{
+    if (nodes <= LSI_FEW_NODES)
+        return nodes > 1;
+    const lsi_halving h = lsi_halving_of(nodes);
+    return h.rounds + folds(h);
+}
+
+void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out)
+{
+    *out = (lsi_leap){0};
+    if (nodes <= LSI_FEW_NODES) {
+        direct(nodes, node, step, out);
+        return;
+    }
+    const lsi_halving h = lsi_halving_of(nodes);
+    const int gathers = lsi_nodes_first_gather(nodes);
+    const bool back = step >= gathers;
+    const int at = (back ? 2 * gathers - 1 - step : step) - folds(h);
+    if (at < 0)
+        fold(h, node, back, out);
+    else if (lsi_halving_folded(h, node))
+        return;
+    else if (back)
+        twice(h, node, at, out);
+    else
+        halve(h, node, at, out);
+}

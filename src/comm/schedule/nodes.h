@@ -1,0 +1,61 @@
+/*
+ * Who talks to whom between nodes, and about which part. Pure.
+ *
+ * The vector that a node has reduced is cut into lanes: as many as the node
+ * with the most ranks has ranks. The ranks of a node carry the lanes between
+ * them, in order, so that each lane has one carrier on every node and no rank
+ * is idle. The carriers of a lane then exchange it:
+ *
+ *   few nodes    directly, part p of the lane with node p: all send, p adds up,
+ *                p sends the sum to all. Two steps.
+ *   many nodes   by recursive halving and doubling (halving.h): a step for each
+ *                power of two in both directions, and with a number of nodes
+ *                that is none, one more at either end.
+ *
+ * Both add in the order of the fold in kernels.def, so they give the same bits.
+ */
+#ifndef LS_COMM_SCHEDULE_NODES_H
+#define LS_COMM_SCHEDULE_NODES_H
+
+#include <stdbool.h>
+
+#include "base/partition.h"
+
+enum { LSI_FEW_NODES = 8 }; /* that exchange directly */
+
+/* ---- lanes --------------------------------------------------------------- */
+
+/* How many there are, from the number of ranks on each node. */
+int lsi_lanes_between(const int *ranks, int nodes);
+
+/* The lanes that rank `index` of a node's `ranks` carries; never none. */
+lsi_range lsi_lanes_carried(int lanes, int ranks, int index);
+
+/* Which of a node's `ranks` carries a lane. */
+int lsi_lane_carrier(int lanes, int ranks, int lane);
+
+/* ---- the exchange of a lane ---------------------------------------------- */
+
+/* One message: the node at its other end, and which parts it holds. */
+typedef struct lsi_leg {
+    int node;
+    lsi_range parts;
+} lsi_leg;
+
+typedef struct lsi_leap {
+    int outs, ins;
+    lsi_leg out[LSI_FEW_NODES], in[LSI_FEW_NODES]; /* ins by number of node */
+    bool adds; /* what comes in is folded with one's own, by number of node */
+} lsi_leap;
+
+/* Into how many parts a lane is cut. */
+int lsi_nodes_parts(int nodes);
+
+/* How many steps there are, and the number of the first that gathers. */
+int lsi_nodes_steps(int nodes);
+int lsi_nodes_first_gather(int nodes);
+
+/* What `node` does in a step 0..steps-1. */
+void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out);
+
+#endif

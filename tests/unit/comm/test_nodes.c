@@ -1,0 +1,182 @@
+/*
+ * The schedule between nodes, followed without any transport: who carries what,
+ * that each message is sent and expected by the right two, and that every node
+ * ends with every part, folded in the canonical order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "comm/schedule/nodes.h"
+#include "comm/schedule/tree.h"
+
+enum { MOST = 64, PARTS = 64 };
+
+/* ---- lanes --------------------------------------------------------------- */
+
+static void each_lane_has_one_carrier_on_each_node(void **state)
+{
+    (void)state;
+    for (int lanes = 1; lanes <= 20; lanes++)
+        for (int ranks = 1; ranks <= lanes; ranks++) {
+            size_t next = 0;
+            for (int i = 0; i < ranks; i++) {
+                const lsi_range carried = lsi_lanes_carried(lanes, ranks, i);
+                assert_int_equal(carried.begin, next);
+                assert_true(lsi_range_size(carried) > 0);
+                next = carried.end;
+                for (size_t l = carried.begin; l < carried.end; l++)
+                    assert_int_equal(lsi_lane_carrier(lanes, ranks, (int)l), i);
+            }
+            assert_int_equal(next, lanes);
+        }
+    assert_int_equal(lsi_lanes_between((int[]){2, 1, 3}, 3), 3);
+    assert_int_equal(lsi_lanes_between((int[]){1, 1}, 2), 1);
+}
+
+/* ---- sums ---------------------------------------------------------------- */
+
+/*
+ * A sum is a hash of the tree by which it was added up: equal only if the
+ * order was.
+ */
+static uint64_t added(uint64_t a, uint64_t b)
+{
+    uint64_t x = a * 0x9e3779b97f4a7c15u + b;
+    x ^= x >> 29;
+    return x * 0xbf58476d1ce4e5b9u + 1;
+}
+
+/* Folds as kernels.def says. */
+static uint64_t folded(const uint64_t *values, int n)
+{
+    uint64_t x[MOST];
+    memcpy(x, values, (size_t)n * sizeof(x[0]));
+    while (n > 1) {
+        int h = 1;
+        while (h * 2 < n)
+            h *= 2;
+        for (int i = 0; i + h < n; i++)
+            x[i] = added(x[i], x[i + h]);
+        n = h;
+    }
+    return x[0];
+}
+
+typedef struct world {
+    uint64_t sum[MOST][PARTS];
+    lsi_leap leap[MOST];
+} world;
+
+static const lsi_leg *leg_from(const lsi_leap *leap, int node)
+{
+    for (int i = 0; i < leap->outs; i++)
+        if (leap->out[i].node == node)
+            return &leap->out[i];
+    return NULL;
+}
+
+/* What comes in, of one part, folded with one's own by number of node. */
+static uint64_t arrived(const world *before, int node, size_t part)
+{
+    const lsi_leap *leap = &before->leap[node];
+    uint64_t values[LSI_FEW_NODES + 1];
+    int n = 0;
+    bool own = false;
+    if (!leap->adds)
+        return before->sum[leap->in[0].node][part];
+    for (int i = 0; i < leap->ins; i++) {
+        if (leap->in[i].node > node && !own) {
+            values[n++] = before->sum[node][part];
+            own = true;
+        }
+        values[n++] = before->sum[leap->in[i].node][part];
+    }
+    if (!own)
+        values[n++] = before->sum[node][part];
+    return folded(values, n);
+}
+
+static void deliver(const world *before, world *after, int node)
+{
+    const lsi_leap *leap = &before->leap[node];
+    for (int i = 0; i < leap->ins; i++) {
+        const lsi_leg *in = &leap->in[i];
+        const lsi_leg *out = leg_from(&before->leap[in->node], node);
+        assert_non_null(out);
+        assert_int_equal(out->parts.begin, in->parts.begin);
+        assert_int_equal(out->parts.end, in->parts.end);
+        if (i > 0)
+            assert_true(in->node > leap->in[i - 1].node);
+        for (size_t p = in->parts.begin; p < in->parts.end; p++)
+            after->sum[node][p] = leap->adds ? arrived(before, node, p)
+                                             : before->sum[in->node][p];
+    }
+}
+
+static void follow(int nodes)
+{
+    static world now, next;
+    uint64_t values[MOST];
+    const int parts = lsi_nodes_parts(nodes);
+    for (int k = 0; k < nodes; k++) {
+        values[k] = (uint64_t)k + 1;
+        for (int p = 0; p < parts; p++)
+            now.sum[k][p] = values[k];
+    }
+    for (int step = 0; step < lsi_nodes_steps(nodes); step++) {
+        int outs = 0, ins = 0;
+        for (int k = 0; k < nodes; k++) {
+            lsi_nodes_step(nodes, k, step, &now.leap[k]);
+            outs += now.leap[k].outs;
+            ins += now.leap[k].ins;
+            if (now.leap[k].ins != 0)
+                assert_true(now.leap[k].adds ==
+                            (step < lsi_nodes_first_gather(nodes)));
+        }
+        assert_int_equal(outs, ins);
+        next = now;
+        for (int k = 0; k < nodes; k++)
+            deliver(&now, &next, k);
+        now = next;
+    }
+    for (int k = 0; k < nodes; k++)
+        for (int p = 0; p < parts; p++)
+            assert_true(now.sum[k][p] == folded(values, nodes));
+}
+
+static void every_node_gets_the_folded_sum(void **state)
+{
+    (void)state;
+    for (int nodes = 1; nodes <= MOST; nodes++)
+        follow(nodes);
+}
+
+/* ---- arrivals ------------------------------------------------------------ */
+
+static void news_reach_everybody_once(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= MOST; size++) {
+        int heard = 1;
+        for (int round = 0; round < lsi_doubling_rounds(size); round++)
+            heard += lsi_dissemination_news(size, round);
+        assert_int_equal(heard, size);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_lane_has_one_carrier_on_each_node),
+        cmocka_unit_test(every_node_gets_the_folded_sum),
+        cmocka_unit_test(news_reach_everybody_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
