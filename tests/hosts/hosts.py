@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Hosts on one machine: namespaces joined by a bridge.
+
+Each host has a network, processes, a name, /dev/shm and /tmp of its own; files
+elsewhere are everybody's, as on a cluster's file system. Nothing is named in
+the system: all of it lives in processes that die with this one, and the kernel
+clears up after them.
+
+    hosts.py --ranks 2,2 --rate 1gbit --mpi openmpi -- PROGRAM ARGS
+
+starts that many ranks on each host through MPI's remote agent, on a link of
+that rate, and says at the end how many bytes each host has sent and received.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+AGENT = os.path.join(HERE, "agent")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SKIPPED = 77
+HEAD = "head"  # where the launcher runs, as on a cluster's login node
+
+# A host's first process. /tmp is new, but what lies in $KEEP stays.
+FIRST = r"""
+set -e
+echo "$NAME" >/proc/sys/kernel/hostname
+ip link set lo up
+mount -t tmpfs shm /dev/shm
+echo "$ADDRESSES" >/dev/shm/hosts
+mount --bind /dev/shm/hosts /etc/hosts
+rm /dev/shm/hosts
+if [ "$NAME" != head ]; then
+    mkdir /dev/shm/old
+    mount --rbind /tmp /dev/shm/old
+    mount -t tmpfs tmp /tmp
+    for path in $KEEP; do
+        mkdir -p "/tmp/$path"
+        mount --rbind "/dev/shm/old/$path" "/tmp/$path"
+    done
+    umount -l /dev/shm/old
+    rmdir /dev/shm/old
+fi
+[ "$NAME" != head ] || { echo ready; exec sleep infinity; }
+sleep infinity &
+echo ready
+wait
+"""
+
+
+def under_tmp(paths):
+    """Those of the paths that a new /tmp would hide, relative to it."""
+    return sorted({os.path.relpath(p, "/tmp") for p in paths
+                   if p.startswith("/tmp/")})
+
+
+def missing():
+    """Why there can be no hosts here, or nothing."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for tool in ("ip", "tc", "nsenter", "unshare", "setpriv"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool} (iproute2 and util-linux have it)"
+    tried = subprocess.run(
+        ["unshare", "-n", "-m", "-u", "-i", "-p", "-f", "sh", "-c",
+         "ip link add v0 type veth peer name v1"
+         " && ip link add b0 type bridge"
+         " && mount -t tmpfs t0 /tmp"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=False)
+    if tried.returncode != 0:
+        return f"no namespaces, veth or bridge: {tried.stdout.strip()}"
+    return None
+
+
+def missing_shaping(rate, delay):
+    """Which queueing discipline this kernel lacks for such a link."""
+    for kind, asked, words in (("tbf", rate, ("rate", "1gbit", "burst", "64k",
+                                              "limit", "1m")),
+                               ("netem", delay, ("delay", "1ms"))):
+        tried = subprocess.run(
+            ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", kind,
+             *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, check=False) if asked else None
+        if tried and tried.returncode != 0:
+            return f"the kernel has no {kind} (tc: {tried.stdout.strip()})"
+    return None
+
+
+def missing_mpi(mpi):
+    """What there is not of "openmpi" or "mpich"."""
+    for tool in ("mpirun", "mpicc"):
+        if shutil.which(f"{tool}.{mpi}") is None:
+            return f"there is no {tool}.{mpi}"
+    return None
+
+
+class Hosts:
+    """with Hosts(2, rate="1gbit") as hosts: ...  The hosts are h0, h1, ..."""
+
+    def __init__(self, count, rate=None, delay=None, keep=()):
+        self.names = [f"h{i}" for i in range(count)]
+        self.rate, self.delay = rate, delay
+        self.keep = under_tmp([ROOT, os.getcwd(), *keep])
+        self.holders = {}
+        self.pids = {}  # of each host's first process
+        self.own = set()  # what runs on the hosts to keep them
+
+    def __enter__(self):
+        try:
+            self._hold("switch", ["-n"], "echo ready; exec sleep infinity")
+            for name in [HEAD, *self.names]:
+                more = [] if name == HEAD else [
+                    "-i", "-p", "--fork", "--kill-child", "--mount-proc"]
+                self._hold(name, ["-n", "-m", "-u", *more], FIRST)
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *what):
+        self.close()
+
+    def close(self):
+        for holder in self.holders.values():
+            holder.kill()
+        for holder in self.holders.values():
+            holder.wait()
+            holder.stdout.close()
+        self.holders = {}
+
+    # Making them
+
+    def address(self, name):
+        return f"10.77.0.{254 if name == HEAD else int(name[1:]) + 1}"
+
+    def _hold(self, name, namespaces, script):
+        """A process that keeps the namespaces; it dies with this one."""
+        addresses = "\n".join(["127.0.0.1 localhost"] + [
+            f"{self.address(n)} {n}" for n in [HEAD, *self.names]])
+        holder = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, "sh",
+             "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env={**os.environ, "NAME": name, "ADDRESSES": addresses,
+                 "KEEP": " ".join(self.keep)})
+        self.holders[name] = holder
+        if holder.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"host {name} did not come up")
+        pid = holder.pid
+        if "--fork" in namespaces:
+            pid, = children(pid)
+            self.own |= {pid, *children(pid)}
+        self.pids[name] = pid
+
+    def _connect(self):
+        self._ip("switch", "link add br0 type bridge", "link set br0 up")
+        for name in [HEAD, *self.names]:
+            port = f"to-{name}"
+            self._ip("switch",
+                     f"link add {port} type veth peer name eth0"
+                     f" netns {self.pids[name]}",
+                     f"link set {port} master br0 up")
+            self._ip(name, f"addr add {self.address(name)}/24 dev eth0",
+                     "link set eth0 up")
+            if name != HEAD:
+                self._shape(name, "eth0")
+                self._shape("switch", port)
+
+    def _shape(self, where, device):
+        """Both ends of a cable send at its rate; the delay is one way."""
+        parent = ["root"]
+        if self.rate:
+            self._in(where, "tc", "qdisc", "add", "dev", device, *parent,
+                     "handle", "1:", "tbf", "rate", self.rate, "burst", "64k",
+                     "limit", "1m")
+            parent = ["parent", "1:1"]
+        if self.delay and device == "eth0":
+            self._in(where, "tc", "qdisc", "add", "dev", device, *parent,
+                     "netem", "delay", self.delay, "limit", "10000")
+
+    def _ip(self, where, *lines):
+        self._in(where, "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+    def _in(self, where, *words, text=None):
+        subprocess.run(["nsenter", "-t", str(self.pids[where]), "-n", *words],
+                       input=text, text=True, check=True)
+
+    # Using them
+
+    def words(self, name, *words):
+        """The command line that runs a program on a host or the head."""
+        spaces = ["-n", "-m", "-u"] + ([] if name == HEAD else ["-i", "-p"])
+        return ["setpriv", "--pdeathsig", "KILL", "nsenter", "-t",
+                str(self.pids[name]), *spaces, "--", *words]
+
+    def environment(self, **changes):
+        """For mpirun: its agent finds the hosts by it."""
+        table = " ".join(f"{name}={self.pids[name]}" for name in self.names)
+        return {**os.environ, "LOCKSTEP_HOSTS": table,
+                **{k: str(v) for k, v in changes.items()}}
+
+    def mpirun(self, mpi, ranks, *program, options=()):
+        """The command line that starts ranks[i] ranks on host i."""
+        places = ",".join(f"{name}:{n}" for name, n in zip(self.names, ranks))
+        agent = {
+            "openmpi": ["--allow-run-as-root", "--mca", "plm_rsh_agent",
+                        AGENT, "--mca", "plm_rsh_no_tree_spawn", "1",
+                        "--host", places],
+            "mpich": ["-launcher", "ssh", "-launcher-exec", AGENT, "-hosts",
+                      places],
+        }[mpi]
+        return self.words(HEAD, f"mpirun.{mpi}", *agent, "-n",
+                          str(sum(ranks)), *options, *program)
+
+    def bytes(self, name):
+        """What the host has sent and received."""
+        with open(f"/proc/{self.pids[name]}/net/dev",
+                  encoding="ascii") as file:
+            for line in file:
+                device, _, counts = line.strip().partition(":")
+                if device == "eth0":
+                    counts = counts.split()
+                    return int(counts[8]), int(counts[0])
+        raise RuntimeError(f"{name} has no eth0")
+
+    def processes(self, name):
+        """The process ids of all that programs run on the host."""
+        space = os.readlink(f"/proc/{self.pids[name]}/ns/pid")
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.readlink(f"/proc/{entry}/ns/pid") != space:
+                    continue
+                with open(f"/proc/{entry}/stat", encoding="ascii") as file:
+                    state = file.read().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if state != "Z" and int(entry) not in self.own:
+                found.append(int(entry))
+        return found
+
+    def cut(self, name):
+        """Nothing goes to or from the host any more, and nobody is told."""
+        self._ip("switch", f"link set to-{name} nomaster")
+
+    def join(self, name):
+        self._ip("switch", f"link set to-{name} master br0")
+
+    def stop(self, name):
+        """The host's processes stand still; its kernel answers as before."""
+        stopped = set()
+        while not stopped.issuperset(self.processes(name)):
+            for pid in self.processes(name):
+                signal_if_there(pid, signal.SIGSTOP)
+                stopped.add(pid)
+        return stopped
+
+    def go_on(self, name):
+        for pid in self.processes(name):
+            signal_if_there(pid, signal.SIGCONT)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def signal_if_there(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def skip_if(reason):
+    """Ends the program as ctest and automake want it of a skipped test."""
+    if reason:
+        print(f"skipped: {reason}", file=sys.stderr)
+        sys.exit(SKIPPED)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--ranks", default="2,2", metavar="N,N,...",
+                        help="ranks on each host (default 2,2)")
+    parser.add_argument("--rate", help="of each host's link, as 1gbit")
+    parser.add_argument("--delay", help="of each host's link, as 0.1ms")
+    parser.add_argument("--mpi", default="openmpi",
+                        choices=("openmpi", "mpich"))
+    parser.add_argument("--option", action="append", default=[],
+                        help="a word more for mpirun")
+    parser.add_argument("program", nargs="+")
+    flags = parser.parse_args()
+    ranks = [int(n) for n in flags.ranks.split(",")]
+    skip_if(missing() or missing_shaping(flags.rate, flags.delay) or
+            missing_mpi(flags.mpi))
+    with Hosts(len(ranks), flags.rate, flags.delay) as hosts:
+        begin = time.monotonic()
+        done = subprocess.run(
+            hosts.mpirun(flags.mpi, ranks, *flags.program,
+                         options=flags.option),
+            env=hosts.environment(), check=False)
+        for name in hosts.names:
+            sent, received = hosts.bytes(name)
+            print(f"{name}: sent {sent} bytes, received {received}",
+                  file=sys.stderr)
+        print(f"{time.monotonic() - begin:.2f} s", file=sys.stderr)
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
