@@ -65,7 +65,8 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
  * An optimizer refuses to take a step with them.
  * sync = true: afterwards every rank's gradients are the mean over all samples
  * of all ranks and all micro-steps since the last sync, each sample weighing
- * the same. Collective.
+ * the same. Collective: a rank that fails tells the others why, and all of them
+ * return an error.
  *
  * ls_params_zero_grad also forgets the samples of micro-steps without sync.
  */

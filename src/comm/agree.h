@@ -14,6 +14,9 @@
  */
 ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status);
 
+/* The same instead of starting what has been planned. */
+ls_status lsi_refuse_planned(ls_request *request, ls_status status);
+
 /*
  * After a step that may have failed on one rank: LS_OK if no rank passes an
  * error. `call` is what the ranks must agree to be doing.

@@ -128,6 +128,11 @@ ls_status ls_start(ls_request *request)
     return lsi_progress(request->group);
 }
 
+ls_status lsi_refuse_planned(ls_request *request, ls_status status)
+{
+    return lsi_refuse(request->group, &request->op.call, status);
+}
+
 /* ---- waiting ------------------------------------------------------------- */
 
 static ls_status outcome(ls_request *request)

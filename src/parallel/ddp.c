@@ -214,13 +214,9 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
     return LS_OK;
 }
 
-static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
-                                const ls_tensor *loss, double weight)
+static ls_status check_backward(const ls_tape *tape, const ls_tensor *loss,
+                                double weight)
 {
-    if (ddp == NULL || tape == NULL || ddp->params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_backward needs a ddp over parameters and a "
-                        "tape");
     LS_TRY(ls_tape_status(tape));
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
@@ -231,16 +227,34 @@ static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
     return LS_OK;
 }
 
+static ls_status accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                            double weight)
+{
+    return loss != NULL ? ls_backward(tape, loss, weight * ddp->loss_scale)
+                        : LS_OK;
+}
+
 ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                           double weight, bool sync)
 {
-    LS_TRY(check_backward(ddp, tape, loss, weight));
-    ddp->weight += weight;
-    ddp->unsynced++;
-    ddp->has_loss |= loss != NULL;
+    if (ddp == NULL || tape == NULL || ddp->params == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_backward needs a ddp over parameters and a "
+                        "tape");
+    ls_status status = check_backward(tape, loss, weight);
+    if (status == LS_OK) {
+        ddp->weight += weight;
+        ddp->unsynced++;
+        ddp->has_loss |= loss != NULL;
+    }
     if (sync)
         LS_TRY(lsi_ddp_begin(ddp));
-    if (loss != NULL)
-        LS_TRY(ls_backward(tape, loss, weight * ddp->loss_scale));
-    return sync ? synchronise(ddp) : LS_OK;
+    if (status == LS_OK)
+        status = accumulate(ddp, tape, loss, weight);
+    if (!sync)
+        return status;
+    if (status == LS_OK)
+        return synchronise(ddp);
+    ddp->syncing = false;
+    return lsi_reducer_refuse(ddp->reducer, status);
 }

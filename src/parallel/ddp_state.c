@@ -3,6 +3,7 @@
  */
 #include "parallel/ddp_state.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,15 @@ typedef struct wish {
     int64_t status;
 } wish;
 
+/* Differs if any span has another size (FNV-1a). */
+static uint32_t hash_sizes(const ls_ddp *ddp)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < ddp->n; i++)
+        hash = (hash ^ ddp->spans[i].count) * UINT64_C(1099511628211);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
 static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options,
                     ls_status status)
 {
@@ -102,10 +112,10 @@ static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options,
         floats += ddp->spans[i].count;
     if (status == LS_OK)
         snprintf(own.text, sizeof(own.text),
-                 "strategy %s, bucket_mb %g, unused_as_zero %d, %zu gradients "
-                 "of %zu floats",
+                 "strategy %s, bucket_mb %.17g, unused_as_zero %d, %zu "
+                 "gradients of %zu floats (sizes %08" PRIx32 ")",
                  options->strategy, options->bucket_mb, options->unused_as_zero,
-                 ddp->n, floats);
+                 ddp->n, floats, hash_sizes(ddp));
     return own;
 }
 
@@ -203,7 +213,8 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 {
     const lsi_span *const s = &ddp->spans[span];
-    memset(s->data, 0, s->extent * sizeof(float));
+    if (s->extent > 0) /* else there may be no data */
+        memset(s->data, 0, s->extent * sizeof(float));
     if (!ddp->has_loss)
         return; /* a rank without samples need not use anything */
     ddp->unused[span] = true;

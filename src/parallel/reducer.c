@@ -1,11 +1,15 @@
 #include "parallel/reducer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/agree.h"
 #include "comm/shards.h"
+
+enum { REASON_BYTES = 512 };
 
 typedef struct bucket {
     ls_request *request;
@@ -139,9 +143,9 @@ void lsi_reducer_free(lsi_reducer **reducer)
 
 ls_status lsi_reducer_begin(lsi_reducer *r)
 {
-    if (r->done < r->started)
-        return lsi_fail(LS_ERR_STATE, "the last reduction of gradients failed; "
-                                      "its group can only be closed");
+    if (r->open)
+        return lsi_fail(LS_ERR_STATE,
+                        "a reduction of gradients has begun and not ended");
     for (size_t b = 0; b < r->buckets; b++)
         r->bucket[b].missing = r->bucket[b].spans;
     memset(r->ready, 0, r->n * sizeof(bool));
@@ -164,8 +168,8 @@ static ls_status poll(lsi_reducer *r)
         const ls_status status = ls_test(r->bucket[r->done].request);
         if (status == LS_IN_PROGRESS)
             return LS_OK;
-        LS_TRY(status);
         r->done++;
+        LS_TRY(status);
     }
     return LS_OK;
 }
@@ -203,8 +207,7 @@ static ls_status finish(lsi_reducer *r)
         while (r->started < r->buckets &&
                (r->start != LSI_START_IN_TURN || r->started == r->done))
             LS_TRY(start_next(r));
-        LS_TRY(ls_wait(r->bucket[r->done].request));
-        r->done++;
+        LS_TRY(ls_wait(r->bucket[r->done++].request));
     }
     return LS_OK;
 }
@@ -213,9 +216,24 @@ ls_status lsi_reducer_finish(lsi_reducer *r)
 {
     const double begin = lsi_clock_seconds();
     r->open = false;
-    const ls_status status = finish(r);
+    ls_status status = finish(r);
+    if (status != LS_OK)
+        status = lsi_reducer_refuse(r, status);
     r->waited += lsi_clock_seconds() - begin;
     return status;
+}
+
+ls_status lsi_reducer_refuse(lsi_reducer *r, ls_status status)
+{
+    char reason[REASON_BYTES];
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    r->open = false;
+    while (r->done < r->started)
+        (void)ls_wait(r->bucket[r->done++].request);
+    (void)lsi_fail(status, "%s", reason);
+    for (; r->started < r->buckets; r->done = ++r->started)
+        (void)lsi_refuse_planned(r->bucket[r->started].request, status);
+    return lsi_fail(status, "%s", reason);
 }
 
 size_t lsi_reducer_buckets(const lsi_reducer *r)

@@ -56,6 +56,14 @@ bool lsi_reducer_is_ready(const lsi_reducer *reducer, size_t i);
 /* All spans are final now. Returns when they hold the sums. Collective. */
 ls_status lsi_reducer_finish(lsi_reducer *reducer);
 
+/*
+ * Instead of finish, for a rank that cannot go on: it takes its place in the
+ * buckets that are left without taking part, so that finish fails on the other
+ * ranks, too. `status` and the last error say why; both are returned.
+ * Collective.
+ */
+ls_status lsi_reducer_refuse(lsi_reducer *reducer, ls_status status);
+
 size_t lsi_reducer_buckets(const lsi_reducer *reducer);
 
 /* Seconds spent in all calls of finish so far. */

@@ -6,8 +6,10 @@
 
 #include <math.h>
 
+#include "base/error.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
+#include "parallel/strategy.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 3, N = 4 };
@@ -232,7 +234,81 @@ static void test_forgotten_sync(void **state)
     run_threads(2, play_forgotten_sync, name);
 }
 
+/* ---- a rank that cannot go on -------------------------------------------- */
+
+typedef struct failure {
+    const char *strategy;
+    bool within;
+} failure;
+
+static ls_status give_up(ls_tape *tape, ls_node *node)
+{
+    (void)tape;
+    (void)node;
+    return lsi_fail(LS_ERR_SYSTEM, "no more of this");
+}
+
+/* The sum of a parameter, of which backward fails. */
+static ls_tensor *broken_sum(const model *m, ls_tensor *x)
+{
+    static const ls_function broken = {.name = "broken", .backward = give_up};
+    ls_tensor *const y = ls_tape_output(m->tape, LS_F32, 0, NULL);
+    *(float *)ls_tensor_data(y) = 1;
+    return ls_tape_record(m->tape, &broken, NULL, &x, 1, &y, 1, NULL, 0);
+}
+
+/* Rank 1 fails before its backward, or within; all of them are told. */
+static void play_failure(ls_group *group, void *opaque)
+{
+    const failure *const f = opaque;
+    const bool fails = ls_group_rank(group) == 1;
+    const ls_ddp_options options = options_of(f->strategy);
+    model m = make(group, &options);
+    ls_params_zero_grad(m.params);
+    ls_tensor *loss = loss_of(&m, 15);
+    if (fails && f->within)
+        loss = ls_add(m.tape, broken_sum(&m, m.p[1]), loss_of(&m, 15));
+    else if (fails)
+        (void)ls_tape_fail(m.tape, LS_ERR_SYSTEM, "no more of this");
+    CHECK(ls_ddp_backward(m.ddp, m.tape, loss, 1, true) == LS_ERR_SYSTEM);
+    CHECK(strstr(ls_last_error(), "no more of this") != NULL);
+    CHECK(fails || strstr(ls_last_error(), "rank 1 ") != NULL);
+    /* The next step is not the worse for it. */
+    ls_tape_reset(m.tape);
+    ls_params_zero_grad(m.params);
+    CHECK_OK(backward(&m, 15, true));
+    CHECK(ls_group_rank(group) != 0 || gradient(&m, 3) == 4);
+    destroy(&m);
+}
+
+static void test_a_rank_fails(void **state)
+{
+    (void)state;
+    size_t n;
+    const lsi_strategy *const all = lsi_strategies(&n);
+    for (size_t i = 0; i < n; i++) {
+        failure f = {all[i].name, false};
+        run_threads(RANKS, play_failure, &f);
+        f.within = true;
+        run_threads(RANKS, play_failure, &f);
+    }
+}
+
 /* ---- ranks that want different things ------------------------------------ */
+
+/* As many numbers, but not of the same parameters. */
+static void expect_other_sizes(ls_group *group)
+{
+    const size_t first = ls_group_rank(group) == 1 ? 3 : 2;
+    float x[5] = {0};
+    const ls_ddp_range ranges[] = {{x, first}, {x + first, 5 - first}};
+    const ls_ddp_options options = options_of("flat");
+    ls_ddp *ddp = NULL;
+    CHECK(ls_ddp_new_ranges(&ddp, group, ranges, 2, &options) ==
+          LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), "2 gradients of 5 floats (sizes ") != NULL);
+    CHECK(ddp == NULL);
+}
 
 static void play_different(ls_group *group, void *unused)
 {
@@ -253,6 +329,7 @@ static void play_different(ls_group *group, void *unused)
     CHECK(strstr(ls_last_error(), rank == 1 ? "nave" : "rank 1") != NULL);
     CHECK(ddp == NULL);
     ls_params_free(&params);
+    expect_other_sizes(group);
 }
 
 static void test_ranks_differ(void **state)
@@ -268,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_used_in_one_micro_step),
         cmocka_unit_test(test_collectives_of_the_model),
         cmocka_unit_test(test_forgotten_sync),
+        cmocka_unit_test(test_a_rank_fails),
         cmocka_unit_test(test_ranks_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,18 +115,18 @@ static void play_missing(ls_group *group, void *unused)
 {
     (void)unused;
     float x[4] = {1, 2, 3, 4};
-    const ls_ddp_range ranges[] = {{x, 1}, {x + 1, 3}};
+    const ls_ddp_range ranges[] = {{x, 1}, {x + 1, 3}, {NULL, 0}};
     ls_ddp_options options = ls_ddp_options_default();
     const int rank = ls_group_rank(group);
     ls_ddp *ddp = NULL;
     options.strategy = "overlap";
-    CHECK_OK(ls_ddp_new_ranges(&ddp, group, ranges, 2, &options));
+    CHECK_OK(ls_ddp_new_ranges(&ddp, group, ranges, 3, &options));
     CHECK_OK(ls_ddp_begin(ddp, 1));
     CHECK_OK(ls_ddp_ready(ddp, 0));
-    if (rank != 1)
-        CHECK_OK(ls_ddp_ready(ddp, 1));
+    for (size_t i = 1; rank != 1 && i < 3; i++)
+        CHECK_OK(ls_ddp_ready(ddp, i));
     CHECK(ls_ddp_finish(ddp) == LS_ERR_STATE);
-    CHECK(strstr(ls_last_error(), "rank 1: range 1)") != NULL);
+    CHECK(strstr(ls_last_error(), "rank 1: range 1, range 2)") != NULL);
     ls_ddp_free(&ddp);
 }
 
@@ -150,6 +150,11 @@ static void test_bad_arguments(void **state)
     assert_error(ls_ddp_new_ranges(&ddp, group, &null, 1, &options),
                  LS_ERR_ARGUMENT, "range 0 is NULL");
     assert_null(ddp);
+    ls_ddp_options dividing = options;
+    dividing.strategy = "zero1";
+    assert_error(ls_ddp_new_ranges(&ddp, group, &range, 1, &dividing),
+                 LS_ERR_ARGUMENT, "\"zero1\" needs a parameter set");
+    assert_null(ddp);
     assert_ok(ls_ddp_new_ranges(&ddp, group, &range, 1, &options));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE, "no reduction has begun");
     assert_error(ls_ddp_finish(ddp), LS_ERR_STATE, "ls_ddp_begin");
@@ -159,6 +164,7 @@ static void test_bad_arguments(void **state)
     assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT, "no gradients 1");
     assert_ok(ls_ddp_ready(ddp, 0));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_ARGUMENT, "second time");
+    assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE, "begun and not ended");
     assert_ok(ls_ddp_finish(ddp));
     ls_tape *tape;
     assert_ok(ls_tape_new(&tape));
