@@ -43,7 +43,8 @@ static bool holds(const json_t *names, const char *name)
     json_t *item;
     json_array_foreach(names, i, item)
     {
-        if (strcmp(json_string_value(item), name) == 0)
+        const char *const text = json_string_value(item);
+        if (text != NULL && strcmp(text, name) == 0)
             return true;
     }
     return false;

@@ -56,6 +56,21 @@ static ls_status make_place(const saving *s)
     return lsi_step_make(s->folder, s->step);
 }
 
+/*
+ * After a failure, what has been written takes space that may be missing.
+ * Not to be called once there is a whole manifest. Returns the status.
+ */
+static ls_status clear_place(const saving *s, ls_status status)
+{
+    char reason[1024];
+    if (ls_group_rank(s->group) != 0)
+        return status;
+    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    if (lsi_step_remove(s->folder, s->step) != LS_OK)
+        lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+    return lsi_fail(status, "%s", reason);
+}
+
 /* ---- a rank's file ------------------------------------------------------- */
 
 typedef struct tensors {
@@ -143,22 +158,22 @@ static ls_status find_share(const saving *s, lsi_range *share)
     const ls_params *params = s->parts->params;
     const lsi_range *owned = lsi_params_owned(params, &n);
     (void)ls_params_flat(params, &count);
-    int64_t own[2] = {0, (int64_t)count};
-    for (size_t i = 0; i < n; i++)
-        own[0] += (int64_t)lsi_range_size(owned[i]);
     int64_t sum = 0;
+    const int64_t all = (int64_t)count;
     const int size = ls_group_size(s->group);
-    LS_TRY(ls_all_reduce(s->group, own, &sum, 1, LS_I64, LS_SUM));
+    for (size_t i = 0; i < n; i++)
+        sum += (int64_t)lsi_range_size(owned[i]);
+    LS_TRY(ls_all_reduce(s->group, &sum, &sum, 1, LS_I64, LS_SUM));
     *share = (lsi_range){0, count};
-    if (sum == own[1] * size)
+    if (sum == all * size)
         *share = lsi_partition_aligned(count, (size_t)size,
                                        (size_t)ls_group_rank(s->group),
                                        LSI_PARAM_ALIGN);
-    else if (sum != own[1])
+    else if (sum != all)
         return lsi_fail(LS_ERR_STATE,
                         "checkpoint: the ranks keep %" PRId64 " numbers of "
                         "state, expected %" PRId64 " or that on each rank",
-                        sum, own[1]);
+                        sum, all);
     return LS_OK;
 }
 
@@ -229,19 +244,42 @@ static ls_status finish(const saving *s, int keep)
                                    .values = s->parts->values,
                                    .model = s->model,
                                    .rank_files = s->all};
-    LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
+    const ls_status status = lsi_manifest_write(&manifest, s->step_folder.text);
+    if (status != LS_OK)
+        return clear_place(s, status);
     remove_old(s, keep);
     return LS_OK;
+}
+
+static ls_status check_same_step(const saving *s)
+{
+    int64_t bounds[2] = {s->step, -s->step};
+    LS_TRY(ls_all_reduce(s->group, bounds, bounds, 2, LS_I64, LS_MAX));
+    if (bounds[0] == -bounds[1])
+        return LS_OK;
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "checkpoint: all ranks must save the same step; rank %d "
+                    "saves %" PRId64 ", others %" PRId64 " to %" PRId64,
+                    ls_group_rank(s->group), s->step, -bounds[1], bounds[0]);
+}
+
+static ls_status write_all(saving *s, lsi_range share)
+{
+    bool agreed;
+    LS_TRY(lsi_share_outcome(s->group, write_files(s, share), &agreed));
+    return ls_all_gather(s->group, &s->own, s->all, sizeof s->own, LS_U8);
 }
 
 static ls_status save(saving *s, int keep)
 {
     bool agreed;
     lsi_range share = {0, 0};
+    LS_TRY(check_same_step(s));
     LS_TRY(find_share(s, &share));
     LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
-    LS_TRY(lsi_share_outcome(s->group, write_files(s, share), &agreed));
-    LS_TRY(ls_all_gather(s->group, &s->own, s->all, sizeof s->own, LS_U8));
+    const ls_status status = write_all(s, share);
+    if (status != LS_OK)
+        return clear_place(s, status);
     return lsi_share_outcome(s->group, finish(s, keep), &agreed);
 }
 

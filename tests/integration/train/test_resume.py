@@ -5,11 +5,13 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import tempfile
 import unittest
 
 import files
-from program import ProgramTest, children, is_running, wait_until
+from program import (LOCKSTEP, ProgramTest, children, environment,
+                     is_running, wait_until)
 
 KILLS = int(os.environ.get("LOCKSTEP_TEST_KILLS", "2"))
 
@@ -198,6 +200,43 @@ class Cifar100(ResumeTest):
         said = self.train("first", *words)
         self.assertIn("has 0 of the 2 lines", said)
         self.assertEqual(len(metrics(self.path("first.jsonl"), set())), 1)
+
+
+# A file system of its own, which only these processes see.
+SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+
+
+class FullDisk(ResumeTest):
+    command = ("lm", "--steps", "6", "--validate-every", "0", "--context",
+               "16", "--layers", "2", "--d-model", "64", "--heads", "2",
+               "--d-ff", "128", "--batch-size", "2")
+
+    def disk(self, script, *words):
+        """Runs it where the checkpoints' disk has room for two of them."""
+        mount = (f'mount -t tmpfs -o size=3m none "{self.checkpoints}" '
+                 f'&& {script}')
+        return subprocess.run([*SMALL_DISK, mount, LOCKSTEP, *words],
+                              env=environment(), capture_output=True,
+                              text=True, timeout=50, check=False)
+
+    def test_no_space_left(self):
+        os.mkdir(self.checkpoints)
+        if self.disk("true").returncode != 0:
+            self.skipTest("no file system of its own can be mounted here")
+        self.train("whole")
+        words = self.words("killed", "--save-every", "2", "--keep", "0",
+                           "--strategy", "zero1", "--resume",
+                           "--checkpoint-dir", self.checkpoints)
+        done = self.disk(f'"$0" "$@"; echo exit $?; ls "{self.checkpoints}"; '
+                         f'mount -o remount,size=64m "{self.checkpoints}"; '
+                         '"$0" "$@"', *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "cannot (write|sync) '.*': No space")
+        self.assertEqual(done.stderr.count("lockstep: "), 1, done.stderr)
+        self.assertIn("exit 1\nstep-000000000002\nstep-000000000004\n",
+                      done.stdout)
+        self.assertIn("resumed after step 4 from", done.stderr)
+        self.same("whole", "killed")
 
 
 class LanguageModel(ResumeTest):

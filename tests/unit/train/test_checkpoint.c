@@ -226,8 +226,30 @@ static void a_full_disk_leaves_the_old_one(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     expect_error(&p, 2, save, "cannot write");
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    /* Nor does what was written take space any more. */
+    assert_int_not_equal(access(lsi_step_folder(p.folder, 6).text, F_OK), 0);
     expect_ok(&p, 2, load);
     assert_int_equal(p.opened, 5);
+    discard(&p);
+}
+
+static void save_other_steps(ls_group *group, void *opaque)
+{
+    plan *const p = opaque;
+    model m = make_model(p, group, 1);
+    const ls_checkpoint_parts parts = {m.params, m.optimizer, NULL};
+    const ls_status status = ls_checkpoint_save(
+        group, p->folder, 5 + ls_group_rank(group) / 2, &parts, 0);
+    CHECK(status == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), "others 5 to 6") != NULL);
+    free_model(&m);
+}
+
+static void ranks_save_the_same_step(void **state)
+{
+    (void)state;
+    plan p = new_plan();
+    run_threads(3, save_other_steps, &p);
     discard(&p);
 }
 
@@ -252,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_torn_save_is_passed_over),
         cmocka_unit_test(another_model_is_named),
         cmocka_unit_test(a_full_disk_leaves_the_old_one),
+        cmocka_unit_test(ranks_save_the_same_step),
         cmocka_unit_test(folders_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
