@@ -51,7 +51,7 @@ typedef struct lsi_param_list {
 
 /*
  * Who makes the gradients of a set those of all ranks, and is told what happens
- * to them. One for a set; none of the calls may be NULL.
+ * to them. One for a set; no call may be NULL unless that is said.
  */
 typedef struct lsi_params_owner {
     void *context;
@@ -64,6 +64,12 @@ typedef struct lsi_params_owner {
      * parameters. An error ends its step. Maybe collective.
      */
     ls_status (*before_step)(void *context);
+    /*
+     * A range of the flat layout has been moved; at most `piece` elements at a
+     * time, so that they are still in a cache. May be NULL.
+     */
+    void (*moved)(void *context, lsi_range range);
+    size_t piece;
     ls_status (*after_step)(void *context);
     /* Whose gradients are those of all ranks; those of the rest are not. */
     lsi_range reduced;

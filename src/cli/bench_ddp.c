@@ -337,7 +337,7 @@ const lsi_command lsi_command_bench_ddp = {
     .text =
         "A step is forward, backward and AdamW; ranks begin it together, and "
         "it takes as long as the slowest of them. Comm is the time in which a "
-        "rank waited for others or for bytes, after backward and around the "
+        "rank waited for others or sent weights, after backward and around the "
         "optimizer; it and the parts of a step are means over ranks. What a "
         "rank adds up during backward counts as backward. Bytes and "
         "collectives are rank 0's, of one step. The JSON rows also hold "

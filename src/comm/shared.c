@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
+#include "comm/copy.h"
 #include "comm/failure.h"
 
 enum { PAGE = 4096 };
@@ -163,6 +165,42 @@ void *ls_shared_peer(const ls_group *group, const void *data, int rank)
                           (size_t)group->rank * s->stride;
     return s->base + (size_t)rank * s->stride + offset;
 }
+
+/* ---- pushing ------------------------------------------------------------- */
+
+/* Bytes that are worth another thread. */
+enum { PUSH_GRAIN = 1 << 18 };
+
+typedef struct pushing {
+    unsigned char *to;
+    const unsigned char *from;
+} pushing;
+
+static void push_part(void *context, size_t begin, size_t end)
+{
+    const pushing *const p = context;
+    lsi_copy_past_caches(p->to + begin, p->from + begin, end - begin);
+}
+
+void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
+{
+    const lsi_shared *const s = find(group, data);
+    const unsigned char *const own = data;
+    if (s == NULL)
+        return;
+    for (int i = 1; i < group->size; i++) {
+        const int peer = (group->rank + i) % group->size;
+        const ptrdiff_t ranks = (ptrdiff_t)peer - group->rank;
+        const ptrdiff_t away = ranks * (ptrdiff_t)s->stride;
+        pushing p = {(unsigned char *)s->base +
+                         (own - (unsigned char *)s->base) + away,
+                     own};
+        lsi_parallel_for(bytes, PUSH_GRAIN, push_part, &p);
+        group->counters->bytes_sent += bytes;
+    }
+}
+
+/* ---- freeing ------------------------------------------------------------- */
 
 ls_status ls_shared_free(ls_group *group, void **data)
 {

@@ -13,6 +13,13 @@
 uint64_t lsi_shared_token(const ls_group *group, const void *data);
 void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
 
+/*
+ * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
+ * ranks' parts. They are seen after the next collective, and until then nobody
+ * else may use them. Local.
+ */
+void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
+
 /* Reserves a range of the job's memory; page-aligned, never used before. */
 uint64_t lsi_reserve(ls_group *group, size_t bytes);
 

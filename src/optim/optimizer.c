@@ -203,6 +203,32 @@ static ls_status check_division(const ls_optimizer *optimizer)
                     "ls_ddp_new");
 }
 
+/* A rank that tells others what has moved takes its part piece by piece. */
+static void step_all(const ls_optimizer *optimizer, double grad_scale)
+{
+    size_t count, n;
+    const ls_params *const params = optimizer->params;
+    const lsi_params_owner *const owner = params->owner;
+    const lsi_optimizer_memory memory = {
+        .param = ls_params_flat(params, &count),
+        .grad = ls_params_flat_grad(params, &count)};
+    if (owner == NULL || owner->moved == NULL) {
+        lsi_optimizer_step_range(optimizer, params->whole, memory, grad_scale);
+        return;
+    }
+    const lsi_range *const owned = lsi_params_owned(params, &n);
+    for (size_t i = 0; i < n; i++) {
+        lsi_range piece = owned[i];
+        for (; piece.begin < owned[i].end; piece.begin = piece.end) {
+            const size_t left = owned[i].end - piece.begin;
+            piece.end =
+                piece.begin + (left < owner->piece ? left : owner->piece);
+            lsi_optimizer_step_range(optimizer, piece, memory, grad_scale);
+            owner->moved(owner->context, piece);
+        }
+    }
+}
+
 ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
 {
     if (!isfinite((float)grad_scale))
@@ -213,13 +239,8 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
     LS_TRY(check_division(optimizer));
     if (owner != NULL)
         LS_TRY(owner->before_step(owner->context));
-    size_t count;
     ls_params_finish_grad(optimizer->params);
-    const lsi_optimizer_memory memory = {
-        .param = ls_params_flat(optimizer->params, &count),
-        .grad = ls_params_flat_grad(optimizer->params, &count)};
-    lsi_optimizer_step_range(optimizer, (lsi_range){0, count}, memory,
-                             grad_scale);
+    step_all(optimizer, grad_scale);
     lsi_optimizer_end_step(optimizer);
     return owner != NULL ? owner->after_step(owner->context) : LS_OK;
 }

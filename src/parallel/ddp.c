@@ -13,7 +13,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "parallel/ddp_state.h"
+
+/* Floats that a thread steps and then sends on while its cache holds them. */
+enum { PIECE = 1 << 16 };
 
 /* ---- the same start on all ranks ----------------------------------------- */
 
@@ -72,6 +76,11 @@ static ls_status before_step(void *context)
                     "the gradients of %zu micro-step%s are this rank's alone: "
                     "the last ls_ddp_backward before a step needs sync = true",
                     ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+}
+
+static void moved(void *context, lsi_range range)
+{
+    lsi_ddp_moved(context, range);
 }
 
 static ls_status after_step(void *context)
@@ -138,6 +147,10 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
                                     .before_step = before_step,
                                     .after_step = after_step,
                                     .add_up = add_up};
+    if (ddp->strategy->share == LSI_SHARE_STATE) {
+        ddp->owner.moved = moved;
+        ddp->owner.piece = (size_t)lsi_threads() * PIECE;
+    }
     LS_TRY(lsi_ddp_take_part(ddp));
     params->owner = &ddp->owner;
     return LS_OK;

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/shared.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
 
@@ -76,23 +77,25 @@ static ls_status broadcast_spans(const ls_ddp *ddp)
     return LS_OK;
 }
 
-static ls_status gather_shards(const ls_ddp *ddp)
-{
-    size_t count;
-    float *const flat = ls_params_flat(ddp->params, &count);
-    const size_t own = (size_t)ls_group_rank(ddp->group) * ddp->shard;
-    return ls_all_gather(ddp->channel, flat + own, flat, ddp->shard, LS_F32);
-}
-
-/* With one copy, nobody may still read what is about to change. */
+/* Nobody may still read what others are about to change. */
 ls_status lsi_ddp_before_step(ls_ddp *ddp)
 {
-    if (ddp->strategy->share != LSI_SHARE_WEIGHTS)
+    if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
     const double begin = lsi_clock_seconds();
     const ls_status status = ls_barrier(ddp->channel);
     ddp->waited += lsi_clock_seconds() - begin;
     return status;
+}
+
+void lsi_ddp_moved(ls_ddp *ddp, lsi_range range)
+{
+    const double begin = lsi_clock_seconds();
+    size_t count;
+    const float *const flat = ls_params_flat(ddp->params, &count);
+    lsi_shared_push(ddp->group, flat + range.begin,
+                    lsi_range_size(range) * sizeof(float));
+    ddp->waited += lsi_clock_seconds() - begin;
 }
 
 static ls_status spread(const ls_ddp *ddp)
@@ -102,8 +105,7 @@ static ls_status spread(const ls_ddp *ddp)
         return LS_OK;
     case LSI_SHARE_TENSORS:
         return broadcast_spans(ddp);
-    case LSI_SHARE_STATE:
-        return gather_shards(ddp);
+    case LSI_SHARE_STATE: /* the weights are there already */
     case LSI_SHARE_WEIGHTS:
         break;
     }

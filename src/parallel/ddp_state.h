@@ -91,6 +91,9 @@ ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);
 ls_status lsi_ddp_before_step(ls_ddp *ddp);
 ls_status lsi_ddp_after_step(ls_ddp *ddp);
 
+/* Gives the others weights that this rank has moved. Local. */
+void lsi_ddp_moved(ls_ddp *ddp, lsi_range range);
+
 /* The error that names what each rank has not used. Collective. */
 ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe);
 
