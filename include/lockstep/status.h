@@ -37,8 +37,7 @@ extern "C" {
     X(ERR_SYSTEM, -10, "a system call failed")                                 \
     X(ERR_PEER_DEAD, -11, "a peer died")                                       \
     X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
-    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
-    X(ERR_INTERRUPTED, -14, "interrupted")
+    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")
 
 typedef enum ls_status {
 #define X(name, value, text) LS_##name = (value),

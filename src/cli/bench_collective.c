@@ -166,7 +166,7 @@ static ls_status list_sizes(const args *a, lsi_list *out)
     return list_steps(a, out);
 }
 
-/* Elements of a block, so that the larger buffer holds `size` bytes. */
+/* Elements of a block: as many as the larger buffer holds in `size` bytes. */
 static size_t block_count(const bench_state *b, int64_t size)
 {
     const lsi_collective *c = b->a->collective;
@@ -174,7 +174,7 @@ static size_t block_count(const bench_state *b, int64_t size)
                               ? (size_t)ls_group_size(b->x.group)
                               : 1;
     const size_t unit = blocks * ls_dtype_size(b->x.dtype);
-    return ((size_t)size + unit - 1) / unit;
+    return (size_t)size / unit;
 }
 
 static size_t buffer_bytes(const bench_state *b, size_t count)

@@ -17,6 +17,8 @@ ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
     op->group = group;
     op->call = *call;
     op->call.refusal = status;
+    op->send = op->recv = NULL; /* of the call before */
+    op->block = 0;
     op->reason = reason;
     return lsi_op_complete(op);
 }

@@ -55,6 +55,7 @@ ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
     op->item = ls_dtype_size(call->dtype);
     op->block = call->count * op->item;
     find_candidates(op);
+    op->offers = !op->candidates[0]->in_cells;
     return reserve_scratch(op);
 }
 

@@ -96,9 +96,11 @@ static uint64_t in_place_offset(const ls_group *group, const lsi_call *call)
 static json_t *collective_json(const dump *d, const lsi_recorded *record)
 {
     json_t *json = record_json(d, record);
-    json_object_set_new(json, "in_place",
-                        json_boolean(record->apart ==
-                                     in_place_offset(d->group, &record->call)));
+    if (record->call.refusal == LS_OK) {
+        const uint64_t offset = in_place_offset(d->group, &record->call);
+        json_object_set_new(json, "in_place",
+                            json_boolean(record->apart == offset));
+    }
     if (record->algorithm != NULL)
         set_text(json, "algorithm", record->algorithm->name);
     return json;

@@ -3,6 +3,9 @@
  */
 #include "comm/engine.h"
 
+#include <assert.h>
+#include <stdio.h>
+
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/algo/algorithm.h"
@@ -77,11 +80,37 @@ ls_status lsi_op_arrived(lsi_op *op)
 
 /* ---- entering ------------------------------------------------------------ */
 
-static void publish_data(const lsi_op *op, lsi_cell *cell)
+/*
+ * Begins what it will come to unless another rank rules it out: the first
+ * candidate that this rank can take part in. One that contributes nothing has
+ * nothing to begin, and stands in no other's way.
+ */
+static uint64_t begin_ahead(lsi_op *op, uint64_t able)
 {
-    const size_t bytes = lsi_contribution(lsi_place_of(op), op->group->rank);
-    if (bytes != 0)
-        lsi_copy_out(cell->payload, op->send, bytes);
+    uint64_t begun = 0;
+    const bool idle = lsi_contribution(lsi_place_of(op), op->group->rank) == 0;
+    for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
+        const lsi_algorithm *a = op->candidates[i];
+        const bool sure = (a->needs & LSI_PATH_AHEAD) == 0;
+        if (!idle && (a->needs & ~(able | LSI_PATH_AHEAD)) != 0)
+            continue;
+        if (a->ahead != NULL && a->ahead(op))
+            begun |= (uint64_t)LSI_PATH_AHEAD << i;
+        if (!idle && (sure || begun != 0))
+            break;
+    }
+    return begun;
+}
+
+static void publish_data(lsi_op *op)
+{
+    lsi_offer *offer = lsi_offer_of(op, op->group->rank);
+    if (!op->offers) {
+        lsi_pack(op);
+        return;
+    }
+    lsi_make_offer(op, offer);
+    offer->able |= begin_ahead(op, offer->able);
 }
 
 /* Publishes the arrival if the cell's last use is over for everybody. */
@@ -93,15 +122,14 @@ static bool enter(lsi_op *op)
         return false;
     lsi_cell *cell = lsi_cell_of(group, op->sequence, group->rank);
     const lsi_fingerprint print = lsi_fingerprint_of(&op->call);
+    if (op->call.refusal != LS_OK)
+        lsi_publish_refusal(op, cell);
+    else
+        publish_data(op);
+    /* Last, beside the stamp: a rank that looks for it takes the line away. */
     cell->what = print.what;
     cell->count = print.count;
     cell->completed = group->completed;
-    if (op->call.refusal != LS_OK)
-        lsi_publish_refusal(op, cell);
-    else if (!op->candidates[0]->in_cells)
-        lsi_make_offer(op, lsi_offer_of(op, group->rank));
-    else
-        publish_data(op, cell);
     op->state = LSI_OP_ENTERED;
     lsi_op_publish(op);
     return true;
@@ -143,6 +171,8 @@ ls_status lsi_op_submit(lsi_op *op)
 
 static const char *needs_of(const lsi_algorithm *algorithm)
 {
+    if ((algorithm->needs & LSI_PATH_AHEAD) != 0)
+        return "little private data (32 KiB a rank, 256 KiB in all)";
     return (algorithm->needs & LSI_PATH_COPY) != 0
                ? "a kernel that lets ranks read each other's memory "
                  "(process_vm_readv), and to move nothing in place"
@@ -156,14 +186,18 @@ static const char *needs_of(const lsi_algorithm *algorithm)
 static ls_status agree_on_algorithm(lsi_op *op)
 {
     op->algorithm = op->candidates[0];
-    if (op->algorithm->in_cells)
+    assert(op->algorithm != NULL);
+    if (!op->offers)
         return LS_OK;
     uint64_t able = ~(uint64_t)0;
     for (int r = 0; r < op->group->size; r++)
         able &= lsi_offer_of(op, r)->able;
+    const uint64_t paths = able & (LSI_PATH_AHEAD - 1);
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
         op->algorithm = op->candidates[i];
-        if ((op->algorithm->needs & ~able) == 0)
+        const uint64_t ahead = able >> i & LSI_PATH_AHEAD;
+        op->ahead = ahead != 0;
+        if ((op->algorithm->needs & ~(paths | ahead)) == 0)
             return LS_OK;
     }
     return lsi_fail(LS_ERR_UNSUPPORTED, "%s with algorithm %s needs %s",
@@ -177,6 +211,8 @@ static void finish(lsi_op *op, ls_status status)
     op->state = LSI_OP_IDLE;
     op->done = true;
     op->status = status;
+    if (status != LS_OK && op->failure != NULL)
+        snprintf(op->failure, op->failure_bytes, "%s", ls_last_error());
     group->completed = op->sequence;
     group->activity++;
     group->first = op->next;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "comm/copy.h"
 #include "comm/shared.h"
 #include "kernels/kernels.h"
 
@@ -92,6 +93,14 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         .send_at = send_at,
         .recv_at = recv_at,
     };
+}
+
+void lsi_pack(const lsi_op *op)
+{
+    const int rank = op->group->rank;
+    const size_t bytes = lsi_contribution(lsi_place_of(op), rank);
+    if (bytes != 0)
+        lsi_copy_out(lsi_cell_data(op, rank), op->send, bytes);
 }
 
 const unsigned char *lsi_seen_send(const lsi_op *op, int rank)

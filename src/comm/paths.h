@@ -30,6 +30,9 @@ size_t lsi_delivery_offset(const lsi_op *op, size_t begin);
  */
 void lsi_make_offer(lsi_op *op, lsi_offer *offer);
 
+/* Copies what this rank sends into its cell. */
+void lsi_pack(const lsi_op *op);
+
 /* Addresses in this process of another rank's (or one's own) buffers. */
 const unsigned char *lsi_seen_send(const lsi_op *op, int rank);
 unsigned char *lsi_seen_recv(const lsi_op *op, int rank);

@@ -40,6 +40,8 @@ static int read_all(pid_t pid, void *to, uint64_t from, size_t bytes)
         const ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
         if (got < 0 && errno == EINTR)
             continue;
+        if (got == 0)
+            errno = EIO;
         if (got <= 0)
             return -1;
         to = (unsigned char *)to + got;

@@ -13,6 +13,8 @@
 #include "comm/recorder.h"
 #include "comm/shards.h"
 
+enum { REASON_BYTES = 512 };
+
 struct ls_request {
     ls_group *group;
     bool is_message;
@@ -20,6 +22,7 @@ struct ls_request {
     lsi_message message;
     lsi_op op;
     const void *send; /* as planned; the op may come to read from recv */
+    char reason[REASON_BYTES];
 };
 
 /* A collective to be planned. */
@@ -61,6 +64,8 @@ static ls_status make_planned(ls_group *group, const wanted *w,
         return status;
     }
     request->send = w->send;
+    request->op.failure = request->reason;
+    request->op.failure_bytes = sizeof(request->reason);
     *out = request;
     return LS_OK;
 }
@@ -135,10 +140,13 @@ ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 
 /* ---- waiting ------------------------------------------------------------- */
 
+/* What this thread has heard last may be about another request. */
 static ls_status outcome(ls_request *request)
 {
     request->in_flight = false;
-    return request->is_message ? LS_OK : request->op.status;
+    if (request->is_message || request->op.status == LS_OK)
+        return LS_OK;
+    return lsi_fail(request->op.status, "%s", request->reason);
 }
 
 static ls_status check_in_flight(const ls_request *request, const char *what)

@@ -17,11 +17,14 @@
  * windows won at every size, on a Granite Rapids this copy did (movements from
  * 4 KiB, reductions from 256 KiB, neither once nothing fits a cache).
  */
+#define FOLDS   "0-4k:flat;4k-32k:direct|packed|staged;32k-inf:direct|staged"
 #define WINDOWS "0-4k:flat;4k-inf:direct|staged"
-#define MOVES   "0-4k:flat;4k-32m:direct|copy|staged;32m-inf:direct|staged"
-#define SUMS                                                                   \
-    "0-4k:flat;4k-256k:direct|staged;256k-32m:direct|copy|staged;"             \
+#define MOVES                                                                  \
+    "0-4k:flat;4k-16k:direct|staged;16k-32m:direct|copy|staged;"               \
     "32m-inf:direct|staged"
+#define SUMS                                                                   \
+    "0-4k:flat;4k-32k:direct|packed|staged;32k-256k:direct|staged;"            \
+    "256k-32m:direct|copy|staged;32m-inf:direct|staged"
 #define LINE(sums, moves)                                                      \
     "all_reduce:" sums ",reduce:" sums ",reduce_scatter:" sums                 \
     ",reduce_shards:" sums ",broadcast:" moves ",all_gather:" moves            \
@@ -29,7 +32,7 @@
 
 static const char *default_line(void)
 {
-    return lsi_cpu_is_amd() ? LINE(WINDOWS, WINDOWS) : LINE(SUMS, MOVES);
+    return lsi_cpu_is_amd() ? LINE(FOLDS, WINDOWS) : LINE(SUMS, MOVES);
 }
 
 /* A piece of the line: text up to a delimiter. */

@@ -62,6 +62,9 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
     size_t used = 0;
     text[0] = '\0';
     for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+        if (strlen(line) == sizeof(line) - 1)
+            return lsi_fail(LS_ERR_FORMAT, "%s:%d: a line of over %zu bytes",
+                            path, number, sizeof(line) - 2);
         line[strcspn(line, "\r\n")] = '\0';
         const ls_status status = take_line(line, &machine, text, &used);
         if (status == LS_OK)

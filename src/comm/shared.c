@@ -17,13 +17,32 @@
 
 enum { PAGE = 4096 };
 
-#define HUGE_PAGE   ((uint64_t)2 << 20)
-#define OFFSET_BITS 44
+/* A token names an allocation and a byte of the rank's part of it. */
+enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };
+
+#define HUGE_PAGE ((uint64_t)2 << 20)
 
 /* A twin sees the buffers of the group that it is made from. */
 static const lsi_shared *buffers(const ls_group *group)
 {
     return group->twin_of != NULL ? group->twin_of->shared : group->shared;
+}
+
+static const lsi_shared *find_id(const ls_group *group, uint64_t id)
+{
+    const lsi_shared *s = buffers(group);
+    while (s != NULL && s->id != id)
+        s = s->next;
+    return s;
+}
+
+/* The same on all ranks, which allocate and free in the same order. */
+static void choose_id(ls_group *group)
+{
+    const uint64_t mask = ((uint64_t)1 << ID_BITS) - 1;
+    do
+        group->shared_id = (group->shared_id + 1) & mask;
+    while (group->shared_id == 0 || find_id(group, group->shared_id) != NULL);
 }
 
 /* The allocation that holds `data` in this rank's part. */
@@ -55,10 +74,7 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
 {
     if (group->node->transport->one_address_space)
         return (void *)(uintptr_t)token;
-    const uint64_t id = token >> OFFSET_BITS;
-    const lsi_shared *s = buffers(group);
-    while (s != NULL && s->id != id)
-        s = s->next;
+    const lsi_shared *s = find_id(group, token >> OFFSET_BITS);
     if (s == NULL)
         return NULL; /* a rank that has nothing to offer */
     return s->base + (size_t)rank * s->stride +
@@ -114,7 +130,7 @@ static ls_status attach(ls_group *group, uint64_t offset, size_t bytes)
                            .bytes = bytes,
                            .mapped = mapped,
                            .offset = offset,
-                           .id = group->shared_count};
+                           .id = group->shared_id};
     group->shared = shared;
     return LS_OK;
 }
@@ -142,7 +158,7 @@ ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
     if (group->rank == 0)
         offset = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
     LS_TRY(lsi_exchange(group, &call, &offset, sizeof(offset), offsets));
-    group->shared_count++;
+    choose_id(group); /* also where this rank cannot map it */
     status = attach(group, offsets[0], bytes);
     const ls_status agreed = lsi_agree(group, &call, status);
     if (agreed != LS_OK) {

@@ -26,7 +26,8 @@ typedef struct lsi_recorder lsi_recorder;
 enum {
     LSI_PATH_SEND_SEEN = 1, /* others can load what this rank sends */
     LSI_PATH_RECV_SEEN = 2, /* others can store where this rank receives */
-    LSI_PATH_COPY = 4       /* others can copy from its private memory */
+    LSI_PATH_COPY = 4,      /* others can copy from its private memory */
+    LSI_PATH_AHEAD = 8 /* << i: has begun candidate i ahead of the others */
 };
 
 /* ---- point to point ------------------------------------------------------ */
@@ -84,12 +85,16 @@ struct lsi_op {
 
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
     const lsi_algorithm *algorithm; /* the one that was agreed on */
+    bool offers; /* the cells hold offers, and data only behind them */
+    bool ahead;  /* every rank has begun the algorithm before it arrived */
     void *scratch;
     size_t scratch_bytes;
 
     lsi_op_state state;
     bool done;
-    ls_status status;   /* once done */
+    ls_status status; /* once done */
+    char *failure;    /* where to keep the text of it, or NULL */
+    size_t failure_bytes;
     int refuser;        /* the first rank that cannot take part, or -1 */
     const char *reason; /* of this rank, if call.refusal is set */
     uint64_t sequence;
@@ -150,7 +155,7 @@ struct ls_group {
 
     const ls_group *twin_of; /* whose shared buffers it knows, or NULL */
     lsi_shared *shared;
-    uint64_t shared_count;
+    uint64_t shared_id; /* of the last allocation */
     lsi_select_table *select;
     lsi_recorder *recorder;
     const char *record_folder; /* NULL: none is written */
@@ -187,6 +192,13 @@ static inline lsi_offer *lsi_offer_of(const lsi_op *op, int rank)
 {
     return (lsi_offer *)(void *)lsi_cell_of(op->group, op->sequence, rank)
         ->payload;
+}
+
+/* What a rank has packed into its cell. */
+static inline unsigned char *lsi_cell_data(const lsi_op *op, int rank)
+{
+    return lsi_cell_of(op->group, op->sequence, rank)->payload +
+           (op->offers ? LSI_OFFER_BYTES : 0);
 }
 
 /* The part of a rank's staging window that belongs to even or odd steps. */

@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const lsi_algorithm algorithms[] = {
-#define X(operation, name, in_cells, own_order, needs, run, scratch)           \
-    {#name, LSI_OP_##operation, in_cells, own_order, needs, run, scratch},
+#define X(operation, name, in_cells, own_order, needs, ahead, run, scratch)    \
+    {#name,  LSI_OP_##operation, in_cells, own_order, needs, ahead, run,       \
+     scratch},
 #include "comm/algo/algorithms.def"
 #undef X
 };

@@ -15,7 +15,13 @@ struct lsi_algorithm {
     bool in_cells;
     /* Does not reduce by folding; a deterministic group does not use it. */
     bool own_order;
-    uint64_t needs; /* LSI_PATH bits that every rank must offer */
+    /* LSI_PATH bits that every rank must offer; AHEAD: must have begun. */
+    uint64_t needs;
+    /*
+     * Begins before the others have arrived, if it can; NULL for none. Only
+     * done if what this rank offers rules out all candidates before.
+     */
+    bool (*ahead)(lsi_op *op);
     /*
      * Called when all ranks have arrived and agree; again and again while it
      * returns LS_IN_PROGRESS, with op->step 0 the first time. Must not wait.
@@ -25,7 +31,7 @@ struct lsi_algorithm {
     size_t (*scratch)(const lsi_op *op);
 };
 
-#define X(operation, name, in_cells, own_order, needs, run, scratch)           \
+#define X(operation, name, in_cells, own_order, needs, ahead, run, scratch)    \
     ls_status run(lsi_op *op);
 #include "comm/algo/algorithms.def"
 #undef X
@@ -40,6 +46,11 @@ const lsi_algorithm *lsi_algorithm_find(lsi_operation operation,
 /* "flat, direct, staged": those of an operation. Returns text. */
 const char *lsi_algorithm_names(lsi_operation operation, char *text,
                                 size_t bytes);
+
+/* Those that can begin before the others have arrived. */
+bool lsi_reduce_packed_ahead(lsi_op *op);
+bool lsi_reduce_staged_ahead(lsi_op *op);
+bool lsi_move_staged_ahead(lsi_op *op);
 
 /* Those that need private memory. */
 size_t lsi_all_reduce_ring_scratch(const lsi_op *op);

@@ -17,8 +17,7 @@ ls_status lsi_move_flat(lsi_op *op)
     for (int r = 0; r < place.size; r++) {
         const lsi_pull pull = lsi_pull_of(place, op->group->rank, r);
         if (pull.bytes != 0)
-            memcpy(recv + pull.to,
-                   lsi_cell_of(op->group, op->sequence, r)->payload + pull.from,
+            memcpy(recv + pull.to, lsi_cell_data(op, r) + pull.from,
                    pull.bytes);
     }
     lsi_count_moved(op);

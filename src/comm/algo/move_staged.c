@@ -68,6 +68,14 @@ static void step(lsi_op *op, size_t k)
         take(op, k - 1);
 }
 
+bool lsi_move_staged_ahead(lsi_op *op)
+{
+    if (!lsi_window_free(op))
+        return false;
+    fill(op, 0);
+    return true;
+}
+
 ls_status lsi_move_staged(lsi_op *op)
 {
     const size_t chunk = lsi_window_chunk(lsi_lanes(lsi_place_of(op)));

@@ -153,6 +153,14 @@ static void step(lsi_op *op, size_t k)
         copy_out(op, k - 2);
 }
 
+bool lsi_reduce_staged_ahead(lsi_op *op)
+{
+    if (!lsi_window_free(op))
+        return false;
+    copy_in(op, 0);
+    return true;
+}
+
 ls_status lsi_reduce_staged(lsi_op *op)
 {
     const ls_status status = lsi_window_steps(op, chunks(op) + 2, step);

@@ -1,14 +1,21 @@
 #include "comm/algo/window.h"
 
+bool lsi_window_free(const lsi_op *op)
+{
+    ls_group *group = op->group;
+    /* Acquires the windows from those who have read them last. */
+    return group->first == op && lsi_all_completed(group, group->staged);
+}
+
 ls_status lsi_window_steps(lsi_op *op, size_t steps,
                            void (*step)(lsi_op *op, size_t k))
 {
     ls_group *group = op->group;
     if (op->step == 0) {
-        /* Acquires the windows from those who have read them last. */
-        if (!lsi_all_completed(group, group->staged))
+        if (!op->ahead && !lsi_window_free(op))
             return LS_IN_PROGRESS;
         group->staged = op->sequence;
+        op->step = op->ahead;
     }
     while (op->step < steps) {
         const ls_status status = lsi_op_arrived(op);

@@ -26,9 +26,13 @@ static inline unsigned char *lsi_window_lane(const ls_group *group, int rank,
            (size_t)lane * chunk;
 }
 
+/* Whether a collective that has not begun may fill its rank's window. */
+bool lsi_window_free(const lsi_op *op);
+
 /*
  * Runs step(op, k) for k = 0..steps-1, with all ranks having done step k-1
- * before any does step k. First makes sure that the windows are free.
+ * before any does step k. First makes sure that the windows are free, unless
+ * every rank has done step 0 ahead.
  */
 ls_status lsi_window_steps(lsi_op *op, size_t steps,
                            void (*step)(lsi_op *op, size_t k));

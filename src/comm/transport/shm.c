@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#define FILE_BYTES ((off_t)1 << 44)
+#define FILE_BYTES ((off_t)1 << 62)
 
 typedef struct shm_node {
     lsi_node base;

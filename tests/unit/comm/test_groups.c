@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,7 +185,12 @@ static void a_job_without_room_is_an_error(void **state)
 #if defined(__SANITIZE_THREAD__)
     skip(); /* it needs the addresses for itself */
 #endif
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){(rlim_t)1 << 44, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     run_processes(2, use_up, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 static void share(ls_group *group, void *argument)

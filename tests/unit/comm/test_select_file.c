@@ -79,7 +79,9 @@ static void what_is_wrong_is_named(void **state)
     check_bad(text, LS_ERR_ARGUMENT, ":4:", "no algorithm \"flut\"");
     text[strlen(text) - 10] = '\0'; /* cut off in the middle */
     check_bad(text, LS_ERR_ARGUMENT, ":4:", "");
-    char all[LSI_SELECT_FILE_BYTES];
+    static char all[LSI_SELECT_FILE_BYTES];
+    memset(all, '#', sizeof(all) - 1);
+    check_bad(all, LS_ERR_FORMAT, ":1:", "a line of over");
     assert_int_equal(lsi_select_read("/nowhere/at/all", all), LS_ERR_IO);
     assert_non_null(strstr(ls_last_error(), "/nowhere/at/all"));
 }
