@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "cli/attention_case.h"
+#include "cli/dtype_flag.h"
 #include "cli/list.h"
 #include "report/progress.h"
 
@@ -70,9 +71,9 @@ static const lsi_column columns[] = {
 typedef struct plan {
     const lsi_attention_args *args;
     lsi_list batches, lengths, sizes;
-    ls_dtype dtypes[MAX_WORDS];
+    lsi_dtype_list dtypes;
     ls_attention_method methods[MAX_WORDS];
-    int n_dtypes, n_methods;
+    int n_methods;
 } plan;
 
 static ls_status parse_method(const char *word, ls_attention_method *out)
@@ -88,34 +89,12 @@ static ls_status parse_method(const char *word, ls_attention_method *out)
                     "--impl has \"%s\"; there are flash, naive", word);
 }
 
-static ls_status parse_dtype(const char *word, ls_dtype *out)
-{
-    LS_TRY(ls_dtype_parse(word, out));
-    if (*out == LS_F32 || *out == LS_BF16)
-        return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "--dtype has %s; attention takes f32, bf16", word);
-}
-
-static ls_status too_many(const char *flag)
-{
-    return lsi_fail(LS_ERR_ARGUMENT, "%s has more than %d words", flag,
-                    MAX_WORDS);
-}
-
-static ls_status read_dtype(void *opaque, const char *word)
-{
-    plan *p = opaque;
-    if (p->n_dtypes == MAX_WORDS)
-        return too_many("--dtype");
-    return parse_dtype(word, &p->dtypes[p->n_dtypes++]);
-}
-
 static ls_status read_method(void *opaque, const char *word)
 {
     plan *p = opaque;
     if (p->n_methods == MAX_WORDS)
-        return too_many("--impl");
+        return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %d words",
+                        MAX_WORDS);
     return parse_method(word, &p->methods[p->n_methods++]);
 }
 
@@ -135,7 +114,7 @@ static ls_status parse(const lsi_attention_args *a, plan *p)
     LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
     LS_TRY(lsi_list_of_sizes("--length", a->lengths, 1, 1 << 24, &p->lengths));
     LS_TRY(lsi_list_of_numbers("--d", a->sizes, 1, 4096, &p->sizes));
-    LS_TRY(lsi_each_word("--dtype", a->dtypes, read_dtype, p));
+    LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
     LS_TRY(lsi_each_word("--impl", a->methods, read_method, p));
     if (a->quick)
         drop_long(&p->lengths);
@@ -269,7 +248,7 @@ static ls_status measure_case(lsi_attention_case c, const lsi_attention_args *a,
 /* Number `i` of all cases: methods vary fastest, then d, then length. */
 static lsi_attention_case case_at(const plan *p, size_t i)
 {
-    const size_t methods = (size_t)p->n_methods, types = (size_t)p->n_dtypes;
+    const size_t methods = (size_t)p->n_methods, types = (size_t)p->dtypes.n;
     lsi_attention_case c = {.method = p->methods[i % methods]};
     i /= methods;
     c.shape.heads = 1;
@@ -280,7 +259,7 @@ static lsi_attention_case case_at(const plan *p, size_t i)
     i /= p->lengths.n;
     c.shape.batch = p->batches.values[i % p->batches.n];
     i /= p->batches.n;
-    c.shape.dtype = p->dtypes[i % types];
+    c.shape.dtype = p->dtypes.values[i % types];
     c.shape.causal = p->args->causal[0] == 'y' ||
                      (p->args->causal[0] == 'b' && i / types == 1);
     return c;
@@ -289,11 +268,13 @@ static lsi_attention_case case_at(const plan *p, size_t i)
 static size_t case_count(const plan *p)
 {
     return (size_t)p->n_methods * p->sizes.n * p->lengths.n * p->batches.n *
-           (size_t)p->n_dtypes * (p->args->causal[0] == 'b' ? 2 : 1);
+           (size_t)p->dtypes.n * (p->args->causal[0] == 'b' ? 2 : 1);
 }
 
-static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
+    (void)group;
     const lsi_attention_args *a = opaque;
     plan p;
     LS_TRY(parse(a, &p));
@@ -316,18 +297,22 @@ static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
     return status;
 }
 
+static ls_status check_flags(const void *opaque)
+{
+    plan p;
+    return parse(opaque, &p);
+}
+
 static const lsi_bench bench = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "1",
+    .check = check_flags,
     .measure = measure,
 };
 
 int lsi_attention_sweep(const lsi_invocation *call,
                         const lsi_attention_args *args)
 {
-    plan p;
-    if (parse(args, &p) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &args->common, &bench, args);
 }

@@ -75,6 +75,16 @@ static ls_status hand_over(int fd, const lsi_table *table)
     return status;
 }
 
+static ls_status measure(const lsi_bench *bench, const void *args,
+                         lsi_table *table, bool *wrong)
+{
+    ls_group *group = NULL;
+    LS_TRY(ls_group_from_env(&group));
+    const ls_status status = bench->measure(args, group, table, wrong);
+    ls_group_close(&group);
+    return status;
+}
+
 static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
                    const lsi_bench *bench, const void *args, bool reports)
 {
@@ -89,7 +99,7 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
     if (status == LS_OK)
         status = lsi_table_new(&table, bench->columns, bench->n_columns);
     if (status == LS_OK)
-        status = bench->measure(args, table, &wrong);
+        status = measure(bench, args, table, &wrong);
     if (status == LS_OK && reports && fd != NULL)
         status = hand_over((int)strtol(fd, NULL, 10), table);
     else if (status == LS_OK && reports)
@@ -191,6 +201,8 @@ int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
     lsi_launched launched;
     if (lsi_cli_launched(&launched) != LS_OK)
         return lsi_cli_error();
+    if (bench->check(args) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     const char *text = flags->ranks != NULL ? flags->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
         LS_OK)

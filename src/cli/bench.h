@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "cli/command.h"
+#include "lockstep/group.h"
 #include "report/table.h"
 
 typedef struct lsi_bench_flags {
@@ -61,7 +62,10 @@ typedef struct lsi_bench {
      * (false before) says that a result was not right: the rows are shown and
      * written all the same, but the exit status is 1.
      */
-    ls_status (*measure)(const void *args, lsi_table *table, bool *wrong);
+    ls_status (*measure)(const void *args, ls_group *group, lsi_table *table,
+                         bool *wrong);
+    /* What can be found wrong with the arguments before ranks are started. */
+    ls_status (*check)(const void *args);
 } lsi_bench;
 
 /* Returns the exit status of the command. */

@@ -407,19 +407,18 @@ static ls_status measure_in(bench_state *b)
     return measure_all(b);
 }
 
-static ls_status measure(const void *context, lsi_table *table, bool *wrong)
+static ls_status measure(const void *context, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
     bench_state b = {.a = context, .table = table};
-    LS_TRY(ls_group_from_env(&b.x.group));
+    b.x.group = group;
     const ls_status status = measure_in(&b);
     lsi_progress_end(&b.progress);
     release(&b);
-    ls_group_close(&b.x.group);
     *wrong = b.wrong > 0;
     return status;
 }
 
-/* What can be found wrong before any rank is started. */
 /* Whether there is such an algorithm: ranks find out whether it can be used. */
 static ls_status check_algorithm(const args *a)
 {
@@ -435,8 +434,9 @@ static ls_status check_algorithm(const args *a)
     return lsi_select_parse(line, &table);
 }
 
-static ls_status check_flags(const args *a)
+static ls_status check_flags(const void *context)
 {
+    const args *const a = context;
     ls_dtype dtype;
     ls_reduce_op op;
     lsi_list sizes;
@@ -451,15 +451,16 @@ static ls_status check_flags(const args *a)
 static int run(const lsi_invocation *call)
 {
     lsi_column columns[N_COLUMNS];
-    lsi_bench bench = {.columns = columns, .ranks = "2", .measure = measure};
+    lsi_bench bench = {.columns = columns,
+                       .ranks = "2",
+                       .check = check_flags,
+                       .measure = measure};
     args a;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     a.collective = lsi_collective_find(call->command->name);
     bench.n_columns = choose_columns(a.collective, columns);
-    if (check_flags(&a) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (a.preset != NULL && a.common.ranks == NULL)
         a.common.ranks = "2,4,6";
     return lsi_bench_run(call, &a.common, &bench, &a);

@@ -12,15 +12,17 @@
 #include "base/memory.h"
 #include "cli/bench.h"
 #include "cli/ddp_case.h"
+#include "cli/dtype_flag.h"
+#include "cli/list.h"
 #include "cli/ranks.h"
 #include "parallel/strategy.h"
 #include "report/stats.h"
 
-enum { MAX_WAYS = 64, NAME_BYTES = 32 };
+enum { MAX_WAYS = 64 };
 
 typedef struct args {
     lsi_bench_flags common;
-    const char *strategies, *bucket_mb, *model;
+    const char *strategies, *bucket_mb, *model, *dtypes;
     int64_t context, batch;
 } args;
 
@@ -39,6 +41,7 @@ static const lsi_option options[] = {
         .max = 1 << 20),
     ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
         .max = 1 << 20),
+    LSI_DTYPES_ROW(dtypes),
 };
 
 #define TIME(name_, title_)                                                    \
@@ -65,6 +68,7 @@ static const lsi_column columns[] = {
      .type = LSI_COLUMN_REAL,
      .decimals = 4},
     {.name = "model", .title = "Model"},
+    {.name = "dtype", .title = "Type"},
     {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
     {.name = "global_batch_size", .title = "Batch", .type = LSI_COLUMN_INT},
     HIDDEN("warmup_steps"),
@@ -96,85 +100,72 @@ static const lsi_column columns[] = {
 /* ---- what is measured ---------------------------------------------------- */
 
 typedef struct way {
-    char strategy[NAME_BYTES];
+    const char *strategy;
     double bucket_mb; /* INFINITY: none */
 } way;
 
 typedef struct plan {
     lsi_ddp_model_spec model;
+    lsi_dtype_list dtypes;
+    const args *args;
     way ways[MAX_WAYS];
     size_t n;
 } plan;
 
-/* Cuts the next item off a comma-separated list; false at its end. */
-static bool next_item(const char **at, char item[NAME_BYTES])
-{
-    const size_t length = strcspn(*at, ",");
-    if (length == 0)
-        return false;
-    const size_t kept = length < NAME_BYTES ? length : NAME_BYTES - 1;
-    memcpy(item, *at, kept);
-    item[kept] = '\0';
-    *at += length + ((*at)[length] == ',');
-    return true;
-}
-
-static ls_status add_way(plan *p, const char *strategy, double bucket_mb)
+static ls_status add_way(plan *p, const lsi_strategy *strategy,
+                         double bucket_mb)
 {
     if (p->n == MAX_WAYS)
         return lsi_fail(LS_ERR_ARGUMENT, "more than %d rows", MAX_WAYS);
-    way *const w = &p->ways[p->n++];
-    memcpy(w->strategy, strategy, NAME_BYTES);
-    w->bucket_mb = bucket_mb;
+    p->ways[p->n++] = (way){strategy->name, bucket_mb};
     return LS_OK;
 }
 
-static ls_status add_sizes(plan *p, const char *strategy, const char *sizes)
+typedef struct sizes {
+    plan *plan;
+    const lsi_strategy *strategy;
+} sizes;
+
+static ls_status add_size(void *context, const char *word)
 {
-    char item[NAME_BYTES];
-    if (*sizes == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "--bucket-mb needs a number");
-    while (next_item(&sizes, item)) {
-        char *end;
-        const double mb = strtod(item, &end);
-        if (end == item || *end != '\0' || !(mb > 0) || isinf(mb))
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "--bucket-mb \"%s\" is no number above 0", item);
-        LS_TRY(add_way(p, strategy, mb));
-    }
-    return LS_OK;
+    const sizes *const s = context;
+    char *end;
+    const double mb = strtod(word, &end);
+    if (end == word || *end != '\0' || !(mb > 0) || isinf(mb))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--bucket-mb \"%s\" is no number above 0", word);
+    return add_way(s->plan, s->strategy, mb);
 }
 
-static ls_status add_strategy(plan *p, const char *name, const char *sizes)
+static ls_status add_strategy(plan *p, const lsi_strategy *strategy)
+{
+    sizes s = {p, strategy};
+    if (strategy->buckets == LSI_BUCKETS_LIMIT)
+        return lsi_each_word("--bucket-mb", p->args->bucket_mb, add_size, &s);
+    return add_way(p, strategy, INFINITY);
+}
+
+static ls_status read_strategy(void *context, const char *word)
 {
     const lsi_strategy *found;
-    char copy[NAME_BYTES] = "";
-    LS_TRY(lsi_strategy_find(name, &found));
-    memcpy(copy, name, strlen(name));
-    if (found->buckets == LSI_BUCKETS_LIMIT)
-        return add_sizes(p, copy, sizes);
-    return add_way(p, copy, INFINITY);
+    LS_TRY(lsi_strategy_find(word, &found));
+    return add_strategy(context, found);
 }
 
 static ls_status parse(const args *a, plan *out)
 {
-    char item[NAME_BYTES];
-    const char *list = a->strategies;
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
-    *out = (plan){.n = 0};
+    *out = (plan){.args = a};
     LS_TRY(lsi_ddp_model_parse(a->model, &out->model));
+    LS_TRY(lsi_cli_dtypes(a->dtypes, &out->dtypes));
     out->model.batch = a->batch;
     out->model.context = a->context;
-    if (strcmp(list, "all") == 0) {
-        for (size_t i = 0; i < n; i++)
-            LS_TRY(add_strategy(out, all[i].name, a->bucket_mb));
-        return LS_OK;
-    }
-    while (next_item(&list, item))
-        LS_TRY(add_strategy(out, item, a->bucket_mb));
-    return out->n > 0 ? LS_OK
-                      : lsi_fail(LS_ERR_ARGUMENT, "--strategy needs a name");
+    if (strcmp(a->strategies, "all") != 0)
+        return lsi_each_word("--strategy", a->strategies, read_strategy, out);
+    for (size_t i = 0; i < n; i++)
+        LS_TRY(add_strategy(out, &all[i]));
+    return LS_OK;
 }
 
 /* ---- recording ----------------------------------------------------------- */
@@ -247,6 +238,7 @@ static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
     lsi_table_text(table, "strategy", c->strategy);
     lsi_table_real(table, "bucket_mb", c->bucket_mb);
     lsi_table_text(table, "model", a->model);
+    lsi_table_text(table, "dtype", ls_dtype_name(c->spec->dtype));
     lsi_table_int(table, "ranks", ranks);
     lsi_table_int(table, "global_batch_size", a->batch * ranks);
     lsi_table_int(table, "warmup_steps", c->warmup);
@@ -284,50 +276,57 @@ static ls_status measure_way(const args *a, lsi_ddp_case *c, lsi_table *table,
     return check(c, expected, wrong);
 }
 
-static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
-                             bool *wrong)
+/* Every way with products of one type. */
+static ls_status measure_ways(const plan *p, ls_group *group, lsi_table *table,
+                              bool *wrong)
 {
-    plan p;
     uint64_t expected = 0;
-    ls_status status = parse(a, &p);
-    for (size_t i = 0; status == LS_OK && i < p.n; i++) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; status == LS_OK && i < p->n; i++) {
         lsi_ddp_case c = {.group = group,
-                          .spec = &p.model,
-                          .strategy = p.ways[i].strategy,
-                          .bucket_mb = p.ways[i].bucket_mb,
-                          .warmup = a->common.warmup,
-                          .steps = a->common.iterations};
-        status = measure_way(a, &c, table, &expected, wrong);
+                          .spec = &p->model,
+                          .strategy = p->ways[i].strategy,
+                          .bucket_mb = p->ways[i].bucket_mb,
+                          .warmup = p->args->common.warmup,
+                          .steps = p->args->common.iterations};
+        status = measure_way(p->args, &c, table, &expected, wrong);
         lsi_ddp_case_release(&c);
     }
     return status;
 }
 
-static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
-    ls_group *group = NULL;
-    LS_TRY(ls_group_from_env(&group));
-    const ls_status status = measure_all(opaque, group, table, wrong);
-    ls_group_close(&group);
-    return status;
+    plan p;
+    LS_TRY(parse(opaque, &p));
+    for (int i = 0; i < p.dtypes.n; i++) {
+        p.model.dtype = p.dtypes.values[i];
+        LS_TRY(measure_ways(&p, group, table, wrong));
+    }
+    return LS_OK;
+}
+
+static ls_status check_flags(const void *opaque)
+{
+    plan p;
+    return parse(opaque, &p);
 }
 
 static const lsi_bench bench = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
+    .check = check_flags,
     .measure = measure,
 };
 
 static int run(const lsi_invocation *call)
 {
     args a;
-    plan p;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (parse(&a, &p) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "cli/bench.h"
+#include "cli/dtype_flag.h"
 #include "cli/list.h"
 #include "cli/ranks.h"
 #include "lockstep/optim.h"
@@ -33,8 +34,7 @@ static const lsi_option options[] = {
         "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
     ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
-    ROW(dtypes, LIST, "dtype", 0, "TYPE,...", "f32",
-        "of what matrix products multiply: f32, bf16"),
+    LSI_DTYPES_ROW(dtypes),
     ROW(warmups, LIST, "warmup", 'w', "N,...", "5,0,1,2",
         "steps that are not measured; of several numbers each in turn, with a "
         "new model"),
@@ -87,26 +87,9 @@ typedef struct plan {
     char sizes[MAX_SIZES][SIZE_BYTES];
     size_t n_sizes;
     lsi_list contexts, batches, warmups;
-    ls_dtype dtypes[LS_DTYPE_COUNT];
-    size_t n_dtypes;
+    lsi_dtype_list dtypes;
     int64_t iterations;
 } plan;
-
-static ls_status read_dtype(void *context, const char *word)
-{
-    plan *p = context;
-    ls_dtype dtype;
-    LS_TRY(ls_dtype_parse(word, &dtype));
-    if (dtype != LS_F32 && dtype != LS_BF16)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--dtype: products in %s; it must be f32 or bf16",
-                        word);
-    if (p->n_dtypes == LS_DTYPE_COUNT)
-        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d words",
-                        LS_DTYPE_COUNT);
-    p->dtypes[p->n_dtypes++] = dtype;
-    return LS_OK;
-}
 
 static ls_status read_size(void *context, const char *word)
 {
@@ -125,7 +108,7 @@ static ls_status parse(const args *a, plan *p)
     const bool quick = a->quick;
     *p = (plan){.iterations = quick ? 3 : a->common.iterations};
     LS_TRY(lsi_each_word("--size", quick ? "tiny" : a->sizes, read_size, p));
-    LS_TRY(lsi_each_word("--dtype", a->dtypes, read_dtype, p));
+    LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
     LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
                                &p->contexts));
     LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
@@ -297,8 +280,8 @@ static ls_status case_at(const plan *p, size_t i, lm_case *c)
     c->iterations = p->iterations;
     c->warmup = p->warmups.values[i % p->warmups.n];
     i /= p->warmups.n;
-    c->dtype = p->dtypes[i % p->n_dtypes];
-    i /= p->n_dtypes;
+    c->dtype = p->dtypes.values[i % (size_t)p->dtypes.n];
+    i /= (size_t)p->dtypes.n;
     c->batch = p->batches.values[i % p->batches.n];
     i /= p->batches.n;
     const int64_t context = p->contexts.values[i % p->contexts.n];
@@ -310,8 +293,8 @@ static ls_status case_at(const plan *p, size_t i, lm_case *c)
 
 static ls_status measure_all(const plan *p, lm_case *c, lsi_table *table)
 {
-    const size_t n =
-        p->n_sizes * p->contexts.n * p->batches.n * p->n_dtypes * p->warmups.n;
+    const size_t n = p->n_sizes * p->contexts.n * p->batches.n *
+                     (size_t)p->dtypes.n * p->warmups.n;
     for (size_t i = 0; i < n; i++) {
         LS_TRY(case_at(p, i, c));
         LS_TRY(measure_case(c, table));
@@ -319,11 +302,13 @@ static ls_status measure_all(const plan *p, lm_case *c, lsi_table *table)
     return LS_OK;
 }
 
-static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
     const args *a = opaque;
     lm_case c = {0};
     plan p;
+    (void)group;
     (void)wrong;
     LS_TRY(parse(a, &p));
     const size_t n = (size_t)p.iterations;
@@ -338,22 +323,26 @@ static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
     return status;
 }
 
+static ls_status check_flags(const void *opaque)
+{
+    plan p;
+    return parse(opaque, &p);
+}
+
 static const lsi_bench bench = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "1",
+    .check = check_flags,
     .measure = measure,
 };
 
 static int run(const lsi_invocation *call)
 {
     args a;
-    plan p;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (parse(&a, &p) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

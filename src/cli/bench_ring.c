@@ -262,34 +262,38 @@ static ls_status measure_all(bench_state *b)
     return LS_OK;
 }
 
-static ls_status measure(const void *context, lsi_table *table, bool *wrong)
+static ls_status measure(const void *context, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
-    bench_state b = {.a = context, .table = table};
-    LS_TRY(ls_group_from_env(&b.group));
+    bench_state b = {.a = context, .group = group, .table = table};
     const ls_status status = measure_all(&b);
     lsi_free(b.times);
     lsi_free(b.data);
     lsi_free(b.mean);
-    ls_group_close(&b.group);
     *wrong = b.wrong;
     return status;
 }
 
+static ls_status check_flags(const void *context)
+{
+    lsi_list elements;
+    return list_elements(context, 1, &elements);
+}
+
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "1,2,4,8,16,32",
+    .check = check_flags,
+    .measure = measure,
+};
+
 static int run(const lsi_invocation *call)
 {
-    static const lsi_bench bench = {
-        .columns = columns,
-        .n_columns = sizeof(columns) / sizeof(columns[0]),
-        .ranks = "1,2,4,8,16,32",
-        .measure = measure,
-    };
     args a;
-    lsi_list elements;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (list_elements(&a, 1, &elements) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

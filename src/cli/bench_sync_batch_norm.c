@@ -269,9 +269,10 @@ static ls_status parse(const args *a, plan *out)
     return LS_OK;
 }
 
-static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
-                             bool *wrong)
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
+    const args *const a = opaque;
     plan p;
     LS_TRY(parse(a, &p));
     for (int k = 0; k < p.n_kinds; k++) {
@@ -289,31 +290,26 @@ static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
     return LS_OK;
 }
 
-static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+static ls_status check_flags(const void *opaque)
 {
-    ls_group *group = NULL;
-    LS_TRY(ls_group_from_env(&group));
-    const ls_status status = measure_all(opaque, group, table, wrong);
-    ls_group_close(&group);
-    return status;
+    plan p;
+    return parse(opaque, &p);
 }
 
 static const lsi_bench bench = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
+    .check = check_flags,
     .measure = measure,
 };
 
 static int run(const lsi_invocation *call)
 {
     args a;
-    plan p;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (parse(&a, &p) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

@@ -308,11 +308,12 @@ static ls_status list_sizes(const args *a, lsi_list *out)
     return LS_OK;
 }
 
-static ls_status measure(const void *context, lsi_table *table, bool *wrong)
+static ls_status measure(const void *context, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
     bench_state b = {.a = context, .table = table};
     LS_TRY(list_sizes(b.a, &b.sizes));
-    LS_TRY(ls_group_from_env(&b.x.group));
+    b.x.group = group;
     b.x.dtype = LS_F32;
     b.x.op = LS_SUM;
     ls_status status = allocate(&b);
@@ -320,13 +321,13 @@ static ls_status measure(const void *context, lsi_table *table, bool *wrong)
         status = tune_all(&b);
     lsi_progress_end(&b.progress);
     release(&b);
-    ls_group_close(&b.x.group);
     *wrong = b.wrong > 0;
     return status;
 }
 
-static ls_status check_flags(const args *a)
+static ls_status check_flags(const void *context)
 {
+    const args *const a = context;
     lsi_list sizes;
     if (a->common.ranks != NULL && strchr(a->common.ranks, ',') != NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
@@ -335,20 +336,20 @@ static ls_status check_flags(const args *a)
     return list_sizes(a, &sizes);
 }
 
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .check = check_flags,
+    .measure = measure,
+};
+
 static int run(const lsi_invocation *call)
 {
-    const lsi_bench bench = {
-        .columns = columns,
-        .n_columns = sizeof(columns) / sizeof(columns[0]),
-        .ranks = "2",
-        .measure = measure,
-    };
     args a;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (check_flags(&a) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

@@ -185,9 +185,10 @@ static ls_status parse(const args *a, lsi_ddp_model_spec *out)
     return LS_OK;
 }
 
-static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
-                             bool *wrong)
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
+    const args *const a = opaque;
     lsi_ddp_model_spec spec;
     ls_status status = parse(a, &spec);
     const size_t n = sizeof(formulas) / sizeof(formulas[0]);
@@ -206,31 +207,26 @@ static ls_status measure_all(const args *a, ls_group *group, lsi_table *table,
     return status;
 }
 
-static ls_status measure(const void *opaque, lsi_table *table, bool *wrong)
+static ls_status check_flags(const void *opaque)
 {
-    ls_group *group = NULL;
-    LS_TRY(ls_group_from_env(&group));
-    const ls_status status = measure_all(opaque, group, table, wrong);
-    ls_group_close(&group);
-    return status;
+    lsi_ddp_model_spec spec;
+    return parse(opaque, &spec);
 }
 
 static const lsi_bench bench = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
+    .check = check_flags,
     .measure = measure,
 };
 
 static int run(const lsi_invocation *call)
 {
     args a;
-    lsi_ddp_model_spec spec;
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    if (parse(&a, &spec) != LS_OK)
-        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     return lsi_bench_run(call, &a.common, &bench, &a);
 }
 

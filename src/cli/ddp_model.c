@@ -22,7 +22,7 @@ static ls_status parse_width(const char *text, int64_t *out)
 
 ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out)
 {
-    lsi_ddp_model_spec spec = {.width = LSI_MLP_WIDTH};
+    lsi_ddp_model_spec spec = {.width = LSI_MLP_WIDTH, .dtype = LS_F32};
     if (strncmp(text, "mlp:", 4) == 0) {
         LS_TRY(parse_width(text + 4, &spec.width));
     } else if (strncmp(text, "lm:", 3) == 0) {
@@ -100,6 +100,7 @@ ls_status lsi_ddp_model_init(lsi_ddp_model *model, ls_group *group,
     LS_TRY(add_model(model));
     LS_TRY(ls_params_allocate(model->params, group, 1));
     LS_TRY(ls_tape_new(&model->tape));
+    LS_TRY(ls_tape_set_autocast(model->tape, spec->dtype));
     return fill_batch(model, (uint64_t)ls_group_rank(group));
 }
 

@@ -15,9 +15,10 @@ typedef struct lsi_ddp_model_spec {
     int64_t width;                /* of the mlp */
     ls_transformer_config config; /* of the lm */
     int64_t batch, context;       /* batch * context rows, or tokens */
+    ls_dtype dtype;               /* of products */
 } lsi_ddp_model_spec;
 
-/* "mlp", "mlp:WIDTH" or "lm:SIZE"; batch and context are the caller's. */
+/* "mlp", "mlp:WIDTH" or "lm:SIZE"; what is not in that is the caller's. */
 ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out);
 
 typedef struct lsi_ddp_model {

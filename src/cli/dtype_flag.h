@@ -13,6 +13,19 @@
         "stay f32; with f16 losses are scaled",                                \
         .choices = "f32|bf16|f16")
 
+/* --dtype of benchmarks: a list of them, each to be measured. */
+#define LSI_DTYPES_ROW(field)                                                  \
+    ROW(field, LIST, "dtype", 0, "TYPE,...", "f32",                            \
+        "of what matrix products multiply: f32, bf16")
+
+typedef struct lsi_dtype_list {
+    ls_dtype values[LS_DTYPE_COUNT];
+    int n;
+} lsi_dtype_list;
+
+/* The types that a value of that flag names. */
+ls_status lsi_cli_dtypes(const char *text, lsi_dtype_list *out);
+
 /* The type that a value of the flag names. */
 ls_dtype lsi_cli_dtype(const char *name);
 

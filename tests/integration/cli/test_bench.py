@@ -278,12 +278,21 @@ class Ddp(Benches):
         self.assertEqual((row["model"], row["ranks"]), ("lm:tiny", 1))
         self.assertEqual(row["bytes_sent"], 0)
 
+    def test_types(self):
+        """Strategies end with the same bits in each, and are compared."""
+        rows = self.rows(*self.small, "--strategy", "flat,shared,zero1",
+                         "--bucket-mb", "1", "--dtype", "bf16,f32")
+        self.assertEqual([(row["strategy"], row["dtype"]) for row in rows],
+                         [(strategy, dtype) for dtype in ("bf16", "f32")
+                          for strategy in ("flat", "shared", "zero1")])
+
     def test_mistakes(self):
         for message, words in (
                 ("there are: naive, flat", ("--strategy", "fast")),
                 ("is no number above 0", ("--bucket-mb", "1,0")),
                 ("is no number above 0", ("--bucket-mb", "-2")),
                 ("is no number above 0", ("--bucket-mb", "nan")),
+                ("it must be f32 or bf16", ("--dtype", "f32,f64")),
                 ("mlp:WIDTH", ("--model", "cnn")),
                 ("width", ("--model", "mlp:0")),
                 ("small", ("--model", "lm:huge"))):

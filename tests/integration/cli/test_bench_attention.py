@@ -69,7 +69,7 @@ class Refusals(ProgramTest):
 
     def test_words(self):
         self.refuse("there are flash, naive", "--impl", "flashy")
-        self.refuse("attention takes f32, bf16", "--dtype", "f64")
+        self.refuse("it must be f32 or bf16", "--dtype", "f64")
         self.refuse("--length", "--length", "0")
         self.refuse("--quick leaves no --length", "--quick", "--length", "4k")
 

@@ -17,9 +17,19 @@ static const lsi_column columns[] = {
     {.name = "x", .type = LSI_COLUMN_INT},
 };
 
-static ls_status measure(const void *args, lsi_table *table, bool *wrong)
+static ls_status check(const void *args)
+{
+    if (strcmp(args, "bad flags") == 0)
+        return lsi_fail(LS_ERR_ARGUMENT, "these flags are bad");
+    return LS_OK;
+}
+
+static ls_status measure(const void *args, ls_group *group, lsi_table *table,
+                         bool *wrong)
 {
     const char *what = args;
+    if (ls_group_size(group) != 1)
+        return lsi_fail(LS_ERR_STATE, "the group is not of one");
     if (strcmp(what, "fail") == 0)
         return lsi_fail(LS_ERR_STATE, "measuring failed");
     *wrong = strcmp(what, "wrong") == 0;
@@ -28,7 +38,7 @@ static ls_status measure(const void *args, lsi_table *table, bool *wrong)
     return LS_OK;
 }
 
-static const lsi_bench bench = {columns, 1, "2", measure};
+static const lsi_bench bench = {columns, 1, "2", measure, check};
 
 static char path[] = "/tmp/lockstep-bench-XXXXXX";
 
@@ -83,6 +93,14 @@ static void wrong_results(void **state)
     assert_string_equal(ls_last_error(), "results are wrong; see the table");
 }
 
+static void bad_flags_are_mistakes_of_usage(void **state)
+{
+    (void)state;
+    assert_int_equal(run("bad flags", (lsi_bench_flags){.json = path}), 2);
+    assert_string_equal(ls_last_error(), "these flags are bad");
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 static void failures_write_nothing(void **state)
 {
     (void)state;
@@ -127,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_rows),
         cmocka_unit_test(wrong_results),
+        cmocka_unit_test(bad_flags_are_mistakes_of_usage),
         cmocka_unit_test(failures_write_nothing),
         cmocka_unit_test(outputs_are_checked_first),
         cmocka_unit_test(ranks_that_disagree),
