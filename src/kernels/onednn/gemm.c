@@ -2,6 +2,10 @@
  * Each distinct product is one matmul primitive. Transposes and leading
  * dimensions are strides, the bias is an argument, accumulation a post
  * operation.
+ *
+ * A matrix B whose rows lie a multiple of 4 KiB apart is first copied to the
+ * layout that oneDNN likes best. Read in place, all its rows would share a few
+ * sets of the first-level cache, which halves the speed.
  */
 #include "kernels/onednn/gemm.h"
 
@@ -51,6 +55,30 @@ static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows,
     return dnnl_memory_desc_init_by_strides(out, 2, dims, type, strides);
 }
 
+/* Few rows of C would not pay for the copy. */
+static bool is_crowded(const gemm_key *k)
+{
+    const int64_t set_bytes = 4096, least = 64;
+    return k->ab_dtype == LS_F32 && !k->b_transposed &&
+           k->ldb * (int64_t)sizeof(float) % set_bytes == 0 && k->m >= least &&
+           k->n >= least && k->k >= least;
+}
+
+typedef struct gemm_plan {
+    lsi_onednn_op product, copy_b; /* copy_b: only where B is copied */
+    size_t copy_bytes;
+} gemm_plan;
+
+static dnnl_status_t describe_b(dnnl_memory_desc_t *out, const gemm_key *k)
+{
+    const dnnl_dims_t dims = {k->k, k->n};
+    if (is_crowded(k))
+        return dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32,
+                                            dnnl_format_tag_any);
+    return describe(out, k->k, k->n, k->ldb, k->b_transposed,
+                    type_of(k->ab_dtype));
+}
+
 static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
 {
     const dnnl_data_type_t in = type_of(k->ab_dtype);
@@ -58,7 +86,7 @@ static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
     dnnl_status_t status =
         describe(&a, k->m, k->k, k->lda, k->a_transposed, in);
     if (status == dnnl_success)
-        status = describe(&b, k->k, k->n, k->ldb, k->b_transposed, in);
+        status = describe_b(&b, k);
     if (status == dnnl_success)
         status = describe(&c, k->m, k->n, k->ldc, false, type_of(k->c_dtype));
     if (status == dnnl_success)
@@ -68,10 +96,32 @@ static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
     return status;
 }
 
-static ls_status make_op(lsi_onednn_op *op, const gemm_key *key)
+static ls_status make_copy(gemm_plan *plan, const gemm_key *key,
+                           const dnnl_memory_desc_t *wanted)
+{
+    dnnl_memory_desc_t plain;
+    LS_TRY(lsi_onednn_check(describe(&plain, key->k, key->n, key->ldb, false,
+                                     type_of(key->ab_dtype)),
+                            "a matrix product"));
+    const size_t bytes = dnnl_memory_desc_get_size(wanted);
+    plan->copy_bytes = (bytes + 63) / 64 * 64;
+    return lsi_onednn_op_reorder(&plan->copy_b, &plain, wanted, false);
+}
+
+static ls_status make_ops(gemm_plan *plan, const gemm_key *key,
+                          dnnl_primitive_desc_t desc)
 {
     static const int roles[] = {DNNL_ARG_DST, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS,
                                 DNNL_ARG_BIAS};
+    LS_TRY(lsi_onednn_op_make(&plan->product, desc, roles, key->bias ? 4 : 3));
+    return is_crowded(key) ? make_copy(plan, key,
+                                       dnnl_primitive_desc_query_md(
+                                           desc, dnnl_query_weights_md, 0))
+                           : LS_OK;
+}
+
+static ls_status fill_plan(gemm_plan *plan, const gemm_key *key)
+{
     dnnl_engine_t engine;
     dnnl_primitive_attr_t attr;
     dnnl_matmul_desc_t matmul;
@@ -85,15 +135,16 @@ static ls_status make_op(lsi_onednn_op *op, const gemm_key *key)
     if (status == dnnl_unimplemented) /* bf16 below AVX-512: plain loops */
         return LS_OK;
     LS_TRY(lsi_onednn_check(status, "a matrix product"));
-    const ls_status made =
-        lsi_onednn_op_make(op, desc, roles, key->bias ? 4 : 3);
+    const ls_status made = make_ops(plan, key, desc);
     dnnl_primitive_desc_destroy(desc);
     return made;
 }
 
 static void free_plan(void *plan)
 {
-    lsi_onednn_op_free(plan);
+    gemm_plan *p = plan;
+    lsi_onednn_op_free(&p->product);
+    lsi_onednn_op_free(&p->copy_b);
     lsi_free(plan);
 }
 
@@ -101,14 +152,14 @@ static ls_status make_plan(const void *key, void **plan)
 {
     lsi_onednn_thread *thread; /* sets the thread count that plans depend on */
     LS_TRY(lsi_onednn_thread_get(&thread));
-    void *op;
-    LS_TRY(lsi_alloc_zeroed(&op, sizeof(lsi_onednn_op), LS_MEMORY_OTHER,
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(gemm_plan), LS_MEMORY_OTHER,
                             "matrix product plan"));
-    const ls_status status = make_op(op, key);
+    const ls_status status = fill_plan(block, key);
     if (status == LS_OK)
-        *plan = op;
+        *plan = block;
     else
-        free_plan(op);
+        free_plan(block);
     return status;
 }
 
@@ -117,21 +168,38 @@ static const lsi_plan_kind gemm_kind = {.name = "matrix product plan",
                                         .make = make_plan,
                                         .destroy = free_plan};
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static ls_status run_plan(gemm_plan *p, void *c, const void *a, const void *b,
+                          const float *bias_or_null)
+{
+    lsi_onednn_thread *thread;
+    LS_TRY(lsi_onednn_reserve(p->copy_bytes + larger(p->product.scratch_bytes,
+                                                     p->copy_b.scratch_bytes)));
+    LS_TRY(lsi_onednn_thread_get(&thread));
+    char *rest = thread->scratch + p->copy_bytes;
+    if (p->copy_b.primitive != NULL) {
+        void *const copy[] = {lsi_onednn_input(b), thread->scratch};
+        LS_TRY(lsi_onednn_op_run(&p->copy_b, rest, copy));
+        b = thread->scratch;
+    }
+    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
+                              lsi_onednn_input(bias_or_null)};
+    return lsi_onednn_op_run(&p->product, rest, pointers);
+}
+
 ls_status lsi_onednn_gemm(const lsi_gemm *shape, void *c, const void *a,
                           const void *b, const float *bias_or_null)
 {
     const gemm_key key = key_of(shape, bias_or_null != NULL);
     void *plan;
     LS_TRY(lsi_plan_cache_get(&gemm_kind, &key, &plan));
-    lsi_onednn_op *op = plan;
-    if (op->primitive == NULL) {
-        lsi_ref_gemm(shape, c, a, b, bias_or_null);
-        return LS_OK;
-    }
-    lsi_onednn_thread *thread;
-    LS_TRY(lsi_onednn_reserve(op->scratch_bytes));
-    LS_TRY(lsi_onednn_thread_get(&thread));
-    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b),
-                              lsi_onednn_input(bias_or_null)};
-    return lsi_onednn_op_run(op, thread->scratch, pointers);
+    gemm_plan *p = plan;
+    if (p->product.primitive != NULL)
+        return run_plan(p, c, a, b, bias_or_null);
+    lsi_ref_gemm(shape, c, a, b, bias_or_null);
+    return LS_OK;
 }

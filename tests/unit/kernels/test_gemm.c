@@ -155,6 +155,23 @@ static void bf16_products(void **state)
     check_types(LS_BF16, LS_BF16, 3);
 }
 
+/* Rows of B that lie a multiple of 4 KiB apart, which are copied first. */
+static void crowded_products(void **state)
+{
+    (void)state;
+    random_seed(10);
+    const int64_t extents[3] = {65, 1024, 67};
+    for (int kind = 0; kind < 8; kind++) {
+        const lsi_gemm g = make_shape(extents, kind, 0);
+        check_product(&g, kind & 1, false);
+    }
+    lsi_gemm part = make_shape((const int64_t[]){64, 80, 64}, 0, 0);
+    part.ldb = 2048;
+    lsi_threads_set(2);
+    check_product(&part, true, false);
+    lsi_threads_set(1);
+}
+
 /* Several threads share the work of one product. */
 static void products_use_threads(void **state)
 {
@@ -226,7 +243,9 @@ int main(void)
         return TEST_SKIPPED;
     lsi_threads_set(1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32_products), cmocka_unit_test(bf16_products),
+        cmocka_unit_test(f32_products),
+        cmocka_unit_test(bf16_products),
+        cmocka_unit_test(crowded_products),
         cmocka_unit_test(products_use_threads),
         cmocka_unit_test(products_repeat),
         cmocka_unit_test(bad_products_are_refused)};
