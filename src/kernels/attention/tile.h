@@ -67,13 +67,51 @@ typedef struct product_kind {
     bool a_columns, half;
 } product_kind;
 
+/*
+ * Rows of A that lie apart: four share a pointer, so that the addresses of all
+ * fit in registers. The compiler would give each row an offset of its own, and
+ * fetch those from the stack in the innermost loop.
+ */
+typedef struct row_pointers {
+    const char *four[(V_ROWS + 3) / 4];
+    size_t one, three; /* bytes to the next row, to the third after it */
+} row_pointers;
+
+INLINE void hide(const char **pointer)
+{
+#if defined(__GNUC__)
+    __asm__("" : "+r"(*pointer));
+#else
+    (void)pointer;
+#endif
+}
+
+INLINE row_pointers point_to_rows(const word *a, size_t step, const int rows)
+{
+    row_pointers p = {.one = step * sizeof(word),
+                      .three = 3 * sizeof(word) * step};
+    UNROLL
+    for (int r = 0; r < rows; r += 4) {
+        p.four[r / 4] = (const char *)(a + (size_t)r * step);
+        hide(&p.four[r / 4]);
+    }
+    return p;
+}
+
+INLINE word row_word(const row_pointers *p, const int row)
+{
+    const char *base = p->four[row / 4];
+    const size_t at[] = {0, p->one, 2 * p->one, p->three};
+    return *(const word *)(const void *)(base + at[row % 4]);
+}
+
 INLINE void multiply(vec sum[V_ROWS][V_VECS], const product *p, size_t row,
                      size_t lane, const int rows, const int vecs,
                      const product_kind kind)
 {
-    const size_t row_step = kind.a_columns ? 1 : p->lda;
-    const size_t depth_step = kind.a_columns ? p->lda : 1;
-    const word *a = p->a + row * row_step;
+    const word *columns = p->a + row;
+    row_pointers apart =
+        point_to_rows(p->a + row * p->lda, kind.a_columns ? 0 : p->lda, rows);
     const float *b = p->b + lane;
     for (size_t left = p->depth; left > 0; left--) {
         vec bs[V_VECS];
@@ -82,13 +120,17 @@ INLINE void multiply(vec sum[V_ROWS][V_VECS], const product *p, size_t row,
             bs[v] = v_load(b + v * V_LANES);
         UNROLL
         for (int r = 0; r < rows; r++) {
-            const vec as = v_set1(a[(size_t)r * row_step]);
+            const vec as =
+                v_set1(kind.a_columns ? columns[r] : row_word(&apart, r));
             UNROLL
             for (int v = 0; v < vecs; v++)
                 sum[r][v] = kind.half ? v_dot_pairs(sum[r][v], as, bs[v])
                                       : v_fma(as, bs[v], sum[r][v]);
         }
-        a += depth_step;
+        columns += p->lda;
+        UNROLL
+        for (int r = 0; r < rows; r += 4)
+            apart.four[r / 4] += sizeof(word);
         b += p->ldb;
     }
 }
