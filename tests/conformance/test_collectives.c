@@ -5,7 +5,8 @@
  *
  * Of the product of all these a fixed part is run, in which for each number of
  * ranks every pair of values of any two of the others occurs. Called with the
- * argument "whole" the test runs the whole product.
+ * argument "whole" the test runs the whole product, with "whole N" on N ranks
+ * only.
  *
  * Two kinds of input: small whole numbers, whose sums and products are exact in
  * every type, so that nothing but the exact result will do; and fractions,
@@ -51,6 +52,7 @@ typedef struct test_case {
 } test_case;
 
 static bool whole; /* product */
+static int only;   /* this number of ranks; 0: all, and 3 processes */
 
 static bool reduces(lsi_operation operation)
 {
@@ -461,7 +463,8 @@ static void every_row_conforms_on_threads(void **state)
 {
     (void)state;
     for (int n = 0; n < RANK_COUNTS; n++)
-        run_threads(rank_counts[n], run_on_threads, NULL);
+        if (only == 0 || only == rank_counts[n])
+            run_threads(rank_counts[n], run_on_threads, NULL);
 }
 
 /* Here it matters which memory others can reach. */
@@ -480,7 +483,7 @@ static void run_on_processes(ls_group *group, void *argument)
 static void every_row_conforms_on_processes(void **state)
 {
     (void)state;
-    run_processes(3, run_on_processes, NULL);
+    run_processes(only == 0 ? 3 : only, run_on_processes, NULL);
 }
 
 int main(int argc, char **argv)
@@ -490,5 +493,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_row_conforms_on_processes),
     };
     whole = argc > 1 && strcmp(argv[1], "whole") == 0;
+    only = argc > 2 ? atoi(argv[2]) : 0;
     return cmocka_run_group_tests_name("conformance", tests, NULL, NULL);
 }
