@@ -6,6 +6,8 @@
 #include "comm/shared.h"
 #include "kernels/kernels.h"
 
+enum { LARGE = 16 << 20 }; /* bytes; 10 MB are slower so */
+
 /* The part of the vector that lies in a rank's shard. */
 static lsi_range shard_of(const lsi_op *op, size_t rank)
 {
@@ -93,6 +95,12 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         .send_at = send_at,
         .recv_at = recv_at,
     };
+}
+
+bool lsi_goes_past_caches(const lsi_op *op)
+{
+    /* In place, the caches already hold what is overwritten. */
+    return op->send != op->recv && op->call.count * op->item >= (size_t)LARGE;
 }
 
 void lsi_pack(const lsi_op *op)

@@ -30,6 +30,9 @@ size_t lsi_delivery_offset(const lsi_op *op, size_t begin);
  */
 void lsi_make_offer(lsi_op *op, lsi_offer *offer);
 
+/* Whether no cache will keep the result of a reduction until it is read. */
+bool lsi_goes_past_caches(const lsi_op *op);
+
 /* Copies what this rank sends into its cell. */
 void lsi_pack(const lsi_op *op);
 

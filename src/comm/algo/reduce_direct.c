@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "comm/algo/algorithm.h"
+#include "comm/copy.h"
 #include "comm/paths.h"
 
 enum { TILE_BYTES = 32 * 1024 };
@@ -47,6 +48,16 @@ static void find_buffers(const lsi_op *op, buffers *at)
     }
 }
 
+static void deliver(const lsi_op *op, unsigned char *to,
+                    const unsigned char *from, size_t bytes)
+{
+    if (lsi_goes_past_caches(op))
+        lsi_copy_past_caches(to, from, bytes);
+    else if (to != from)
+        memcpy(to, from, bytes);
+}
+
+/* Reduces in the first receiver, or where it stays in the first cache. */
 static void reduce_tile(const lsi_op *op, const buffers *at, size_t begin,
                         size_t elements)
 {
@@ -54,9 +65,11 @@ static void reduce_tile(const lsi_op *op, const buffers *at, size_t begin,
     const size_t to = lsi_delivery_offset(op, begin);
     for (int r = 0; r < op->group->size; r++)
         srcs[r] = at->send[r] + begin * op->item;
-    lsi_reduce_into(op, at->recv[0] + to, srcs, op->group->size, elements);
-    for (int i = 1; i < at->receivers; i++)
-        memcpy(at->recv[i] + to, at->recv[0] + to, elements * op->item);
+    unsigned char tile[TILE_BYTES / 2];
+    unsigned char *sum = lsi_goes_past_caches(op) ? tile : at->recv[0] + to;
+    lsi_reduce_into(op, sum, srcs, op->group->size, elements);
+    for (int i = 0; i < at->receivers; i++)
+        deliver(op, at->recv[i] + to, sum, elements * op->item);
 }
 
 static void reduce_block(lsi_op *op)

@@ -22,10 +22,7 @@
 #include "comm/copy.h"
 #include "comm/paths.h"
 
-enum {
-    TILE_BYTES = 8 * 1024,
-    LARGE = 16 << 20 /* bytes whose result no cache keeps until it is read */
-};
+enum { TILE_BYTES = 8 * 1024 };
 
 /* The bytes of chunk k of a block. */
 typedef struct piece {
@@ -68,15 +65,9 @@ static void copy_in(lsi_op *op, size_t k)
     }
 }
 
-/* In place, the caches already hold what is overwritten. */
-static bool is_large(const lsi_op *op)
-{
-    return op->send != op->recv && op->call.count * op->item >= (size_t)LARGE;
-}
-
 static void deliver(const lsi_op *op, void *to, const void *from, size_t bytes)
 {
-    if (is_large(op))
+    if (lsi_goes_past_caches(op))
         lsi_copy_past_caches(to, from, bytes);
     else
         memcpy(to, from, bytes);
@@ -90,10 +81,10 @@ static void reduce_tile(const lsi_op *op, piece p, const void *const *srcs,
     const int rank = op->group->rank;
     if (lsi_delivers_to(op, rank, rank))
         recv = (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin);
-    if (recv != NULL && !is_large(op))
+    if (recv != NULL && !lsi_goes_past_caches(op))
         to = recv;
     lsi_reduce_into(op, to, srcs, op->group->size, p.elements);
-    if (recv != NULL && is_large(op))
+    if (recv != NULL && lsi_goes_past_caches(op))
         lsi_copy_past_caches(recv, to, p.elements * op->item);
     if (window != NULL)
         lsi_copy_out(window, to, p.elements * op->item);
