@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -79,16 +80,19 @@ def missing():
 
 
 def missing_shaping(rate, delay):
-    """Which queueing discipline this kernel lacks for such a link."""
-    for kind, asked, words in (("tbf", rate, ("rate", "1gbit", "burst", "64k",
-                                              "limit", "1m")),
-                               ("netem", delay, ("delay", "1ms"))):
+    """What this machine lacks for such a link."""
+    if rate:
         tried = subprocess.run(
-            ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", kind,
-             *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, check=False) if asked else None
-        if tried and tried.returncode != 0:
-            return f"the kernel has no {kind} (tc: {tried.stdout.strip()})"
+            ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "tbf",
+             "rate", rate, "burst", "64k", "limit", "1m"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False)
+        if tried.returncode != 0:
+            return f"the kernel has no tbf (tc: {tried.stdout.strip()})"
+    if delay and not os.path.exists("/dev/net/tun"):
+        return "there is no /dev/net/tun"
+    if delay and shutil.which("cc") is None:
+        return "there is no cc to compile cable.c"
     return None
 
 
@@ -101,7 +105,12 @@ def missing_mpi(mpi):
 
 
 class Hosts:
-    """with Hosts(2, rate="1gbit") as hosts: ...  The hosts are h0, h1, ..."""
+    """with Hosts(2, rate="1gbit") as hosts: ...  The hosts are h0, h1, ...
+
+    A rate is as tc has it; a delay is in seconds, from host to host, and done
+    by cable.c, because not every kernel has netem. Folders under /tmp that
+    programs on the hosts need are to be named in `keep`.
+    """
 
     def __init__(self, count, rate=None, delay=None, keep=()):
         self.names = [f"h{i}" for i in range(count)]
@@ -141,48 +150,57 @@ class Hosts:
         return f"10.77.0.{254 if name == HEAD else int(name[1:]) + 1}"
 
     def _hold(self, name, namespaces, script):
-        """A process that keeps the namespaces; it dies with this one."""
+        """A process that keeps the namespaces."""
         addresses = "\n".join(["127.0.0.1 localhost"] + [
             f"{self.address(n)} {n}" for n in [HEAD, *self.names]])
-        holder = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, "sh",
-             "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            env={**os.environ, "NAME": name, "ADDRESSES": addresses,
-                 "KEEP": " ".join(self.keep)})
-        self.holders[name] = holder
-        if holder.stdout.readline() != b"ready\n":
-            raise RuntimeError(f"host {name} did not come up")
-        pid = holder.pid
+        pid = self._start(
+            name, ["unshare", *namespaces, "sh", "-c", script],
+            {"NAME": name, "ADDRESSES": addresses, "KEEP": " ".join(self.keep)})
         if "--fork" in namespaces:
             pid, = children(pid)
             self.own |= {pid, *children(pid)}
         self.pids[name] = pid
 
+    def _start(self, name, words, more=None):
+        holder = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env={**os.environ, **(more or {})})
+        self.holders[name] = holder
+        if holder.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{name} did not come up")
+        return holder.pid
+
     def _connect(self):
         self._ip("switch", "link add br0 type bridge", "link set br0 up")
+        if self.delay:
+            self._lay_cables()
         for name in [HEAD, *self.names]:
             port = f"to-{name}"
-            self._ip("switch",
-                     f"link add {port} type veth peer name eth0"
-                     f" netns {self.pids[name]}",
-                     f"link set {port} master br0 up")
+            if name == HEAD or not self.delay:
+                self._ip("switch",
+                         f"link add {port} type veth peer name eth0"
+                         f" netns {self.pids[name]}")
+            self._ip("switch", f"link set {port} master br0 up")
             self._ip(name, f"addr add {self.address(name)}/24 dev eth0",
                      "link set eth0 up")
-            if name != HEAD:
+            if name != HEAD and self.rate:
                 self._shape(name, "eth0")
                 self._shape("switch", port)
 
+    def _lay_cables(self):
+        """Each is half of the way from host to host."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-hosts-") as folder:
+            program = os.path.join(folder, "cable")
+            subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", program,
+                            os.path.join(HERE, "cable.c")], check=True)
+            self._start("cables", [program, str(round(self.delay / 2 * 1e6)),
+                                   *(str(self.pids[name]) for name in
+                                     ["switch", *self.names])])
+
     def _shape(self, where, device):
-        """Both ends of a cable send at its rate; the delay is one way."""
-        parent = ["root"]
-        if self.rate:
-            self._in(where, "tc", "qdisc", "add", "dev", device, *parent,
-                     "handle", "1:", "tbf", "rate", self.rate, "burst", "64k",
-                     "limit", "1m")
-            parent = ["parent", "1:1"]
-        if self.delay and device == "eth0":
-            self._in(where, "tc", "qdisc", "add", "dev", device, *parent,
-                     "netem", "delay", self.delay, "limit", "10000")
+        self._in(where, "tc", "qdisc", "add", "dev", device, "root", "tbf",
+                 "rate", self.rate, "burst", "128k", "limit", "1m")
 
     def _ip(self, where, *lines):
         self._in(where, "ip", "-batch", "-", text="\n".join(lines) + "\n")
@@ -218,16 +236,25 @@ class Hosts:
         return self.words(HEAD, f"mpirun.{mpi}", *agent, "-n",
                           str(sum(ranks)), *options, *program)
 
-    def bytes(self, name):
-        """What the host has sent and received."""
+    def counters(self, name):
+        """The columns of /proc/net/dev for the host's end of its link."""
         with open(f"/proc/{self.pids[name]}/net/dev",
                   encoding="ascii") as file:
             for line in file:
                 device, _, counts = line.strip().partition(":")
                 if device == "eth0":
-                    counts = counts.split()
-                    return int(counts[8]), int(counts[0])
+                    return [int(word) for word in counts.split()]
         raise RuntimeError(f"{name} has no eth0")
+
+    def bytes(self, name):
+        """What the host has sent and received."""
+        counts = self.counters(name)
+        return counts[8], counts[0]
+
+    def payload_sent(self, name):
+        """The same without headers: of Ethernet, IPv4, TCP and its times."""
+        counts = self.counters(name)
+        return counts[8] - 66 * counts[9]
 
     def processes(self, name):
         """The process ids of all that programs run on the host."""
@@ -265,6 +292,10 @@ class Hosts:
         for pid in self.processes(name):
             signal_if_there(pid, signal.SIGCONT)
 
+    def kill(self, name):
+        for pid in self.processes(name):
+            signal_if_there(pid, signal.SIGKILL)
+
 
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
@@ -290,7 +321,8 @@ def main():
     parser.add_argument("--ranks", default="2,2", metavar="N,N,...",
                         help="ranks on each host (default 2,2)")
     parser.add_argument("--rate", help="of each host's link, as 1gbit")
-    parser.add_argument("--delay", help="of each host's link, as 0.1ms")
+    parser.add_argument("--delay", type=float, metavar="S",
+                        help="seconds from host to host")
     parser.add_argument("--mpi", default="openmpi",
                         choices=("openmpi", "mpich"))
     parser.add_argument("--option", action="append", default=[],

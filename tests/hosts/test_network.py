@@ -21,6 +21,16 @@ REACH = ("import socket; s = socket.socket(); s.settimeout(0.3)\n"
          "except OSError: print('nobody')")
 
 
+ECHO = ("import socket; s = socket.create_server(('', 7000));"
+        "print('up', flush=True); c = s.accept()[0]\n"
+        "while c.send(c.recv(1)): pass")
+PING = ("import socket, time; s = socket.create_connection(('h0', 7000))\n"
+        "def ping():\n"
+        "    t = time.monotonic(); s.send(b'x'); s.recv(1)\n"
+        "    return time.monotonic() - t\n"
+        "print(min(ping() for i in range(10)))")
+
+
 def left(mark):
     """The processes in whose environment the mark is."""
     found = []
@@ -71,6 +81,19 @@ class Network(unittest.TestCase):
             sent = two.bytes("h1")[0] - before
             self.assertGreater(sent, 4000000)
             self.assertLess(sent, 4400000)
+
+    def test_delay(self):
+        reason = hosts.missing_shaping(None, 0.02)
+        if reason:
+            self.skipTest(reason)
+        with hosts.Hosts(2, delay=0.02) as two:
+            with subprocess.Popen(
+                    two.words("h0", sys.executable, "-c", ECHO),
+                    stdout=subprocess.PIPE, text=True) as server:
+                self.assertEqual(server.stdout.readline(), "up\n")
+                took = float(self.of(two, "h1", sys.executable, "-c", PING))
+        self.assertGreater(took, 0.04)
+        self.assertLess(took, 0.2)
 
     def test_cut_and_join(self):
         reach = (sys.executable, "-c", REACH)
