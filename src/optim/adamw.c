@@ -45,27 +45,6 @@ static void update(const lsi_optimizer_update *u)
                              &numbers);
 }
 
-static const ls_adamw_options defaults = {.lr = 1e-3,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.999,
-                                          .eps = 1e-8,
-                                          .weight_decay = 0.01,
-                                          .order = LS_ADAMW_DECAY_FIRST};
-
-const lsi_optimizer_kind lsi_optimizer_adamw = {
-    .name = "adamw",
-    .options_bytes = sizeof(ls_adamw_options),
-    .usual_options = &defaults,
-    .state_names = {"exp_avg", "exp_avg_sq"},
-    .n_states = n_states,
-    .update = update,
-};
-
-ls_adamw_options ls_adamw_defaults(void)
-{
-    return defaults;
-}
-
 /* Comparisons are written so that NaN is refused. */
 static ls_status check_beta(const char *name, double beta)
 {
@@ -76,8 +55,9 @@ static ls_status check_beta(const char *name, double beta)
                     beta);
 }
 
-static ls_status check(const ls_adamw_options *o)
+static ls_status check(const void *options)
 {
+    const ls_adamw_options *o = options;
     LS_TRY(lsi_check_lr("adamw", o->lr));
     LS_TRY(check_beta("beta1", o->beta1));
     LS_TRY(check_beta("beta2", o->beta2));
@@ -91,11 +71,26 @@ static ls_status check(const ls_adamw_options *o)
     return lsi_check_weight_decay("adamw", o->weight_decay);
 }
 
-static lsi_group_spec spec_of(const ls_adamw_options *options,
-                              ls_tensor *const *params, size_t n)
+static const ls_adamw_options defaults = {.lr = 1e-3,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .eps = 1e-8,
+                                          .weight_decay = 0.01,
+                                          .order = LS_ADAMW_DECAY_FIRST};
+
+const lsi_optimizer_kind lsi_optimizer_adamw = {
+    .name = "adamw",
+    .options_bytes = sizeof(ls_adamw_options),
+    .usual_options = &defaults,
+    .state_names = {"exp_avg", "exp_avg_sq"},
+    .check = check,
+    .n_states = n_states,
+    .update = update,
+};
+
+ls_adamw_options ls_adamw_defaults(void)
 {
-    return (lsi_group_spec){&lsi_optimizer_adamw, options, options->lr, params,
-                            n};
+    return defaults;
 }
 
 ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
@@ -108,15 +103,15 @@ ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
                             ls_tensor *const *group, size_t n,
                             ls_adamw_options options)
 {
-    const lsi_group_spec spec = spec_of(&options, group, n);
-    LS_TRY(check(&options));
+    const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
+                                 group, n};
     return lsi_optimizer_new(out, params, &spec);
 }
 
 ls_status ls_adamw_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                              size_t n, ls_adamw_options options)
 {
-    const lsi_group_spec spec = spec_of(&options, group, n);
-    LS_TRY(check(&options));
+    const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
+                                 group, n};
     return lsi_optimizer_add_group(optimizer, &spec);
 }

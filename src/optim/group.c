@@ -135,6 +135,7 @@ static ls_status fill(lsi_group *group, const ls_optimizer *optimizer,
 {
     void *block = NULL;
     const lsi_optimizer_kind *kind = spec->kind;
+    LS_TRY(kind->check(spec->options));
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
                      "options of an optimizer"));
     memcpy(group->options, spec->options, kind->options_bytes);

@@ -45,6 +45,8 @@ typedef struct lsi_optimizer_kind {
     const void *usual_options;
     /* Of each array of state, as other programs call it. */
     const char *state_names[LSI_OPTIMIZER_MAX_STATES];
+    /* LS_ERR_ARGUMENT says which of the options cannot be. */
+    ls_status (*check)(const void *options);
     /* How many arrays of state these options need. */
     int (*n_states)(const void *options);
     /* Called by several threads at once for disjoint parts; cannot fail. */
@@ -60,7 +62,7 @@ const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* What a group is made of. The options have been checked and are copied. */
+/* What a group is made of. The options are checked and copied. */
 typedef struct lsi_group_spec {
     const lsi_optimizer_kind *kind;
     const void *options;

@@ -21,21 +21,10 @@ static void update(const lsi_optimizer_update *u)
                            (float)u->grad_scale, u->step == 0);
 }
 
-static const ls_sgd_options usual_options = {
-    .lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
-
-const lsi_optimizer_kind lsi_optimizer_sgd = {
-    .name = "sgd",
-    .options_bytes = sizeof(ls_sgd_options),
-    .usual_options = &usual_options,
-    .state_names = {"momentum_buffer"},
-    .n_states = n_states,
-    .update = update,
-};
-
 /* Comparisons are written so that NaN is refused. */
-static ls_status check(const ls_sgd_options *o)
+static ls_status check(const void *options)
 {
+    const ls_sgd_options *o = options;
     LS_TRY(lsi_check_lr("sgd", o->lr));
     if (!(o->momentum >= 0 && (float)o->momentum < 1))
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -44,12 +33,18 @@ static ls_status check(const ls_sgd_options *o)
     return lsi_check_weight_decay("sgd", o->weight_decay);
 }
 
-static lsi_group_spec spec_of(const ls_sgd_options *options,
-                              ls_tensor *const *params, size_t n)
-{
-    return (lsi_group_spec){&lsi_optimizer_sgd, options, options->lr, params,
-                            n};
-}
+static const ls_sgd_options usual_options = {
+    .lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
+
+const lsi_optimizer_kind lsi_optimizer_sgd = {
+    .name = "sgd",
+    .options_bytes = sizeof(ls_sgd_options),
+    .usual_options = &usual_options,
+    .state_names = {"momentum_buffer"},
+    .check = check,
+    .n_states = n_states,
+    .update = update,
+};
 
 ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
                      ls_sgd_options options)
@@ -61,15 +56,15 @@ ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
                           ls_tensor *const *group, size_t n,
                           ls_sgd_options options)
 {
-    const lsi_group_spec spec = spec_of(&options, group, n);
-    LS_TRY(check(&options));
+    const lsi_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                 group, n};
     return lsi_optimizer_new(out, params, &spec);
 }
 
 ls_status ls_sgd_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                            size_t n, ls_sgd_options options)
 {
-    const lsi_group_spec spec = spec_of(&options, group, n);
-    LS_TRY(check(&options));
+    const lsi_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                 group, n};
     return lsi_optimizer_add_group(optimizer, &spec);
 }
