@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/threads.h"
@@ -107,25 +106,13 @@ static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
                                   .resume = a->resume};
 }
 
-/* A model goes to a file that a rename can replace. */
-static ls_status check_save(const char *path)
-{
-    struct stat info;
-    if (path == NULL)
-        return LS_OK;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
-                        path);
-    return lsi_output_check(path);
-}
-
 static ls_status on_begin(void *context, const lsi_cifar100_start *start)
 {
     session *const s = context;
     const args *const a = s->args;
     if (s->log.quiet)
         return LS_OK;
-    LS_TRY(check_save(a->save));
+    LS_TRY(lsi_output_check_file(a->save));
     LS_TRY(lsi_train_log_open(&s->log, a->metrics, start->epoch));
     fprintf(stderr,
             "cifar100: %" PRId64 " images to train, %" PRId64
@@ -151,7 +138,7 @@ static ls_status on_epoch(void *context, const lsi_epoch *epoch)
     return lsi_train_log_epoch(&s->log, epoch);
 }
 
-/* Runs as one rank. An error that all ranks share is told by rank 0 alone. */
+/* Runs as one rank. */
 static int train(session *s)
 {
     const lsi_cifar100_options job = options_of(s->args, s->ddp);
@@ -162,9 +149,7 @@ static int train(session *s)
     if (status == LS_OK)
         status = lsi_train_log_summary(&s->log);
     lsi_train_log_close(&s->log);
-    if (status == LS_OK)
-        return 0;
-    return agreed && s->log.quiet ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+    return lsi_cli_rank_exit(status, agreed && s->log.quiet);
 }
 
 static int run(const lsi_invocation *call)

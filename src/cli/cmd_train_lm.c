@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/ddp_flags.h"
@@ -106,24 +105,12 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
     return lsi_lm_shape(&a->shape, &out->model);
 }
 
-/* A model goes to a file that a rename can replace. */
-static ls_status check_save(const char *path)
-{
-    struct stat info;
-    if (path == NULL)
-        return LS_OK;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
-                        path);
-    return lsi_output_check(path);
-}
-
 static ls_status on_begin(void *context, const lsi_lm_start *start)
 {
     session *s = context;
     if (s->log.quiet)
         return lsi_lm_log_open(&s->log, start, NULL);
-    LS_TRY(check_save(s->args->save));
+    LS_TRY(lsi_output_check_file(s->args->save));
     lsi_cli_dtype_note(lsi_cli_dtype(s->args->dtype));
     LS_TRY(lsi_lm_log_open(&s->log, start, s->args->metrics));
     lsi_cli_tell_resume(&s->args->resume, start->step);
@@ -142,7 +129,7 @@ static ls_status on_validation(void *context, int64_t step, double loss)
     return lsi_lm_log_validation(&s->log, step, loss);
 }
 
-/* Runs as one rank. An error that all ranks share is told by rank 0 alone. */
+/* Runs as one rank. */
 static int train(session *s, const lsi_lm_options *job)
 {
     const lsi_lm_events events = {.context = s,
@@ -154,9 +141,7 @@ static int train(session *s, const lsi_lm_options *job)
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
-    if (status == LS_OK)
-        return 0;
-    return agreed && s->log.quiet ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+    return lsi_cli_rank_exit(status, agreed && s->log.quiet);
 }
 
 static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,

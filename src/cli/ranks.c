@@ -92,6 +92,13 @@ int lsi_cli_rank_error(void)
     return LSI_EXIT_ERROR;
 }
 
+int lsi_cli_rank_exit(ls_status status, bool told)
+{
+    if (status == LS_OK)
+        return 0;
+    return told ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+}
+
 /* ---- starting --------------------------------------------------------- */
 
 /* The path of this program; argv[0] need not be one. */

@@ -91,4 +91,10 @@ ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
  */
 int lsi_cli_rank_error(void);
 
+/*
+ * The exit status of a rank. `told` says that an error is one that all ranks
+ * have, so that another one tells it.
+ */
+int lsi_cli_rank_exit(ls_status status, bool told);
+
 #endif

@@ -128,6 +128,14 @@ static ls_status replace(const char *path, const char *data, size_t bytes)
     return status;
 }
 
+ls_status lsi_output_check_file(const char *path)
+{
+    if (path != NULL && is_special(path))
+        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
+                        path);
+    return lsi_output_check(path);
+}
+
 ls_status lsi_output_write(const char *path, const char *data, size_t bytes)
 {
     if (lsi_output_is_stdout(path)) {

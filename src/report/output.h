@@ -18,6 +18,9 @@
  */
 ls_status lsi_output_check(const char *path);
 
+/* The same, and that it is a file that a rename can replace. */
+ls_status lsi_output_check_file(const char *path);
+
 /* Makes `bytes` bytes of `data` the contents of `path`. */
 ls_status lsi_output_write(const char *path, const char *data, size_t bytes);
 
