@@ -23,10 +23,12 @@ typedef struct ls_ddp_options {
      * "overlap": as "naive", each started during backward as soon as the
      * gradient is final.
      * "bucketed": as "overlap", for buckets of parameters.
-     * "owners", "zero1", "shared": ranks divide the optimizer's state and work
-     * (see docs/parallel.md). Make the optimizer after ls_ddp_new; its steps
-     * are collective. Under "zero1" and "shared" a rank gets the mean
-     * gradients of its own part only, and ls_ddp_new moves the parameters.
+     * "owners", "zero1", "shared", "fsdp": ranks divide the optimizer's state
+     * and work (see docs/parallel.md). Make the optimizer after ls_ddp_new; its
+     * steps are collective. Under the last three a rank gets the mean gradients
+     * of its own part only, and ls_ddp_new moves the parameters. Under "fsdp"
+     * it has its part of the parameters only: what ls_tensor_data returns of
+     * one is good until the next operation on a tape or step.
      */
     const char *strategy;
     /*

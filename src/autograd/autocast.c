@@ -40,6 +40,11 @@ static void round_to(const ls_tensor *half, const ls_tensor *from)
 ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 {
     const ls_tensor *tensor = param->tensor;
+    if (param->set->loans != NULL) {
+        LS_TRY(lsi_param_lend_half(param, dtype));
+        *out = param->half;
+        return LS_OK;
+    }
     if (param->half == NULL || param->half->dtype != dtype) {
         ls_tensor_free(&param->half);
         LS_TRY(lsi_tensor_make(

@@ -13,10 +13,13 @@
  * Shared memory is counted as communication, and on every rank; this is for
  * parameters, and a rank has its part of a single copy.
  */
-static void count_home(ls_params *params, size_t bytes, size_t counted)
+void lsi_params_set_home(ls_params *params, ls_group *group, void *home,
+                         size_t bytes, size_t counted)
 {
     lsi_memory_discharge(bytes - counted, LS_MEMORY_COMM);
     lsi_memory_move(counted, LS_MEMORY_COMM, LS_MEMORY_PARAMETERS);
+    params->home = home;
+    params->home_group = group;
     params->home_counted = counted;
     params->home_bytes = bytes;
 }
@@ -42,8 +45,6 @@ static ls_status settle(ls_params *params, ls_group *group, void *home,
         flat = ls_shared_peer(group, home, 0);
     lsi_free(params->flat);
     attach(params, flat);
-    params->home = home;
-    params->home_group = group;
     params->one_copy = one_copy;
     return one_copy ? ls_barrier(group) : LS_OK;
 }
@@ -53,7 +54,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
 {
     void *home = NULL;
     if (params->home != NULL && params->one_copy == one_copy &&
-        params->home_group == group)
+        params->loans == NULL && params->home_group == group)
         return LS_OK;
     if (params->home != NULL)
         return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
@@ -61,7 +62,8 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
     const size_t bytes = capacity * sizeof(float);
     const size_t size = (size_t)ls_group_size(group);
     LS_TRY(ls_shared_alloc(group, bytes, &home));
-    count_home(params, bytes, one_copy ? bytes / size : bytes);
+    lsi_params_set_home(params, group, home, bytes,
+                        one_copy ? bytes / size : bytes);
     return settle(params, group, home, one_copy);
 }
 

@@ -216,6 +216,21 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
     }
 }
 
+void lsi_shared_count(const ls_group *group, size_t bytes)
+{
+    group->counters->bytes_sent += bytes;
+}
+
+void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
+{
+    const lsi_shared *const s = find(group, data);
+    if (s != NULL)
+        group->node->transport->discard(
+            group->node,
+            s->offset + (uint64_t)((uintptr_t)data - (uintptr_t)s->base),
+            bytes);
+}
+
 /* ---- freeing ------------------------------------------------------------- */
 
 ls_status ls_shared_free(ls_group *group, void **data)

@@ -20,6 +20,15 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
  */
 void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
 
+/* Counts bytes that have been read from other ranks' parts as sent. */
+void lsi_shared_count(const ls_group *group, size_t bytes);
+
+/*
+ * Gives the pages of this rank's part back: they read as zero then, and whole
+ * ones take no memory. Nobody else may use them at the time. Local.
+ */
+void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes);
+
 /* Reserves a range of the job's memory; page-aligned, never used before. */
 uint64_t lsi_reserve(ls_group *group, size_t bytes);
 

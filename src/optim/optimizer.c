@@ -54,8 +54,7 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 
 static ls_status check_params(const ls_params *params)
 {
-    size_t count = 0;
-    if (params != NULL && ls_params_flat(params, &count) != NULL)
+    if (params != NULL && params->allocated)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "optimizer: the parameters are not allocated; call "
@@ -188,7 +187,7 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
-    ls_params_changed(optimizer->params);
+    optimizer->params->version++;
 }
 
 /* Who wraps a set may leave an optimizer a part of it only. */
@@ -206,12 +205,13 @@ static ls_status check_division(const ls_optimizer *optimizer)
 /* A rank that tells others what has moved takes its part piece by piece. */
 static void step_all(const ls_optimizer *optimizer, double grad_scale)
 {
-    size_t count, n;
+    size_t n;
     const ls_params *const params = optimizer->params;
     const lsi_params_owner *const owner = params->owner;
-    const lsi_optimizer_memory memory = {
-        .param = ls_params_flat(params, &count),
-        .grad = ls_params_flat_grad(params, &count)};
+    const lsi_optimizer_memory memory = {.param = params->flat,
+                                         .grad = params->flat_grad +
+                                                 params->flat_begin,
+                                         .begin = params->flat_begin};
     if (owner == NULL || owner->moved == NULL) {
         lsi_optimizer_step_range(optimizer, params->whole, memory, grad_scale);
         return;

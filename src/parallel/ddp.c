@@ -32,7 +32,8 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
 {
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
-    LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
+    if (flat != NULL) /* else they are divided: there is one of each */
+        LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
         if (!ls_params_is_trainable(ddp->params, i))
             LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
@@ -53,6 +54,7 @@ ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp)
 static ls_status on_ready(void *context, size_t index)
 {
     ls_ddp *const ddp = context;
+    LS_TRY(lsi_params_count_grad(ddp->params, index));
     if (!ddp->syncing)
         return LS_OK;
     lsi_params_fold(ddp->params, index);
@@ -127,6 +129,10 @@ static ls_status check_params(const ls_params *params,
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: the ranks have one copy of these "
                         "parameters, which only strategy \"shared\" can use");
+    if (params->loans != NULL && strcmp(options->strategy, "fsdp") != 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_new: these parameters are divided among the "
+                        "ranks, which only strategy \"fsdp\" can use");
     return LS_OK;
 }
 
@@ -187,7 +193,9 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp)
 
 double lsi_ddp_waited(const ls_ddp *ddp)
 {
-    return ddp->waited + lsi_reducer_waited(ddp->reducer);
+    const double gathered =
+        ddp->params != NULL ? lsi_params_gather_seconds(ddp->params) : 0;
+    return ddp->waited + lsi_reducer_waited(ddp->reducer) + gathered;
 }
 
 /* ---- backward ------------------------------------------------------------ */

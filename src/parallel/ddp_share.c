@@ -48,9 +48,17 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
     if (share == LSI_SHARE_TENSORS)
         return lsi_params_share(ddp->params, ddp->group, count, false);
     ddp->owner.reduced = own;
+    if (share == LSI_SHARE_ALL)
+        return lsi_params_divide(ddp->params, ddp->group, ddp->shard, own);
     return lsi_params_share(ddp->params, ddp->group,
                             ddp->shard * (size_t)ls_group_size(ddp->group),
                             share == LSI_SHARE_WEIGHTS);
+}
+
+void lsi_ddp_drop(void *context, lsi_range spans)
+{
+    const ls_ddp *const ddp = context;
+    lsi_params_drop_grads(ddp->params, floats_of(ddp, spans));
 }
 
 ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n)
@@ -82,6 +90,7 @@ ls_status lsi_ddp_before_step(ls_ddp *ddp)
 {
     if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
+    lsi_params_take_back(ddp->params, false);
     const double begin = lsi_clock_seconds();
     const ls_status status = ls_barrier(ddp->channel);
     ddp->waited += lsi_clock_seconds() - begin;
@@ -107,6 +116,7 @@ static ls_status spread(const ls_ddp *ddp)
         return broadcast_spans(ddp);
     case LSI_SHARE_STATE: /* the weights are there already */
     case LSI_SHARE_WEIGHTS:
+    case LSI_SHARE_ALL:
         break;
     }
     return ls_barrier(ddp->channel);

@@ -168,12 +168,15 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     ddp->strategy = strategy;
     if (strategy->share >= LSI_SHARE_STATE)
         ddp->shard = lsi_shard_size(floats, ls_group_size(ddp->group));
-    const lsi_reducer_plan plan = {.spans = ddp->spans,
-                                   .n = ddp->n,
-                                   .bucket_bytes = bucket_bytes,
-                                   .start = strategy->start,
-                                   .extra = ddp->extra,
-                                   .shard = ddp->shard};
+    const lsi_reducer_plan plan = {
+        .spans = ddp->spans,
+        .n = ddp->n,
+        .bucket_bytes = bucket_bytes,
+        .start = strategy->start,
+        .extra = ddp->extra,
+        .shard = ddp->shard,
+        .done = strategy->share == LSI_SHARE_ALL ? lsi_ddp_drop : NULL,
+        .context = ddp};
     return lsi_reducer_new(&ddp->reducer, ddp->channel, &plan);
 }
 
@@ -251,11 +254,21 @@ static void scale_range(void *context, size_t begin, size_t end)
                              end - begin);
 }
 
+static void scale(const ls_ddp *ddp, float *data, size_t count)
+{
+    scaling s = {data, (float)ddp->scale};
+    lsi_parallel_for(count, SCALE_GRAIN, scale_range, &s);
+}
+
 void lsi_ddp_scale(ls_ddp *ddp)
 {
-    for (size_t i = 0; ddp->scale != 1 && i < ddp->n; i++) {
-        scaling s = {ddp->spans[i].data, (float)ddp->scale};
-        lsi_parallel_for(ddp->spans[i].count, SCALE_GRAIN, scale_range, &s);
+    if (ddp->scale == 1)
+        return;
+    if (ddp->shard > 0) { /* the sums of a rank's part are all it has */
+        const lsi_range own = ddp->owner.reduced;
+        scale(ddp, ddp->spans[0].data + own.begin, lsi_range_size(own));
     }
+    for (size_t i = 0; ddp->shard == 0 && i < ddp->n; i++)
+        scale(ddp, ddp->spans[i].data, ddp->spans[i].count);
     ddp->scale = 1;
 }

@@ -13,7 +13,7 @@ enum { REASON_BYTES = 512 };
 
 typedef struct bucket {
     ls_request *request;
-    size_t spans, missing; /* of them, those that are not ready */
+    size_t first, spans, missing; /* of them, those that are not ready */
 } bucket;
 
 struct lsi_reducer {
@@ -24,6 +24,8 @@ struct lsi_reducer {
     bucket *bucket;
     size_t *bucket_of; /* [n] */
     bool *ready;       /* [n] */
+    void (*on_done)(void *context, lsi_range spans);
+    void *context;
     double waited;
 };
 
@@ -75,6 +77,7 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
         for (size_t i = layout[b].begin; i < layout[b].end; i++)
             r->bucket_of[i] = b;
         LS_TRY(plan_request(channel, plan, range, &r->bucket[b].request));
+        r->bucket[b].first = layout[b].begin;
         r->bucket[b].spans = lsi_range_size(layout[b]);
         r->buckets++;
     }
@@ -116,6 +119,8 @@ ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
     lsi_reducer *r = block;
     r->start = plan->start;
     r->n = plan->n;
+    r->on_done = plan->done;
+    r->context = plan->context;
     const ls_status status = fill(r, channel, plan);
     if (status != LS_OK) {
         lsi_reducer_free(&r);
@@ -161,6 +166,15 @@ static ls_status start_next(lsi_reducer *r)
     return LS_OK;
 }
 
+/* The next bucket has arrived, or failed. */
+static ls_status end_next(lsi_reducer *r, ls_status status)
+{
+    const bucket *const b = &r->bucket[r->done++];
+    if (status == LS_OK && r->on_done != NULL && b->spans > 0)
+        r->on_done(r->context, (lsi_range){b->first, b->first + b->spans});
+    return status;
+}
+
 /* Moves what is in flight. */
 static ls_status poll(lsi_reducer *r)
 {
@@ -168,8 +182,7 @@ static ls_status poll(lsi_reducer *r)
         const ls_status status = ls_test(r->bucket[r->done].request);
         if (status == LS_IN_PROGRESS)
             return LS_OK;
-        r->done++;
-        LS_TRY(status);
+        LS_TRY(end_next(r, status));
     }
     return LS_OK;
 }
@@ -207,7 +220,7 @@ static ls_status finish(lsi_reducer *r)
         while (r->started < r->buckets &&
                (r->start != LSI_START_IN_TURN || r->started == r->done))
             LS_TRY(start_next(r));
-        LS_TRY(ls_wait(r->bucket[r->done++].request));
+        LS_TRY(end_next(r, ls_wait(r->bucket[r->done].request)));
     }
     return LS_OK;
 }

@@ -36,6 +36,9 @@ typedef struct lsi_reducer_plan {
      * the other, and rank r owns floats r * shard .. (r + 1) * shard - 1.
      */
     size_t shard;
+    /* Unless NULL: told when the sums of spans are there. */
+    void (*done)(void *context, lsi_range spans);
+    void *context;
 } lsi_reducer_plan;
 
 /*

@@ -240,10 +240,11 @@ class Ddp(Benches):
                          [("naive", None), ("flat", None), ("overlap", None),
                           ("bucketed", 0.02), ("bucketed", 1),
                           ("owners", None), ("zero1", 0.02), ("zero1", 1),
-                          ("shared", 0.02), ("shared", 1)])
+                          ("shared", 0.02), ("shared", 1),
+                          ("fsdp", 0.02), ("fsdp", 1)])
         # Eight weights of 16,384 bytes and biases of 256, in pairs below 0.02.
         self.assertEqual([row["collectives_per_step"] for row in rows],
-                         [16, 1, 16, 8, 1, 17, 11, 4, 11, 4])
+                         [16, 1, 16, 8, 1, 17, 11, 4, 11, 4, 11, 4])
         for row in rows:
             self.assertEqual((row["ranks"], row["global_batch_size"],
                               row["warmup_steps"], row["benchmark_steps"]),

@@ -128,7 +128,9 @@ class Training(TrainTest):
                      ("--strategy", "overlap"),
                      ("--strategy", "bucketed", "--bucket-mb", "0.04"),
                      ("--strategy", "zero1", "--bucket-mb", "1"),
-                     ("--strategy", "shared")):
+                     ("--strategy", "shared"),
+                     ("--strategy", "fsdp", "--bucket-mb", "0.04"),
+                     ("--strategy", "fsdp", "--prefetch", "3")):
             with self.subTest(ways=ways):
                 self.assertEqual(plain, self.saved("b", *flags, *ways))
 

@@ -43,7 +43,7 @@ class Usage(FailureTest):
                 ("--beta2", ("--beta2", "1")),
                 ("--eps", ("--eps", "0")),
                 ("fused|gathered|off", ("--sync-bn", "fast")),
-                ("naive|flat|overlap|bucketed|owners|zero1|shared", ("--strategy", "ring")),
+                ("naive|flat|overlap|bucketed|owners|zero1|shared|fsdp", ("--strategy", "ring")),
                 ("--bucket-mb 0 is out of range", ("--bucket-mb", "0")),
                 ("--bucket-mb -1 is out of range", ("--bucket-mb", "-1")),
                 ("not a finite number", ("--bucket-mb", "nan")),

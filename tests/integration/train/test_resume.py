@@ -118,7 +118,8 @@ class Cifar100(ResumeTest):
                      ("--strategy", "bucketed", "--bucket-mb", "0.04"),
                      ("--strategy", "zero1", "--bucket-mb", "1",
                       "--sync-bn", "off"),
-                     ("--strategy", "shared", "--optimizer", "adamw")):
+                     ("--strategy", "shared", "--optimizer", "adamw"),
+                     ("--strategy", "fsdp", "--bucket-mb", "0.04")):
             with self.subTest(ways=ways):
                 self.train("whole", "--batch-size", "4", *ways)
                 words = ("--batch-size", "4", *ways, *self.saving())
@@ -168,8 +169,8 @@ class Cifar100(ResumeTest):
         words = ("--limit", "40", "--batch-size", "4", "--sync-bn", "off",
                  "--optimizer", "adamw")
         self.train("whole", *words)
-        for i, strategy in enumerate(("flat", "shared", "owners", "zero1",
-                                      "naive")):
+        for i, strategy in enumerate(("flat", "shared", "fsdp", "zero1",
+                                      "owners")):
             for step in steps(self.checkpoints, True):
                 if step > 2 * i:
                     shutil.rmtree(os.path.join(self.checkpoints,
@@ -249,6 +250,7 @@ class LanguageModel(ResumeTest):
     def test_kills(self):
         for ways in (("--strategy", "flat"), ("--strategy", "bucketed"),
                      ("--strategy", "owners"), ("--strategy", "shared"),
+                     ("--strategy", "fsdp", "--dtype", "bf16"),
                      # Gradients overflow, and the scale of the loss falls.
                      ("--dtype", "f16", "--lr", "3")):
             with self.subTest(ways=ways):
