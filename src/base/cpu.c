@@ -27,6 +27,8 @@ static bool machine_has_amx_bf16 = false;
 #if defined(__x86_64__)
 
 #    include <cpuid.h>
+#    include <sys/syscall.h>
+#    include <unistd.h>
 
 typedef struct cpuid_leaf {
     uint32_t eax, ebx, ecx, edx;
@@ -76,7 +78,18 @@ static lsi_isa detect_isa(void)
     /* eax of leaf 7 is its highest subleaf. */
     if (extended.eax < 1 || !has_all(read_leaf(7, 1).eax, avx512_bf16))
         return LSI_ISA_AVX512;
-    return LSI_ISA_AVX512_BF16;
+    return machine_has_amx_bf16 ? LSI_ISA_AMX : LSI_ISA_AVX512_BF16;
+}
+
+/* Linux saves the tiles only of processes that have asked for it. */
+static bool may_use_tiles(void)
+{
+#    ifdef __linux__
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#    else
+    return false;
+#    endif
 }
 
 static bool detect_amx_bf16(void)
@@ -86,7 +99,7 @@ static bool detect_amx_bf16(void)
     const uint64_t tiles = UINT64_C(3) << 17; /* their shape and contents */
     return has_all(read_leaf(1, 0).ecx, osxsave) &&
            has_all(read_leaf(7, 0).edx, amx_bf16 | amx_tile) &&
-           has_all(read_xcr0(), tiles);
+           has_all(read_xcr0(), tiles) && may_use_tiles();
 }
 
 static bool detect_amd(void)
@@ -145,9 +158,9 @@ static void detect_model(void)
 
 static void detect(void)
 {
+    machine_has_amx_bf16 = detect_amx_bf16();
     machine_isa = detect_isa();
     machine_is_amd = detect_amd();
-    machine_has_amx_bf16 = detect_amx_bf16();
     detect_model();
 }
 

@@ -15,7 +15,8 @@
     X(REF, "ref")                                                              \
     X(AVX2, "avx2")                                                            \
     X(AVX512, "avx512")                                                        \
-    X(AVX512_BF16, "avx512_bf16")
+    X(AVX512_BF16, "avx512_bf16")                                              \
+    X(AMX, "amx")
 
 typedef enum lsi_isa {
 #define X(name, text) LSI_ISA_##name,

@@ -13,6 +13,8 @@ const lsi_flash_ops *lsi_flash_at(lsi_isa isa)
 {
 #if defined(__x86_64__)
     switch (isa) {
+    case LSI_ISA_AMX:
+        return lsi_flash_amx;
     case LSI_ISA_AVX512_BF16:
         return lsi_flash_avx512_bf16;
     case LSI_ISA_AVX512:

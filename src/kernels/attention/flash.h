@@ -112,5 +112,6 @@ extern const lsi_flash_ops lsi_flash_ref[2];
 extern const lsi_flash_ops lsi_flash_avx2[2];
 extern const lsi_flash_ops lsi_flash_avx512[2];
 extern const lsi_flash_ops lsi_flash_avx512_bf16[2];
+extern const lsi_flash_ops lsi_flash_amx[2];
 
 #endif

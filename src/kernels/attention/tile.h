@@ -31,6 +31,11 @@
 #    include "kernels/attention/vec_ref.h"
 #endif
 
+/* Whether products of bf16 go by AMX's tiles. */
+#ifndef V_TILES
+#    define V_TILES 0
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
@@ -194,7 +199,7 @@ INLINE void panel(const product *p, size_t lane, const int vecs,
         block(p, row, lane, 1, vecs, kind);
 }
 
-INLINE void multiply_all(const product *p, const product_kind kind)
+INLINE void multiply_vectors(const product *p, const product_kind kind)
 {
     size_t lane = 0;
     for (; lane + PANEL <= p->lanes; lane += PANEL)
@@ -202,6 +207,52 @@ INLINE void multiply_all(const product *p, const product_kind kind)
     for (; lane < p->lanes; lane += V_LANES)
         panel(p, lane, 1, kind);
 }
+
+/*
+ * Rows of a product that is made anew for every group of rows, because each
+ * group sees other keys.
+ */
+INLINE size_t group_rows(const bool half)
+{
+    return V_TILES && half ? 16 : V_ROWS;
+}
+
+#if V_TILES
+#    include "kernels/attention/tile_amx.h"
+
+INLINE void multiply_all(const product *p, const product_kind kind)
+{
+    product tiles = *p, rest = *p;
+    tiles.rows = rows_of_tiles(p, kind);
+    rest.rows -= tiles.rows;
+    rest.a += tiles.rows * (kind.a_columns ? 1 : p->lda);
+    rest.c += tiles.rows * p->ldc;
+    if (kind.mode == SCALE_ADD)
+        rest.extra += tiles.rows;
+    if (tiles.rows > 0)
+        multiply_tiles(&tiles, kind);
+    if (rest.rows > 0)
+        multiply_vectors(&rest, kind);
+}
+
+#else
+typedef int tile_config;
+
+INLINE void begin_tiles(tile_config *before)
+{
+    *before = 0;
+}
+
+INLINE void end_tiles(const tile_config *before)
+{
+    (void)before;
+}
+
+INLINE void multiply_all(const product *p, const product_kind kind)
+{
+    multiply_vectors(p, kind);
+}
+#endif
 
 /*
  * 2^x. Relative error at most 2^-22 where the result is a normal number; below

@@ -16,7 +16,7 @@ enum {
     /* Keys whose scores are in the first-level cache at once. */
     CHUNK = 64,
     /* A row of P or dS; not a power of two, which would share cache sets. */
-    SCORE_LD = BLOCK + 16
+    SCORE_LD = BLOCK + 32
 };
 
 /* ---- packed blocks ---------------------------------------------------------
@@ -29,14 +29,21 @@ typedef struct query_memory {
     size_t total;
 } query_memory;
 
+/* Floats of a block as lanes: none where the user's rows will do. */
+INLINE size_t lanes_floats(size_t d, bool direct, const bool half)
+{
+    return direct && lanes_width(d) == d
+               ? 0
+               : words_of(BLOCK, half) * lanes_width(d);
+}
+
 INLINE query_memory divide_queries(float *base, size_t d, bool direct,
                                    const bool half)
 {
     query_memory w;
     size_t used = 0;
     const size_t words = words_of(d, half);
-    const size_t lanes =
-        direct ? 0 : words_of(BLOCK, half) * round_up(d, V_LANES);
+    const size_t lanes = lanes_floats(d, direct, half);
     w.q_columns = carve(base, &used, BLOCK * words);
     w.dout_columns = carve(base, &used, BLOCK * words);
     w.q_lanes = carve(base, &used, lanes);
@@ -58,8 +65,7 @@ INLINE key_memory divide_keys(float *base, size_t d, bool direct,
     key_memory w;
     size_t used = 0;
     const size_t rows = direct ? 0 : BLOCK * words_of(d, half);
-    const size_t lanes =
-        direct ? 0 : words_of(BLOCK, half) * round_up(d, V_LANES);
+    const size_t lanes = lanes_floats(d, direct, half);
     w.k_rows = carve(base, &used, rows);
     w.v_rows = carve(base, &used, rows);
     w.k_lanes = carve(base, &used, lanes);
@@ -263,11 +269,13 @@ INLINE void add_to_keys(const pair *t, float *to, const float *scores,
 {
     const size_t per_word = half ? 2 : 1, width = t->s->width;
     const product_kind kind = {ADD, false, half};
-    const size_t step = t->diagonal ? V_ROWS : t->k->rows;
+    const size_t step = t->diagonal ? group_rows(half) : t->k->rows;
     for (size_t key = 0; key < t->k->rows; key += step) {
         size_t skip = 0;
         if (t->diagonal && t->k->first + key > t->q->first)
             skip = (t->k->first + key - t->q->first) / per_word;
+        if (V_TILES && half)
+            skip = skip / 16 * 16;
         const size_t depth = words_of(t->q->rows, half);
         const size_t lda = SCORE_LD / per_word;
         product p = {.c = to + key * width,
@@ -289,10 +297,12 @@ INLINE void add_to_queries(const pair *t, const bool half)
     const size_t width = t->s->width;
     const float *scores = half ? t->m.ds_pairs : t->m.ds;
     const product_kind kind = {ADD, true, half};
-    const size_t step = t->diagonal ? V_ROWS : t->q->rows;
+    const size_t step = t->diagonal ? group_rows(half) : t->q->rows;
     for (size_t row = 0; row < t->q->rows; row += step) {
         size_t keys = t->k->rows;
-        const size_t end = t->q->first + row + step;
+        const size_t group_end = t->q->first + row + step;
+        const size_t end =
+            V_TILES && half ? round_up(group_end, 32) : group_end;
         if (t->diagonal)
             keys = end <= t->k->first ? 0 : smaller(keys, end - t->k->first);
         product p = {.c = t->q->dq + row * width,
@@ -327,12 +337,17 @@ INLINE void pass_pair(const lsi_flash_backward *s,
                     .dout_lanes =
                         lanes_operand(qm.dout_lanes, q->dout, 0, s->d, half),
                     .diagonal = s->causal && k->first + k->rows > q->first + 1};
+    tile_config before;
+    if (half)
+        begin_tiles(&before);
     for (size_t panel = 0; panel < q->rows; panel += PANEL)
         for (size_t key = 0; key < k->rows; key += CHUNK)
             score_chunk(&t, key, smaller(CHUNK, k->rows - key), panel, half);
     add_to_keys(&t, k->dv, t.m.p, t.dout_lanes, half);
     add_to_keys(&t, k->dk, t.m.ds, t.q_lanes, half);
     add_to_queries(&t, half);
+    if (half)
+        end_tiles(&before);
 }
 
 #endif

@@ -49,7 +49,7 @@ static inline forward_memory divide_forward(float *base, size_t d)
     w.maxima = carve(base, &used, PANEL);
     w.scores = carve(base, &used, LSI_FLASH_KEYS * PANEL);
     w.k = carve(base, &used, LSI_FLASH_KEYS * d);
-    w.v = carve(base, &used, LSI_FLASH_KEYS * width);
+    w.v = carve(base, &used, LSI_FLASH_KEYS * lanes_width(d));
     w.total = used;
     return w;
 }
@@ -192,7 +192,7 @@ INLINE void add_values(const score_tile *t, const bool half)
                  .depth = words_of(t->keys, half),
                  .extra = w->alpha};
     const product_kind kind = {SCALE_ADD, true, half};
-    if (!t->diagonal) {
+    if (!t->diagonal || (V_TILES && half)) {
         multiply_all(&p, kind);
         return;
     }
@@ -279,7 +279,10 @@ INLINE void forward(const lsi_flash_forward *f, const bool half)
 {
     const forward_memory w = divide_forward(f->workspace, f->d);
     query_panel panels[MAX_PANELS];
+    tile_config before;
     size_t n = 0;
+    if (half)
+        begin_tiles(&before);
     for (size_t at = 0; at < f->rows; at += PANEL)
         panels[n++] = start_panel(f, &w, at, half);
     const size_t seen =
@@ -297,6 +300,8 @@ INLINE void forward(const lsi_flash_forward *f, const bool half)
         for (size_t i = 0; i < n; i++)
             visit_tile(f, &panels[i], tile, half);
     }
+    if (half)
+        end_tiles(&before);
     for (size_t row = 0; row < f->rows; row++)
         write_row(f, &panels[row / PANEL], row % PANEL, row, half);
 }

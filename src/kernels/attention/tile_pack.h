@@ -8,7 +8,8 @@
  *   lanes     [row][width]         B, f32; bf16: [row / 2][width], each word
  *                                  the elements of two rows
  *
- * width is d rounded up to V_LANES. What is padding is zero.
+ * width is d rounded up to V_LANES, and one vector more if rows of d would
+ * otherwise share few sets of the first-level cache. What is padding is zero.
  */
 #ifndef LS_KERNELS_ATTENTION_TILE_PACK_H
 #define LS_KERNELS_ATTENTION_TILE_PACK_H
@@ -107,9 +108,15 @@ INLINE operand pack_rows(float *to, lsi_flash_rows rows, size_t first, size_t n,
     return rows_operand(to, rows, first, d, half);
 }
 
+INLINE size_t lanes_width(size_t d)
+{
+    const size_t width = round_up(d, V_LANES);
+    return width % 128 == 0 ? width + V_LANES : width;
+}
+
 INLINE bool lanes_are_ready(lsi_flash_rows rows, size_t d, const bool half)
 {
-    return !half && rows.ld == d && d % V_LANES == 0;
+    return !half && rows.ld == d && lanes_width(d) == d;
 }
 
 INLINE operand lanes_operand(const float *packed, lsi_flash_rows rows,
@@ -117,7 +124,7 @@ INLINE operand lanes_operand(const float *packed, lsi_flash_rows rows,
 {
     const word *user = (const word *)row_at(rows, first, half);
     return (operand){lanes_are_ready(rows, d, half) ? user : packed,
-                     round_up(d, V_LANES)};
+                     lanes_width(d)};
 }
 
 /* One row of pairs: elements of rows a and b; b may be NULL: zeros. */
@@ -144,16 +151,17 @@ INLINE void pack_pair(float *to, const char *a, const char *b, size_t d)
 INLINE operand pack_lanes(float *to, lsi_flash_rows rows, size_t first,
                           size_t n, size_t d, const bool half)
 {
-    const size_t width = round_up(d, V_LANES);
+    const size_t width = lanes_width(d);
     if (lanes_are_ready(rows, d, half))
         n = 0;
     for (size_t r = 0; half && r < n; r += 2)
         pack_pair(to + r / 2 * width, row_at(rows, first + r, half),
                   r + 1 < n ? row_at(rows, first + r + 1, half) : NULL, d);
     for (size_t r = 0; !half && r < n; r++) {
-        memset(to + (r + 1) * width - V_LANES, 0, V_LANES * sizeof(float));
-        memcpy(to + r * width, row_at(rows, first + r, half),
-               d * sizeof(float));
+        float *row = to + r * width;
+        memset(row + round_up(d, V_LANES) - V_LANES, 0,
+               V_LANES * sizeof(float));
+        memcpy(row, row_at(rows, first + r, half), d * sizeof(float));
     }
     return lanes_operand(to, rows, first, d, half);
 }

@@ -42,11 +42,13 @@ ls_status lsi_onednn_check(dnnl_status_t status, const char *what)
     return lsi_fail(code, "oneDNN, %s: %s", what, status_text(status));
 }
 
-/* Above AVX-512 BF16 oneDNN may use whatever else it finds. */
+/* With AMX, oneDNN may use whatever else it finds. */
 static dnnl_cpu_isa_t highest_isa(lsi_isa isa)
 {
-    if (isa >= LSI_ISA_AVX512_BF16)
+    if (isa >= LSI_ISA_AMX)
         return dnnl_cpu_isa_all;
+    if (isa == LSI_ISA_AVX512_BF16)
+        return dnnl_cpu_isa_avx512_core_bf16;
     return isa == LSI_ISA_AVX512 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2;
 }
 

@@ -95,7 +95,7 @@ class Info(ProgramTest):
         self.assertEqual(
             info["memory_bytes"],
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"))
-        self.assertIn(info["isa"], ("ref", "avx2", "avx512", "avx512_bf16"))
+        self.assertIn(info["isa"], ("ref", "avx2", "avx512", "avx512_bf16", "amx"))
         self.assertIsNone(info["gpu"])
 
     def test_text_has_the_same(self):

@@ -47,21 +47,21 @@ static void around_tiles(void **state)
                                        {33, 15},   {64, 127}, {129, 128},
                                        {127, 257}, {257, 129}};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++)
-        for (int causal = 0; causal < 2; causal++)
+        for (int kind = 0; kind < 4; kind++)
             check_shape((ls_attention_shape){.batch = 1,
                                              .heads = 1,
                                              .queries = sizes[i][0],
                                              .keys = sizes[i][1],
-                                             .d = 24,
-                                             .causal = causal != 0},
+                                             .d = kind < 2 ? 24 : 64,
+                                             .causal = kind % 2 != 0},
                         1.0);
 }
 
 static void head_sizes(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {1,  3,  16, 17,  20,  33, 48,
-                                    64, 80, 96, 128, 160, 256};
+    static const int64_t sizes[] = {1,  3,  16, 17,  20,  33,  48,
+                                    64, 80, 96, 120, 128, 160, 256};
     for (size_t i = 0; i < TEST_COUNT(sizes); i++)
         check_shape((ls_attention_shape){.batch = 1,
                                          .heads = 1,

@@ -11,17 +11,18 @@
 static void names(void **state)
 {
     (void)state;
-    static const char *const want[] = {"ref", "avx2", "avx512", "avx512_bf16"};
+    static const char *const want[] = {"ref", "avx2", "avx512", "avx512_bf16",
+                                       "amx"};
     for (int i = 0; i < (int)TEST_COUNT(want); i++) {
         lsi_isa parsed = (lsi_isa)-1;
         assert_string_equal(lsi_isa_name((lsi_isa)i), want[i]);
         assert_ok(lsi_isa_parse(want[i], &parsed));
         assert_int_equal(parsed, i);
     }
-    assert_string_equal(lsi_isa_name((lsi_isa)4), "unknown");
+    assert_string_equal(lsi_isa_name((lsi_isa)5), "unknown");
     lsi_isa isa = LSI_ISA_AVX2;
     assert_error(lsi_isa_parse("sse", &isa), LS_ERR_ARGUMENT,
-                 "\"sse\"; there are: ref avx2 avx512 avx512_bf16");
+                 "\"sse\"; there are: ref avx2 avx512 avx512_bf16 amx");
     assert_int_equal(isa, LSI_ISA_AVX2);
 }
 
@@ -49,7 +50,7 @@ static void env_lowers_the_level(void **state)
 static void env_cannot_raise_the_level(void **state)
 {
     (void)state;
-    for (int i = 0; i <= LSI_ISA_AVX512_BF16; i++) {
+    for (int i = 0; i <= LSI_ISA_AMX; i++) {
         lsi_isa isa;
         setenv("LOCKSTEP_ISA", lsi_isa_name((lsi_isa)i), 1);
         if (i <= (int)lsi_cpu_isa())
@@ -101,6 +102,7 @@ static void detection_agrees_with_the_kernel(void **state)
         {"avx2", "fma", "f16c", NULL},
         {"avx512f", "avx512bw", "avx512dq", "avx512vl", NULL},
         {"avx512_bf16", NULL},
+        {"amx_tile", "amx_bf16", NULL},
     };
     char text[8192], flags[sizeof(text) + 2];
     cpuinfo("flags", text, sizeof(text));

@@ -16,7 +16,7 @@ static const row rows[] = {
 #undef X
 };
 
-enum { LEVELS = LSI_ISA_AVX512_BF16 + 1 };
+enum { LEVELS = LSI_ISA_AMX + 1 };
 
 typedef struct run {
     const row *what;
