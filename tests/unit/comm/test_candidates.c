@@ -104,6 +104,35 @@ static void keep_reason(ls_group *group, void *unused)
     free(data);
 }
 
+/* Results of 16 MiB and more are stored in another way. */
+static void reduce_much(ls_group *group, void *algorithm)
+{
+    const size_t count = ((size_t)16 << 20) / sizeof(float) + 1001;
+    const int size = ls_group_size(group);
+    void *send = NULL, *recv = NULL;
+    CHECK_OK(ls_group_select(group, algorithm));
+    CHECK_OK(ls_shared_alloc(group, count * sizeof(float), &send));
+    CHECK_OK(ls_shared_alloc(group, count * sizeof(float), &recv));
+    for (size_t i = 0; i < count; i++)
+        ((float *)send)[i] =
+            (float)(i % 1000) + (float)ls_group_rank(group) * 1000;
+    CHECK_OK(ls_all_reduce(group, send, recv, count, LS_F32, LS_SUM));
+    for (size_t i = 0; i < count; i++)
+        CHECK(((float *)recv)[i] == (float)(i % 1000) * (float)size +
+                                        (float)(size * (size - 1)) / 2 * 1000);
+    CHECK_OK(ls_shared_free(group, &recv));
+    CHECK_OK(ls_shared_free(group, &send));
+}
+
+static void much_is_reduced_alike(void **state)
+{
+    static char direct[] = "all_reduce:0-inf:direct";
+    static char staged[] = "all_reduce:0-inf:staged";
+    (void)state;
+    run_processes(3, reduce_much, direct);
+    run_processes(3, reduce_much, staged);
+}
+
 static void run_all(rank_fn *fn)
 {
     for (size_t i = 0; i < sizeof(rank_counts) / sizeof(rank_counts[0]); i++)
@@ -155,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_agree_on_one),
         cmocka_unit_test(packed_has_its_limits),
+        cmocka_unit_test(much_is_reduced_alike),
         cmocka_unit_test(a_failure_keeps_its_reason),
         cmocka_unit_test(numbers_of_allocations_come_again),
     };
