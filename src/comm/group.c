@@ -181,6 +181,7 @@ void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
     group->can_copy = lsi_remote_probe(group);
+    lsi_select_look_around(group);
 }
 
 ls_status lsi_group_settle(ls_group *group)

@@ -16,6 +16,9 @@
 /* Fills the table with the defaults. */
 void lsi_select_default(lsi_select_table *table);
 
+/* What the defaults depend on, once all members are there. */
+void lsi_select_look_around(ls_group *group);
+
 /*
  * Reads whether the environment asks for results that do not depend on the
  * algorithm, LOCKSTEP_DETERMINISTIC, into the table.

@@ -126,6 +126,7 @@ enum { LSI_SELECT_ROWS = 128 };
 
 typedef struct lsi_select_table {
     bool deterministic; /* no algorithm with an order of its own */
+    bool copying_pays;  /* the kernel's copy is faster than the windows */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
 } lsi_select_table;

@@ -93,6 +93,11 @@ static cpus cpus_of(const ls_group *group)
     return found;
 }
 
+bool lsi_ranks_have_cpus(const ls_group *group)
+{
+    return cpus_of(group).together >= group->size;
+}
+
 void lsi_learn_to_wait(ls_group *group)
 {
     const cpus found = cpus_of(group);
