@@ -47,9 +47,9 @@ void ls_params_free(ls_params **params)
         return;
     ls_params *freed = *params;
     *params = NULL;
+    lsi_params_release_memory(freed); /* of parameters that are still there */
     free_list(&freed->params);
     free_list(&freed->buffers);
-    lsi_params_release_memory(freed);
     lsi_free(freed);
 }
 
