@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "cli/affinity.h"
 #include "cli/command.h"
+#include "comm/transport/modules.h"
 #include "kernels/dense.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
@@ -42,7 +43,11 @@ static json_t *huge_pages(void)
 /* What this build can talk to besides the memory of one machine. */
 static int add_optional_parts(json_t *info)
 {
-    return json_object_set_new(info, "mpi", json_null()) |
+    char modules[64];
+    lsi_wire_modules(modules, sizeof(modules));
+    return json_object_set_new(info, "mpi",
+                               modules[0] == '\0' ? json_null()
+                                                  : json_string(modules)) |
            json_object_set_new(info, "gpu", json_null());
 }
 

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -84,14 +85,38 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
         return lsi_fail(LS_ERR_ARGUMENT, "%s is %d but %s is %d",
                         fields[0].name, world->rank, fields[1].name,
                         world->size);
-    if (world->local_size != world->size)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%d of %d ranks are on this machine; groups that span "
-                        "machines are not supported yet",
-                        world->local_size, world->size);
     if (world->size > LSI_MAX_RANKS)
         return lsi_fail(LS_ERR_UNSUPPORTED, "%d ranks; at most %d are possible",
                         world->size, LSI_MAX_RANKS);
+    return LS_OK;
+}
+
+/* A node's share of Slurm's tasks may be unknown, but not the nodes. */
+static bool spans(const lsi_world *world, bool by_slurm)
+{
+    const char *nodes = variable("SLURM_STEP_NUM_NODES");
+    return world->local_size != world->size ||
+           (by_slurm && nodes != NULL && strcmp(nodes, "1") != 0);
+}
+
+static ls_status choose_transport(lsi_world *world, bool by_slurm)
+{
+    const char *text = variable("LOCKSTEP_TRANSPORT");
+    world->by_mpi = world->size > 1 && spans(world, by_slurm);
+    if (text == NULL)
+        return LS_OK;
+    if (strcmp(text, "mpi") == 0)
+        world->by_mpi = world->size > 1;
+    else if (strcmp(text, "shm") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "LOCKSTEP_TRANSPORT is \"%s\"; it should be shm or "
+                        "mpi",
+                        text);
+    else if (world->by_mpi)
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "LOCKSTEP_TRANSPORT is shm, but only %d of %d ranks "
+                        "are on this machine",
+                        world->local_size, world->size);
     return LS_OK;
 }
 
@@ -146,11 +171,14 @@ static void name_meeting_point(lsi_world *world)
 ls_status lsi_world_from_env(lsi_world *out)
 {
     field fields[FIELDS] = {{0}};
+    bool by_slurm = false;
     for (int i = 0; i < SOURCES; i++)
         LS_TRY(merge(&sources[i], fields));
     if (fields[0].name == NULL && fields[1].name == NULL &&
-        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL)
+        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL) {
         LS_TRY(merge(&slurm, fields));
+        by_slurm = true;
+    }
     lsi_world world = {.size = 1};
     if (fields[0].name != NULL || fields[1].name != NULL) {
         world.rank = fields[0].value;
@@ -159,6 +187,7 @@ ls_status lsi_world_from_env(lsi_world *out)
     world.local_rank = fields[2].name != NULL ? fields[2].value : world.rank;
     world.local_size = fields[3].name != NULL ? fields[3].value : world.size;
     LS_TRY(check(fields, &world));
+    LS_TRY(choose_transport(&world, by_slurm));
     name_meeting_point(&world);
     *out = world;
     return LS_OK;

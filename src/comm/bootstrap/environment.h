@@ -4,11 +4,14 @@
 #ifndef LS_COMM_BOOTSTRAP_ENVIRONMENT_H
 #define LS_COMM_BOOTSTRAP_ENVIRONMENT_H
 
+#include <stdbool.h>
+
 #include "lockstep/status.h"
 
 typedef struct lsi_world {
     int rank, size;
     int local_rank, local_size;
+    bool by_mpi;   /* they meet by MPI, not on this machine alone */
     char name[64]; /* of the meeting point: the same on all ranks of a job */
 } lsi_world;
 
@@ -16,7 +19,8 @@ typedef struct lsi_world {
  * Torchrun's names first, then Open MPI's and MPICH's; any two that are both
  * set must agree. Slurm's are used only if none of those is set, because a
  * batch script's own variables reach everything that it starts. With nothing
- * set the world has one rank.
+ * set the world has one rank. Ranks meet by MPI if not all are on this machine,
+ * or if LOCKSTEP_TRANSPORT says so.
  */
 ls_status lsi_world_from_env(lsi_world *out);
 

@@ -3,6 +3,7 @@
  */
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/bootstrap/by_mpi.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/open.h"
@@ -20,6 +21,8 @@ ls_status ls_group_from_env(ls_group **group)
         lsi_log_set_rank(world.rank);
     if (world.size == 1)
         LS_TRY(ls_group_open_threads(1, &made));
+    else if (world.by_mpi)
+        LS_TRY(lsi_meet_by_mpi(&world, seconds, &made));
     else
         LS_TRY(lsi_rendezvous(&world, seconds, &made));
     const ls_status status = lsi_group_settle(made);

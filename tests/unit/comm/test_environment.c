@@ -30,6 +30,8 @@ static const char *const names[] = {"RANK",
                                     "SLURM_NTASKS",
                                     "SLURM_LOCALID",
                                     "SLURM_NTASKS_PER_NODE",
+                                    "SLURM_STEP_NUM_NODES",
+                                    "LOCKSTEP_TRANSPORT",
                                     "LOCKSTEP_JOB",
                                     "TORCHELASTIC_RUN_ID",
                                     "PMIX_NAMESPACE",
@@ -116,6 +118,34 @@ static void contradictions_name_both(void **state)
     assert_int_equal(world.size, 4);
 }
 
+/* Whether ranks are told to meet by MPI. */
+static bool by_mpi(void)
+{
+    lsi_world world;
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    return world.by_mpi;
+}
+
+static void ranks_of_several_machines_meet_by_mpi(void **state)
+{
+    SET("OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4",
+        "OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+    assert_false(by_mpi());
+    SET("LOCKSTEP_TRANSPORT", "mpi");
+    assert_true(by_mpi());
+    clear(state);
+    SET("PMI_RANK", "1", "PMI_SIZE", "4", "MPI_LOCALNRANKS", "2");
+    assert_true(by_mpi());
+    clear(state);
+    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "3");
+    assert_false(by_mpi());
+    SET("SLURM_STEP_NUM_NODES", "2");
+    assert_true(by_mpi());
+    clear(state);
+    SET("LOCKSTEP_TRANSPORT", "mpi"); /* one rank meets nobody */
+    assert_false(by_mpi());
+}
+
 static void nonsense_is_an_error(void **state)
 {
     SET("RANK", "1");
@@ -126,9 +156,12 @@ static void nonsense_is_an_error(void **state)
     failure("RANK is 1 but WORLD_SIZE is 1");
     SET("WORLD_SIZE", "-1");
     failure("WORLD_SIZE is \"-1\"");
-    SET("WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2");
-    assert_int_equal(failure("2 of 4 ranks are on this machine"),
+    SET("WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2", "LOCKSTEP_TRANSPORT",
+        "shm");
+    assert_int_equal(failure("only 2 of 4 ranks are on this machine"),
                      LS_ERR_UNSUPPORTED);
+    SET("LOCKSTEP_TRANSPORT", "tcp");
+    failure("it should be shm or mpi");
     clear(state);
     SET("WORLD_SIZE", "100000", "RANK", "0");
     failure("at most");
@@ -216,6 +249,7 @@ int main(void)
         cmocka_unit_test_setup(nothing_set_means_one_rank, clear),
         cmocka_unit_test_setup(each_launcher_is_understood, clear),
         cmocka_unit_test_setup(contradictions_name_both, clear),
+        cmocka_unit_test_setup(ranks_of_several_machines_meet_by_mpi, clear),
         cmocka_unit_test_setup(nonsense_is_an_error, clear),
         cmocka_unit_test_setup(jobs_meet_at_different_places, clear),
         cmocka_unit_test_setup(fifty_jobs_start_at_once, clear),

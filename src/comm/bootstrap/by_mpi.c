@@ -1,0 +1,141 @@
+#include "comm/bootstrap/by_mpi.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/bootstrap/rendezvous.h"
+#include "comm/segment.h"
+#include "comm/transport/modules.h"
+#include "comm/transport/transport.h"
+
+/* What each rank tells all others, twice: where it is, and how it went. */
+typedef struct card {
+    uint64_t place; /* equal for ranks that may share memory */
+    uint64_t job;   /* rank 0's counts */
+    int32_t status;
+} card;
+
+/* ---- where one is -------------------------------------------------------- */
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ at[i]) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_file(uint64_t h, const char *path)
+{
+    char text[64];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
+    if (fd >= 0)
+        close(fd);
+    return hash(h, text, got < 0 ? 0 : (size_t)got);
+}
+
+/*
+ * One boot of one kernel; one network namespace, which the meeting's sockets
+ * do not leave; one user; and what LOCKSTEP_HOSTID says, which parts ranks that
+ * would otherwise share a node.
+ */
+static uint64_t own_place(void)
+{
+    const char *told = getenv("LOCKSTEP_HOSTID");
+    const uid_t user = getuid();
+    struct stat net = {0};
+    uint64_t h =
+        hash_file(0xcbf29ce484222325u, "/proc/sys/kernel/random/boot_id");
+    (void)stat("/proc/self/ns/net", &net);
+    h = hash(h, &net.st_ino, sizeof(net.st_ino));
+    h = hash(h, &user, sizeof(user));
+    return told == NULL ? h : hash(h, told, strlen(told));
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+/* The ranks in one's own place, as a world of their own. */
+static lsi_world local_world(const lsi_world *world, const card *cards)
+{
+    const uint64_t place = cards[world->rank].place;
+    lsi_world local = {.size = 0};
+    for (int r = 0; r < world->size; r++) {
+        if (cards[r].place != place)
+            continue;
+        if (r == world->rank)
+            local.rank = local.size;
+        local.size++;
+    }
+    local.local_rank = local.rank;
+    local.local_size = local.size;
+    snprintf(local.name, sizeof(local.name), "lockstep-%ld-%016llx%016llx",
+             (long)getuid(), (unsigned long long)cards[0].job,
+             (unsigned long long)place);
+    return local;
+}
+
+static ls_status gather(const lsi_wire *wire, const card *own, card *cards)
+{
+    if (wire->gather(own, sizeof(*own), cards) != 0)
+        return lsi_fail(LS_ERR_SYSTEM, "the ranks cannot meet by MPI: %s",
+                        wire->error());
+    return LS_OK;
+}
+
+/* Nobody goes on before all have met. */
+static ls_status agree(const lsi_wire *wire, const lsi_world *world,
+                       ls_status met, card *cards)
+{
+    char reason[512];
+    snprintf(reason, sizeof(reason), "%s", met == LS_OK ? "" : ls_last_error());
+    LS_TRY(gather(wire, &(card){.status = met}, cards));
+    if (met != LS_OK)
+        return lsi_fail(met, "%s", reason);
+    for (int r = 0; r < world->size; r++)
+        if (cards[r].status != LS_OK)
+            return lsi_fail((ls_status)cards[r].status,
+                            "rank %d could not meet the others on its node: "
+                            "%s",
+                            r, ls_status_text((ls_status)cards[r].status));
+    return LS_OK;
+}
+
+static ls_status meet_locally(const lsi_world *world, double seconds,
+                              ls_group **out)
+{
+    return world->size == 1 ? ls_group_open_threads(1, out)
+                            : lsi_rendezvous(world, seconds, out);
+}
+
+ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
+                          ls_group **out)
+{
+    static _Thread_local card cards[LSI_MAX_RANKS];
+    const lsi_wire *wire = NULL;
+    ls_group *local = NULL;
+    LS_TRY(lsi_wire_load(&wire));
+    LS_TRY(lsi_wire_join(wire, world->rank, world->size));
+    const card own = {.place = own_place(), .job = lsi_job_number()};
+    LS_TRY(gather(wire, &own, cards));
+    const lsi_world here = local_world(world, cards);
+    ls_status status = meet_locally(&here, seconds, &local);
+    status = agree(wire, world, status, cards);
+    if (status == LS_OK && here.size != world->size)
+        status = lsi_fail(LS_ERR_UNSUPPORTED,
+                          "%d of %d ranks are on this machine; groups that "
+                          "span machines are not supported yet",
+                          here.size, world->size);
+    if (status != LS_OK) {
+        ls_group_close(&local);
+        return status;
+    }
+    wire->close();
+    *out = local;
+    return LS_OK;
+}

@@ -1,0 +1,195 @@
+/*
+ * The wire over MPI: point-to-point messages on a communicator of our own, and
+ * one all-gather at the start. Compiled once for each MPI library there is,
+ * into a module that the library loads when ranks span nodes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <mpi.h>
+
+#include "comm/transport/wire.h"
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request is a word");
+
+static MPI_Comm comm = MPI_COMM_NULL;
+static int own_init; /* MPI was started here, not by the program */
+static char library[LSI_WIRE_LIBRARY_BYTES];
+static char sentence[MPI_MAX_ERROR_STRING + 64] = "no error";
+static lsi_wire wire;
+
+static int check(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code == MPI_SUCCESS)
+        return 0;
+    (void)MPI_Error_string(code, text, &length);
+    snprintf(sentence, sizeof(sentence), "%s: %s", what, text);
+    return -1;
+}
+
+static int refuse(const char *why)
+{
+    snprintf(sentence, sizeof(sentence), "%s", why);
+    return -1;
+}
+
+/* "Open MPI v4.1.4, package: ..." up to the comma, or MPICH's first line. */
+static void name_library(void)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    (void)MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '\t')
+            *c = ' ';
+    snprintf(library, sizeof(library), "%.*s", (int)sizeof(library) - 1, text);
+}
+
+/* One thread at a time calls, but not always the same. */
+static int start(void)
+{
+    int there = 0, over = 0, level = MPI_THREAD_SINGLE;
+    if (MPI_Finalized(&over) != MPI_SUCCESS || over)
+        return refuse("MPI has been finalized and cannot start again");
+    if (MPI_Initialized(&there) != MPI_SUCCESS)
+        return refuse("MPI does not answer");
+    if (!there) {
+        if (check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level),
+                  "MPI_Init_thread") != 0)
+            return -1;
+        own_init = 1;
+    } else if (check(MPI_Query_thread(&level), "MPI_Query_thread") != 0) {
+        return -1;
+    }
+    if (level < MPI_THREAD_SERIALIZED)
+        return refuse("MPI offers no MPI_THREAD_SERIALIZED; a program that "
+                      "calls MPI_Init itself must ask for it");
+    return 0;
+}
+
+static int wire_open(int *rank, int *size)
+{
+    int *highest = NULL, found = 0;
+    if (comm == MPI_COMM_NULL) {
+        if (start() != 0 ||
+            check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup") != 0)
+            return -1;
+        (void)MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        name_library();
+    }
+    if (check(MPI_Comm_get_attr(comm, MPI_TAG_UB, (void *)&highest, &found),
+              "MPI_TAG_UB") != 0)
+        return -1;
+    wire.highest_tag = found ? *highest : 32767; /* the least that MPI grants */
+    if (check(MPI_Comm_rank(comm, rank), "MPI_Comm_rank") != 0)
+        return -1;
+    return check(MPI_Comm_size(comm, size), "MPI_Comm_size");
+}
+
+static int wire_gather(const void *send, size_t bytes, void *recv)
+{
+    return check(MPI_Allgather(send, (int)bytes, MPI_BYTE, recv, (int)bytes,
+                               MPI_BYTE, comm),
+                 "MPI_Allgather");
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void keep(lsi_ticket *ticket, MPI_Request request)
+{
+    ticket->handle = 0;
+    memcpy(&ticket->handle, &request, sizeof(request));
+}
+
+static MPI_Request request_of(const lsi_ticket *ticket)
+{
+    MPI_Request request;
+    memcpy(&request, &ticket->handle, sizeof(request));
+    return request;
+}
+
+static int wire_send(const void *data, size_t bytes, int peer, int tag,
+                     lsi_ticket *ticket)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int result =
+        check(MPI_Isend(data, (int)bytes, MPI_BYTE, peer, tag, comm, &request),
+              "MPI_Isend");
+    keep(ticket, request);
+    return result;
+}
+
+static int wire_receive(void *data, size_t bytes, int peer, int tag,
+                        lsi_ticket *ticket)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int from = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
+    const int result =
+        check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, comm, &request),
+              "MPI_Irecv");
+    keep(ticket, request);
+    return result;
+}
+
+static int wire_test(lsi_ticket *ticket, int64_t *done)
+{
+    MPI_Request request = request_of(ticket);
+    MPI_Status status;
+    int flag = 0, count = 0;
+    *done = -1;
+    const int code = MPI_Test(&request, &flag, &status);
+    keep(ticket, request);
+    if (check(code, "MPI_Test") != 0 || !flag)
+        return code == MPI_SUCCESS ? 0 : -1;
+    if (MPI_Get_count(&status, MPI_BYTE, &count) != MPI_SUCCESS || count < 0)
+        count = 0; /* that of a send is undefined */
+    *done = count;
+    return 0;
+}
+
+static void wire_cancel(lsi_ticket *ticket)
+{
+    MPI_Request request = request_of(ticket);
+    if (request == MPI_REQUEST_NULL)
+        return;
+    (void)MPI_Cancel(&request);
+    (void)MPI_Request_free(&request);
+    keep(ticket, MPI_REQUEST_NULL);
+}
+
+/* What the program has started is the program's to end. */
+static void wire_close(void)
+{
+    int over = 0;
+    if (MPI_Finalized(&over) != MPI_SUCCESS || over || comm == MPI_COMM_NULL)
+        return;
+    (void)MPI_Comm_free(&comm);
+    if (own_init)
+        (void)MPI_Finalize();
+}
+
+static const char *wire_error(void)
+{
+    return sentence;
+}
+
+static lsi_wire wire = {
+    .version = LSI_WIRE_VERSION,
+    .library = library,
+    .open = wire_open,
+    .gather = wire_gather,
+    .send = wire_send,
+    .receive = wire_receive,
+    .test = wire_test,
+    .cancel = wire_cancel,
+    .close = wire_close,
+    .error = wire_error,
+};
+
+__attribute__((visibility("default"))) const lsi_wire *lsi_wire_of_module(void)
+{
+    return &wire;
+}

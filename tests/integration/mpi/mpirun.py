@@ -1,0 +1,47 @@
+"""Starting ranks by one of the MPI launchers."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+MPI = os.environ["TEST_MPI"]
+LOCKSTEP = os.environ["LOCKSTEP"]
+LAUNCHER = shutil.which("mpirun." + MPI)
+
+
+def skip_unless_there():
+    """Skips the test, with the reason, where this MPI cannot be tried."""
+    info = subprocess.run([LOCKSTEP, "info"], capture_output=True, text=True,
+                          check=True).stdout
+    mpi = next(line for line in info.splitlines() if line.startswith("mpi"))
+    reason = None
+    if MPI not in mpi:
+        reason = "no module for " + MPI
+    elif LAUNCHER is None:
+        reason = "no launcher mpirun." + MPI
+    if reason:
+        print("skipped:", reason)
+        sys.exit(77)
+
+
+def command(ranks, argv, env=None):
+    """ranks: how many on each host that is played, by LOCKSTEP_HOSTID."""
+    env = {"LOCKSTEP_TRANSPORT": "mpi", "LOCKSTEP_TIMEOUT": "60",
+           **(env or {})}
+    line = [LAUNCHER]
+    if MPI == "openmpi":
+        line += ["--oversubscribe", "--allow-run-as-root"]
+    for host, n in enumerate(ranks):
+        line += [":"] if host else []
+        line += ["-n", str(n)]
+        for name, value in {**env, "LOCKSTEP_HOSTID": f"h{host}"}.items():
+            line += ["-x", f"{name}={value}"] if MPI == "openmpi" else \
+                ["-env", name, value]
+        line += argv
+    return line
+
+
+def run(ranks, argv, env=None, timeout=100):
+    return subprocess.run(command(ranks, argv, env), capture_output=True,
+                          text=True, timeout=timeout)

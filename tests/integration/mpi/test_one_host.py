@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""One host: MPI is used to meet, and the ranks then are those of any launcher.
+Models that are trained under mpirun have the bits of those under `lockstep
+run`; a module that does not fit is an error that names both."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+import unittest
+
+import mpirun
+
+OTHER = {"openmpi": ("mpich", "MPICH", "Open MPI"),
+         "mpich": ("openmpi", "Open MPI", "MPICH")}
+
+
+def train(path):
+    return [mpirun.LOCKSTEP, "train", "cifar100", "--limit", "64",
+            "--epochs", "1", "--batch-size", "8", "--threads", "1", "--save",
+            path]
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class OneHost(unittest.TestCase):
+    def test_ranks_meet_and_add_up(self):
+        done = mpirun.run([3], [mpirun.LOCKSTEP, "demo", "hello"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        after = [line.split(":")[1] for line in done.stdout.splitlines()
+                 if "after" in line]
+        self.assertEqual(len(after), 3)
+        self.assertEqual(len(set(after)), 1)
+
+    def test_trains_the_same_bits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            by_mpi = os.path.join(folder, "mpi.safetensors")
+            alone = os.path.join(folder, "run.safetensors")
+            done = mpirun.run([2], train(by_mpi))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            subprocess.run(train(alone) + ["-n", "2"],
+                           check=True, capture_output=True, timeout=60)
+            self.assertEqual(digest(by_mpi), digest(alone))
+
+    def test_a_module_that_does_not_fit_is_named(self):
+        name, asked, started = OTHER[mpirun.MPI]
+        done = mpirun.run([2], [mpirun.LOCKSTEP, "demo", "hello"],
+                          {"LOCKSTEP_MPI": name})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"asks for {asked}, but {started} has started",
+                      done.stderr)
+
+    def test_no_launcher_is_named(self):
+        env = {**os.environ, "LOCKSTEP_TRANSPORT": "mpi"}
+        done = subprocess.run(
+            [mpirun.LOCKSTEP, "demo", "hello", "-n", "2"], env=env,
+            capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("no MPI has started these ranks", done.stderr)
+
+
+if __name__ == "__main__":
+    mpirun.skip_unless_there()
+    unittest.main()
