@@ -48,8 +48,8 @@ typedef struct ls_request ls_request;
  * MASTER_PORT; Open MPI's, MPICH's and Slurm's names serve as fallbacks. With
  * none of them set the group has one rank. Two sources that disagree are an
  * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks meet by the MPI
- * whose launcher has started them. Collective over all ranks of the job; waits for the
- * others for LOCKSTEP_TIMEOUT seconds (default 300).
+ * whose launcher has started them. Collective over all ranks of the job; waits
+ * for the others for LOCKSTEP_TIMEOUT seconds (default 300).
  *
  * On success *group is owned by the caller; on failure it is not written.
  */

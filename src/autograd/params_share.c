@@ -1,6 +1,7 @@
 /*
  * Trained parameters in memory that the ranks of a node share. Pages that
- * nobody writes take no memory: with one copy, only rank 0's part is there.
+ * nobody writes take no memory: with one copy, only the first rank's part is
+ * there.
  */
 #include <string.h>
 
@@ -34,15 +35,24 @@ static void attach(ls_params *params, float *flat)
     params->flat = flat;
 }
 
+/* The part of the first rank of this node. */
+static void *first_here(const ls_group *group, void *home)
+{
+    void *part = NULL;
+    for (int r = 0; part == NULL && r < ls_group_size(group); r++)
+        part = ls_shared_peer(group, home, r);
+    return part;
+}
+
 /* Where `one_copy` finds everything. */
 static ls_status settle(ls_params *params, ls_group *group, void *home,
                         bool one_copy)
 {
     float *flat = home;
-    if (!one_copy || ls_group_rank(group) == 0)
+    if (!one_copy || ls_group_local_rank(group) == 0)
         memcpy(home, params->flat, params->count * sizeof(float));
     if (one_copy)
-        flat = ls_shared_peer(group, home, 0);
+        flat = first_here(group, home);
     lsi_free(params->flat);
     attach(params, flat);
     params->one_copy = one_copy;
@@ -60,7 +70,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
         return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
                                       "way; free and make the set anew");
     const size_t bytes = capacity * sizeof(float);
-    const size_t size = (size_t)ls_group_size(group);
+    const size_t size = (size_t)ls_group_local_size(group);
     LS_TRY(ls_shared_alloc(group, bytes, &home));
     lsi_params_set_home(params, group, home, bytes,
                         one_copy ? bytes / size : bytes);

@@ -33,6 +33,7 @@ ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status)
 void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell)
 {
     snprintf((char *)cell->payload, REASON_BYTES, "%s", op->reason);
+    cell->bytes = REASON_BYTES;
 }
 
 ls_status lsi_report_refusal(const lsi_op *op)

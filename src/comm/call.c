@@ -70,7 +70,8 @@ static bool has_root(lsi_operation operation)
 static bool has_elements(lsi_operation operation)
 {
     return (operation != LSI_OP_BARRIER && operation <= LSI_OP_REDUCE_SHARDS) ||
-           operation == LSI_OP_SEND || operation == LSI_OP_RECV;
+           operation == LSI_OP_GATHER_SHARDS || operation == LSI_OP_SEND ||
+           operation == LSI_OP_RECV;
 }
 
 uint64_t lsi_call_bytes(const lsi_call *call)

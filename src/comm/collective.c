@@ -59,6 +59,18 @@ ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
     return reserve_scratch(op);
 }
 
+void lsi_op_nest(lsi_op *op, ls_group *group, const lsi_call *call,
+                 const void *send, void *recv)
+{
+    const lsi_operation operation = call->operation;
+    *op = (lsi_op){.group = group, .call = *call, .send = send, .recv = recv};
+    op->item = ls_dtype_size(call->dtype);
+    op->block = call->count * op->item;
+    op->candidates[0] = lsi_algorithm_find(operation, "direct", 6);
+    op->candidates[1] = lsi_algorithm_find(operation, "staged", 6);
+    op->offers = true;
+}
+
 ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
                        size_t bytes, void *recv)
 {

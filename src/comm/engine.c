@@ -11,6 +11,7 @@
 #include "comm/algo/algorithm.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/message.h"
 #include "comm/paths.h"
 #include "comm/recorder.h"
@@ -22,7 +23,8 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
     if (sequence <= group->seen_by_all)
         return true;
     for (int r = 0; r < group->size; r++) {
-        if (group->seen[r] >= sequence)
+        /* What ranks of other nodes published is passed on when it may be. */
+        if (group->seen[r] >= sequence || lsi_is_far(group, r))
             continue;
         /* Acquires: what that rank has loaded may be overwritten. */
         group->seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
@@ -92,7 +94,8 @@ static uint64_t begin_ahead(lsi_op *op, uint64_t able)
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
         const lsi_algorithm *a = op->candidates[i];
         const bool sure = (a->needs & LSI_PATH_AHEAD) == 0;
-        if (!idle && (a->needs & ~(able | LSI_PATH_AHEAD)) != 0)
+        const uint64_t missing = a->needs & ~(able | LSI_PATH_AHEAD);
+        if ((missing & LSI_PATH_NODE) != 0 || (!idle && missing != 0))
             continue;
         if (a->ahead != NULL && a->ahead(op))
             begun |= (uint64_t)LSI_PATH_AHEAD << i;
@@ -104,11 +107,15 @@ static uint64_t begin_ahead(lsi_op *op, uint64_t able)
 
 static void publish_data(lsi_op *op)
 {
-    lsi_offer *offer = lsi_offer_of(op, op->group->rank);
+    const int rank = op->group->rank;
+    lsi_offer *offer = lsi_offer_of(op, rank);
+    lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
     if (!op->offers) {
+        cell->bytes = lsi_contribution(lsi_place_of(op), rank);
         lsi_pack(op);
         return;
     }
+    cell->bytes = LSI_OFFER_BYTES;
     lsi_make_offer(op, offer);
     offer->able |= begin_ahead(op, offer->able);
 }
@@ -169,8 +176,13 @@ ls_status lsi_op_submit(lsi_op *op)
 
 /* ---- running ------------------------------------------------------------- */
 
-static const char *needs_of(const lsi_algorithm *algorithm)
+static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
 {
+    const uint64_t missing = algorithm->needs & ~able;
+    if ((missing & LSI_PATH_NODES) != 0)
+        return "ranks on several nodes";
+    if ((missing & LSI_PATH_NODE) != 0)
+        return "all ranks on one node";
     if ((algorithm->needs & LSI_PATH_AHEAD) != 0)
         return "little private data (32 KiB a rank, 256 KiB in all)";
     return (algorithm->needs & LSI_PATH_COPY) != 0
@@ -202,7 +214,7 @@ static ls_status agree_on_algorithm(lsi_op *op)
     }
     return lsi_fail(LS_ERR_UNSUPPORTED, "%s with algorithm %s needs %s",
                     lsi_operation_name(op->call.operation), op->algorithm->name,
-                    needs_of(op->algorithm));
+                    needs_of(op->algorithm, able));
 }
 
 static void finish(lsi_op *op, ls_status status)
@@ -270,7 +282,9 @@ ls_status lsi_progress(ls_group *group)
         return lsi_report_failure(group);
     const bool failed = lsi_has_failed(group);
     group->waits_completed = false;
-    ls_status status = progress_queue(group);
+    ls_status status = group->far == NULL ? LS_OK : lsi_far_progress(group);
+    if (status == LS_OK)
+        status = progress_queue(group);
     if (status == LS_OK && group->active != NULL)
         status = lsi_messages_progress(group);
     return failed && status == LS_OK ? lsi_report_failure(group) : status;

@@ -9,19 +9,33 @@
 #include "base/error.h"
 #include "comm/dump.h"
 #include "comm/engine.h"
+#include "comm/far.h"
 #include "comm/wait.h"
 
 enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
 
-void lsi_post_failure(ls_group *group, const lsi_failure *failure)
+/* Whether this is the first on the node. */
+static bool note(ls_group *group, const lsi_failure *failure)
 {
     uint32_t healthy = LSI_HEALTHY;
     lsi_header *header = group->header;
     if (!atomic_compare_exchange_strong(&header->failed, &healthy, LSI_FAILING))
-        return;
+        return false;
     header->failure = *failure;
     atomic_store(&header->failed, LSI_FAILED);
     lsi_wake_all(group);
+    return true;
+}
+
+void lsi_post_failure(ls_group *group, const lsi_failure *failure)
+{
+    if (note(group, failure) && group->far != NULL)
+        lsi_far_tell(group, failure);
+}
+
+void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
+{
+    (void)note(group, failure);
 }
 
 /* ---- where a rank is ----------------------------------------------------- */
@@ -57,8 +71,9 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     }
     waiting_text(group, rank, waiting, sizeof(waiting));
     const int length = snprintf(
-        text + used, TABLE_BYTES - used, "\n  rank %d (pid %d): %s%s%s", rank,
-        (int)member->pid, what, waiting,
+        text + used, TABLE_BYTES - used, "\n  rank %d (%s%spid %d): %s%s%s",
+        rank, group->far == NULL ? "" : member->host,
+        group->far == NULL ? "" : ", ", (int)member->pid, what, waiting,
         atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
     used += length < 0 ? 0 : (size_t)length;
     return used < TABLE_BYTES ? used : TABLE_BYTES - 1;
@@ -180,6 +195,8 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
+    if (group->far != NULL)
+        lsi_far_abandon(group);
     lsi_dump_failure(group, ls_last_error());
     return tell(group); /* writing may have had an error of its own */
 }
@@ -254,9 +271,9 @@ ls_status lsi_check_peers(ls_group *group)
     LS_TRY(check_calls(group));
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
-        if (r == group->rank)
-            continue;
         const bool left = atomic_load(&member->presence) == LSI_LEFT;
+        if (r == group->rank || (lsi_is_far(group, r) && !left))
+            continue;
         if (left
                 ? !is_awaited(group, r)
                 : group->node->transport->alive(group->node, member->node_rank))

@@ -15,6 +15,9 @@ static inline bool lsi_has_failed(const ls_group *group)
 /* Records the failure unless there is one already, and wakes everybody. */
 void lsi_post_failure(ls_group *group, const lsi_failure *failure);
 
+/* The same, of a failure that a rank of another node has told. */
+void lsi_hear_failure(ls_group *group, const lsi_failure *failure);
+
 /* Says in this rank's words why the group has failed; returns its status. */
 ls_status lsi_report_failure(ls_group *group);
 

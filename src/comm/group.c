@@ -13,6 +13,7 @@
 #include "comm/check.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/open.h"
 #include "comm/recorder.h"
 #include "comm/remote.h"
@@ -65,7 +66,7 @@ static void enter_member(ls_group *group, int node_rank)
     atomic_store(&self->presence, LSI_PRESENT);
 }
 
-static ls_status allocate(ls_group *group)
+static ls_status allocate(ls_group *group, bool spans)
 {
     const size_t n = (size_t)group->size;
     void *block = NULL;
@@ -75,6 +76,7 @@ static ls_status allocate(ls_group *group)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_select_table), LS_MEMORY_COMM,
                             "a selection table"));
     group->select = block;
+    group->select->spans = spans;
     lsi_select_default(group->select);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++) {
         LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_stream), LS_MEMORY_COMM,
@@ -138,7 +140,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     void *region = NULL;
     LS_TRY(lsi_default_timeout(&timeout));
     LS_TRY(ls_group_set_timeout(group, timeout));
-    LS_TRY(allocate(group));
+    LS_TRY(allocate(group, membership->spans));
     LS_TRY(lsi_select_environment(group->select));
     LS_TRY(lsi_recorder_open(&group->recorder));
     LS_TRY(group->node->transport->map(group->node, membership->offset,
@@ -180,14 +182,18 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
 void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
-    group->can_copy = lsi_remote_probe(group);
+    group->can_copy = group->far == NULL && lsi_remote_probe(group);
     lsi_select_look_around(group);
 }
 
 ls_status lsi_group_settle(ls_group *group)
 {
+    if (group->far != NULL)
+        LS_TRY(lsi_group_settle(group->far->local));
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
+    if (group->far != NULL)
+        LS_TRY(lsi_far_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
     const ls_status status = ls_group_select(group, line == NULL ? "" : line);
     if (status == LS_OK || line == NULL || lsi_has_failed(group))
@@ -233,6 +239,7 @@ void ls_group_close(ls_group **group)
     atomic_store(&lsi_member_of(closing, closing->rank)->presence, LSI_LEFT);
     lsi_wake_all(closing);
     lsi_shared_forget(closing);
+    lsi_far_close(closing);
     release(closing);
 }
 
@@ -250,12 +257,12 @@ int ls_group_size(const ls_group *group)
 
 int ls_group_local_rank(const ls_group *group)
 {
-    return group->rank; /* groups do not span machines */
+    return group->far == NULL ? group->rank : group->far->local->rank;
 }
 
 int ls_group_local_size(const ls_group *group)
 {
-    return group->size;
+    return group->far == NULL ? group->size : group->far->local->size;
 }
 
 ls_status ls_group_set_timeout(ls_group *group, double seconds)
@@ -269,6 +276,8 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
     group->timeout_ns = (uint64_t)(seconds * 1e9);
     if (seconds > 0 && group->timeout_ns == 0)
         group->timeout_ns = 1;
+    if (group->far != NULL)
+        group->far->local->timeout_ns = group->timeout_ns;
     return LS_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/recorder.h"
 #include "comm/wait.h"
 
@@ -129,9 +130,9 @@ static uint64_t print_of(const lsi_envelope *envelope, lsi_operation operation)
     return lsi_fingerprint_of(&call).what;
 }
 
-static ls_status check_envelope(ls_group *group, const lsi_stream *stream,
-                                const lsi_message *message,
-                                const lsi_envelope *arrived)
+ls_status lsi_check_envelope(ls_group *group, const lsi_stream *stream,
+                             const lsi_message *message,
+                             const lsi_envelope *arrived)
 {
     const lsi_envelope *own = &message->envelope;
     if (own->dtype == arrived->dtype && own->count == arrived->count)
@@ -156,7 +157,7 @@ static ls_status move_envelope(ls_group *group, lsi_stream *stream,
     if (stream->receives) {
         lsi_envelope arrived;
         ring_read(group, stream->channel, stream->position, &arrived, UNIT);
-        LS_TRY(check_envelope(group, stream, message, &arrived));
+        LS_TRY(lsi_check_envelope(group, stream, message, &arrived));
         stream->position += UNIT; /* announced with the first data */
     } else {
         ring_write(group, stream->channel, stream->position, &message->envelope,
@@ -191,6 +192,8 @@ static bool move_data(ls_group *group, lsi_stream *stream, lsi_message *message)
 static ls_status move_message(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
+    if (lsi_is_far(group, stream->peer))
+        return lsi_far_move(group, stream, message);
     if (!message->opened) {
         const ls_status status = move_envelope(group, stream, message);
         if (status != LS_OK)

@@ -18,6 +18,11 @@ void lsi_message_send(ls_group *group, lsi_message *message, int class_,
 void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
                          lsi_buffer buffer, int peer);
 
+/* Compares the envelope that has arrived with what the receiver expects. */
+ls_status lsi_check_envelope(ls_group *group, const lsi_stream *stream,
+                             const lsi_message *message,
+                             const lsi_envelope *arrived);
+
 /* Moves all queued messages as far as possible. */
 ls_status lsi_messages_progress(ls_group *group);
 

@@ -10,6 +10,7 @@ typedef struct lsi_membership {
     int rank, size;
     int node_rank;   /* of this rank in the job */
     uint64_t offset; /* of the control region in the job's memory */
+    bool spans;      /* ranks are on several nodes: one of comm/far.h's */
 } lsi_membership;
 
 /*

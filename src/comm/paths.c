@@ -11,16 +11,30 @@ enum {
     COPY_IN_PLACE = 2 << 20
 };
 
-/* The part of the vector that lies in a rank's shard. */
+/* The part of the vector that lies in a rank's shards. */
 static lsi_range shard_of(const lsi_op *op, size_t rank)
 {
-    const size_t begin = rank * op->shard, end = begin + op->shard;
+    lsi_range owned = {rank, rank + 1};
+    if (op->lanes != 0)
+        owned = lsi_partition(op->lanes, (size_t)op->group->size, rank);
+    const size_t begin = owned.begin * op->shard, end = owned.end * op->shard;
     const size_t last = op->first + op->call.count;
     const size_t from = begin < op->first ? op->first : begin;
     const size_t to = end > last ? last : end;
     if (from >= to)
         return (lsi_range){0, 0};
     return (lsi_range){from - op->first, to - op->first};
+}
+
+lsi_place lsi_place_of(const lsi_op *op)
+{
+    const lsi_place place = {.operation = op->call.operation,
+                             .block = op->block,
+                             .size = op->group->size,
+                             .root = op->call.root,
+                             .shard = op->shard * op->item,
+                             .shards = op->lanes};
+    return place;
 }
 
 lsi_range lsi_block_of(const lsi_op *op, int rank)
@@ -83,6 +97,9 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
 {
     const ls_group *group = op->group;
     const bool alone = group->size == 1;
+    *offer = (lsi_offer){.able = LSI_PATH_NODES};
+    if (group->far != NULL)
+        return; /* between nodes there are messages only */
     const uint64_t recv_at =
         receives(op) ? lsi_shared_token(group, op->recv) : 0;
     uint64_t send_at = lsi_shared_token(group, op->send);
@@ -91,7 +108,7 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         op->send = op->recv;
         send_at = recv_at;
     }
-    uint64_t able = 0;
+    uint64_t able = LSI_PATH_NODE;
     if (!must_be_staged(op) &&
         (alone || send_at != 0 ||
          lsi_contribution(lsi_place_of(op), group->rank) == 0))

@@ -9,11 +9,7 @@
 #include "comm/schedule/pull.h"
 #include "comm/state.h"
 
-static inline lsi_place lsi_place_of(const lsi_op *op)
-{
-    return (lsi_place){op->call.operation, op->block, op->group->size,
-                       op->call.root};
-}
+lsi_place lsi_place_of(const lsi_op *op);
 
 /* The elements of the vector that `rank` reduces. */
 lsi_range lsi_block_of(const lsi_op *op, int rank);

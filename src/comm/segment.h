@@ -49,9 +49,10 @@
 
 enum {
     LSI_LINE = 64,
-    LSI_CELLS = 8,                   /* collectives published at once */
-    LSI_FLAT_BYTES = 32 * 1024,      /* data that travels inside a cell */
-    LSI_OFFER_BYTES = 96,            /* and what may precede it there */
+    LSI_CELLS = 8,              /* collectives published at once */
+    LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
+    LSI_OFFER_BYTES = 96,       /* and what may precede it there */
+    LSI_PAYLOAD_BYTES = LSI_OFFER_BYTES + LSI_FLAT_BYTES,
     LSI_STAGING_BYTES = 1024 * 1024, /* of one rank's window */
     LSI_MAX_RANKS = 1024,
     LSI_HOST_BYTES = 64,
@@ -65,7 +66,8 @@ typedef struct lsi_cell {
     _Atomic uint64_t stamp;
     uint64_t what, count; /* lsi_fingerprint */
     uint64_t completed;   /* collectives that this rank has left behind */
-    unsigned char payload[LSI_OFFER_BYTES + LSI_FLAT_BYTES];
+    unsigned char payload[LSI_PAYLOAD_BYTES];
+    uint64_t bytes; /* of the payload that count */
 } lsi_cell;
 
 /* What the payload of a cell holds when the data does not travel in it. */

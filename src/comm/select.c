@@ -33,8 +33,20 @@
     ",reduce_shards:" sums ",broadcast:" moves ",all_gather:" moves            \
     ",gather:" moves ",scatter:" moves ",all_to_all:" moves
 
+/* Between nodes there are messages only. */
+#define MESSAGES                                                               \
+    "all_reduce:0-4k:flat;4k-inf:nodes|halving,"                               \
+    "reduce:0-4k:flat;4k-inf:butterfly,"                                       \
+    "reduce_scatter:0-4k:flat;4k-inf:butterfly,"                               \
+    "reduce_shards:0-4k:flat;4k-inf:butterfly,"                                \
+    "broadcast:0-4k:flat;4k-inf:tree,all_gather:0-4k:flat;4k-inf:pairs,"       \
+    "gather:0-4k:flat;4k-inf:pairs,scatter:0-4k:flat;4k-inf:pairs,"            \
+    "all_to_all:0-4k:flat;4k-inf:pairs"
+
 static const char *default_line(const lsi_select_table *table)
 {
+    if (table->spans)
+        return MESSAGES;
     return table->copying_pays ? LINE(SUMS, MOVES) : LINE(FOLDS, WINDOWS);
 }
 
@@ -226,6 +238,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     fresh = block;
     fresh->deterministic = table->deterministic;
     fresh->copying_pays = table->copying_pays;
+    fresh->spans = table->spans;
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
     if (status == LS_OK)
         status = parse_line(default_line(fresh), fresh);

@@ -14,6 +14,7 @@
 #include "comm/collective.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
+#include "comm/far.h"
 
 enum { PAGE = 4096 };
 
@@ -147,6 +148,21 @@ static ls_status check_request(const ls_group *group, size_t bytes,
     return LS_OK;
 }
 
+/* Each node has memory of its own. */
+static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
+                                void **data)
+{
+    void *made = NULL;
+    const ls_status status =
+        ls_shared_alloc(group->far->local, call->count, &made);
+    const ls_status agreed = lsi_agree(group, call, status);
+    if (agreed == LS_OK)
+        *data = made;
+    else
+        (void)ls_shared_free(group->far->local, &made);
+    return agreed;
+}
+
 ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
 {
     LS_TRY(lsi_check_group(group, "ls_shared_alloc"));
@@ -154,6 +170,8 @@ ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
     ls_status status = check_request(group, bytes, data);
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
+    if (group->far != NULL)
+        return alloc_on_nodes(group, &call, data);
     uint64_t offset = 0, offsets[LSI_MAX_RANKS];
     if (group->rank == 0)
         offset = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
@@ -174,6 +192,11 @@ void *ls_shared_peer(const ls_group *group, const void *data, int rank)
 {
     if (group == NULL || data == NULL || rank < 0 || rank >= group->size)
         return NULL;
+    if (group->far != NULL)
+        return lsi_is_far(group, rank)
+                   ? NULL
+                   : ls_shared_peer(group->far->local, data,
+                                    group->far->index_of[rank]);
     const lsi_shared *s = find(group, data);
     if (s == NULL)
         return NULL;
@@ -233,6 +256,18 @@ void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 
 /* ---- freeing ------------------------------------------------------------- */
 
+static void free_here(ls_group *group, const lsi_shared *found)
+{
+    const uint64_t offset = found->offset;
+    const size_t mapped = found->mapped;
+    lsi_shared *mine = group->shared;
+    while (mine != found)
+        mine = mine->next;
+    detach(group, mine);
+    if (group->rank == 0)
+        group->node->transport->discard(group->node, offset, mapped);
+}
+
 ls_status ls_shared_free(ls_group *group, void **data)
 {
     if (group == NULL || data == NULL)
@@ -241,7 +276,8 @@ ls_status ls_shared_free(ls_group *group, void **data)
     if (*data == NULL)
         return LS_OK;
     lsi_call call = {.operation = LSI_OP_SHARED_FREE};
-    const lsi_shared *found = find(group, *data);
+    ls_group *here = group->far == NULL ? group : group->far->local;
+    const lsi_shared *found = find(here, *data);
     if (found == NULL)
         return lsi_refuse(
             group, &call,
@@ -253,14 +289,7 @@ ls_status ls_shared_free(ls_group *group, void **data)
     const ls_status status = lsi_agree(group, &call, LS_OK);
     if (status != LS_OK && !lsi_has_failed(group))
         return status; /* a rank keeps its part, so all do */
-    const uint64_t offset = found->offset;
-    const size_t mapped = found->mapped;
-    lsi_shared *mine = group->shared;
-    while (mine != found)
-        mine = mine->next;
-    detach(group, mine);
-    if (group->rank == 0)
-        group->node->transport->discard(group->node, offset, mapped);
+    free_here(here, found);
     *data = NULL;
     return status;
 }

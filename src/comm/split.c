@@ -1,11 +1,13 @@
 /*
  * Sub-groups. They live in the memory of the same job: the first rank of each
- * part reserves a range for its control region and tells the others where.
+ * part, on each node, reserves a range for its control region and tells the
+ * others where.
  */
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
+#include "comm/far.h"
 #include "comm/open.h"
 #include "comm/shared.h"
 #include "comm/twin.h"
@@ -14,10 +16,20 @@ typedef struct wish {
     int32_t color, key;
 } wish;
 
-/* How many ranks share this rank's color, who leads, and one's new rank. */
+/* Those who share this rank's color: all of them, and those on its node. */
 typedef struct part {
-    int size, rank, leader;
+    int size, rank;
+    int here, here_rank;
+    int leader; /* the first on this node */
 } part;
+
+/* What the first rank of a part on a node has reserved, for the others there.
+ */
+typedef struct site {
+    uint64_t offset; /* of the part's control region */
+    uint64_t local;  /* and of that of its ranks on this node alone */
+    int32_t id;      /* the least number for a group that spans nodes */
+} site;
 
 /* Whether rank a comes before rank b in the order of (key, rank). */
 static bool before(const wish *wishes, int a, int b)
@@ -26,27 +38,90 @@ static bool before(const wish *wishes, int a, int b)
                                           : a < b;
 }
 
-static part part_of(const wish *wishes, int size, int rank)
+static bool share_node(const ls_group *group, int a, int b)
 {
+    return group->far == NULL ||
+           group->far->node_of[a] == group->far->node_of[b];
+}
+
+static part part_of(const ls_group *group, const wish *wishes)
+{
+    const int rank = group->rank;
     part mine = {.leader = rank};
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < group->size; r++) {
         if (wishes[r].color != wishes[rank].color)
             continue;
+        const bool here = share_node(group, r, rank);
+        const bool earlier = before(wishes, r, rank);
         mine.size++;
-        mine.rank += before(wishes, r, rank);
-        if (before(wishes, r, mine.leader))
+        mine.rank += earlier;
+        mine.here += here;
+        mine.here_rank += here && earlier;
+        if (here && before(wishes, r, mine.leader))
             mine.leader = r;
     }
     return mine;
 }
 
-static ls_status open_part(ls_group *group, part mine, uint64_t offset,
+static site reserve(ls_group *group, part mine)
+{
+    site made = {.id = lsi_far_next_id()};
+    if (mine.leader != group->rank)
+        return made;
+    made.offset = lsi_reserve(group, lsi_layout_of(mine.size).bytes);
+    if (mine.here < mine.size)
+        made.local = lsi_reserve(group, lsi_layout_of(mine.here).bytes);
+    return made;
+}
+
+static ls_status open_here(ls_group *group, int rank, int size, uint64_t offset,
                            ls_group **out)
 {
     const lsi_membership membership = {
-        mine.rank, mine.size, lsi_member_of(group, group->rank)->node_rank,
-        offset};
+        .rank = rank,
+        .size = size,
+        .node_rank = lsi_member_of(group, group->rank)->node_rank,
+        .offset = offset};
     return lsi_group_open(lsi_node_share(group->node), membership, out);
+}
+
+/* The members of this rank's part in their new order. */
+static void list_members(const ls_group *group, const wish *wishes,
+                         int *members)
+{
+    for (int r = 0; r < group->size; r++) {
+        int place = 0;
+        if (wishes[r].color != wishes[group->rank].color)
+            continue;
+        for (int q = 0; q < group->size; q++)
+            place += wishes[q].color == wishes[r].color && before(wishes, q, r);
+        members[place] = r;
+    }
+}
+
+static ls_status open_part(ls_group *group, const wish *wishes,
+                           const site *sites, ls_group **out)
+{
+    const part mine = part_of(group, wishes);
+    const site at = sites[mine.leader];
+    int members[LSI_MAX_RANKS], world[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
+    lsi_far_plan plan = {.rank = mine.rank,
+                         .size = mine.size,
+                         .world = world,
+                         .place = place,
+                         .offset = at.offset};
+    if (mine.here == mine.size)
+        return open_here(group, mine.rank, mine.size, at.offset, out);
+    LS_TRY(open_here(group, mine.here_rank, mine.here, at.local, &plan.local));
+    list_members(group, wishes, members);
+    for (int i = 0; i < mine.size; i++) {
+        world[i] = group->far->world[members[i]];
+        place[i] = group->far->node_of[members[i]];
+    }
+    for (int r = 0; r < group->size; r++)
+        plan.id = sites[r].id > plan.id ? sites[r].id : plan.id;
+    plan.wire = group->far->wire;
+    return lsi_far_open(&plan, out);
 }
 
 ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
@@ -60,18 +135,19 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
     wish wishes[LSI_MAX_RANKS];
     const wish own = {color < 0 ? -1 : color, key};
     LS_TRY(lsi_exchange(group, &call, &own, sizeof(own), wishes));
-    const part mine = part_of(wishes, group->size, group->rank);
-    uint64_t offset = 0, offsets[LSI_MAX_RANKS];
-    if (color >= 0 && mine.leader == group->rank)
-        offset = lsi_reserve(group, lsi_layout_of(mine.size).bytes);
-    LS_TRY(lsi_exchange(group, &call, &offset, sizeof(offset), offsets));
+    site reserved = {0}, sites[LSI_MAX_RANKS];
+    if (color >= 0)
+        reserved = reserve(group, part_of(group, wishes));
+    LS_TRY(lsi_exchange(group, &call, &reserved, sizeof(reserved), sites));
     ls_group *made = NULL;
     ls_status status = LS_OK;
     if (color >= 0)
-        status = open_part(group, mine, offsets[mine.leader], &made);
+        status = open_part(group, wishes, sites, &made);
     status = lsi_agree(group, &call, status);
     if (status == LS_OK && made != NULL) {
         made->timeout_ns = group->timeout_ns;
+        if (made->far != NULL)
+            made->far->local->timeout_ns = group->timeout_ns;
         status = lsi_group_settle(made);
     }
     if (status != LS_OK) {
@@ -89,6 +165,10 @@ ls_status lsi_group_twin(ls_group *group, ls_group **out)
     LS_TRY(ls_group_split(group, 0, group->rank, &made));
     made->twin_of = group;
     made->counters = group->counters;
+    if (made->far != NULL) {
+        made->far->local->twin_of = group->far->local;
+        made->far->local->counters = group->counters;
+    }
     *made->select = *group->select;
     *out = made;
     return LS_OK;

@@ -14,12 +14,14 @@
 #include "comm/call.h"
 #include "comm/segment.h"
 #include "comm/transport/transport.h"
+#include "comm/transport/wire.h"
 #include "lockstep/group.h"
 
 typedef struct lsi_op lsi_op;
 typedef struct lsi_message lsi_message;
 typedef struct lsi_algorithm lsi_algorithm;
 typedef struct lsi_recorder lsi_recorder;
+typedef struct lsi_far lsi_far;
 
 /* ---- paths: what ranks can offer each other ------------------------------ */
 
@@ -27,7 +29,9 @@ enum {
     LSI_PATH_SEND_SEEN = 1, /* others can load what this rank sends */
     LSI_PATH_RECV_SEEN = 2, /* others can store where this rank receives */
     LSI_PATH_COPY = 4,      /* others can copy from its private memory */
-    LSI_PATH_AHEAD = 8 /* << i: has begun candidate i ahead of the others */
+    LSI_PATH_NODE = 8,      /* all share the windows of one node */
+    LSI_PATH_NODES = 16,    /* the ranks are on several nodes */
+    LSI_PATH_AHEAD = 32 /* << i: has begun candidate i ahead of the others */
 };
 
 /* ---- point to point ------------------------------------------------------ */
@@ -47,13 +51,25 @@ typedef struct lsi_stream {
     bool receives, active;
 } lsi_stream;
 
+/* A message between nodes that has been posted. */
+typedef struct lsi_flight {
+    struct lsi_flight *next, **link;
+    lsi_ticket ticket;
+    int rank; /* at the other end */
+    bool receives, flying;
+    size_t bytes; /* that have arrived */
+} lsi_flight;
+
 struct lsi_message {
     lsi_message *next;
     unsigned char *data;
     lsi_envelope envelope;
-    bool opened;     /* the envelope has moved */
-    size_t moved;    /* bytes of the payload */
-    uint64_t record; /* its number; 0: part of a collective */
+    lsi_envelope arrived;  /* from another node */
+    lsi_flight head, body; /* to or from another node */
+    bool posted;           /* the head is, or has been, under way */
+    bool opened;           /* the envelope has moved */
+    size_t moved;          /* bytes of the payload */
+    uint64_t record;       /* its number; 0: part of a collective */
     bool done;
 };
 
@@ -78,10 +94,11 @@ struct lsi_op {
     size_t block; /* bytes of count elements */
 
     /*
-     * reduce_shards: the vector begins at element `first` of a longer one, of
-     * which rank r owns elements r * shard .. (r + 1) * shard - 1.
+     * reduce_shards, gather_shards: the vector begins at element `first` of a
+     * longer one, which is cut into shards. Rank r owns number r or, if there
+     * are `lanes` of them (not 0), a part of those.
      */
-    size_t first, shard;
+    size_t first, shard, lanes;
 
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
     const lsi_algorithm *algorithm; /* the one that was agreed on */
@@ -127,6 +144,7 @@ enum { LSI_SELECT_ROWS = 128 };
 typedef struct lsi_select_table {
     bool deterministic; /* no algorithm with an order of its own */
     bool copying_pays;  /* the kernel's copy is faster than the windows */
+    bool spans;         /* of a group on several nodes */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
 } lsi_select_table;
@@ -154,6 +172,7 @@ struct ls_group {
     lsi_stream *active;
     uint64_t activity; /* grows whenever anything moves */
 
+    lsi_far *far;            /* NULL: all ranks are on one node */
     const ls_group *twin_of; /* whose shared buffers it knows, or NULL */
     lsi_shared *shared;
     uint64_t shared_id; /* of the last allocation */

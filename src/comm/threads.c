@@ -10,7 +10,7 @@ enum { PAGE = 4096 };
 static ls_status open_all(lsi_node *node, int size, ls_group **made)
 {
     for (int r = 0; r < size; r++) {
-        const lsi_membership membership = {r, size, r, 0};
+        const lsi_membership membership = {r, size, r, 0, false};
         LS_TRY(lsi_group_open(lsi_node_share(node), membership, &made[r]));
     }
     const uint64_t end = made[0]->layout.bytes;

@@ -47,6 +47,10 @@ enum {
 /* Between two looks at whether the peers live: a fraction of a second. */
 #define SLICE_NS ((uint64_t)100 * 1000 * 1000)
 
+/* Nothing wakes a rank when a message from another node has come. */
+#define FIRST_NAP_NS ((uint64_t)20 * 1000)
+#define LAST_NAP_NS  ((uint64_t)1000 * 1000)
+
 static uint32_t bit_of(int rank)
 {
     return (uint32_t)1 << (rank % 32);
@@ -102,8 +106,8 @@ void lsi_learn_to_wait(ls_group *group)
 {
     const cpus found = cpus_of(group);
     const int available = lsi_cpus_available(); /* knows the quota, too */
-    group->crowded =
-        (available < found.own ? available : found.together) < group->size;
+    group->crowded = (available < found.own ? available : found.together) <
+                     ls_group_local_size(group);
     group->bound = found.disjoint && !group->crowded;
     group->spins = group->crowded ? SPINS_CROWDED : SPINS_ALONE;
     group->spinning_pays = true;
@@ -111,10 +115,10 @@ void lsi_learn_to_wait(ls_group *group)
     group->distrust = FIRST_DISTRUST;
 }
 
-static void futex_wait(ls_group *group, uint32_t seen)
+static void futex_wait(ls_group *group, uint32_t seen, uint64_t ns)
 {
     /* The timeout of FUTEX_WAIT_BITSET is a point in time. */
-    const uint64_t until = lsi_clock_ns() + SLICE_NS;
+    const uint64_t until = lsi_clock_ns() + ns;
     const struct timespec timeout = {(time_t)(until / 1000000000),
                                      (long)(until % 1000000000)};
     syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET, seen, &timeout,
@@ -125,7 +129,7 @@ static void futex_wait(ls_group *group, uint32_t seen)
  * Announces the sleep, looks once more, and sleeps only if nothing has moved:
  * a peer either sees the announcement or its news are seen here.
  */
-static ls_status sleep_slice(ls_group *group)
+static ls_status sleep_slice(ls_group *group, uint64_t ns)
 {
     lsi_member *self = lsi_member_of(group, group->rank);
     const bool for_cells = group->waits_completed;
@@ -138,7 +142,7 @@ static ls_status sleep_slice(ls_group *group)
     const ls_status status = lsi_progress(group);
     if (status == LS_OK && group->activity == activity &&
         group->waits_completed == for_cells)
-        futex_wait(group, bell);
+        futex_wait(group, bell, ns);
     atomic_store(&self->asleep, 0);
     if (for_cells)
         atomic_fetch_sub(&group->header->cell_waiters, 1);
@@ -192,6 +196,17 @@ static void yield(ls_group *group, lsi_patience *patience)
     patience->yields = 0;
 }
 
+/* In proportion to the wait so far, so that little is lost by looking late. */
+static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
+{
+    const uint64_t nap = waited_ns / 8;
+    if (group->far == NULL)
+        return SLICE_NS;
+    if (nap < FIRST_NAP_NS)
+        return FIRST_NAP_NS;
+    return nap < LAST_NAP_NS ? nap : LAST_NAP_NS;
+}
+
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
@@ -232,5 +247,5 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         if (timeout != 0 && now - patience->began_ns >= timeout)
             return lsi_time_out(group);
     }
-    return sleep_slice(group);
+    return sleep_slice(group, choose_sleep(group, now - patience->began_ns));
 }

@@ -153,7 +153,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
                                     .before_step = before_step,
                                     .after_step = after_step,
                                     .add_up = add_up};
-    if (ddp->strategy->share == LSI_SHARE_STATE) {
+    if (ddp->strategy->share == LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
         ddp->owner.moved = moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;
     }

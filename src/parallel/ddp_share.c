@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/far.h"
 #include "comm/shared.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
@@ -43,6 +44,12 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
         return ddp->params->owned == NULL
                    ? LS_OK
                    : lsi_params_set_owned(ddp->params, &ddp->params->whole, 1);
+    if (share == LSI_SHARE_ALL && !lsi_ddp_on_one_node(ddp))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "strategy \"%s\" takes weights from the memory of "
+                        "other ranks, and these are on several nodes; "
+                        "\"zero1\" and \"shared\" work there",
+                        ddp->strategy->name);
     const lsi_range own = own_part(ddp, count);
     LS_TRY(lsi_params_set_owned(ddp->params, &own, 1));
     if (share == LSI_SHARE_TENSORS)
@@ -85,6 +92,24 @@ static ls_status broadcast_spans(const ls_ddp *ddp)
     return LS_OK;
 }
 
+static ls_status gather_shards(const ls_ddp *ddp)
+{
+    size_t count;
+    float *const flat = ls_params_flat(ddp->params, &count);
+    const size_t own = (size_t)ls_group_rank(ddp->group) * ddp->shard;
+    return ls_all_gather(ddp->channel, flat + own, flat, ddp->shard, LS_F32);
+}
+
+/* Between nodes, each of which has one copy. */
+static ls_status swap_shards(const ls_ddp *ddp)
+{
+    size_t count;
+    if (lsi_ddp_on_one_node(ddp))
+        return LS_OK;
+    return lsi_far_swap(ddp->channel, ls_params_flat(ddp->params, &count),
+                        ddp->shard * sizeof(float));
+}
+
 /* Nobody may still read what others are about to change. */
 ls_status lsi_ddp_before_step(ls_ddp *ddp)
 {
@@ -114,8 +139,13 @@ static ls_status spread(const ls_ddp *ddp)
         return LS_OK;
     case LSI_SHARE_TENSORS:
         return broadcast_spans(ddp);
-    case LSI_SHARE_STATE: /* the weights are there already */
+    case LSI_SHARE_STATE: /* on one node the weights are there already */
+        if (!lsi_ddp_on_one_node(ddp))
+            return gather_shards(ddp);
+        break;
     case LSI_SHARE_WEIGHTS:
+        LS_TRY(swap_shards(ddp));
+        break;
     case LSI_SHARE_ALL:
         break;
     }

@@ -94,6 +94,12 @@ ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);
 ls_status lsi_ddp_before_step(ls_ddp *ddp);
 ls_status lsi_ddp_after_step(ls_ddp *ddp);
 
+/* Whether all ranks can write each other's weights. */
+static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
+{
+    return ls_group_local_size(ddp->group) == ls_group_size(ddp->group);
+}
+
 /* Gives the others weights that this rank has moved. Local. */
 void lsi_ddp_moved(ls_ddp *ddp, lsi_range range);
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../unit/comm/ranks.h"
+#include "../unit/comm/nodes.h"
 #include "comm/algo/algorithm.h"
 #include "numbers.h"
 
@@ -164,14 +164,14 @@ static void run_case(ls_group *group, const test_case *test)
     release(group, test->shared, send);
 }
 
-/* Falls back to `staged` where the algorithm has its limits. */
+/* Falls back to one that always works where the algorithm has its limits. */
 static void select_only(ls_group *group, const lsi_algorithm *algorithm)
 {
     char line[128];
     snprintf(line, sizeof(line),
-             algorithm->in_cells ? "%s:0-32k:%s;32k-inf:staged"
-                                 : "%s:0-inf:%s|staged",
-             lsi_operation_name(algorithm->operation), algorithm->name);
+             algorithm->in_cells ? "%s:0-32k:%s;32k-inf:%s" : "%s:0-inf:%s|%s",
+             lsi_operation_name(algorithm->operation), algorithm->name,
+             fallback_of(group, algorithm->operation));
     CHECK_OK(ls_group_select(group, line));
 }
 
@@ -216,6 +216,14 @@ static void reductions_fold_on_processes(void **state)
         run_processes(size, run_rows, NULL);
 }
 
+static void reductions_fold_between_nodes(void **state)
+{
+    (void)state;
+    run_nodes((const int[]){1, 1}, 2, run_rows, NULL);
+    run_nodes((const int[]){2, 2}, 2, run_rows, NULL);
+    run_nodes((const int[]){2, 1, 3}, 3, run_rows, NULL);
+}
+
 /* ---- deterministic groups ------------------------------------------------ */
 
 static void refuses_own_orders(ls_group *group, void *argument)
@@ -247,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_fold_on_threads),
         cmocka_unit_test(reductions_fold_on_processes),
+        cmocka_unit_test(reductions_fold_between_nodes),
         cmocka_unit_test(deterministic_groups_refuse_own_orders),
     };
     return cmocka_run_group_tests_name("orders", tests, NULL, NULL);

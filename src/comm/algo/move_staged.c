@@ -79,7 +79,8 @@ bool lsi_move_staged_ahead(lsi_op *op)
 ls_status lsi_move_staged(lsi_op *op)
 {
     const size_t chunk = lsi_window_chunk(lsi_lanes(lsi_place_of(op)));
-    const size_t chunks = (op->block + chunk - 1) / chunk;
+    const size_t most = lsi_pull_most(lsi_place_of(op));
+    const size_t chunks = (most + chunk - 1) / chunk;
     if (op->step == 0 && op->call.operation != LSI_OP_SCATTER)
         lsi_move_own(op);
     const ls_status status = lsi_window_steps(op, chunks + 1, step);

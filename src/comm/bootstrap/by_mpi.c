@@ -9,9 +9,10 @@
 
 #include "base/error.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/segment.h"
+#include "comm/collective.h"
+#include "comm/far.h"
+#include "comm/shared.h"
 #include "comm/transport/modules.h"
-#include "comm/transport/transport.h"
 
 /* What each rank tells all others, twice: where it is, and how it went. */
 typedef struct card {
@@ -80,6 +81,17 @@ static lsi_world local_world(const lsi_world *world, const card *cards)
     return local;
 }
 
+/* Each place is known by its first rank. */
+static void number_places(const lsi_world *world, const card *cards,
+                          int *places)
+{
+    for (int r = 0; r < world->size; r++) {
+        places[r] = 0;
+        while (cards[places[r]].place != cards[r].place)
+            places[r]++;
+    }
+}
+
 static ls_status gather(const lsi_wire *wire, const card *own, card *cards)
 {
     if (wire->gather(own, sizeof(*own), cards) != 0)
@@ -113,10 +125,53 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
                             : lsi_rendezvous(world, seconds, out);
 }
 
+/*
+ * MPI wants to be left properly, but to leave waits for all others. A process
+ * that fails just ends, and the launcher ends the rest.
+ */
+static void leave(int status, void *wire)
+{
+    if (status == 0)
+        ((const lsi_wire *)wire)->close();
+}
+
+static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
+                            ls_group *local, const int *places, ls_group **out)
+{
+    const lsi_call call = {.operation = LSI_OP_SPLIT};
+    static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
+    static _Thread_local int ranks[LSI_MAX_RANKS];
+    uint64_t offset = 0;
+    if (local->rank == 0)
+        offset = lsi_reserve(local, lsi_layout_of(world->size).bytes);
+    const ls_status status =
+        lsi_exchange(local, &call, &offset, sizeof(offset), offsets);
+    if (status != LS_OK) {
+        ls_group_close(&local);
+        return status;
+    }
+    for (int r = 0; r < world->size; r++)
+        ranks[r] = r;
+    union {
+        const lsi_wire *read;
+        void *write;
+    } last = {wire};
+    on_exit(leave, last.write);
+    const lsi_far_plan plan = {.wire = wire,
+                               .rank = world->rank,
+                               .size = world->size,
+                               .world = ranks,
+                               .place = places,
+                               .local = local,
+                               .offset = offsets[0]};
+    return lsi_far_open(&plan, out);
+}
+
 ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
                           ls_group **out)
 {
     static _Thread_local card cards[LSI_MAX_RANKS];
+    static _Thread_local int places[LSI_MAX_RANKS];
     const lsi_wire *wire = NULL;
     ls_group *local = NULL;
     LS_TRY(lsi_wire_load(&wire));
@@ -124,17 +179,15 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
     const card own = {.place = own_place(), .job = lsi_job_number()};
     LS_TRY(gather(wire, &own, cards));
     const lsi_world here = local_world(world, cards);
+    number_places(world, cards, places);
     ls_status status = meet_locally(&here, seconds, &local);
     status = agree(wire, world, status, cards);
-    if (status == LS_OK && here.size != world->size)
-        status = lsi_fail(LS_ERR_UNSUPPORTED,
-                          "%d of %d ranks are on this machine; groups that "
-                          "span machines are not supported yet",
-                          here.size, world->size);
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
     }
+    if (here.size != world->size)
+        return join_nodes(wire, world, local, places, out);
     wire->close();
     *out = local;
     return LS_OK;

@@ -194,7 +194,7 @@ static ls_status open_host(hosting *host, ls_group **out)
     lsi_node *node = NULL;
     LS_TRY(lsi_shm_create(&host->memfd));
     LS_TRY(lsi_shm_node(host->memfd, 0, &node)); /* owns it from now on */
-    const lsi_membership membership = {0, host->world->size, 0, 0};
+    const lsi_membership membership = {0, host->world->size, 0, 0, false};
     LS_TRY(lsi_group_open(node, membership, out));
     const uint64_t end = (*out)->layout.bytes;
     atomic_store(&(*out)->job->file_end, (end + PAGE - 1) / PAGE * PAGE);

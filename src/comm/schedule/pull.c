@@ -1,5 +1,18 @@
 #include "comm/schedule/pull.h"
 
+#include "base/partition.h"
+
+/* Shards stay where they are in the vector. */
+static lsi_pull shards_of(lsi_place place, int peer)
+{
+    const lsi_range owned =
+        lsi_partition(place.shards, (size_t)place.size, (size_t)peer);
+    const lsi_range bytes = lsi_range_common(
+        (lsi_range){owned.begin * place.shard, owned.end * place.shard},
+        (lsi_range){0, place.block});
+    return (lsi_pull){bytes.begin, bytes.begin, lsi_range_size(bytes)};
+}
+
 lsi_pull lsi_pull_of(lsi_place place, int rank, int peer)
 {
     const size_t mine = (size_t)rank * place.block;
@@ -15,9 +28,22 @@ lsi_pull lsi_pull_of(lsi_place place, int rank, int peer)
         return peer == place.root ? (lsi_pull){mine, 0, place.block} : nothing;
     case LSI_OP_ALL_TO_ALL:
         return (lsi_pull){mine, theirs, place.block};
+    case LSI_OP_GATHER_SHARDS:
+        return shards_of(place, peer);
     default: /* all-gather, and what is built like it */
         return (lsi_pull){0, theirs, place.block};
     }
+}
+
+size_t lsi_pull_most(lsi_place place)
+{
+    size_t most = 0;
+    if (place.operation != LSI_OP_GATHER_SHARDS)
+        return place.block;
+    for (int r = 0; r < place.size; r++)
+        most =
+            shards_of(place, r).bytes > most ? shards_of(place, r).bytes : most;
+    return most;
 }
 
 size_t lsi_contribution(lsi_place place, int rank)

@@ -14,6 +14,7 @@ typedef struct lsi_place {
     lsi_operation operation;
     size_t block; /* bytes of count elements */
     int size, root;
+    size_t shard, shards; /* gather_shards: bytes of each, and how many */
 } lsi_place;
 
 typedef struct lsi_pull {
@@ -21,6 +22,9 @@ typedef struct lsi_pull {
     size_t to;   /* offset in one's own receive buffer */
     size_t bytes;
 } lsi_pull;
+
+/* The most bytes that a rank takes from another. */
+size_t lsi_pull_most(lsi_place place);
 
 /* What `rank` takes from `peer`, which may be itself. */
 lsi_pull lsi_pull_of(lsi_place place, int rank, int peer);

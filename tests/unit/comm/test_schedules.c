@@ -109,7 +109,10 @@ static void pulls_cover_what_is_received(void **state)
     for (int size = 1; size <= MOST; size++)
         for (int root = 0; root < size; root += 1 + size / 5)
             for (int o = 0; o < 5; o++)
-                check_place((lsi_place){operations[o], 12, size, root});
+                check_place((lsi_place){.operation = operations[o],
+                                        .block = 12,
+                                        .size = size,
+                                        .root = root});
 }
 
 /*

@@ -1,0 +1,127 @@
+/*
+ * Groups that span nodes: what they have besides the memory of their node.
+ *
+ * On each node such a group has a control region like any other, with room for
+ * all ranks. What ranks of other nodes publish there when they arrive in a
+ * collective is brought by messages (news.c), so that agreeing, refusing and
+ * little data work as on one node. Everything else that leaves the node are
+ * messages, too. The ranks of the node are a group of their own, `local`, which
+ * does what is done inside it.
+ */
+#ifndef LS_COMM_FAR_H
+#define LS_COMM_FAR_H
+
+#include "comm/message.h"
+#include "comm/state.h"
+#include "comm/transport/wire.h"
+
+/* ---- messages between nodes ---------------------------------------------- */
+
+/* What a message is about; the tags of a group begin at lsi_far.tag. */
+enum {
+    LSI_TAG_NEWS,
+    LSI_TAG_WORD,
+    LSI_TAG_ENVELOPE, /* and one for each class of channels */
+    LSI_TAG_DATA = LSI_TAG_ENVELOPE + LSI_CHANNEL_CLASSES,
+    LSI_TAG_STEP = LSI_TAG_DATA + LSI_CHANNEL_CLASSES, /* and the steps */
+    LSI_TAGS = 64                                      /* of one group */
+};
+
+/* Posts a message to, or from, a rank of the group. */
+ls_status lsi_far_send(ls_group *group, lsi_flight *flight, const void *data,
+                       size_t bytes, int rank, int tag);
+ls_status lsi_far_receive(ls_group *group, lsi_flight *flight, void *data,
+                          size_t bytes, int rank, int tag);
+
+/* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
+ls_status lsi_far_test(ls_group *group, lsi_flight *flight);
+
+/* ---- one rank's view ----------------------------------------------------- */
+
+/* How the arrivals in one collective go round between nodes; see news.c. */
+typedef struct lsi_news {
+    uint64_t sequence; /* the next that is passed on */
+    int round;         /* -1: waits for the ranks of the node */
+    unsigned char *bundle;
+    size_t used, room;
+    lsi_flight out, in;
+    bool in_taken; /* what this round has brought has been written down */
+} lsi_news;
+
+/* What ranks of different nodes tell each other out of turn. */
+typedef struct lsi_word {
+    int32_t rank;        /* who speaks */
+    int32_t leaves;      /* it closes the group; otherwise: */
+    lsi_failure failure; /* the group has failed */
+} lsi_word;
+
+typedef struct lsi_far {
+    const lsi_wire *wire;
+    ls_group *local; /* the ranks of this node, in their order in the group */
+    int id, tag;
+    int nodes, node;              /* how many, and which is this */
+    int lanes;                    /* schedule/nodes.h */
+    int *world;                   /* of each rank: its number on the wire */
+    int *node_of, *index_of;      /* of each rank */
+    int *ranks_on, *first, *rank; /* rank[first[node] + index] */
+    lsi_news news;
+    lsi_word heard, said;
+    lsi_flight hears, *says;
+    lsi_flight *flying; /* all that are not done */
+} lsi_far;
+
+/* Who belongs to a group that spans nodes. */
+typedef struct lsi_far_plan {
+    const lsi_wire *wire;
+    int rank, size, id;
+    const int *world; /* numbers on the wire, by rank */
+    const int *place; /* any numbers, equal for ranks of one node */
+    ls_group *local;  /* taken over, on failure too */
+    uint64_t offset;  /* of the control region in the node's memory */
+} lsi_far_plan;
+
+/* Opens this rank's side; says nothing to the others. */
+ls_status lsi_far_open(const lsi_far_plan *plan, ls_group **out);
+
+/* Learns who the others are, once all have opened. Collective. */
+ls_status lsi_far_introduce(ls_group *group);
+
+/* A number for a new group that no rank of it has used: the largest of these.
+ */
+int lsi_far_next_id(void);
+
+/* Says goodbye if the group is well, and frees what lsi_far_open has made. */
+void lsi_far_close(ls_group *group);
+
+/* Whether a rank is on another node. */
+static inline bool lsi_is_far(const ls_group *group, int rank)
+{
+    const lsi_far *far = group->far;
+    return far != NULL && far->node_of[rank] != far->node;
+}
+
+/*
+ * Each node has one copy of a vector in which rank r owns block r. Brings the
+ * blocks of other nodes' ranks here: each rank those of its counterparts.
+ */
+ls_status lsi_far_swap(ls_group *group, void *vector, size_t block);
+
+/* ---- for the engine ------------------------------------------------------ */
+
+/* Passes on arrivals and hears what others say. */
+ls_status lsi_far_progress(ls_group *group);
+
+/* Moves a message to or from another node; as for one in shared memory. */
+ls_status lsi_far_move(ls_group *group, const lsi_stream *stream,
+                       lsi_message *message);
+
+/* The group has failed here first: tells all ranks of other nodes. */
+void lsi_far_tell(ls_group *group, const lsi_failure *failure);
+
+/* After a failure: what was said gets out, and nothing comes in any more. */
+void lsi_far_abandon(ls_group *group);
+
+/* The group of the node has failed, and so the whole one. */
+ls_status lsi_far_local_failed(ls_group *group);
+
+#endif

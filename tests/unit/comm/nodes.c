@@ -1,0 +1,220 @@
+#include "nodes.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/far.h"
+#include "comm/open.h"
+#include "comm/shared.h"
+
+enum { MOST = 24 };
+
+/* ---- the wire ------------------------------------------------------------ */
+
+/* A message that has been sent, or the wish to receive one. */
+typedef struct post {
+    struct post *next;
+    int from, to, tag;
+    unsigned char *data; /* of a message: a copy */
+    size_t bytes;
+    bool receives, done;
+} post;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static post *first, **last = &first;
+static atomic_bool cut;
+static _Thread_local int self;
+
+static bool fits(const post *wish, const post *message)
+{
+    return !message->receives && message->to == wish->to &&
+           message->tag == wish->tag &&
+           (wish->from == LSI_WIRE_ANYBODY || message->from == wish->from);
+}
+
+static void take_out(post *gone)
+{
+    post **link = &first;
+    while (*link != gone)
+        link = &(*link)->next;
+    *link = gone->next;
+    if (last == &gone->next)
+        last = link;
+}
+
+/* Wishes and messages meet in the order in which they were posted. */
+static void meet(void)
+{
+    for (post *wish = first, *next; wish != NULL; wish = next) {
+        next = wish->next;
+        post *message = wish->receives ? first : NULL;
+        while (message != NULL && !fits(wish, message))
+            message = message->next;
+        if (message == NULL)
+            continue;
+        CHECK(message->bytes <= wish->bytes);
+        if (message->bytes != 0)
+            memcpy(wish->data, message->data, message->bytes);
+        wish->bytes = message->bytes;
+        wish->done = true;
+        take_out(message);
+        next = wish->next;
+        take_out(wish);
+        free(message->data);
+        free(message);
+    }
+}
+
+static post *add(post like)
+{
+    post *made = malloc(sizeof(*made));
+    CHECK(made != NULL);
+    *made = like;
+    pthread_mutex_lock(&lock);
+    *last = made;
+    last = &made->next;
+    if (!atomic_load(&cut))
+        meet();
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+static int wire_send(const void *data, size_t bytes, int peer, int tag,
+                     lsi_ticket *ticket)
+{
+    unsigned char *copy = malloc(bytes + 1);
+    CHECK(copy != NULL);
+    if (bytes != 0)
+        memcpy(copy, data, bytes);
+    add((post){NULL, self, peer, tag, copy, bytes, false, false});
+    ticket->handle = 0; /* done */
+    return 0;
+}
+
+static int wire_receive(void *data, size_t bytes, int peer, int tag,
+                        lsi_ticket *ticket)
+{
+    post *wish = add((post){NULL, peer, self, tag, data, bytes, true, false});
+    ticket->handle = (uint64_t)(uintptr_t)wish;
+    return 0;
+}
+
+static int wire_test(lsi_ticket *ticket, int64_t *done)
+{
+    post *wish = (post *)(uintptr_t)ticket->handle;
+    *done = 0;
+    if (wish == NULL)
+        return 0;
+    pthread_mutex_lock(&lock);
+    *done = wish->done ? (int64_t)wish->bytes : -1;
+    pthread_mutex_unlock(&lock);
+    if (*done >= 0)
+        free(wish);
+    return 0;
+}
+
+static void wire_cancel(lsi_ticket *ticket)
+{
+    post *wish = (post *)(uintptr_t)ticket->handle;
+    pthread_mutex_lock(&lock);
+    if (!wish->done)
+        take_out(wish);
+    pthread_mutex_unlock(&lock);
+    free(wish);
+}
+
+static const lsi_wire wire = {.version = LSI_WIRE_VERSION,
+                              .library = "threads",
+                              .highest_tag = 1 << 20,
+                              .send = wire_send,
+                              .receive = wire_receive,
+                              .test = wire_test,
+                              .cancel = wire_cancel};
+
+static void mend(void)
+{
+    while (first != NULL) {
+        post *gone = first;
+        take_out(gone);
+        free(gone->data);
+        free(gone);
+    }
+    atomic_store(&cut, false);
+}
+
+void cut_wire(void)
+{
+    atomic_store(&cut, true);
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+typedef struct player {
+    pthread_t thread;
+    lsi_far_plan plan;
+    rank_fn *fn;
+    void *argument;
+} player;
+
+static void *play(void *argument)
+{
+    const player *p = argument;
+    ls_group *group = NULL;
+    self = p->plan.rank;
+    CHECK_OK(lsi_far_open(&p->plan, &group));
+    CHECK_OK(lsi_group_settle(group));
+    p->fn(group, p->argument);
+    ls_group_close(&group);
+    return NULL;
+}
+
+void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
+{
+    player players[MOST];
+    int world[MOST], place[MOST], size = 0;
+    for (int k = 0; k < nodes; k++)
+        size += ranks[k];
+    CHECK(size <= MOST);
+    for (int k = 0, rank = 0; k < nodes; k++) {
+        ls_group *local[MOST];
+        CHECK_OK(ls_group_open_threads(ranks[k], local));
+        const uint64_t offset =
+            lsi_reserve(local[0], lsi_layout_of(size).bytes);
+        for (int i = 0; i < ranks[k]; i++, rank++) {
+            world[rank] = rank;
+            place[rank] = k;
+            players[rank] = (player){.plan = {.wire = &wire,
+                                              .rank = rank,
+                                              .size = size,
+                                              .world = world,
+                                              .place = place,
+                                              .local = local[i],
+                                              .offset = offset},
+                                     .fn = fn,
+                                     .argument = argument};
+        }
+    }
+    for (int r = 0; r < size; r++)
+        CHECK(pthread_create(&players[r].thread, NULL, play, &players[r]) == 0);
+    for (int r = 0; r < size; r++)
+        pthread_join(players[r].thread, NULL);
+    mend();
+}
+
+const char *fallback_of(const ls_group *group, lsi_operation operation)
+{
+    if (group->far == NULL)
+        return "staged";
+    switch (operation) {
+    case LSI_OP_ALL_REDUCE:
+        return "halving";
+    case LSI_OP_REDUCE:
+    case LSI_OP_REDUCE_SCATTER:
+        return "butterfly";
+    case LSI_OP_BROADCAST:
+        return "tree";
+    default:
+        return "pairs";
+    }
+}

@@ -1,0 +1,20 @@
+/*
+ * Groups that span nodes, played by threads of this process: each node has
+ * memory of its own, and between nodes there is a wire that only copies.
+ */
+#ifndef LS_TEST_COMM_NODES_H
+#define LS_TEST_COMM_NODES_H
+
+#include "comm/algo/algorithm.h"
+#include "ranks.h"
+
+/* Runs fn on every rank of a group with ranks[k] ranks on node k, in order. */
+void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument);
+
+/* An algorithm that always works for an operation in this group. */
+const char *fallback_of(const ls_group *group, lsi_operation operation);
+
+/* Cuts the wire: from now on nothing arrives. Mended by the next run_nodes. */
+void cut_wire(void);
+
+#endif
