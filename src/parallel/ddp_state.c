@@ -168,15 +168,17 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     ddp->strategy = strategy;
     if (strategy->share >= LSI_SHARE_STATE)
         ddp->shard = lsi_shard_size(floats, ls_group_size(ddp->group));
-    const lsi_reducer_plan plan = {
-        .spans = ddp->spans,
-        .n = ddp->n,
-        .bucket_bytes = bucket_bytes,
-        .start = strategy->start,
-        .extra = ddp->extra,
-        .shard = ddp->shard,
-        .done = strategy->share == LSI_SHARE_ALL ? lsi_ddp_drop : NULL,
-        .context = ddp};
+    const bool divided = strategy->share == LSI_SHARE_ALL;
+    const lsi_reducer_plan plan = {.spans = ddp->spans,
+                                   .n = ddp->n,
+                                   .bucket_bytes = bucket_bytes,
+                                   .start = strategy->start,
+                                   .extra = ddp->extra,
+                                   .shard = ddp->shard,
+                                   .one_at_a_time =
+                                       divided && !options->unused_as_zero,
+                                   .done = divided ? lsi_ddp_drop : NULL,
+                                   .context = ddp};
     return lsi_reducer_new(&ddp->reducer, ddp->channel, &plan);
 }
 

@@ -1,7 +1,9 @@
 #include "parallel/reducer.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -11,6 +13,8 @@
 
 enum { REASON_BYTES = 512 };
 
+static const double HOLD_SECONDS = 1, SPIN_SECONDS = 0.001;
+
 typedef struct bucket {
     ls_request *request;
     size_t first, spans, missing; /* of them, those that are not ready */
@@ -19,6 +23,7 @@ typedef struct bucket {
 struct lsi_reducer {
     lsi_start start;
     bool open;
+    bool one_at_a_time, holds; /* so asked, and so far kept in this reduction */
     size_t n, buckets;
     size_t started, done; /* buckets */
     bucket *bucket;
@@ -119,6 +124,7 @@ ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
     lsi_reducer *r = block;
     r->start = plan->start;
     r->n = plan->n;
+    r->one_at_a_time = plan->one_at_a_time;
     r->on_done = plan->done;
     r->context = plan->context;
     const ls_status status = fill(r, channel, plan);
@@ -156,6 +162,7 @@ ls_status lsi_reducer_begin(lsi_reducer *r)
     memset(r->ready, 0, r->n * sizeof(bool));
     r->started = r->done = 0;
     r->open = true;
+    r->holds = r->one_at_a_time;
     return LS_OK;
 }
 
@@ -187,6 +194,28 @@ static ls_status poll(lsi_reducer *r)
     return LS_OK;
 }
 
+/*
+ * Waits until one bucket is on its way at most. Another rank may need this one
+ * in something else before it comes to the bucket; so it gives up after a
+ * while, until the next reduction.
+ */
+static ls_status hold(lsi_reducer *r)
+{
+    const double begin = lsi_clock_seconds();
+    double waited = 0;
+    while (r->started - r->done > 1 && waited < HOLD_SECONDS) {
+        if (waited < SPIN_SECONDS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        LS_TRY(poll(r));
+        waited = lsi_clock_seconds() - begin;
+    }
+    r->holds = waited < HOLD_SECONDS;
+    r->waited += waited;
+    return LS_OK;
+}
+
 ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
 {
     if (!r->open)
@@ -206,7 +235,8 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
     while (r->started < r->buckets && r->bucket[r->started].spans > 0 &&
            r->bucket[r->started].missing == 0)
         LS_TRY(start_next(r));
-    return poll(r);
+    LS_TRY(poll(r));
+    return r->holds ? hold(r) : LS_OK;
 }
 
 bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)

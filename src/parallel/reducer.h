@@ -36,6 +36,11 @@ typedef struct lsi_reducer_plan {
      * the other, and rank r owns floats r * shard .. (r + 1) * shard - 1.
      */
     size_t shard;
+    /*
+     * One bucket should be on its way at most while the next is made; a rank
+     * that is ahead waits, though not for ever.
+     */
+    bool one_at_a_time;
     /* Unless NULL: told when the sums of spans are there. */
     void (*done)(void *context, lsi_range spans);
     void *context;

@@ -305,11 +305,12 @@ class Zero(Benches):
     def test_rows(self):
         rows = self.rows("zero", "--threads", "1", "--model", "mlp:128",
                          "--context", "4", "--batch", "1", "-n", "2,3")
-        self.assertEqual(len(rows), 2 * 4 * 3)
+        self.assertEqual(len(rows), 2 * 5 * 3)
         numbers = 8 * (128 * 128 + 128)
         for row in rows:
             n = row["ranks"]
-            sent = {"flat": 2, "owners": 3, "zero1": 2, "shared": 1}
+            sent = {"flat": 2, "owners": 3, "zero1": 2, "shared": 1,
+                    "fsdp": 3}
             self.assertEqual(row["bytes_sent"]["formula"], int(
                 sent[row["strategy"]] * 4 * numbers * (n - 1) / n))
             self.assertEqual(row["state"]["formula"], int(
