@@ -35,18 +35,22 @@ static void describe_own(const ls_ddp *ddp, lsi_ddp_describe describe,
 
 static ls_status fail_with(const char *all, size_t bytes)
 {
-    char text[4 * TEXT_BYTES];
+    char text[4 * TEXT_BYTES] = "";
     size_t at = 0;
+    bool more = false;
     for (size_t i = 0; i < bytes; i += TEXT_BYTES) {
-        if (all[i] == '\0' || at + TEXT_BYTES + 2 > sizeof(text))
+        if (all[i] == '\0')
             continue;
+        more = at + TEXT_BYTES + 2 > sizeof(text);
+        if (more)
+            break;
         at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s",
                                at > 0 ? "; " : "", all + i);
     }
     return lsi_fail(LS_ERR_STATE,
-                    "the loss did not use all parameters (%s): freeze them, "
+                    "the loss did not use all parameters (%s%s): freeze them, "
                     "use them, or set unused_as_zero",
-                    text);
+                    text, more ? "; ..." : "");
 }
 
 ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe)

@@ -134,6 +134,25 @@ static void test_unused_parameters(void **state)
     run_processes(RANKS, play_unused, NULL);
 }
 
+/* More ranks than a message has room for. */
+static void play_many(ls_group *group, void *unused)
+{
+    (void)unused;
+    const ls_ddp_options options = options_of("flat");
+    model m = make(group, &options);
+    ls_params_zero_grad(m.params);
+    CHECK(backward(&m, 1, true) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "rank 0: ") != NULL);
+    CHECK(strstr(ls_last_error(), "second; ...)") != NULL);
+    destroy(&m);
+}
+
+static void test_many_ranks_with_unused_parameters(void **state)
+{
+    (void)state;
+    run_threads(32, play_many, NULL);
+}
+
 /* Used in one micro-step is used; without samples, nothing need be. */
 static void play_used_before(ls_group *group, void *unused)
 {
@@ -342,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unused_parameters),
+        cmocka_unit_test(test_many_ranks_with_unused_parameters),
         cmocka_unit_test(test_used_in_one_micro_step),
         cmocka_unit_test(test_collectives_of_the_model),
         cmocka_unit_test(test_forgotten_sync),
