@@ -12,7 +12,8 @@
  * query blocks.
  *
  * With many heads a task is a head; with few, heads go through the steps
- * together and a task is a pair. Both give the same bits.
+ * together and a task is a pair. Both give the same bits: a head alone takes
+ * its pairs in another order, but not those of any one sum.
  */
 #include "kernels/attention/attention.h"
 
@@ -149,14 +150,10 @@ static void start_block(const backward_run *r, size_t kv, float *memory,
     }
 }
 
-/* Query block `i` in step `s`, if it has a pair that sees anything. */
-static void do_pair(const backward_run *r, size_t kv, float *memory, size_t s,
-                    size_t i, int worker)
+/* The pair of query block `i` and key block `j`, if it sees anything. */
+static void do_pair(const backward_run *r, size_t kv, float *memory, size_t i,
+                    size_t j, int worker)
 {
-    const size_t steps = steps_of(r);
-    const size_t j = (s + steps - i) % steps;
-    if (j >= r->key_blocks)
-        return;
     const lsi_flash_query_block q = query_block(r, kv, memory, i);
     lsi_flash_key_block k = key_block(r, kv, memory, j);
     const size_t keys = lsi_attention_keys(r->a, kv / r->a->kv_heads);
@@ -193,6 +190,23 @@ static void finish_block(const backward_run *r, size_t kv, float *memory,
 
 /* ---- the two ways to share out the work --------------------------------- */
 
+/*
+ * The pairs whose step is i + j less the number of steps (`wrapped`), or i + j.
+ * All of the first come before any of the second, and within either a larger i
+ * or j means a later step: so may rows be taken two at a time, which stay in
+ * the second-level cache while the keys pass by once for both.
+ */
+static void do_pairs(const backward_run *r, size_t kv, float *memory,
+                     bool wrapped, int worker)
+{
+    const size_t rows = row_blocks(r), steps = steps_of(r);
+    for (size_t first = 0; first < rows; first += 2)
+        for (size_t j = 0; j < r->key_blocks; j++)
+            for (size_t i = first; i < first + 2 && i < rows; i++)
+                if ((i + j >= steps) == wrapped)
+                    do_pair(r, kv, memory, i, j, worker);
+}
+
 static void head_task(void *context, size_t kv, int worker)
 {
     const backward_run *r = context;
@@ -200,9 +214,8 @@ static void head_task(void *context, size_t kv, int worker)
     float *memory = r->heads + (size_t)worker * r->head_floats;
     for (size_t n = 0; n < blocks; n++)
         start_block(r, kv, memory, n);
-    for (size_t s = 0; s < steps_of(r); s++)
-        for (size_t i = 0; i < rows; i++)
-            do_pair(r, kv, memory, s, i, worker);
+    do_pairs(r, kv, memory, true, worker);
+    do_pairs(r, kv, memory, false, worker);
     for (size_t n = 0; n < blocks; n++)
         finish_block(r, kv, memory, n);
 }
@@ -219,11 +232,12 @@ static void start_task(void *context, size_t task, int worker)
 static void pair_task(void *context, size_t task, int worker)
 {
     const backward_run *r = context;
-    const size_t rows = row_blocks(r), kv = task / rows;
+    const size_t rows = row_blocks(r), steps = steps_of(r), kv = task / rows;
     /* From the end: pairs on a causal diagonal, which are shorter, come late.
      */
-    do_pair(r, kv, r->heads + kv * r->head_floats, r->step,
-            rows - 1 - task % rows, worker);
+    const size_t i = rows - 1 - task % rows, j = (r->step + steps - i) % steps;
+    if (j < r->key_blocks)
+        do_pair(r, kv, r->heads + kv * r->head_floats, i, j, worker);
 }
 
 static void finish_task(void *context, size_t task, int worker)
