@@ -274,7 +274,6 @@ static size_t case_count(const plan *p)
 static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
                          bool *wrong)
 {
-    (void)group;
     const lsi_attention_args *a = opaque;
     plan p;
     LS_TRY(parse(a, &p));
@@ -292,6 +291,8 @@ static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
                  (long long)c.shape.d);
         lsi_progress_update(&progress, (int64_t)i, note);
         status = measure_case(c, a, table, wrong);
+        if (status == LS_OK)
+            status = lsi_bench_keep(group, table);
     }
     lsi_progress_end(&progress);
     return status;

@@ -65,14 +65,31 @@ static ls_status report(const lsi_invocation *call,
 
 /* ---- a rank ----------------------------------------------------------- */
 
-static ls_status hand_over(int fd, const lsi_table *table)
+/*
+ * Takes the place of the rows handed over before, which are the first of these.
+ * A line feed at the end says that these are all.
+ */
+static ls_status hand_over(int fd, const lsi_table *table, bool all)
 {
     char *text;
     LS_TRY(lsi_table_dump(table, &text));
-    const ls_status status =
-        lsi_write_all(fd, text, strlen(text), "the rows of results");
+    ls_status status = LS_OK;
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
+        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot hand over rows");
+    if (status == LS_OK)
+        status = lsi_write_all(fd, text, strlen(text), "the rows of results");
+    if (status == LS_OK && all)
+        status = lsi_write_all(fd, "\n", 1, "the rows of results");
     free(text);
     return status;
+}
+
+ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    if (fd == NULL || ls_group_rank(group) != 0)
+        return LS_OK;
+    return hand_over((int)strtol(fd, NULL, 10), table, false);
 }
 
 static ls_status measure(const lsi_bench *bench, const void *args,
@@ -101,7 +118,7 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
     if (status == LS_OK)
         status = measure(bench, args, table, &wrong);
     if (status == LS_OK && reports && fd != NULL)
-        status = hand_over((int)strtol(fd, NULL, 10), table);
+        status = hand_over((int)strtol(fd, NULL, 10), table, true);
     else if (status == LS_OK && reports)
         status = report(call, flags, table);
     lsi_table_free(&table);
@@ -112,9 +129,10 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
 
 /* ---- the coordinator -------------------------------------------------- */
 
-static ls_status collect(int fd, lsi_table *table)
+static ls_status collect(int fd, lsi_table *table, bool *all)
 {
     struct stat info;
+    *all = false;
     if (fstat(fd, &info) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
     if (info.st_size == 0)
@@ -124,14 +142,15 @@ static ls_status collect(int fd, lsi_table *table)
     if (text == MAP_FAILED)
         return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
     lsi_table_load(table, text, bytes);
+    *all = ((const char *)text)[bytes - 1] == '\n';
     munmap(text, bytes);
     return lsi_table_status(table);
 }
 
-/* Runs the bench as n ranks and adds their rows. */
+/* Runs the bench as n ranks and adds their rows; `all`: all there should be. */
 static ls_status run_ranks(const lsi_invocation *call,
                            const lsi_bench_flags *flags, int n,
-                           lsi_table *table, int *exit_status)
+                           lsi_table *table, int *exit_status, bool *all)
 {
     char text[16];
     const int fd = memfd_create("lockstep-rows", 0);
@@ -145,22 +164,23 @@ static ls_status run_ranks(const lsi_invocation *call,
         status = lsi_cli_launch_self(call, n, flags->threads, exit_status);
     unsetenv(ROWS_VARIABLE);
     if (status == LS_OK)
-        status = collect(fd, table);
+        status = collect(fd, table, all);
     close(fd);
     return status;
 }
 
-/* Of a job that broke off, the rows so far are shown, but no file is written.
- */
+/* Of a job that broke off, the rows so far are a result, too. */
 static ls_status report_rest(const lsi_invocation *call,
                              const lsi_bench_flags *flags,
                              const lsi_table *table, bool complete)
 {
-    if (complete)
-        return report(call, flags, table);
-    if (lsi_table_row_count(table) == 0)
+    const size_t rows = lsi_table_row_count(table);
+    if (!complete && rows == 0)
         return LS_OK;
-    return lsi_table_markdown(table, stdout);
+    if (!complete)
+        fprintf(stderr, "lockstep: %s broke off after %zu row%s\n",
+                call->argv[0], rows, rows == 1 ? "" : "s");
+    return report(call, flags, table);
 }
 
 static int coordinate(const lsi_invocation *call, const lsi_bench_flags *flags,
@@ -171,13 +191,11 @@ static int coordinate(const lsi_invocation *call, const lsi_bench_flags *flags,
     bool complete = true;
     ls_status status = lsi_table_new(&table, bench->columns, bench->n_columns);
     for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
-        const size_t before = lsi_table_row_count(table);
         int ended;
-        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended);
-        if (status == LS_OK) {
-            complete = lsi_table_row_count(table) > before || ended == 0;
-            exit_status = exit_status == 0 ? ended : exit_status;
-        }
+        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended,
+                           &complete);
+        if (status == LS_OK && exit_status == 0)
+            exit_status = ended;
     }
     if (status == LS_OK)
         status = report_rest(call, flags, table, complete);

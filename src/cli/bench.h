@@ -68,6 +68,12 @@ typedef struct lsi_bench {
     ls_status (*check)(const void *args);
 } lsi_bench;
 
+/*
+ * For a measurement that takes long: keeps the rows so far of rank 0, which are
+ * the result if the job breaks off.
+ */
+ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table);
+
 /* Returns the exit status of the command. */
 int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
                   const lsi_bench *bench, const void *args);

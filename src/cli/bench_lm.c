@@ -121,6 +121,7 @@ static ls_status parse(const args *a, plan *p)
 enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
 
 typedef struct lm_case {
+    const ls_group *group;
     const char *size;
     int64_t batch, warmup, iterations;
     ls_dtype dtype;
@@ -250,6 +251,7 @@ static ls_status record_times(const lm_case *c, lsi_table *table)
     for (int p = 0; p < PHASES; p++)
         lsi_table_stats(table, names[p], &stats[p], 1e3);
     lsi_table_int(table, "peak_bytes", (int64_t)memory.peak_bytes);
+    LS_TRY(lsi_bench_keep(c->group, table));
     fprintf(stderr, "forward %.1f, backward %.1f, optimizer %.1f ms\n",
             stats[FORWARD].median * 1e3, stats[BACKWARD].median * 1e3,
             stats[OPTIMIZER].median * 1e3);
@@ -268,7 +270,7 @@ static ls_status measure_case(lm_case *c, lsi_table *table)
         return status;
     record_case(c, table, "out of memory");
     fprintf(stderr, "%s\n", ls_last_error());
-    return LS_OK;
+    return lsi_bench_keep(c->group, table);
 }
 
 /*
@@ -306,9 +308,8 @@ static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
                          bool *wrong)
 {
     const args *a = opaque;
-    lm_case c = {0};
+    lm_case c = {.group = group};
     plan p;
-    (void)group;
     (void)wrong;
     LS_TRY(parse(a, &p));
     const size_t n = (size_t)p.iterations;
@@ -355,7 +356,8 @@ const lsi_command lsi_command_bench_lm = {
         "does not fit in the budget is a row that says so. Peak is the most "
         "that was in use at once, the model included. Products are planned "
         "once in the life of a process: a case without warm-up pays for fresh "
-        "memory, and only the first of its shapes for plans.",
+        "memory, and only the first of its shapes for plans. Of a bench that "
+        "is interrupted, the rows so far are shown and written.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -1,6 +1,7 @@
 """lockstep bench lm: its rows, what does not fit, flags that make no sense."""
 import json
 import os
+import signal
 import tempfile
 import unittest
 
@@ -58,6 +59,28 @@ class BenchLm(ProgramTest):
         self.assertEqual(rows[0]["status"], "out of memory")
         self.assertIn("weights, gradients and moments", done.stderr)
         self.assertIn("| out of memory |", done.stdout)
+
+    def test_rows_so_far_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            process = self.start(
+                "bench", "lm", "--size", "tiny", "--iterations", "1",
+                "--context", "4", "--batch", "1", "--threads", "1",
+                "--warmup", "0,1000000", "--json", path)
+
+            def told():
+                bytes_ = os.pread(process.errors.fileno(), 1 << 16, 0)
+                return bytes_.decode()
+
+            while "optimizer" not in told():
+                self.assertIsNone(process.poll(), told())
+            process.send_signal(signal.SIGINT)
+            self.assertNotEqual(process.wait(timeout=50), 0)
+            self.assertIn("broke off after 1 row\n", told())
+            with open(path, encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+            self.assertEqual([(r["warmup"], r["status"]) for r in rows],
+                             [(0, "ok")])
 
     def test_flags(self):
         for words, text in ((["--size", "huge"], "no model size 'huge'"),
