@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -95,16 +96,23 @@ static ls_tensor *normalise(const lsi_norm *norm, ls_tape *tape, ls_tensor *x)
                : ls_rms_norm(tape, x, norm->weight, norm_eps);
 }
 
+/* One way through a model. */
+typedef struct pass {
+    const ls_transformer *model;
+    ls_tape *tape;
+    ls_tensor *cosine, *sine; /* from the first token's place on */
+    lsi_cache *cache;         /* or NULL */
+} pass;
+
 /* (batch, length, d_model) as (batch, length, heads, d_head). */
-static ls_tensor *split_heads(const ls_transformer *m, ls_tape *tape,
-                              ls_tensor *x)
+static ls_tensor *split_heads(const pass *p, ls_tensor *x)
 {
-    const int64_t heads = m->config.heads;
+    const ls_transformer_config *c = &p->model->config;
     if (x == NULL)
         return NULL;
-    return ls_reshape(tape, x, 4,
-                      (const int64_t[]){x->shape[0], x->shape[1], heads,
-                                        m->config.d_model / heads});
+    return ls_reshape(p->tape, x, 4,
+                      (const int64_t[]){x->shape[0], x->shape[1], c->heads,
+                                        c->d_model / c->heads});
 }
 
 /* Queries, keys and values by heads. */
@@ -112,47 +120,66 @@ typedef struct qkv {
     ls_tensor *q, *k, *v;
 } qkv;
 
-static qkv rope_qkv(const ls_transformer *m, const lsi_block *b, ls_tape *tape,
-                    ls_tensor *x)
+static qkv rope_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
 {
-    ls_tensor *q =
-        split_heads(m, tape, ls_linear_layer_forward(&b->q, tape, x));
-    ls_tensor *k =
-        split_heads(m, tape, ls_linear_layer_forward(&b->k, tape, x));
-    ls_tensor *v =
-        split_heads(m, tape, ls_linear_layer_forward(&b->v, tape, x));
-    const bool halves = m->config.rope_halves;
-    return (qkv){.q = ls_rope(tape, q, m->cosine, m->sine, halves),
-                 .k = ls_rope(tape, k, m->cosine, m->sine, halves),
+    ls_tape *tape = p->tape;
+    ls_tensor *q = split_heads(p, ls_linear_layer_forward(&b->q, tape, x));
+    ls_tensor *k = split_heads(p, ls_linear_layer_forward(&b->k, tape, x));
+    ls_tensor *v = split_heads(p, ls_linear_layer_forward(&b->v, tape, x));
+    const bool halves = p->model->config.rope_halves;
+    return (qkv){.q = ls_rope(tape, q, p->cosine, p->sine, halves),
+                 .k = ls_rope(tape, k, p->cosine, p->sine, halves),
                  .v = v};
 }
 
-static qkv gpt2_qkv(const ls_transformer *m, const lsi_block *b, ls_tape *tape,
-                    ls_tensor *x)
+static qkv gpt2_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
 {
-    const int64_t d = m->config.d_model;
-    ls_tensor *all = ls_linear_layer_forward(&b->qkv, tape, x);
-    return (qkv){
-        .q = split_heads(m, tape, ls_narrow(tape, all, 2, 0, d)),
-        .k = split_heads(m, tape, ls_narrow(tape, all, 2, d, 2 * d)),
-        .v = split_heads(m, tape, ls_narrow(tape, all, 2, 2 * d, 3 * d))};
+    const int64_t d = p->model->config.d_model;
+    ls_tensor *all = ls_linear_layer_forward(&b->qkv, p->tape, x);
+    return (qkv){.q = split_heads(p, ls_narrow(p->tape, all, 2, 0, d)),
+                 .k = split_heads(p, ls_narrow(p->tape, all, 2, d, 2 * d)),
+                 .v = split_heads(p, ls_narrow(p->tape, all, 2, 2 * d, 3 * d))};
 }
 
-static ls_tensor *attend(const ls_transformer *m, const lsi_block *b,
-                         ls_tape *tape, ls_tensor *x)
+/*
+ * Puts new rows behind those of the layer in the cache; returns all, or the new
+ * ones if there were no others.
+ */
+static ls_tensor *keep_rows(const pass *p, ls_tensor *cached, size_t layer,
+                            ls_tensor *rows)
 {
-    const ls_attention_options options = {
-        .method = m->config.attention, .causal = true, .rows_outside = true};
-    const qkv in = m->config.kind == LS_TRANSFORMER_GPT2
-                       ? gpt2_qkv(m, b, tape, x)
-                       : rope_qkv(m, b, tape, x);
-    ls_tensor *o = ls_attention(tape, in.q, in.k, in.v, options);
+    const int64_t used = p->cache->used, at = (int64_t)layer;
+    if (rows == NULL)
+        return NULL;
+    const int64_t width = rows->shape[2] * rows->shape[3];
+    float *to = lsi_tensor_raw(cached);
+    memcpy(to + (at * cached->shape[1] + used) * width, lsi_tensor_raw(rows),
+           (size_t)rows->count * sizeof(float));
+    if (used == 0)
+        return rows;
+    ls_tensor *all = ls_narrow(p->tape, cached, 0, at, at + 1);
+    return ls_narrow(p->tape, all, 1, 0, used + rows->shape[1]);
+}
+
+static ls_tensor *attend(const pass *p, size_t layer, ls_tensor *x)
+{
+    const ls_transformer_config *c = &p->model->config;
+    const lsi_block *b = &p->model->blocks[layer];
+    ls_attention_options options = {
+        .method = c->attention, .causal = true, .rows_outside = true};
+    qkv in =
+        c->kind == LS_TRANSFORMER_GPT2 ? gpt2_qkv(p, b, x) : rope_qkv(p, b, x);
+    if (p->cache != NULL) {
+        options.causal = p->cache->used == 0; /* else one token sees all */
+        in.k = keep_rows(p, p->cache->keys, layer, in.k);
+        in.v = keep_rows(p, p->cache->values, layer, in.v);
+    }
+    ls_tensor *o = ls_attention(p->tape, in.q, in.k, in.v, options);
     if (o == NULL)
         return NULL;
-    o = ls_reshape(
-        tape, o, 3,
-        (const int64_t[]){o->shape[0], o->shape[1], m->config.d_model});
-    return ls_linear_layer_forward(&b->output, tape, o);
+    o = ls_reshape(p->tape, o, 3,
+                   (const int64_t[]){o->shape[0], o->shape[1], c->d_model});
+    return ls_linear_layer_forward(&b->output, p->tape, o);
 }
 
 static ls_tensor *feed_forward(const lsi_block *b, ls_tape *tape, ls_tensor *x)
@@ -164,33 +191,39 @@ static ls_tensor *feed_forward(const lsi_block *b, ls_tape *tape, ls_tensor *x)
     return ls_linear_layer_forward(&b->w2, tape, h);
 }
 
-static ls_tensor *block_forward(const ls_transformer *m, const lsi_block *b,
-                                ls_tape *tape, ls_tensor *x)
+static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
-    x = ls_add(tape, x, attend(m, b, tape, normalise(&b->ln1, tape, x)));
+    const lsi_block *b = &p->model->blocks[layer];
+    ls_tape *tape = p->tape;
+    x = ls_add(tape, x, attend(p, layer, normalise(&b->ln1, tape, x)));
     return ls_add(tape, x, feed_forward(b, tape, normalise(&b->ln2, tape, x)));
 }
 
-/* The numbers of the places, for every sequence. */
-static ls_tensor *places(ls_tape *tape, const ls_tensor *tokens)
+static int64_t first_place(const pass *p)
 {
-    ls_tensor *out = ls_tape_output(tape, LS_I64, 2, tokens->shape);
+    return p->cache != NULL ? p->cache->used : 0;
+}
+
+/* The numbers of the places, for every sequence. */
+static ls_tensor *places(const pass *p, const ls_tensor *tokens)
+{
+    ls_tensor *out = ls_tape_output(p->tape, LS_I64, 2, tokens->shape);
     if (out == NULL)
         return NULL;
     int64_t *place = lsi_tensor_raw(out);
     for (int64_t i = 0; i < out->count; i++)
-        place[i] = i % tokens->shape[1];
+        place[i] = first_place(p) + i % tokens->shape[1];
     return out;
 }
 
-static ls_tensor *embed(const ls_transformer *m, ls_tape *tape,
-                        ls_tensor *tokens)
+static ls_tensor *embed(const pass *p, ls_tensor *tokens)
 {
-    ls_tensor *x = ls_embedding(tape, m->embedding, tokens);
+    const ls_transformer *m = p->model;
+    ls_tensor *x = ls_embedding(p->tape, m->embedding, tokens);
     if (m->positions == NULL || x == NULL)
         return x;
-    return ls_add(tape, x,
-                  ls_embedding(tape, m->positions, places(tape, tokens)));
+    return ls_add(p->tape, x,
+                  ls_embedding(p->tape, m->positions, places(p, tokens)));
 }
 
 static bool check_tokens(const ls_transformer *m, ls_tape *tape,
@@ -207,14 +240,65 @@ static bool check_tokens(const ls_transformer *m, ls_tape *tape,
                         lsi_shape_of(tokens).text, m->config.context) != NULL;
 }
 
+static ls_tensor *forward(pass *p, ls_tensor *tokens)
+{
+    const ls_transformer *m = p->model;
+    const int64_t first = first_place(p);
+    p->cosine = m->cosine;
+    p->sine = m->sine;
+    if (first > 0 && m->cosine != NULL) {
+        p->cosine = ls_narrow(p->tape, m->cosine, 0, first, first + 1);
+        p->sine = ls_narrow(p->tape, m->sine, 0, first, first + 1);
+    }
+    ls_tensor *x = embed(p, tokens);
+    for (int64_t i = 0; i < m->config.layers; i++)
+        x = block_forward(p, (size_t)i, x);
+    x = normalise(&m->ln_final, p->tape, x);
+    return ls_linear(p->tape, x, m->head, NULL);
+}
+
 ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
                                   ls_tensor *tokens)
 {
+    pass p = {.model = model, .tape = tape};
+    return check_tokens(model, tape, tokens) ? forward(&p, tokens) : NULL;
+}
+
+/* ---- token by token ------------------------------------------------------ */
+
+ls_status lsi_cache_new(lsi_cache *cache, const ls_transformer *model)
+{
+    const ls_transformer_config *c = &model->config;
+    const int64_t shape[] = {c->layers, c->context, c->heads,
+                             c->d_model / c->heads};
+    LS_TRY(ls_tensor_new(&cache->keys, LS_F32, 4, shape));
+    return ls_tensor_new(&cache->values, LS_F32, 4, shape);
+}
+
+void lsi_cache_free(lsi_cache *cache)
+{
+    ls_tensor_free(&cache->keys);
+    ls_tensor_free(&cache->values);
+    cache->used = 0;
+}
+
+ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
+                                  ls_tensor *tokens, lsi_cache *cache)
+{
+    pass p = {.model = model, .tape = tape, .cache = cache};
     if (!check_tokens(model, tape, tokens))
         return NULL;
-    ls_tensor *x = embed(model, tape, tokens);
-    for (int64_t i = 0; i < model->config.layers; i++)
-        x = block_forward(model, &model->blocks[i], tape, x);
-    x = normalise(&model->ln_final, tape, x);
-    return ls_linear(tape, x, model->head, NULL);
+    const int64_t n = tokens->shape[1];
+    if (tokens->shape[0] != 1 || (cache->used > 0 && n != 1) ||
+        cache->used + n > model->config.context)
+        return ls_tape_fail(tape, LS_ERR_SHAPE,
+                            "transformer: tokens %s after %" PRId64
+                            " in the cache; it takes one after the first ones, "
+                            "%" PRId64 " in all",
+                            lsi_shape_of(tokens).text, cache->used,
+                            model->config.context);
+    ls_tensor *logits = forward(&p, tokens);
+    if (logits != NULL)
+        cache->used += n;
+    return logits;
 }

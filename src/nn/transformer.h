@@ -28,6 +28,27 @@ struct ls_transformer {
     ls_tensor *head; /* the embedding with GPT2 */
 };
 
+/*
+ * The keys and values of the tokens that a model has seen, (layers, context,
+ * heads, d_head): what is left to do for one token more is that token alone.
+ */
+typedef struct lsi_cache {
+    ls_tensor *keys, *values;
+    int64_t used; /* tokens; the caller may set it to 0 */
+} lsi_cache;
+
+/* *cache, all zero before, is freed by lsi_cache_free in any case. */
+ls_status lsi_cache_new(lsi_cache *cache, const ls_transformer *model);
+void lsi_cache_free(lsi_cache *cache);
+
+/*
+ * As ls_transformer_forward for tokens (1, n) that follow those in the cache,
+ * and adds them to it. n is 1 unless the cache is empty. Without gradients, in
+ * f32.
+ */
+ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
+                                  ls_tensor *tokens, lsi_cache *cache);
+
 /* Adds all parameters, in order. */
 ls_status lsi_transformer_add_params(ls_transformer *model);
 

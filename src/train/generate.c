@@ -1,7 +1,7 @@
 /*
- * Drawing tokens. The model always gets a window of one length, of which the
- * tokens fill the beginning: nothing looks ahead, so what follows them does not
- * matter, and every product has a shape that has been planned before.
+ * Drawing tokens. Keys and values of those before are kept, so that the model
+ * is shown one token at a time. Once they are more than its context, places
+ * change with every token, and it is shown the last ones anew.
  */
 #include "train/generate.h"
 
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "nn/transformer.h"
 #include "tensor/tensor.h"
 
 /* "generate" */
@@ -81,6 +82,7 @@ typedef struct window {
     ls_tape *tape;
     ls_tensor *tokens; /* (1, length) */
     int64_t length, used;
+    lsi_cache cache; /* of the first tokens, so many as it says */
 } window;
 
 static void push(window *w, int64_t token)
@@ -89,17 +91,22 @@ static void push(window *w, int64_t token)
     if (w->used == w->length) {
         memmove(tokens, tokens + 1, (size_t)(w->used - 1) * sizeof *tokens);
         w->used--;
+        w->cache.used = 0;
     }
     tokens[w->used++] = token;
 }
 
-static ls_status next_token(const window *w, const lsi_sampling *sampling,
+static ls_status next_token(window *w, const lsi_sampling *sampling,
                             uint64_t step, int64_t *out)
 {
     const int64_t vocabulary = ls_transformer_get_config(w->model)->vocabulary;
-    ls_tensor *logits = ls_transformer_forward(w->model, w->tape, w->tokens);
+    const int64_t new_tokens = w->used - w->cache.used;
+    ls_tensor *logits = lsi_transformer_extend(
+        w->model, w->tape,
+        ls_narrow(w->tape, w->tokens, 1, w->cache.used, w->used), &w->cache);
     LS_TRY(ls_tape_status(w->tape));
-    float *row = (float *)lsi_tensor_raw(logits) + (w->used - 1) * vocabulary;
+    float *row =
+        (float *)lsi_tensor_raw(logits) + (new_tokens - 1) * vocabulary;
     *out = lsi_sample(row, vocabulary, sampling, step);
     ls_tape_reset(w->tape);
     return LS_OK;
@@ -110,6 +117,7 @@ static ls_status run(window *w, const lsi_generation *g)
     const int64_t shape[] = {1, w->length};
     LS_TRY(ls_tape_new(&w->tape));
     ls_tape_set_training(w->tape, false);
+    LS_TRY(lsi_cache_new(&w->cache, w->model));
     LS_TRY(ls_tensor_zeros(&w->tokens, LS_I64, 2, shape));
     for (int64_t i = 0; i < g->prompt_length; i++)
         push(w, g->prompt[i]);
@@ -130,6 +138,7 @@ ls_status lsi_generate(const ls_transformer *model,
     window w = {.model = model, .length = all < context ? all : context};
     const ls_status status = run(&w, generation);
     ls_tensor_free(&w.tokens);
+    lsi_cache_free(&w.cache);
     ls_tape_free(&w.tape);
     return status;
 }

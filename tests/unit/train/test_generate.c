@@ -1,6 +1,7 @@
 /* Drawing tokens: how often which, and from what the model is shown. */
 #include <math.h>
 
+#include "nn/transformer.h"
 #include "testing.h"
 #include "train/generate.h"
 
@@ -69,7 +70,7 @@ static void draws_are_a_function(void **state)
 /* ---- a whole model ------------------------------------------------------- */
 
 static const ls_transformer_config little = {.vocabulary = 13,
-                                             .context = 6,
+                                             .context = 9,
                                              .d_model = 8,
                                              .d_ff = 12,
                                              .layers = 2,
@@ -104,29 +105,84 @@ static int64_t next_of(const ls_transformer *model, const int64_t *last,
     return token;
 }
 
-/* Beyond its context, the model sees the last tokens and no others. */
-static void the_window_slides(void **state)
+/*
+ * With keys and values kept, and beyond its context, the model says what it
+ * says when shown the last tokens, all of them and no others.
+ */
+static void expect_what_the_model_says(const ls_transformer_config *config)
 {
-    (void)state;
     ls_params *params = NULL;
     ls_transformer *model = NULL;
     text t = {{3, 1, 4}, 3};
     assert_ok(ls_params_new(&params));
-    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_transformer_new(&model, params, config));
     assert_ok(ls_params_allocate(params, NULL, 8));
     const int64_t prompt[] = {3, 1, 4};
     const lsi_generation generation = {.prompt = prompt,
                                        .prompt_length = 3,
-                                       .tokens = 12,
+                                       .tokens = 16,
                                        .emit = append,
                                        .context = &t};
     assert_ok(lsi_generate(model, &generation));
-    assert_int_equal(t.n, 15);
+    assert_int_equal(t.n, 19);
     for (int i = 3; i < t.n; i++) {
-        const int seen = i < 6 ? i : 6;
+        const int seen = i < 9 ? i : 9;
         assert_int_equal(t.tokens[i],
                          next_of(model, t.tokens + i - seen, seen));
     }
+    ls_transformer_free(&model);
+    ls_params_free(&params);
+}
+
+static void tokens_are_what_the_model_says(void **state)
+{
+    (void)state;
+    ls_transformer_config config = little;
+    expect_what_the_model_says(&config);
+    config.rope_halves = true;
+    expect_what_the_model_says(&config);
+    config.kind = LS_TRANSFORMER_GPT2;
+    expect_what_the_model_says(&config);
+}
+
+/* Logits token by token, and what a cache refuses. */
+static void a_cache_changes_rounding_only(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    ls_tape *tape = NULL;
+    ls_tensor *tokens = NULL;
+    lsi_cache cache = {.used = 0};
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_params_allocate(params, NULL, 4));
+    assert_ok(ls_tape_new(&tape));
+    ls_tape_set_training(tape, false);
+    assert_ok(lsi_cache_new(&cache, model));
+    assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, N}));
+    for (int64_t i = 0; i < N; i++)
+        ((int64_t *)ls_tensor_data(tokens))[i] = i * 5 % VOCABULARY;
+    float want[N * 13];
+    memcpy(want, ls_tensor_data(ls_transformer_forward(model, tape, tokens)),
+           sizeof want);
+    for (int64_t first = 0; first < N;) {
+        const int64_t end = first == 0 ? 4 : first + 1;
+        ls_tensor *part = ls_narrow(tape, tokens, 1, first, end);
+        const float *got =
+            ls_tensor_data(lsi_transformer_extend(model, tape, part, &cache));
+        for (int64_t i = 0; i < (end - first) * 13; i++)
+            assert_true(fabsf(got[i] - want[first * 13 + i]) <= 1e-5F);
+        first = end;
+        assert_int_equal(cache.used, first);
+    }
+    assert_null(lsi_transformer_extend(
+        model, tape, ls_narrow(tape, tokens, 1, 0, 1), &cache));
+    assert_error(ls_tape_status(tape), LS_ERR_SHAPE, "after 9 in the cache");
+    lsi_cache_free(&cache);
+    ls_tensor_free(&tokens);
+    ls_tape_free(&tape);
     ls_transformer_free(&model);
     ls_params_free(&params);
 }
@@ -137,7 +193,8 @@ int main(void)
         cmocka_unit_test(shares_follow_the_logits),
         cmocka_unit_test(top_k_keeps_the_likeliest),
         cmocka_unit_test(draws_are_a_function),
-        cmocka_unit_test(the_window_slides),
+        cmocka_unit_test(tokens_are_what_the_model_says),
+        cmocka_unit_test(a_cache_changes_rounding_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
