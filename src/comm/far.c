@@ -14,8 +14,10 @@
 #include "comm/open.h"
 #include "comm/schedule/nodes.h"
 
-/* How long a group that closes waits for what it has sent to get out. */
-#define PARTING_NS ((uint64_t)1000 * 1000 * 1000)
+/* How long a group that closes, or fails, waits for what it sends to get out.
+ */
+#define PARTING_NS    ((uint64_t)1000 * 1000 * 1000)
+#define LAST_WORDS_NS ((uint64_t)200 * 1000 * 1000)
 
 /* Groups may be used by several threads, and the wire by one at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -176,18 +178,27 @@ ls_status lsi_far_progress(ls_group *group)
     return lsi_news_progress(group);
 }
 
+/* After a failure only words matter, and the dead do not take data. */
+static bool is_awaited(const ls_group *group, const lsi_flight *flight)
+{
+    const lsi_flight *says = group->far->says;
+    const bool is_word = flight >= says && flight < says + group->size;
+    return !flight->receives && (is_word || !lsi_has_failed(group));
+}
+
 /* Tests what is being sent until all of it is out, or time is up. */
 static void let_go(ls_group *group)
 {
     lsi_far *far = group->far;
-    const uint64_t until = lsi_clock_ns() + PARTING_NS;
+    const uint64_t until =
+        lsi_clock_ns() + (lsi_has_failed(group) ? LAST_WORDS_NS : PARTING_NS);
     bool waits = true;
     while (waits && lsi_clock_ns() < until) {
         waits = false;
         for (lsi_flight *f = far->flying, *next; f != NULL; f = next) {
             int64_t bytes = -1;
             next = f->next;
-            if (f->receives)
+            if (!is_awaited(group, f))
                 continue;
             pthread_mutex_lock(&lock);
             const int result = far->wire->test(&f->ticket, &bytes);

@@ -3,6 +3,8 @@
  * part, on each node, reserves a range for its control region and tells the
  * others where.
  */
+#include <assert.h>
+
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/check.h"
@@ -163,6 +165,7 @@ ls_status lsi_group_twin(ls_group *group, ls_group **out)
     ls_group *made = NULL;
     LS_TRY(lsi_check_group(group, "a twin"));
     LS_TRY(ls_group_split(group, 0, group->rank, &made));
+    assert(made != NULL); /* who has a color gets a group */
     made->twin_of = group;
     made->counters = group->counters;
     if (made->far != NULL) {

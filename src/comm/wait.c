@@ -29,6 +29,7 @@
 #include "base/threads.h"
 #include "comm/engine.h"
 #include "comm/failure.h"
+#include "comm/parting.h"
 #include "comm/recorder.h"
 
 enum {
@@ -50,6 +51,9 @@ enum {
 /* Nothing wakes a rank when a message from another node has come. */
 #define FIRST_NAP_NS ((uint64_t)20 * 1000)
 #define LAST_NAP_NS  ((uint64_t)1000 * 1000)
+
+/* From when the launcher ends a rank until it gives up finding out why. */
+#define LAST_WORDS_NS ((uint64_t)500 * 1000 * 1000)
 
 static uint32_t bit_of(int rank)
 {
@@ -235,16 +239,19 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
     }
     group->spinning_pays = false;
     const uint64_t now = lsi_clock_ns();
+    uint64_t told_for = 0;
     if (patience->began_ns == 0) {
         patience->began_ns = patience->checked_ns = now;
         lsi_record_long_wait(group);
     }
-    if (now - patience->checked_ns >= SLICE_NS) {
+    const bool told = group->far != NULL && lsi_parting_told(now, &told_for);
+    if (told || now - patience->checked_ns >= SLICE_NS) {
         patience->checked_ns = now;
         LS_TRY(lsi_check_peers(group));
         const uint64_t timeout =
             (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
-        if (timeout != 0 && now - patience->began_ns >= timeout)
+        if ((timeout != 0 && now - patience->began_ns >= timeout) ||
+            told_for >= LAST_WORDS_NS)
             return lsi_time_out(group);
     }
     return sleep_slice(group, choose_sleep(group, now - patience->began_ns));

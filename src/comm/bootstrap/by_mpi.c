@@ -11,6 +11,7 @@
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/collective.h"
 #include "comm/far.h"
+#include "comm/parting.h"
 #include "comm/shared.h"
 #include "comm/transport/modules.h"
 
@@ -157,6 +158,7 @@ static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
         void *write;
     } last = {wire};
     on_exit(leave, last.write);
+    lsi_parting_listen();
     const lsi_far_plan plan = {.wire = wire,
                                .rank = world->rank,
                                .size = world->size,

@@ -25,11 +25,11 @@ def skip_unless_there():
         sys.exit(77)
 
 
-def command(ranks, argv, env=None):
+def command(ranks, argv, env=None, options=()):
     """ranks: how many on each host that is played, by LOCKSTEP_HOSTID."""
     env = {"LOCKSTEP_TRANSPORT": "mpi", "LOCKSTEP_TIMEOUT": "60",
            **(env or {})}
-    line = [LAUNCHER]
+    line = [LAUNCHER, *options]
     if MPI == "openmpi":
         line += ["--oversubscribe", "--allow-run-as-root"]
     for host, n in enumerate(ranks):

@@ -1,0 +1,21 @@
+/*
+ * Last words. When a rank has ended, the launcher ends the others: Open MPI by
+ * SIGTERM and, a second later, SIGKILL. A rank that waits has noticed nothing
+ * by then, or is about to; so the signal is taken as news, and the rank has
+ * half a second to find out and say what has happened. MPICH, if it is told to
+ * leave the others alone, sends them SIGUSR1, which would end them, and is
+ * ignored.
+ */
+#ifndef LS_COMM_PARTING_H
+#define LS_COMM_PARTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Takes the signals from now on, unless the program handles them itself. */
+void lsi_parting_listen(void);
+
+/* Whether one has come; for how long that is known, in *since_ns. */
+bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns);
+
+#endif

@@ -1,0 +1,234 @@
+/*
+ * Groups that span nodes: dividing them, requests, messages, refusing,
+ * disagreeing, and what happens when the wire is cut or a rank leaves.
+ */
+#include "testing.h"
+
+#include <string.h>
+
+#include "nodes.h"
+
+static const int two_by_two[] = {2, 2}, uneven[] = {2, 1, 3};
+
+/* ---- who is where -------------------------------------------------------- */
+
+static void look_around(ls_group *group, void *unused)
+{
+    static const int index[] = {0, 1, 0, 0, 1, 2}, size[] = {2, 2, 1, 3, 3, 3};
+    const int rank = ls_group_rank(group);
+    void *data = NULL;
+    (void)unused;
+    CHECK(ls_group_local_rank(group) == index[rank]);
+    CHECK(ls_group_local_size(group) == size[rank]);
+    CHECK_OK(ls_shared_alloc(group, 1000, &data));
+    *(int *)data = rank;
+    CHECK_OK(ls_barrier(group));
+    for (int r = 0; r < 6; r++) {
+        const int *theirs = ls_shared_peer(group, data, r);
+        const bool here = r - index[r] == rank - index[rank];
+        CHECK((theirs != NULL) == here);
+        CHECK(!here || *theirs == r);
+    }
+    CHECK_OK(ls_shared_free(group, &data));
+}
+
+static void nodes_have_memory_of_their_own(void **state)
+{
+    (void)state;
+    run_nodes(uneven, 3, look_around, NULL);
+}
+
+/* ---- sums of a group, whatever it is ------------------------------------- */
+
+enum { LONG = 200001 };
+
+static void add_up(ls_group *group)
+{
+    static const size_t counts[] = {0, 1, 1000, LONG};
+    const int rank = ls_group_rank(group), size = ls_group_size(group);
+    float *data = malloc(LONG * sizeof(*data));
+    for (size_t c = 0; c < TEST_COUNT(counts); c++) {
+        for (size_t i = 0; i < counts[c]; i++)
+            data[i] = (float)(i % 101) + (float)rank;
+        CHECK_OK(ls_all_reduce(group, data, data, counts[c], LS_F32, LS_SUM));
+        for (size_t i = 0; i < counts[c]; i++)
+            CHECK(data[i] == (float)((i % 101) * (size_t)size) +
+                                 (float)(size * (size - 1) / 2));
+    }
+    free(data);
+}
+
+static void divide(ls_group *group, void *unused)
+{
+    const int rank = ls_group_rank(group);
+    ls_group *odd = NULL, *backwards = NULL, *here = NULL, *again = NULL;
+    (void)unused;
+    CHECK_OK(ls_group_split(group, rank % 2, rank, &odd));
+    CHECK(ls_group_size(odd) == 3 && ls_group_rank(odd) == rank / 2);
+    CHECK_OK(ls_group_split(group, 0, -rank, &backwards));
+    CHECK(ls_group_rank(backwards) == 5 - rank);
+    CHECK_OK(ls_group_split(group, rank < 2 ? 0 : -1, 0, &here));
+    CHECK((here != NULL) == (rank < 2));
+    CHECK_OK(ls_group_split(odd, ls_group_rank(odd) > 0, 0, &again));
+    add_up(backwards);
+    add_up(odd);
+    add_up(again);
+    if (here != NULL)
+        add_up(here);
+    ls_group_close(&odd);
+    add_up(again);
+    add_up(group);
+    ls_group_close(&here);
+    ls_group_close(&again);
+    ls_group_close(&backwards);
+}
+
+static void parts_may_span_nodes_or_not(void **state)
+{
+    (void)state;
+    run_nodes(uneven, 3, divide, NULL);
+}
+
+/* ---- requests and messages ----------------------------------------------- */
+
+static void start_several(ls_group *group, void *unused)
+{
+    enum { N = 5, COUNT = 150000 };
+    ls_request *requests[N] = {NULL};
+    float *data[N];
+    (void)unused;
+    for (int i = 0; i < N; i++) {
+        data[i] = malloc(COUNT * sizeof(float));
+        CHECK_OK(ls_all_reduce_plan(group, data[i], data[i], COUNT, LS_F32,
+                                    LS_SUM, &requests[i]));
+    }
+    for (int repeat = 0; repeat < 3; repeat++) {
+        for (int i = 0; i < N; i++) {
+            for (size_t k = 0; k < COUNT; k++)
+                data[i][k] = (float)(i + repeat);
+            CHECK_OK(ls_start(requests[i]));
+        }
+        for (int i = N; i-- > 0;) {
+            CHECK_OK(ls_wait(requests[i]));
+            CHECK(data[i][0] == 4 * (float)(i + repeat));
+            CHECK(data[i][COUNT - 1] == 4 * (float)(i + repeat));
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        ls_request_free(&requests[i]);
+        free(data[i]);
+    }
+}
+
+static void requests_are_in_flight_together(void **state)
+{
+    (void)state;
+    run_nodes(two_by_two, 2, start_several, NULL);
+}
+
+static void talk(ls_group *group, void *unused)
+{
+    enum { COUNT = 30000 };
+    const int rank = ls_group_rank(group), size = ls_group_size(group);
+    int32_t *out = malloc(COUNT * sizeof(*out)), *in = malloc(COUNT * 4);
+    (void)unused;
+    for (int hop = 1; hop < size; hop++) {
+        ls_request *request = NULL;
+        const int to = (rank + hop) % size, from = (rank - hop + size) % size;
+        for (int i = 0; i < COUNT; i++)
+            out[i] = rank * COUNT + i;
+        CHECK_OK(ls_isend(group, out, COUNT, LS_I32, to, &request));
+        CHECK_OK(ls_recv(group, in, COUNT, LS_I32, from));
+        CHECK_OK(ls_wait(request));
+        ls_request_free(&request);
+        for (int i = 0; i < COUNT; i++)
+            CHECK(in[i] == from * COUNT + i);
+    }
+    free(out);
+    free(in);
+}
+
+static void messages_reach_every_rank(void **state)
+{
+    (void)state;
+    run_nodes(uneven, 3, talk, NULL);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+static void refuse(ls_group *group, void *unused)
+{
+    float x = 1;
+    float *data = ls_group_rank(group) == 4 ? NULL : &x;
+    (void)unused;
+    CHECK(ls_all_reduce(group, data, data, 1, LS_F32, LS_SUM) ==
+          LS_ERR_ARGUMENT);
+    CHECK(ls_group_rank(group) == 4 ||
+          strstr(ls_last_error(), "rank 4 cannot take part") != NULL);
+    add_up(group);
+}
+
+static void disagree(ls_group *group, void *unused)
+{
+    float x[2] = {1, 2};
+    const size_t count = ls_group_rank(group) == 3 ? 2 : 1;
+    (void)unused;
+    CHECK(ls_all_reduce(group, x, x, count, LS_F32, LS_SUM) == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), "count differs") != NULL);
+}
+
+static void refusals_and_differences_reach_all(void **state)
+{
+    (void)state;
+    run_nodes(uneven, 3, refuse, NULL);
+    run_nodes(uneven, 3, disagree, NULL);
+}
+
+static void leave(ls_group *group, void *unused)
+{
+    (void)unused;
+    CHECK_OK(ls_group_set_timeout(group, 30));
+    if (ls_group_rank(group) == 3)
+        return; /* closes the group */
+    CHECK(ls_barrier(group) == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "rank 3") != NULL);
+    CHECK(strstr(ls_last_error(), "has closed the group") != NULL);
+}
+
+static void a_rank_that_leaves_is_missed(void **state)
+{
+    (void)state;
+    run_nodes(two_by_two, 2, leave, NULL);
+}
+
+static void be_cut_off(ls_group *group, void *unused)
+{
+    (void)unused;
+    CHECK_OK(ls_group_set_timeout(group, 0.5));
+    CHECK_OK(ls_barrier(group));
+    cut_wire();
+    CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "gave up waiting") != NULL);
+    const char *other = ls_group_rank(group) < 2 ? "rank 2 (" : "rank 0 (";
+    CHECK(strstr(ls_last_error(), other) != NULL);
+}
+
+static void a_cut_wire_is_noticed_in_time(void **state)
+{
+    (void)state;
+    run_nodes(two_by_two, 2, be_cut_off, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_have_memory_of_their_own),
+        cmocka_unit_test(parts_may_span_nodes_or_not),
+        cmocka_unit_test(requests_are_in_flight_together),
+        cmocka_unit_test(messages_reach_every_rank),
+        cmocka_unit_test(refusals_and_differences_reach_all),
+        cmocka_unit_test(a_rank_that_leaves_is_missed),
+        cmocka_unit_test(a_cut_wire_is_noticed_in_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
