@@ -509,9 +509,10 @@ static void every_row_conforms_between_nodes(void **state)
 }
 
 /* As a rank that somebody else has started. */
-static int conform_as_rank(void)
+static int conform_as_rank(bool a_part)
 {
     ls_group *group = NULL;
+    brief = brief || a_part;
     CHECK_OK(ls_group_from_env(&group));
     run_on_processes(group, NULL);
     ls_group_close(&group);
@@ -521,7 +522,7 @@ static int conform_as_rank(void)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "rank") == 0)
-        return conform_as_rank();
+        return conform_as_rank(argc > 2 && strcmp(argv[2], "brief") == 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_conforms_between_nodes),
         cmocka_unit_test(every_row_conforms_on_threads),

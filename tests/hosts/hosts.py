@@ -104,6 +104,29 @@ def missing_mpi(mpi):
     return None
 
 
+def missing_module(mpi):
+    """The same, and whether $LOCKSTEP has no module for it."""
+    info = subprocess.run([os.environ["LOCKSTEP"], "info"], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+    found = [line for line in info.splitlines() if line.startswith("mpi")]
+    if not any(mpi in line for line in found):
+        return f"lockstep was built without a module for {mpi}"
+    return missing_mpi(mpi)
+
+
+def left(mark):
+    """The processes in whose environment the mark is."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
 class Hosts:
     """with Hosts(2, rate="1gbit") as hosts: ...  The hosts are h0, h1, ...
 

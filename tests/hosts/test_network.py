@@ -31,19 +31,6 @@ PING = ("import socket, time; s = socket.create_connection(('h0', 7000))\n"
         "print(min(ping() for i in range(10)))")
 
 
-def left(mark):
-    """The processes in whose environment the mark is."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    found.append(int(entry))
-        except OSError:
-            pass
-    return found
-
-
 class Network(unittest.TestCase):
     def of(self, where, name, *words):
         return subprocess.run(where.words(name, *words), timeout=20,
@@ -132,12 +119,12 @@ class Network(unittest.TestCase):
                 ["env", mark, sys.executable, "-c", program, hosts.HERE],
                 stdout=subprocess.PIPE) as process:
             self.assertEqual(process.stdout.readline(), b"up\n")
-            self.assertGreater(len(left(mark)), 5)
+            self.assertGreater(len(hosts.left(mark)), 5)
             process.send_signal(signal.SIGKILL)
         end = time.monotonic() + 10
-        while left(mark) and time.monotonic() < end:
+        while hosts.left(mark) and time.monotonic() < end:
             time.sleep(0.02)
-        self.assertEqual(left(mark), [])
+        self.assertEqual(hosts.left(mark), [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import hosts
+
+LOCKSTEP = os.environ["LOCKSTEP"]
+BIN = os.path.dirname(LOCKSTEP)
+MPI = os.environ["MPI"]
+
+
+class Train(unittest.TestCase):
+    def train(self, folder, ranks):
+        path = os.path.join(folder, f"{len(ranks)}.safetensors")
+        with hosts.Hosts(len(ranks), keep=[folder, BIN]) as some:
+            done = subprocess.run(
+                some.mpirun(MPI, ranks, LOCKSTEP, "train", "cifar100",
+                            "--deterministic", "--limit", "256", "--epochs",
+                            "1", "--batch-size", "16", "--save", path),
+                env=some.environment(OMP_NUM_THREADS=1), timeout=100,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(path, "rb") as file:
+            return file.read()
+
+    def test_weights_are_the_same(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-train-") as folder:
+            self.assertEqual(self.train(folder, (2, 2)),
+                             self.train(folder, (4,)))
+
+
+if __name__ == "__main__":
+    hosts.skip_if(hosts.missing() or hosts.missing_module(MPI))
+    unittest.main()
