@@ -111,7 +111,8 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
 
 /*
  * Fills the allocated parameters from a file: every one must be there with the
- * right shape, and the first that is not is named.
+ * right shape, and the first that is not is named. GPT2's names may all begin
+ * with "transformer.". What else the file has is not looked at.
  */
 LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
 

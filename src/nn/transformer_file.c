@@ -14,6 +14,9 @@
 
 static const char config_key[] = "transformer";
 
+/* Before GPT2's names where the file is of a model with its head. */
+static const char gpt2_prefix[] = "transformer.";
+
 /* ---- tensors as the file has them ---------------------------------------- */
 
 typedef struct tensor_list {
@@ -58,9 +61,11 @@ static ls_status make_list(const ls_transformer *m, tensor_list *out)
 ls_status ls_transformer_load(ls_transformer *model, const char *path)
 {
     tensor_list list = {0};
+    const char *prefix =
+        model->config.kind == LS_TRANSFORMER_GPT2 ? gpt2_prefix : "";
     ls_status status = make_list(model, &list);
     if (status == LS_OK)
-        status = ls_safetensors_load(path, list.items, list.n);
+        status = lsi_safetensors_load_either(path, prefix, list.items, list.n);
     ls_params_changed(model->params);
     free_list(&list);
     return status;

@@ -29,6 +29,7 @@ typedef struct lsi_safetensors_entry {
 
 typedef struct lsi_safetensors_file {
     const char *path;
+    const char *prefix; /* what the file puts before the names of tensors */
     int fd;
     uint64_t data_begin, data_size;
     struct json_t *header;
@@ -44,6 +45,10 @@ void lsi_safetensors_close(lsi_safetensors_file *file);
 ls_status lsi_safetensors_read(const lsi_safetensors_file *file,
                                const lsi_safetensors_entry *entry,
                                uint64_t offset, void *out, size_t bytes);
+
+/* As ls_safetensors_load, also if the file puts the prefix before all names. */
+ls_status lsi_safetensors_load_either(const char *path, const char *prefix,
+                                      const ls_named_tensor *tensors, size_t n);
 
 /* As ls_safetensors_save; *sum is of the file. */
 ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,

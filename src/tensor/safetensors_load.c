@@ -245,7 +245,8 @@ void lsi_safetensors_close(file *f)
 ls_status lsi_safetensors_open(file *f, const char *path)
 {
     struct stat info;
-    *f = (file){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    *f = (file){
+        .path = path, .prefix = "", .fd = open(path, O_RDONLY | O_CLOEXEC)};
     if (f->fd < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     ls_status status = LS_OK;
@@ -270,13 +271,21 @@ ls_status lsi_safetensors_read(const file *f, const entry *e, uint64_t offset,
     return read_at(f, out, bytes, f->data_begin + e->begin + offset);
 }
 
-static const entry *find(const file *f, const char *name)
+static const entry *find_behind(const file *f, const char *prefix,
+                                const char *name)
 {
+    const size_t n = strlen(prefix);
     for (size_t i = 0; i < f->n_entries; i++) {
-        if (strcmp(f->entries[i].name, name) == 0)
+        const char *has = f->entries[i].name;
+        if (strncmp(has, prefix, n) == 0 && strcmp(has + n, name) == 0)
             return &f->entries[i];
     }
     return NULL;
+}
+
+static const entry *find(const file *f, const char *name)
+{
+    return find_behind(f, f->prefix, name);
 }
 
 static lsi_shape_text shape_of_entry(const entry *e)
@@ -305,8 +314,8 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
                         f->path, wanted->name);
     const entry *e = find(f, wanted->name);
     if (e == NULL)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' has no tensor '%s'", f->path,
-                        wanted->name);
+        return lsi_fail(LS_ERR_FORMAT, "'%s' has no tensor '%s%s'", f->path,
+                        f->prefix, wanted->name);
     if (!same_shape(e, tensor))
         return lsi_fail(LS_ERR_SHAPE,
                         "'%s': tensor '%s' has shape %s, wanted is %s", f->path,
@@ -342,6 +351,13 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     return status;
 }
 
+/* The first tensor tells whether the file puts the prefix before its names. */
+static void choose_prefix(file *f, const char *prefix, const char *first)
+{
+    if (find(f, first) == NULL && find_behind(f, prefix, first) != NULL)
+        f->prefix = prefix;
+}
+
 static ls_status fill_all(const file *f, const ls_named_tensor *tensors,
                           size_t n)
 {
@@ -355,12 +371,20 @@ static ls_status fill_all(const file *f, const ls_named_tensor *tensors,
 ls_status ls_safetensors_load(const char *path, const ls_named_tensor *tensors,
                               size_t n)
 {
+    return lsi_safetensors_load_either(path, "", tensors, n);
+}
+
+ls_status lsi_safetensors_load_either(const char *path, const char *prefix,
+                                      const ls_named_tensor *tensors, size_t n)
+{
     if (path == NULL || (tensors == NULL && n > 0))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_safetensors_load: the path or the tensors are "
                         "NULL");
     file f;
     LS_TRY(lsi_safetensors_open(&f, path));
+    if (n > 0 && tensors[0].name != NULL)
+        choose_prefix(&f, prefix, tensors[0].name);
     const ls_status status = fill_all(&f, tensors, n);
     lsi_safetensors_close(&f);
     return status;
