@@ -163,6 +163,14 @@ ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor)
     return append(&tape->owned, tensor);
 }
 
+void lsi_tape_drop_values(ls_tensor *tensor)
+{
+    if (tensor == NULL)
+        return;
+    lsi_storage_release(tensor->storage);
+    tensor->storage = NULL;
+}
+
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor)
 {
     return append(&tape->temps, tensor);

@@ -91,6 +91,13 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
 /* Hands a reference to the tape, which gives it back at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
 
+/*
+ * Gives the memory of an output back now: nobody reads it again, and no
+ * backward function has saved it. It keeps its shape, its place in the graph
+ * and its gradient. Accepts NULLs.
+ */
+void lsi_tape_drop_values(ls_tensor *tensor);
+
 /* As lsi_tape_own, until the operation or backward function has ended. */
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);

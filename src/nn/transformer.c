@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "tensor/tensor.h"
 
 static const double norm_eps = 1e-5;
 
@@ -120,25 +120,44 @@ typedef struct qkv {
     ls_tensor *q, *k, *v;
 } qkv;
 
+/* A product's rows, turned; as they were nobody reads them again. */
+static ls_tensor *turned(const pass *p, const ls_linear_layer *layer,
+                         ls_tensor *x)
+{
+    ls_tensor *flat = ls_linear_layer_forward(layer, p->tape, x);
+    ls_tensor *rows = split_heads(p, flat);
+    ls_tensor *out = ls_rope(p->tape, rows, p->cosine, p->sine,
+                             p->model->config.rope_halves);
+    lsi_tape_drop_values(rows);
+    lsi_tape_drop_values(flat);
+    return out;
+}
+
 static qkv rope_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
 {
-    ls_tape *tape = p->tape;
-    ls_tensor *q = split_heads(p, ls_linear_layer_forward(&b->q, tape, x));
-    ls_tensor *k = split_heads(p, ls_linear_layer_forward(&b->k, tape, x));
-    ls_tensor *v = split_heads(p, ls_linear_layer_forward(&b->v, tape, x));
-    const bool halves = p->model->config.rope_halves;
-    return (qkv){.q = ls_rope(tape, q, p->cosine, p->sine, halves),
-                 .k = ls_rope(tape, k, p->cosine, p->sine, halves),
-                 .v = v};
+    return (qkv){
+        .q = turned(p, &b->q, x),
+        .k = turned(p, &b->k, x),
+        .v = split_heads(p, ls_linear_layer_forward(&b->v, p->tape, x))};
+}
+
+/* A third of the columns, copied to rows of heads. */
+static ls_tensor *third(const pass *p, ls_tensor *all, int64_t number)
+{
+    const int64_t d = p->model->config.d_model;
+    ls_tensor *columns =
+        ls_narrow(p->tape, all, 2, number * d, (number + 1) * d);
+    ls_tensor *out = split_heads(p, columns);
+    lsi_tape_drop_values(columns);
+    return out;
 }
 
 static qkv gpt2_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
 {
-    const int64_t d = p->model->config.d_model;
     ls_tensor *all = ls_linear_layer_forward(&b->qkv, p->tape, x);
-    return (qkv){.q = split_heads(p, ls_narrow(p->tape, all, 2, 0, d)),
-                 .k = split_heads(p, ls_narrow(p->tape, all, 2, d, 2 * d)),
-                 .v = split_heads(p, ls_narrow(p->tape, all, 2, 2 * d, 3 * d))};
+    const qkv out = {third(p, all, 0), third(p, all, 1), third(p, all, 2)};
+    lsi_tape_drop_values(all);
+    return out;
 }
 
 /*
@@ -191,12 +210,20 @@ static ls_tensor *feed_forward(const lsi_block *b, ls_tape *tape, ls_tensor *x)
     return ls_linear_layer_forward(&b->w2, tape, h);
 }
 
+/* What joins the residual stream is in the sum from then on. */
+static ls_tensor *join(const pass *p, ls_tensor *x, ls_tensor *part)
+{
+    ls_tensor *sum = ls_add(p->tape, x, part);
+    lsi_tape_drop_values(part);
+    return sum;
+}
+
 static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
     const lsi_block *b = &p->model->blocks[layer];
     ls_tape *tape = p->tape;
-    x = ls_add(tape, x, attend(p, layer, normalise(&b->ln1, tape, x)));
-    return ls_add(tape, x, feed_forward(b, tape, normalise(&b->ln2, tape, x)));
+    x = join(p, x, attend(p, layer, normalise(&b->ln1, tape, x)));
+    return join(p, x, feed_forward(b, tape, normalise(&b->ln2, tape, x)));
 }
 
 static int64_t first_place(const pass *p)

@@ -53,6 +53,19 @@ class BenchLm(ProgramTest):
         self.assertGreater(more, 1.9 * (9316608 - 2560000))
         self.assertLess(more, 2 * 9316608)
 
+    def test_peak_is_what_a_step_has_to_keep(self):
+        # docs/language-models.md
+        context, batch = 128, 4
+        d, ff, layers, vocabulary = 256, 1024, 4, 10000
+        kept = layers * (8 * d + 3 * ff) + 2 * d + 2 * vocabulary
+        at_once = 3 * ff + 5 * d
+        wanted = 4 * context * batch * (kept + at_once)
+        rows, _ = self.rows("--context", str(context), "--batch", str(batch),
+                            "--warmup", "0")
+        beyond = rows[0]["peak_bytes"] - 16 * 9316608
+        self.assertGreaterEqual(beyond, wanted)
+        self.assertLess(beyond, 1.1 * wanted)
+
     def test_what_does_not_fit_says_so(self):
         rows, done = self.rows("--context", "4", "--warmup", "0", "--budget",
                                "100m")
