@@ -137,8 +137,9 @@ LS_API void ls_params_finish_grad(ls_params *params);
 /*
  * Say so after writing to parameters that products have used in a half type:
  * each is rounded once for all its uses until it changes. And after writing to
- * parameters that strategy "fsdp" has divided, on all ranks, before the next
- * operation. Optimizers, ls_ddp_new and what loads files say so themselves.
+ * parameters that strategy "fsdp" has divided: on all ranks, before the next
+ * operation, with a barrier before and after it. Optimizers, ls_ddp_new and
+ * what loads files say so themselves.
  */
 LS_API void ls_params_changed(ls_params *params);
 

@@ -79,6 +79,8 @@ static void play_borrowing(ls_group *group, void *unused)
         for (int64_t i = 0; i < lengths[t]; i++)
             x[i] = number(t, i);
     }
+    /* Nobody may still gather what the others keep of this. */
+    CHECK_OK(ls_barrier(group));
     ls_params_changed(params);
     CHECK_OK(ls_barrier(group));
     check_numbers(params);
