@@ -31,6 +31,7 @@ void lsi_parting_listen(void)
 {
     handle(SIGTERM, on_end);
     handle(SIGUSR1, SIG_IGN);
+    handle(SIGPIPE, SIG_IGN); /* what is for the dead is an error, no end */
 }
 
 bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns)

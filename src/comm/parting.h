@@ -4,7 +4,7 @@
  * by then, or is about to; so the signal is taken as news, and the rank has
  * half a second to find out and say what has happened. MPICH, if it is told to
  * leave the others alone, sends them SIGUSR1, which would end them, and is
- * ignored.
+ * ignored; so is SIGPIPE, which who writes to a dead rank's socket gets.
  */
 #ifndef LS_COMM_PARTING_H
 #define LS_COMM_PARTING_H
