@@ -84,8 +84,8 @@ void lsi_ddp_scale(ls_ddp *ddp);
  */
 ls_status lsi_ddp_take_part(ls_ddp *ddp);
 
-/* The sums of spans are there: this rank keeps its part. */
-void lsi_ddp_drop(void *ddp, lsi_range spans);
+/* The sums of spans of the ls_ddp are there: this rank keeps its part. */
+void lsi_ddp_drop(void *context, lsi_range spans);
 
 /* See lsi_params_owner. */
 ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);

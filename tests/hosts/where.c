@@ -13,5 +13,10 @@ int main(int argc, char **argv)
     char host[64];
     gethostname(host, sizeof host);
     printf("rank %d on %s: %d\n", rank, host, sum);
+#ifdef MPICH_VERSION /* which hangs: see src/comm/transport/mpi.c */
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    _exit(0);
+#endif
     return MPI_Finalize();
 }
