@@ -62,7 +62,7 @@ static void play_borrowing(ls_group *group, void *unused)
     size_t count;
     CHECK_OK(ls_params_new(&params));
     for (int t = 0; t < LENGTHS; t++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "p%d", t);
         CHECK_OK(ls_params_add(params, name, 1, &lengths[t],
                                (ls_init){LS_INIT_NORMAL, 0, 1}, NULL));
@@ -184,7 +184,7 @@ static void play_memory(ls_group *group, void *unused)
     const double before = proportional_bytes();
     CHECK_OK(ls_params_new(&params));
     for (int t = 0; t < TENSORS; t++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "p%d", t);
         CHECK_OK(ls_params_add(params, name, 1, &shape,
                                (ls_init){LS_INIT_CONSTANT, 1, 0}, NULL));
