@@ -56,7 +56,8 @@ static bool find_module(const char *name, char *path, size_t bytes)
     own_folder(own);
     const char *told = getenv("LOCKSTEP_MODULES");
     const char *const from[] = {told == NULL ? "" : told, own, own};
-    const char *const to[] = {"", "", "/" LSI_MODULES_FROM_PROGRAM};
+    static const char from_program[] = "/" LSI_MODULES_FROM_PROGRAM;
+    const char *const to[] = {"", "", from_program};
     for (int i = 0; i < 3; i++) {
         if (from[i][0] == '\0')
             continue;
