@@ -6,9 +6,6 @@
  *
  * Included by tile.h where V_TILES is defined.
  */
-#ifndef LS_KERNELS_ATTENTION_TILE_AMX_H
-#define LS_KERNELS_ATTENTION_TILE_AMX_H
-
 #include <immintrin.h>
 
 enum { TILE = 16 /* rows, and words of a row */, MAX_DEPTH = 64 };
@@ -169,5 +166,3 @@ INLINE void multiply_tiles(const product *p, const product_kind kind)
     if (kind.mode == SET_MAX)
         find_maxima(p);
 }
-
-#endif
