@@ -17,7 +17,7 @@ import tempfile
 
 import hosts
 
-LOCKSTEP = os.environ["LOCKSTEP"]
+LOCKSTEP = os.path.abspath(os.environ["LOCKSTEP"])
 BIN = os.path.dirname(LOCKSTEP)
 RANKS = (2, 2)
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
