@@ -11,6 +11,14 @@ from program import LOCKSTEP, ProgramTest, environment
 
 SHAPE = ["--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff", "64",
          "--context", "16"]
+# What PyTorch gets from the same weights and pieces of LICENSE; made by
+# tests/parity/lm_reference.py with SHAPE, --lr 0.01 and eight sequences a step.
+PYTORCH_LOSSES = [
+    5.613886, 5.410293, 5.097658, 4.798707, 4.482675, 4.132009, 3.802164,
+    3.891897, 3.639784, 3.375573, 3.235844, 2.872133, 2.967784, 2.955697,
+    2.985870, 2.813543, 2.986891, 2.918177, 2.758383, 3.120005]
+LICENSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
+                       "..", "LICENSE")
 STEP_KEYS = ["event", "step", "loss", "lr", "gradient_norm", "seconds",
              "tokens_per_second"]
 
@@ -95,13 +103,22 @@ class Learning(LmTest):
         # Micro-steps see other pieces, of as many tokens.
         self.assertEqual(len(more), 4)
 
+    def test_two_ranks_are_pytorch(self):
+        words = ["-n", "2", "--data", LICENSE, "--steps", "20", "--lr", "0.01",
+                 "--validate-every", "0"]
+        exact = self.losses(*words)
+        rounded = self.losses(*words, "--dtype", "bf16")
+        self.assertEqual(len(exact), len(PYTORCH_LOSSES))
+        for want, a, b in zip(PYTORCH_LOSSES, exact, rounded):
+            self.assertAlmostEqual(a, want, delta=1e-3)
+            self.assertAlmostEqual(b, want, delta=0.02 * want)
+
     def test_attention_and_layouts_agree(self):
         steps = ["--steps", "3", "--validate-every", "0"]
         flash = self.losses(*steps)
         other = self.losses(*steps, "--attention", "naive", "--rope", "halves")
         for a, b in zip(flash, other):
             self.assertAlmostEqual(a, b, delta=1e-4 * a)
-
 
     def test_bf16_comes_as_far(self):
         steps = ["--steps", "30", "--validate-every", "0", "--lr", "0.01"]
@@ -113,7 +130,6 @@ class Learning(LmTest):
             self.assertAlmostEqual(a, b, delta=0.02 * a)
         done = self.train("--steps", "0", "--dtype", "bf16", "-n", "2")
         self.assertEqual(done.stderr.count("bf16: this processor"), 1)
-
 
     def test_f16_scales_losses(self):
         path = self.path("f16.jsonl")
