@@ -54,7 +54,9 @@ LS_API void ls_memory_reset_peak(void);
 
 /*
  * Limits the live total. An allocation that would go over it fails with
- * LS_ERR_BUDGET and says who asked for how much. 0 removes the limit.
+ * LS_ERR_BUDGET and says who asked for how much. 0 removes the limit; then a
+ * large block fails with LS_ERR_MEMORY if the machine, or the process's control
+ * group, has not so many bytes available.
  */
 LS_API void ls_memory_set_budget(size_t bytes);
 

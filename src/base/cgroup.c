@@ -121,12 +121,66 @@ static bool limit_v1(const char *folder, double *cpus)
            lsi_cgroup_parse_v1(quota, period, cpus);
 }
 
+/* A number of bytes; false for "max". */
+static bool read_number(const char *folder, const char *name, double *out)
+{
+    char text[TEXT_BYTES], *end;
+    if (!read_in(folder, name, text))
+        return false;
+    *out = strtod(text, &end);
+    return end != text && *out >= 0;
+}
+
+/* What "name 123" says on a line of memory.stat; 0 without that line. */
+static double read_stat(const char *folder, const char *name)
+{
+    char text[TEXT_BYTES];
+    const size_t length = strlen(name);
+    if (!read_in(folder, "memory.stat", text))
+        return 0;
+    for (const char *line = text; line != NULL;) {
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            return strtod(line + length, NULL);
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    return 0;
+}
+
+/* The cache of files that nobody has used lately gives way. */
+static double room(double limit, double used, double cache)
+{
+    const double left = limit - used + cache;
+    return left > 1 ? left : 1;
+}
+
+static bool room_v2(const char *folder, double *bytes)
+{
+    double limit, used;
+    if (!read_number(folder, "memory.max", &limit) ||
+        !read_number(folder, "memory.current", &used))
+        return false;
+    *bytes = room(limit, used, read_stat(folder, "inactive_file"));
+    return true;
+}
+
+static bool room_v1(const char *folder, double *bytes)
+{
+    double limit, used;
+    if (!read_number(folder, "memory.limit_in_bytes", &limit) ||
+        !read_number(folder, "memory.usage_in_bytes", &used))
+        return false;
+    *bytes = room(limit, used, read_stat(folder, "total_inactive_file"));
+    return true;
+}
+
+typedef bool (*limit_fn)(const char *folder, double *limit);
+
 /*
  * The tightest limit of root/path and the folders above it, root included. The
  * path may name a place outside this container; then only the root exists.
  */
-static double tightest(const char *root, const char *path,
-                       bool (*limit)(const char *, double *))
+static double tightest(const char *root, const char *path, limit_fn limit)
 {
     char folder[PATH_BYTES];
     const int length = snprintf(folder, sizeof(folder), "%s%s", root, path);
@@ -134,9 +188,9 @@ static double tightest(const char *root, const char *path,
         return 0;
     double best = 0;
     for (;;) {
-        double cpus;
-        if (limit(folder, &cpus) && (best == 0 || cpus < best))
-            best = cpus;
+        double here;
+        if (limit(folder, &here) && (best == 0 || here < best))
+            best = here;
         char *slash = strrchr(folder, '/');
         if (slash == NULL || (size_t)(slash - folder) < strlen(root))
             return best;
@@ -151,21 +205,40 @@ static double tighter(double a, double b)
     return a < b ? a : b;
 }
 
-double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
+/* Where a hierarchy is mounted, and how it says what is wanted. */
+typedef struct hierarchy {
+    const char *mount, *controller;
+    limit_fn limit;
+} hierarchy;
+
+static double limit_of(const hierarchy *list, size_t n, const char *proc_file,
+                       const char *mount)
 {
-    static const char *const v2_mounts[] = {"", "/unified"};
-    static const char *const v1_mounts[] = {"/cpu", "/cpu,cpuacct"};
     char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
     if (!read_text(proc_file, groups))
         return 0;
     double best = 0;
-    for (int i = 0; i < 2; i++) {
-        snprintf(root, sizeof(root), "%s%s", mount, v2_mounts[i]);
-        if (lsi_cgroup_path(groups, NULL, path, sizeof(path)))
-            best = tighter(best, tightest(root, path, limit_v2));
-        snprintf(root, sizeof(root), "%s%s", mount, v1_mounts[i]);
-        if (lsi_cgroup_path(groups, "cpu", path, sizeof(path)))
-            best = tighter(best, tightest(root, path, limit_v1));
+    for (size_t i = 0; i < n; i++) {
+        snprintf(root, sizeof(root), "%s%s", mount, list[i].mount);
+        if (lsi_cgroup_path(groups, list[i].controller, path, sizeof(path)))
+            best = tighter(best, tightest(root, path, list[i].limit));
     }
     return best;
+}
+
+double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
+{
+    static const hierarchy list[] = {{"", NULL, limit_v2},
+                                     {"/unified", NULL, limit_v2},
+                                     {"/cpu", "cpu", limit_v1},
+                                     {"/cpu,cpuacct", "cpu", limit_v1}};
+    return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
+}
+
+double lsi_cgroup_memory_room(const char *proc_file, const char *mount)
+{
+    static const hierarchy list[] = {{"", NULL, room_v2},
+                                     {"/unified", NULL, room_v2},
+                                     {"/memory", "memory", room_v1}};
+    return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
 }

@@ -1,6 +1,7 @@
 /*
- * The CPU quota that a control group (a container, a batch job) sets. The
- * parsers are pure functions of text; only lsi_cgroup_cpu_limit reads files.
+ * The CPU quota and the memory limit that a control group (a container, a batch
+ * job) sets. The parsers are pure functions of text; the last two functions
+ * read files.
  */
 #ifndef LS_BASE_CGROUP_H
 #define LS_BASE_CGROUP_H
@@ -28,5 +29,8 @@ bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
  * /sys/fs/cgroup; tests pass folders of their own.
  */
 double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
+
+/* The bytes that the tightest memory limit leaves, at least 1, or 0: none. */
+double lsi_cgroup_memory_room(const char *proc_file, const char *mount);
 
 #endif

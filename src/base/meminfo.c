@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
+
 int64_t lsi_meminfo_parse(const char *text, const char *key)
 {
     const size_t length = strlen(key);
@@ -33,5 +35,8 @@ int64_t lsi_memory_available(void)
     if (bytes < 0)
         return -1;
     text[bytes] = '\0';
-    return lsi_meminfo_parse(text, "MemAvailable");
+    const int64_t machine = lsi_meminfo_parse(text, "MemAvailable");
+    const double group =
+        lsi_cgroup_memory_room("/proc/self/cgroup", "/sys/fs/cgroup");
+    return group > 0 && group < (double)machine ? (int64_t)group : machine;
 }

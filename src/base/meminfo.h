@@ -9,7 +9,10 @@
 /* The bytes that a line of /proc/meminfo's text says; -1 without that line. */
 int64_t lsi_meminfo_parse(const char *text, const char *key);
 
-/* What processes could get without swapping; -1 if the kernel does not say. */
+/*
+ * What this process could get without swapping, within the limits of its
+ * control groups; -1 if the kernel does not say.
+ */
 int64_t lsi_memory_available(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,8 +14,14 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/meminfo.h"
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, BLOCK_MAGIC = 0x6c73626b };
+enum {
+    ALIGNMENT = 64,
+    HUGE_PAGE = 2 << 20,
+    BLOCK_MAGIC = 0x6c73626b,
+    LARGE = 256 << 20 /* worth asking the kernel about */
+};
 
 /* Fills one alignment unit, so that the block behind it is aligned too. */
 typedef struct block_header {
@@ -166,10 +173,28 @@ static block_header *take_block(size_t bytes)
     return memory;
 }
 
+/*
+ * The kernel promises memory that it does not have and kills who uses it. So a
+ * large block is compared with what there is, unless a budget says otherwise.
+ */
+static ls_status check_available(size_t bytes, ls_memory_tag tag,
+                                 const char *what)
+{
+    if (bytes < LARGE || atomic_load(&budget) != 0)
+        return LS_OK;
+    const int64_t available = lsi_memory_available();
+    if (available < 0 || bytes <= (size_t)available)
+        return LS_OK;
+    return lsi_fail(LS_ERR_MEMORY,
+                    "%s: %zu bytes (%s) do not fit, %" PRId64 " are available",
+                    what, bytes, ls_memory_tag_name(tag), available);
+}
+
 ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
                     const char *what)
 {
     size_t live;
+    LS_TRY(check_available(bytes, tag, what));
     LS_TRY(reserve(bytes, tag, what, &live));
     block_header *header = take_block(bytes);
     if (header == NULL) {

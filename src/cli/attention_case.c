@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/threads.h"
+#include "kernels/attention/attention.h"
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 
@@ -45,14 +46,38 @@ static void fill_range(void *context, size_t begin, size_t end)
     }
 }
 
+/* What both passes need beyond inputs and outputs, at least. */
+static ls_status count_needed(lsi_attention_case *c, size_t *saved)
+{
+    lsi_attention a;
+    LS_TRY(ls_attention_saved_bytes(&c->shape, c->method, saved));
+    LS_TRY(lsi_attention_check(&c->shape, &a));
+    c->needed_bytes = *saved;
+    if (c->method == LS_ATTENTION_NAIVE)
+        c->needed_bytes += lsi_naive_backward_bytes(&a);
+    return LS_OK;
+}
+
+/* Whether there is so much, without taking it. */
+static ls_status check_fits(size_t bytes)
+{
+    LS_TRY(lsi_memory_charge(bytes, LS_MEMORY_ACTIVATIONS,
+                             "attention, both passes"));
+    lsi_memory_discharge(bytes, LS_MEMORY_ACTIVATIONS);
+    return LS_OK;
+}
+
 ls_status lsi_attention_case_new(lsi_attention_case *c)
 {
     const size_t n = (size_t)count_of(c);
-    size_t bytes;
+    const size_t bytes = n * ls_dtype_size(c->shape.dtype);
+    size_t saved;
     ls_memory_stats memory;
+    LS_TRY(count_needed(c, &saved));
+    LS_TRY(check_fits(c->needed_bytes + LSI_ATTENTION_ARRAYS * bytes));
     for (int i = 0; i < LSI_ATTENTION_ARRAYS; i++) {
-        LS_TRY(lsi_alloc(&c->arrays[i], n * ls_dtype_size(c->shape.dtype),
-                         LS_MEMORY_OTHER, "attention's arrays"));
+        LS_TRY(lsi_alloc(&c->arrays[i], bytes, LS_MEMORY_OTHER,
+                         "attention's arrays"));
         filling f = {c->arrays[i], c->shape.dtype, (uint64_t)i};
         if (i <= DOUT)
             lsi_parallel_for(n, 4096, fill_range, &f);
@@ -60,8 +85,7 @@ ls_status lsi_attention_case_new(lsi_attention_case *c)
     ls_memory_reset_peak();
     ls_memory_total(&memory);
     c->input_bytes = memory.live_bytes;
-    LS_TRY(ls_attention_saved_bytes(&c->shape, c->method, &bytes));
-    return lsi_alloc(&c->saved, bytes, LS_MEMORY_ACTIVATIONS,
+    return lsi_alloc(&c->saved, saved, LS_MEMORY_ACTIVATIONS,
                      "what attention saves for backward");
 }
 

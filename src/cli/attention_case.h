@@ -14,12 +14,15 @@ typedef struct lsi_attention_case {
     /* q, k, v, dout, o, dq, dk, dv; NULL before _new */
     void *arrays[LSI_ATTENTION_ARRAYS];
     void *saved;
-    size_t input_bytes; /* in use when the arrays, but not saved, were there */
+    size_t input_bytes;  /* in use when the arrays, but not saved, were there */
+    size_t needed_bytes; /* beyond them by both passes, at least */
 } lsi_attention_case;
 
 /*
  * Fills the arrays of a case that has a shape and a method, and resets the
- * memory peak. What was made is freed by _free, also after an error.
+ * memory peak. What was made is freed by _free, also after an error. If both
+ * passes need more than the memory budget leaves, it is LS_ERR_BUDGET before
+ * anything is filled.
  */
 ls_status lsi_attention_case_new(lsi_attention_case *c);
 void lsi_attention_case_free(lsi_attention_case *c);

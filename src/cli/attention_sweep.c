@@ -239,6 +239,7 @@ static ls_status measure_case(lsi_attention_case c, const lsi_attention_args *a,
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
         return status;
     record_shape(&c, table);
+    lsi_table_int(table, "peak_bytes", (int64_t)c.needed_bytes);
     lsi_table_text(table, "status", "out of memory");
     return LS_OK;
 }

@@ -59,6 +59,8 @@ ls_status lsi_flash_backward_all(const lsi_attention *a,
                                  lsi_attention_inputs in,
                                  lsi_attention_gradients g);
 
+/* What the naive backward has beside what forward saved. */
+size_t lsi_naive_backward_bytes(const lsi_attention *a);
 ls_status lsi_naive_forward_all(const lsi_attention *a, void *o, float *saved,
                                 lsi_attention_inputs in);
 ls_status lsi_naive_backward_all(const lsi_attention *a,

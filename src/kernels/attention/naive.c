@@ -241,15 +241,19 @@ static ls_status backward_all(const lsi_attention *a, lsi_attention_inputs in,
     return LS_OK;
 }
 
+size_t lsi_naive_backward_bytes(const lsi_attention *a)
+{
+    const size_t scores = a->queries * a->keys;
+    const size_t rounded = a->half ? (scores + 1) / 2 : 0;
+    return (scores + 2 * a->keys * a->d + rounded) * sizeof(float);
+}
+
 ls_status lsi_naive_backward_all(const lsi_attention *a,
                                  lsi_attention_inputs in,
                                  lsi_attention_gradients g)
 {
-    const size_t scores = a->queries * a->keys;
-    const size_t floats =
-        scores + 2 * a->keys * a->d + (a->half ? (scores + 1) / 2 : 0);
     void *memory;
-    LS_TRY(lsi_alloc(&memory, floats * sizeof(float), LS_MEMORY_WORKSPACE,
+    LS_TRY(lsi_alloc(&memory, lsi_naive_backward_bytes(a), LS_MEMORY_WORKSPACE,
                      "naive attention's backward"));
     const ls_status status = backward_all(a, in, g, memory);
     lsi_free(memory);

@@ -61,6 +61,22 @@ class Rows(ProgramTest):
         self.assertEqual(naive["status"], "out of memory")
         self.assertEqual(naive["saved_bytes"], (2048 + 1) * 2048 * 4)
         self.assertIsNone(naive["forward_ms"]["median"])
+        self.assertEqual(naive["peak_bytes"],
+                         ((2048 + 1) * 2048 + 2048 * (2048 + 2 * 16)) * 4)
+
+    def test_nothing_is_begun_that_will_not_fit(self):
+        # Scores for forward would fit, but not those of backward.
+        naive, = self.rows("flash", "--length", "2k", "--d", "16", "--dtype",
+                           "f32", "--budget", "24m", "--impl", "naive")
+        self.assertEqual(naive["status"], "out of memory")
+
+    def test_default_budget_is_the_machine(self):
+        length = 2**21
+        for row in self.rows("flash", "--length", str(length), "--d", "16",
+                             "--batch", "8", "--impl", "naive"):
+            self.assertEqual(row["status"], "out of memory")
+            self.assertEqual(row["saved_bytes"], 8 * length * (length + 1) * 4)
+            self.assertGreater(row["peak_bytes"], row["saved_bytes"])
 
 
 class Refusals(ProgramTest):

@@ -1,6 +1,6 @@
 /*
- * CPU quotas: the parsers on texts, and the walk up the groups on a made-up
- * hierarchy in a temporary folder.
+ * CPU quotas and memory limits: the parsers on texts, and the walk up the
+ * groups on a made-up hierarchy in a temporary folder.
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -170,6 +170,40 @@ static void version_1_and_hybrid(void **state)
     assert_true(limit(f) == 3);
 }
 
+static double memory_room(const fixture *f)
+{
+    return lsi_cgroup_memory_room(f->groups, f->root);
+}
+
+static void memory_of_version_2(void **state)
+{
+    const fixture *f = *state;
+    assert_true(memory_room(f) == 0);
+    write_file(f, "self", "0::/a/b\n");
+    write_file(f, "a/b/memory.max", "max\n");
+    write_file(f, "a/b/memory.current", "500\n");
+    assert_true(memory_room(f) == 0);
+    write_file(f, "a/memory.max", "9000\n");
+    write_file(f, "a/memory.current", "2000\n");
+    assert_true(memory_room(f) == 7000);
+    write_file(f, "a/memory.stat", "active_file 7\ninactive_file 100\n");
+    assert_true(memory_room(f) == 7100);
+    write_file(f, "a/b/memory.max", "400\n");
+    assert_true(memory_room(f) == 1);
+}
+
+static void memory_of_version_1(void **state)
+{
+    const fixture *f = *state;
+    write_file(f, "self", "4:memory:/job\n0::/\n");
+    write_file(f, "memory/job/memory.limit_in_bytes", "5000\n");
+    assert_true(memory_room(f) == 0);
+    write_file(f, "memory/job/memory.usage_in_bytes", "3000\n");
+    write_file(f, "memory/job/memory.stat",
+               "inactive_file 9\ntotal_inactive_file 1000\n");
+    assert_true(memory_room(f) == 3000);
+}
+
 int main(void)
 {
 #define ON_FILES(name)                                                         \
@@ -182,6 +216,8 @@ int main(void)
         ON_FILES(the_tightest_ancestor_counts),
         ON_FILES(a_path_outside_leaves_the_root),
         ON_FILES(version_1_and_hybrid),
+        ON_FILES(memory_of_version_2),
+        ON_FILES(memory_of_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/meminfo.h"
 #include "base/memory.h"
 #include "testing.h"
 
@@ -153,6 +154,24 @@ static void impossible_sizes_fail(void **state)
     lsi_free(small);
 }
 
+/* The kernel would promise it, and kill who believes that. */
+static void more_than_the_machine_has_fails(void **state)
+{
+    (void)state;
+    void *block = state;
+    const size_t most = (size_t)lsi_memory_available() + ((size_t)128 << 20);
+    assert_error(lsi_alloc(&block, most, LS_MEMORY_ACTIVATIONS, "scores"),
+                 LS_ERR_MEMORY, "do not fit");
+    assert_ptr_equal(block, state);
+    assert_int_equal(total().peak_bytes, 0);
+    /* Nobody touches it, and who sets a budget knows better. */
+    ls_memory_set_budget(SIZE_MAX);
+    if (lsi_alloc(&block, most, LS_MEMORY_ACTIVATIONS, "scores") == LS_OK)
+        lsi_free(block);
+    else
+        assert_null(strstr(ls_last_error(), "do not fit"));
+}
+
 static void charges_count_like_blocks(void **state)
 {
     (void)state;
@@ -241,6 +260,7 @@ int main(void)
         CASE(peak_of_the_total_is_no_sum_of_peaks),
         CASE(the_budget_holds),
         CASE(impossible_sizes_fail),
+        CASE(more_than_the_machine_has_fails),
         CASE(charges_count_like_blocks),
         CASE(charges_move_between_tags),
         CASE(tags_have_names),
