@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -84,6 +86,19 @@ int lsi_threads(void)
         atomic_store(&current_threads, threads);
     }
     return threads;
+}
+
+bool lsi_thread_watch(void *(*fn)(void *), void *context)
+{
+    pthread_t watcher;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&watcher, NULL, fn, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed == 0)
+        pthread_detach(watcher);
+    return failed == 0;
 }
 
 void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)

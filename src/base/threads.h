@@ -4,6 +4,7 @@
 #ifndef LS_BASE_THREADS_H
 #define LS_BASE_THREADS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lockstep/status.h"
@@ -27,6 +28,12 @@ int lsi_threads_default(int local_ranks);
  */
 void lsi_threads_set(int threads);
 int lsi_threads(void);
+
+/*
+ * A thread beside the program's own, which takes no signals and ends with the
+ * process. False if there is none.
+ */
+bool lsi_thread_watch(void *(*fn)(void *), void *context);
 
 /*
  * Calls fn(context, begin, end) on disjoint ranges that cover 0..n-1, on up to

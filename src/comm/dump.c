@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "comm/check.h"
 
 enum { PATH_BYTES = 4096 };
@@ -133,20 +134,6 @@ static void *watch(void *unused)
     return NULL;
 }
 
-/* The thread takes no signals: they are meant for the program's own. */
-static bool start_watcher(void)
-{
-    pthread_t watcher;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&watcher, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-        pthread_detach(watcher);
-    return failed == 0;
-}
-
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -181,7 +168,7 @@ static void listen_to_signal(void)
     if (sigaction(SIGUSR1, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return;
     pthread_once(&once, mind_forks);
-    if (sem_init(&asked, 0, 0) != 0 || !start_watcher()) {
+    if (sem_init(&asked, 0, 0) != 0 || !lsi_thread_watch(watch, NULL)) {
         lsi_log(LSI_LOG_WARN, "SIGUSR1 is not served: there is no thread");
         return;
     }

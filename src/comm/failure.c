@@ -7,9 +7,11 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "comm/awaited.h"
 #include "comm/dump.h"
 #include "comm/engine.h"
 #include "comm/far.h"
+#include "comm/parting.h"
 #include "comm/wait.h"
 
 enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
@@ -43,9 +45,13 @@ void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
 static void waiting_text(const ls_group *group, int rank, char *text,
                          size_t bytes)
 {
-    const uint64_t word = atomic_load(&lsi_member_of(group, rank)->waiting_for);
+    const lsi_member *member = lsi_member_of(group, rank);
+    const uint64_t word = atomic_load(&member->waiting_for);
+    const uint32_t awaits = atomic_load(&member->awaits);
     text[0] = '\0';
-    if (word != 0)
+    if (word == 0 && awaits != 0)
+        snprintf(text, bytes, ", waiting for rank %d", (int)awaits - 1);
+    else if (word != 0)
         snprintf(text, bytes, ", waiting to %s rank %d",
                  word & 1 ? "receive from" : "send to", (int)(word >> 1) - 1);
 }
@@ -79,18 +85,6 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     return used < TABLE_BYTES ? used : TABLE_BYTES - 1;
 }
 
-/* Whether a rank has reached what this rank waits for. */
-static bool is_behind(const ls_group *group, int rank)
-{
-    const lsi_op *op = group->first;
-    if (op == NULL)
-        return false;
-    if (op->state < LSI_OP_ENTERED)
-        return group->seen[rank] < op->sequence - LSI_CELLS;
-    const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
-    return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
-}
-
 /* One line for each rank, those that are missed first. */
 static void where_table(const ls_group *group, uint64_t sequence, char *text)
 {
@@ -98,7 +92,7 @@ static void where_table(const ls_group *group, uint64_t sequence, char *text)
     text[0] = '\0';
     for (int behind = 1; behind >= 0; behind--)
         for (int r = 0; r < group->size; r++)
-            if (is_behind(group, r) == (behind == 1))
+            if (lsi_is_behind(group, r) == (behind == 1))
                 used = append_where(group, r, sequence, text, used);
 }
 
@@ -151,12 +145,16 @@ static ls_status report_mismatch(const lsi_failure *failure)
 static ls_status report_late(const ls_group *group, const lsi_failure *failure,
                              const char *own)
 {
-    char table[TABLE_BYTES];
+    char table[TABLE_BYTES], whom[LSI_HOST_BYTES + 64] = "";
+    const lsi_member *member = lsi_member_of(group, failure->rank_b);
+    if (failure->rank_b != failure->rank_a)
+        snprintf(whom, sizeof(whom), " for rank %d (host %s, pid %d)",
+                 failure->rank_b, member->host, (int)member->pid);
     where_table(group, failure->sequence, table);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "rank %d gave up waiting; this is rank %d, %s. The ranks:"
+                    "rank %d gave up waiting%s; this is rank %d, %s. The ranks:"
                     "%s",
-                    failure->rank_a, group->rank, own, table);
+                    failure->rank_a, whom, group->rank, own, table);
 }
 
 static ls_status tell(ls_group *group)
@@ -198,6 +196,7 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->far != NULL)
         lsi_far_abandon(group);
     lsi_dump_failure(group, ls_last_error());
+    lsi_parting_said();
     return tell(group); /* writing may have had an error of its own */
 }
 
@@ -249,7 +248,7 @@ static bool is_awaited(const ls_group *group, int rank)
     for (const lsi_stream *s = group->active; s != NULL; s = s->next_active)
         if (s->peer == rank)
             return true;
-    return is_behind(group, rank);
+    return lsi_is_behind(group, rank);
 }
 
 /* Another look at those that have arrived: a late one must not hide them. */
@@ -264,6 +263,22 @@ static ls_status check_calls(ls_group *group)
             LS_TRY(lsi_check_call(op, r));
     }
     return LS_OK;
+}
+
+int lsi_find_dead(const ls_group *group)
+{
+    const lsi_header *header = group->header;
+    if (atomic_load(&header->failed) == LSI_FAILED &&
+        header->failure.status == LS_ERR_PEER_DEAD)
+        return header->failure.rank_a;
+    for (int r = 0; r < group->size; r++) {
+        const lsi_member *member = lsi_member_of(group, r);
+        if (!lsi_is_far(group, r) &&
+            atomic_load(&member->presence) == LSI_PRESENT &&
+            !group->node->transport->alive(group->node, member->node_rank))
+            return r;
+    }
+    return -1;
 }
 
 ls_status lsi_check_peers(ls_group *group)
@@ -291,9 +306,11 @@ ls_status lsi_check_peers(ls_group *group)
 ls_status lsi_time_out(ls_group *group)
 {
     const lsi_op *op = group->first;
+    lsi_awaited_note(group);
     lsi_post_failure(group,
                      &(lsi_failure){.status = LS_ERR_TIMEOUT,
                                     .rank_a = group->rank,
+                                    .rank_b = lsi_awaited_last(group),
                                     .sequence = op == NULL ? 0 : op->sequence});
     return lsi_report_failure(group);
 }

@@ -27,6 +27,9 @@ ls_status lsi_check_call(lsi_op *op, int rank);
 /* Looks for ranks that disagree, have died or have left. Not for hot paths. */
 ls_status lsi_check_peers(ls_group *group);
 
+/* A rank that has died, or -1. Any thread may ask. */
+int lsi_find_dead(const ls_group *group);
+
 /* Fails the group because others did not come in time. */
 ls_status lsi_time_out(ls_group *group);
 

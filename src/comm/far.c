@@ -12,6 +12,7 @@
 #include "comm/failure.h"
 #include "comm/news.h"
 #include "comm/open.h"
+#include "comm/parting.h"
 #include "comm/schedule/nodes.h"
 
 /* How long a group that closes, or fails, waits for what it sends to get out.
@@ -121,14 +122,15 @@ static ls_status listen(ls_group *group)
 static void say(ls_group *group, const lsi_word *word, int rank)
 {
     lsi_far *far = group->far;
-    lsi_flight *flight = &far->says[rank];
+    lsi_flight *flight = &far->says[rank].flight;
+    lsi_word *said = &far->says[rank].word;
     if (flight->flying)
-        return; /* what it has been told is enough to know */
-    far->said = *word;
+        return; /* it does not listen */
+    *said = *word;
     *flight = (lsi_flight){.rank = rank};
     pthread_mutex_lock(&lock);
     flight->flying =
-        far->wire->send(&far->said, sizeof(far->said), far->world[rank],
+        far->wire->send(said, sizeof(*said), far->world[rank],
                         far->tag + LSI_TAG_WORD, &flight->ticket) == 0;
     pthread_mutex_unlock(&lock);
     if (flight->flying)
@@ -137,30 +139,47 @@ static void say(ls_group *group, const lsi_word *word, int rank)
 
 void lsi_far_tell(ls_group *group, const lsi_failure *failure)
 {
-    const lsi_word word = {.rank = group->rank, .failure = *failure};
+    const lsi_word word = {
+        .rank = group->rank, .about = LSI_WORD_FAILED, .failure = *failure};
     for (int r = 0; r < group->size; r++)
         if (lsi_is_far(group, r))
             say(group, &word, r);
 }
 
 /* One rank of each other node hears it, for all of them. */
-static void take_leave(ls_group *group)
+static void say_to_nodes(ls_group *group, const lsi_word *word)
 {
     const lsi_far *far = group->far;
-    const lsi_word word = {.rank = group->rank, .leaves = 1};
     const int index = far->index_of[group->rank];
     for (int k = 0; k < far->nodes; k++)
         if (k != far->node)
-            say(group, &word,
+            say(group, word,
                 far->rank[far->first[k] + index % far->ranks_on[k]]);
+}
+
+static void take_leave(ls_group *group)
+{
+    const lsi_word word = {.rank = group->rank, .about = LSI_WORD_LEAVES};
+    say_to_nodes(group, &word);
+}
+
+void lsi_far_tell_awaits(ls_group *group)
+{
+    const lsi_word word = {
+        .rank = group->rank,
+        .about = LSI_WORD_AWAITS,
+        .awaits = atomic_load(&lsi_member_of(group, group->rank)->awaits)};
+    say_to_nodes(group, &word);
 }
 
 static void take_word(ls_group *group, const lsi_word *word)
 {
     if (word->rank < 0 || word->rank >= group->size)
         return;
-    if (word->leaves)
+    if (word->about == LSI_WORD_LEAVES)
         atomic_store(&lsi_member_of(group, word->rank)->presence, LSI_LEFT);
+    else if (word->about == LSI_WORD_AWAITS)
+        atomic_store(&lsi_member_of(group, word->rank)->awaits, word->awaits);
     else
         lsi_hear_failure(group, &word->failure);
 }
@@ -168,8 +187,11 @@ static void take_word(ls_group *group, const lsi_word *word)
 ls_status lsi_far_progress(ls_group *group)
 {
     lsi_far *far = group->far;
+    const uint64_t activity = group->activity;
     const ls_status heard = lsi_far_test(group, &far->hears);
     if (heard == LS_OK) {
+        if (far->heard.about == LSI_WORD_AWAITS)
+            group->activity = activity; /* nothing has moved */
         take_word(group, &far->heard);
         LS_TRY(listen(group));
     } else if (heard != LS_IN_PROGRESS) {
@@ -181,8 +203,7 @@ ls_status lsi_far_progress(ls_group *group)
 /* After a failure only words matter, and the dead do not take data. */
 static bool is_awaited(const ls_group *group, const lsi_flight *flight)
 {
-    const lsi_flight *says = group->far->says;
-    const bool is_word = flight >= says && flight < says + group->size;
+    const bool is_word = flight == &group->far->says[flight->rank].flight;
     return !flight->receives && (is_word || !lsi_has_failed(group));
 }
 
@@ -284,7 +305,7 @@ static ls_status allocate(lsi_far *far, const lsi_far_plan *plan)
                               &far->ranks_on, &far->first,   &far->rank};
     for (size_t i = 0; i < MAPS; i++)
         *maps[i] = (int *)block + i * n;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_flight), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_saying), LS_MEMORY_COMM,
                             "a group of several nodes"));
     far->says = block;
     find_nodes(far, plan);
@@ -391,6 +412,7 @@ void lsi_far_close(ls_group *group)
     lsi_far *far = group->far;
     if (far == NULL)
         return;
+    lsi_parting_forget(group);
     if (!group->failed && !lsi_has_failed(group))
         take_leave(group);
     lsi_far_abandon(group);

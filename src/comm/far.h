@@ -50,10 +50,17 @@ typedef struct lsi_news {
 
 /* What ranks of different nodes tell each other out of turn. */
 typedef struct lsi_word {
-    int32_t rank;        /* who speaks */
-    int32_t leaves;      /* it closes the group; otherwise: */
-    lsi_failure failure; /* the group has failed */
+    int32_t rank; /* who speaks */
+    enum { LSI_WORD_LEAVES, LSI_WORD_AWAITS, LSI_WORD_FAILED } about;
+    uint32_t awaits;     /* as in its lsi_member */
+    lsi_failure failure; /* of the group */
 } lsi_word;
+
+/* One that is said to a rank. */
+typedef struct lsi_saying {
+    lsi_flight flight;
+    lsi_word word;
+} lsi_saying;
 
 typedef struct lsi_far {
     const lsi_wire *wire;
@@ -65,8 +72,9 @@ typedef struct lsi_far {
     int *node_of, *index_of;      /* of each rank */
     int *ranks_on, *first, *rank; /* rank[first[node] + index] */
     lsi_news news;
-    lsi_word heard, said;
-    lsi_flight hears, *says;
+    lsi_word heard;
+    lsi_flight hears;
+    lsi_saying *says;   /* to each rank */
     lsi_flight *flying; /* all that are not done */
 } lsi_far;
 
@@ -117,6 +125,9 @@ ls_status lsi_far_move(ls_group *group, const lsi_stream *stream,
 
 /* The group has failed here first: tells all ranks of other nodes. */
 void lsi_far_tell(ls_group *group, const lsi_failure *failure);
+
+/* Tells every other node whom this rank waits for, by its lsi_member. */
+void lsi_far_tell_awaits(ls_group *group);
 
 /* After a failure: what was said gets out, and nothing comes in any more. */
 void lsi_far_abandon(ls_group *group);

@@ -1,37 +1,94 @@
 #include "comm/parting.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
-static atomic_bool told;
+#include "base/log.h"
+#include "base/threads.h"
+#include "comm/failure.h"
+
+/* Between the half second for the rank itself and the SIGKILL. */
+#define WORDS_AFTER_NS (700L * 1000 * 1000)
+
+static atomic_bool told, said;
 static _Atomic uint64_t known_at; /* when it was first asked about */
+static sem_t came;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const ls_group *subject;
 
 /* A rank that computes, and so does not look, ends all the same. */
 static void on_end(int number)
 {
+    const int saved = errno;
     (void)number;
     atomic_store(&told, true);
+    (void)sem_post(&came);
     alarm(1);
+    errno = saved;
+}
+
+static void say_who_has_died(const ls_group *group)
+{
+    const int rank = lsi_find_dead(group);
+    if (rank < 0)
+        return;
+    const lsi_member *member = lsi_member_of(group, rank);
+    lsi_log_set_rank(group->rank);
+    lsi_log(LSI_LOG_ERROR,
+            "rank %d (host %s, pid %d) has died; this is rank %d, busy when "
+            "the launcher ended it",
+            rank, member->host, (int)member->pid, group->rank);
+}
+
+static void *watch(void *unused)
+{
+    const struct timespec until_then = {.tv_nsec = WORDS_AFTER_NS};
+    (void)unused;
+    while (sem_wait(&came) != 0)
+        continue;
+    (void)nanosleep(&until_then, NULL);
+    pthread_mutex_lock(&lock);
+    if (subject != NULL && !atomic_load(&said))
+        say_who_has_died(subject);
+    pthread_mutex_unlock(&lock);
+    return NULL;
 }
 
 /* Unless the program handles the signal itself. */
-static void handle(int number, void (*handler)(int))
+static bool handle(int number, void (*handler)(int))
 {
     struct sigaction action;
     if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
-        return;
+        return false;
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
-    (void)sigaction(number, &action, NULL);
+    return sigaction(number, &action, NULL) == 0;
 }
 
-void lsi_parting_listen(void)
+void lsi_parting_listen(const ls_group *group)
 {
-    handle(SIGTERM, on_end);
-    handle(SIGUSR1, SIG_IGN);
-    handle(SIGPIPE, SIG_IGN); /* what is for the dead is an error, no end */
+    pthread_mutex_lock(&lock);
+    if (subject == NULL)
+        subject = group;
+    pthread_mutex_unlock(&lock);
+    if (sem_init(&came, 0, 0) == 0 && handle(SIGTERM, on_end))
+        (void)lsi_thread_watch(watch, NULL);
+    (void)handle(SIGUSR1, SIG_IGN);
+    (void)handle(SIGPIPE, SIG_IGN); /* what is for the dead is no end */
+}
+
+void lsi_parting_forget(const ls_group *group)
+{
+    pthread_mutex_lock(&lock);
+    if (subject == group)
+        subject = NULL;
+    pthread_mutex_unlock(&lock);
 }
 
 bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns)
@@ -42,4 +99,9 @@ bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns)
     (void)atomic_compare_exchange_strong(&known_at, &never, now_ns);
     *since_ns = now_ns - atomic_load(&known_at);
     return true;
+}
+
+void lsi_parting_said(void)
+{
+    atomic_store(&said, true);
 }

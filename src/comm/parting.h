@@ -2,9 +2,12 @@
  * Last words. When a rank has ended, the launcher ends the others: Open MPI by
  * SIGTERM and, a second later, SIGKILL. A rank that waits has noticed nothing
  * by then, or is about to; so the signal is taken as news, and the rank has
- * half a second to find out and say what has happened. MPICH, if it is told to
- * leave the others alone, sends them SIGUSR1, which would end them, and is
- * ignored; so is SIGPIPE, which who writes to a dead rank's socket gets.
+ * half a second to find out and say what has happened. If it computes, or is
+ * inside MPI and does not return, another thread says which rank has died.
+ *
+ * MPICH, if it is told to leave the others alone, sends them SIGUSR1, which
+ * would end them, and is ignored; so is SIGPIPE, which who writes to a dead
+ * rank's socket gets.
  */
 #ifndef LS_COMM_PARTING_H
 #define LS_COMM_PARTING_H
@@ -12,10 +15,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Takes the signals from now on, unless the program handles them itself. */
-void lsi_parting_listen(void);
+#include "comm/state.h"
+
+/*
+ * Takes the signals from now on, unless the program handles them itself. The
+ * first group that is passed is the one about which something may be said.
+ */
+void lsi_parting_listen(const ls_group *group);
+
+/* The group is about to be closed. */
+void lsi_parting_forget(const ls_group *group);
 
 /* Whether one has come; for how long that is known, in *since_ns. */
 bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns);
+
+/* The rank itself has found out. */
+void lsi_parting_said(void);
 
 #endif

@@ -84,6 +84,7 @@ typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint64_t completed;
     _Atomic uint32_t asleep;
     _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
+    _Atomic uint32_t awaits;      /* for long: 1 + a rank, or 0 */
     alignas(LSI_LINE) _Atomic uint32_t presence;
     int32_t pid;
     uint64_t cookie_at, cookie; /* what others read as a test */

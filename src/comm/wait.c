@@ -27,6 +27,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "comm/awaited.h"
 #include "comm/engine.h"
 #include "comm/failure.h"
 #include "comm/parting.h"
@@ -220,7 +221,29 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
     if (patience->looks > patience->spins && patience->yields != 0 &&
         group->distrust > FIRST_DISTRUST)
         group->distrust--;
+    if (patience->began_ns != 0)
+        lsi_awaited_forget(group, patience->told);
     *patience = (lsi_patience){0};
+}
+
+/* Whether the peers live, and whether there is time left. */
+static ls_status look_around(ls_group *group, lsi_patience *patience,
+                             uint64_t now, bool told_to_end)
+{
+    const uint64_t timeout =
+        (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
+    const uint64_t waited = now - patience->began_ns;
+    patience->checked_ns = now;
+    LS_TRY(lsi_check_peers(group));
+    if ((timeout != 0 && waited >= timeout) || told_to_end)
+        return lsi_time_out(group);
+    lsi_awaited_note(group);
+    /* All that wait give up at about the same time, and should know whom for */
+    if (timeout != 0 && waited >= timeout / 2 && !patience->told) {
+        patience->told = true;
+        lsi_awaited_tell(group);
+    }
+    return LS_OK;
 }
 
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
@@ -245,14 +268,7 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         lsi_record_long_wait(group);
     }
     const bool told = group->far != NULL && lsi_parting_told(now, &told_for);
-    if (told || now - patience->checked_ns >= SLICE_NS) {
-        patience->checked_ns = now;
-        LS_TRY(lsi_check_peers(group));
-        const uint64_t timeout =
-            (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
-        if ((timeout != 0 && now - patience->began_ns >= timeout) ||
-            told_for >= LAST_WORDS_NS)
-            return lsi_time_out(group);
-    }
+    if (told || now - patience->checked_ns >= SLICE_NS)
+        LS_TRY(look_around(group, patience, now, told_for >= LAST_WORDS_NS));
     return sleep_slice(group, choose_sleep(group, now - patience->began_ns));
 }

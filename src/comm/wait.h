@@ -12,6 +12,7 @@ typedef struct lsi_patience {
     int yields;          /* the rest */
     uint64_t began_ns;   /* of the first sleep; 0 before it */
     uint64_t checked_ns; /* when peers were last looked at */
+    bool told;           /* other nodes know whom this rank waits for */
 } lsi_patience;
 
 /*

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -128,12 +129,16 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
 
 /*
  * MPI wants to be left properly, but to leave waits for all others. A process
- * that fails just ends, and the launcher ends the rest.
+ * that fails just ends, and the launcher ends the rest; MPICH's does that by
+ * SIGKILL, so they get a moment to say what has happened.
  */
 static void leave(int status, void *wire)
 {
+    const struct timespec moment = {.tv_nsec = 400L * 1000 * 1000};
     if (status == 0)
         ((const lsi_wire *)wire)->close();
+    else
+        (void)nanosleep(&moment, NULL);
 }
 
 static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
@@ -158,7 +163,6 @@ static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
         void *write;
     } last = {wire};
     on_exit(leave, last.write);
-    lsi_parting_listen();
     const lsi_far_plan plan = {.wire = wire,
                                .rank = world->rank,
                                .size = world->size,
@@ -166,7 +170,9 @@ static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
                                .place = places,
                                .local = local,
                                .offset = offsets[0]};
-    return lsi_far_open(&plan, out);
+    LS_TRY(lsi_far_open(&plan, out));
+    lsi_parting_listen(*out);
+    return LS_OK;
 }
 
 ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,

@@ -131,6 +131,7 @@ static void wait_for_late(ls_group *group, void *argument)
         kill(getpid(), SIGSTOP);
     const ls_status status = ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM);
     CHECK(status == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "gave up waiting for rank 1 (host") != NULL);
     CHECK(strstr(ls_last_error(), "rank 1 (pid") != NULL);
     CHECK(strstr(ls_last_error(), "all_reduce of 1 f32 (sum)") != NULL);
 }

@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "nodes.h"
 
@@ -208,15 +209,60 @@ static void be_cut_off(ls_group *group, void *unused)
     CHECK_OK(ls_barrier(group));
     cut_wire();
     CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
-    CHECK(strstr(ls_last_error(), "gave up waiting") != NULL);
-    const char *other = ls_group_rank(group) < 2 ? "rank 2 (" : "rank 0 (";
-    CHECK(strstr(ls_last_error(), other) != NULL);
+    const char *reason = ls_group_rank(group) < 2
+                             ? "gave up waiting for rank 2 (host "
+                             : "gave up waiting for rank 0 (host ";
+    CHECK(strstr(ls_last_error(), reason) != NULL);
 }
 
 static void a_cut_wire_is_noticed_in_time(void **state)
 {
     (void)state;
     run_nodes(two_by_two, 2, be_cut_off, NULL);
+}
+
+typedef struct absence {
+    ls_status (*wait)(ls_group *group); /* for the last rank */
+    atomic_int over;                    /* on so many ranks */
+} absence;
+
+static ls_status wait_in_turn(ls_group *group)
+{
+    int x = 0;
+    return ls_recv(group, &x, 1, LS_I32, ls_group_rank(group) + 1);
+}
+
+static void miss_the_last(ls_group *group, void *argument)
+{
+    absence *a = argument;
+    const int last = ls_group_size(group) - 1;
+    char reason[64];
+    CHECK_OK(ls_group_set_timeout(group, 0.6));
+    CHECK_OK(ls_barrier(group));
+    if (ls_group_rank(group) == last) {
+        while (atomic_load(&a->over) != last)
+            usleep(1000);
+        return;
+    }
+    snprintf(reason, sizeof(reason), "waiting for rank %d (host ", last);
+    CHECK(a->wait(group) == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), reason) != NULL);
+    atomic_fetch_add(&a->over, 1);
+}
+
+/*
+ * Rank 0 waits for the last one and so passes on nothing, for which others
+ * wait: they must not blame rank 0.
+ */
+static void who_waits_is_not_to_blame(void **state)
+{
+    static const int four[] = {1, 1, 1, 1}, more[] = {2, 1, 2, 1, 1};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        run_nodes(four, 4, miss_the_last, &(absence){.wait = ls_barrier});
+        run_nodes(more, 5, miss_the_last, &(absence){.wait = ls_barrier});
+    }
+    run_nodes(uneven, 3, miss_the_last, &(absence){.wait = wait_in_turn});
 }
 
 int main(void)
@@ -229,6 +275,7 @@ int main(void)
         cmocka_unit_test(refusals_and_differences_reach_all),
         cmocka_unit_test(a_rank_that_leaves_is_missed),
         cmocka_unit_test(a_cut_wire_is_noticed_in_time),
+        cmocka_unit_test(who_waits_is_not_to_blame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

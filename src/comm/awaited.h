@@ -1,0 +1,27 @@
+/*
+ * Whom a rank waits for. Ranks that wait for long write it down where those of
+ * their node can read it, and tell the other nodes at half of the timeout: who
+ * gives up can follow from one to the next, and names the last, who waits for
+ * nobody, instead of one that is stuck for the same reason as itself.
+ */
+#ifndef LS_COMM_AWAITED_H
+#define LS_COMM_AWAITED_H
+
+#include "comm/state.h"
+
+/* Whether a rank has yet to reach what this rank waits for. */
+bool lsi_is_behind(const ls_group *group, int rank);
+
+/* Writes down whom this rank waits for. */
+void lsi_awaited_note(ls_group *group);
+
+/* The same, for the other nodes. */
+void lsi_awaited_tell(ls_group *group);
+
+/* It waits no longer; `told`: and the other nodes should know. */
+void lsi_awaited_forget(ls_group *group, bool told);
+
+/* The end of the chain that begins here; this rank itself if not known. */
+int lsi_awaited_last(const ls_group *group);
+
+#endif
