@@ -111,8 +111,7 @@ LS_API int64_t ls_params_numel(const ls_params *params);
  * The flat buffers of the trained parameters: *count elements (a multiple of
  * 16, each parameter padded with zeros to 64 bytes), parameter i at
  * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
- * the set. Parameters that strategy "fsdp" has divided lie nowhere together:
- * NULL.
+ * the set.
  */
 LS_API float *ls_params_flat(const ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);
@@ -136,10 +135,8 @@ LS_API void ls_params_finish_grad(ls_params *params);
 
 /*
  * Say so after writing to parameters that products have used in a half type:
- * each is rounded once for all its uses until it changes. And after writing to
- * parameters that strategy "fsdp" has divided: on all ranks, before the next
- * operation, with a barrier before and after it. Optimizers, ls_ddp_new and
- * what loads files say so themselves.
+ * each is rounded once for all its uses until it changes. Optimizers,
+ * ls_ddp_new and what loads files say so themselves.
  */
 LS_API void ls_params_changed(ls_params *params);
 

@@ -26,9 +26,10 @@ typedef struct ls_ddp_options {
      * "owners", "zero1", "shared", "fsdp": ranks divide the optimizer's state
      * and work (see docs/parallel.md). Make the optimizer after ls_ddp_new; its
      * steps are collective. Under the last three a rank gets the mean gradients
-     * of its own part only, and ls_ddp_new moves the parameters. Under "fsdp"
-     * it has its part of the parameters only: what ls_tensor_data returns of
-     * one is good until the next operation on a tape or step.
+     * of its own part only, and ls_ddp_new moves the parameters. Under "shared"
+     * and "fsdp" the ranks of a node have one copy of them: a program that
+     * writes weights does so on all ranks alike, with a barrier before and
+     * after.
      */
     const char *strategy;
     /*

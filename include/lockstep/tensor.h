@@ -64,7 +64,7 @@ LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
  * The first element. Row-major order if ls_tensor_is_contiguous. NULL for a
  * parameter before ls_params_allocate, and if memory ran out: what an operation
  * made may have to be put into this order first. It stays valid as long as the
- * tensor, unless that is a parameter under strategy "fsdp" (parallel.h).
+ * tensor, or until ls_ddp_new moves parameters (parallel.h).
  */
 LS_API void *ls_tensor_data(const ls_tensor *tensor);
 

@@ -36,26 +36,35 @@ static void round_to(const ls_tensor *half, const ls_tensor *from)
                      from->dtype, (size_t)from->count);
 }
 
-/* Memory from the allocator, once: a step that repeats finds it there. */
+/* In `place`, or if that is NULL in memory from the allocator. */
+static ls_status make_half(ls_tensor **out, ls_dtype dtype,
+                           const ls_tensor *like, void *place)
+{
+    if (place == NULL)
+        return lsi_tensor_make(out,
+                               &(lsi_tensor_spec){.dtype = dtype,
+                                                  .ndim = like->ndim,
+                                                  .shape = like->shape,
+                                                  .tag = LS_MEMORY_PARAMETERS});
+    return ls_tensor_wrap(out, place, dtype, like->ndim, like->shape);
+}
+
+/* Once: a step that repeats finds the memory there. */
 ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 {
-    const ls_tensor *tensor = param->tensor;
-    if (param->set->loans != NULL) {
-        LS_TRY(lsi_param_lend_half(param, dtype));
-        *out = param->half;
-        return LS_OK;
-    }
+    void *place;
     if (param->half == NULL || param->half->dtype != dtype) {
         ls_tensor_free(&param->half);
-        LS_TRY(lsi_tensor_make(
-            &param->half, &(lsi_tensor_spec){.dtype = dtype,
-                                             .ndim = tensor->ndim,
-                                             .shape = tensor->shape,
-                                             .tag = LS_MEMORY_PARAMETERS}));
+        LS_TRY(lsi_param_half_place(param, dtype, &place));
+        LS_TRY(make_half(&param->half, dtype, param->tensor, place));
+        param->half_shared = place != NULL;
         param->half_version = 0;
     }
     if (param->half_version != param->set->version) {
-        round_to(param->half, tensor);
+        if (param->half_shared)
+            lsi_param_look_at_halves(param);
+        else
+            round_to(param->half, param->tensor);
         param->half_version = param->set->version;
     }
     *out = param->half;

@@ -94,7 +94,6 @@ static ls_status visit(ls_tape *tape, ls_node *node)
         LS_TRY(node->function->backward(tape, node));
         LS_TRY(tape->status);
     }
-    lsi_tape_inputs_done(node->inputs, node->n_inputs);
     lsi_tape_free_temps(tape);
     free_output_grads(tape, node);
     LS_TRY(announce(node));

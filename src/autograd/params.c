@@ -262,7 +262,7 @@ int64_t ls_params_numel(const ls_params *params)
 float *ls_params_flat(const ls_params *params, size_t *count)
 {
     *count = params->count;
-    return params->loans == NULL ? params->flat : NULL;
+    return params->flat;
 }
 
 float *ls_params_flat_grad(const ls_params *params, size_t *count)
@@ -284,7 +284,6 @@ size_t ls_params_offset(const ls_params *params, size_t index)
 
 void ls_params_changed(ls_params *params)
 {
-    lsi_params_take_back(params, true);
     params->version++;
 }
 

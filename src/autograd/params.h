@@ -38,6 +38,7 @@ typedef struct lsi_param {
     size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
     bool trainable;
     ls_tensor *half;       /* rounded for products; NULL: not needed so far */
+    bool half_shared;      /* by the ranks of the node (params_halves.c) */
     uint64_t half_version; /* of the set, when it was rounded */
     uint64_t written;  /* slices that hold something since zero_grad; bits */
     int pending;       /* uses that the running backward has yet to see */
@@ -81,8 +82,13 @@ typedef struct lsi_params_owner {
     ls_status (*add_up)(void *context, double *sums, size_t n);
 } lsi_params_owner;
 
-/* What a divided set has lent; see params_divide.c. */
-typedef struct lsi_loans lsi_loans;
+/* Shared copies of the trained parameters in a half type (params_halves.c). */
+typedef struct lsi_halves {
+    void *home; /* this rank's part; NULL: there are none */
+    uint16_t *first;
+    void *header;
+    size_t bytes, counted;
+} lsi_halves;
 
 struct ls_params {
     lsi_param_list params, buffers;
@@ -91,7 +97,6 @@ struct ls_params {
     ls_group *group;  /* shares flat_grad, or NULL */
     size_t count;     /* floats of either flat buffer, without the extra */
     float *flat, *flat_grad;
-    size_t flat_begin; /* element of the layout that flat begins with */
     int slices;
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
     float *rest;        /* memory of frozen parameters and buffers */
@@ -107,7 +112,8 @@ struct ls_params {
     void *home; /* this rank's part of it; flat may be another rank's */
     size_t home_bytes, home_counted;
     bool one_copy;
-    lsi_loans *loans;       /* NULL: this rank has all parameters */
+    lsi_halves halves;      /* of one copy */
+    bool drops_grads;       /* see lsi_params_set_dropping */
     size_t grads_uncounted; /* bytes of flat_grad that are seldom there */
 };
 
@@ -152,37 +158,35 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
                            bool one_copy);
 
 /*
- * Divides the trained parameters: this rank keeps `own`, which begins at its
- * rank times `shard`, and flat holds nothing else. A parameter's memory is
- * there from the moment that somebody asks for it until the operation that uses
- * it has ended. Does nothing if they are divided already. Collective.
+ * Room for the halves of parameters of which there is one copy: made with it
+ * and freed with it, both collective. It can be used when ranks have met.
  */
-ls_status lsi_params_divide(ls_params *params, ls_group *group, size_t shard,
-                            lsi_range own);
+ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
+                                  size_t capacity);
+void lsi_params_leave_halves(ls_params *params);
+
+/* Where the parameter's halves go if ranks share them, else NULL. */
+ls_status lsi_param_half_place(const lsi_param *param, ls_dtype dtype,
+                               void **out);
+
+/* Makes the parameter's shared halves those of its present value. */
+void lsi_param_look_at_halves(const lsi_param *param);
 
 /*
- * Of a divided set, else nothing: takes back what is lent, and if it has been
- * written keeps this rank's part of it; the seconds that gathering has taken.
+ * Between the two meetings of an optimizer's step: rounds what has moved; all
+ * of it has been rounded. Nothing if there are no shared halves.
  */
-void lsi_params_take_back(const ls_params *params, bool written);
-double lsi_params_gather_seconds(const ls_params *params);
+void lsi_params_round(const ls_params *params, lsi_range range);
+void lsi_params_rounded(const ls_params *params);
 
 /*
- * Gradients of a divided set: parameter `index`'s is there now; those of a
- * range have been reduced, and what is not this rank's part of them is dropped.
+ * Whether this rank drops gradients that it does not own. If so: parameter
+ * `index`'s is there now; those of a range have been reduced, and what is not
+ * this rank's part of them is dropped.
  */
+void lsi_params_set_dropping(ls_params *params, bool drop);
 ls_status lsi_params_count_grad(const ls_params *params, size_t index);
 void lsi_params_drop_grads(const ls_params *params, lsi_range range);
-
-/* Makes the half copy of a parameter of a divided set one that is borrowed. */
-ls_status lsi_param_lend_half(lsi_param *param, ls_dtype dtype);
-
-void lsi_params_undivide(ls_params *params); /* before its memory goes */
-
-/* Remembers the shared memory of the parameters (params_share.c): of its
- * bytes so many are counted for this rank. */
-void lsi_params_set_home(ls_params *params, ls_group *group, void *home,
-                         size_t bytes, size_t counted);
 
 /* Lays out and obtains the memory (params_layout.c); zeros. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

@@ -156,7 +156,7 @@ release:
 
 void lsi_params_release_memory(ls_params *params)
 {
-    lsi_params_undivide(params);
+    lsi_params_set_dropping(params, false);
     if (params->group != NULL) {
         void *shared = params->flat_grad;
         move_charge(params, LS_MEMORY_GRADIENTS, LS_MEMORY_COMM);

@@ -8,14 +8,15 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/shared.h"
 #include "tensor/tensor.h"
 
 /*
  * Shared memory is counted as communication, and on every rank; this is for
  * parameters, and a rank has its part of a single copy.
  */
-void lsi_params_set_home(ls_params *params, ls_group *group, void *home,
-                         size_t bytes, size_t counted)
+static void set_home(ls_params *params, ls_group *group, void *home,
+                     size_t bytes, size_t counted)
 {
     lsi_memory_discharge(bytes - counted, LS_MEMORY_COMM);
     lsi_memory_move(counted, LS_MEMORY_COMM, LS_MEMORY_PARAMETERS);
@@ -28,20 +29,14 @@ void lsi_params_set_home(ls_params *params, ls_group *group, void *home,
 static void attach(ls_params *params, float *flat)
 {
     for (size_t i = 0; i < params->params.count; i++) {
-        const lsi_param *const param = params->params.items[i];
-        if (param->trainable)
-            param->tensor->storage->data = flat + param->offset;
+        lsi_param *const param = params->params.items[i];
+        if (!param->trainable)
+            continue;
+        param->tensor->storage->data = flat + param->offset;
+        ls_tensor_free(&param->half); /* shared ones are elsewhere */
+        param->half_shared = false;
     }
     params->flat = flat;
-}
-
-/* The part of the first rank of this node. */
-static void *first_here(const ls_group *group, void *home)
-{
-    void *part = NULL;
-    for (int r = 0; part == NULL && r < ls_group_size(group); r++)
-        part = ls_shared_peer(group, home, r);
-    return part;
 }
 
 /* Where `one_copy` finds everything. */
@@ -52,7 +47,7 @@ static ls_status settle(ls_params *params, ls_group *group, void *home,
     if (!one_copy || ls_group_local_rank(group) == 0)
         memcpy(home, params->flat, params->count * sizeof(float));
     if (one_copy)
-        flat = first_here(group, home);
+        flat = lsi_shared_first_here(group, home);
     lsi_free(params->flat);
     attach(params, flat);
     params->one_copy = one_copy;
@@ -64,7 +59,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
 {
     void *home = NULL;
     if (params->home != NULL && params->one_copy == one_copy &&
-        params->loans == NULL && params->home_group == group)
+        params->home_group == group)
         return LS_OK;
     if (params->home != NULL)
         return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
@@ -72,14 +67,16 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
     const size_t bytes = capacity * sizeof(float);
     const size_t size = (size_t)ls_group_local_size(group);
     LS_TRY(ls_shared_alloc(group, bytes, &home));
-    lsi_params_set_home(params, group, home, bytes,
-                        one_copy ? bytes / size : bytes);
+    set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
+    if (one_copy)
+        LS_TRY(lsi_params_share_halves(params, group, capacity));
     return settle(params, group, home, one_copy);
 }
 
 void lsi_params_leave_home(ls_params *params)
 {
     const size_t counted = params->home_counted;
+    lsi_params_leave_halves(params);
     lsi_memory_move(counted, LS_MEMORY_PARAMETERS, LS_MEMORY_COMM);
     lsi_memory_undo_discharge(params->home_bytes - counted, LS_MEMORY_COMM);
     (void)ls_shared_free(params->home_group, &params->home);

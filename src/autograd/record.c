@@ -111,14 +111,6 @@ static ls_status check_outputs(const ls_function *function,
     return LS_OK;
 }
 
-void lsi_tape_inputs_done(ls_tensor *const *inputs, int n)
-{
-    for (int i = 0; i < n; i++) {
-        if (inputs[i] != NULL)
-            lsi_tensor_done(inputs[i], false);
-    }
-}
-
 ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                           const void *state, ls_tensor *const *inputs,
                           int n_inputs, ls_tensor *const *outputs,
@@ -138,7 +130,6 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
         status = record_node(tape, &r);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
-    lsi_tape_inputs_done(inputs, n_inputs);
     lsi_tape_free_temps(tape);
     return n_outputs > 0 ? outputs[0] : NULL;
 }

@@ -102,9 +102,6 @@ void lsi_tape_drop_values(ls_tensor *tensor);
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);
 
-/* The operation that had these inputs has ended. */
-void lsi_tape_inputs_done(ls_tensor *const *inputs, int n);
-
 /* Forgets the operand that was rounded last (autocast.c). */
 void lsi_tape_forget_rounded(ls_tape *tape);
 

@@ -50,12 +50,11 @@ static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
     ls_params_zero_grad(c->model.params);
     ls_tensor *const loss = lsi_ddp_model_loss(&c->model);
     const double after_forward = lsi_clock_seconds();
-    const double in_forward = lsi_ddp_waited(c->ddp) - waited;
     LS_TRY(ls_ddp_backward(c->ddp, c->model.tape, loss,
                            lsi_ddp_model_weight(&c->model), true));
     ls_tape_reset(c->model.tape);
     const double after_backward = lsi_clock_seconds();
-    const double in_backward = lsi_ddp_waited(c->ddp) - waited - in_forward;
+    const double in_backward = lsi_ddp_waited(c->ddp) - waited;
     if (first)
         take_peaks(&c->peaks[LSI_DDP_BEFORE_STEP]);
     LS_TRY(ls_optimizer_step(c->optimizer, lsi_ddp_grad_scale(c->ddp)));
@@ -64,9 +63,9 @@ static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
         take_peaks(&c->peaks[LSI_DDP_AFTER_STEP]);
     const double comm = lsi_ddp_waited(c->ddp) - waited;
     *out = (lsi_ddp_times){
-        .forward = after_forward - begin - in_forward,
+        .forward = after_forward - begin,
         .backward = after_backward - after_forward - in_backward,
-        .optimizer = end - after_backward - (comm - in_forward - in_backward),
+        .optimizer = end - after_backward - (comm - in_backward),
         .comm = comm,
         .fraction = comm / (end - begin),
         .step = end - begin};

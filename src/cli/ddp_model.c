@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "tensor/tensor.h"
 
 /* ---- which one ----------------------------------------------------------- */
 
@@ -146,22 +145,15 @@ double lsi_ddp_model_weight(const lsi_ddp_model *model)
 }
 
 /* FNV-1a over words. */
-static uint64_t hash_tensor(uint64_t hash, const ls_tensor *tensor)
-{
-    const float *const data = lsi_tensor_raw(tensor);
-    for (int64_t i = 0; i < tensor->count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &data[i], sizeof(bits));
-        hash = (hash ^ bits) * UINT64_C(1099511628211);
-    }
-    lsi_tensor_done(tensor, false);
-    return hash;
-}
-
 uint64_t lsi_ddp_model_hash(const lsi_ddp_model *model)
 {
+    size_t count;
+    const float *const flat = ls_params_flat(model->params, &count);
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < ls_params_count(model->params); i++)
-        hash = hash_tensor(hash, ls_params_get(model->params, i));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &flat[i], sizeof(bits));
+        hash = (hash ^ bits) * UINT64_C(1099511628211);
+    }
     return hash;
 }

@@ -205,6 +205,14 @@ void *ls_shared_peer(const ls_group *group, const void *data, int rank)
     return s->base + (size_t)rank * s->stride + offset;
 }
 
+void *lsi_shared_first_here(const ls_group *group, const void *data)
+{
+    void *part = NULL;
+    for (int r = 0; part == NULL && r < group->size; r++)
+        part = ls_shared_peer(group, data, r);
+    return part;
+}
+
 /* ---- pushing ------------------------------------------------------------- */
 
 /* Bytes that are worth another thread. */
@@ -237,11 +245,6 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
         lsi_parallel_for(bytes, PUSH_GRAIN, push_part, &p);
         group->counters->bytes_sent += bytes;
     }
-}
-
-void lsi_shared_count(const ls_group *group, size_t bytes)
-{
-    group->counters->bytes_sent += bytes;
 }
 
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)

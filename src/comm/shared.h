@@ -13,15 +13,15 @@
 uint64_t lsi_shared_token(const ls_group *group, const void *data);
 void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
 
+/* The same place in the part of this node's first rank. */
+void *lsi_shared_first_here(const ls_group *group, const void *data);
+
 /*
  * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
  * ranks' parts. They are seen after the next collective, and until then nobody
  * else may use them. Local.
  */
 void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
-
-/* Counts bytes that have been read from other ranks' parts as sent. */
-void lsi_shared_count(const ls_group *group, size_t bytes);
 
 /*
  * Gives the pages of this rank's part back: they read as zero then, and whole

@@ -187,7 +187,7 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
-    optimizer->params->version++;
+    ls_params_changed(optimizer->params);
 }
 
 /* Who wraps a set may leave an optimizer a part of it only. */
@@ -209,9 +209,7 @@ static void step_all(const ls_optimizer *optimizer, double grad_scale)
     const ls_params *const params = optimizer->params;
     const lsi_params_owner *const owner = params->owner;
     const lsi_optimizer_memory memory = {.param = params->flat,
-                                         .grad = params->flat_grad +
-                                                 params->flat_begin,
-                                         .begin = params->flat_begin};
+                                         .grad = params->flat_grad};
     if (owner == NULL || owner->moved == NULL) {
         lsi_optimizer_step_range(optimizer, params->whole, memory, grad_scale);
         return;

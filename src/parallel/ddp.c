@@ -32,7 +32,7 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
 {
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
-    if (flat != NULL) /* else they are divided: there is one of each */
+    if (!ddp->params->one_copy) /* else all have the same already */
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
         if (!ls_params_is_trainable(ddp->params, i))
@@ -125,14 +125,12 @@ static ls_status check_params(const ls_params *params,
     if (params->owner != NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: another ls_ddp has these parameters");
-    if (params->one_copy && strcmp(options->strategy, "shared") != 0)
+    if (params->one_copy && strcmp(options->strategy, "shared") != 0 &&
+        strcmp(options->strategy, "fsdp") != 0)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: the ranks have one copy of these "
-                        "parameters, which only strategy \"shared\" can use");
-    if (params->loans != NULL && strcmp(options->strategy, "fsdp") != 0)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_ddp_new: these parameters are divided among the "
-                        "ranks, which only strategy \"fsdp\" can use");
+                        "parameters, which only strategies \"shared\" and "
+                        "\"fsdp\" can use");
     return LS_OK;
 }
 
@@ -153,7 +151,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
                                     .before_step = before_step,
                                     .after_step = after_step,
                                     .add_up = add_up};
-    if (ddp->strategy->share == LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
+    if (ddp->strategy->share >= LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
         ddp->owner.moved = moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;
     }
@@ -193,9 +191,7 @@ double lsi_ddp_grad_scale(const ls_ddp *ddp)
 
 double lsi_ddp_waited(const ls_ddp *ddp)
 {
-    const double gathered =
-        ddp->params != NULL ? lsi_params_gather_seconds(ddp->params) : 0;
-    return ddp->waited + lsi_reducer_waited(ddp->reducer) + gathered;
+    return ddp->waited + lsi_reducer_waited(ddp->reducer);
 }
 
 /* ---- backward ------------------------------------------------------------ */

@@ -44,22 +44,16 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
         return ddp->params->owned == NULL
                    ? LS_OK
                    : lsi_params_set_owned(ddp->params, &ddp->params->whole, 1);
-    if (share == LSI_SHARE_ALL && !lsi_ddp_on_one_node(ddp))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "strategy \"%s\" takes weights from the memory of "
-                        "other ranks, and these are on several nodes; "
-                        "\"zero1\" and \"shared\" work there",
-                        ddp->strategy->name);
     const lsi_range own = own_part(ddp, count);
     LS_TRY(lsi_params_set_owned(ddp->params, &own, 1));
     if (share == LSI_SHARE_TENSORS)
         return lsi_params_share(ddp->params, ddp->group, count, false);
     ddp->owner.reduced = own;
-    if (share == LSI_SHARE_ALL)
-        return lsi_params_divide(ddp->params, ddp->group, ddp->shard, own);
-    return lsi_params_share(ddp->params, ddp->group,
+    LS_TRY(lsi_params_share(ddp->params, ddp->group,
                             ddp->shard * (size_t)ls_group_size(ddp->group),
-                            share == LSI_SHARE_WEIGHTS);
+                            share >= LSI_SHARE_WEIGHTS));
+    lsi_params_set_dropping(ddp->params, share == LSI_SHARE_ALL);
+    return LS_OK;
 }
 
 void lsi_ddp_drop(void *context, lsi_range spans)
@@ -106,8 +100,14 @@ static ls_status swap_shards(const ls_ddp *ddp)
     size_t count;
     if (lsi_ddp_on_one_node(ddp))
         return LS_OK;
-    return lsi_far_swap(ddp->channel, ls_params_flat(ddp->params, &count),
-                        ddp->shard * sizeof(float));
+    LS_TRY(lsi_far_swap(ddp->channel, ls_params_flat(ddp->params, &count),
+                        ddp->shard * sizeof(float)));
+    LS_TRY(ls_barrier(ddp->channel));
+    lsi_params_round(ddp->params,
+                     lsi_partition_aligned(
+                         count, (size_t)ls_group_local_size(ddp->group),
+                         (size_t)ls_group_local_rank(ddp->group), LSI_LINE));
+    return LS_OK;
 }
 
 /* Nobody may still read what others are about to change. */
@@ -115,7 +115,6 @@ ls_status lsi_ddp_before_step(ls_ddp *ddp)
 {
     if (ddp->strategy->share < LSI_SHARE_STATE)
         return LS_OK;
-    lsi_params_take_back(ddp->params, false);
     const double begin = lsi_clock_seconds();
     const ls_status status = ls_barrier(ddp->channel);
     ddp->waited += lsi_clock_seconds() - begin;
@@ -124,6 +123,10 @@ ls_status lsi_ddp_before_step(ls_ddp *ddp)
 
 void lsi_ddp_moved(ls_ddp *ddp, lsi_range range)
 {
+    if (ddp->strategy->share >= LSI_SHARE_WEIGHTS) {
+        lsi_params_round(ddp->params, range);
+        return;
+    }
     const double begin = lsi_clock_seconds();
     size_t count;
     const float *const flat = ls_params_flat(ddp->params, &count);
@@ -144,9 +147,9 @@ static ls_status spread(const ls_ddp *ddp)
             return gather_shards(ddp);
         break;
     case LSI_SHARE_WEIGHTS:
-        LS_TRY(swap_shards(ddp));
-        break;
     case LSI_SHARE_ALL:
+        LS_TRY(swap_shards(ddp));
+        lsi_params_rounded(ddp->params);
         break;
     }
     return ls_barrier(ddp->channel);

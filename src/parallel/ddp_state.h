@@ -100,7 +100,7 @@ static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
     return ls_group_local_size(ddp->group) == ls_group_size(ddp->group);
 }
 
-/* Gives the others weights that this rank has moved. Local. */
+/* Gives the others weights that this rank has moved, or rounds them. Local. */
 void lsi_ddp_moved(ls_ddp *ddp, lsi_range range);
 
 /* The error that names what each rank has not used. Collective. */

@@ -28,7 +28,7 @@ typedef enum lsi_share {
     LSI_SHARE_TENSORS, /* state; it owns whole parameters */
     LSI_SHARE_STATE,   /* state, and reduced gradients */
     LSI_SHARE_WEIGHTS, /* as STATE; the ranks of a node have one copy */
-    LSI_SHARE_ALL      /* as STATE, and weights; they are gathered to be used */
+    LSI_SHARE_ALL      /* as WEIGHTS; a rank drops the gradients of others */
 } lsi_share;
 
 typedef struct lsi_strategy {

@@ -335,12 +335,8 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     const size_t bytes = (size_t)(e->end - e->begin);
     ls_tensor *tensor = wanted->tensor;
     LS_TRY(lsi_tensor_plain(tensor));
-    if (ls_tensor_is_contiguous(tensor)) {
-        LS_TRY(lsi_safetensors_read(f, e, 0, lsi_tensor_raw_to_fill(tensor),
-                                    bytes));
-        lsi_tensor_done(tensor, true);
-        return LS_OK;
-    }
+    if (ls_tensor_is_contiguous(tensor))
+        return lsi_safetensors_read(f, e, 0, lsi_tensor_raw(tensor), bytes);
     ls_tensor *dense = NULL;
     LS_TRY(ls_tensor_new(&dense, tensor->dtype, tensor->ndim, tensor->shape));
     ls_status status =

@@ -145,10 +145,8 @@ static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
 {
     if (ls_tensor_is_contiguous(tensor)) {
         LS_TRY(lsi_tensor_plain(tensor));
-        LS_TRY(lsi_atomic_file_write(file, lsi_tensor_raw(tensor),
-                                     bytes_of(tensor)));
-        lsi_tensor_done(tensor, false);
-        return LS_OK;
+        return lsi_atomic_file_write(file, lsi_tensor_raw(tensor),
+                                     bytes_of(tensor));
     }
     ls_tensor *dense = NULL;
     LS_TRY(ls_tensor_new(&dense, tensor->dtype, tensor->ndim, tensor->shape));

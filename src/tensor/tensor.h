@@ -36,31 +36,15 @@ typedef enum lsi_storage_kind {
     LSI_STORAGE_POOLED   /* from a pool, which gets it back */
 } lsi_storage_kind;
 
-typedef struct lsi_storage lsi_storage;
-
-/*
- * Who brings a storage's memory when somebody asks for it, and takes it back
- * when an operation has used it. In between `data` is NULL.
- */
-typedef struct lsi_lender lsi_lender;
-struct lsi_lender {
-    /* Gives the storage memory, if `fill` with its contents. Cannot fail. */
-    void (*lend)(lsi_lender *self, lsi_storage *storage, bool fill);
-    /* Takes back all that is lent; `written`: and keeps what it holds. */
-    void (*take_back)(lsi_lender *self, bool written);
-};
-
-struct lsi_storage {
+typedef struct lsi_storage {
     atomic_int refs;
     lsi_storage_kind kind;
     lsi_layout layout;
     ls_memory_tag tag;
     void *data;
     size_t bytes;
-    lsi_pool *pool;     /* or NULL */
-    lsi_lender *lender; /* or NULL: the memory is always there */
-    size_t borrower;    /* what the lender knows it by */
-};
+    lsi_pool *pool; /* or NULL */
+} lsi_storage;
 
 struct lsi_param;
 
@@ -152,27 +136,7 @@ static inline lsi_layout lsi_tensor_layout(const ls_tensor *tensor)
 /* The first byte, in whatever layout there is. */
 static inline void *lsi_tensor_raw(const ls_tensor *tensor)
 {
-    lsi_storage *const storage = tensor->storage;
-    if (storage->lender != NULL && storage->data == NULL)
-        storage->lender->lend(storage->lender, storage, true);
-    return (char *)storage->data + tensor->offset;
-}
-
-/* As lsi_tensor_raw, for who overwrites all of it. */
-static inline void *lsi_tensor_raw_to_fill(const ls_tensor *tensor)
-{
-    lsi_storage *const storage = tensor->storage;
-    if (storage->lender != NULL && storage->data == NULL)
-        storage->lender->lend(storage->lender, storage, false);
-    return (char *)storage->data + tensor->offset;
-}
-
-/* The memory is not used any more; `written`: but has been changed. */
-static inline void lsi_tensor_done(const ls_tensor *tensor, bool written)
-{
-    const lsi_storage *const storage = tensor->storage;
-    if (storage != NULL && storage->lender != NULL)
-        storage->lender->take_back(storage->lender, written);
+    return (char *)tensor->storage->data + tensor->offset;
 }
 
 /* Makes the storage PLAIN. */

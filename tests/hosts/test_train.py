@@ -13,13 +13,13 @@ MPI = os.environ["MPI"]
 
 
 class Train(unittest.TestCase):
-    def train(self, folder, ranks):
-        path = os.path.join(folder, f"{len(ranks)}.safetensors")
+    def train(self, folder, ranks, *words):
+        path = os.path.join(folder, "weights.safetensors")
         with hosts.Hosts(len(ranks), keep=[folder, BIN]) as some:
             done = subprocess.run(
                 some.mpirun(MPI, ranks, LOCKSTEP, "train", "cifar100",
                             "--deterministic", "--limit", "256", "--epochs",
-                            "1", "--batch-size", "16", "--save", path),
+                            "1", "--batch-size", "16", "--save", path, *words),
                 env=some.environment(OMP_NUM_THREADS=1), timeout=100,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                 check=False)
@@ -29,8 +29,13 @@ class Train(unittest.TestCase):
 
     def test_weights_are_the_same(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-train-") as folder:
-            self.assertEqual(self.train(folder, (2, 2)),
-                             self.train(folder, (4,)))
+            one = self.train(folder, (4,))
+            self.assertEqual(self.train(folder, (2, 2)), one)
+            for strategy in ("zero1", "shared", "fsdp"):
+                with self.subTest(strategy=strategy):
+                    self.assertEqual(self.train(
+                        folder, (2, 2), "--strategy", strategy,
+                        "--bucket-mb", "0.04"), one)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 /*
- * The weights of a set one by one: a set that is divided among ranks has them
- * nowhere together.
+ * The weights of a set one by one, without the padding between them.
  */
 #ifndef LS_TEST_WEIGHTS_H
 #define LS_TEST_WEIGHTS_H

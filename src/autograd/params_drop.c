@@ -1,0 +1,87 @@
+/*
+ * Gradients of which a rank keeps its part only (strategy fsdp): pages that
+ * hold other ranks' parts are given back as soon as these have them.
+ */
+#include "autograd/params.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/shared.h"
+
+enum { PAGE_FLOATS = 4096 / (int)sizeof(float) };
+
+static lsi_range own_part(const ls_params *params)
+{
+    size_t n;
+    const lsi_range *const owned = lsi_params_owned(params, &n);
+    return n > 0 ? owned[0] : (lsi_range){0, 0};
+}
+
+/* Bytes of a gradient that this rank does not keep. */
+static size_t foreign_bytes(const ls_params *params, size_t index)
+{
+    const lsi_range range = lsi_params_range(params, index);
+    const lsi_range own = lsi_range_common(range, own_part(params));
+    return (lsi_range_size(range) - lsi_range_size(own)) * sizeof(float);
+}
+
+ls_status lsi_params_count_grad(const ls_params *params, size_t index)
+{
+    lsi_param *const param = params->params.items[index];
+    if (!params->drops_grads || param->grad_counted)
+        return LS_OK;
+    LS_TRY(lsi_memory_charge(foreign_bytes(params, index), LS_MEMORY_GRADIENTS,
+                             "a gradient"));
+    param->grad_counted = true;
+    return LS_OK;
+}
+
+static void discard(const ls_params *params, size_t begin, size_t end)
+{
+    if (begin < end)
+        lsi_shared_discard(params->group, params->flat_grad + begin,
+                           (end - begin) * sizeof(float));
+}
+
+void lsi_params_drop_grads(const ls_params *params, lsi_range range)
+{
+    if (!params->drops_grads)
+        return;
+    const lsi_range own = own_part(params);
+    const size_t begin = range.begin / PAGE_FLOATS * PAGE_FLOATS;
+    const size_t end = range.end / PAGE_FLOATS * PAGE_FLOATS;
+    discard(params, begin, end < own.begin ? end : own.begin);
+    discard(params, begin > own.end ? begin : own.end, end);
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!param->grad_counted || param->offset < range.begin ||
+            param->offset >= range.end)
+            continue;
+        lsi_memory_discharge(foreign_bytes(params, i), LS_MEMORY_GRADIENTS);
+        param->grad_counted = false;
+    }
+}
+
+/* What ls_params_allocate has counted, and nobody has touched. */
+static void begin_dropping(ls_params *params)
+{
+    const size_t kept = lsi_range_size(own_part(params));
+    params->grads_uncounted = (params->count - kept) * sizeof(float);
+    lsi_memory_discharge(params->grads_uncounted, LS_MEMORY_GRADIENTS);
+    params->drops_grads = true;
+}
+
+static void end_dropping(ls_params *params)
+{
+    lsi_params_drop_grads(params, params->whole);
+    lsi_memory_undo_discharge(params->grads_uncounted, LS_MEMORY_GRADIENTS);
+    params->grads_uncounted = 0;
+    params->drops_grads = false;
+}
+
+void lsi_params_set_dropping(ls_params *params, bool drop)
+{
+    if (drop && !params->drops_grads && params->group != NULL)
+        begin_dropping(params);
+    if (!drop && params->drops_grads)
+        end_dropping(params);
+}

@@ -1,0 +1,178 @@
+/*
+ * Trained parameters rounded to a half type, once for all ranks of a node that
+ * have one copy of the parameters.
+ *
+ * A rank rounds its part as its optimizer moves it; when the step has ended all
+ * of them have met, and nobody reads before. At other times, at the start or
+ * after a program has written weights, a rank that is about to use a parameter
+ * looks, alone, whether its halves are what they should be, and writes what is
+ * not: so nothing is written that another rank may be reading.
+ *
+ * There is room for one type, the one that is asked for first. Who wants
+ * another has copies of its own.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "autograd/params.h"
+#include "autograd/span.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "comm/shared.h"
+#include "kernels/kernels.h"
+#include "tensor/tensor.h"
+
+enum { LINE = 64, BLOCK = 4096 /* halves */ };
+
+/* Nobody who lives looks at a parameter for as long. */
+static const double PATIENCE = 5; /* seconds */
+
+/* Behind the halves of the first rank of a node. */
+typedef struct header {
+    _Atomic int type; /* 0 until somebody wants halves; ls_dtype + 1 */
+    atomic_bool busy; /* somebody looks at a parameter */
+} header;
+
+static size_t header_at(size_t capacity)
+{
+    return (capacity * sizeof(uint16_t) + LINE - 1) / LINE * LINE;
+}
+
+ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
+                                  size_t capacity)
+{
+    const size_t bytes = header_at(capacity) + LINE;
+    LS_TRY(ls_shared_alloc(group, bytes, &params->halves.home));
+    lsi_memory_discharge(bytes, LS_MEMORY_COMM);
+    params->halves.bytes = bytes;
+    params->halves.first = lsi_shared_first_here(group, params->halves.home);
+    params->halves.header =
+        (unsigned char *)params->halves.first + header_at(capacity);
+    params->halves.counted = 0;
+    if (ls_group_local_rank(group) == 0)
+        *(header *)params->halves.header = (header){0};
+    return LS_OK;
+}
+
+void lsi_params_leave_halves(ls_params *params)
+{
+    lsi_halves *const h = &params->halves;
+    lsi_memory_discharge(h->counted, LS_MEMORY_PARAMETERS);
+    if (h->home != NULL) {
+        lsi_memory_undo_discharge(h->bytes, LS_MEMORY_COMM);
+        (void)ls_shared_free(params->home_group, &h->home);
+    }
+    *h = (lsi_halves){0};
+}
+
+/* Whether the room is for this type; it is, if nobody has wanted another. */
+static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
+{
+    header *const h = halves->header;
+    const int wanted = (int)dtype + 1;
+    int has = 0;
+    return atomic_compare_exchange_strong(&h->type, &has, wanted) ||
+           has == wanted;
+}
+
+/* A rank's part of them. */
+static ls_status count(ls_params *params)
+{
+    const size_t ranks = (size_t)ls_group_local_size(params->home_group);
+    const size_t part = params->count * sizeof(uint16_t) / ranks;
+    if (params->halves.counted > 0)
+        return LS_OK;
+    LS_TRY(
+        lsi_memory_charge(part, LS_MEMORY_PARAMETERS, "parameters as halves"));
+    params->halves.counted = part;
+    return LS_OK;
+}
+
+ls_status lsi_param_half_place(const lsi_param *param, ls_dtype dtype,
+                               void **out)
+{
+    ls_params *const params = param->set;
+    *out = NULL;
+    if (params->halves.home == NULL || !param->trainable ||
+        !is_ours(&params->halves, dtype))
+        return LS_OK;
+    LS_TRY(count(params));
+    *out = params->halves.first + param->offset;
+    return LS_OK;
+}
+
+/* ---- between steps ------------------------------------------------------- */
+
+/* Who waits for a rank that has died goes on, and writes what that one would
+ * have written. */
+static void lock(header *h)
+{
+    const double end = lsi_clock_seconds() + PATIENCE;
+    while (atomic_exchange_explicit(&h->busy, true, memory_order_acquire) &&
+           lsi_clock_seconds() < end)
+        sched_yield();
+}
+
+static void unlock(header *h)
+{
+    atomic_store_explicit(&h->busy, false, memory_order_release);
+}
+
+typedef struct looking {
+    uint16_t *halves;
+    const float *from;
+    ls_dtype dtype;
+} looking;
+
+static void look_at(void *context, size_t begin, size_t end)
+{
+    const looking *const l = context;
+    uint16_t block[BLOCK];
+    for (size_t i = begin; i < end; i += BLOCK) {
+        const size_t n = end - i < BLOCK ? end - i : BLOCK;
+        lsi_kernels_get()->convert(block, l->dtype, l->from + i, LS_F32, n);
+        if (memcmp(l->halves + i, block, n * sizeof(uint16_t)) != 0)
+            memcpy(l->halves + i, block, n * sizeof(uint16_t));
+    }
+}
+
+void lsi_param_look_at_halves(const lsi_param *param)
+{
+    const lsi_halves *const halves = &param->set->halves;
+    looking l = {halves->first + param->offset,
+                 param->set->flat + param->offset, param->half->dtype};
+    lock(halves->header);
+    lsi_parallel_for((size_t)param->tensor->count, BLOCK, look_at, &l);
+    unlock(halves->header);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+/* LS_F32: none. */
+static ls_dtype type_of(const lsi_halves *halves)
+{
+    header *const h = halves->header;
+    const int type = h != NULL ? atomic_load(&h->type) : 0;
+    return type > 0 ? (ls_dtype)(type - 1) : LS_F32;
+}
+
+void lsi_params_round(const ls_params *params, lsi_range range)
+{
+    const ls_dtype dtype = type_of(&params->halves);
+    if (dtype != LS_F32)
+        lsi_span_convert(params->halves.first + range.begin, dtype,
+                         params->flat + range.begin, LS_F32,
+                         lsi_range_size(range));
+}
+
+void lsi_params_rounded(const ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (param->half_shared)
+            param->half_version = params->version;
+    }
+}
