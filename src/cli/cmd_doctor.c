@@ -105,7 +105,9 @@ static void free_traces(traces *some)
 
 /* ---- what is printed ----------------------------------------------------- */
 
+/* Where all are on one host, the first is left out. */
 static const lsi_column rank_columns[] = {
+    {.name = "host", .type = LSI_COLUMN_TEXT},
     {.name = "rank", .type = LSI_COLUMN_INT},
     {.name = "pid", .type = LSI_COLUMN_INT},
     {.name = "state", .type = LSI_COLUMN_TEXT},
@@ -164,11 +166,22 @@ static void add_own_words(lsi_table *table, const lsi_trace *trace)
         lsi_table_real(table, "waited", lsi_trace_waited(trace, call));
 }
 
+static bool has_one_host(const lsi_diagnosis *d)
+{
+    const lsi_trace_rank *view = d->newest->ranks;
+    for (int r = 1; r < d->size; r++)
+        if (strcmp(view[r].host, view[0].host) != 0)
+            return false;
+    return true;
+}
+
 static void add_rank(lsi_table *table, const lsi_diagnosis *d, int rank)
 {
     const lsi_trace *trace = d->trace[rank];
     const lsi_trace_rank *view = &d->newest->ranks[rank];
     lsi_table_row(table);
+    if (!has_one_host(d))
+        lsi_table_text(table, "host", view->host);
     lsi_table_int(table, "rank", rank);
     lsi_table_int(table, "pid", view->pid);
     lsi_table_text(table, "state",
@@ -219,7 +232,8 @@ static ls_status print(const lsi_diagnosis *d)
     if (d->n_findings == 0)
         puts("Nothing is wrong.");
     print_last_completed(d);
-    LS_TRY(lsi_table_new(&table, rank_columns, RANK_COLUMNS));
+    const size_t hidden = has_one_host(d) ? 1 : 0;
+    LS_TRY(lsi_table_new(&table, rank_columns + hidden, RANK_COLUMNS - hidden));
     for (int r = 0; r < d->size; r++)
         add_rank(table, d, r);
     const ls_status status = lsi_table_markdown(table, stdout);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "comm/check.h"
+#include "comm/far.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -68,8 +69,8 @@ static void write_to_folder(const ls_group *group, const char *reason)
     const int length =
         snprintf(path, sizeof(path),
                  "%s/job-%016" PRIx64 "-group-%" PRIx64 "-rank-%d.json",
-                 group->record_folder, group->node->job, group->region_offset,
-                 group->rank);
+                 group->record_folder, lsi_dump_job(group),
+                 lsi_dump_group(group), group->rank);
     if (length >= PATH_BYTES)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
     else if (write_group(group, path, reason) != LS_OK)
@@ -179,6 +180,23 @@ static void listen_to_signal(void)
     listening = sigaction(SIGUSR1, &action, NULL) == 0;
 }
 
+/* ---- names ----------------------------------------------------------------
+ */
+
+uint64_t lsi_dump_job(const ls_group *group)
+{
+    return group->far == NULL ? group->node->job : group->far->job;
+}
+
+/* Groups of disjoint ranks may have one id, but not the same first rank. */
+uint64_t lsi_dump_group(const ls_group *group)
+{
+    const lsi_far *far = group->far;
+    return far == NULL
+               ? group->region_offset
+               : (uint64_t)far->id * LSI_MAX_RANKS + (uint64_t)far->world[0];
+}
+
 /* ---- joining and leaving ------------------------------------------------- */
 
 void lsi_dump_join(ls_group *group)
@@ -212,5 +230,6 @@ void lsi_dump_leave(ls_group *group)
         link = &(*link)->next_recorded;
     if (*link != NULL)
         *link = group->next_recorded;
+    group->record_folder = NULL;
     pthread_mutex_unlock(&lock);
 }

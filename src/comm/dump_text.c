@@ -8,6 +8,7 @@
 #include "comm/algo/algorithm.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
+#include "comm/far.h"
 #include "comm/recorder.h"
 
 typedef struct dump {
@@ -138,9 +139,24 @@ static uint64_t arrived_in(const ls_group *group, int rank)
     return latest;
 }
 
+/* Whether a rank of another node is alive is not known until it is missed. */
+static const char *presence_of_far(const ls_group *group, int rank)
+{
+    const lsi_header *header = group->header;
+    if (atomic_load(&lsi_member_of(group, rank)->presence) == LSI_LEFT)
+        return "left";
+    if (atomic_load(&header->failed) == LSI_FAILED &&
+        header->failure.status == LS_ERR_PEER_DEAD &&
+        header->failure.rank_a == rank)
+        return "dead";
+    return "remote";
+}
+
 static const char *presence_of(const ls_group *group, int rank)
 {
     const lsi_member *member = lsi_member_of(group, rank);
+    if (lsi_is_far(group, rank))
+        return presence_of_far(group, rank);
     switch (atomic_load(&member->presence)) {
     case LSI_ABSENT:
         return "absent";
@@ -170,6 +186,9 @@ static json_t *peer_json(const ls_group *group, int rank)
     const uint64_t word = atomic_load(&member->waiting_for);
     if (word != 0)
         set_int(json, word & 1 ? "receives_from" : "sends_to", (word >> 1) - 1);
+    const uint32_t awaits = atomic_load(&member->awaits);
+    if (awaits != 0)
+        set_int(json, "waits_for", awaits - 1);
     return json;
 }
 
@@ -234,11 +253,12 @@ static json_t *dump_json(const dump *d, const char *reason)
     const ls_group *group = d->group;
     const lsi_member *self = lsi_member_of(group, group->rank);
     char job[17];
-    snprintf(job, sizeof(job), "%016llx", (unsigned long long)group->node->job);
+    snprintf(job, sizeof(job), "%016llx",
+             (unsigned long long)lsi_dump_job(group));
     json_t *json = json_object();
     set_int(json, "lockstep_record", 1);
     set_text(json, "job", job);
-    set_int(json, "group", group->region_offset);
+    set_int(json, "group", lsi_dump_group(group));
     set_int(json, "rank", (uint64_t)group->rank);
     set_int(json, "size", (uint64_t)group->size);
     set_int(json, "rank_in_job", (uint64_t)self->node_rank);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/collective.h"
+#include "comm/dump.h"
 #include "comm/failure.h"
 #include "comm/news.h"
 #include "comm/open.h"
@@ -335,6 +336,7 @@ static ls_status make(const lsi_far_plan *plan, lsi_far **out)
     far->local = local;
     far->wire = plan->wire;
     far->id = plan->id;
+    far->job = plan->job;
     far->tag = plan->id * LSI_TAGS;
     status = allocate(far, plan);
     if (status == LS_OK && far->tag > plan->wire->highest_tag - LSI_TAGS)
@@ -368,6 +370,8 @@ ls_status lsi_far_open(const lsi_far_plan *plan, ls_group **out)
         return status;
     }
     group->far = far;
+    lsi_dump_leave(far->local); /* the records are those of the whole group */
+    lsi_dump_join(group);
     far->local->counters = group->counters;
     if (plan->id >= atomic_load(&next_id))
         atomic_store(&next_id, plan->id + 1);

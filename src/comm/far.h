@@ -66,6 +66,7 @@ typedef struct lsi_far {
     const lsi_wire *wire;
     ls_group *local; /* the ranks of this node, in their order in the group */
     int id, tag;
+    uint64_t job;                 /* a number that no other job has */
     int nodes, node;              /* how many, and which is this */
     int lanes;                    /* schedule/nodes.h */
     int *world;                   /* of each rank: its number on the wire */
@@ -82,6 +83,7 @@ typedef struct lsi_far {
 typedef struct lsi_far_plan {
     const lsi_wire *wire;
     int rank, size, id;
+    uint64_t job;     /* the same on all nodes, and not that of any of them */
     const int *world; /* numbers on the wire, by rank */
     const int *place; /* any numbers, equal for ranks of one node */
     ls_group *local;  /* taken over, on failure too */

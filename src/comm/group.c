@@ -149,7 +149,8 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     bind_parts(group);
     LS_TRY(find_job(group));
     enter_member(group, membership->node_rank);
-    lsi_dump_join(group);
+    if (!membership->spans)
+        lsi_dump_join(group); /* the others are not complete yet */
     return LS_OK;
 }
 

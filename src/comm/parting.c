@@ -5,11 +5,13 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/threads.h"
+#include "comm/dump.h"
 #include "comm/failure.h"
 
 /* Between the half second for the rank itself and the SIGKILL. */
@@ -38,12 +40,15 @@ static void say_who_has_died(const ls_group *group)
     const int rank = lsi_find_dead(group);
     if (rank < 0)
         return;
+    char text[LSI_HOST_BYTES + 128];
     const lsi_member *member = lsi_member_of(group, rank);
+    snprintf(text, sizeof(text),
+             "rank %d (host %s, pid %d) has died; this is rank %d, busy when "
+             "the launcher ended it",
+             rank, member->host, (int)member->pid, group->rank);
     lsi_log_set_rank(group->rank);
-    lsi_log(LSI_LOG_ERROR,
-            "rank %d (host %s, pid %d) has died; this is rank %d, busy when "
-            "the launcher ended it",
-            rank, member->host, (int)member->pid, group->rank);
+    lsi_log(LSI_LOG_ERROR, "%s", text);
+    lsi_dump_failure(group, text);
 }
 
 static void *watch(void *unused)

@@ -123,6 +123,7 @@ static ls_status open_part(ls_group *group, const wish *wishes,
     for (int r = 0; r < group->size; r++)
         plan.id = sites[r].id > plan.id ? sites[r].id : plan.id;
     plan.wire = group->far->wire;
+    plan.job = group->far->job;
     return lsi_far_open(&plan, out);
 }
 

@@ -310,6 +310,19 @@ static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
     }
 }
 
+/* All have come, but it does not end. */
+static void say_whom(const lsi_diagnosis *d, lsi_finding *finding,
+                     const bool *waits)
+{
+    say(finding, "; all have come, but it does not end");
+    for (int r = 0; r < d->size; r++) {
+        const int whom = waits[r] ? d->trace[r]->ranks[r].waits_for - 1 : -1;
+        if (whom >= 0)
+            say(finding, "; rank %d waits for rank %d (host %s, pid %d)", r,
+                whom, seen(d, whom)->host, seen(d, whom)->pid);
+    }
+}
+
 static void find_late(lsi_diagnosis *d)
 {
     int64_t sequence;
@@ -338,7 +351,7 @@ static void find_late(lsi_diagnosis *d)
     if (any_late)
         say_late(d, finding, late);
     else
-        say(finding, "; all have come, but it does not end");
+        say_whom(d, finding, waits);
 }
 
 static void find_messages(lsi_diagnosis *d)
@@ -400,6 +413,22 @@ static void find_last_completed(lsi_diagnosis *d)
     }
 }
 
+/*
+ * When a call began on a rank, by the clock on the wall, which is all that
+ * hosts share: one difference for each host, so that ranks of one are not
+ * disturbed.
+ */
+static int64_t began(const lsi_diagnosis *d, int rank, int64_t sequence)
+{
+    const lsi_trace *const *trace = d->trace;
+    int first = 0;
+    while (trace[first] == NULL ||
+           strcmp(trace[first]->host, trace[rank]->host) != 0)
+        first++;
+    return call_of(d, rank, sequence)->began_ns + trace[first]->wall_ns -
+           trace[first]->written_ns;
+}
+
 /* Adds up who came how late to one call, if that is known of all. */
 static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
 {
@@ -408,12 +437,12 @@ static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
         const lsi_trace_call *call = call_of(d, r, sequence);
         if (call == NULL || call->began_ns == 0 || !is_done(call))
             return;
-        first = call->began_ns < first ? call->began_ns : first;
+        const int64_t own = began(d, r, sequence);
+        first = own < first ? own : first;
     }
     d->timed++;
     for (int r = 0; r < d->size; r++)
-        d->behind_us[r] +=
-            (double)(call_of(d, r, sequence)->began_ns - first) * 1e-3;
+        d->behind_us[r] += (double)(began(d, r, sequence) - first) * 1e-3;
 }
 
 static void find_stragglers(lsi_diagnosis *d)
@@ -437,7 +466,7 @@ void lsi_diagnose(const lsi_trace *const *traces, size_t n, double late_seconds,
         const lsi_trace **place = &out->trace[traces[i]->rank];
         if (*place == NULL || (*place)->written_ns < traces[i]->written_ns)
             *place = traces[i];
-        if (traces[i]->written_ns > out->newest->written_ns)
+        if (traces[i]->wall_ns > out->newest->wall_ns)
             out->newest = traces[i];
     }
     find_last_completed(out);

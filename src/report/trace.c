@@ -66,16 +66,18 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
     return LS_OK;
 }
 
-static int read_rank(json_t *from, lsi_trace_rank *to, json_error_t *error)
+static int read_rank(json_t *from, int size, lsi_trace_rank *to,
+                     json_error_t *error)
 {
-    json_int_t completed = 0, arrived = 0;
+    json_int_t completed = 0, arrived = 0, waits_for = -1;
     to->host = "unknown";
-    const int failed =
-        json_unpack_ex(from, error, 0, "{s:s, s?s, s?i, s?I, s?I}", "presence",
-                       &to->presence, "host", &to->host, "pid", &to->pid,
-                       "completed", &completed, "arrived", &arrived);
+    const int failed = json_unpack_ex(
+        from, error, 0, "{s:s, s?s, s?i, s?I, s?I, s?I}", "presence",
+        &to->presence, "host", &to->host, "pid", &to->pid, "completed",
+        &completed, "arrived", &arrived, "waits_for", &waits_for);
     to->completed = completed;
     to->arrived = arrived;
+    to->waits_for = waits_for < 0 || waits_for >= size ? 0 : (int)waits_for + 1;
     return failed;
 }
 
@@ -88,7 +90,8 @@ static ls_status read_ranks(const json_t *list, lsi_trace *trace,
     LS_TRY(allocate(&block, json_array_size(list), sizeof(lsi_trace_rank)));
     trace->ranks = block;
     for (size_t r = 0; r < json_array_size(list); r++)
-        if (read_rank(json_array_get(list, r), &trace->ranks[r], error) != 0)
+        if (read_rank(json_array_get(list, r), trace->size, &trace->ranks[r],
+                      error) != 0)
             return LS_ERR_FORMAT;
     return LS_OK;
 }

@@ -32,10 +32,11 @@ typedef struct lsi_trace_calls {
 
 /* How the writer saw one rank of its group. */
 typedef struct lsi_trace_rank {
-    const char *presence; /* "alive", "dead", "left", "absent" */
+    const char *presence; /* "alive", "dead", "left", "absent", "remote" */
     const char *host;
     int pid;
     int64_t completed, arrived;
+    int waits_for; /* 1 + a rank; 0: nobody in particular */
 } lsi_trace_rank;
 
 typedef struct lsi_trace_side {

@@ -68,10 +68,14 @@ class Job:
         self.launcher = subprocess.Popen(
             two.mpirun(flags.mpi, RANKS, *words,
                        options=PATIENT[flags.mpi] if flags.patient else []),
-            env=two.environment(LOG=folder, LOCKSTEP_TIMEOUT=TIMEOUT),
+            env=two.environment(LOG=folder, LOCKSTEP_TIMEOUT=TIMEOUT,
+                                LOCKSTEP_RECORD=self.records()),
             stdin=subprocess.DEVNULL, stdout=self.said,
             stderr=subprocess.STDOUT)
         self.pids = {}
+
+    def records(self):
+        return os.path.join(self.folder, "records")
 
     def wait_until_it_goes(self):
         until(self.find_ranks, 30,
@@ -110,6 +114,17 @@ class Job:
                   f"rank {r} said: \"{words}\"; the launcher: "
                   f"{read(self.said.name)}")
         return took
+
+    def doctor_says(self, writers, pattern):
+        """The records of all hosts are those of one group."""
+        done = subprocess.run([LOCKSTEP, "doctor", self.records()],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+        heads = re.findall(r"Job (?!0+:)\w+: (\d+) of (\d+) ranks have",
+                           done.stdout)
+        check(heads == [(str(writers), str(sum(RANKS)))] and
+              re.search(pattern, done.stdout),
+              f"doctor said: {done.stdout}")
 
     def launcher_names(self, pid):
         until(lambda: f"PID {pid} RUNNING AT h1" in read(self.said.name), 5,
@@ -157,7 +172,9 @@ H1 = r"(?:waiting for|:) rank [23] \(host h1, pid \d+\)"
 
 def cut(job):
     job.two.cut("h1")
-    return job.survivors_say({0: H1, 1: H1, 2: H0, 3: H0}, ())
+    took = job.survivors_say({0: H1, 1: H1, 2: H0, 3: H0}, ())
+    job.doctor_says(4, r"late: .*rank \d \(host h\d, ")
+    return took
 
 
 def kill(job):
@@ -169,6 +186,8 @@ def kill(job):
     took = job.survivors_say(patterns, silent)
     if silent:
         job.launcher_names(pid)
+    else:
+        job.doctor_says(3, f"dead: {dead} died")
     return took
 
 
@@ -176,6 +195,7 @@ def stop(job):
     job.two.stop("h1")
     took = job.survivors_say({0: H1, 1: H1}, ())
     job.two.kill("h1")
+    job.doctor_says(2, r"late: .*rank [23] \(host h1, ")
     return took
 
 

@@ -142,7 +142,8 @@ static void leave(int status, void *wire)
 }
 
 static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
-                            ls_group *local, const int *places, ls_group **out)
+                            ls_group *local, const int *places, uint64_t job,
+                            ls_group **out)
 {
     const lsi_call call = {.operation = LSI_OP_SPLIT};
     static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
@@ -166,6 +167,7 @@ static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
     const lsi_far_plan plan = {.wire = wire,
                                .rank = world->rank,
                                .size = world->size,
+                               .job = job,
                                .world = ranks,
                                .place = places,
                                .local = local,
@@ -187,6 +189,7 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
     const card own = {.place = own_place(), .job = lsi_job_number()};
     LS_TRY(gather(wire, &own, cards));
     const lsi_world here = local_world(world, cards);
+    const uint64_t job = cards[0].job; /* the cards are used again */
     number_places(world, cards, places);
     ls_status status = meet_locally(&here, seconds, &local);
     status = agree(wire, world, status, cards);
@@ -195,7 +198,7 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
         return status;
     }
     if (here.size != world->size)
-        return join_nodes(wire, world, local, places, out);
+        return join_nodes(wire, world, local, places, job, out);
     wire->close();
     *out = local;
     return LS_OK;

@@ -47,12 +47,14 @@ static scene *healthy(void)
     for (int r = 0; r < RANKS; r++) {
         for (int i = 0; i < CALLS; i++)
             s.call[r][i] = all_reduce(i + 1);
-        s.view[r] = (lsi_trace_rank){"alive", "here", 100 + r, CALLS, CALLS};
+        s.view[r] = (lsi_trace_rank){"alive", "here", 100 + r, CALLS, CALLS, 0};
         s.trace[r] = (lsi_trace){.job = "j",
                                  .rank = r,
                                  .size = RANKS,
+                                 .host = "here",
                                  .reason = "SIGUSR1",
                                  .written_ns = NOW,
+                                 .wall_ns = NOW,
                                  .completed = CALLS,
                                  .ranks = s.view,
                                  .collectives = {s.call[r], CALLS}};
@@ -251,7 +253,7 @@ static void the_dead_are_named(void **state)
     scene *s = healthy();
     for (int r = 0; r < 3; r++)
         leave_open(s, r, 3, "failed");
-    s->view[3] = (lsi_trace_rank){"dead", "here", 103, 2, 3};
+    s->view[3] = (lsi_trace_rank){"dead", "here", 103, 2, 3, 0};
     fail_all(s, (lsi_trace_failure){
                     .kind = "LS_ERR_PEER_DEAD", .sequence = 3, .rank = 3});
     for (int r = 0; r < 3; r++)
@@ -289,7 +291,7 @@ static void the_missing_are_named(void **state)
     check(s, LSI_FINDING_MISSING,
           "rank 3 (host here, pid 103, alive) has written nothing: it has "
           "done #3");
-    s->view[3] = (lsi_trace_rank){"absent", "unknown", 0, 0, 0};
+    s->view[3] = (lsi_trace_rank){"absent", "unknown", 0, 0, 0, 0};
     check(s, LSI_FINDING_MISSING,
           "rank 3 (host unknown, pid 0, absent) has written nothing: it never "
           "joined the group");
@@ -329,12 +331,50 @@ static void the_newest_counts(void **state)
     lsi_trace old = s->trace[1];
     lsi_trace_call open = all_reduce(2);
     open.status = "in flight";
-    old.written_ns = NOW - SECOND;
+    old.written_ns = old.wall_ns = NOW - SECOND;
     old.collectives = (lsi_trace_calls){&open, 1};
     memcpy(given, s->given, sizeof(s->given));
     given[RANKS] = &old;
     lsi_diagnose(given, RANKS + 1, 0.0, &s->found);
     assert_int_equal(s->found.n_findings, 0);
+}
+
+/* Each host counts from its own start, which was long ago on the other. */
+static void hosts_have_clocks_of_their_own(void **state)
+{
+    (void)state;
+    scene *s = healthy();
+    for (int r = RANKS / 2; r < RANKS; r++) {
+        s->trace[r].host = s->view[r].host = "there";
+        s->trace[r].written_ns += 1000 * SECOND;
+        for (int i = 0; i < CALLS; i++)
+            s->call[r][i].began_ns += 1000 * SECOND + 2000;
+        s->trace[r].reason = "the old one";
+    }
+    s->trace[0].wall_ns += SECOND;
+    s->trace[0].written_ns += SECOND;
+    s->trace[0].reason = "the new one";
+    lsi_diagnose(s->given, s->n, 1.0, &s->found);
+    assert_int_equal(s->found.n_findings, 0);
+    assert_string_equal(s->found.newest->reason, "the new one");
+    assert_int_equal(s->found.timed, CALLS);
+    assert_float_equal(s->found.behind_us[0], 0.0, 1e-9);
+    assert_float_equal(s->found.behind_us[RANKS - 1], 2.0, 1e-9);
+}
+
+static void who_waits_for_whom_is_said(void **state)
+{
+    (void)state;
+    scene *s = healthy();
+    for (int r = 0; r < RANKS; r++)
+        leave_open(s, r, 2, "failed");
+    s->view[1].waits_for = 1 + 2;
+    fail_all(s, (lsi_trace_failure){.kind = "LS_ERR_TIMEOUT", .sequence = 2});
+    lsi_diagnose(s->given, s->n, 1.0, &s->found);
+    assert_int_equal(s->found.finding[0].kind, LSI_FINDING_LATE);
+    assert_non_null(strstr(s->found.finding[0].text,
+                           "does not end; rank 1 waits for rank 2 (host here, "
+                           "pid 102)"));
 }
 
 /* Many ranks, many findings: nothing overflows. */
@@ -346,7 +386,7 @@ static void a_thousand_ranks(void **state)
     const lsi_trace *given = &trace;
     (void)state;
     for (int r = 0; r < LSI_TRACE_MOST_RANKS; r++)
-        view[r] = (lsi_trace_rank){"alive", "a host of long name", r, 0, 0};
+        view[r] = (lsi_trace_rank){"alive", "a host of long name", r, 0, 0, 0};
     lsi_trace_call call = all_reduce(1);
     call.status = "in flight";
     trace = (lsi_trace){.size = LSI_TRACE_MOST_RANKS,
@@ -378,6 +418,8 @@ int main(void)
         cmocka_unit_test(lonely_messages_are_found),
         cmocka_unit_test(other_failures_are_passed_on),
         cmocka_unit_test(the_newest_counts),
+        cmocka_unit_test(hosts_have_clocks_of_their_own),
+        cmocka_unit_test(who_waits_for_whom_is_said),
         cmocka_unit_test(a_thousand_ranks),
     };
     return cmocka_run_group_tests_name("diagnosis", tests, NULL, NULL);
