@@ -95,6 +95,17 @@ class ResumeTest(ProgramTest):
             lambda: max(steps(self.checkpoints, whole), default=0) > before,
             pause, *words)
 
+    def resume_after(self, step, *words):
+        """As if the whole run had been killed after that step."""
+        shutil.copy(self.path("whole.jsonl"), self.path("again.jsonl"))
+        for later in steps(self.checkpoints, True):
+            if later > step:
+                shutil.rmtree(os.path.join(self.checkpoints,
+                                           f"step-{later:012}"))
+        said = self.train("again", *words, "--resume")
+        self.assertIn(f"resumed after step {step} from", said)
+        self.same("whole", "again")
+
     def same(self, one, other, but=frozenset()):
         self.assertEqual(read(self.path(one)), read(self.path(other)))
         self.assertEqual(metrics(self.path(one + ".jsonl"), but),
@@ -141,14 +152,7 @@ class Cifar100(ResumeTest):
         self.assertEqual(sorted(steps(self.checkpoints, True)),
                          list(range(2, 19, 2)))
         for step in sorted(steps(self.checkpoints, True), reverse=True)[::2]:
-            shutil.copy(self.path("whole.jsonl"), self.path("again.jsonl"))
-            for later in steps(self.checkpoints, True):
-                if later > step:
-                    shutil.rmtree(os.path.join(
-                        self.checkpoints, f"step-{later:012}"))
-            said = self.train("again", *words, "--resume")
-            self.assertIn(f"resumed after step {step} from", said)
-            self.same("whole", "again")
+            self.resume_after(step, *words)
 
     def test_other_numbers_of_ranks(self):
         def flags(ranks):
@@ -270,14 +274,7 @@ class LanguageModel(ResumeTest):
                  "--checkpoint-dir", self.checkpoints)
         self.train("whole", *words)
         for step in (14, 13, 9, 6, 1):
-            shutil.copy(self.path("whole.jsonl"), self.path("again.jsonl"))
-            for later in steps(self.checkpoints, True):
-                if later > step:
-                    shutil.rmtree(os.path.join(
-                        self.checkpoints, f"step-{later:012}"))
-            said = self.train("again", *words, "--resume")
-            self.assertIn(f"resumed after step {step} from", said)
-            self.same("whole", "again")
+            self.resume_after(step, *words)
 
     def test_other_flags(self):
         self.train("model", "--batch-size", "2", *self.saving())

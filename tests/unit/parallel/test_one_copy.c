@@ -14,6 +14,7 @@
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"
 #include "unit/comm/ranks.h"
+#include "unit/parallel/memory_use.h"
 
 static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy,
                     double bucket_mb)
@@ -223,28 +224,9 @@ static void test_halves(void **state)
 
 enum { RANKS = 2, TENSORS = 16, FLOATS = 1 << 18 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const bool sanitized = true;
-#else
-static const bool sanitized = false;
-#endif
-
 /* Bytes of a tensor, and of all. */
 static const double UNIT = FLOATS * sizeof(float);
 static const double ALL = TENSORS * FLOATS * sizeof(float);
-
-/* This process's proportional share of all memory. */
-static double proportional_bytes(void)
-{
-    FILE *const file = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    double kilobytes = 0;
-    CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file) != NULL)
-        (void)sscanf(line, "Pss: %lf kB", &kilobytes);
-    fclose(file);
-    return kilobytes * 1024;
-}
 
 static ls_status look(void *peak, size_t index)
 {
@@ -322,7 +304,8 @@ static void play_memory(ls_group *group, void *unused)
     CHECK_OK(ls_barrier(group));
     /* Memory has shadows if it is sanitized. Huge pages are 2 MiB. */
     const double huge = 2 << 20;
-    CHECK(sanitized || most - before <= 3 * part + 2 * UNIT + 2 * huge);
+    CHECK(memory_has_shadows ||
+          most - before <= 3 * part + 2 * UNIT + 2 * huge);
     ls_memory_stats stats;
     ls_memory_of(LS_MEMORY_PARAMETERS, &stats);
     CHECK(stats.live_bytes == 0);

@@ -13,6 +13,7 @@
 #include "lockstep/profile.h"
 #include "parallel/shard.h"
 #include "unit/comm/ranks.h"
+#include "unit/parallel/memory_use.h"
 
 /* ---- who owns what ------------------------------------------------------- */
 
@@ -69,28 +70,9 @@ static void test_whole_spans(void **state)
 
 enum { LARGE = 2 << 20, RANKS = 2 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static const bool sanitized = true;
-#else
-static const bool sanitized = false;
-#endif
-
 typedef struct usage {
     double state, parameters, node; /* bytes; node: over all ranks */
 } usage;
-
-/* This process's proportional share of all memory. */
-static double proportional_bytes(void)
-{
-    FILE *const file = fopen("/proc/self/smaps_rollup", "r");
-    char line[256];
-    double kilobytes = 0;
-    CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file) != NULL)
-        (void)sscanf(line, "Pss: %lf kB", &kilobytes);
-    fclose(file);
-    return kilobytes * 1024;
-}
 
 static usage measure(ls_group *group, const char *strategy)
 {
@@ -148,7 +130,7 @@ static void play_memory(ls_group *group, void *unused)
     CHECK(near(flat.state, bytes) && near(flat.parameters, bytes));
     CHECK(near(zero1.state, bytes / n) && near(zero1.parameters, bytes));
     CHECK(near(shared.state, bytes / n) && near(shared.parameters, bytes / n));
-    if (sanitized) /* memory has shadows */
+    if (memory_has_shadows)
         return;
     /* What the node really holds: a state less, then weights less. */
     CHECK(fabs(flat.node - zero1.node - (n - 1) * bytes) <= 0.1 * bytes);
