@@ -143,8 +143,10 @@ ls_status lsi_wire_load(const lsi_wire **out)
     /* An MPI library loads parts of its own, which look for its symbols. */
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (module == NULL)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "cannot load %s: %s", path,
-                        dlerror());
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "%s has started these ranks, but %s cannot be loaded: "
+                        "%s",
+                        chosen->text, path, dlerror());
     const lsi_wire *(*get)(void) = NULL;
     void *symbol = dlsym(module, LSI_WIRE_SYMBOL);
     memcpy(&get, &symbol, sizeof(get));

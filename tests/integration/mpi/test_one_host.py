@@ -5,6 +5,7 @@ run`; a module that does not fit is an error that names both."""
 
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -52,6 +53,34 @@ class OneHost(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(f"asks for {asked}, but {started} has started",
                       done.stderr)
+
+    def fails_with(self, folder, *texts):
+        done = mpirun.run([2], [os.path.join(folder, "bin", "lockstep"),
+                                "demo", "hello"])
+        self.assertNotEqual(done.returncode, 0)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_a_module_that_is_missing_is_named(self):
+        other, _, started = OTHER[mpirun.MPI]
+        module = "liblockstep-mpi-{}.so".format
+        built = os.path.join(os.path.dirname(mpirun.LOCKSTEP), "..", "lib")
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("bin", "lib"):
+                os.mkdir(os.path.join(folder, name))
+            shutil.copy(mpirun.LOCKSTEP, os.path.join(folder, "bin"))
+            why = (f"{started} has started these ranks, but there is no "
+                   f"{module(mpirun.MPI)}")
+            self.fails_with(folder, why, "modules there: none")
+            if os.path.exists(os.path.join(built, module(other))):
+                shutil.copy(os.path.join(built, module(other)),
+                            os.path.join(folder, "lib"))
+                self.fails_with(folder, why, f"modules there: {other}")
+            damaged = os.path.join(folder, "lib", module(mpirun.MPI))
+            with open(damaged, "w", encoding="ascii") as file:
+                file.write("no library")
+            self.fails_with(folder, f"{started} has started these ranks",
+                            "cannot be loaded")
 
     def test_no_launcher_is_named(self):
         env = {**os.environ, "LOCKSTEP_TRANSPORT": "mpi"}
