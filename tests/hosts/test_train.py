@@ -1,4 +1,5 @@
-"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4."""
+"""Training on 2 hosts with 2 ranks each ends with the weights of 1 with 4, and
+says so if the hosts do not share the folder of checkpoints."""
 
 import os
 import subprocess
@@ -26,6 +27,20 @@ class Train(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         with open(path, "rb") as file:
             return file.read()
+
+    def test_a_folder_that_hosts_do_not_share(self):
+        with hosts.Hosts(2, keep=[BIN]) as two:
+            done = subprocess.run(
+                two.mpirun(MPI, (1, 1), LOCKSTEP, "train", "cifar100",
+                           "--limit", "16", "--epochs", "1", "--batch-size",
+                           "4", "--save-every", "1", "--checkpoint-dir",
+                           "/tmp/run"),
+                env=two.environment(OMP_NUM_THREADS=1), timeout=100,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, "rank 1: host h1 has no '/tmp/run/step-"
+                                      "[0-9]+', which rank 0 sees")
 
     def test_weights_are_the_same(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-train-") as folder:

@@ -133,6 +133,18 @@ ls_status lsi_folder_make(const char *folder)
     return LS_OK;
 }
 
+ls_status lsi_step_check(const char *step_folder)
+{
+    char host[64] = "?";
+    if (access(step_folder, F_OK) == 0 || errno != ENOENT)
+        return LS_OK; /* whatever is wrong will be said by who reads it */
+    (void)gethostname(host, sizeof(host) - 1);
+    return lsi_fail(LS_ERR_IO,
+                    "host %s has no '%s', which rank 0 sees; checkpoints must "
+                    "lie on a file system that all hosts share",
+                    host, step_folder);
+}
+
 ls_status lsi_step_make(const char *folder, int64_t step)
 {
     LS_TRY(make_folder(folder));

@@ -40,6 +40,9 @@ ls_status lsi_folder_make(const char *folder);
 /* Makes the folder of a step, and the one around it; both lie on the disk. */
 ls_status lsi_step_make(const char *folder, int64_t step);
 
+/* Whether this rank sees, too, the folder of a step that rank 0 sees. */
+ls_status lsi_step_check(const char *step_folder);
+
 /* Removes what there is of a step; its manifest goes first. */
 ls_status lsi_step_remove(const char *folder, int64_t step);
 

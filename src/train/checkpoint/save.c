@@ -205,6 +205,7 @@ static ls_status write_files(saving *s, lsi_range share)
                      (size_t)ls_group_size(s->group) * sizeof(lsi_file_sum),
                      LS_MEMORY_OTHER, "checksums"));
     s->all = block;
+    LS_TRY(lsi_step_check(s->step_folder.text));
     LS_TRY(write_own_file(s, share));
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
