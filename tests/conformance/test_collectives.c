@@ -6,7 +6,8 @@
  * Of the product of all these a fixed part is run, in which for each number of
  * ranks every pair of values of any two of the others occurs. Called with the
  * argument "whole" the test runs the whole product, with "whole N" on N ranks
- * only.
+ * only. Called with "rank" it is one of the ranks that a launcher has started;
+ * "rank brief" and "rank whole" do less and all.
  *
  * Two kinds of input: small whole numbers, whose sums and products are exact in
  * every type, so that nothing but the exact result will do; and fractions,
@@ -509,10 +510,11 @@ static void every_row_conforms_between_nodes(void **state)
 }
 
 /* As a rank that somebody else has started. */
-static int conform_as_rank(bool a_part)
+static int conform_as_rank(const char *how_much)
 {
     ls_group *group = NULL;
-    brief = brief || a_part;
+    brief = brief || strcmp(how_much, "brief") == 0;
+    whole = strcmp(how_much, "whole") == 0;
     CHECK_OK(ls_group_from_env(&group));
     run_on_processes(group, NULL);
     ls_group_close(&group);
@@ -522,7 +524,7 @@ static int conform_as_rank(bool a_part)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "rank") == 0)
-        return conform_as_rank(argc > 2 && strcmp(argv[2], "brief") == 0);
+        return conform_as_rank(argc > 2 ? argv[2] : "");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_conforms_between_nodes),
         cmocka_unit_test(every_row_conforms_on_threads),

@@ -103,11 +103,11 @@ class Job:
     def survivors_say(self, patterns, silent):
         """Each ends in time and its words match; how long the last took.
         Of the `silent` ones nothing is expected."""
-        begin = time.monotonic()
-        until(lambda: not any(program(self.pids[r]) for r in patterns),
-              TIMEOUT + self.flags.patience,
+        begin, most = time.monotonic(), TIMEOUT + self.flags.patience
+        until(lambda: not any(program(self.pids[r]) for r in patterns), most,
               lambda: f"not all have ended: {self.words()}")
         took = time.monotonic() - begin
+        check(took <= most, f"it took {took:.2f} s")
         for r, pattern in patterns.items():
             words = self.words()[r]
             check((r in silent and not words) or re.search(pattern, words),
