@@ -136,3 +136,9 @@ void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context)
     for (size_t task = 0; task < n; task++)
         fn(context, task, omp_get_thread_num());
 }
+
+void lsi_parallel_team(lsi_team_fn fn, void *context)
+{
+#pragma omp parallel num_threads(lsi_threads())
+    fn(context, omp_get_thread_num(), omp_get_num_threads());
+}

@@ -53,4 +53,11 @@ void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context);
 typedef void (*lsi_task_fn)(void *context, size_t task, int worker);
 void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context);
 
+/*
+ * Calls fn(context, worker, workers) once on each of up to lsi_threads()
+ * threads, all at once: they may wait for each other.
+ */
+typedef void (*lsi_team_fn)(void *context, int worker, int workers);
+void lsi_parallel_team(lsi_team_fn fn, void *context);
+
 #endif

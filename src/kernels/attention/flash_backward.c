@@ -3,26 +3,34 @@
  * atomics.
  *
  * A pair (query block i, key block j) adds to dQ_i, dK_j and dV_j. The pairs
- * of a head are done in steps: step s has the pairs with i + j = s modulo the
- * number of blocks, like one symbol of a Latin square, so that no two pairs of
- * a step add to the same sums. (j - i = s would do as well, but under a causal
- * mask its steps differ in length, and threads would wait.) Every sum therefore
- * sees its terms in one fixed order, whether a step's pairs run at once or one
- * after another. The query heads that share a key head count as one sequence of
- * query blocks.
+ * of a head have steps: step s has those with i + j = s modulo the number of
+ * blocks, like one symbol of a Latin square, so that no two pairs of a step add
+ * to the same sums. Every sum sees its terms in the order of the steps, however
+ * the pairs of a step follow each other. The query heads that share a key head
+ * count as one sequence of query blocks.
  *
- * With many heads a task is a head; with few, heads go through the steps
- * together and a task is a pair. Both give the same bits: a head alone takes
+ * Whole rounds of heads are one head a worker; the heads that are left are
+ * divided among several workers. Both give the same bits: a head alone takes
  * its pairs in another order, but not those of any one sum.
  */
 #include "kernels/attention/attention.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/partition.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
-enum { BLOCK = LSI_FLASH_BLOCK };
+enum { BLOCK = LSI_FLASH_BLOCK, ROWS_AT_ONCE = 2, SPINS = 2000 };
+
+/* On a cache line of its own. */
+typedef struct progress {
+    _Alignas(64) atomic_size_t rows;
+} progress;
 
 typedef struct backward_run {
     const lsi_attention *a;
@@ -34,9 +42,11 @@ typedef struct backward_run {
     size_t key_blocks;
     size_t query_floats, key_floats, pair_floats;
     size_t head_floats; /* memory of one key head: sums and packed blocks */
-    float *heads;       /* of each head, or of each worker */
+    float *heads;       /* of each worker, or of each head that is divided */
     float *pairs;       /* of each worker */
-    size_t step;
+    progress *progress; /* of each worker */
+    size_t first;       /* of the heads that are divided */
+    size_t divided;     /* how many; fewer than workers */
 } backward_run;
 
 static size_t blocks_of(size_t n)
@@ -190,72 +200,193 @@ static void finish_block(const backward_run *r, size_t kv, float *memory,
 
 /* ---- the two ways to share out the work --------------------------------- */
 
+/* What one worker does of a head: all rows of some columns. */
+typedef struct share {
+    const backward_run *r;
+    size_t kv;
+    float *memory;
+    size_t begin, end; /* key blocks */
+    int worker;
+} share;
+
 /*
- * The pairs whose step is i + j less the number of steps (`wrapped`), or i + j.
- * All of the first come before any of the second, and within either a larger i
- * or j means a later step: so may rows be taken two at a time, which stay in
- * the second-level cache while the keys pass by once for both.
+ * Pairs of a row that wrap around (i + j >= steps) belong to an earlier step
+ * than those that do not, and within either a larger i or j means a later step:
+ * so may rows be taken two at a time, which stay in the second-level cache
+ * while the keys pass by once for both, first all that wrap.
  */
-static void do_pairs(const backward_run *r, size_t kv, float *memory,
-                     bool wrapped, int worker)
+static void do_rows(const share *s, size_t first, size_t end, bool wrapped)
 {
-    const size_t rows = row_blocks(r), steps = steps_of(r);
-    for (size_t first = 0; first < rows; first += 2)
-        for (size_t j = 0; j < r->key_blocks; j++)
-            for (size_t i = first; i < first + 2 && i < rows; i++)
-                if ((i + j >= steps) == wrapped)
-                    do_pair(r, kv, memory, i, j, worker);
+    const size_t steps = steps_of(s->r);
+    for (size_t j = s->begin; j < s->end; j++)
+        for (size_t i = first; i < end; i++)
+            if ((i + j >= steps) == wrapped)
+                do_pair(s->r, s->kv, s->memory, i, j, s->worker);
+}
+
+static size_t rows_end(size_t first, size_t rows)
+{
+    return rows - first < ROWS_AT_ONCE ? rows : first + ROWS_AT_ONCE;
 }
 
 static void head_task(void *context, size_t kv, int worker)
 {
     const backward_run *r = context;
     const size_t rows = row_blocks(r), blocks = rows + r->key_blocks;
-    float *memory = r->heads + (size_t)worker * r->head_floats;
+    const share all = {.r = r,
+                       .kv = kv,
+                       .memory = r->heads + (size_t)worker * r->head_floats,
+                       .end = r->key_blocks,
+                       .worker = worker};
     for (size_t n = 0; n < blocks; n++)
-        start_block(r, kv, memory, n);
-    do_pairs(r, kv, memory, true, worker);
-    do_pairs(r, kv, memory, false, worker);
+        start_block(r, kv, all.memory, n);
+    for (int wrapped = 1; wrapped >= 0; wrapped--)
+        for (size_t i = 0; i < rows; i += ROWS_AT_ONCE)
+            do_rows(&all, i, rows_end(i, rows), wrapped);
     for (size_t n = 0; n < blocks; n++)
-        finish_block(r, kv, memory, n);
+        finish_block(r, kv, all.memory, n);
+}
+
+/* ---- a head that several workers divide -----------------------------------
+ *
+ * Each member of a team has some columns and goes over the rows as one worker
+ * alone does. The pairs of a row follow each other from member to member, and
+ * from the last to the first between those that wrap around and the others. So
+ * a member waits until its left neighbour has done the same rows; it seldom has
+ * to, for each begins in a triangle of pairs for which it needs nobody.
+ */
+
+typedef struct team {
+    int first, size; /* its workers */
+    size_t done;     /* progress of each member when it begins a head */
+} team;
+
+static void wait_for(progress *p, size_t rows)
+{
+    for (int spins = 0;
+         atomic_load_explicit(&p->rows, memory_order_acquire) < rows;) {
+        if (++spins < SPINS)
+            lsi_cpu_relax();
+        else
+            sched_yield();
+    }
+}
+
+static void do_pass(const share *s, const team *t, bool wrapped)
+{
+    const size_t rows = row_blocks(s->r), done = t->done + (wrapped ? 0 : rows);
+    const bool is_first = s->worker == t->first;
+    progress *const all = s->r->progress;
+    progress *const left = all + s->worker + (is_first ? t->size : 0) - 1;
+    for (size_t i = 0; i < rows; i += ROWS_AT_ONCE) {
+        const size_t end = rows_end(i, rows);
+        if (!is_first)
+            wait_for(left, done + end);
+        else if (!wrapped)
+            wait_for(left, t->done + end);
+        do_rows(s, i, end, wrapped);
+        atomic_store_explicit(&all[s->worker].rows, done + end,
+                              memory_order_release);
+    }
+}
+
+/* In halves of a pair: those on a causal diagonal are shorter. */
+static size_t column_work(const backward_run *r, size_t kv, size_t j)
+{
+    if (j * BLOCK >= lsi_attention_keys(r->a, kv / r->a->kv_heads))
+        return 0;
+    if (!r->a->causal)
+        return 2 * row_blocks(r);
+    return j < r->query_blocks ? r->a->group * (2 * (r->query_blocks - j) - 1)
+                               : 0;
+}
+
+/* Where part `part` begins, if all have about the same work. */
+static size_t first_column(const backward_run *r, size_t kv, int part,
+                           int parts)
+{
+    size_t total = 0, before = 0, j = 0;
+    for (size_t k = 0; k < r->key_blocks; k++)
+        total += column_work(r, kv, k);
+    if (part == parts)
+        return r->key_blocks;
+    for (; j < r->key_blocks; j++) {
+        const size_t work = column_work(r, kv, j);
+        if ((2 * before + work) * (size_t)parts >= 2 * total * (size_t)part)
+            break;
+        before += work;
+    }
+    return j;
+}
+
+static void do_share(const share *s, const team *t)
+{
+    const size_t rows = row_blocks(s->r);
+    for (size_t j = s->begin; j < s->end; j++)
+        start_block(s->r, s->kv, s->memory, rows + j);
+    do_pass(s, t, true);
+    do_pass(s, t, false);
+    for (size_t j = s->begin; j < s->end; j++)
+        finish_block(s->r, s->kv, s->memory, rows + j);
+}
+
+/* One team for all heads in turn if teams for each would differ in size. */
+static size_t count_teams(const backward_run *r, size_t workers)
+{
+    const size_t n = r->divided;
+    const bool uneven = workers % n != 0 && r->key_blocks >= 2 * workers;
+    return n > workers || uneven ? 1 : n;
+}
+
+static void divided_heads(void *context, int worker, int workers)
+{
+    const backward_run *r = context;
+    const size_t n = (size_t)workers, teams = count_teams(r, n);
+    size_t mine = 0;
+    lsi_range range = lsi_partition(n, teams, 0);
+    while ((size_t)worker >= range.end)
+        range = lsi_partition(n, teams, ++mine);
+    team t = {.first = (int)range.begin, .size = (int)lsi_range_size(range)};
+    for (size_t head = mine; head < r->divided; head += teams) {
+        const size_t kv = r->first + head;
+        const int part = worker - t.first;
+        const share s = {.r = r,
+                         .kv = kv,
+                         .memory = r->heads + head * r->head_floats,
+                         .begin = first_column(r, kv, part, t.size),
+                         .end = first_column(r, kv, part + 1, t.size),
+                         .worker = worker};
+        do_share(&s, &t);
+        t.done += 2 * row_blocks(r);
+    }
 }
 
 static void start_task(void *context, size_t task, int worker)
 {
     const backward_run *r = context;
-    const size_t blocks = row_blocks(r) + r->key_blocks;
+    const size_t head = task / row_blocks(r);
     (void)worker;
-    start_block(r, task / blocks, r->heads + task / blocks * r->head_floats,
-                task % blocks);
-}
-
-static void pair_task(void *context, size_t task, int worker)
-{
-    const backward_run *r = context;
-    const size_t rows = row_blocks(r), steps = steps_of(r), kv = task / rows;
-    /* From the end: pairs on a causal diagonal, which are shorter, come late.
-     */
-    const size_t i = rows - 1 - task % rows, j = (r->step + steps - i) % steps;
-    if (j < r->key_blocks)
-        do_pair(r, kv, r->heads + kv * r->head_floats, i, j, worker);
+    start_block(r, r->first + head, r->heads + head * r->head_floats,
+                task % row_blocks(r));
 }
 
 static void finish_task(void *context, size_t task, int worker)
 {
     const backward_run *r = context;
-    const size_t blocks = row_blocks(r) + r->key_blocks;
+    const size_t head = task / row_blocks(r);
     (void)worker;
-    finish_block(r, task / blocks, r->heads + task / blocks * r->head_floats,
-                 task % blocks);
+    finish_block(r, r->first + head, r->heads + head * r->head_floats,
+                 task % row_blocks(r));
 }
 
-static void run_in_steps(backward_run *r, size_t heads)
+static void run_divided(backward_run *r)
 {
-    const size_t rows = row_blocks(r), blocks = rows + r->key_blocks;
-    lsi_parallel_tasks(heads * blocks, start_task, r);
-    for (r->step = 0; r->step < steps_of(r); r->step++)
-        lsi_parallel_tasks(heads * rows, pair_task, r);
-    lsi_parallel_tasks(heads * blocks, finish_task, r);
+    const size_t rows = r->divided * row_blocks(r);
+    if (r->divided == 0)
+        return;
+    lsi_parallel_tasks(rows, start_task, r);
+    lsi_parallel_team(divided_heads, r);
+    lsi_parallel_tasks(rows, finish_task, r);
 }
 
 /* ---- the whole ---------------------------------------------------------- */
@@ -290,6 +421,24 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
     return r;
 }
 
+/* Memory of the threads, of the heads that are worked on, and of the pairs. */
+static ls_status take_memory(backward_run *r, size_t heads, size_t workers,
+                             void **memory)
+{
+    const size_t at_once = workers < heads ? workers : heads;
+    const size_t heads_floats = at_once * r->head_floats;
+    const size_t floats = heads_floats + workers * r->pair_floats;
+    LS_TRY(lsi_alloc(memory,
+                     workers * sizeof(progress) + floats * sizeof(float),
+                     LS_MEMORY_WORKSPACE, "attention's backward"));
+    r->progress = *memory;
+    for (size_t w = 0; w < workers; w++)
+        atomic_init(&r->progress[w].rows, 0);
+    r->heads = (float *)(r->progress + workers);
+    r->pairs = r->heads + heads_floats;
+    return LS_OK;
+}
+
 ls_status lsi_flash_backward_all(const lsi_attention *a,
                                  lsi_attention_inputs in,
                                  lsi_attention_gradients g)
@@ -297,20 +446,14 @@ ls_status lsi_flash_backward_all(const lsi_attention *a,
     backward_run r = plan(a, in, g);
     const size_t heads = a->batch * a->kv_heads;
     const size_t workers = (size_t)lsi_threads();
-    const bool by_head = workers == 1 || heads >= 4 * workers;
-    const size_t at_once = by_head && workers < heads ? workers : heads;
-    const size_t floats = at_once * r.head_floats + workers * r.pair_floats;
     void *memory;
     if (heads == 0)
         return LS_OK;
-    LS_TRY(lsi_alloc(&memory, floats * sizeof(float), LS_MEMORY_WORKSPACE,
-                     "attention's backward"));
-    r.heads = memory;
-    r.pairs = r.heads + at_once * r.head_floats;
-    if (by_head)
-        lsi_parallel_tasks(heads, head_task, &r);
-    else
-        run_in_steps(&r, heads);
+    LS_TRY(take_memory(&r, heads, workers, &memory));
+    r.divided = heads % workers;
+    r.first = heads - r.divided;
+    lsi_parallel_tasks(r.first, head_task, &r);
+    run_divided(&r);
     lsi_free(memory);
     return LS_OK;
 }

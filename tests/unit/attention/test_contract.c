@@ -56,7 +56,14 @@ static void any_threads_same_bits(void **state)
                                 .d = 16,
                                 .causal = (i & 1) != 0,
                                 .dtype = i < 2 ? LS_F32 : LS_BF16};
-        same_bits(s); /* one head: its blocks are shared out */
+        same_bits(s); /* one head: its blocks are divided */
+        s.queries = 200;
+        s.keys = 900;
+        same_bits(s);
+        s.heads = 3;
+        same_bits(s); /* heads in turn, or with a team for each */
+        s.queries = 600;
+        s.keys = 500;
         s.heads = 9;
         s.kv_heads = 3;
         s.queries = s.keys = 200;

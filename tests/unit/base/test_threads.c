@@ -132,6 +132,37 @@ static void each_task_once_and_workers_apart(void **state)
         }
 }
 
+typedef struct meeting {
+    atomic_int here;
+    atomic_uint who;
+    int workers;
+} meeting;
+
+static void meet(void *context, int worker, int workers)
+{
+    meeting *m = context;
+    atomic_fetch_or(&m->who, 1U << worker);
+    if (worker == 0)
+        m->workers = workers;
+    atomic_fetch_add(&m->here, 1);
+    while (atomic_load(&m->here) < workers)
+        sched_yield();
+}
+
+/* It would not end if one came after another. */
+static void a_team_meets(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 5; threads++) {
+        meeting m = {.workers = 0};
+        lsi_threads_set(threads);
+        lsi_parallel_team(meet, &m);
+        assert_in_range(m.workers, 1, threads);
+        assert_int_equal(atomic_load(&m.here), m.workers);
+        assert_int_equal(atomic_load(&m.who), (1U << m.workers) - 1);
+    }
+}
+
 static void set_is_clamped(void **state)
 {
     (void)state;
@@ -227,6 +258,7 @@ int main(void)
         cmocka_unit_test(uses_the_threads_there_are),
         cmocka_unit_test(loops_nest),
         cmocka_unit_test(each_task_once_and_workers_apart),
+        cmocka_unit_test(a_team_meets),
         cmocka_unit_test(the_clock_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
