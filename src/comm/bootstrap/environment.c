@@ -91,18 +91,21 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
     return LS_OK;
 }
 
-/* A node's share of Slurm's tasks may be unknown, but not the nodes. */
-static bool spans(const lsi_world *world, bool by_slurm)
+/*
+ * Slurm may not tell a node's share of the ranks, and its PMI does not either,
+ * but it tells the nodes.
+ */
+static bool spans(const lsi_world *world, bool share_known)
 {
     const char *nodes = variable("SLURM_STEP_NUM_NODES");
     return world->local_size != world->size ||
-           (by_slurm && nodes != NULL && strcmp(nodes, "1") != 0);
+           (!share_known && nodes != NULL && strcmp(nodes, "1") != 0);
 }
 
-static ls_status choose_transport(lsi_world *world, bool by_slurm)
+static ls_status choose_transport(lsi_world *world, bool share_known)
 {
     const char *text = variable("LOCKSTEP_TRANSPORT");
-    world->by_mpi = world->size > 1 && spans(world, by_slurm);
+    world->by_mpi = world->size > 1 && spans(world, share_known);
     if (text == NULL)
         return LS_OK;
     if (strcmp(text, "mpi") == 0)
@@ -171,14 +174,11 @@ static void name_meeting_point(lsi_world *world)
 ls_status lsi_world_from_env(lsi_world *out)
 {
     field fields[FIELDS] = {{0}};
-    bool by_slurm = false;
     for (int i = 0; i < SOURCES; i++)
         LS_TRY(merge(&sources[i], fields));
     if (fields[0].name == NULL && fields[1].name == NULL &&
-        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL) {
+        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL)
         LS_TRY(merge(&slurm, fields));
-        by_slurm = true;
-    }
     lsi_world world = {.size = 1};
     if (fields[0].name != NULL || fields[1].name != NULL) {
         world.rank = fields[0].value;
@@ -187,7 +187,7 @@ ls_status lsi_world_from_env(lsi_world *out)
     world.local_rank = fields[2].name != NULL ? fields[2].value : world.rank;
     world.local_size = fields[3].name != NULL ? fields[3].value : world.size;
     LS_TRY(check(fields, &world));
-    LS_TRY(choose_transport(&world, by_slurm));
+    LS_TRY(choose_transport(&world, fields[3].name != NULL));
     name_meeting_point(&world);
     *out = world;
     return LS_OK;

@@ -142,6 +142,11 @@ static void ranks_of_several_machines_meet_by_mpi(void **state)
     SET("SLURM_STEP_NUM_NODES", "2");
     assert_true(by_mpi());
     clear(state);
+    SET("PMI_RANK", "1", "PMI_SIZE", "4", "SLURM_STEP_NUM_NODES", "2");
+    assert_true(by_mpi()); /* srun --mpi=pmi2 */
+    SET("MPI_LOCALNRANKS", "4");
+    assert_false(by_mpi()); /* mpirun, started by srun */
+    clear(state);
     SET("LOCKSTEP_TRANSPORT", "mpi"); /* one rank meets nobody */
     assert_false(by_mpi());
 }
