@@ -36,6 +36,15 @@ ls_status lsi_far_receive(ls_group *group, lsi_flight *flight, void *data,
 /* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
 ls_status lsi_far_test(ls_group *group, lsi_flight *flight);
 
+/* Into how many pieces so many bytes are cut. */
+size_t lsi_parcel_pieces(size_t bytes);
+
+/*
+ * Moves a parcel on: LS_OK once all of it has arrived (or left). Two with one
+ * tag and peer do not get mixed up if the first has room for all its pieces.
+ */
+ls_status lsi_parcel_move(ls_group *group, lsi_parcel *parcel);
+
 /* ---- one rank's view ----------------------------------------------------- */
 
 /* How the arrivals in one collective go round between nodes; see news.c. */

@@ -1,6 +1,6 @@
 /*
- * Messages between ranks of different nodes: an envelope, then the data in
- * pieces that the wire can take. Both ends post them in the order of the
+ * Messages between ranks of different nodes: an envelope, then the data as
+ * a parcel. Both ends post them in the order of the
  * stream, so that they meet.
  */
 #include "base/error.h"
@@ -14,22 +14,16 @@ static int class_of(const ls_group *group, const lsi_stream *stream)
                                           : LSI_CHANNEL_USER;
 }
 
-static size_t next_piece(const lsi_message *message)
+static void pack(const ls_group *group, const lsi_stream *stream,
+                 lsi_message *message)
 {
-    const size_t left = message->envelope.bytes - message->moved;
-    return left < LSI_WIRE_PIECE ? left : LSI_WIRE_PIECE;
-}
-
-static ls_status post_piece(ls_group *group, const lsi_stream *stream,
-                            lsi_message *message)
-{
-    const int tag = LSI_TAG_DATA + class_of(group, stream);
-    unsigned char *data = message->data + message->moved;
-    const size_t bytes = next_piece(message);
-    return stream->receives ? lsi_far_receive(group, &message->body, data,
-                                              bytes, stream->peer, tag)
-                            : lsi_far_send(group, &message->body, data, bytes,
-                                           stream->peer, tag);
+    message->body = (lsi_parcel){.data = message->data,
+                                 .bytes = message->envelope.bytes,
+                                 .rank = stream->peer,
+                                 .tag = LSI_TAG_DATA + class_of(group, stream),
+                                 .receives = stream->receives,
+                                 .flights = message->pieces,
+                                 .room = LSI_MESSAGE_PIECES};
 }
 
 static ls_status post_head(ls_group *group, const lsi_stream *stream,
@@ -57,25 +51,16 @@ static ls_status move_head(ls_group *group, const lsi_stream *stream,
         LS_TRY(lsi_check_envelope(group, stream, message, &message->arrived));
     }
     message->opened = true;
-    return message->envelope.bytes == 0 ? LS_OK
-                                        : post_piece(group, stream, message);
+    pack(group, stream, message);
+    return LS_OK;
 }
 
 ls_status lsi_far_move(ls_group *group, const lsi_stream *stream,
                        lsi_message *message)
 {
-    if (!message->opened) {
-        const ls_status status = move_head(group, stream, message);
-        if (status != LS_OK)
-            return status;
-    }
-    while (message->moved < message->envelope.bytes) {
-        const ls_status status = lsi_far_test(group, &message->body);
-        if (status != LS_OK)
-            return status;
-        message->moved += next_piece(message);
-        if (message->moved < message->envelope.bytes)
-            LS_TRY(post_piece(group, stream, message));
-    }
-    return lsi_far_test(group, &message->head);
+    ls_status status =
+        message->opened ? LS_OK : move_head(group, stream, message);
+    if (status == LS_OK)
+        status = lsi_parcel_move(group, &message->body);
+    return status == LS_OK ? lsi_far_test(group, &message->head) : status;
 }

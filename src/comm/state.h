@@ -60,17 +60,34 @@ typedef struct lsi_flight {
     size_t bytes; /* that have arrived */
 } lsi_flight;
 
+/* A message of any length, which travels in pieces; see far_parcel.c. */
+typedef struct lsi_parcel {
+    unsigned char *data;
+    size_t bytes;
+    int rank, tag; /* to whom, or from whom */
+    bool receives;
+    lsi_flight *flights; /* as many are on the way at once */
+    size_t room;
+    size_t posted, arrived; /* pieces */
+} lsi_parcel;
+
+enum { LSI_MESSAGE_PIECES = 8 };
+
 struct lsi_message {
     lsi_message *next;
     unsigned char *data;
     lsi_envelope envelope;
-    lsi_envelope arrived;  /* from another node */
-    lsi_flight head, body; /* to or from another node */
-    bool posted;           /* the head is, or has been, under way */
-    bool opened;           /* the envelope has moved */
-    size_t moved;          /* bytes of the payload */
-    uint64_t record;       /* its number; 0: part of a collective */
+    bool opened;     /* the envelope has moved */
+    size_t moved;    /* bytes of the payload, within a node */
+    uint64_t record; /* its number; 0: part of a collective */
     bool done;
+
+    /* To or from another node. */
+    lsi_envelope arrived;
+    lsi_flight head;
+    bool posted; /* the head is, or has been, under way */
+    lsi_parcel body;
+    lsi_flight pieces[LSI_MESSAGE_PIECES];
 };
 
 /* ---- collectives --------------------------------------------------------- */

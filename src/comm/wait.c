@@ -111,8 +111,10 @@ void lsi_learn_to_wait(ls_group *group)
 {
     const cpus found = cpus_of(group);
     const int available = lsi_cpus_available(); /* knows the quota, too */
-    group->crowded = (available < found.own ? available : found.together) <
-                     ls_group_local_size(group);
+    /* A look that asks MPI takes as long as a yield or longer. */
+    group->crowded = group->far != NULL ||
+                     (available < found.own ? available : found.together) <
+                         ls_group_local_size(group);
     group->bound = found.disjoint && !group->crowded;
     group->spins = group->crowded ? SPINS_CROWDED : SPINS_ALONE;
     group->spinning_pays = true;

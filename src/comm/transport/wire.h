@@ -14,10 +14,17 @@
 #include <stdint.h>
 
 enum {
-    LSI_WIRE_VERSION = 1,     /* changes with this file */
-    LSI_WIRE_ANYBODY = -1,    /* as a peer to receive from */
-    LSI_WIRE_PIECE = 1 << 28, /* the longest message */
-    LSI_WIRE_LIBRARY_BYTES = 128
+    LSI_WIRE_VERSION = 1,  /* changes with this file */
+    LSI_WIRE_ANYBODY = -1, /* as a peer to receive from */
+    LSI_WIRE_LIBRARY_BYTES = 128,
+    /*
+     * Messages may be longer, but not those that should be quick. A long one
+     * is announced, and sent when the other end has asked for it. Over TCP the
+     * asking waits behind all that goes the same way, so that of two long
+     * messages in opposite directions one moves after the other. This is
+     * within Open MPI's btl_tcp_eager_limit.
+     */
+    LSI_WIRE_PIECE = 60 * 1024
 };
 
 /* A message in flight. Its bytes must stay where they are until it is done. */

@@ -85,6 +85,7 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
 {
     unsigned char *copy = malloc(bytes + 1);
     CHECK(copy != NULL);
+    CHECK(bytes <= LSI_WIRE_PIECE || tag % LSI_TAGS == LSI_TAG_NEWS);
     if (bytes != 0)
         memcpy(copy, data, bytes);
     add((post){NULL, self, peer, tag, copy, bytes, false, false});
