@@ -287,6 +287,16 @@ void ls_params_changed(ls_params *params)
     params->version++;
 }
 
+void lsi_params_stepped(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!param->trainable && param->half_version == params->version)
+            param->half_version++; /* what is frozen stays as it is rounded */
+    }
+    params->version++;
+}
+
 /* ---- gradients ----------------------------------------------------------- */
 
 ls_tensor *ls_grad(const ls_tensor *param)

@@ -131,6 +131,7 @@ lsi_range lsi_params_range(const ls_params *params, size_t index);
  */
 ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
                                size_t n);
+void lsi_params_disown(ls_params *params); /* no owner; this rank has all */
 const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
 
 /*
@@ -187,6 +188,9 @@ void lsi_params_rounded(const ls_params *params);
 void lsi_params_set_dropping(ls_params *params, bool drop);
 ls_status lsi_params_count_grad(const ls_params *params, size_t index);
 void lsi_params_drop_grads(const ls_params *params, lsi_range range);
+
+/* An optimizer has moved the trained parameters. */
+void lsi_params_stepped(ls_params *params);
 
 /* Lays out and obtains the memory (params_layout.c); zeros. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

@@ -61,10 +61,12 @@ void lsi_params_drop_grads(const ls_params *params, lsi_range range)
     }
 }
 
-/* What ls_params_allocate has counted, and nobody has touched. */
 static void begin_dropping(ls_params *params)
 {
-    const size_t kept = lsi_range_size(own_part(params));
+    const lsi_range own = own_part(params);
+    const size_t kept = lsi_range_size(own);
+    discard(params, 0, own.begin);
+    discard(params, own.end, params->count);
     params->grads_uncounted = (params->count - kept) * sizeof(float);
     lsi_memory_discharge(params->grads_uncounted, LS_MEMORY_GRADIENTS);
     params->drops_grads = true;

@@ -50,12 +50,10 @@ static ls_status alloc_floats(float **out, size_t count, ls_memory_tag tag,
 }
 
 /* Shared memory is counted as communication; this is what it is for. */
-static ls_status move_charge(const ls_params *params, ls_memory_tag from,
-                             ls_memory_tag to)
+static void move_charge(const ls_params *params, ls_memory_tag from,
+                        ls_memory_tag to)
 {
-    const size_t bytes = (params->count + LSI_GRAD_EXTRA) * sizeof(float);
-    lsi_memory_discharge(bytes, from);
-    return lsi_memory_charge(bytes, to, "the gradients");
+    lsi_memory_move((params->count + LSI_GRAD_EXTRA) * sizeof(float), from, to);
 }
 
 static ls_status alloc_gradients(ls_params *params, ls_group *group)
@@ -68,7 +66,8 @@ static ls_status alloc_gradients(ls_params *params, ls_group *group)
     LS_TRY(ls_shared_alloc(group, count * sizeof(float), &shared));
     params->flat_grad = shared;
     params->group = group;
-    return move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
+    move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
+    return LS_OK;
 }
 
 static ls_status alloc_slices(ls_params *params)
@@ -198,6 +197,16 @@ ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
     params->n_owned = n;
     params->divisions++;
     return LS_OK;
+}
+
+void lsi_params_disown(ls_params *params)
+{
+    params->owner = NULL;
+    if (params->owned == NULL)
+        return;
+    lsi_free(params->owned);
+    params->owned = NULL;
+    params->divisions++;
 }
 
 const lsi_range *lsi_params_owned(const ls_params *params, size_t *n)

@@ -68,8 +68,12 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
     const size_t size = (size_t)ls_group_local_size(group);
     LS_TRY(ls_shared_alloc(group, bytes, &home));
     set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
-    if (one_copy)
-        LS_TRY(lsi_params_share_halves(params, group, capacity));
+    const ls_status status =
+        one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;
+    if (status != LS_OK) {
+        lsi_params_leave_home(params);
+        return status;
+    }
     return settle(params, group, home, one_copy);
 }
 

@@ -221,6 +221,10 @@ static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
     const args *const a = opaque;
     lsi_ddp_model_spec spec;
     ls_status status = parse(a, &spec);
+    if (status == LS_OK && ls_group_local_size(group) < ls_group_size(group))
+        status = lsi_fail(LS_ERR_UNSUPPORTED,
+                          "bench zero: its formulas are those of one node, and "
+                          "these ranks are on several");
     const size_t n = sizeof(formulas) / sizeof(formulas[0]);
     for (size_t i = 0; status == LS_OK && i < n; i++) {
         lsi_ddp_case c = {.group = group,

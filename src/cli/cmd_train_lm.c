@@ -23,6 +23,7 @@ typedef struct args {
     lsi_resume_options resume;
     const char *dtype;
     lsi_ddp_flags ddp;
+    bool deterministic;
     int64_t validate_every, validate_batches, log_every;
     const char *init, *save, *metrics;
 } args;
@@ -30,6 +31,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
+    LSI_DETERMINISTIC_ROW(deterministic),
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "text, or a file of tokens (default: a built-in text)"),
     ROW(tokens, CHOICE, "tokens", 0, "FORMAT", "by-name",
@@ -168,6 +170,7 @@ static int run(const lsi_invocation *call)
         !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
+    lsi_cli_set_deterministic(a.deterministic);
     job.text_vocabulary = a.shape.vocabulary == 0;
     if (ls_group_from_env(&s.group) != LS_OK)
         return lsi_cli_rank_error();

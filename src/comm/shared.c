@@ -249,6 +249,8 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
 
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 {
+    if (group->far != NULL)
+        group = group->far->local;
     const lsi_shared *const s = find(group, data);
     if (s != NULL)
         group->node->transport->discard(

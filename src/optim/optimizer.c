@@ -141,14 +141,13 @@ static void update_run(const step_job *job, const lsi_segment *segment,
 {
     const lsi_group *group = job->group;
     const size_t flat = segment->range.begin + (begin - segment->at);
-    lsi_optimizer_update update = {
-        .param = job->memory.param + (flat - job->memory.begin),
-        .grad = job->memory.grad + (flat - job->memory.begin),
-        .n = end - begin,
-        .options = group->options,
-        .lr = group->lr,
-        .grad_scale = job->grad_scale,
-        .step = group->steps};
+    lsi_optimizer_update update = {.param = job->memory.param + flat,
+                                   .grad = job->memory.grad + flat,
+                                   .n = end - begin,
+                                   .options = group->options,
+                                   .lr = group->lr,
+                                   .grad_scale = job->grad_scale,
+                                   .step = group->steps};
     for (int i = 0; i < group->n_states; i++)
         update.state[i] = group->state[i] + begin;
     job->kind->update(&update);
@@ -187,19 +186,23 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
-    ls_params_changed(optimizer->params);
+    lsi_params_stepped(optimizer->params);
 }
 
 /* Who wraps a set may leave an optimizer a part of it only. */
 static ls_status check_division(const ls_optimizer *optimizer)
 {
-    if (optimizer->params->owner == NULL ||
-        optimizer->division == optimizer->params->divisions)
+    const ls_params *const params = optimizer->params;
+    if (params->one_copy && params->owner == NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_optimizer_step: the ranks have one copy of these "
+                        "parameters; only under an ls_ddp can they step it");
+    if (optimizer->division == params->divisions)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
-                    "ls_optimizer_step: the optimizer was made before the "
-                    "parameters were divided among ranks; make it after "
-                    "ls_ddp_new");
+                    "ls_optimizer_step: the optimizer was made before an "
+                    "ls_ddp divided these parameters among ranks, or ended; "
+                    "make it after ls_ddp_new, or ls_ddp_free");
 }
 
 /* A rank that tells others what has moved takes its part piece by piece. */

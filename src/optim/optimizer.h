@@ -83,11 +83,10 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay);
 
 /* ---- steps in parts ------------------------------------------------------ */
 
-/* Element i of the flat layout lies at param[i - begin] and grad[i - begin]. */
+/* Of the flat layout. */
 typedef struct lsi_optimizer_memory {
     float *param;
     const float *grad;
-    size_t begin;
 } lsi_optimizer_memory;
 
 /*

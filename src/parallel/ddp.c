@@ -32,7 +32,8 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
 {
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
-    if (!ddp->params->one_copy) /* else all have the same already */
+    /* One copy of all ranks is nothing to send. */
+    if (!ddp->params->one_copy || !lsi_ddp_on_one_node(ddp))
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
         if (!ls_params_is_trainable(ddp->params, i))
@@ -74,10 +75,12 @@ static ls_status before_step(void *context)
     ls_ddp *const ddp = context;
     if (ddp->unsynced == 0)
         return lsi_ddp_before_step(ddp);
-    return lsi_fail(LS_ERR_STATE,
-                    "the gradients of %zu micro-step%s are this rank's alone: "
-                    "the last ls_ddp_backward before a step needs sync = true",
-                    ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    const ls_status status =
+        lsi_fail(LS_ERR_STATE,
+                 "the gradients of %zu micro-step%s are this rank's alone: "
+                 "the last ls_ddp_backward before a step needs sync = true",
+                 ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    return lsi_ddp_refuse_step(ddp, status);
 }
 
 static void moved(void *context, lsi_range range)
@@ -125,8 +128,9 @@ static ls_status check_params(const ls_params *params,
     if (params->owner != NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: another ls_ddp has these parameters");
-    if (params->one_copy && strcmp(options->strategy, "shared") != 0 &&
-        strcmp(options->strategy, "fsdp") != 0)
+    const lsi_strategy *strategy;
+    LS_TRY(lsi_strategy_find(options->strategy, &strategy));
+    if (params->one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: the ranks have one copy of these "
                         "parameters, which only strategies \"shared\" and "
@@ -202,12 +206,21 @@ static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
              ls_params_name(ddp->params, ddp->index_of[span]));
 }
 
-static ls_status synchronise(ls_ddp *ddp)
+/* Zeros are a gradient, too. */
+static ls_status fill_unused(ls_ddp *ddp)
 {
     for (size_t i = 0; i < ddp->n; i++) {
-        if (ddp->params->params.items[ddp->index_of[i]]->written == 0)
-            lsi_ddp_set_unused(ddp, i);
+        const size_t index = ddp->index_of[i];
+        if (ddp->params->params.items[index]->written != 0)
+            continue;
+        LS_TRY(lsi_params_count_grad(ddp->params, index));
+        lsi_ddp_set_unused(ddp, i);
     }
+    return LS_OK;
+}
+
+static ls_status synchronise(ls_ddp *ddp)
+{
     ls_params_finish_grad(ddp->params);
     LS_TRY(lsi_ddp_finish(ddp, describe));
     if (!ddp->deferred)
@@ -270,6 +283,8 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
         status = accumulate(ddp, tape, loss, weight);
     if (!sync)
         return status;
+    if (status == LS_OK)
+        status = fill_unused(ddp);
     if (status == LS_OK)
         return synchronise(ddp);
     ddp->syncing = false;

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/agree.h"
 #include "comm/far.h"
 #include "comm/shared.h"
 #include "parallel/ddp_state.h"
@@ -44,13 +45,15 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
         return ddp->params->owned == NULL
                    ? LS_OK
                    : lsi_params_set_owned(ddp->params, &ddp->params->whole, 1);
+    /* As much under each strategy, which the next ls_ddp may change. */
+    const int size = ls_group_size(ddp->group);
+    const size_t capacity = lsi_shard_size(count, size) * (size_t)size;
     const lsi_range own = own_part(ddp, count);
     LS_TRY(lsi_params_set_owned(ddp->params, &own, 1));
     if (share == LSI_SHARE_TENSORS)
-        return lsi_params_share(ddp->params, ddp->group, count, false);
+        return lsi_params_share(ddp->params, ddp->group, capacity, false);
     ddp->owner.reduced = own;
-    LS_TRY(lsi_params_share(ddp->params, ddp->group,
-                            ddp->shard * (size_t)ls_group_size(ddp->group),
+    LS_TRY(lsi_params_share(ddp->params, ddp->group, capacity,
                             share >= LSI_SHARE_WEIGHTS));
     lsi_params_set_dropping(ddp->params, share == LSI_SHARE_ALL);
     return LS_OK;
@@ -108,6 +111,15 @@ static ls_status swap_shards(const ls_ddp *ddp)
                          count, (size_t)ls_group_local_size(ddp->group),
                          (size_t)ls_group_local_rank(ddp->group), LSI_LINE));
     return LS_OK;
+}
+
+/* The others hear of it where they wait for this rank. */
+ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status)
+{
+    const lsi_call barrier = {.operation = LSI_OP_BARRIER};
+    if (ddp->strategy->share < LSI_SHARE_STATE)
+        return status;
+    return lsi_refuse(ddp->channel, &barrier, status);
 }
 
 /* Nobody may still read what others are about to change. */

@@ -65,7 +65,7 @@ void ls_ddp_free(ls_ddp **out)
     ls_ddp *const ddp = *out;
     *out = NULL;
     if (ddp->params != NULL && ddp->params->owner == &ddp->owner)
-        ddp->params->owner = NULL;
+        lsi_params_disown(ddp->params);
     lsi_reducer_free(&ddp->reducer);
     ls_group_close(&ddp->channel);
     if (ddp->own_extra) {

@@ -94,6 +94,9 @@ ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n);
 ls_status lsi_ddp_before_step(ls_ddp *ddp);
 ls_status lsi_ddp_after_step(ls_ddp *ddp);
 
+/* Instead of before_step, for a rank that cannot step; returns `status`. */
+ls_status lsi_ddp_refuse_step(const ls_ddp *ddp, ls_status status);
+
 /* Whether all ranks can write each other's weights. */
 static inline bool lsi_ddp_on_one_node(const ls_ddp *ddp)
 {

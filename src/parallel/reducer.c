@@ -279,11 +279,6 @@ ls_status lsi_reducer_refuse(lsi_reducer *r, ls_status status)
     return lsi_fail(status, "%s", reason);
 }
 
-size_t lsi_reducer_buckets(const lsi_reducer *r)
-{
-    return r->buckets;
-}
-
 double lsi_reducer_waited(const lsi_reducer *r)
 {
     return r->waited;

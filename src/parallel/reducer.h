@@ -72,9 +72,7 @@ ls_status lsi_reducer_finish(lsi_reducer *reducer);
  */
 ls_status lsi_reducer_refuse(lsi_reducer *reducer, ls_status status);
 
-size_t lsi_reducer_buckets(const lsi_reducer *reducer);
-
-/* Seconds spent in all calls of finish so far. */
+/* Seconds in which other ranks were waited for so far. */
 double lsi_reducer_waited(const lsi_reducer *reducer);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hosts that LOCKSTEP_HOSTID plays: two with two ranks each, and uneven ones.
-Training on them gives the bits of one host, under every strategy but one, and a
-rank that is killed is named by all others."""
+Training on them gives the bits of one host, under every strategy, and a rank
+that is killed is named by all others."""
 
 import hashlib
 import os
@@ -18,6 +18,13 @@ import mpirun
 def train(path, *words):
     return [mpirun.LOCKSTEP, "train", "cifar100", "--limit", "32", "--epochs",
             "1", "--batch-size", "4", "--threads", "1", "--no-dropout",
+            "--deterministic", "--save", path, *words]
+
+
+def train_lm(path, *words):
+    return [mpirun.LOCKSTEP, "train", "lm", "--layers", "1", "--d-model", "32",
+            "--heads", "2", "--d-ff", "64", "--context", "16", "--batch-size",
+            "1", "--steps", "4", "--dtype", "bf16", "--threads", "1",
             "--deterministic", "--save", path, *words]
 
 
@@ -61,9 +68,20 @@ class Hosts(unittest.TestCase):
             alone = os.path.join(folder, "alone")
             subprocess.run(train(alone, "-n", "4"), check=True,
                            capture_output=True, timeout=100)
-            for strategy in ("bucketed", "shared"):
+            for strategy in ("bucketed", "shared", "fsdp"):
                 path = os.path.join(folder, strategy)
                 done = mpirun.run([2, 2], train(path, "--strategy", strategy))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(digest(path), digest(alone), strategy)
+
+    def test_halves_are_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = os.path.join(folder, "alone")
+            subprocess.run(train_lm(alone, "-n", "4"), check=True,
+                           capture_output=True, timeout=100)
+            for strategy in ("shared", "fsdp"):
+                path = os.path.join(folder, strategy)
+                done = mpirun.run([2, 2], train_lm(path, "--strategy", strategy))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(digest(path), digest(alone), strategy)
 

@@ -156,6 +156,40 @@ static ls_params *make(ls_group *group)
     return params;
 }
 
+/* Whoever was left a part of the work has all of it afterwards. */
+static void play_afterwards(ls_group *group, void *unused)
+{
+    (void)unused;
+    ls_params *params = make(group);
+    ls_optimizer *part = NULL, *whole = NULL;
+    ls_ddp *ddp = NULL;
+    ls_ddp_options options = ls_ddp_options_default();
+    options.strategy = "zero1";
+    CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
+    CHECK_OK(ls_sgd_new(&part, params, (ls_sgd_options){.lr = 1}));
+    ls_ddp_free(&ddp);
+    CHECK(ls_optimizer_step(part, 1) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "ls_ddp_free") != NULL);
+    CHECK_OK(ls_sgd_new(&whole, params, (ls_sgd_options){.lr = 1}));
+    float *const grad = ls_tensor_data(ls_grad(ls_params_get(params, 0)));
+    const float *const w = ls_tensor_data(ls_params_get(params, 0));
+    ls_params_zero_grad(params);
+    ls_params_finish_grad(params);
+    grad[0] = grad[4999] = 0.5F;
+    CHECK_OK(ls_optimizer_step(whole, 1));
+    CHECK(w[0] == 0.5F && w[1] == 1 && w[4999] == 0.5F);
+    ls_optimizer_free(&part);
+    ls_optimizer_free(&whole);
+    ls_params_free(&params);
+}
+
+static void test_afterwards(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= 3; size++)
+        run_threads(size, play_afterwards, NULL);
+}
+
 static void play_refusals(ls_group *group, void *unused)
 {
     (void)unused;
@@ -174,6 +208,10 @@ static void play_refusals(ls_group *group, void *unused)
     options.strategy = "flat";
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
+    CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
+    CHECK(ls_optimizer_step(early, 1) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "one copy") != NULL);
+    ls_optimizer_free(&early);
     options.strategy = "shared";
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     ls_ddp_free(&ddp);
@@ -194,9 +232,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory), /* processes first: it forks */
-        cmocka_unit_test(test_equal_shards),
-        cmocka_unit_test(test_whole_spans),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_equal_shards), cmocka_unit_test(test_whole_spans),
+        cmocka_unit_test(test_afterwards),   cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
