@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <mpi.h>
 
@@ -221,8 +222,7 @@ static int drain(void)
 /*
  * MPICH 4.0 over UCX hangs in MPI_Finalize more often than not once messages
  * have crossed a network: ranks that have disconnected wait in a barrier that
- * moves nothing, for ranks that need an answer to disconnect. Its launcher is
- * content with ranks of several hosts that end well, and together, without it.
+ * moves nothing, for ranks that need an answer to disconnect.
  */
 static int may_finalize(void)
 {
@@ -233,6 +233,23 @@ static int may_finalize(void)
 #endif
 }
 
+/*
+ * What MPI_Finalize would have told MPICH's launcher, which otherwise takes the
+ * first rank that ends for one that has died, and kills the rest. The words are
+ * those of the wire protocol of PMI-1; only Hydra sets both variables.
+ */
+static void tell_launcher(void)
+{
+    static const char words[] = "cmd=finalize\n";
+    const char *const number = getenv("PMI_FD");
+    char answer[64];
+    if (number == NULL || getenv("MPI_LOCALNRANKS") == NULL)
+        return;
+    const int fd = (int)strtol(number, NULL, 10);
+    if (write(fd, words, sizeof(words) - 1) > 0)
+        (void)!read(fd, answer, sizeof(answer));
+}
+
 /* What the program has started is the program's to end. */
 static void wire_close(void)
 {
@@ -241,8 +258,12 @@ static void wire_close(void)
         return;
     const int met = drain();
     (void)MPI_Comm_free(&comm);
-    if (own_init && met && may_finalize())
+    if (!own_init || !met)
+        return;
+    if (may_finalize())
         (void)MPI_Finalize();
+    else
+        tell_launcher();
 }
 
 static const char *wire_error(void)

@@ -199,8 +199,13 @@ static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
             make_part(kind, params, lsi_partition(*count, parts, i));
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
-        for (size_t i = 0; i < parts; i++)
-            assert_int_equal(ls_optimizer_step(optimizers[i], 0.5), LS_OK);
+        ls_params_finish_grad(params);
+        for (size_t i = 0; i < parts; i++) {
+            lsi_optimizer_step_range(
+                optimizers[i], params->whole,
+                (lsi_optimizer_memory){flat, params->flat_grad}, 0.5);
+            lsi_optimizer_end_step(optimizers[i]);
+        }
     }
     float *result = malloc(*count * sizeof *result);
     memcpy(result, flat, *count * sizeof *result);
