@@ -147,10 +147,10 @@ static double read_stat(const char *folder, const char *name)
     return 0;
 }
 
-/* The cache of files that nobody has used lately gives way. */
-static double room(double limit, double used, double cache)
+/* What the kernel keeps of files and of their names gives way. */
+static double room(double limit, double used, double kept)
 {
-    const double left = limit - used + cache;
+    const double left = limit - used + kept;
     return left > 1 ? left : 1;
 }
 
@@ -160,7 +160,10 @@ static bool room_v2(const char *folder, double *bytes)
     if (!read_number(folder, "memory.max", &limit) ||
         !read_number(folder, "memory.current", &used))
         return false;
-    *bytes = room(limit, used, read_stat(folder, "inactive_file"));
+    *bytes = room(limit, used,
+                  read_stat(folder, "active_file") +
+                      read_stat(folder, "inactive_file") +
+                      read_stat(folder, "slab_reclaimable"));
     return true;
 }
 
@@ -170,7 +173,9 @@ static bool room_v1(const char *folder, double *bytes)
     if (!read_number(folder, "memory.limit_in_bytes", &limit) ||
         !read_number(folder, "memory.usage_in_bytes", &used))
         return false;
-    *bytes = room(limit, used, read_stat(folder, "total_inactive_file"));
+    *bytes = room(limit, used,
+                  read_stat(folder, "total_active_file") +
+                      read_stat(folder, "total_inactive_file"));
     return true;
 }
 

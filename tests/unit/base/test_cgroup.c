@@ -186,8 +186,10 @@ static void memory_of_version_2(void **state)
     write_file(f, "a/memory.max", "9000\n");
     write_file(f, "a/memory.current", "2000\n");
     assert_true(memory_room(f) == 7000);
-    write_file(f, "a/memory.stat", "active_file 7\ninactive_file 100\n");
-    assert_true(memory_room(f) == 7100);
+    write_file(f, "a/memory.stat",
+               "anon 5\nactive_file 7\ninactive_file 100\n"
+               "slab_reclaimable 20\nslab_unreclaimable 3000\n");
+    assert_true(memory_room(f) == 7127);
     write_file(f, "a/b/memory.max", "400\n");
     assert_true(memory_room(f) == 1);
 }
@@ -200,8 +202,9 @@ static void memory_of_version_1(void **state)
     assert_true(memory_room(f) == 0);
     write_file(f, "memory/job/memory.usage_in_bytes", "3000\n");
     write_file(f, "memory/job/memory.stat",
-               "inactive_file 9\ntotal_inactive_file 1000\n");
-    assert_true(memory_room(f) == 3000);
+               "inactive_file 9\ntotal_active_file 200\n"
+               "total_inactive_file 1000\n");
+    assert_true(memory_room(f) == 3200);
 }
 
 int main(void)
