@@ -110,6 +110,21 @@ ls_status lsi_far_test(ls_group *group, lsi_flight *flight)
     return LS_OK;
 }
 
+/* Whether a message is done with, be it that the wire has dropped it. */
+static bool is_over(const lsi_far *far, lsi_flight *flight)
+{
+    int64_t bytes = -1;
+    if (!flight->flying)
+        return true;
+    pthread_mutex_lock(&lock);
+    const int result = far->wire->test(&flight->ticket, &bytes);
+    pthread_mutex_unlock(&lock);
+    if (result == 0 && bytes < 0)
+        return false;
+    strike(flight);
+    return true;
+}
+
 /* ---- out of turn --------------------------------------------------------- */
 
 static ls_status listen(ls_group *group)
@@ -120,22 +135,45 @@ static ls_status listen(ls_group *group)
     return receive(group, &far->hears, to, LSI_WIRE_ANYBODY, LSI_TAG_WORD);
 }
 
-static void say(ls_group *group, const lsi_word *word, int rank)
+/* Whether nothing is left to be said to a rank. It may be slow to listen. */
+static bool say_next(lsi_far *far, int rank)
 {
-    lsi_far *far = group->far;
-    lsi_flight *flight = &far->says[rank].flight;
-    lsi_word *said = &far->says[rank].word;
-    if (flight->flying)
-        return; /* it does not listen */
-    *said = *word;
+    lsi_saying *says = &far->says[rank];
+    lsi_flight *flight = &says->flight;
+    if (!says->has_next)
+        return true;
+    if (!is_over(far, flight))
+        return false;
+    says->has_next = false;
+    says->word = says->next;
     *flight = (lsi_flight){.rank = rank};
     pthread_mutex_lock(&lock);
     flight->flying =
-        far->wire->send(said, sizeof(*said), far->world[rank],
+        far->wire->send(&says->word, sizeof(says->word), far->world[rank],
                         far->tag + LSI_TAG_WORD, &flight->ticket) == 0;
     pthread_mutex_unlock(&lock);
     if (flight->flying)
         enlist(far, flight);
+    return true;
+}
+
+static void say(ls_group *group, const lsi_word *word, int rank)
+{
+    lsi_saying *says = &group->far->says[rank];
+    if (!says->has_next || word->about >= says->next.about)
+        says->next = *word;
+    says->has_next = true;
+    if (!say_next(group->far, rank))
+        group->far->unsaid = true;
+}
+
+static void say_rest(ls_group *group)
+{
+    lsi_far *far = group->far;
+    bool all = true;
+    for (int r = 0; far->unsaid && r < group->size; r++)
+        all = say_next(far, r) && all;
+    far->unsaid = !all;
 }
 
 void lsi_far_tell(ls_group *group, const lsi_failure *failure)
@@ -189,6 +227,7 @@ ls_status lsi_far_progress(ls_group *group)
 {
     lsi_far *far = group->far;
     const uint64_t activity = group->activity;
+    say_rest(group);
     const ls_status heard = lsi_far_test(group, &far->hears);
     if (heard == LS_OK) {
         if (far->heard.about == LSI_WORD_AWAITS)
@@ -216,18 +255,11 @@ static void let_go(ls_group *group)
         lsi_clock_ns() + (lsi_has_failed(group) ? LAST_WORDS_NS : PARTING_NS);
     bool waits = true;
     while (waits && lsi_clock_ns() < until) {
-        waits = false;
+        say_rest(group);
+        waits = far->unsaid;
         for (lsi_flight *f = far->flying, *next; f != NULL; f = next) {
-            int64_t bytes = -1;
             next = f->next;
-            if (!is_awaited(group, f))
-                continue;
-            pthread_mutex_lock(&lock);
-            const int result = far->wire->test(&f->ticket, &bytes);
-            pthread_mutex_unlock(&lock);
-            if (result != 0 || bytes >= 0)
-                strike(f);
-            else
+            if (is_awaited(group, f) && !is_over(far, f))
                 waits = true;
         }
     }
@@ -244,6 +276,7 @@ static void cancel_all(lsi_far *far)
         far->wire->cancel(&flight->ticket);
         pthread_mutex_unlock(&lock);
     }
+    far->unsaid = false;
 }
 
 void lsi_far_abandon(ls_group *group)

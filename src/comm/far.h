@@ -60,15 +60,17 @@ typedef struct lsi_news {
 /* What ranks of different nodes tell each other out of turn. */
 typedef struct lsi_word {
     int32_t rank; /* who speaks */
-    enum { LSI_WORD_LEAVES, LSI_WORD_AWAITS, LSI_WORD_FAILED } about;
+    /* A later one of these outweighs an earlier that is not out yet. */
+    enum { LSI_WORD_AWAITS, LSI_WORD_LEAVES, LSI_WORD_FAILED } about;
     uint32_t awaits;     /* as in its lsi_member */
     lsi_failure failure; /* of the group */
 } lsi_word;
 
-/* One that is said to a rank. */
+/* One that is said to a rank, and one for when it is out. */
 typedef struct lsi_saying {
     lsi_flight flight;
-    lsi_word word;
+    lsi_word word, next;
+    bool has_next;
 } lsi_saying;
 
 typedef struct lsi_far {
@@ -85,6 +87,7 @@ typedef struct lsi_far {
     lsi_word heard;
     lsi_flight hears;
     lsi_saying *says;   /* to each rank */
+    bool unsaid;        /* one of them may have a next */
     lsi_flight *flying; /* all that are not done */
 } lsi_far;
 

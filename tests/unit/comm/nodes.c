@@ -10,6 +10,9 @@
 
 enum { MOST = 24 };
 
+/* The handle of what is sent; it is done at the second look. */
+enum { SENT = 1 };
+
 /* ---- the wire ------------------------------------------------------------ */
 
 /* A message that has been sent, or the wish to receive one. */
@@ -89,7 +92,7 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
     if (bytes != 0)
         memcpy(copy, data, bytes);
     add((post){NULL, self, peer, tag, copy, bytes, false, false});
-    ticket->handle = 0; /* done */
+    ticket->handle = SENT;
     return 0;
 }
 
@@ -104,9 +107,11 @@ static int wire_receive(void *data, size_t bytes, int peer, int tag,
 static int wire_test(lsi_ticket *ticket, int64_t *done)
 {
     post *wish = (post *)(uintptr_t)ticket->handle;
-    *done = 0;
-    if (wish == NULL)
+    *done = ticket->handle == SENT ? -1 : 0;
+    if (ticket->handle <= SENT) {
+        ticket->handle = 0;
         return 0;
+    }
     pthread_mutex_lock(&lock);
     *done = wish->done ? (int64_t)wish->bytes : -1;
     pthread_mutex_unlock(&lock);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "comm/state.h"
 #include "nodes.h"
 
 static const int two_by_two[] = {2, 2}, uneven[] = {2, 1, 3};
@@ -221,6 +223,59 @@ static void a_cut_wire_is_noticed_in_time(void **state)
     run_nodes(two_by_two, 2, be_cut_off, NULL);
 }
 
+/* Rank 1 waits for so long that it says so, and needs to say more. */
+static void let_wait(ls_group *group)
+{
+    const int rank = ls_group_rank(group);
+    CHECK_OK(ls_group_set_timeout(group, 1));
+    CHECK_OK(ls_barrier(group));
+    if (rank == 0)
+        usleep(700 * 1000);
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(ls_barrier(group));
+    CHECK(atomic_load(&lsi_member_of(group, 1 - rank)->awaits) == 0);
+}
+
+/* Sooner than a rank could find out by itself. */
+static void expect_soon(ls_group *group, ls_status status, const char *reason)
+{
+    const uint64_t begin = lsi_clock_ns();
+    CHECK(ls_barrier(group) == status);
+    CHECK(lsi_clock_ns() - begin < (uint64_t)600 * 1000 * 1000);
+    CHECK(strstr(ls_last_error(), reason) != NULL);
+}
+
+static void wait_and_leave(ls_group *group, void *unused)
+{
+    (void)unused;
+    let_wait(group);
+    if (ls_group_rank(group) == 0)
+        expect_soon(group, LS_ERR_PEER_DEAD, "rank 1");
+}
+
+static void wait_and_disagree(ls_group *group, void *unused)
+{
+    int x[2] = {0, 0};
+    ls_request *request = NULL;
+    (void)unused;
+    let_wait(group);
+    if (ls_group_rank(group) == 1) {
+        CHECK(ls_recv(group, x, 2, LS_I32, 0) == LS_ERR_MISMATCH);
+        return;
+    }
+    CHECK_OK(ls_isend(group, x, 1, LS_I32, 1, &request));
+    expect_soon(group, LS_ERR_MISMATCH, "disagree about a message");
+    ls_request_free(&request);
+}
+
+static void who_has_waited_is_heard_again(void **state)
+{
+    static const int two[] = {1, 1};
+    (void)state;
+    run_nodes(two, 2, wait_and_leave, NULL);
+    run_nodes(two, 2, wait_and_disagree, NULL);
+}
+
 typedef struct absence {
     ls_status (*wait)(ls_group *group); /* for the last rank */
     atomic_int over;                    /* on so many ranks */
@@ -276,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_leaves_is_missed),
         cmocka_unit_test(a_cut_wire_is_noticed_in_time),
         cmocka_unit_test(who_waits_is_not_to_blame),
+        cmocka_unit_test(who_has_waited_is_heard_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
