@@ -20,6 +20,7 @@
 static atomic_bool told, said;
 static _Atomic uint64_t known_at; /* when it was first asked about */
 static sem_t came;
+static bool has_came; /* under the lock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const ls_group *subject;
@@ -81,9 +82,11 @@ void lsi_parting_listen(const ls_group *group)
     pthread_mutex_lock(&lock);
     if (subject == NULL)
         subject = group;
-    pthread_mutex_unlock(&lock);
-    if (sem_init(&came, 0, 0) == 0 && handle(SIGTERM, on_end))
+    if (!has_came) /* a watcher may wait for it already */
+        has_came = sem_init(&came, 0, 0) == 0;
+    if (has_came && handle(SIGTERM, on_end))
         (void)lsi_thread_watch(watch, NULL);
+    pthread_mutex_unlock(&lock);
     (void)handle(SIGUSR1, SIG_IGN);
     (void)handle(SIGPIPE, SIG_IGN); /* what is for the dead is no end */
 }

@@ -20,6 +20,7 @@
 typedef struct card {
     uint64_t place; /* equal for ranks that may share memory */
     uint64_t job;   /* rank 0's counts */
+    int32_t id;     /* for a group; the largest counts */
     int32_t status;
 } card;
 
@@ -141,37 +142,39 @@ static void leave(int status, void *wire)
         (void)nanosleep(&moment, NULL);
 }
 
-static ls_status join_nodes(const lsi_wire *wire, const lsi_world *world,
-                            ls_group *local, const int *places, uint64_t job,
-                            ls_group **out)
+/* A process may meet the others again after it has closed a group. */
+static int largest_id(const lsi_world *world, const card *cards)
+{
+    int id = 0;
+    for (int r = 0; r < world->size; r++)
+        id = cards[r].id > id ? cards[r].id : id;
+    return id;
+}
+
+static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
 {
     const lsi_call call = {.operation = LSI_OP_SPLIT};
     static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
     static _Thread_local int ranks[LSI_MAX_RANKS];
+    ls_group *local = plan.local;
     uint64_t offset = 0;
     if (local->rank == 0)
-        offset = lsi_reserve(local, lsi_layout_of(world->size).bytes);
+        offset = lsi_reserve(local, lsi_layout_of(plan.size).bytes);
     const ls_status status =
         lsi_exchange(local, &call, &offset, sizeof(offset), offsets);
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
     }
-    for (int r = 0; r < world->size; r++)
+    for (int r = 0; r < plan.size; r++)
         ranks[r] = r;
     union {
         const lsi_wire *read;
         void *write;
-    } last = {wire};
+    } last = {plan.wire};
     on_exit(leave, last.write);
-    const lsi_far_plan plan = {.wire = wire,
-                               .rank = world->rank,
-                               .size = world->size,
-                               .job = job,
-                               .world = ranks,
-                               .place = places,
-                               .local = local,
-                               .offset = offsets[0]};
+    plan.world = ranks;
+    plan.offset = offsets[0];
     LS_TRY(lsi_far_open(&plan, out));
     lsi_parting_listen(*out);
     return LS_OK;
@@ -186,19 +189,27 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
     ls_group *local = NULL;
     LS_TRY(lsi_wire_load(&wire));
     LS_TRY(lsi_wire_join(wire, world->rank, world->size));
-    const card own = {.place = own_place(), .job = lsi_job_number()};
+    const card own = {
+        .place = own_place(), .job = lsi_job_number(), .id = lsi_far_next_id()};
     LS_TRY(gather(wire, &own, cards));
     const lsi_world here = local_world(world, cards);
-    const uint64_t job = cards[0].job; /* the cards are used again */
     number_places(world, cards, places);
+    lsi_far_plan plan = {.wire = wire,
+                         .rank = world->rank,
+                         .size = world->size,
+                         .id = largest_id(world, cards),
+                         .job = cards[0].job,
+                         .place = places};
     ls_status status = meet_locally(&here, seconds, &local);
     status = agree(wire, world, status, cards);
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
     }
-    if (here.size != world->size)
-        return join_nodes(wire, world, local, places, job, out);
+    if (here.size != world->size) {
+        plan.local = local;
+        return join_nodes(plan, out);
+    }
     wire->close();
     *out = local;
     return LS_OK;
