@@ -93,12 +93,11 @@ static void write_all(void)
 
 void lsi_dump_failure(const ls_group *group, const char *reason)
 {
-    if (group->record_folder == NULL)
-        return;
     char text[1024]; /* what is written may fail in turn */
     snprintf(text, sizeof(text), "%s", reason);
     pthread_mutex_lock(&lock);
-    write_to_folder(group, text);
+    if (group->record_folder != NULL) /* another thread may close the group */
+        write_to_folder(group, text);
     pthread_mutex_unlock(&lock);
 }
 
