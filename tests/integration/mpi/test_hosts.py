@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hosts that LOCKSTEP_HOSTID plays: two with two ranks each, and uneven ones.
-Training on them gives the bits of one host, under every strategy, and a rank
-that is killed is named by all others."""
+Training on them gives the bits of one host, under every strategy, a rank that
+is killed is named by all others, and ranks may meet more than once."""
 
 import hashlib
 import os
@@ -13,6 +13,8 @@ import time
 import unittest
 
 import mpirun
+
+MODULES = os.path.join(os.path.dirname(mpirun.LOCKSTEP), "../lib")
 
 
 def train(path, *words):
@@ -84,6 +86,12 @@ class Hosts(unittest.TestCase):
                 done = mpirun.run([2, 2], train_lm(path, "--strategy", strategy))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(digest(path), digest(alone), strategy)
+
+    def test_ranks_meet_again(self):
+        done = mpirun.run([2, 2], [os.environ["TEST_MEET_AGAIN"]],
+                          {"LOCKSTEP_TIMEOUT": "10",
+                           "LOCKSTEP_MODULES": MODULES})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipIf(mpirun.MPI == "mpich",
                      "its launcher kills the others at once")

@@ -1,0 +1,40 @@
+/*
+ * Meets the other ranks three times. The last rank closes each group later than
+ * the others, which then hear it no more, and waits before it uses the next, so
+ * that they look for those who have left.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "lockstep/lockstep.h"
+
+static void dawdle(const ls_group *group)
+{
+    const struct timespec moment = {.tv_nsec = 250L * 1000 * 1000};
+    if (ls_group_rank(group) == ls_group_size(group) - 1)
+        (void)nanosleep(&moment, NULL);
+}
+
+static ls_status meet(ls_group **group)
+{
+    ls_status status = ls_group_from_env(group);
+    if (status != LS_OK)
+        return status;
+    dawdle(*group);
+    status = ls_barrier(*group);
+    dawdle(*group);
+    return status;
+}
+
+int main(void)
+{
+    for (int i = 0; i < 3; i++) {
+        ls_group *group = NULL;
+        if (meet(&group) != LS_OK) {
+            fprintf(stderr, "meeting %d: %s\n", i, ls_last_error());
+            return 1;
+        }
+        ls_group_close(&group);
+    }
+    return 0;
+}
