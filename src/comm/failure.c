@@ -151,10 +151,12 @@ static ls_status report_late(const ls_group *group, const lsi_failure *failure,
         snprintf(whom, sizeof(whom), " for rank %d (host %s, pid %d)",
                  failure->rank_b, member->host, (int)member->pid);
     where_table(group, failure->sequence, table);
-    return lsi_fail(LS_ERR_TIMEOUT,
-                    "rank %d gave up waiting%s; this is rank %d, %s. The ranks:"
-                    "%s",
-                    failure->rank_a, whom, group->rank, own, table);
+    return lsi_fail(
+        LS_ERR_TIMEOUT, "rank %d %s%s; this is rank %d, %s. The ranks:%s",
+        failure->rank_a,
+        failure->told_to_end ? "was told to end (SIGTERM) while waiting"
+                             : "gave up waiting",
+        whom, group->rank, own, table);
 }
 
 static ls_status tell(ls_group *group)
@@ -303,7 +305,7 @@ ls_status lsi_check_peers(ls_group *group)
     return LS_OK;
 }
 
-ls_status lsi_time_out(ls_group *group)
+ls_status lsi_time_out(ls_group *group, bool told_to_end)
 {
     const lsi_op *op = group->first;
     lsi_awaited_note(group);
@@ -311,6 +313,7 @@ ls_status lsi_time_out(ls_group *group)
                      &(lsi_failure){.status = LS_ERR_TIMEOUT,
                                     .rank_a = group->rank,
                                     .rank_b = lsi_awaited_last(group),
+                                    .told_to_end = told_to_end,
                                     .sequence = op == NULL ? 0 : op->sequence});
     return lsi_report_failure(group);
 }

@@ -30,7 +30,10 @@ ls_status lsi_check_peers(ls_group *group);
 /* A rank that has died, or -1. Any thread may ask. */
 int lsi_find_dead(const ls_group *group);
 
-/* Fails the group because others did not come in time. */
-ls_status lsi_time_out(ls_group *group);
+/*
+ * Fails the group because others did not come in time, be it that this rank was
+ * told to end before (parting.h).
+ */
+ls_status lsi_time_out(ls_group *group, bool told_to_end);
 
 #endif

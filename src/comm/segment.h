@@ -96,6 +96,7 @@ typedef struct lsi_member {
 typedef struct lsi_failure {
     int32_t status; /* ls_status */
     int32_t rank_a, rank_b;
+    int32_t told_to_end; /* rank_a did not wait for as long as it would */
     uint64_t sequence;
     uint64_t what_a, count_a, what_b, count_b;
 } lsi_failure;

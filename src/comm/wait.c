@@ -235,10 +235,11 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     const uint64_t timeout =
         (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
     const uint64_t waited = now - patience->began_ns;
+    const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
     LS_TRY(lsi_check_peers(group));
-    if ((timeout != 0 && waited >= timeout) || told_to_end)
-        return lsi_time_out(group);
+    if (late || told_to_end)
+        return lsi_time_out(group, !late);
     lsi_awaited_note(group);
     /* All that wait give up at about the same time, and should know whom for */
     if (timeout != 0 && waited >= timeout / 2 && !patience->told) {

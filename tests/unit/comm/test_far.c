@@ -4,10 +4,12 @@
  */
 #include "testing.h"
 
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/parting.h"
 #include "comm/state.h"
 #include "nodes.h"
 
@@ -320,6 +322,34 @@ static void who_waits_is_not_to_blame(void **state)
     run_nodes(uneven, 3, miss_the_last, &(absence){.wait = wait_in_turn});
 }
 
+/* The launcher, or somebody else, ends rank 0 while it waits. */
+static void be_told_to_end(ls_group *group, void *argument)
+{
+    atomic_bool *over = argument;
+    CHECK_OK(ls_barrier(group));
+    if (ls_group_rank(group) == 1) {
+        while (!atomic_load(over))
+            usleep(1000);
+        return;
+    }
+    lsi_parting_listen(group);
+    CHECK(raise(SIGTERM) == 0);
+    (void)alarm(0);
+    CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "rank 0 was told to end (SIGTERM) while "
+                                  "waiting for rank 1 (host ") != NULL);
+    atomic_store(over, true);
+}
+
+/* The last one: from then on, all groups of this process are to end. */
+static void who_is_told_to_end_blames_nobody(void **state)
+{
+    static const int two[] = {1, 1};
+    atomic_bool over = false;
+    (void)state;
+    run_nodes(two, 2, be_told_to_end, &over);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_cut_wire_is_noticed_in_time),
         cmocka_unit_test(who_waits_is_not_to_blame),
         cmocka_unit_test(who_has_waited_is_heard_again),
+        cmocka_unit_test(who_is_told_to_end_blames_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
