@@ -2,7 +2,9 @@
  * Whom a rank waits for. Ranks that wait for long write it down where those of
  * their node can read it, and tell the other nodes at half of the timeout: who
  * gives up can follow from one to the next, and names the last, who waits for
- * nobody, instead of one that is stuck for the same reason as itself.
+ * nobody as far as is known, instead of one that is stuck for the same reason
+ * as itself. Not known is who of another node began to wait so late that it has
+ * not told yet, and who waits in another group.
  */
 #ifndef LS_COMM_AWAITED_H
 #define LS_COMM_AWAITED_H
