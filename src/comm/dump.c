@@ -179,8 +179,7 @@ static void listen_to_signal(void)
     listening = sigaction(SIGUSR1, &action, NULL) == 0;
 }
 
-/* ---- names ----------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------- */
 
 uint64_t lsi_dump_job(const ls_group *group)
 {

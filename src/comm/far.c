@@ -16,8 +16,7 @@
 #include "comm/parting.h"
 #include "comm/schedule/nodes.h"
 
-/* How long a group that closes, or fails, waits for what it sends to get out.
- */
+/* How long a group that closes, or fails, waits until its words are out. */
 #define PARTING_NS    ((uint64_t)1000 * 1000 * 1000)
 #define LAST_WORDS_NS ((uint64_t)200 * 1000 * 1000)
 

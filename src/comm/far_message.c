@@ -1,7 +1,6 @@
 /*
- * Messages between ranks of different nodes: an envelope, then the data as
- * a parcel. Both ends post them in the order of the
- * stream, so that they meet.
+ * Messages between ranks of different nodes: an envelope, then the data as a
+ * parcel. Both ends post them in the order of the stream, so that they meet.
  */
 #include "base/error.h"
 #include "comm/far.h"

@@ -159,9 +159,8 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
         ddp->owner.moved = moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;
     }
-    LS_TRY(lsi_ddp_take_part(ddp));
-    params->owner = &ddp->owner;
-    return LS_OK;
+    params->owner = &ddp->owner; /* from here on ls_ddp_free undoes it */
+    return lsi_ddp_take_part(ddp);
 }
 
 ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,

@@ -41,10 +41,8 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
     size_t count;
     ls_params_flat(ddp->params, &count);
     ddp->owner.reduced = (lsi_range){0, count};
-    if (share == LSI_SHARE_NOTHING) /* any more */
-        return ddp->params->owned == NULL
-                   ? LS_OK
-                   : lsi_params_set_owned(ddp->params, &ddp->params->whole, 1);
+    if (share == LSI_SHARE_NOTHING)
+        return LS_OK;
     /* As much under each strategy, which the next ls_ddp may change. */
     const int size = ls_group_size(ddp->group);
     const size_t capacity = lsi_shard_size(count, size) * (size_t)size;
@@ -106,6 +104,7 @@ static ls_status swap_shards(const ls_ddp *ddp)
     LS_TRY(lsi_far_swap(ddp->channel, ls_params_flat(ddp->params, &count),
                         ddp->shard * sizeof(float)));
     LS_TRY(ls_barrier(ddp->channel));
+    /* What has come from afar was not rounded while it was stepped. */
     lsi_params_round(ddp->params,
                      lsi_partition_aligned(
                          count, (size_t)ls_group_local_size(ddp->group),
