@@ -178,10 +178,10 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
 
 /*
  * Mixed precision, from the next operation on: with LS_BF16 or LS_F16 matrix
- * products (ls_linear, ls_matmul, ls_attention) round what they multiply to
- * that type, forward and backward, add up in f32 and return tensors of that
- * type. ls_relu, ls_swiglu and ls_gelu keep the type they are given; every
- * other operation computes in f32 and returns f32. Parameters and their
+ * products (ls_linear, ls_matmul, ls_conv2d, ls_attention) round what they
+ * multiply to that type, forward and backward, add up in f32 and return tensors
+ * of that type. ls_relu, ls_swiglu and ls_gelu keep the type they are given;
+ * every other operation computes in f32 and returns f32. Parameters and their
  * gradients stay f32. LS_F32, as at first, ends it. Outlives resets.
  */
 LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);

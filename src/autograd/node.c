@@ -232,11 +232,10 @@ ls_status lsi_tape_in_layout(ls_tape *tape, ls_tensor *tensor,
         *out = tensor;
         return LS_OK;
     }
-    const int64_t *shape = tensor->shape;
-    LS_TRY(lsi_tape_temp(tape, LS_F32, tensor->ndim, shape, layout, out));
+    LS_TRY(lsi_tape_temp(tape, tensor->dtype, tensor->ndim, tensor->shape,
+                         layout, out));
     if (tensor->count == 0)
         return LS_OK;
     return lsi_reorder(lsi_tensor_raw(*out), layout, lsi_tensor_raw(tensor),
-                       lsi_tensor_layout(tensor), shape[0], shape[1], shape[2],
-                       shape[3]);
+                       lsi_tensor_layout(tensor), tensor->dtype, tensor->shape);
 }

@@ -98,19 +98,6 @@ void lsi_span_fill(float *y, float value, size_t n)
     run(n, fill_range, &(span){.y = y, .factor = value});
 }
 
-static void relu_backward_range(void *context, size_t begin, size_t end)
-{
-    const span *s = context;
-    lsi_kernels_get()->relu_backward(s->y + begin, s->a + begin, s->b + begin,
-                                     end - begin, false);
-}
-
-void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
-                            size_t n)
-{
-    run(n, relu_backward_range, &(span){.y = dx, .a = dy, .b = y});
-}
-
 static void dropout_range(void *context, size_t begin, size_t end)
 {
     const span *s = context;
@@ -216,6 +203,18 @@ void lsi_span_mixed(const lsi_mixed *arrays, int n_arrays, size_t n,
     for (int i = 0; i < n_arrays; i++)
         j.any_half = j.any_half || arrays[i].dtype != LS_F32;
     lsi_parallel_for(n, MIXED_GRAIN, mixed_range, &j);
+}
+
+static void relu_backward_block(const void *context, float *const *p, size_t n)
+{
+    (void)context;
+    lsi_kernels_get()->relu_backward(p[0], p[1], p[2], n, false);
+}
+
+void lsi_span_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n)
+{
+    const lsi_mixed arrays[] = {dx, dy, y};
+    lsi_span_mixed(arrays, 3, n, relu_backward_block, NULL);
 }
 
 /* ---- sums ---------------------------------------------------------------- */

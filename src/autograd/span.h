@@ -21,9 +21,6 @@ void lsi_span_scale(float *y, const float *a, float factor, size_t n);
 void lsi_span_axpy(float *y, const float *a, float factor, size_t n);
 void lsi_span_fill(float *y, float value, size_t n);
 
-void lsi_span_relu_backward(float *dx, const float *dy, const float *y,
-                            size_t n);
-
 typedef struct lsi_dropout {
     lsi_rng_key key;
     uint64_t sub;
@@ -58,6 +55,9 @@ typedef void (*lsi_mixed_fn)(const void *context, float *const *arrays,
                              size_t n);
 void lsi_span_mixed(const lsi_mixed *arrays, int n_arrays, size_t n,
                     lsi_mixed_fn fn, const void *context);
+
+/* dx = dy where y > 0, else 0. dx may be dy. */
+void lsi_span_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n);
 
 /* dst += src, any type; halves are rounded once. */
 void lsi_span_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n);

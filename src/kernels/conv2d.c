@@ -15,7 +15,7 @@ struct lsi_conv2d_plan {
 /* No padding: its bytes are compared. */
 typedef struct conv2d_key {
     int64_t n, c, h, w, o, kh, kw, stride, padding;
-    int32_t bias, relu, threads, unused;
+    int32_t bias, relu, threads, dtype, dsrc_dtype, unused;
 } conv2d_key;
 
 static ls_status check(const lsi_conv2d *s)
@@ -35,6 +35,29 @@ static ls_status check(const lsi_conv2d *s)
                     (long long)s->padding);
 }
 
+static bool is_real(ls_dtype dtype)
+{
+    return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
+}
+
+static ls_status check_types(const lsi_conv2d *s)
+{
+    if (is_real(s->dtype) &&
+        (s->dsrc_dtype == s->dtype || s->dsrc_dtype == LS_F32))
+        return LS_OK;
+    return lsi_fail(LS_ERR_DTYPE,
+                    "convolution of %s, the gradient of its source %s; it must "
+                    "be f32, bf16 or f16, and the gradient the same or f32",
+                    ls_dtype_name(s->dtype), ls_dtype_name(s->dsrc_dtype));
+}
+
+/* In bf16 AMX is faster than f32, and nothing else is. */
+static bool half_pays(const lsi_conv2d *s)
+{
+    return s->dtype == LS_BF16 && lsi_kernels_get()->isa >= LSI_ISA_AMX &&
+           lsi_conv2d_is_fast(s);
+}
+
 static lsi_conv2d shape_of(const conv2d_key *k)
 {
     return (lsi_conv2d){.n = k->n,
@@ -47,7 +70,9 @@ static lsi_conv2d shape_of(const conv2d_key *k)
                         .stride = k->stride,
                         .padding = k->padding,
                         .bias = k->bias,
-                        .relu = k->relu};
+                        .relu = k->relu,
+                        .dtype = (ls_dtype)k->dtype,
+                        .dsrc_dtype = (ls_dtype)k->dsrc_dtype};
 }
 
 static ls_status make_plan(const void *key, void **out)
@@ -57,6 +82,8 @@ static ls_status make_plan(const void *key, void **out)
                             "convolution plan"));
     lsi_conv2d_plan *plan = block;
     plan->shape = shape_of(key);
+    if (plan->shape.n == 0 || !half_pays(&plan->shape))
+        plan->shape.dtype = plan->shape.dsrc_dtype = LS_F32;
     const bool plain =
         lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
     const ls_status status =
@@ -84,6 +111,7 @@ static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
 ls_status lsi_conv2d_plan_get(const lsi_conv2d *s, lsi_conv2d_plan **plan)
 {
     LS_TRY(check(s));
+    LS_TRY(check_types(s));
     const conv2d_key key = {.n = s->n,
                             .c = s->c,
                             .h = s->h,
@@ -95,11 +123,18 @@ ls_status lsi_conv2d_plan_get(const lsi_conv2d *s, lsi_conv2d_plan **plan)
                             .padding = s->padding,
                             .bias = s->bias,
                             .relu = s->relu,
-                            .threads = lsi_threads()};
+                            .threads = lsi_threads(),
+                            .dtype = (int32_t)s->dtype,
+                            .dsrc_dtype = (int32_t)s->dsrc_dtype};
     void *found;
     LS_TRY(lsi_plan_cache_get(&conv2d_kind, &key, &found));
     *plan = found;
     return LS_OK;
+}
+
+ls_dtype lsi_conv2d_dtype(const lsi_conv2d_plan *plan)
+{
+    return plan->shape.dtype;
 }
 
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan)
@@ -114,9 +149,8 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
                         : LSI_LAYOUT_PLAIN;
 }
 
-ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
-                             const float *src, const float *weight,
-                             const float *bias_or_null)
+ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
+                             const void *weight, const float *bias_or_null)
 {
     if (plan->onednn)
         return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
@@ -125,8 +159,8 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
     return LS_OK;
 }
 
-ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
-                                   const float *ddst, const float *weight)
+ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
+                                   const void *ddst, const void *weight)
 {
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
@@ -136,8 +170,8 @@ ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
 }
 
 ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
-                                     float *dbias_or_null, const float *src,
-                                     const float *ddst, bool accumulate)
+                                     float *dbias_or_null, const void *src,
+                                     const void *ddst, bool accumulate)
 {
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_weight(

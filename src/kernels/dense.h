@@ -53,6 +53,8 @@ typedef struct lsi_conv2d {
     int64_t o, kh, kw;       /* filters */
     int64_t stride, padding; /* both directions, all sides */
     bool bias, relu;
+    ls_dtype dtype;      /* of src, weight, dst and ddst: f32 or half */
+    ls_dtype dsrc_dtype; /* that, or f32 */
 } lsi_conv2d;
 
 typedef struct lsi_conv2d_plan lsi_conv2d_plan;
@@ -64,24 +66,28 @@ typedef struct lsi_conv2d_plan lsi_conv2d_plan;
  * and all ranks agree; the layouts do not depend on n. *src_layout and
  * *dst_layout say what the plan wants and gives; the weights are always plain
  * (O, C, KH, KW), the plan reorders them itself.
+ *
+ * A plan computes in the shape's type, which *_dtype tells, or in f32 if that
+ * is faster here: all arrays are f32 then, and for the caller to convert.
  */
 ls_status lsi_conv2d_plan_get(const lsi_conv2d *shape, lsi_conv2d_plan **plan);
+ls_dtype lsi_conv2d_dtype(const lsi_conv2d_plan *plan);
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan);
 lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan);
 
-ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, float *dst,
-                             const float *src, const float *weight,
-                             const float *bias_or_null);
+ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
+                             const void *weight, const float *bias_or_null);
 /*
  * dsrc in src_layout, ddst in dst_layout. Overwrites. With relu, ddst is the
  * gradient of what was before it (see relu_backward), here and below.
  */
-ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, float *dsrc,
-                                   const float *ddst, const float *weight);
-/* dweight plain; dbias if the shape has a bias. Overwrites or accumulates. */
+ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
+                                   const void *ddst, const void *weight);
+/* dweight plain, f32; dbias if the shape has a bias. Overwrites or
+ * accumulates. */
 ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
-                                     float *dbias_or_null, const float *src,
-                                     const float *ddst, bool accumulate);
+                                     float *dbias_or_null, const void *src,
+                                     const void *ddst, bool accumulate);
 
 /* ---- pooling ------------------------------------------------------------- */
 
@@ -107,10 +113,10 @@ void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
 
 /* ---- layouts ------------------------------------------------------------ */
 
-/* dst in one layout = src in another, (n, c, h, w). */
-ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,
-                      lsi_layout src_layout, int64_t n, int64_t c, int64_t h,
-                      int64_t w);
+/* dst in one layout = src in another, f32 or half; shape is (n, c, h, w). */
+ls_status lsi_reorder(void *dst, lsi_layout dst_layout, const void *src,
+                      lsi_layout src_layout, ls_dtype dtype,
+                      const int64_t shape[4]);
 
 /* Limits oneDNN to the level of LOCKSTEP_ISA; once, before the first plan. */
 void lsi_dense_init(void);

@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
+#include "kernels/ref/ref.h"
 
 typedef struct pool_call {
     const lsi_kernels *kernels;
@@ -67,8 +68,9 @@ static ls_status check_block(int64_t block, int64_t c)
 
 typedef struct reorder_call {
     const lsi_kernels *kernels;
-    float *dst;
-    const float *src;
+    void *dst;
+    const void *src;
+    bool half;
     int64_t dst_block, src_block, c, pixels;
 } reorder_call;
 
@@ -76,25 +78,35 @@ static void reorder_images(void *context, size_t begin, size_t end)
 {
     const reorder_call *call = context;
     const size_t image = (size_t)(call->c * call->pixels);
-    for (size_t i = begin; i < end; i++)
-        call->kernels->reorder(call->dst + i * image, call->dst_block,
-                               call->src + i * image, call->src_block, call->c,
-                               call->pixels);
+    for (size_t i = begin; i < end; i++) {
+        if (call->half)
+            lsi_ref_reorder_half((uint16_t *)call->dst + i * image,
+                                 call->dst_block,
+                                 (const uint16_t *)call->src + i * image,
+                                 call->src_block, call->c, call->pixels);
+        else
+            call->kernels->reorder((float *)call->dst + i * image,
+                                   call->dst_block,
+                                   (const float *)call->src + i * image,
+                                   call->src_block, call->c, call->pixels);
+    }
 }
 
-ls_status lsi_reorder(float *dst, lsi_layout dst_layout, const float *src,
-                      lsi_layout src_layout, int64_t n, int64_t c, int64_t h,
-                      int64_t w)
+ls_status lsi_reorder(void *dst, lsi_layout dst_layout, const void *src,
+                      lsi_layout src_layout, ls_dtype dtype,
+                      const int64_t shape[4])
 {
+    const int64_t n = shape[0], c = shape[1];
     if (n == 0 || c == 0)
         return LS_OK;
     reorder_call call = {.kernels = lsi_kernels_get(),
                          .dst = dst,
                          .src = src,
+                         .half = dtype != LS_F32,
                          .dst_block = lsi_layout_block(dst_layout, c),
                          .src_block = lsi_layout_block(src_layout, c),
                          .c = c,
-                         .pixels = h * w};
+                         .pixels = shape[2] * shape[3]};
     LS_TRY(check_block(call.dst_block, c));
     LS_TRY(check_block(call.src_block, c));
     lsi_parallel_for((size_t)n, 1, reorder_images, &call);

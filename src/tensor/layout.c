@@ -8,11 +8,10 @@ static ls_status reorder(const ls_tensor *tensor, void *dst,
                          lsi_layout dst_layout, const void *src,
                          lsi_layout src_layout)
 {
-    const int64_t *shape = tensor->shape;
     if (tensor->count == 0)
         return LS_OK;
-    return lsi_reorder(dst, dst_layout, src, src_layout, shape[0], shape[1],
-                       shape[2], shape[3]);
+    return lsi_reorder(dst, dst_layout, src, src_layout, tensor->dtype,
+                       tensor->shape);
 }
 
 ls_status lsi_tensor_plain(const ls_tensor *tensor)
@@ -48,7 +47,8 @@ ls_status lsi_tensor_set_layout(ls_tensor *tensor, lsi_layout layout)
         return lsi_tensor_plain(tensor);
     lsi_storage *fresh = NULL;
     LS_TRY(lsi_storage_new(&fresh, tensor->pool,
-                           (size_t)tensor->count * sizeof(float), old->tag));
+                           (size_t)tensor->count * ls_dtype_size(tensor->dtype),
+                           old->tag));
     const ls_status status = reorder(tensor, fresh->data, layout,
                                      lsi_tensor_raw(tensor), old->layout);
     if (status != LS_OK) {

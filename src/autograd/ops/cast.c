@@ -9,10 +9,9 @@
 
 static ls_status cast_backward(ls_tape *tape, ls_node *node)
 {
-    const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
-    LS_TRY(ls_tape_status(tape));
+    const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
     lsi_target dx = {0};
-    LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
+    LS_TRY(lsi_target_open(tape, node, 0, lsi_tensor_layout(dy), &dx));
     if (dx.grad == NULL)
         return LS_OK;
     lsi_span_convert(lsi_tensor_raw(dx.out), dx.out->dtype, lsi_tensor_raw(dy),
@@ -32,9 +31,10 @@ ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype)
                             ls_dtype_name(dtype));
     if (a->dtype == dtype)
         return lsi_op_identity(tape, a);
-    const ls_tensor *x = lsi_op_plain(tape, a);
-    ls_tensor *y =
-        x != NULL ? ls_tape_output(tape, dtype, x->ndim, x->shape) : NULL;
+    const ls_tensor *x = lsi_op_dense(tape, a);
+    ls_tensor *y = x != NULL ? lsi_op_output(tape, dtype, x->ndim, x->shape,
+                                             lsi_tensor_layout(x))
+                             : NULL;
     if (y == NULL)
         return NULL;
     lsi_span_convert(lsi_tensor_raw(y), dtype, lsi_tensor_raw(x), x->dtype,

@@ -10,6 +10,10 @@
  * x and y have the layouts that the plan likes; they are converted only if
  * their neighbours like others. Each slice of the batch is computed apart, by
  * the plan for its size.
+ *
+ * x, weight and y are of one type, the gradients of parameters f32. Half types
+ * that the plan does not take are made f32 for it, in which their products are
+ * exact, and results are rounded once.
  */
 #include <assert.h>
 #include <string.h>
@@ -26,9 +30,62 @@ typedef struct conv_state {
     lsi_conv2d_plan *plan, *smaller;
     int slices;
     bool relu, bias;
+    ls_dtype dtype; /* that the plan computes with */
 } conv_state;
 
-/* A slice: who computes it, and how many floats of x and y come before it. */
+/* ---- types --------------------------------------------------------------- */
+
+/* An array that plans read or write, in their type. */
+typedef struct typed {
+    char *data;
+    ls_dtype dtype;
+} typed;
+
+static void *typed_at(const typed *array, size_t element)
+{
+    return array->data + element * ls_dtype_size(array->dtype);
+}
+
+/* Scratch memory; ls_tape_status tells if there is none. */
+static typed scratch_of(ls_tape *tape, const ls_tensor *like, ls_dtype dtype)
+{
+    const size_t bytes = (size_t)like->count * ls_dtype_size(dtype);
+    return (typed){ls_tape_scratch(tape, bytes), dtype};
+}
+
+/* What a plan reads of the tensor: its elements, converted if need be. */
+static ls_status read_as(ls_tape *tape, const ls_tensor *tensor, ls_dtype dtype,
+                         typed *out)
+{
+    *out = (typed){lsi_tensor_raw(tensor), dtype};
+    if (tensor->dtype == dtype)
+        return LS_OK;
+    *out = scratch_of(tape, tensor, dtype);
+    LS_TRY(ls_tape_status(tape));
+    lsi_span_convert(out->data, dtype, lsi_tensor_raw(tensor), tensor->dtype,
+                     (size_t)tensor->count);
+    return LS_OK;
+}
+
+/* Where a plan writes the tensor: in place, or until finish_write elsewhere. */
+static ls_status write_as(ls_tape *tape, const ls_tensor *tensor,
+                          ls_dtype dtype, typed *out)
+{
+    *out = tensor->dtype == dtype ? (typed){lsi_tensor_raw(tensor), dtype}
+                                  : scratch_of(tape, tensor, dtype);
+    return ls_tape_status(tape);
+}
+
+static void finish_write(const ls_tensor *tensor, const typed *written)
+{
+    if (tensor->dtype != written->dtype)
+        lsi_span_convert(lsi_tensor_raw(tensor), tensor->dtype, written->data,
+                         written->dtype, (size_t)tensor->count);
+}
+
+/* ---- slices -------------------------------------------------------------- */
+
+/* Who computes a slice, and how many elements of x and y come before it. */
 typedef struct part {
     lsi_conv2d_plan *plan; /* NULL if it is empty */
     size_t x, y;
@@ -62,10 +119,10 @@ static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
         return LS_OK;
     ls_tensor *dz = dy;
     if (!exclusive)
-        LS_TRY(lsi_tape_temp(tape, LS_F32, 4, dy->shape, layout, &dz));
+        LS_TRY(lsi_tape_temp(tape, dy->dtype, 4, dy->shape, layout, &dz));
     LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
-    lsi_span_relu_backward(lsi_op_floats(dz), lsi_op_floats(dy),
-                           lsi_op_floats(y), (size_t)y->count);
+    lsi_span_relu_backward(lsi_op_out(dz), lsi_op_in(dy), lsi_op_in(y),
+                           (size_t)y->count);
     *out = dz;
     return LS_OK;
 }
@@ -124,17 +181,20 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
 {
     const conv_state *s = ls_node_state(node);
     const ls_tensor *x = ls_node_saved(node, X);
+    typed src, ddst;
     if (!needs_weights(tape, node))
         return LS_OK;
+    LS_TRY(read_as(tape, x, s->dtype, &src));
+    LS_TRY(read_as(tape, dz, s->dtype, &ddst));
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, x, dz, j);
         sink dw = {0}, db = {0};
         if (p.plan == NULL)
             continue;
         LS_TRY(open_sinks(tape, node, j, false, &dw, &db));
-        LS_TRY(lsi_conv2d_backward_weight(
-            p.plan, dw.data, db.data, lsi_op_floats(x) + p.x,
-            lsi_op_floats(dz) + p.y, dw.accumulate));
+        LS_TRY(lsi_conv2d_backward_weight(p.plan, dw.data, db.data,
+                                          typed_at(&src, p.x),
+                                          typed_at(&ddst, p.y), dw.accumulate));
     }
     return LS_OK;
 }
@@ -143,16 +203,21 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dz)
 {
     const conv_state *s = ls_node_state(node);
     lsi_target dx = {0};
+    typed ddst, weight, dsrc;
     LS_TRY(lsi_target_open(tape, node, X, lsi_conv2d_src_layout(s->plan), &dx));
     if (dx.grad == NULL)
         return LS_OK;
+    LS_TRY(read_as(tape, dz, s->dtype, &ddst));
+    LS_TRY(read_as(tape, ls_node_saved(node, WEIGHT), s->dtype, &weight));
+    LS_TRY(write_as(tape, dx.out, s->dtype == LS_F32 ? LS_F32 : dx.out->dtype,
+                    &dsrc));
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, dx.out, dz, j);
         if (p.plan != NULL)
-            LS_TRY(lsi_conv2d_backward_data(
-                p.plan, lsi_op_floats(dx.out) + p.x, lsi_op_floats(dz) + p.y,
-                lsi_op_floats(ls_node_saved(node, WEIGHT))));
+            LS_TRY(lsi_conv2d_backward_data(p.plan, typed_at(&dsrc, p.x),
+                                            typed_at(&ddst, p.y), weight.data));
     }
+    finish_write(dx.out, &dsrc);
     return lsi_target_close(&dx);
 }
 
@@ -181,6 +246,18 @@ const ls_function lsi_op_conv2d = {"conv2d", conv2d_backward,
                                    sizeof(conv_state)};
 
 /* ---- forward ------------------------------------------------------------- */
+
+static bool check_types(ls_tape *tape, ls_tensor *const *in)
+{
+    const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
+    if (!lsi_dtype_is_real(x->dtype))
+        return ls_tape_fail(tape, LS_ERR_DTYPE,
+                            "conv2d: x is %s; it must be f32, bf16 or f16",
+                            ls_dtype_name(x->dtype)) != NULL;
+    return lsi_op_check_dtype(tape, &lsi_op_conv2d, weight, x->dtype) &&
+           (bias == NULL ||
+            lsi_op_check_dtype(tape, &lsi_op_conv2d, bias, LS_F32));
+}
 
 static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d *shape)
 {
@@ -240,12 +317,12 @@ static int64_t out_extent(int64_t in, int64_t kernel, const lsi_conv2d *shape)
 }
 
 static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d *shape,
-                             lsi_layout layout)
+                             ls_dtype dtype, lsi_layout layout)
 {
     const int64_t extents[4] = {shape->n, shape->o,
                                 out_extent(shape->h, shape->kh, shape),
                                 out_extent(shape->w, shape->kw, shape)};
-    return lsi_op_output(tape, LS_F32, 4, extents, layout);
+    return lsi_op_output(tape, dtype, 4, extents, layout);
 }
 
 /* The plans, which have the same layouts, as these do not depend on n. */
@@ -254,6 +331,7 @@ static ls_status make_plans(const lsi_conv2d *shape, conv_state *s)
     lsi_conv2d slice = *shape;
     slice.n = (shape->n + s->slices - 1) / s->slices;
     LS_TRY(lsi_conv2d_plan_get(&slice, &s->plan));
+    s->dtype = lsi_conv2d_dtype(s->plan);
     slice.n = shape->n / s->slices;
     return slice.n > 0 ? lsi_conv2d_plan_get(&slice, &s->smaller) : LS_OK;
 }
@@ -272,35 +350,41 @@ static ls_status prepare(ls_tape *tape, const lsi_conv2d *shape,
                               &saved[X]);
 }
 
-static ls_status forward(const conv_state *s, const ls_tensor *y,
+static ls_status forward(ls_tape *tape, const conv_state *s, const ls_tensor *y,
                          ls_tensor *const *saved, const ls_tensor *bias)
 {
+    typed src, weight, dst;
+    LS_TRY(read_as(tape, saved[X], s->dtype, &src));
+    LS_TRY(read_as(tape, saved[WEIGHT], s->dtype, &weight));
+    LS_TRY(write_as(tape, y, s->dtype, &dst));
     for (int j = 0; j < s->slices; j++) {
         const part p = part_of(s, saved[X], y, j);
         if (p.plan != NULL)
             LS_TRY(lsi_conv2d_forward(
-                p.plan, lsi_op_floats(y) + p.y, lsi_op_floats(saved[X]) + p.x,
-                lsi_op_floats(saved[WEIGHT]),
+                p.plan, typed_at(&dst, p.y), typed_at(&src, p.x), weight.data,
                 bias != NULL ? lsi_op_floats(bias) : NULL));
     }
+    finish_write(y, &dst);
     return LS_OK;
 }
 
 static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
-                          ls_tensor *const *inputs)
+                          ls_tensor *const *inputs, ls_tensor *const *operands)
 {
     conv_state state = {.relu = shape->relu,
                         .bias = shape->bias,
                         .slices = lsi_slices_of(tape, inputs[WEIGHT])};
-    ls_tensor *saved[] = {lsi_op_dense(tape, inputs[X]),
-                          lsi_op_plain(tape, inputs[WEIGHT])};
+    ls_tensor *saved[] = {lsi_op_dense(tape, operands[X]),
+                          lsi_op_plain(tape, operands[WEIGHT])};
     const ls_tensor *bias =
         shape->bias ? lsi_op_plain(tape, inputs[BIAS]) : NULL;
     lsi_layout layout = LSI_LAYOUT_PLAIN;
     ls_status status = prepare(tape, shape, saved, &state, &layout);
-    ls_tensor *y = status == LS_OK ? new_output(tape, shape, layout) : NULL;
+    ls_tensor *y = status == LS_OK
+                       ? new_output(tape, shape, operands[X]->dtype, layout)
+                       : NULL;
     if (y != NULL && state.plan != NULL)
-        status = forward(&state, y, saved, bias);
+        status = forward(tape, &state, y, saved, bias);
     if (y == NULL || status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_conv2d, &state, inputs, 3, &y, 1, saved,
@@ -310,11 +394,17 @@ static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
 ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                      ls_tensor *bias, ls_conv2d_options options)
 {
-    ls_tensor *inputs[] = {x, weight, bias};
+    ls_tensor *const inputs[] = {x, weight, bias};
     lsi_conv2d shape = {0};
-    if (!lsi_op_begin_f32(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2) ||
-        !check(tape, inputs, &shape) || !apply_options(tape, options, &shape))
+    if (!lsi_op_begin(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2))
+        return NULL;
+    ls_tensor *const operands[] = {lsi_op_operand(tape, x),
+                                   lsi_op_operand(tape, weight), bias};
+    if (ls_tape_status(tape) != LS_OK || !check_types(tape, operands) ||
+        !check(tape, operands, &shape) || !apply_options(tape, options, &shape))
         return NULL;
     assert(shape.stride >= 1);
-    return compute(tape, &shape, inputs);
+    shape.dtype = operands[X]->dtype;
+    shape.dsrc_dtype = x->dtype;
+    return compute(tape, &shape, inputs, operands);
 }

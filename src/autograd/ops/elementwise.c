@@ -215,12 +215,6 @@ static void relu_block(const void *context, float *const *p, size_t n)
     lsi_kernels_get()->relu(p[0], p[1], n);
 }
 
-static void relu_backward_block(const void *context, float *const *p, size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->relu_backward(p[0], p[1], p[2], n, false);
-}
-
 /* The gradient may be computed in place, so it is read before it moves. */
 static ls_status relu_backward(ls_tape *tape, ls_node *node)
 {
@@ -233,8 +227,8 @@ static ls_status relu_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open_over(tape, node, 0, layout, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    const lsi_mixed arrays[] = {lsi_op_out(dx.out), from, lsi_op_in(y)};
-    lsi_span_mixed(arrays, 3, (size_t)y->count, relu_backward_block, NULL);
+    lsi_span_relu_backward(lsi_op_out(dx.out), from, lsi_op_in(y),
+                           (size_t)y->count);
     return lsi_target_close(&dx);
 }
 

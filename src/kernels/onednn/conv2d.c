@@ -49,10 +49,14 @@ static size_t align(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-static dnnl_status_t plain_weight(dnnl_memory_desc_t *out, const lsi_conv2d *s)
+/* The weights outside: f32 where they are gradients. */
+static dnnl_status_t plain_weight(dnnl_memory_desc_t *out, const lsi_conv2d *s,
+                                  lsi_conv2d_pass which)
 {
     const dnnl_dims_t dims = {s->o, s->c, s->kh, s->kw};
-    return dnnl_memory_desc_init_by_tag(out, 4, dims, dnnl_f32, dnnl_oihw);
+    const ls_dtype dtype = which == LSI_CONV2D_WEIGHT ? LS_F32 : s->dtype;
+    return dnnl_memory_desc_init_by_tag(out, 4, dims, lsi_onednn_dtype(dtype),
+                                        dnnl_oihw);
 }
 
 static const dnnl_memory_desc_t *weight_desc(const conv_pass *p,
@@ -69,7 +73,7 @@ static ls_status plan_weights(conv_pass *p, lsi_conv2d_pass which,
                               const lsi_conv2d *s)
 {
     dnnl_memory_desc_t plain;
-    LS_TRY(lsi_onednn_check(plain_weight(&plain, s), "plain weights"));
+    LS_TRY(lsi_onednn_check(plain_weight(&plain, s, which), "plain weights"));
     const dnnl_memory_desc_t *inner = weight_desc(p, which);
     p->weight_is_plain = dnnl_memory_desc_equal(&plain, inner);
     if (which == LSI_CONV2D_WEIGHT) {
@@ -181,7 +185,7 @@ lsi_conv2d_layouts lsi_onednn_conv2d_layouts(const lsi_onednn_conv2d *conv)
 }
 
 /* *out = the weights as the pass reads them. */
-static ls_status inner_weight(conv_pass *p, char *scratch, const float *weight,
+static ls_status inner_weight(conv_pass *p, char *scratch, const void *weight,
                               void **out)
 {
     *out = lsi_onednn_input(weight);
@@ -192,8 +196,8 @@ static ls_status inner_weight(conv_pass *p, char *scratch, const float *weight,
     return lsi_onednn_op_run(&p->copy_weight, scratch, pointers);
 }
 
-ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, float *dst,
-                                    const float *src, const float *weight,
+ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, void *dst,
+                                    const void *src, const void *weight,
                                     const float *bias_or_null)
 {
     conv_pass *p;
@@ -206,9 +210,8 @@ ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, float *dst,
     return lsi_onednn_op_run(&p->op, scratch, pointers);
 }
 
-ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, float *dsrc,
-                                          const float *ddst,
-                                          const float *weight)
+ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, void *dsrc,
+                                          const void *ddst, const void *weight)
 {
     const lsi_conv2d *s = &conv->shape;
     conv_pass *p;
@@ -218,25 +221,25 @@ ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, float *dsrc,
     LS_TRY(inner_weight(p, scratch, weight, &inner));
     const bool move_src = p->layouts.src != conv->layouts.src;
     const bool move_dst = p->layouts.dst != conv->layouts.dst;
-    float *moved_dst = (float *)(void *)(scratch + p->at.dst);
-    float *moved_src = (float *)(void *)(scratch + p->at.src);
+    void *moved_dst = scratch + p->at.dst, *moved_src = scratch + p->at.src;
     if (move_dst)
         LS_TRY(lsi_reorder(moved_dst, p->layouts.dst, ddst, conv->layouts.dst,
-                           s->n, s->o, conv->oh, conv->ow));
+                           s->dtype,
+                           (int64_t[]){s->n, s->o, conv->oh, conv->ow}));
     void *const pointers[] = {move_src ? moved_src : dsrc,
                               move_dst ? moved_dst : lsi_onednn_input(ddst),
                               inner};
     LS_TRY(lsi_onednn_op_run(&p->op, scratch, pointers));
     if (!move_src)
         return LS_OK;
-    return lsi_reorder(dsrc, conv->layouts.src, moved_src, p->layouts.src, s->n,
-                       s->c, s->h, s->w);
+    return lsi_reorder(dsrc, conv->layouts.src, moved_src, p->layouts.src,
+                       s->dsrc_dtype, (int64_t[]){s->n, s->c, s->h, s->w});
 }
 
 ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
                                             float *dweight,
                                             float *dbias_or_null,
-                                            const float *src, const float *ddst,
+                                            const void *src, const void *ddst,
                                             bool accumulate)
 {
     conv_pass *p;

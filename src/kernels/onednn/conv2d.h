@@ -15,16 +15,15 @@ ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
 void lsi_onednn_conv2d_free(lsi_onednn_conv2d *conv);
 lsi_conv2d_layouts lsi_onednn_conv2d_layouts(const lsi_onednn_conv2d *conv);
 
-ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, float *dst,
-                                    const float *src, const float *weight,
+ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, void *dst,
+                                    const void *src, const void *weight,
                                     const float *bias_or_null);
-ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, float *dsrc,
-                                          const float *ddst,
-                                          const float *weight);
+ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, void *dsrc,
+                                          const void *ddst, const void *weight);
 ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
                                             float *dweight,
                                             float *dbias_or_null,
-                                            const float *src, const float *ddst,
+                                            const void *src, const void *ddst,
                                             bool accumulate);
 
 #endif

@@ -58,24 +58,31 @@ typedef struct tensors {
     dnnl_memory_desc_t src, weight, bias, dst;
 } tensors;
 
+/* A gradient of weights is f32, one of the source what the shape says. */
 static dnnl_status_t describe_tensors(tensors *t, const lsi_conv2d *s,
+                                      lsi_conv2d_pass pass,
                                       lsi_conv2d_layouts layouts)
 {
+    const dnnl_data_type_t dtype = lsi_onednn_dtype(s->dtype);
+    const dnnl_data_type_t src_dtype =
+        pass == LSI_CONV2D_DATA ? lsi_onednn_dtype(s->dsrc_dtype) : dtype;
+    const dnnl_data_type_t weight_dtype =
+        pass == LSI_CONV2D_WEIGHT ? dnnl_f32 : dtype;
     const dnnl_dims_t src = {s->n, s->c, s->h, s->w};
     const dnnl_dims_t weight = {s->o, s->c, s->kh, s->kw};
     const dnnl_dims_t bias = {s->o};
     const dnnl_dims_t dst = {s->n, s->o, out_extent(s->h, s->kh, s),
                              out_extent(s->w, s->kw, s)};
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(
-        &t->src, 4, src, dnnl_f32, tag_of(layouts.src));
+        &t->src, 4, src, src_dtype, tag_of(layouts.src));
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(&t->weight, 4, weight, dnnl_f32,
-                                              dnnl_format_tag_any);
+        status = dnnl_memory_desc_init_by_tag(
+            &t->weight, 4, weight, weight_dtype, dnnl_format_tag_any);
     if (status == dnnl_success)
         status =
             dnnl_memory_desc_init_by_tag(&t->bias, 1, bias, dnnl_f32, dnnl_a);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(&t->dst, 4, dst, dnnl_f32,
+        status = dnnl_memory_desc_init_by_tag(&t->dst, 4, dst, dtype,
                                               tag_of(layouts.dst));
     return status;
 }
@@ -115,7 +122,7 @@ static dnnl_status_t describe_pass(const lsi_conv2d *s, lsi_conv2d_pass pass,
     dnnl_convolution_desc_t op;
     dnnl_engine_t engine;
     dnnl_primitive_attr_t attr;
-    dnnl_status_t status = describe_tensors(&t, s, layouts);
+    dnnl_status_t status = describe_tensors(&t, s, pass, layouts);
     if (status == dnnl_success)
         status = describe_op(&op, s, pass, algorithm, &t);
     if (status != dnnl_success)
@@ -191,6 +198,11 @@ static int candidates(const lsi_conv2d *s, lsi_conv2d_layouts out[3])
     const lsi_layout blocked = blocked_layout();
     const int64_t block = blocked == LSI_LAYOUT_BLOCKED_16 ? 16 : 8;
     int n = 0;
+    if (s->dtype != LS_F32) { /* what AMX reads */
+        out[0] = (lsi_conv2d_layouts){LSI_LAYOUT_CHANNELS_LAST,
+                                      LSI_LAYOUT_CHANNELS_LAST};
+        return 1;
+    }
     if (s->o % block == 0 && s->c % block == 0)
         out[n++] = (lsi_conv2d_layouts){blocked, blocked};
     else if (s->o % block == 0 && s->c <= FEW_CHANNELS)
@@ -219,13 +231,24 @@ ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
     return LS_OK;
 }
 
+bool lsi_conv2d_is_fast(const lsi_conv2d *shape)
+{
+    lsi_conv2d one = *shape;
+    lsi_conv2d_layouts chosen;
+    one.n = 1;
+    return lsi_conv2d_choose_layouts(&one, &chosen) == LS_OK &&
+           is_fast(&one, LSI_CONV2D_FORWARD, chosen) &&
+           is_fast(&one, LSI_CONV2D_DATA, chosen) &&
+           is_fast(&one, LSI_CONV2D_WEIGHT, chosen);
+}
+
 /* Few channels leave blocks nearly empty where they are what is computed. */
 lsi_conv2d_layouts lsi_conv2d_pass_layouts(const lsi_conv2d *shape,
                                            lsi_conv2d_pass pass,
                                            lsi_conv2d_layouts chosen)
 {
     const lsi_conv2d_layouts plain = {LSI_LAYOUT_PLAIN, LSI_LAYOUT_PLAIN};
-    if (pass != LSI_CONV2D_DATA)
+    if (pass != LSI_CONV2D_DATA || shape->dtype != LS_F32)
         return chosen;
     if (shape->c <= FEW_CHANNELS || !is_fast(shape, pass, chosen))
         return plain;

@@ -29,6 +29,9 @@ lsi_conv2d_layouts lsi_conv2d_pass_layouts(const lsi_conv2d *shape,
                                            lsi_conv2d_pass pass,
                                            lsi_conv2d_layouts chosen);
 
+/* Whether all passes in the shape's types have code of oneDNN's own. */
+bool lsi_conv2d_is_fast(const lsi_conv2d *shape);
+
 /* The primitive of one pass on tensors that lie so. *out is the caller's. */
 ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,
                               lsi_conv2d_layouts layouts,

@@ -40,11 +40,6 @@ static gemm_key key_of(const lsi_gemm *g, bool bias)
                       .threads = lsi_threads()};
 }
 
-static dnnl_data_type_t type_of(int32_t dtype)
-{
-    return dtype == LS_F32 ? dnnl_f32 : dnnl_bf16;
-}
-
 static dnnl_status_t describe(dnnl_memory_desc_t *out, int64_t rows,
                               int64_t cols, int64_t leading, bool transposed,
                               dnnl_data_type_t type)
@@ -76,19 +71,20 @@ static dnnl_status_t describe_b(dnnl_memory_desc_t *out, const gemm_key *k)
         return dnnl_memory_desc_init_by_tag(out, 2, dims, dnnl_f32,
                                             dnnl_format_tag_any);
     return describe(out, k->k, k->n, k->ldb, k->b_transposed,
-                    type_of(k->ab_dtype));
+                    lsi_onednn_dtype(k->ab_dtype));
 }
 
 static dnnl_status_t describe_all(dnnl_matmul_desc_t *out, const gemm_key *k)
 {
-    const dnnl_data_type_t in = type_of(k->ab_dtype);
+    const dnnl_data_type_t in = lsi_onednn_dtype(k->ab_dtype);
     dnnl_memory_desc_t a, b, c, bias;
     dnnl_status_t status =
         describe(&a, k->m, k->k, k->lda, k->a_transposed, in);
     if (status == dnnl_success)
         status = describe_b(&b, k);
     if (status == dnnl_success)
-        status = describe(&c, k->m, k->n, k->ldc, false, type_of(k->c_dtype));
+        status = describe(&c, k->m, k->n, k->ldc, false,
+                          lsi_onednn_dtype(k->c_dtype));
     if (status == dnnl_success)
         status = describe(&bias, 1, k->n, k->n, false, dnnl_f32);
     if (status == dnnl_success)
@@ -101,7 +97,7 @@ static ls_status make_copy(gemm_plan *plan, const gemm_key *key,
 {
     dnnl_memory_desc_t plain;
     LS_TRY(lsi_onednn_check(describe(&plain, key->k, key->n, key->ldb, false,
-                                     type_of(key->ab_dtype)),
+                                     lsi_onednn_dtype(key->ab_dtype)),
                             "a matrix product"));
     const size_t bytes = dnnl_memory_desc_get_size(wanted);
     plan->copy_bytes = (bytes + 63) / 64 * 64;

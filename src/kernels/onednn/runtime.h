@@ -11,6 +11,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "lockstep/status.h"
+#include "lockstep/types.h"
 
 typedef struct lsi_onednn_thread {
     dnnl_stream_t stream;
@@ -20,6 +21,12 @@ typedef struct lsi_onednn_thread {
 
 /* LS_OK, or records that `what` failed and why. */
 ls_status lsi_onednn_check(dnnl_status_t status, const char *what);
+
+/* f32 or bf16. */
+static inline dnnl_data_type_t lsi_onednn_dtype(ls_dtype dtype)
+{
+    return dtype == LS_F32 ? dnnl_f32 : dnnl_bf16;
+}
 
 /* The engine, limited to the level of LOCKSTEP_ISA; made on first use. */
 ls_status lsi_onednn_engine(dnnl_engine_t *out);

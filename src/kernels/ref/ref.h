@@ -12,4 +12,8 @@
 #include "kernels/kernels.def"
 #undef X
 
+/* As reorder, for elements of two bytes. */
+void lsi_ref_reorder_half(uint16_t *dst, int64_t dst_block, const uint16_t *src,
+                          int64_t src_block, int64_t c, int64_t pixels);
+
 #endif

@@ -4,54 +4,18 @@
  */
 #include <math.h>
 
-#include "base/half.h"
 #include "base/threads.h"
 #include "lockstep/attention.h"
 #include "lockstep/optim.h"
-#include "ops_fixture.h"
-#include "testing.h"
-
-static const ls_dtype halves[] = {LS_BF16, LS_F16};
+#include "mixed.h"
 
 enum { ROWS = 5, IN = 37, OUT = 11 };
-
-/* One rounding to the type is at most this, relative to a normal number. */
-static double unit_of(ls_dtype dtype)
-{
-    return dtype == LS_BF16 ? 0x1p-8 : 0x1p-11;
-}
-
-static double widened(const ls_tensor *t, int64_t i)
-{
-    const uint16_t *bits = ls_tensor_data(t);
-    switch (ls_tensor_dtype(t)) {
-    case LS_BF16:
-        return lsi_bf16_to_f32(bits[i]);
-    case LS_F16:
-        return lsi_f16_to_f32(bits[i]);
-    default:
-        return ((const float *)ls_tensor_data(t))[i];
-    }
-}
-
-static double rounded(const ls_tensor *t, int64_t i, ls_dtype dtype)
-{
-    const float x = ((const float *)ls_tensor_data(t))[i];
-    return dtype == LS_BF16 ? lsi_bf16_to_f32(lsi_bf16_from_f32(x))
-                            : lsi_f16_to_f32(lsi_f16_from_f32(x));
-}
 
 static ls_tensor *watched(int64_t rows, int64_t cols, uint32_t seed)
 {
     ls_tensor *t = random_tensor(2, (const int64_t[]){rows, cols}, seed);
     assert_ok(ls_tape_watch(tape, t));
     return t;
-}
-
-static void assert_type(const ls_tensor *t, ls_dtype dtype)
-{
-    assert_non_null(t);
-    assert_int_equal(ls_tensor_dtype(t), dtype);
 }
 
 /* ---- products ------------------------------------------------------------ */

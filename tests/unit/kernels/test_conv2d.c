@@ -12,30 +12,86 @@
  * channels or tiles is about 27 sqrt(their number) half ulps of numbers up to
  * 1. The test allows 12 times that, for the roundings of each of the five steps
  * and for the largest of thousands of outputs.
+ *
+ * In bf16 the operands are rounded first, and so are products of them that are
+ * stored as bf16: to 2^-8 of themselves.
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "base/threads.h"
 #include "dense.h"
 
 typedef struct conv {
     lsi_conv2d s;
     int64_t oh, ow;
+    int64_t in_shape[4], out_shape[4];
     size_t inputs, outputs, weights;
     lsi_conv2d_plan *plan;
-    float *x, *w, *b, *dy; /* plain */
-    float *x_in, *dy_in;   /* in the plan's layouts */
+    float *x, *w, *b, *dy;     /* plain */
+    void *x_in, *w_in, *dy_in; /* in the plan's layouts and type */
 } conv;
+
+/* ---- types ------------------------------------------------------------------
+ */
+
+/* Rounds x and returns it as an array of the type. */
+static void *typed(float *x, size_t n, ls_dtype dtype)
+{
+    if (dtype == LS_F32)
+        return x;
+    uint16_t *halves = guarded(2 * n, 2);
+    for (size_t i = 0; i < n; i++) {
+        halves[i] = lsi_bf16_from_f32(x[i]);
+        x[i] = lsi_bf16_to_f32(halves[i]);
+    }
+    return halves;
+}
+
+static const float *widened(const void *x, size_t n, ls_dtype dtype)
+{
+    if (dtype == LS_F32)
+        return x;
+    float *wide = floats(n);
+    for (size_t i = 0; i < n; i++)
+        wide[i] = lsi_bf16_to_f32(((const uint16_t *)x)[i]);
+    return wide;
+}
+
+static void *room_for(size_t n, ls_dtype dtype)
+{
+    return dtype == LS_F32 ? (void *)floats(n) : guarded(2 * n, 2);
+}
+
+/* What storing a value adds to its error. */
+static double stored(double value, ls_dtype dtype)
+{
+    return dtype == LS_F32 ? 0 : 0x1p-8 * fabs(value);
+}
 
 static int64_t extent(int64_t in, int64_t k, const lsi_conv2d *s)
 {
     return (in + 2 * s->padding - k) / s->stride + 1;
 }
 
+/* The array in the plan's layout. */
+static void *laid_out(const void *plain, lsi_layout layout, ls_dtype dtype,
+                      const int64_t shape[4])
+{
+    const int64_t n = shape[0] * shape[1] * shape[2] * shape[3];
+    void *out = room_for((size_t)n, dtype);
+    assert_ok(lsi_reorder(out, layout, plain, LSI_LAYOUT_PLAIN, dtype, shape));
+    return out;
+}
+
 static conv make_conv(const lsi_conv2d *s)
 {
-    conv c = {
-        .s = *s, .oh = extent(s->h, s->kh, s), .ow = extent(s->w, s->kw, s)};
+    const int64_t oh = extent(s->h, s->kh, s), ow = extent(s->w, s->kw, s);
+    conv c = {.s = *s,
+              .oh = oh,
+              .ow = ow,
+              .in_shape = {s->n, s->c, s->h, s->w},
+              .out_shape = {s->n, s->o, oh, ow}};
     c.inputs = (size_t)(s->n * s->c * s->h * s->w);
     c.outputs = (size_t)(s->n * s->o * c.oh * c.ow);
     c.weights = (size_t)(s->o * s->c * s->kh * s->kw);
@@ -43,21 +99,20 @@ static conv make_conv(const lsi_conv2d *s)
     c.w = random_floats(c.weights, -1, 1);
     c.b = random_floats((size_t)s->o, -1, 1);
     c.dy = random_floats(c.outputs, -1, 1);
-    c.x_in = floats(c.inputs);
-    c.dy_in = floats(c.outputs);
     assert_ok(lsi_conv2d_plan_get(s, &c.plan));
-    assert_ok(lsi_reorder(c.x_in, lsi_conv2d_src_layout(c.plan), c.x,
-                          LSI_LAYOUT_PLAIN, s->n, s->c, s->h, s->w));
-    assert_ok(lsi_reorder(c.dy_in, lsi_conv2d_dst_layout(c.plan), c.dy,
-                          LSI_LAYOUT_PLAIN, s->n, s->o, c.oh, c.ow));
+    c.w_in = typed(c.w, c.weights, s->dtype);
+    c.x_in = laid_out(typed(c.x, c.inputs, s->dtype),
+                      lsi_conv2d_src_layout(c.plan), s->dtype, c.in_shape);
+    c.dy_in = laid_out(typed(c.dy, c.outputs, s->dtype),
+                       lsi_conv2d_dst_layout(c.plan), s->dtype, c.out_shape);
     return c;
 }
 
 /* Winograd's algorithm may be chosen for these only. */
 static bool may_be_winograd(const lsi_conv2d *s)
 {
-    return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->c >= 16 &&
-           s->o >= 16;
+    return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
+           s->c >= 16 && s->o >= 16;
 }
 
 /*
@@ -137,36 +192,41 @@ static sum *expected(const conv *c, target what, size_t n)
 static void check_forward(const conv *c)
 {
     const lsi_conv2d *s = &c->s;
-    float *y_in = floats(c->outputs), *y = floats(c->outputs);
-    assert_ok(lsi_conv2d_forward(c->plan, y_in, c->x_in, c->w,
+    void *y_in = room_for(c->outputs, s->dtype);
+    void *y_out = room_for(c->outputs, s->dtype);
+    assert_ok(lsi_conv2d_forward(c->plan, y_in, c->x_in, c->w_in,
                                  s->bias ? c->b : NULL));
-    assert_ok(lsi_reorder(y, LSI_LAYOUT_PLAIN, y_in,
-                          lsi_conv2d_dst_layout(c->plan), s->n, s->o, c->oh,
-                          c->ow));
+    assert_ok(lsi_reorder(y_out, LSI_LAYOUT_PLAIN, y_in,
+                          lsi_conv2d_dst_layout(c->plan), s->dtype,
+                          c->out_shape));
+    const float *y = widened(y_out, c->outputs, s->dtype);
     const sum *want = expected(c, OUTPUT, c->outputs);
     const double terms = (double)(s->c * s->kh * s->kw);
     for (size_t i = 0; i < c->outputs; i++) {
         const size_t o = i / (size_t)(c->oh * c->ow) % (size_t)s->o;
         const double before = want[i].value + (s->bias ? c->b[o] : 0.0F);
         const double bound = bound_of(c, terms, want[i].size + 1, (double)s->c);
-        expect_near(y[i], s->relu ? fmax(before, 0) : before, bound, "forward",
-                    i);
+        expect_near(y[i], s->relu ? fmax(before, 0) : before,
+                    bound + stored(before, s->dtype), "forward", i);
     }
 }
 
 static void check_backward_data(const conv *c)
 {
     const lsi_conv2d *s = &c->s;
-    float *dx_in = floats(c->inputs), *dx = floats(c->inputs);
-    assert_ok(lsi_conv2d_backward_data(c->plan, dx_in, c->dy_in, c->w));
-    assert_ok(lsi_reorder(dx, LSI_LAYOUT_PLAIN, dx_in,
-                          lsi_conv2d_src_layout(c->plan), s->n, s->c, s->h,
-                          s->w));
+    void *dx_in = room_for(c->inputs, s->dsrc_dtype);
+    void *dx_out = room_for(c->inputs, s->dsrc_dtype);
+    assert_ok(lsi_conv2d_backward_data(c->plan, dx_in, c->dy_in, c->w_in));
+    assert_ok(lsi_reorder(dx_out, LSI_LAYOUT_PLAIN, dx_in,
+                          lsi_conv2d_src_layout(c->plan), s->dsrc_dtype,
+                          c->in_shape));
+    const float *dx = widened(dx_out, c->inputs, s->dsrc_dtype);
     const sum *want = expected(c, INPUT, c->inputs);
     const double terms = (double)(s->o * s->kh * s->kw);
     for (size_t i = 0; i < c->inputs; i++)
         expect_near(dx[i], want[i].value,
-                    bound_of(c, terms, want[i].size, (double)s->o),
+                    bound_of(c, terms, want[i].size, (double)s->o) +
+                        stored(want[i].value, s->dsrc_dtype),
                     "backward_data", i);
 }
 
@@ -198,24 +258,25 @@ static void check_backward_weight(const conv *c, bool accumulate)
         expect_same(db, old_db, (size_t)s->o, "the bias of a layer without");
 }
 
-/* n, c, h, w, o, kh, kw, stride, padding, bias, relu */
+/* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types */
+#define F32 LS_F32, LS_F32
 static const lsi_conv2d shapes[] = {
-    {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true}, /* few channels */
-    {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false},
-    {1, 3, 11, 13, 5, 3, 3, 2, 1, false, false},
-    {2, 32, 12, 12, 32, 3, 3, 1, 0, true, true}, /* Winograd */
-    {3, 32, 13, 11, 48, 3, 3, 1, 1, true, false},
-    {1, 64, 21, 22, 16, 3, 3, 1, 1, false, false},
-    {1, 32, 5, 5, 32, 3, 3, 1, 1, true, true}, /* too small for it */
-    {2, 16, 10, 10, 16, 3, 3, 2, 1, true, true},
-    {2, 16, 8, 9, 32, 5, 5, 1, 2, true, true},
-    {2, 32, 7, 7, 16, 1, 1, 1, 0, true, false},
-    {2, 5, 9, 8, 7, 3, 3, 1, 1, true, true}, /* odd channels */
-    {1, 20, 8, 8, 24, 3, 2, 1, 0, true, false},
-    {2, 24, 6, 6, 8, 3, 3, 1, 1, true, true},
-    {1, 2, 5, 5, 3, 5, 5, 1, 0, true, true}, /* one output */
-    {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false},
-    {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true}};
+    {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true, F32}, /* few channels */
+    {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false, F32},
+    {1, 3, 11, 13, 5, 3, 3, 2, 1, false, false, F32},
+    {2, 32, 12, 12, 32, 3, 3, 1, 0, true, true, F32}, /* Winograd */
+    {3, 32, 13, 11, 48, 3, 3, 1, 1, true, false, F32},
+    {1, 64, 21, 22, 16, 3, 3, 1, 1, false, false, F32},
+    {1, 32, 5, 5, 32, 3, 3, 1, 1, true, true, F32}, /* too small for it */
+    {2, 16, 10, 10, 16, 3, 3, 2, 1, true, true, F32},
+    {2, 16, 8, 9, 32, 5, 5, 1, 2, true, true, F32},
+    {2, 32, 7, 7, 16, 1, 1, 1, 0, true, false, F32},
+    {2, 5, 9, 8, 7, 3, 3, 1, 1, true, true, F32}, /* odd channels */
+    {1, 20, 8, 8, 24, 3, 2, 1, 0, true, false, F32},
+    {2, 24, 6, 6, 8, 3, 3, 1, 1, true, true, F32},
+    {1, 2, 5, 5, 3, 5, 5, 1, 0, true, true, F32}, /* one output */
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false, F32},
+    {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true, F32}};
 
 static void check_passes(const lsi_conv2d *s)
 {
@@ -233,6 +294,23 @@ static void passes(void **state)
     random_seed(4);
     for (size_t i = 0; i < TEST_COUNT(shapes); i++)
         check_passes(&shapes[i]);
+}
+
+/* Where a plan computes in bf16, the gradient of the source in either type. */
+static void passes_in_bf16(void **state)
+{
+    (void)state;
+    random_seed(12);
+    for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+        lsi_conv2d s = shapes[i];
+        s.dtype = LS_BF16;
+        s.dsrc_dtype = i % 2 ? LS_F32 : LS_BF16;
+        lsi_conv2d_plan *plan;
+        assert_ok(lsi_conv2d_plan_get(&s, &plan));
+        if (lsi_conv2d_dtype(plan) == LS_F32)
+            s.dtype = s.dsrc_dtype = LS_F32;
+        check_passes(&s);
+    }
 }
 
 /* A plan is for a number of threads; changing it makes another. */
@@ -325,6 +403,9 @@ static void bad_shapes_are_refused(void **state)
     s = shapes[0];
     s.c = 0;
     assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "0, 18, 20");
+    s = shapes[0];
+    s.dtype = LS_I32;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_DTYPE, "of i32");
     assert_null(plan);
 }
 
@@ -335,6 +416,7 @@ int main(void)
     lsi_threads_set(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes),
+        cmocka_unit_test(passes_in_bf16),
         cmocka_unit_test(passes_use_threads),
         cmocka_unit_test(layouts_do_not_depend_on_the_batch),
         cmocka_unit_test(plans_are_cached),

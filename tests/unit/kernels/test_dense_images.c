@@ -18,6 +18,8 @@ enum {
     OUTPUTS = INPUTS / 4
 };
 
+static const int64_t images[] = {N, C, H, W};
+
 static void reorders_go_there_and_back(void **state)
 {
     (void)state;
@@ -27,11 +29,33 @@ static void reorders_go_there_and_back(void **state)
             const float *x = random_floats(INPUTS, -1, 1);
             float *y = floats(INPUTS), *back = floats(INPUTS);
             assert_ok(
-                lsi_reorder(y, layouts[to], x, layouts[from], N, C, H, W));
-            assert_ok(
-                lsi_reorder(back, layouts[from], y, layouts[to], N, C, H, W));
+                lsi_reorder(y, layouts[to], x, layouts[from], LS_F32, images));
+            assert_ok(lsi_reorder(back, layouts[from], y, layouts[to], LS_F32,
+                                  images));
             expect_same(back, x, INPUTS, "there and back");
             assert_int_equal(same_bits(x, y, INPUTS), to == from);
+            release_all();
+        }
+}
+
+/* Halves move as the even ones of the same numbers in f32 do. */
+static void halves_lie_as_floats_do(void **state)
+{
+    (void)state;
+    random_seed(11);
+    for (size_t to = 0; to < TEST_COUNT(layouts); to++)
+        for (size_t from = 0; from < TEST_COUNT(layouts); from++) {
+            float *x = floats(INPUTS), *y = floats(INPUTS);
+            uint16_t *half_x = guarded(2 * INPUTS, 2),
+                     *half_y = guarded(2 * INPUTS, 2);
+            for (int i = 0; i < INPUTS; i++)
+                x[i] = half_x[i] = (uint16_t)(i * 40503U >> 3);
+            assert_ok(
+                lsi_reorder(y, layouts[to], x, layouts[from], LS_F32, images));
+            assert_ok(lsi_reorder(half_y, layouts[to], half_x, layouts[from],
+                                  LS_BF16, images));
+            for (int i = 0; i < INPUTS; i++)
+                assert_true(y[i] == half_y[i]);
             release_all();
         }
 }
@@ -40,11 +64,11 @@ static void blocks_must_be_full(void **state)
 {
     (void)state;
     float x[24] = {0}, y[24] = {0};
-    assert_error(
-        lsi_reorder(y, LSI_LAYOUT_BLOCKED_16, x, LSI_LAYOUT_PLAIN, 1, 24, 1, 1),
-        LS_ERR_SHAPE, "24 channels");
-    assert_ok(lsi_reorder(y, LSI_LAYOUT_BLOCKED_16, x, LSI_LAYOUT_PLAIN, 0, 24,
-                          1, 1));
+    assert_error(lsi_reorder(y, LSI_LAYOUT_BLOCKED_16, x, LSI_LAYOUT_PLAIN,
+                             LS_F32, (int64_t[]){1, 24, 1, 1}),
+                 LS_ERR_SHAPE, "24 channels");
+    assert_ok(lsi_reorder(y, LSI_LAYOUT_BLOCKED_16, x, LSI_LAYOUT_PLAIN, LS_F32,
+                          (int64_t[]){0, 24, 1, 1}));
 }
 
 /* Pools a random tensor in a layout; all outputs are plain. */
@@ -54,10 +78,11 @@ static void pool(lsi_layout layout, const float *x, const float *dy, float *y,
     const lsi_pool2d s = {N, C, H, W, 2, layout};
     float *inner = floats(INPUTS), *dinner = floats(INPUTS);
     uint8_t *index = guarded(OUTPUTS, 1);
-    assert_ok(lsi_reorder(inner, layout, x, LSI_LAYOUT_PLAIN, N, C, H, W));
+    assert_ok(lsi_reorder(inner, layout, x, LSI_LAYOUT_PLAIN, LS_F32, images));
     lsi_max_pool2d_forward(&s, y, index, inner);
     lsi_max_pool2d_backward(&s, dinner, dy, index);
-    assert_ok(lsi_reorder(dx, LSI_LAYOUT_PLAIN, dinner, layout, N, C, H, W));
+    assert_ok(
+        lsi_reorder(dx, LSI_LAYOUT_PLAIN, dinner, layout, LS_F32, images));
 }
 
 /* The layout changes nothing, and neither does the number of threads. */
@@ -100,6 +125,7 @@ int main(void)
         return TEST_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reorders_go_there_and_back),
+        cmocka_unit_test(halves_lie_as_floats_do),
         cmocka_unit_test(blocks_must_be_full),
         cmocka_unit_test(layouts_and_threads_agree),
         cmocka_unit_test(empty_tensors)};
