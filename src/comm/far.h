@@ -23,9 +23,13 @@ enum {
     LSI_TAG_WORD,
     LSI_TAG_ENVELOPE, /* and one for each class of channels */
     LSI_TAG_DATA = LSI_TAG_ENVELOPE + LSI_CHANNEL_CLASSES,
-    LSI_TAG_STEP = LSI_TAG_DATA + LSI_CHANNEL_CLASSES, /* and the steps */
-    LSI_TAGS = 64                                      /* of one group */
+    LSI_TAG_CREDIT = LSI_TAG_DATA + LSI_CHANNEL_CLASSES,
+    LSI_TAG_STEP = LSI_TAG_CREDIT + LSI_CHANNEL_CLASSES, /* and the steps */
+    LSI_TAGS = 64                                        /* of one group */
 };
+
+/* A sender is ahead of its receiver by less than two of these, and a piece. */
+enum { LSI_CREDIT_BYTES = 512 * 1024 };
 
 /* Posts a message to, or from, a rank of the group. */
 ls_status lsi_far_send(ls_group *group, lsi_flight *flight, const void *data,
@@ -134,7 +138,7 @@ ls_status lsi_far_swap(ls_group *group, void *vector, size_t block);
 ls_status lsi_far_progress(ls_group *group);
 
 /* Moves a message to or from another node; as for one in shared memory. */
-ls_status lsi_far_move(ls_group *group, const lsi_stream *stream,
+ls_status lsi_far_move(ls_group *group, lsi_stream *stream,
                        lsi_message *message);
 
 /* The group has failed here first: tells all ranks of other nodes. */

@@ -27,10 +27,13 @@ static ls_status post(ls_group *group, lsi_parcel *parcel)
 ls_status lsi_parcel_move(ls_group *group, lsi_parcel *parcel)
 {
     const size_t pieces = lsi_parcel_pieces(parcel->bytes);
+    const size_t halt = parcel->halt == 0 ? pieces : parcel->halt;
     while (parcel->arrived < pieces) {
-        while (parcel->posted < pieces &&
+        while (parcel->posted < halt &&
                parcel->posted < parcel->arrived + parcel->room)
             LS_TRY(post(group, parcel));
+        if (parcel->arrived == parcel->posted)
+            return LS_IN_PROGRESS;
         const ls_status status = lsi_far_test(
             group, &parcel->flights[parcel->arrived % parcel->room]);
         if (status != LS_OK)

@@ -47,6 +47,7 @@ typedef struct lsi_stream {
     lsi_message *first, *last;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
+    uint64_t credits;  /* between nodes: given or taken; see far_message.c */
     int peer;
     bool receives, active;
 } lsi_stream;
@@ -69,6 +70,7 @@ typedef struct lsi_parcel {
     lsi_flight *flights; /* as many are on the way at once */
     size_t room;
     size_t posted, arrived; /* pieces */
+    size_t halt;            /* how many may be posted; 0: all */
 } lsi_parcel;
 
 enum { LSI_MESSAGE_PIECES = 8 };
@@ -84,8 +86,9 @@ struct lsi_message {
 
     /* To or from another node. */
     lsi_envelope arrived;
-    lsi_flight head;
+    lsi_flight head, credit;
     bool posted; /* the head is, or has been, under way */
+    bool asked;  /* for a credit */
     lsi_parcel body;
     lsi_flight pieces[LSI_MESSAGE_PIECES];
 };

@@ -149,6 +149,20 @@ static void mend(void)
     atomic_store(&cut, false);
 }
 
+held wire_holds(int from, int to)
+{
+    held found = {0, 0};
+    pthread_mutex_lock(&lock);
+    for (const post *p = first; p != NULL; p = p->next) {
+        if (p->receives || p->from != from || p->to != to)
+            continue;
+        found.messages++;
+        found.bytes += p->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 void cut_wire(void)
 {
     atomic_store(&cut, true);

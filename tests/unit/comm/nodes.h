@@ -14,6 +14,12 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument);
 /* An algorithm that always works for an operation in this group. */
 const char *fallback_of(const ls_group *group, lsi_operation operation);
 
+/* What has been sent from one rank to another and not been received. */
+typedef struct held {
+    size_t messages, bytes;
+} held;
+held wire_holds(int from, int to);
+
 /* Cuts the wire: from now on nothing arrives. Mended by the next run_nodes. */
 void cut_wire(void);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/far.h"
 #include "comm/parting.h"
 #include "comm/state.h"
 #include "nodes.h"
@@ -157,6 +158,62 @@ static void messages_reach_every_rank(void **state)
 {
     (void)state;
     run_nodes(uneven, 3, talk, NULL);
+}
+
+/* Neither more than a late rank should have to keep, nor much less. */
+static void check_ahead(held ahead, size_t bytes)
+{
+    const size_t most = 2 * LSI_CREDIT_BYTES + LSI_WIRE_PIECE;
+    CHECK(ahead.bytes < most + sizeof(lsi_envelope));
+    CHECK(ahead.messages < 600);
+    CHECK(ahead.messages > 100 || ahead.bytes > LSI_CREDIT_BYTES / 2);
+    CHECK(ahead.messages > 100 || bytes > 1000);
+}
+
+/* Rank 0 sends as far as it may to rank 2, which is late. */
+static void send_ahead(ls_group *group, size_t bytes, size_t messages)
+{
+    enum { LOOKS = 1000, MOST = 300 };
+    ls_request *requests[MOST] = {NULL};
+    const int rank = ls_group_rank(group);
+    const size_t mine = rank == 0 ? messages : 0;
+    const size_t theirs = rank == 2 ? messages : 0;
+    uint8_t *data = calloc(messages, bytes);
+    memset(data, rank == 0 ? 7 : 0, messages * bytes);
+    CHECK_OK(ls_barrier(group));
+    for (size_t i = 0; i < mine; i++)
+        CHECK_OK(
+            ls_isend(group, data + i * bytes, bytes, LS_U8, 2, &requests[i]));
+    for (int i = 0; rank == 0 && i < LOOKS; i++)
+        CHECK(ls_test(requests[messages - 1]) == LS_IN_PROGRESS);
+    if (rank == 0)
+        check_ahead(wire_holds(0, 2), bytes);
+    CHECK_OK(ls_barrier(group));
+    for (size_t i = 0; i < theirs; i++)
+        CHECK_OK(ls_recv(group, data + i * bytes, bytes, LS_U8, 0));
+    for (size_t i = 0; i < mine; i++) {
+        CHECK_OK(ls_wait(requests[i]));
+        ls_request_free(&requests[i]);
+    }
+    for (size_t i = 0; i < theirs * bytes; i++)
+        CHECK(data[i] == 7);
+    free(data);
+}
+
+static void be_late(ls_group *group, void *unused)
+{
+    (void)unused;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        send_ahead(group, 8000001, 1);
+        send_ahead(group, 100000, 40);
+        send_ahead(group, 8, 300);
+    }
+}
+
+static void who_is_late_is_not_flooded(void **state)
+{
+    (void)state;
+    run_nodes(two_by_two, 2, be_late, NULL);
 }
 
 /* ---- faults -------------------------------------------------------------- */
@@ -357,6 +414,7 @@ int main(void)
         cmocka_unit_test(parts_may_span_nodes_or_not),
         cmocka_unit_test(requests_are_in_flight_together),
         cmocka_unit_test(messages_reach_every_rank),
+        cmocka_unit_test(who_is_late_is_not_flooded),
         cmocka_unit_test(refusals_and_differences_reach_all),
         cmocka_unit_test(a_rank_that_leaves_is_missed),
         cmocka_unit_test(a_cut_wire_is_noticed_in_time),
