@@ -5,7 +5,6 @@
  * run begins at a barrier; its time is that of the slowest rank. The result is
  * checked once before and once after the timed runs.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -21,7 +20,8 @@
 
 typedef struct args {
     lsi_bench_flags common;
-    int64_t min_bytes, max_bytes, step_bytes, factor, root;
+    lsi_steps steps;
+    int64_t root;
     const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
     const lsi_collective *collective;
 } args;
@@ -29,13 +29,13 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_BENCH_ROWS(common, "2", "5", "20"),
-    ROW(min_bytes, BYTES, "minbytes", 'b', "SIZE", "1k", "smallest size",
+    ROW(steps.min, BYTES, "minbytes", 'b', "SIZE", "1k", "smallest size",
         .min = 0, .max = 1e12),
-    ROW(max_bytes, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
+    ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
         .min = 0, .max = 1e12),
-    ROW(factor, INT, "stepfactor", 'f', "N", "4",
+    ROW(steps.factor, INT, "stepfactor", 'f', "N", "4",
         "each size is so many times the one before", .min = 2, .max = 1 << 20),
-    ROW(step_bytes, BYTES, "stepbytes", 'i', "SIZE", NULL,
+    ROW(steps.add, BYTES, "stepbytes", 'i', "SIZE", NULL,
         "each size is so much more than the one before; instead of -f",
         .min = 0, .max = 1e12),
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
@@ -128,27 +128,6 @@ typedef struct bench_state {
 
 /* ---- sizes ------------------------------------------------------------ */
 
-static ls_status list_steps(const args *a, lsi_list *out)
-{
-    if (a->min_bytes > a->max_bytes)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "-b %" PRId64 " is more than -e %" PRId64, a->min_bytes,
-                        a->max_bytes);
-    out->n = 0;
-    for (int64_t size = a->min_bytes; size <= a->max_bytes;) {
-        if (out->n == LSI_LIST_MAX)
-            return lsi_fail(LS_ERR_ARGUMENT,
-                            "more than %d sizes; take larger steps",
-                            LSI_LIST_MAX);
-        out->values[out->n++] = size;
-        if (a->step_bytes > 0)
-            size += a->step_bytes;
-        else
-            size = size == 0 ? 1 : size * a->factor;
-    }
-    return LS_OK;
-}
-
 static ls_status list_sizes(const args *a, lsi_list *out)
 {
     static const lsi_list single_node = {
@@ -163,27 +142,31 @@ static ls_status list_sizes(const args *a, lsi_list *out)
         *out = single_node;
         return LS_OK;
     }
-    return list_steps(a, out);
+    return lsi_list_of_steps(&a->steps, out);
+}
+
+/* Of the larger buffer, for each element of a block. */
+static size_t unit_bytes(const bench_state *b)
+{
+    const lsi_collective *c = b->a->collective;
+    const bool blocks = c->sends_blocks || c->receives_blocks;
+    return (blocks ? (size_t)ls_group_size(b->x.group) : 1) *
+           ls_dtype_size(b->x.dtype);
 }
 
 /* Elements of a block: as many as the larger buffer holds in `size` bytes. */
 static size_t block_count(const bench_state *b, int64_t size)
 {
-    const lsi_collective *c = b->a->collective;
-    const size_t blocks = c->sends_blocks || c->receives_blocks
-                              ? (size_t)ls_group_size(b->x.group)
-                              : 1;
-    const size_t unit = blocks * ls_dtype_size(b->x.dtype);
-    return (size_t)size / unit;
+    return (size_t)size / unit_bytes(b);
 }
 
-static size_t buffer_bytes(const bench_state *b, size_t count)
+static size_t largest_count(const bench_state *b)
 {
-    const lsi_collective *c = b->a->collective;
-    const size_t block = count * ls_dtype_size(b->x.dtype);
-    return c->sends_blocks || c->receives_blocks
-               ? block * (size_t)ls_group_size(b->x.group)
-               : block;
+    int64_t largest = 0;
+    for (size_t i = 0; i < b->sizes.n; i++)
+        if (b->sizes.values[i] > largest)
+            largest = b->sizes.values[i];
+    return block_count(b, largest);
 }
 
 /* ---- measuring -------------------------------------------------------- */
@@ -198,11 +181,17 @@ static ls_status check(bench_state *b, int64_t *wrong)
     return ls_all_reduce(b->x.group, wrong, wrong, 1, LS_I64, LS_SUM);
 }
 
+static ls_status repeat(bench_state *b, int64_t times)
+{
+    for (int64_t i = 0; i < times; i++)
+        LS_TRY(b->a->collective->run(&b->x));
+    return LS_OK;
+}
+
 static ls_status time_runs(bench_state *b, lsi_stats *out)
 {
     const args *a = b->a;
-    for (int64_t i = 0; i < a->common.warmup; i++)
-        LS_TRY(a->collective->run(&b->x));
+    LS_TRY(repeat(b, a->common.warmup));
     for (int64_t i = 0; i < a->common.iterations; i++) {
         LS_TRY(ls_barrier(b->x.group));
         const uint64_t start = lsi_clock_ns();
@@ -259,7 +248,7 @@ static void add_row(bench_state *b, const result *r)
     const lsi_exercise *x = &b->x;
     const lsi_collective *c = b->a->collective;
     const int ranks = ls_group_size(x->group);
-    const size_t bytes = buffer_bytes(b, x->count);
+    const size_t bytes = x->count * unit_bytes(b);
     const double algbw = (double)bytes / r->stats.median * 1e-9;
     lsi_table_row(b->table);
     lsi_table_text(b->table, "op", c->name);
@@ -328,10 +317,22 @@ static ls_status choose_places(const args *a, places *out)
     return LS_OK;
 }
 
+/* The first row would pay for ranks that have just begun: cold memory, and
+ * cores that they do not yet share evenly. So the largest size goes first. */
+static ls_status warm_up(bench_state *b, const places *p)
+{
+    b->x.count = largest_count(b);
+    b->x.send = b->buffers[0];
+    b->x.recv = b->buffers[p->out ? 1 : 0];
+    lsi_collective_fill(b->a->collective, &b->x);
+    return repeat(b, b->a->common.warmup);
+}
+
 static ls_status measure_all(bench_state *b)
 {
     places p;
     LS_TRY(choose_places(b->a, &p));
+    LS_TRY(warm_up(b, &p));
     const bool shown = ls_group_rank(b->x.group) == 0;
     lsi_progress_begin(&b->progress, shown ? stderr : NULL,
                        b->a->collective->name,
@@ -347,21 +348,10 @@ static ls_status measure_all(bench_state *b)
 
 /* ---- memory ----------------------------------------------------------- */
 
-static size_t largest_buffer(const bench_state *b)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < b->sizes.n; i++) {
-        const size_t bytes =
-            buffer_bytes(b, block_count(b, b->sizes.values[i]));
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
-}
-
 static ls_status allocate(bench_state *b)
 {
     const bool shared = strcmp(b->a->buffers, "shared") == 0;
-    const size_t bytes = largest_buffer(b);
+    const size_t bytes = largest_count(b) * unit_bytes(b);
     places p;
     const size_t n = (size_t)b->a->common.iterations;
     void *block;

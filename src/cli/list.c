@@ -86,3 +86,24 @@ ls_status lsi_each_word(const char *flag, const char *text, lsi_word_fn fn,
         LS_TRY(fn(context, word));
     return LS_OK;
 }
+
+ls_status lsi_list_of_steps(const lsi_steps *steps, lsi_list *out)
+{
+    if (steps->min > steps->max)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "-b %" PRId64 " is more than -e %" PRId64, steps->min,
+                        steps->max);
+    out->n = 0;
+    for (int64_t size = steps->min; size <= steps->max;) {
+        if (out->n == LSI_LIST_MAX)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "more than %d sizes; take larger steps",
+                            LSI_LIST_MAX);
+        out->values[out->n++] = size;
+        if (steps->add > 0)
+            size += steps->add;
+        else
+            size = size == 0 ? 1 : size * steps->factor;
+    }
+    return LS_OK;
+}
