@@ -60,14 +60,12 @@ static int threads_from_env(void)
     return usable ? (int)threads : 0;
 }
 
-int lsi_threads_default(int local_ranks)
+int lsi_threads_default(int cpus)
 {
     const int wanted = threads_from_env();
     if (wanted > 0)
         return wanted;
-    const int threads =
-        lsi_cpus_available() / (local_ranks < 1 ? 1 : local_ranks);
-    return threads < 1 ? 1 : threads;
+    return cpus < 1 ? 1 : cpus;
 }
 
 void lsi_threads_set(int threads)
@@ -82,7 +80,7 @@ int lsi_threads(void)
 {
     int threads = atomic_load(&current_threads);
     if (threads == 0) {
-        threads = lsi_threads_default(1);
+        threads = lsi_threads_default(lsi_cpus_available());
         atomic_store(&current_threads, threads);
     }
     return threads;

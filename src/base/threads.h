@@ -15,11 +15,8 @@
  */
 int lsi_cpus_available(void);
 
-/*
- * Threads for each of `local_ranks` ranks on this machine: OMP_NUM_THREADS if
- * that is set, else the available CPUs divided by the ranks, at least 1.
- */
-int lsi_threads_default(int local_ranks);
+/* OMP_NUM_THREADS if that is set, else one thread a CPU, at least 1. */
+int lsi_threads_default(int cpus);
 
 /*
  * Sets and returns the number that lsi_parallel_for uses in this process. For

@@ -93,10 +93,10 @@ ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table)
 }
 
 static ls_status measure(const lsi_bench *bench, const void *args,
-                         lsi_table *table, bool *wrong)
+                         int64_t threads, lsi_table *table, bool *wrong)
 {
     ls_group *group = NULL;
-    LS_TRY(ls_group_from_env(&group));
+    LS_TRY(lsi_cli_open_group(threads, &group));
     const ls_status status = bench->measure(args, group, table, wrong);
     ls_group_close(&group);
     return status;
@@ -108,7 +108,6 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
     const char *fd = getenv(ROWS_VARIABLE);
     lsi_table *table = NULL;
     bool wrong = false;
-    lsi_cli_set_threads(flags->threads);
     lsi_cli_set_deterministic(flags->deterministic);
     ls_status status = LS_OK;
     if (reports && fd == NULL)
@@ -116,7 +115,7 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
     if (status == LS_OK)
         status = lsi_table_new(&table, bench->columns, bench->n_columns);
     if (status == LS_OK)
-        status = measure(bench, args, table, &wrong);
+        status = measure(bench, args, flags->threads, table, &wrong);
     if (status == LS_OK && reports && fd != NULL)
         status = hand_over((int)strtol(fd, NULL, 10), table, true);
     else if (status == LS_OK && reports)

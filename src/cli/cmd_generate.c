@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "cli/command.h"
 #include "cli/lm_flags.h"
 #include "cli/ranks.h"
@@ -158,7 +159,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     if (a.model == NULL)
         return lsi_cli_usage("%s: --model FILE is missing", call->argv[0]);
-    lsi_cli_set_threads(a.threads);
+    lsi_cli_set_threads(a.threads, lsi_cpus_available());
     ls_status status = open_model(&a, &lm);
     if (status == LS_OK)
         status = write_tokens(&a, &lm, &p);

@@ -60,10 +60,10 @@ static json_t *collect(void)
     json_t *more =
         json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "isa_of_cpu",
                   lsi_isa_name(lsi_cpu_isa()), "affinity", affinity, "threads",
-                  lsi_threads_default(1), "memory_available_bytes",
-                  (json_int_t)lsi_memory_available(), "page_bytes",
-                  (int)sysconf(_SC_PAGESIZE), "huge_pages", huge_pages(),
-                  "onednn", lsi_dense_version());
+                  lsi_threads_default(lsi_cpus_available()),
+                  "memory_available_bytes", (json_int_t)lsi_memory_available(),
+                  "page_bytes", (int)sysconf(_SC_PAGESIZE), "huge_pages",
+                  huge_pages(), "onednn", lsi_dense_version());
     json_object_update_new(info, more);
     if (add_optional_parts(info) != 0) {
         json_decref(info);

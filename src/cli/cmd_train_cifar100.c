@@ -163,7 +163,7 @@ static int run(const lsi_invocation *call)
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
-    if (ls_group_from_env(&s.group) != LS_OK)
+    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
     s.log = (lsi_train_log){.quiet = ls_group_rank(s.group) != 0,
                             .name = a.sync_bn,

@@ -172,7 +172,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
     job.text_vocabulary = a.shape.vocabulary == 0;
-    if (ls_group_from_env(&s.group) != LS_OK)
+    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
     s.log = (lsi_lm_log){.quiet = ls_group_rank(s.group) != 0,
                          .size = a.shape.size,

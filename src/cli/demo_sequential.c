@@ -78,7 +78,7 @@ static int run(const lsi_invocation *call)
         !lsi_cli_as_rank(call, &a.ranks, USUAL_RANKS, &exit_status))
         return exit_status;
     ls_group *group = NULL;
-    ls_status status = ls_group_from_env(&group);
+    ls_status status = lsi_cli_open_group(a.ranks.threads, &group);
     if (status == LS_OK)
         status = count(group, &a);
     exit_status = status == LS_OK ? 0 : lsi_cli_rank_error();

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "comm/bootstrap/environment.h"
+#include "comm/cpus.h"
 #include "launch/launch.h"
 
 /*
@@ -36,12 +37,16 @@ ls_status lsi_cli_launched(lsi_launched *out)
     return LS_OK;
 }
 
-void lsi_cli_set_threads(int64_t threads)
+void lsi_cli_set_threads(int64_t threads, int cpus)
 {
-    lsi_world world;
-    const int ranks =
-        lsi_world_from_env(&world) == LS_OK ? world.local_size : 1;
-    lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(ranks));
+    lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(cpus));
+}
+
+ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
+{
+    LS_TRY(ls_group_from_env(out));
+    lsi_cli_set_threads(threads, lsi_cpus_share(*out, lsi_cpus_available()));
+    return LS_OK;
 }
 
 void lsi_cli_set_deterministic(bool deterministic)
@@ -152,10 +157,8 @@ bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
             call->argv[0], n, launched.size);
         return false;
     }
-    if (launched.size > 0 || n == 1) {
-        lsi_cli_set_threads(flags->threads);
+    if (launched.size > 0 || n == 1)
         return true;
-    }
     if (lsi_cli_launch_self(call, n, flags->threads, exit_status) != LS_OK)
         *exit_status = lsi_cli_error();
     return false;

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "cli/command.h"
+#include "lockstep/group.h"
 
 typedef struct lsi_rank_flags {
     int64_t n;       /* 0: not given */
@@ -57,7 +58,7 @@ typedef struct lsi_rank_flags {
 void lsi_cli_set_deterministic(bool deterministic);
 
 /*
- * true: this process is one rank, with its number of threads set; go on.
+ * true: this process is one rank; go on.
  * false: it was not, has started the ranks and waited for them, or the flags
  * disagree with the environment; *exit_status is what the command returns.
  * `usual` ranks are started if the flags name no number.
@@ -74,8 +75,11 @@ typedef struct lsi_launched {
 /* LS_ERR_ARGUMENT if the launcher's variables contradict each other. */
 ls_status lsi_cli_launched(lsi_launched *out);
 
-/* Sets the threads of a rank: as the flag says, or the default. */
-void lsi_cli_set_threads(int64_t threads);
+/* Sets this process's threads: as the flag says, or by OMP_NUM_THREADS. */
+void lsi_cli_set_threads(int64_t threads, int cpus);
+
+/* Opens the group of a rank and sets its threads. */
+ls_status lsi_cli_open_group(int64_t threads, ls_group **out);
 
 /*
  * Runs the whole command line of the call again as n ranks. When one exits

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/algo/algorithm.h"
-#include "comm/wait.h"
+#include "comm/cpus.h"
 
 /*
  * Short messages travel in cells; long ones stay where they are, if others can

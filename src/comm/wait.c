@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "comm/awaited.h"
+#include "comm/cpus.h"
 #include "comm/engine.h"
 #include "comm/failure.h"
 #include "comm/parting.h"
@@ -79,37 +80,9 @@ void lsi_wake_rank(ls_group *group, int rank)
         ring(group, bit_of(rank));
 }
 
-/* The CPUs that the ranks of a group may use. */
-typedef struct cpus {
-    int own, together;
-    bool disjoint; /* none is open to two ranks */
-} cpus;
-
-static cpus cpus_of(const ls_group *group)
-{
-    cpus found = {.disjoint = true};
-    for (int w = 0; w < LSI_CPU_WORDS; w++) {
-        uint64_t any = 0;
-        for (int r = 0; r < group->size; r++) {
-            const uint64_t word = lsi_member_of(group, r)->cpus[w];
-            found.disjoint = found.disjoint && (any & word) == 0;
-            any |= word;
-        }
-        found.together += __builtin_popcountll(any);
-        found.own +=
-            __builtin_popcountll(lsi_member_of(group, group->rank)->cpus[w]);
-    }
-    return found;
-}
-
-bool lsi_ranks_have_cpus(const ls_group *group)
-{
-    return cpus_of(group).together >= group->size;
-}
-
 void lsi_learn_to_wait(ls_group *group)
 {
-    const cpus found = cpus_of(group);
+    const lsi_cpus found = lsi_cpus_of(group);
     const int available = lsi_cpus_available(); /* knows the quota, too */
     /* A look that asks MPI takes as long as a yield or longer. */
     group->crowded = group->far != NULL ||

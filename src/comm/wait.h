@@ -28,9 +28,6 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
 /* Decides how to wait, from the CPUs that the members may use. */
 void lsi_learn_to_wait(ls_group *group);
 
-/* Whether there is a CPU for each rank; the same on all of them. */
-bool lsi_ranks_have_cpus(const ls_group *group);
-
 /* Wakes all ranks, or one. */
 void lsi_wake_all(ls_group *group);
 void lsi_wake_rank(ls_group *group, int rank);

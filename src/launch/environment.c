@@ -35,7 +35,6 @@ static const char *const foreign[] = {
     "SLURM_NTASKS",
     "SLURM_NPROCS",
     "SLURM_LOCALID",
-    "SLURM_NTASKS_PER_NODE",
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
 };

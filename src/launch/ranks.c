@@ -124,9 +124,10 @@ static ls_status prepare(lsi_ranks *ranks, start *s)
 {
     const lsi_launch_config *config = s->config;
     const size_t n = (size_t)config->ranks;
-    const int threads = config->threads > 0
-                            ? config->threads
-                            : lsi_threads_default(config->ranks);
+    const int threads =
+        config->threads > 0
+            ? config->threads
+            : lsi_threads_default(lsi_cpus_available() / config->ranks);
     LS_TRY(lsi_job_init(&s->job, config->ranks, threads, config->master_port));
     ranks->n = config->ranks;
     ranks->pids = calloc(n, sizeof(*ranks->pids));

@@ -25,7 +25,7 @@ static const source sources[] = {
 };
 
 static const source slurm = {
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL}};
 
 enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
 
@@ -56,7 +56,7 @@ static ls_status parse(const char *name, const char *text, int *out)
 /* Adds what a source says; what is there already must agree. */
 static ls_status merge(const source *from, field fields[FIELDS])
 {
-    for (int i = 0; i < FIELDS; i++) {
+    for (int i = 0; i < FIELDS && from->names[i] != NULL; i++) {
         const char *name = from->names[i];
         const char *text = variable(name);
         int value = 0;
@@ -91,21 +91,62 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
     return LS_OK;
 }
 
-/*
- * Slurm may not tell a node's share of the ranks, and its PMI does not either,
- * but it tells the nodes.
- */
-static bool spans(const lsi_world *world, bool share_known)
+/* ---- Slurm's nodes ------------------------------------------------------- */
+
+/* A number from 1; what it ends with, or NULL if it is none. */
+static const char *read_number(const char *text, int64_t *out)
 {
-    const char *nodes = variable("SLURM_STEP_NUM_NODES");
-    return world->local_size != world->size ||
-           (!share_known && nodes != NULL && strcmp(nodes, "1") != 0);
+    char *end;
+    *out = strtol(text, &end, 10);
+    return end != text && *out >= 1 && *out <= 1 << 24 ? end : NULL;
 }
 
-static ls_status choose_transport(lsi_world *world, bool share_known)
+/*
+ * The ranks of a node by a list such as "2(x3),1": three nodes with 2, then one
+ * with 1. 0 if it is no such list, or not one of `total` ranks.
+ */
+static int ranks_on_node(const char *list, int node, int total)
+{
+    int64_t ranks, nodes, first = 0, sum = 0, found = 0;
+    for (const char *at = list;; at++) {
+        nodes = 1;
+        at = read_number(at, &ranks);
+        if (at != NULL && strncmp(at, "(x", 2) == 0) {
+            at = read_number(at + 2, &nodes);
+            at = at == NULL || *at != ')' ? NULL : at + 1;
+        }
+        if (at == NULL || (*at != ',' && *at != '\0'))
+            return 0;
+        if (node >= first && node < first + nodes)
+            found = ranks;
+        first += nodes;
+        sum += ranks * nodes;
+        if (*at == '\0')
+            return sum == total ? (int)found : 0;
+    }
+}
+
+/*
+ * Neither srun nor its PMI says how many ranks are on a rank's own node. The
+ * step's variables say it for all nodes. They reach whatever a task of the step
+ * starts; for the ranks of another launcher they fit only by chance.
+ */
+static int slurm_local_size(const lsi_world *world)
+{
+    const char *list = variable("SLURM_STEP_TASKS_PER_NODE");
+    const char *id = variable("SLURM_NODEID"), *rank = variable("SLURM_PROCID");
+    if (list == NULL || id == NULL || rank == NULL ||
+        strtol(rank, NULL, 10) != world->rank)
+        return 0;
+    return ranks_on_node(list, (int)strtol(id, NULL, 10), world->size);
+}
+
+/* ---- how they meet ------------------------------------------------------- */
+
+static ls_status choose_transport(lsi_world *world)
 {
     const char *text = variable("LOCKSTEP_TRANSPORT");
-    world->by_mpi = world->size > 1 && spans(world, share_known);
+    world->by_mpi = world->size > 1 && world->local_size != world->size;
     if (text == NULL)
         return LS_OK;
     if (strcmp(text, "mpi") == 0)
@@ -185,9 +226,12 @@ ls_status lsi_world_from_env(lsi_world *out)
         world.size = fields[1].value;
     }
     world.local_rank = fields[2].name != NULL ? fields[2].value : world.rank;
-    world.local_size = fields[3].name != NULL ? fields[3].value : world.size;
+    world.local_size =
+        fields[3].name != NULL ? fields[3].value : slurm_local_size(&world);
+    if (world.local_size == 0)
+        world.local_size = world.size;
     LS_TRY(check(fields, &world));
-    LS_TRY(choose_transport(&world, fields[3].name != NULL));
+    LS_TRY(choose_transport(&world));
     name_meeting_point(&world);
     *out = world;
     return LS_OK;

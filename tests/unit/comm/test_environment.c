@@ -29,8 +29,8 @@ static const char *const names[] = {"RANK",
                                     "SLURM_PROCID",
                                     "SLURM_NTASKS",
                                     "SLURM_LOCALID",
-                                    "SLURM_NTASKS_PER_NODE",
-                                    "SLURM_STEP_NUM_NODES",
+                                    "SLURM_STEP_TASKS_PER_NODE",
+                                    "SLURM_NODEID",
                                     "LOCKSTEP_TRANSPORT",
                                     "LOCKSTEP_JOB",
                                     "TORCHELASTIC_RUN_ID",
@@ -76,8 +76,7 @@ static void each_launcher_is_understood(void **state)
         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
         {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-         "SLURM_NTASKS_PER_NODE"}};
+        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"}};
     for (int l = 0; l < 4; l++) {
         lsi_world world;
         clear(state);
@@ -137,18 +136,73 @@ static void ranks_of_several_machines_meet_by_mpi(void **state)
     SET("PMI_RANK", "1", "PMI_SIZE", "4", "MPI_LOCALNRANKS", "2");
     assert_true(by_mpi());
     clear(state);
-    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "3");
+    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "3", "SLURM_NODEID", "0");
     assert_false(by_mpi());
-    SET("SLURM_STEP_NUM_NODES", "2");
+    SET("SLURM_STEP_TASKS_PER_NODE", "2,1");
     assert_true(by_mpi());
+    SET("SLURM_STEP_TASKS_PER_NODE", "3");
+    assert_false(by_mpi());
     clear(state);
-    SET("PMI_RANK", "1", "PMI_SIZE", "4", "SLURM_STEP_NUM_NODES", "2");
+    SET("PMI_RANK", "1", "PMI_SIZE", "4", "SLURM_PROCID", "1", "SLURM_NODEID",
+        "0", "SLURM_STEP_TASKS_PER_NODE", "2(x2)");
     assert_true(by_mpi()); /* srun --mpi=pmi2 */
     SET("MPI_LOCALNRANKS", "4");
     assert_false(by_mpi()); /* mpirun, started by srun */
     clear(state);
     SET("LOCKSTEP_TRANSPORT", "mpi"); /* one rank meets nobody */
     assert_false(by_mpi());
+}
+
+/* Of rank 5 of 7 on a node, by Slurm's list; 7 if that says nothing. */
+static void slurm_says_how_many_share_a_node(void **state)
+{
+    static const struct {
+        const char *list, *node;
+        int want;
+    } cases[] = {{"2(x3),1", "0", 2},
+                 {"2(x3),1", "2", 2},
+                 {"2(x3),1", "3", 1},
+                 {"2(x3),1", "4", 7},
+                 {"7", "0", 7},
+                 {"1(x7)", "6", 1},
+                 {"4,2,1", "1", 2},
+                 {"1,3(x2)", "2", 3},
+                 {"2(x3)", "0", 7},
+                 {"1(x2)", "0", 7},
+                 {"", "0", 7},
+                 {"2(x3),", "0", 7},
+                 {"2(x3", "0", 7},
+                 {"2x3,1", "0", 7},
+                 {"0,7", "1", 7},
+                 {"-1,8", "1", 7},
+                 {"7(x0)", "0", 7},
+                 {"3 4", "0", 7},
+                 {"99999999999999999999", "0", 7}};
+    clear(state);
+    SET("SLURM_PROCID", "5", "SLURM_NTASKS", "7");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        lsi_world world;
+        SET("SLURM_STEP_TASKS_PER_NODE", cases[i].list, "SLURM_NODEID",
+            cases[i].node);
+        assert_int_equal(lsi_world_from_env(&world), LS_OK);
+        if (world.local_size != cases[i].want)
+            fail_msg("%s: %d ranks on node %s, not %d", cases[i].list,
+                     world.local_size, cases[i].node, cases[i].want);
+    }
+}
+
+/* What a step says of its own tasks is not about those that they start. */
+static void slurm_may_be_another_launchers_launcher(void **state)
+{
+    lsi_world world;
+    (void)state;
+    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "2", "SLURM_NODEID", "0",
+        "SLURM_STEP_TASKS_PER_NODE", "1(x2)", "RANK", "1", "WORLD_SIZE", "2");
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.local_size, 2);
+    SET("RANK", "0", "WORLD_SIZE", "4");
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.local_size, 4);
 }
 
 static void nonsense_is_an_error(void **state)
@@ -255,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup(each_launcher_is_understood, clear),
         cmocka_unit_test_setup(contradictions_name_both, clear),
         cmocka_unit_test_setup(ranks_of_several_machines_meet_by_mpi, clear),
+        cmocka_unit_test_setup(slurm_says_how_many_share_a_node, clear),
+        cmocka_unit_test_setup(slurm_may_be_another_launchers_launcher, clear),
         cmocka_unit_test_setup(nonsense_is_an_error, clear),
         cmocka_unit_test_setup(jobs_meet_at_different_places, clear),
         cmocka_unit_test_setup(fifty_jobs_start_at_once, clear),
