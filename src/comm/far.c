@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "comm/collective.h"
 #include "comm/dump.h"
+#include "comm/engine.h"
 #include "comm/failure.h"
 #include "comm/news.h"
 #include "comm/open.h"
@@ -284,7 +285,8 @@ void lsi_far_abandon(ls_group *group)
     cancel_all(group->far);
 }
 
-ls_status lsi_far_local_failed(ls_group *group)
+/* The group of the node has failed, and so the whole one. */
+static ls_status local_failed(ls_group *group)
 {
     const lsi_far *far = group->far;
     const ls_group *local = far->local;
@@ -297,6 +299,19 @@ ls_status lsi_far_local_failed(ls_group *group)
     failure.sequence = group->completed + 1;
     lsi_post_failure(group, &failure);
     return lsi_report_failure(group);
+}
+
+ls_status lsi_far_advance(lsi_op *op, ls_status (*move_on)(lsi_op *op))
+{
+    ls_group *group = op->group, *local = group->far->local;
+    const uint64_t before = local->activity;
+    ls_status status = lsi_progress(local);
+    if (status == LS_OK)
+        status = move_on(op);
+    group->activity += local->activity - before;
+    if (status == LS_OK || status == LS_IN_PROGRESS || lsi_has_failed(group))
+        return status;
+    return local_failed(group);
 }
 
 /* ---- opening ------------------------------------------------------------- */

@@ -150,7 +150,12 @@ void lsi_far_tell_awaits(ls_group *group);
 /* After a failure: what was said gets out, and nothing comes in any more. */
 void lsi_far_abandon(ls_group *group);
 
-/* The group of the node has failed, and so the whole one. */
-ls_status lsi_far_local_failed(ls_group *group);
+/* ---- for algorithms ------------------------------------------------------ */
+
+/*
+ * Moves an algorithm on that also works in the group of the node, whose failure
+ * is one of the whole group.
+ */
+ls_status lsi_far_advance(lsi_op *op, ls_status (*move_on)(lsi_op *op));
 
 #endif

@@ -137,10 +137,10 @@ static ls_status send_body(ls_group *group, lsi_stream *stream,
     lsi_parcel *body = &message->body;
     const size_t pieces = lsi_parcel_pieces(body->bytes);
     for (;;) {
-        body->halt = pieces_within(stream, pieces);
+        body->held = pieces - pieces_within(stream, pieces);
         ls_status status = lsi_parcel_move(group, body);
-        if (status != LS_IN_PROGRESS || body->halt == pieces ||
-            body->posted < body->halt)
+        if (status != LS_IN_PROGRESS || body->held == 0 ||
+            body->posted + body->held < pieces)
             return status;
         status = take_credit(group, stream, message);
         if (status != LS_OK)

@@ -27,9 +27,8 @@ static ls_status post(ls_group *group, lsi_parcel *parcel)
 ls_status lsi_parcel_move(ls_group *group, lsi_parcel *parcel)
 {
     const size_t pieces = lsi_parcel_pieces(parcel->bytes);
-    const size_t halt = parcel->halt == 0 ? pieces : parcel->halt;
     while (parcel->arrived < pieces) {
-        while (parcel->posted < halt &&
+        while (parcel->posted + parcel->held < pieces &&
                parcel->posted < parcel->arrived + parcel->room)
             LS_TRY(post(group, parcel));
         if (parcel->arrived == parcel->posted)

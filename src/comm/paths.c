@@ -11,29 +11,17 @@ enum {
     COPY_IN_PLACE = 2 << 20
 };
 
-/* The part of the vector that lies in a rank's shards. */
-static lsi_range shard_of(const lsi_op *op, size_t rank)
-{
-    lsi_range owned = {rank, rank + 1};
-    if (op->lanes != 0)
-        owned = lsi_partition(op->lanes, (size_t)op->group->size, rank);
-    const size_t begin = owned.begin * op->shard, end = owned.end * op->shard;
-    const size_t last = op->first + op->call.count;
-    const size_t from = begin < op->first ? op->first : begin;
-    const size_t to = end > last ? last : end;
-    if (from >= to)
-        return (lsi_range){0, 0};
-    return (lsi_range){from - op->first, to - op->first};
-}
-
 lsi_place lsi_place_of(const lsi_op *op)
 {
     const lsi_place place = {.operation = op->call.operation,
                              .block = op->block,
                              .size = op->group->size,
                              .root = op->call.root,
-                             .shard = op->shard * op->item,
-                             .shards = op->lanes};
+                             .cut = {op->cut.first * op->item,
+                                     op->cut.shard * op->item,
+                                     op->cut.lanes,
+                                     {op->cut.window.begin * op->item,
+                                      op->cut.window.end * op->item}}};
     return place;
 }
 
@@ -41,10 +29,11 @@ lsi_range lsi_block_of(const lsi_op *op, int rank)
 {
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
-    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+    if (op->call.operation == LSI_OP_REDUCE_SCATTER ||
+        op->call.operation == LSI_OP_ALL_GATHER)
         return (lsi_range){r * count, (r + 1) * count};
     if (op->call.operation == LSI_OP_REDUCE_SHARDS)
-        return shard_of(op, r);
+        return lsi_cut_part(&op->cut, count, op->group->size, rank);
     return lsi_partition_aligned(count, (size_t)op->group->size, r,
                                  LSI_LINE / op->item);
 }
@@ -60,6 +49,8 @@ size_t lsi_delivery_offset(const lsi_op *op, size_t begin)
 {
     if (op->call.operation == LSI_OP_REDUCE_SCATTER)
         begin %= op->call.count;
+    else if (op->cut.window.end != 0)
+        begin -= lsi_block_of(op, op->group->rank).begin;
     return begin * op->item;
 }
 
@@ -129,8 +120,9 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
 
 bool lsi_goes_past_caches(const lsi_op *op)
 {
-    /* In place, the caches already hold what is overwritten. */
-    return op->send != op->recv && op->call.count * op->item >= (size_t)LARGE;
+    /* Windows follow each other; in place, the caches hold the result. */
+    return op->send != op->recv && op->cut.window.end == 0 &&
+           op->call.count * op->item >= (size_t)LARGE;
 }
 
 void lsi_pack(const lsi_op *op)
@@ -155,17 +147,29 @@ unsigned char *lsi_seen_recv(const lsi_op *op, int rank)
     return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->recv_at, rank);
 }
 
+/* What this rank has for blocks that others reduce. */
+static size_t given_away(const lsi_op *op)
+{
+    const int rank = op->group->rank, n = op->group->size;
+    const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
+    size_t given = 0;
+    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+        return op->block * (size_t)n - own;
+    if (op->cut.window.end == 0)
+        return op->block - own;
+    for (int r = 0; r < n; r++)
+        given += r == rank ? 0 : lsi_range_size(lsi_block_of(op, r)) * op->item;
+    return given;
+}
+
 void lsi_count_reduced(const lsi_op *op)
 {
     const int rank = op->group->rank;
-    const size_t n = (size_t)op->group->size;
     const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
-    const bool scatters = op->call.operation == LSI_OP_REDUCE_SCATTER;
     size_t receivers = 0;
     for (int r = 0; r < op->group->size; r++)
         receivers += r != rank && lsi_delivers_to(op, rank, r);
-    op->group->counters->bytes_sent +=
-        op->block * (scatters ? n : 1) - own + own * receivers;
+    op->group->counters->bytes_sent += given_away(op) + own * receivers;
 }
 
 void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,

@@ -11,7 +11,7 @@
 
 lsi_place lsi_place_of(const lsi_op *op);
 
-/* The elements of the vector that `rank` reduces. */
+/* The elements of the vector that `rank` reduces, or has in an all-gather. */
 lsi_range lsi_block_of(const lsi_op *op, int rank);
 
 /* Whether `rank` receives the reduction of `owner`'s block. */

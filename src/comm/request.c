@@ -55,8 +55,7 @@ static ls_status make_planned(ls_group *group, const wanted *w,
 {
     ls_request *request = NULL;
     LS_TRY(make(group, &request));
-    request->op.first = w->first;
-    request->op.shard = w->shard;
+    request->op.cut = (lsi_cut){.first = w->first, .shard = w->shard};
     const ls_status status =
         lsi_op_prepare(&request->op, group, &w->call, w->send, w->recv);
     if (status != LS_OK) {

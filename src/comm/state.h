@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "comm/call.h"
+#include "comm/schedule/cut.h"
 #include "comm/segment.h"
 #include "comm/transport/transport.h"
 #include "comm/transport/wire.h"
@@ -70,7 +71,7 @@ typedef struct lsi_parcel {
     lsi_flight *flights; /* as many are on the way at once */
     size_t room;
     size_t posted, arrived; /* pieces */
-    size_t halt;            /* how many may be posted; 0: all */
+    size_t held;            /* the last ones, which may not be posted yet */
 } lsi_parcel;
 
 enum { LSI_MESSAGE_PIECES = 8 };
@@ -114,11 +115,10 @@ struct lsi_op {
     size_t block; /* bytes of count elements */
 
     /*
-     * reduce_shards, gather_shards: the vector begins at element `first` of a
-     * longer one, which is cut into shards. Rank r owns number r or, if there
-     * are `lanes` of them (not 0), a part of those.
+     * reduce_shards, gather_shards: who owns which elements. What is reduced
+     * of a window goes to the start of the receive buffer.
      */
-    size_t first, shard, lanes;
+    lsi_cut cut;
 
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
     const lsi_algorithm *algorithm; /* the one that was agreed on */

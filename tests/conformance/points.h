@@ -9,7 +9,7 @@
 
 /* A point of the product; MEMORY is private or shared. */
 enum { RANKS, ROW, DTYPE, REDOP, COUNT, PLACE, NUMBERS, MEMORY, DIMENSIONS };
-enum { MOST_VALUES = 64 };
+enum { MOST_VALUES = 96 };
 
 typedef struct point {
     int at[DIMENSIONS];

@@ -25,7 +25,6 @@
 #include "comm/algo/nodes_chunk.h"
 #include "comm/algo/points.h"
 #include "comm/collective.h"
-#include "comm/failure.h"
 #include "comm/far.h"
 #include "comm/schedule/nodes.h"
 #include "kernels/kernels.h"
@@ -34,8 +33,9 @@
 
 static void cut_by_lanes(const lsi_op *op, const lsi_chunk *c, lsi_op *part)
 {
-    part->shard = lsi_lane_elements(op, lsi_range_size(c->range));
-    part->lanes = (size_t)op->group->far->lanes;
+    part->cut =
+        (lsi_cut){.shard = lsi_lane_elements(op, lsi_range_size(c->range)),
+                  .lanes = (size_t)op->group->far->lanes};
 }
 
 static ls_status begin_sum(const lsi_op *op, lsi_chunk *c)
@@ -324,25 +324,19 @@ static ls_status begin_all(lsi_op *op)
 
 static ls_status move_on(lsi_op *op)
 {
+    const lsi_travel *t = lsi_travel_of(op);
     if (op->step == 0)
         LS_TRY(begin_all(op));
-    LS_TRY(lsi_progress(op->group->far->local));
     LS_TRY(exchange_all(op));
-    return pass_on(op);
-}
-
-ls_status lsi_all_reduce_nodes(lsi_op *op)
-{
-    ls_group *group = op->group, *local = group->far->local;
-    const lsi_travel *t = lsi_travel_of(op);
-    const uint64_t before = local->activity;
-    const ls_status status = move_on(op);
-    group->activity += local->activity - before;
-    if (status != LS_OK)
-        return lsi_has_failed(group) ? status : lsi_far_local_failed(group);
+    LS_TRY(pass_on(op));
     /* What ranks of a node do together is done in its order. */
     if (t->passed < t->chunks ||
         (t->chunks != 0 && !chunk_at(op, t->chunks - 1)->spread.done))
         return LS_IN_PROGRESS;
     return LS_OK;
+}
+
+ls_status lsi_all_reduce_nodes(lsi_op *op)
+{
+    return lsi_far_advance(op, move_on);
 }

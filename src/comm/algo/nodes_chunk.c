@@ -64,33 +64,28 @@ size_t lsi_leg_bytes(const lsi_op *op)
     return lsi_wide_bytes(op, lsi_range_size(most));
 }
 
-static size_t lines(size_t bytes)
-{
-    return (bytes + LSI_LINE - 1) / LSI_LINE * LSI_LINE;
-}
-
 /* Of the parcels of a lane, and of the flights of all their pieces. */
 static size_t parcels_bytes(const lsi_op *op)
 {
-    return lines(2 * lsi_lane_legs(op) * sizeof(lsi_parcel));
+    return lsi_lines(2 * lsi_lane_legs(op) * sizeof(lsi_parcel));
 }
 
 static size_t flights_bytes(const lsi_op *op)
 {
-    return lines(2 * lsi_lane_legs(op) * lsi_parcel_pieces(lsi_leg_bytes(op)) *
-                 sizeof(lsi_flight));
+    return lsi_lines(2 * lsi_lane_legs(op) *
+                     lsi_parcel_pieces(lsi_leg_bytes(op)) * sizeof(lsi_flight));
 }
 
 static size_t wide_bytes(const lsi_op *op)
 {
     return lsi_sums_scratch(op) == 0
                ? 0
-               : lines(lsi_wide_bytes(op, lsi_chunk_elements(op)));
+               : lsi_lines(lsi_wide_bytes(op, lsi_chunk_elements(op)));
 }
 
 static size_t incoming_bytes(const lsi_op *op)
 {
-    return lines(lsi_lane_legs(op) * lsi_leg_bytes(op));
+    return lsi_lines(lsi_lane_legs(op) * lsi_leg_bytes(op));
 }
 
 static size_t lane_bytes(const lsi_op *op)
@@ -109,7 +104,7 @@ size_t lsi_all_reduce_nodes_scratch(const lsi_op *op)
 {
     if (op->group->far == NULL)
         return 0; /* cannot be used, which the ranks will find */
-    return lines(sizeof(lsi_travel)) + LSI_CHUNKS * slot_bytes(op);
+    return lsi_lines(sizeof(lsi_travel)) + LSI_CHUNKS * slot_bytes(op);
 }
 
 /* ---- places -------------------------------------------------------------- */
@@ -122,7 +117,7 @@ lsi_travel *lsi_travel_of(const lsi_op *op)
 static unsigned char *slot_of(const lsi_op *op, const lsi_chunk *c)
 {
     const size_t index = (size_t)(c - lsi_travel_of(op)->chunk);
-    return (unsigned char *)op->scratch + lines(sizeof(lsi_travel)) +
+    return (unsigned char *)op->scratch + lsi_lines(sizeof(lsi_travel)) +
            index * slot_bytes(op);
 }
 

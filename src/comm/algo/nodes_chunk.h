@@ -30,6 +30,12 @@ typedef struct lsi_travel {
     lsi_chunk chunk[LSI_CHUNKS];
 } lsi_travel;
 
+/* Rounded up, so that what follows begins at a cache line. */
+static inline size_t lsi_lines(size_t bytes)
+{
+    return (bytes + LSI_LINE - 1) / LSI_LINE * LSI_LINE;
+}
+
 /* ---- sizes --------------------------------------------------------------- */
 
 /* The lanes that this rank carries. */

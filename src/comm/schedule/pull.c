@@ -1,15 +1,10 @@
 #include "comm/schedule/pull.h"
 
-#include "base/partition.h"
-
 /* Shards stay where they are in the vector. */
 static lsi_pull shards_of(lsi_place place, int peer)
 {
-    const lsi_range owned =
-        lsi_partition(place.shards, (size_t)place.size, (size_t)peer);
-    const lsi_range bytes = lsi_range_common(
-        (lsi_range){owned.begin * place.shard, owned.end * place.shard},
-        (lsi_range){0, place.block});
+    const lsi_range bytes =
+        lsi_cut_part(&place.cut, place.block, place.size, peer);
     return (lsi_pull){bytes.begin, bytes.begin, lsi_range_size(bytes)};
 }
 

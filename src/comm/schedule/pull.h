@@ -9,12 +9,13 @@
 #include <stddef.h>
 
 #include "comm/call.h"
+#include "comm/schedule/cut.h"
 
 typedef struct lsi_place {
     lsi_operation operation;
     size_t block; /* bytes of count elements */
     int size, root;
-    size_t shard, shards; /* gather_shards: bytes of each, and how many */
+    lsi_cut cut; /* gather_shards, in bytes */
 } lsi_place;
 
 typedef struct lsi_pull {

@@ -28,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static post *first, **last = &first;
 static atomic_bool cut;
 static _Thread_local int self;
+static _Thread_local size_t sent;
 
 static bool fits(const post *wish, const post *message)
 {
@@ -91,6 +92,8 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
     CHECK(bytes <= LSI_WIRE_PIECE || tag % LSI_TAGS == LSI_TAG_NEWS);
     if (bytes != 0)
         memcpy(copy, data, bytes);
+    if (tag % LSI_TAGS >= LSI_TAG_DATA)
+        sent += bytes;
     add((post){NULL, self, peer, tag, copy, bytes, false, false});
     ticket->handle = SENT;
     return 0;
@@ -163,6 +166,11 @@ held wire_holds(int from, int to)
     return found;
 }
 
+size_t sent_by_wire(void)
+{
+    return sent;
+}
+
 void cut_wire(void)
 {
     atomic_store(&cut, true);
@@ -231,6 +239,7 @@ const char *fallback_of(const ls_group *group, lsi_operation operation)
         return "halving";
     case LSI_OP_REDUCE:
     case LSI_OP_REDUCE_SCATTER:
+    case LSI_OP_REDUCE_SHARDS:
         return "butterfly";
     case LSI_OP_BROADCAST:
         return "tree";

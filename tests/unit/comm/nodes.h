@@ -20,6 +20,9 @@ typedef struct held {
 } held;
 held wire_holds(int from, int to);
 
+/* Bytes of data that this rank has sent to other nodes so far. */
+size_t sent_by_wire(void);
+
 /* Cuts the wire: from now on nothing arrives. Mended by the next run_nodes. */
 void cut_wire(void);
 
