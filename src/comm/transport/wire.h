@@ -22,7 +22,8 @@ enum {
      * is announced, and sent when the other end has asked for it. Over TCP the
      * asking waits behind all that goes the same way, so that of two long
      * messages in opposite directions one moves after the other. This is
-     * within Open MPI's btl_tcp_eager_limit.
+     * within Open MPI's btl_tcp_eager_limit, and within the buffers that mpi.c
+     * asks of UCX.
      */
     LSI_WIRE_PIECE = 60 * 1024
 };
