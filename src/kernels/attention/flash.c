@@ -77,7 +77,7 @@ static void forward_task(void *context, size_t task, int worker)
  */
 static size_t block_rows(const lsi_attention *a)
 {
-    const size_t enough = 8 * (size_t)lsi_threads();
+    const size_t enough = 4 * (size_t)lsi_threads();
     size_t rows = LSI_FLASH_QUERIES;
     while (rows > 32 && a->batch * a->heads * a->queries / rows < enough)
         rows /= 2;

@@ -1,36 +1,20 @@
 /*
  * FlashAttention-2, backward, with five products a pair of blocks and without
- * atomics.
- *
- * A pair (query block i, key block j) adds to dQ_i, dK_j and dV_j. The pairs
- * of a head have steps: step s has those with i + j = s modulo the number of
- * blocks, like one symbol of a Latin square, so that no two pairs of a step add
- * to the same sums. Every sum sees its terms in the order of the steps, however
- * the pairs of a step follow each other. The query heads that share a key head
- * count as one sequence of query blocks.
+ * atomics on what it computes. flash_order.h has the order of the sums, by
+ * which the result is the same on any number of threads.
  *
  * Whole rounds of heads are one head a worker; the heads that are left are
- * divided among several workers. Both give the same bits: a head alone takes
- * its pairs in another order, but not those of any one sum.
+ * divided among all workers. Both take pairs from a board, alone or together.
  */
 #include "kernels/attention/attention.h"
 
-#include <sched.h>
-#include <stdatomic.h>
-
-#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/partition.h"
 #include "base/threads.h"
+#include "kernels/attention/flash_board.h"
 #include "kernels/kernels.h"
 
-enum { BLOCK = LSI_FLASH_BLOCK, ROWS_AT_ONCE = 2, SPINS = 2000 };
-
-/* On a cache line of its own. */
-typedef struct progress {
-    _Alignas(64) atomic_size_t rows;
-} progress;
+enum { BLOCK = LSI_FLASH_BLOCK };
 
 typedef struct backward_run {
     const lsi_attention *a;
@@ -44,7 +28,8 @@ typedef struct backward_run {
     size_t head_floats; /* memory of one key head: sums and packed blocks */
     float *heads;       /* of each worker, or of each head that is divided */
     float *pairs;       /* of each worker */
-    progress *progress; /* of each worker */
+    char *boards;       /* of each worker, or one of all divided heads */
+    size_t board_bytes; /* of one head */
     size_t first;       /* of the heads that are divided */
     size_t divided;     /* how many; fewer than workers */
 } backward_run;
@@ -64,12 +49,6 @@ static size_t rows_of(size_t n, size_t block)
 static size_t row_blocks(const backward_run *r)
 {
     return r->a->group * r->query_blocks;
-}
-
-static size_t steps_of(const backward_run *r)
-{
-    const size_t rows = row_blocks(r);
-    return rows > r->key_blocks ? rows : r->key_blocks;
 }
 
 /* ---- where things lie --------------------------------------------------- */
@@ -160,21 +139,6 @@ static void start_block(const backward_run *r, size_t kv, float *memory,
     }
 }
 
-/* The pair of query block `i` and key block `j`, if it sees anything. */
-static void do_pair(const backward_run *r, size_t kv, float *memory, size_t i,
-                    size_t j, int worker)
-{
-    const lsi_flash_query_block q = query_block(r, kv, memory, i);
-    lsi_flash_key_block k = key_block(r, kv, memory, j);
-    const size_t keys = lsi_attention_keys(r->a, kv / r->a->kv_heads);
-    if (k.first >= keys || (r->a->causal && k.first >= q.first + q.rows))
-        return;
-    if (keys - k.first < k.rows)
-        k.rows = keys - k.first;
-    r->ops->pair(&r->shared, &q, &k,
-                 r->pairs + (size_t)worker * r->pair_floats);
-}
-
 /* Turns the sums of block `n` into gradients, unless they are already. */
 static void finish_block(const backward_run *r, size_t kv, float *memory,
                          size_t n)
@@ -198,195 +162,114 @@ static void finish_block(const backward_run *r, size_t kv, float *memory,
     r->ops->store(writable(dv), dv.ld, k.dv, width, k.rows, a->d);
 }
 
-/* ---- the two ways to share out the work --------------------------------- */
-
-/* What one worker does of a head: all rows of some columns. */
-typedef struct share {
-    const backward_run *r;
-    size_t kv;
-    float *memory;
-    size_t begin, end; /* key blocks */
-    int worker;
-} share;
-
-/*
- * Pairs of a row that wrap around (i + j >= steps) belong to an earlier step
- * than those that do not, and within either a larger i or j means a later step:
- * so may rows be taken two at a time, which stay in the second-level cache
- * while the keys pass by once for both, first all that wrap.
- */
-static void do_rows(const share *s, size_t first, size_t end, bool wrapped)
+/* What adds nothing to any sum: its gradient is zero. */
+static void clear_unseen(const backward_run *r, size_t kv, float *memory,
+                         const lsi_flash_order *o)
 {
-    const size_t steps = steps_of(s->r);
-    for (size_t j = s->begin; j < s->end; j++)
-        for (size_t i = first; i < end; i++)
-            if ((i + j >= steps) == wrapped)
-                do_pair(s->r, s->kv, s->memory, i, j, s->worker);
+    for (size_t i = 0; i < o->rows; i++) {
+        if (lsi_flash_row_length(o, i) > 0)
+            continue;
+        start_block(r, kv, memory, i);
+        finish_block(r, kv, memory, i);
+    }
+    for (size_t j = 0; j < o->columns; j++) {
+        if (lsi_flash_next_place(o, j, 0) < o->rows)
+            continue;
+        start_block(r, kv, memory, o->rows + j);
+        finish_block(r, kv, memory, o->rows + j);
+    }
 }
 
-static size_t rows_end(size_t first, size_t rows)
+/*
+ * A pair of blocks. Who does the first of a row or a column packs it, and who
+ * does the last stores its gradient: then they are in that worker's cache.
+ */
+static void do_pair(const backward_run *r, size_t kv, float *memory,
+                    const lsi_flash_order *o, const lsi_flash_turn *t,
+                    float *workspace)
 {
-    return rows - first < ROWS_AT_ONCE ? rows : first + ROWS_AT_ONCE;
+    const size_t in_row = lsi_flash_place_in_row(o, t->row, t->column);
+    const size_t keys = lsi_attention_keys(r->a, kv / r->a->kv_heads);
+    const lsi_flash_query_block q = query_block(r, kv, memory, t->row);
+    lsi_flash_key_block k = key_block(r, kv, memory, t->column);
+    if (in_row == 0)
+        start_block(r, kv, memory, t->row);
+    if (lsi_flash_next_place(o, t->column, 0) == t->place)
+        start_block(r, kv, memory, o->rows + t->column);
+    if (keys - k.first < k.rows)
+        k.rows = keys - k.first;
+    r->ops->pair(&r->shared, &q, &k, workspace);
+    if (in_row + 1 == lsi_flash_row_length(o, t->row))
+        finish_block(r, kv, memory, t->row);
+    if (lsi_flash_next_place(o, t->column, t->place + 1) == o->rows)
+        finish_block(r, kv, memory, o->rows + t->column);
+}
+
+/* ---- the two ways to share out the work --------------------------------- */
+
+/* Pairs of the heads from `first` on, as long as the board has some. */
+static void do_pairs(const backward_run *r, lsi_flash_board *board,
+                     size_t first, float *memory, int worker, float *workspace)
+{
+    lsi_flash_turn t = {.head = 0};
+    while (lsi_flash_board_take(board, worker, &t)) {
+        do_pair(r, first + t.head, memory + t.head * r->head_floats,
+                &board->orders[t.head], &t, workspace);
+        lsi_flash_board_done(board, &t);
+    }
+}
+
+/* A board of `heads` heads; what no pair will touch is already cleared. */
+static lsi_flash_board set_up(const backward_run *r, void *at, size_t first,
+                              size_t heads, float *memory, int workers)
+{
+    const lsi_flash_order order = {.rows = row_blocks(r),
+                                   .columns = r->key_blocks,
+                                   .blocks = r->query_blocks,
+                                   .causal = r->a->causal};
+    lsi_flash_board board = lsi_flash_board_make(at, heads, workers, &order);
+    for (size_t h = 0; h < heads; h++) {
+        const size_t batch = (first + h) / r->a->kv_heads;
+        board.orders[h].seen = blocks_of(lsi_attention_keys(r->a, batch));
+        clear_unseen(r, first + h, memory + h * r->head_floats,
+                     &board.orders[h]);
+    }
+    lsi_flash_board_start(&board);
+    return board;
 }
 
 static void head_task(void *context, size_t kv, int worker)
 {
     const backward_run *r = context;
-    const size_t rows = row_blocks(r), blocks = rows + r->key_blocks;
-    const share all = {.r = r,
-                       .kv = kv,
-                       .memory = r->heads + (size_t)worker * r->head_floats,
-                       .end = r->key_blocks,
-                       .worker = worker};
-    for (size_t n = 0; n < blocks; n++)
-        start_block(r, kv, all.memory, n);
-    for (int wrapped = 1; wrapped >= 0; wrapped--)
-        for (size_t i = 0; i < rows; i += ROWS_AT_ONCE)
-            do_rows(&all, i, rows_end(i, rows), wrapped);
-    for (size_t n = 0; n < blocks; n++)
-        finish_block(r, kv, all.memory, n);
+    float *memory = r->heads + (size_t)worker * r->head_floats;
+    lsi_flash_board board = set_up(
+        r, r->boards + (size_t)worker * r->board_bytes, kv, 1, memory, 1);
+    do_pairs(r, &board, kv, memory, 0,
+             r->pairs + (size_t)worker * r->pair_floats);
 }
 
-/* ---- a head that several workers divide -----------------------------------
- *
- * Each member of a team has some columns and goes over the rows as one worker
- * alone does. The pairs of a row follow each other from member to member, and
- * from the last to the first between those that wrap around and the others. So
- * a member waits until its left neighbour has done the same rows; it seldom has
- * to, for each begins in a triangle of pairs for which it needs nobody.
- */
-
-typedef struct team {
-    int first, size; /* its workers */
-    size_t done;     /* progress of each member when it begins a head */
-} team;
-
-static void wait_for(progress *p, size_t rows)
-{
-    for (int spins = 0;
-         atomic_load_explicit(&p->rows, memory_order_acquire) < rows;) {
-        if (++spins < SPINS)
-            lsi_cpu_relax();
-        else
-            sched_yield();
-    }
-}
-
-static void do_pass(const share *s, const team *t, bool wrapped)
-{
-    const size_t rows = row_blocks(s->r), done = t->done + (wrapped ? 0 : rows);
-    const bool is_first = s->worker == t->first;
-    progress *const all = s->r->progress;
-    progress *const left = all + s->worker + (is_first ? t->size : 0) - 1;
-    for (size_t i = 0; i < rows; i += ROWS_AT_ONCE) {
-        const size_t end = rows_end(i, rows);
-        if (!is_first)
-            wait_for(left, done + end);
-        else if (!wrapped)
-            wait_for(left, t->done + end);
-        do_rows(s, i, end, wrapped);
-        atomic_store_explicit(&all[s->worker].rows, done + end,
-                              memory_order_release);
-    }
-}
-
-/* In halves of a pair: those on a causal diagonal are shorter. */
-static size_t column_work(const backward_run *r, size_t kv, size_t j)
-{
-    if (j * BLOCK >= lsi_attention_keys(r->a, kv / r->a->kv_heads))
-        return 0;
-    if (!r->a->causal)
-        return 2 * row_blocks(r);
-    return j < r->query_blocks ? r->a->group * (2 * (r->query_blocks - j) - 1)
-                               : 0;
-}
-
-/* Where part `part` begins, if all have about the same work. */
-static size_t first_column(const backward_run *r, size_t kv, int part,
-                           int parts)
-{
-    size_t total = 0, before = 0, j = 0;
-    for (size_t k = 0; k < r->key_blocks; k++)
-        total += column_work(r, kv, k);
-    if (part == parts)
-        return r->key_blocks;
-    for (; j < r->key_blocks; j++) {
-        const size_t work = column_work(r, kv, j);
-        if ((2 * before + work) * (size_t)parts >= 2 * total * (size_t)part)
-            break;
-        before += work;
-    }
-    return j;
-}
-
-static void do_share(const share *s, const team *t)
-{
-    const size_t rows = row_blocks(s->r);
-    for (size_t j = s->begin; j < s->end; j++)
-        start_block(s->r, s->kv, s->memory, rows + j);
-    do_pass(s, t, true);
-    do_pass(s, t, false);
-    for (size_t j = s->begin; j < s->end; j++)
-        finish_block(s->r, s->kv, s->memory, rows + j);
-}
-
-/* One team for all heads in turn if teams for each would differ in size. */
-static size_t count_teams(const backward_run *r, size_t workers)
-{
-    const size_t n = r->divided;
-    const bool uneven = workers % n != 0 && r->key_blocks >= 2 * workers;
-    return n > workers || uneven ? 1 : n;
-}
+typedef struct divided_run {
+    const backward_run *r;
+    lsi_flash_board board;
+} divided_run;
 
 static void divided_heads(void *context, int worker, int workers)
 {
-    const backward_run *r = context;
-    const size_t n = (size_t)workers, teams = count_teams(r, n);
-    size_t mine = 0;
-    lsi_range range = lsi_partition(n, teams, 0);
-    while ((size_t)worker >= range.end)
-        range = lsi_partition(n, teams, ++mine);
-    team t = {.first = (int)range.begin, .size = (int)lsi_range_size(range)};
-    for (size_t head = mine; head < r->divided; head += teams) {
-        const size_t kv = r->first + head;
-        const int part = worker - t.first;
-        const share s = {.r = r,
-                         .kv = kv,
-                         .memory = r->heads + head * r->head_floats,
-                         .begin = first_column(r, kv, part, t.size),
-                         .end = first_column(r, kv, part + 1, t.size),
-                         .worker = worker};
-        do_share(&s, &t);
-        t.done += 2 * row_blocks(r);
-    }
+    divided_run *d = context;
+    const backward_run *r = d->r;
+    (void)workers;
+    do_pairs(r, &d->board, r->first, r->heads, worker,
+             r->pairs + (size_t)worker * r->pair_floats);
 }
 
-static void start_task(void *context, size_t task, int worker)
+static void run_divided(const backward_run *r)
 {
-    const backward_run *r = context;
-    const size_t head = task / row_blocks(r);
-    (void)worker;
-    start_block(r, r->first + head, r->heads + head * r->head_floats,
-                task % row_blocks(r));
-}
-
-static void finish_task(void *context, size_t task, int worker)
-{
-    const backward_run *r = context;
-    const size_t head = task / row_blocks(r);
-    (void)worker;
-    finish_block(r, r->first + head, r->heads + head * r->head_floats,
-                 task % row_blocks(r));
-}
-
-static void run_divided(backward_run *r)
-{
-    const size_t rows = r->divided * row_blocks(r);
     if (r->divided == 0)
         return;
-    lsi_parallel_tasks(rows, start_task, r);
-    lsi_parallel_team(divided_heads, r);
-    lsi_parallel_tasks(rows, finish_task, r);
+    divided_run d = {.r = r,
+                     .board = set_up(r, r->boards, r->first, r->divided,
+                                     r->heads, lsi_threads())};
+    lsi_parallel_team(divided_heads, &d);
 }
 
 /* ---- the whole ---------------------------------------------------------- */
@@ -418,24 +301,22 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
     r.key_floats = r.ops->key_floats(&r.shared);
     r.pair_floats = r.ops->pair_workspace();
     r.head_floats = head_floats(&r);
+    r.board_bytes = lsi_flash_board_bytes(1, row_blocks(&r), r.key_blocks);
     return r;
 }
 
-/* Memory of the threads, of the heads that are worked on, and of the pairs. */
+/* Memory of the heads that are worked on, of the pairs, and of the boards. */
 static ls_status take_memory(backward_run *r, size_t heads, size_t workers,
                              void **memory)
 {
     const size_t at_once = workers < heads ? workers : heads;
     const size_t heads_floats = at_once * r->head_floats;
     const size_t floats = heads_floats + workers * r->pair_floats;
-    LS_TRY(lsi_alloc(memory,
-                     workers * sizeof(progress) + floats * sizeof(float),
+    LS_TRY(lsi_alloc(memory, floats * sizeof(float) + at_once * r->board_bytes,
                      LS_MEMORY_WORKSPACE, "attention's backward"));
-    r->progress = *memory;
-    for (size_t w = 0; w < workers; w++)
-        atomic_init(&r->progress[w].rows, 0);
-    r->heads = (float *)(r->progress + workers);
+    r->heads = *memory;
     r->pairs = r->heads + heads_floats;
+    r->boards = (char *)(r->heads + floats);
     return LS_OK;
 }
 

@@ -73,15 +73,17 @@ INLINE key_memory divide_keys(float *base, size_t d, bool direct,
     return w;
 }
 
+/* Up to V_LANES elements, zeros after the n-th. */
 INLINE vec load_elements(const char *from, size_t n, const bool half)
 {
     float part[V_LANES] = {0};
-    memcpy(part, from, smaller(n, V_LANES) * element_bytes(half));
-    return half ? v_load_bf16((const uint16_t *)(const void *)part)
-                : v_load(part);
+    if (n < V_LANES)
+        from = memcpy(part, from, n * element_bytes(half));
+    return half ? v_load_bf16((const uint16_t *)(const void *)from)
+                : v_load((const word *)(const void *)from);
 }
 
-INLINE float dot_rows(const char *a, const char *b, size_t d, const bool half)
+INLINE vec dot_rows(const char *a, const char *b, size_t d, const bool half)
 {
     vec sum = v_set1(0.0F);
     for (size_t c = 0; c < d; c += V_LANES) {
@@ -89,11 +91,26 @@ INLINE float dot_rows(const char *a, const char *b, size_t d, const bool half)
         sum = v_fma(load_elements(a + at, d - c, half),
                     load_elements(b + at, d - c, half), sum);
     }
-    float part[V_LANES], total = 0.0F;
-    v_store(part, sum);
-    for (int i = 0; i < V_LANES; i++)
-        total += part[i];
-    return total;
+    return sum;
+}
+
+/* D * scale, of V_LANES rows at once: their sums are added up as columns. */
+INLINE void find_delta(float *delta, const lsi_flash_query_block *b,
+                       const lsi_flash_backward *s, const bool half)
+{
+    for (size_t row = 0; row < BLOCK; row += V_LANES) {
+        float columns[V_LANES * V_LANES];
+        vec sums[V_LANES], total = v_set1(0.0F);
+        for (size_t i = 0; i < V_LANES; i++)
+            sums[i] = row + i < b->rows
+                          ? dot_rows(row_at(b->o, row + i, half),
+                                     row_at(b->dout, row + i, half), s->d, half)
+                          : v_set1(0.0F);
+        v_transpose(columns, V_LANES, sums);
+        for (size_t i = 0; i < V_LANES; i++)
+            total = v_add(total, v_load(columns + i * V_LANES));
+        v_store(delta + row, v_mul(total, v_set1(s->scale)));
+    }
 }
 
 INLINE void start_queries(const lsi_flash_query_block *b,
@@ -109,16 +126,10 @@ INLINE void start_queries(const lsi_flash_query_block *b,
     }
     (void)pack_lanes(w.q_lanes, b->q, 0, b->rows, s->d, half);
     (void)pack_lanes(w.dout_lanes, b->dout, 0, b->rows, s->d, half);
-    for (size_t i = 0; i < BLOCK; i++) {
-        const bool real = i < b->rows;
-        w.l[i] = real ? b->l[i] * LOG2E : FLT_MAX;
-        w.delta[i] =
-            real ? s->scale * dot_rows(row_at(b->o, i, half),
-                                       row_at(b->dout, i, half), s->d, half)
-                 : 0.0F;
-    }
-    for (size_t i = 0; i < b->rows; i++)
-        memset(b->dq + i * s->width, 0, s->width * sizeof(float));
+    for (size_t i = 0; i < BLOCK; i++)
+        w.l[i] = i < b->rows ? b->l[i] * LOG2E : FLT_MAX;
+    find_delta(w.delta, b, s, half);
+    memset(b->dq, 0, b->rows * s->width * sizeof(float));
 }
 
 INLINE void start_keys(const lsi_flash_key_block *b,

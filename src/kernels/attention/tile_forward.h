@@ -210,20 +210,28 @@ INLINE void add_values(const score_tile *t, const bool half)
     }
 }
 
+INLINE void store_elements(char *to, vec x, const bool half)
+{
+    if (half)
+        v_store_bf16((uint16_t *)(void *)to, x);
+    else
+        v_store((float *)(void *)to, x);
+}
+
 /* n elements of the user's type from floats that are padded to V_LANES. */
 INLINE void store_row(char *to, const float *from, float factor, size_t n,
                       const bool half)
 {
-    for (size_t c = 0; c < n; c += V_LANES) {
-        float out[V_LANES];
-        const vec x = v_mul(v_load(from + c), v_set1(factor));
-        if (half)
-            v_store_bf16((uint16_t *)(void *)out, x);
-        else
-            v_store(out, x);
-        memcpy(to + c * element_bytes(half), out,
-               smaller(n - c, V_LANES) * element_bytes(half));
-    }
+    const vec factors = v_set1(factor);
+    size_t c = 0;
+    for (; c + V_LANES <= n; c += V_LANES)
+        store_elements(to + c * element_bytes(half),
+                       v_mul(v_load(from + c), factors), half);
+    if (c == n)
+        return;
+    float out[V_LANES];
+    store_elements((char *)out, v_mul(v_load(from + c), factors), half);
+    memcpy(to + c * element_bytes(half), out, (n - c) * element_bytes(half));
 }
 
 INLINE void write_row(const lsi_flash_forward *f, const query_panel *panel,
