@@ -19,33 +19,38 @@
 #include "lockstep/profile.h"
 #include "train/models/lm.h"
 
-enum { MAX_SIZES = 16, SIZE_BYTES = 16, STEP_BYTES_PER_PARAMETER = 16 };
+enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
 
 typedef struct args {
     lsi_bench_flags common;
-    const char *sizes, *contexts, *batches, *dtypes, *warmups;
+    const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
     int64_t budget;
     bool quick;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(sizes, LIST, "size", 0, "NAME,...", "small",
-        "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2"),
+    ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
+        "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2 "
+        "(default small)"),
     ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
     ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
     LSI_DTYPES_ROW(dtypes),
-    ROW(warmups, LIST, "warmup", 'w', "N,...", "5,0,1,2",
+    ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
+        "of a step: all; forward and backward, without an optimizer; or "
+        "forward alone, which keeps nothing for a backward",
+        .choices = "all|backward|forward"),
+    ROW(warmups, LIST, "warmup", 'w', "N,...", NULL,
         "steps that are not measured; of several numbers each in turn, with a "
-        "new model"),
-    ROW(common.iterations, INT, "iterations", 0, "N", "10", "steps that are",
-        .min = 1, .max = 1e9),
+        "new model (default 5,0,1,2)"),
+    ROW(common.iterations, INT, "iterations", 0, "N", NULL,
+        "steps that are (default 10)", .min = 1, .max = 1e9),
     LSI_THREADS_ROW(common.threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory to use at most; 0: what this machine has free", .min = 0,
         .max = 1e18),
     ROW(quick, BOOL, "quick", 'q', NULL, NULL,
-        "the size tiny, warm-ups 1 and 0, three steps"),
+        "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
     ROW(common.json, STRING, "json", 0, "FILE", NULL,
         "write the rows as JSON; - prints them instead of the table"),
     ROW(common.csv, STRING, "csv", 0, "FILE", NULL,
@@ -69,6 +74,7 @@ static const lsi_column columns[] = {
     {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
     {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
     {.name = "dtype", .title = "Type"},
+    {.name = "passes", .title = "Passes"},
     {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
     {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
     {.name = "warmup", .title = "Warm-up", .type = LSI_COLUMN_INT},
@@ -89,6 +95,7 @@ typedef struct plan {
     lsi_list contexts, batches, warmups;
     lsi_dtype_list dtypes;
     int64_t iterations;
+    const char *passes;
 } plan;
 
 static ls_status read_size(void *context, const char *word)
@@ -105,14 +112,20 @@ static ls_status read_size(void *context, const char *word)
 
 static ls_status parse(const args *a, plan *p)
 {
-    const bool quick = a->quick;
-    *p = (plan){.iterations = quick ? 3 : a->common.iterations};
-    LS_TRY(lsi_each_word("--size", quick ? "tiny" : a->sizes, read_size, p));
+    const char *const size = a->quick ? "tiny" : "small";
+    const char *const warmups = a->quick ? "1,0" : "5,0,1,2";
+    const int64_t iterations = a->quick ? 3 : 10;
+    *p = (plan){.passes = a->passes,
+                .iterations = a->common.iterations > 0 ? a->common.iterations
+                                                       : iterations};
+    LS_TRY(lsi_each_word("--size", a->sizes != NULL ? a->sizes : size,
+                         read_size, p));
     LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
     LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
                                &p->contexts));
     LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
-    return lsi_list_of_numbers("--warmup", quick ? "1,0" : a->warmups, 0,
+    return lsi_list_of_numbers("--warmup",
+                               a->warmups != NULL ? a->warmups : warmups, 0,
                                1 << 20, &p->warmups);
 }
 
@@ -122,7 +135,8 @@ enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
 
 typedef struct lm_case {
     const ls_group *group;
-    const char *size;
+    const char *size, *passes;
+    bool backward, optimize; /* what --passes says */
     int64_t batch, warmup, iterations;
     ls_dtype dtype;
     ls_transformer_config config;
@@ -144,16 +158,19 @@ static void fill_tokens(ls_tensor *tensor, int64_t vocabulary, uint64_t stream)
 }
 
 /*
- * Refuses before it is filled what cannot fit: weights, gradients and both
- * moments are kept in any case.
+ * Refuses before it is filled what cannot fit: weights, and as far as they are
+ * used gradients and both moments, are kept in any case.
  */
 static ls_status check_fits(const lm_case *c)
 {
     int64_t parameters;
+    const size_t numbers = c->optimize ? 4 : c->backward ? 2 : 1;
     LS_TRY(lsi_lm_parameters(&c->config, &parameters));
-    const size_t bytes = (size_t)parameters * STEP_BYTES_PER_PARAMETER;
+    const size_t bytes = (size_t)parameters * numbers * sizeof(float);
     LS_TRY(lsi_memory_charge(bytes, LS_MEMORY_PARAMETERS,
-                             "weights, gradients and moments"));
+                             c->optimize   ? "weights, gradients and moments"
+                             : c->backward ? "weights and gradients"
+                                           : "weights"));
     lsi_memory_discharge(bytes, LS_MEMORY_PARAMETERS);
     ls_memory_reset_peak();
     return LS_OK;
@@ -164,9 +181,12 @@ static ls_status make(lm_case *c)
     const int64_t shape[] = {c->batch, c->config.context};
     const int64_t flat = c->batch * c->config.context;
     LS_TRY(check_fits(c));
-    LS_TRY(lsi_lm_new(&c->lm, NULL, &c->config, 0));
-    LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
+    LS_TRY(c->backward ? lsi_lm_new(&c->lm, NULL, &c->config, 0)
+                       : lsi_lm_new_frozen(&c->lm, &c->config, 0));
+    if (c->optimize)
+        LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
     LS_TRY(ls_tape_new(&c->tape));
+    ls_tape_set_training(c->tape, c->backward);
     LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));
     LS_TRY(ls_tensor_new(&c->tokens, LS_I64, 2, shape));
     LS_TRY(ls_tensor_new(&c->targets, LS_I64, 1, &flat));
@@ -192,9 +212,11 @@ static ls_status run_step(lm_case *c, double seconds[PHASES])
         lsi_lm_forward(&c->lm, c->tape, c->tokens, c->targets);
     LS_TRY(ls_tape_status(c->tape));
     const double forward = lsi_clock_seconds();
-    LS_TRY(ls_backward(c->tape, out.loss, 1.0));
+    if (c->backward)
+        LS_TRY(ls_backward(c->tape, out.loss, 1.0));
     const double backward = lsi_clock_seconds();
-    LS_TRY(ls_optimizer_step(c->optimizer, 1.0));
+    if (c->optimize)
+        LS_TRY(ls_optimizer_step(c->optimizer, 1.0));
     const double optimizer = lsi_clock_seconds();
     ls_tape_reset(c->tape);
     seconds[FORWARD] = forward - begin;
@@ -226,6 +248,7 @@ static void record_case(const lm_case *c, lsi_table *table, const char *status)
     lsi_table_int(table, "context", c->config.context);
     lsi_table_int(table, "batch", c->batch);
     lsi_table_text(table, "dtype", ls_dtype_name(c->dtype));
+    lsi_table_text(table, "passes", c->passes);
     lsi_table_int(table, "ranks", 1);
     lsi_table_int(table, "threads", lsi_threads());
     lsi_table_int(table, "warmup", c->warmup);
@@ -241,6 +264,9 @@ static ls_status record_times(const lm_case *c, lsi_table *table)
 {
     static const char *const names[PHASES] = {"forward_ms", "backward_ms",
                                               "optimizer_ms", "step_ms"};
+    static const char *const words[PHASES] = {"forward", ", backward",
+                                              ", optimizer", ", step"};
+    const bool ran[PHASES] = {true, c->backward, c->optimize, true};
     lsi_stats stats[PHASES];
     ls_memory_stats memory;
     ls_memory_total(&memory);
@@ -249,13 +275,13 @@ static ls_status record_times(const lm_case *c, lsi_table *table)
     record_case(c, table, "ok");
     lsi_table_int(table, "iterations", c->iterations);
     for (int p = 0; p < PHASES; p++)
-        lsi_table_stats(table, names[p], &stats[p], 1e3);
+        if (ran[p]) {
+            lsi_table_stats(table, names[p], &stats[p], 1e3);
+            fprintf(stderr, "%s %.1f", words[p], stats[p].median * 1e3);
+        }
+    fputs(" ms\n", stderr);
     lsi_table_int(table, "peak_bytes", (int64_t)memory.peak_bytes);
-    LS_TRY(lsi_bench_keep(c->group, table));
-    fprintf(stderr, "forward %.1f, backward %.1f, optimizer %.1f ms\n",
-            stats[FORWARD].median * 1e3, stats[BACKWARD].median * 1e3,
-            stats[OPTIMIZER].median * 1e3);
-    return LS_OK;
+    return lsi_bench_keep(c->group, table);
 }
 
 static ls_status measure_case(lm_case *c, lsi_table *table)
@@ -280,6 +306,9 @@ static ls_status measure_case(lm_case *c, lsi_table *table)
 static ls_status case_at(const plan *p, size_t i, lm_case *c)
 {
     c->iterations = p->iterations;
+    c->passes = p->passes;
+    c->optimize = strcmp(p->passes, "all") == 0;
+    c->backward = strcmp(p->passes, "forward") != 0;
     c->warmup = p->warmups.values[i % p->warmups.n];
     i /= p->warmups.n;
     c->dtype = p->dtypes.values[i % (size_t)p->dtypes.n];
@@ -319,6 +348,8 @@ static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
     for (int phase = 0; phase < PHASES; phase++)
         c.seconds[phase] = seconds + (size_t)phase * n;
     lsi_bench_set_budget(a->budget);
+    for (int i = 0; i < p.dtypes.n; i++)
+        lsi_cli_dtype_note(p.dtypes.values[i]);
     const ls_status status = measure_all(&p, &c, table);
     free(seconds);
     return status;
@@ -352,7 +383,8 @@ const lsi_command lsi_command_bench_lm = {
     .summary = "Time the steps of training language models",
     .text =
         "A step is forward with the loss, backward, and AdamW, on random "
-        "tokens. Each case is told on stderr as soon as it is done. One that "
+        "tokens; --passes leaves out the last or both, with what they keep in "
+        "memory. Each case is told on stderr as soon as it is done. One that "
         "does not fit in the budget is a row that says so. Peak is the most "
         "that was in use at once, the model included. Products are planned "
         "once in the life of a process: a case without warm-up pays for fresh "

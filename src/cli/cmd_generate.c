@@ -121,7 +121,7 @@ static ls_status open_model(const args *a, lsi_lm *lm)
         LS_TRY(ls_transformer_size(a->size, &config));
     else
         LS_TRY(ls_transformer_read_config(a->model, &config));
-    LS_TRY(lsi_lm_new(lm, NULL, &config, 0));
+    LS_TRY(lsi_lm_new_frozen(lm, &config, 0));
     return ls_transformer_load(lm->transformer, a->model);
 }
 

@@ -197,7 +197,7 @@ const lsi_command lsi_command_train_lm = {
         "many steps were skipped so far. The loss is that "
         "of the step's batch before the step, over all ranks. Which pieces of "
         "the data a step sees depends on the seed and on all sequences of the "
-        "step together, not on how many ranks share them.",
+        "step together, not on how many ranks or micro-steps share them.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

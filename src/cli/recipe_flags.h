@@ -32,6 +32,10 @@
             .max = 1),                                                         \
         ROW(field.weight_decay, REAL, "weight-decay", 0, "X", "0",             \
             "of either optimizer", .min = 0, .max = 1e6),                      \
+        ROW(field.decay_order, CHOICE, "decay-order", 0, "ORDER", "first",     \
+            "whether adamw decays weights before its step, as PyTorch does, "  \
+            "or after",                                                        \
+            .choices = "first|last"),                                          \
         ROW(field.schedule, CHOICE, "schedule", 0, "NAME", "constant",         \
             "how the learning rate goes on after its warm-up: not at all, or " \
             "down half a cosine until the last step",                          \

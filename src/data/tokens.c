@@ -66,7 +66,7 @@ static ls_status read_header(ls_tokens *t, const char *path)
                         "'%s' has no header of llm.c: it begins with %" PRIu32
                         ", %" PRIu32 " and not %" PRIu32 ", %" PRIu32
                         " or %" PRIu32 ", %" PRIu32 "; for raw tokens name it "
-                        ".u16 or .u32",
+                        ".u16 or .u32, or say so: --tokens u16",
                         path, magic, version, magic_u16, version_u16, magic_u32,
                         version_u32);
     t->count = (int64_t)word_at(data, 2);

@@ -232,7 +232,18 @@ static void release(job *j)
 
 /* ---- steps --------------------------------------------------------------- */
 
-static ls_status read_batch(const job *j, uint64_t step, bool validation)
+/*
+ * The sequences of a step are numbered: those of all ranks in its first
+ * micro-step, then those of its second. So which there are does not depend on
+ * how many ranks and micro-steps share them.
+ */
+static int share_of(const job *j, int64_t micro)
+{
+    return (int)micro * ls_group_size(j->group) + ls_group_rank(j->group);
+}
+
+static ls_status read_batch(const job *j, uint64_t step, int share,
+                            bool validation)
 {
     const ls_token_batch batch = {
         .begin = validation ? j->train_end : 0,
@@ -241,7 +252,7 @@ static ls_status read_batch(const job *j, uint64_t step, bool validation)
         .length = j->config.context,
         .seed = j->options->seed,
         .step = step + (validation ? validation_steps : 0),
-        .rank = ls_group_rank(j->group)};
+        .rank = share};
     return ls_tokens_batch(j->tokens, &batch, lsi_tensor_raw(j->inputs),
                            lsi_tensor_raw(j->targets));
 }
@@ -252,10 +263,11 @@ static ls_status share_loss(const job *j, double *loss)
     return ls_all_reduce(j->group, loss, loss, 1, LS_F64, LS_AVG);
 }
 
-static ls_status micro_step(job *j, uint64_t number, bool last, double *loss)
+static ls_status micro_step(job *j, int64_t step, int64_t micro, double *loss)
 {
     double own = 0.0;
-    LS_TRY(read_batch(j, number, false));
+    const bool last = micro + 1 == j->options->accumulate;
+    LS_TRY(read_batch(j, (uint64_t)(step - 1), share_of(j, micro), false));
     const lsi_forward out =
         lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
     LS_TRY(ls_ddp_backward(j->ddp, j->tape, out.loss, out.weight, last));
@@ -269,12 +281,10 @@ static ls_status step(job *j, lsi_lm_step *out)
 {
     const int64_t accumulate = j->options->accumulate;
     const double start = lsi_clock_seconds();
-    const uint64_t first = (uint64_t)((out->step - 1) * accumulate);
     ls_params_zero_grad(j->lm.params);
     LS_TRY(ls_ddp_set_loss_scale(j->ddp, lsi_stepper_loss_scale(&j->stepper)));
     for (int64_t m = 0; m < accumulate; m++)
-        LS_TRY(micro_step(j, first + (uint64_t)m, m + 1 == accumulate,
-                          &out->loss));
+        LS_TRY(micro_step(j, out->step, m, &out->loss));
     LS_TRY(share_loss(j, &out->loss));
     LS_TRY(lsi_stepper_step(&j->stepper, lsi_ddp_grad_scale(j->ddp)));
     out->lr = j->stepper.lr;
@@ -293,7 +303,7 @@ static ls_status validate(job *j, double *loss)
     *loss = 0.0;
     ls_tape_set_training(j->tape, false);
     for (int64_t b = 0; b < batches; b++) {
-        LS_TRY(read_batch(j, (uint64_t)b, true));
+        LS_TRY(read_batch(j, (uint64_t)b, share_of(j, 0), true));
         const lsi_forward out =
             lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
         LS_TRY(ls_tape_status(j->tape));

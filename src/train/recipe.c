@@ -1,6 +1,8 @@
 /* Recipes: each optimizer that a command can name, and its steps. */
 #include "train/recipe.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -19,6 +21,12 @@ static ls_status make_sgd(ls_optimizer **out, ls_params *params,
     return ls_sgd_new(out, params, options);
 }
 
+static ls_adamw_order order_of(const lsi_recipe *r)
+{
+    return strcmp(r->decay_order, "last") == 0 ? LS_ADAMW_DECAY_LAST
+                                               : LS_ADAMW_DECAY_FIRST;
+}
+
 static ls_status make_adamw(ls_optimizer **out, ls_params *params,
                             const lsi_recipe *r, double lr)
 {
@@ -26,7 +34,8 @@ static ls_status make_adamw(ls_optimizer **out, ls_params *params,
                                       .beta1 = r->beta1,
                                       .beta2 = r->beta2,
                                       .eps = r->eps,
-                                      .weight_decay = r->weight_decay};
+                                      .weight_decay = r->weight_decay,
+                                      .order = order_of(r)};
     return ls_adamw_new(out, params, options);
 }
 
@@ -78,6 +87,7 @@ void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
     lsi_facts_real(facts, "--beta2", recipe->beta2);
     lsi_facts_real(facts, "--eps", recipe->eps);
     lsi_facts_real(facts, "--weight-decay", recipe->weight_decay);
+    lsi_facts_text(facts, "--decay-order", recipe->decay_order);
     lsi_facts_text(facts, "--schedule", recipe->schedule);
     lsi_facts_int(facts, "--warmup-steps", recipe->warmup_steps);
     lsi_facts_real(facts, "--min-lr", recipe->min_lr);
@@ -136,6 +146,18 @@ double lsi_stepper_loss_scale(const lsi_stepper *stepper)
     return scale > 0 ? scale / stepper->step_weight : 1;
 }
 
+/* Half steps that overflow are skipped; in f32 nothing brings a run back. */
+static ls_status diverged(const lsi_stepper *s)
+{
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "step %" PRId64 ": the norm of the gradients is %g. The "
+                    "run has diverged, or its data or weights are such "
+                    "numbers; a learning rate below %g, more --warmup-steps or "
+                    "--clip-norm may keep it from that",
+                    s->steps + 1, fabs(s->norm),
+                    ls_lr_at(&s->schedule, s->steps));
+}
+
 /* Clips, and tells whether there is something to step with. */
 static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
                                    bool *finite)
@@ -143,10 +165,10 @@ static ls_status prepare_gradients(lsi_stepper *s, double *grad_scale,
     *finite = true;
     if (s->clip == NULL)
         return LS_OK;
-    if (s->loss_scale.scale <= 0)
-        return ls_clip_grad(s->clip, grad_scale, &s->norm);
     LS_TRY(ls_clip_grad_scaled(s->clip, grad_scale, &s->norm, finite));
-    return ls_loss_scale_update(&s->loss_scale, *finite);
+    if (s->loss_scale.scale > 0)
+        return ls_loss_scale_update(&s->loss_scale, *finite);
+    return *finite ? LS_OK : diverged(s);
 }
 
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)

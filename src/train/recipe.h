@@ -14,7 +14,8 @@ typedef struct lsi_recipe {
     double momentum;          /* of sgd */
     double beta1, beta2, eps; /* of adamw */
     double weight_decay;
-    const char *schedule; /* "constant" or "cosine" */
+    const char *decay_order; /* of adamw: "first" or "last" */
+    const char *schedule;    /* "constant" or "cosine" */
     int64_t warmup_steps;
     double min_lr;
     double clip_norm; /* 0: gradients are not clipped */

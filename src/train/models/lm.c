@@ -10,12 +10,33 @@ static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
     return ls_transformer_new(&lm->transformer, lm->params, config);
 }
 
+static ls_status freeze(ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        LS_TRY(
+            ls_params_set_trainable(params, ls_params_get(params, i), false));
+    return LS_OK;
+}
+
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed)
 {
     ls_status status = describe(lm, config);
     if (status == LS_OK)
         status = ls_params_allocate(lm->params, group, seed);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                            uint64_t seed)
+{
+    ls_status status = describe(lm, config);
+    if (status == LS_OK)
+        status = freeze(lm->params);
+    if (status == LS_OK)
+        status = ls_params_allocate(lm->params, NULL, seed);
     if (status != LS_OK)
         lsi_lm_free(lm);
     return status;

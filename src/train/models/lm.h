@@ -18,6 +18,9 @@ typedef struct lsi_lm {
  */
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed);
+/* Without gradients, which take as much memory as the weights. Local. */
+ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                            uint64_t seed);
 void lsi_lm_free(lsi_lm *lm);
 
 /* How many parameters a model would have; takes no memory for them. Local. */

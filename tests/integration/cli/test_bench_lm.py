@@ -7,8 +7,8 @@ import unittest
 
 from program import ProgramTest
 
-COLUMNS = ["size", "context", "batch", "dtype", "ranks", "threads", "warmup",
-           "iterations", "forward_ms", "backward_ms", "optimizer_ms",
+COLUMNS = ["size", "context", "batch", "dtype", "passes", "ranks", "threads",
+           "warmup", "iterations", "forward_ms", "backward_ms", "optimizer_ms",
            "step_ms", "peak_bytes", "status"]
 
 
@@ -45,9 +45,10 @@ class BenchLm(ProgramTest):
         self.assertEqual(done.stderr.count("optimizer"), 2)
 
     def test_types_of_products(self):
-        rows, _ = self.rows("--context", "8", "--warmup", "0", "--dtype",
-                            "f32,bf16")
+        rows, done = self.rows("--context", "8", "--warmup", "0", "--dtype",
+                               "f32,bf16")
         self.assertEqual([r["dtype"] for r in rows], ["f32", "bf16"])
+        self.assertEqual(done.stderr.count("bf16: this processor"), 1)
         # Products' weights in bf16: all but the embedding, 256 x 10,000.
         more = rows[1]["peak_bytes"] - rows[0]["peak_bytes"]
         self.assertGreater(more, 1.9 * (9316608 - 2560000))
@@ -65,6 +66,33 @@ class BenchLm(ProgramTest):
         beyond = rows[0]["peak_bytes"] - 16 * 9316608
         self.assertGreaterEqual(beyond, wanted)
         self.assertLess(beyond, 1.1 * wanted)
+
+    def test_passes_that_are_left_out_keep_nothing(self):
+        words = ["--context", "8", "--warmup", "0", "--passes"]
+        weights = 4 * 9316608
+        kept = {"all": 4, "backward": 2, "forward": 1}
+        for passes, numbers in kept.items():
+            rows, _ = self.rows(*words, passes)
+            row = rows[0]
+            self.assertEqual(row["passes"], passes)
+            self.assertGreater(row["peak_bytes"], numbers * weights)
+            self.assertLess(row["peak_bytes"], numbers * weights + 4e6)
+            self.assertGreater(row["forward_ms"]["mean"], 0)
+            for phase, where in (("optimizer_ms", ("all",)),
+                                 ("backward_ms", ("all", "backward"))):
+                ran = row[phase]["mean"] is not None
+                self.assertEqual(ran, passes in where)
+
+    def test_quick_is_for_what_is_not_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            done = self.call("bench", "lm", "--quick", "--warmup", "2",
+                             "--context", "4", "--batch", "1", "--json", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+        self.assertEqual([(r["size"], r["warmup"], r["iterations"])
+                          for r in rows], [("tiny", 2, 3)])
 
     def test_what_does_not_fit_says_so(self):
         rows, done = self.rows("--context", "4", "--warmup", "0", "--budget",

@@ -97,11 +97,13 @@ class Learning(LmTest):
         steps = ["--steps", "4", "--validate-every", "0"]
         one = self.losses(*steps, "--batch-size", "8")
         two = self.losses(*steps, "-n", "2")
-        more = self.losses(*steps, "--strategy", "naive", "--accumulate", "2")
-        for a, b in zip(one, two):
-            self.assertAlmostEqual(a, b, delta=1e-4 * a)
-        # Micro-steps see other pieces, of as many tokens.
-        self.assertEqual(len(more), 4)
+        micro = self.losses(*steps, "--batch-size", "2", "--accumulate", "4")
+        both = self.losses(*steps, "-n", "2", "--batch-size", "2",
+                           "--accumulate", "2", "--strategy", "naive")
+        self.assertEqual(len(one), 4)
+        for a, *others in zip(one, two, micro, both):
+            for b in others:
+                self.assertAlmostEqual(a, b, delta=1e-4 * a)
 
     def test_two_ranks_are_pytorch(self):
         words = ["-n", "2", "--data", LICENSE, "--steps", "20", "--lr", "0.01",
@@ -223,6 +225,11 @@ class Refused(LmTest):
         self.train("--steps", "0", "--validate-every", "0", "--save", path)
         self.refuse(1, "tensor 'token_embeddings.weight' has shape (256, 32), "
                     "wanted is (256, 256)", "-n", "2", "--init", path)
+
+    def test_divergence(self):
+        self.refuse(1, "step 2: the norm of the gradients is nan. The run has "
+                    "diverged", *SHAPE, "-n", "2", "--lr", "1e6",
+                    "--log-every", "100", "--validate-every", "0")
 
     def test_outputs(self):
         nowhere = self.path("no/where")

@@ -9,6 +9,7 @@
 enum { N = 1000, STEPS = 6 };
 
 static const lsi_recipe base = {.optimizer = "adamw",
+                                .decay_order = "first",
                                 .lr = 0.1,
                                 .beta1 = 0.8,
                                 .beta2 = 0.95,
@@ -40,10 +41,11 @@ static void set_gradients(ls_params *params, int step)
 }
 
 /* The same by hand: norm, rate, step. */
-static void adamw_with_everything(void **state)
+static void check_adamw(const char *name, ls_adamw_order order)
 {
-    (void)state;
     size_t count;
+    lsi_recipe recipe = base;
+    recipe.decay_order = name;
     ls_params *a = make_set(), *b = make_set();
     lsi_stepper stepper;
     ls_optimizer *optimizer = NULL;
@@ -51,8 +53,9 @@ static void adamw_with_everything(void **state)
                                 .beta1 = base.beta1,
                                 .beta2 = base.beta2,
                                 .eps = base.eps,
-                                .weight_decay = base.weight_decay};
-    assert_ok(lsi_stepper_init(&stepper, a, &base, STEPS));
+                                .weight_decay = base.weight_decay,
+                                .order = order};
+    assert_ok(lsi_stepper_init(&stepper, a, &recipe, STEPS));
     assert_ok(ls_adamw_new(&optimizer, b, options));
     const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS};
     ls_clip *clip = NULL;
@@ -75,6 +78,13 @@ static void adamw_with_everything(void **state)
     lsi_stepper_release(&stepper);
     ls_params_free(&a);
     ls_params_free(&b);
+}
+
+static void adamw_with_everything(void **state)
+{
+    (void)state;
+    check_adamw("first", LS_ADAMW_DECAY_FIRST);
+    check_adamw("last", LS_ADAMW_DECAY_LAST);
 }
 
 static void usual_learning_rates(void **state)

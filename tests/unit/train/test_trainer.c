@@ -112,6 +112,7 @@ static const lsi_model *make_model(setup *s, const plan *p, ls_group *group)
 }
 
 static const lsi_recipe recipe = {.optimizer = "sgd",
+                                  .decay_order = "first",
                                   .lr = 0.01,
                                   .momentum = 0.5,
                                   .weight_decay = 1e-4,
