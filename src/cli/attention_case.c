@@ -136,15 +136,15 @@ static double dot(const lsi_attention_case *c, int a, int64_t a_row, int b,
     return sum;
 }
 
-/* Whether row `row` of an array is sum over keys of weights * rows of b. */
+/* Whether row `row` of an array is the sum of weights * rows of b. */
 static bool row_is(const lsi_attention_case *c, int array, int64_t row,
-                   const double *weights, int b, int64_t keys)
+                   const double *weights, int b, int64_t n)
 {
     double error = 0, norm = 0;
     const int64_t first = row / c->shape.queries * c->shape.keys;
     for (int64_t i = 0; i < c->shape.d; i++) {
         double want = 0;
-        for (int64_t j = 0; j < keys; j++)
+        for (int64_t j = 0; j < n; j++)
             want += weights[j] * value(c, b, first + j, i);
         const double off = value(c, array, row, i) - want;
         error += off * off;
@@ -188,6 +188,25 @@ static bool check_row(const lsi_attention_case *c, int64_t row, double *memory)
     return row_is(c, DQ, row, memory, K, keys);
 }
 
+/* The weights with which queries enter a key's gradients. */
+static bool check_key(const lsi_attention_case *c, int64_t row, double *memory)
+{
+    const int64_t n = c->shape.queries, key = row % n, first = row - key;
+    const int64_t from = c->shape.causal ? key : 0;
+    const double scale = 1 / sqrt((double)c->shape.d);
+    const float *const logs = c->saved;
+    for (int64_t i = 0; i < n; i++)
+        memory[i] = i < from ? 0
+                             : exp(scale * dot(c, Q, first + i, K, row) -
+                                   (double)logs[first + i]);
+    if (!row_is(c, DV, row, memory, DOUT, n))
+        return false;
+    for (int64_t i = from; i < n; i++)
+        memory[i] *= scale * (dot(c, DOUT, first + i, V, row) -
+                              dot(c, DOUT, first + i, O, first + i));
+    return row_is(c, DK, row, memory, Q, n);
+}
+
 bool lsi_attention_case_is_right(const lsi_attention_case *c)
 {
     const int64_t rows = c->shape.batch * c->shape.queries;
@@ -195,7 +214,7 @@ bool lsi_attention_case_is_right(const lsi_attention_case *c)
     double *memory = malloc((size_t)c->shape.keys * sizeof(double));
     bool right = memory != NULL;
     for (int i = 0; right && i < 3; i++)
-        right = check_row(c, some[i], memory);
+        right = check_row(c, some[i], memory) && check_key(c, some[i], memory);
     free(memory);
     return right;
 }
