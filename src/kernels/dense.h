@@ -1,7 +1,8 @@
 /*
- * Dense products, convolutions and pooling, done by oneDNN (and by plain loops
- * at the level `ref`). Unlike the kernel table these are planned: a plan is
- * made for a shape once, cached for the life of the process, and may fail.
+ * Dense products, convolutions and pooling, done by oneDNN (by plain loops at
+ * the level `ref`, large f32 products by kernels/amx where there is AMX).
+ * Unlike the kernel table these are planned: a plan is made for a shape once,
+ * cached for the life of the process, and may fail.
  * Execution is threaded by oneDNN's OpenMP and needs no allocation. Plans and
  * the scratch memory that they share belong to the thread that asked for them
  * and are freed when it ends.

@@ -3,10 +3,12 @@
  * f32, in any order, is at most (k + 2) half ulps of the sum of their absolute
  * values; accumulating and the bias add one rounding each.
  */
+#include <float.h>
 #include <math.h>
 
 #include "base/threads.h"
 #include "dense.h"
+#include "kernels/kernels.h"
 #include "numbers.h"
 
 typedef struct product {
@@ -172,6 +174,111 @@ static void crowded_products(void **state)
     lsi_threads_set(1);
 }
 
+/* More than a block in each direction, and what fills none. */
+static const int64_t large_shapes[][3] = {
+    {64, 64, 64}, {515, 67, 70}, {65, 131, 523}, {96, 64, 1030}};
+
+static void large_products(void **state)
+{
+    (void)state;
+    random_seed(11);
+    for (size_t s = 0; s < TEST_COUNT(large_shapes); s++)
+        for (int kind = (int)s % 2; kind < 16; kind += 1 + (s > 0)) {
+            const lsi_gemm g = make_shape(large_shapes[s], kind, kind % 3);
+            check_product(&g, kind & 8, kind % 3 == 1);
+        }
+}
+
+/* One term a sum, of factors whose product has 24 bits: no rounding at all. */
+static void exact_products(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    random_seed(15);
+    const lsi_gemm g = make_shape((const int64_t[]){N, N, N}, 0, 0);
+    const int a_bits[] = {24, 1, 12, 16, 8}; /* b has the rest, or one */
+    for (size_t s = 0; s < TEST_COUNT(a_bits); s++) {
+        const product p = make_product(&g, false, false);
+        const int b_bits = a_bits[s] < 24 ? 24 - a_bits[s] : 1;
+        const double a_most = ldexp(1, a_bits[s]) - 1;
+        const double b_most = ldexp(1, b_bits) - 1;
+        float *a = p.a, *b = p.b, *c = p.c;
+        for (int i = 0; i < N * N; i++) {
+            a[i] = i % N == i / N ? (float)rint(random_between(1, a_most)) : 0;
+            b[i] = (float)rint(random_between(-b_most, b_most));
+        }
+        assert_ok(lsi_gemm_run(&g, c, a, b, NULL));
+        for (int i = 0; i < N * N; i++)
+            assert_true(c[i] == a[i / N * (N + 1)] * b[i]);
+        release_all();
+    }
+}
+
+/* Numbers of all sizes: none but the smallest lose anything. */
+static void uneven_products(void **state)
+{
+    (void)state;
+    random_seed(12);
+    const lsi_gemm g = make_shape((const int64_t[]){64, 64, 100}, 0, 0);
+    const product p = make_product(&g, false, false);
+    float *a = p.a, *b = p.b;
+    for (int i = 0; i < 6400; i++) {
+        a[i] = ldexpf(a[i], (int)random_between(-60, 60));
+        b[i] = ldexpf(b[i], (int)random_between(-30, 30));
+    }
+    assert_ok(lsi_gemm_run(&g, p.c, a, b, NULL));
+    for (int64_t i = 0; i < 64; i++)
+        for (int64_t j = 0; j < 64; j++)
+            expect_element(&p, i, j, false);
+    release_all();
+}
+
+/* What row 3 of C, or any other, becomes if an element of A is special. */
+static void extreme_products(void **state)
+{
+    (void)state;
+    random_seed(13);
+    const float specials[] = {FLT_MAX, -FLT_MAX, INFINITY, NAN};
+    const lsi_gemm g = make_shape((const int64_t[]){64, 64, 64}, 0, 0);
+    for (size_t s = 0; s < TEST_COUNT(specials); s++) {
+        const product p = make_product(&g, false, false);
+        float *a = p.a, *b = p.b, *c = p.c;
+        a[3 * 64 + 5] = specials[s];
+        for (int j = 0; j < 64; j++)
+            b[5 * 64 + j] = 0x1p-20F;
+        assert_ok(lsi_gemm_run(&g, p.c, a, b, NULL));
+        for (int at = 0; at < 64 * 64; at++)
+            if (isfinite(specials[s]) || at / 64 != 3)
+                expect_element(&p, at / 64, at % 64, false);
+            else
+                assert_false(isfinite(c[at]));
+        release_all();
+    }
+}
+
+/* What no library divides: the same bits on any number of threads. */
+static void products_by_tiles_ignore_threads(void **state)
+{
+    (void)state;
+    if (lsi_kernels_get()->isa < LSI_ISA_AMX)
+        skip();
+    random_seed(14);
+    for (int kind = 0; kind < 4; kind++) {
+        const lsi_gemm g =
+            make_shape((const int64_t[]){133, 201, 600}, kind, 0);
+        const product p = make_product(&g, false, false);
+        float *again = floats(p.c_elements);
+        assert_ok(lsi_gemm_run(&g, p.c, p.a, p.b, NULL));
+        for (int threads = 2; threads <= 6; threads++) {
+            lsi_threads_set(threads);
+            assert_ok(lsi_gemm_run(&g, again, p.a, p.b, NULL));
+            expect_same(again, p.c, p.c_elements, "other threads");
+        }
+        lsi_threads_set(1);
+        release_all();
+    }
+}
+
 /* Several threads share the work of one product. */
 static void products_use_threads(void **state)
 {
@@ -246,6 +353,11 @@ int main(void)
         cmocka_unit_test(f32_products),
         cmocka_unit_test(bf16_products),
         cmocka_unit_test(crowded_products),
+        cmocka_unit_test(large_products),
+        cmocka_unit_test(exact_products),
+        cmocka_unit_test(uneven_products),
+        cmocka_unit_test(extreme_products),
+        cmocka_unit_test(products_by_tiles_ignore_threads),
         cmocka_unit_test(products_use_threads),
         cmocka_unit_test(products_repeat),
         cmocka_unit_test(bad_products_are_refused)};
