@@ -7,7 +7,8 @@
  * ranks every pair of values of any two of the others occurs. Called with the
  * argument "whole" the test runs the whole product, with "whole N" on N ranks
  * only. Called with "rank" it is one of the ranks that a launcher has started;
- * "rank brief" and "rank whole" do less and all.
+ * "rank brief" does less, "rank whole" all, and "rank whole 8 0" an eighth of
+ * it.
  *
  * Two kinds of input: small whole numbers, whose sums and products are exact in
  * every type, so that nothing but the exact result will do; and fractions,
@@ -15,11 +16,10 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <stdatomic.h>
 
 #include <cmocka.h>
 
@@ -52,8 +52,9 @@ typedef struct test_case {
     unsigned char *shared[2]; /* where the buffers lie, or NULL */
 } test_case;
 
-static bool whole; /* product */
-static int only;   /* this number of ranks; 0: all, and 3 processes */
+static bool whole;               /* product */
+static uint64_t parts = 1, part; /* of it */
+static int only; /* this number of ranks; 0: all, and 3 processes */
 
 static bool reduces(lsi_operation operation)
 {
@@ -340,7 +341,8 @@ static bool is_chosen(pair_set seen, const point *p, size_t elements)
     uint64_t hash = 0xcbf29ce484222325u;
     for (int d = 0; d < DIMENSIONS; d++)
         hash = (hash ^ (uint64_t)p->at[d]) * 0x100000001b3u;
-    return add_pairs(seen, p) || whole || (elements < 5000 && hash % 16 == 0);
+    return whole ? hash % parts == part
+                 : add_pairs(seen, p) || (elements < 5000 && hash % 16 == 0);
 }
 
 /*
@@ -510,11 +512,13 @@ static void every_row_conforms_between_nodes(void **state)
 }
 
 /* As a rank that somebody else has started. */
-static int conform_as_rank(const char *how_much)
+static int conform_as_rank(int argc, char **argv)
 {
     ls_group *group = NULL;
-    brief = brief || strcmp(how_much, "brief") == 0;
-    whole = strcmp(how_much, "whole") == 0;
+    parts = argc > 4 ? strtoull(argv[3], NULL, 10) : 1;
+    part = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
+    brief = brief || (argc > 2 && strcmp(argv[2], "brief") == 0);
+    whole = argc > 2 && strcmp(argv[2], "whole") == 0;
     CHECK_OK(ls_group_from_env(&group));
     run_on_processes(group, NULL);
     ls_group_close(&group);
@@ -524,7 +528,7 @@ static int conform_as_rank(const char *how_much)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "rank") == 0)
-        return conform_as_rank(argc > 2 ? argv[2] : "");
+        return conform_as_rank(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_conforms_between_nodes),
         cmocka_unit_test(every_row_conforms_on_threads),
