@@ -54,6 +54,9 @@ enum {
 #define FIRST_NAP_NS ((uint64_t)20 * 1000)
 #define LAST_NAP_NS  ((uint64_t)1000 * 1000)
 
+/* From when a rank waits until other nodes hear whom for, at the latest. */
+#define TELL_NS ((uint64_t)500 * 1000 * 1000)
+
 /* From when the launcher ends a rank until it gives up finding out why. */
 #define LAST_WORDS_NS ((uint64_t)500 * 1000 * 1000)
 
@@ -201,6 +204,11 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
     *patience = (lsi_patience){0};
 }
 
+static uint64_t tell_after(uint64_t timeout)
+{
+    return timeout / 2 < TELL_NS ? timeout / 2 : TELL_NS;
+}
+
 /* Whether the peers live, and whether there is time left. */
 static ls_status look_around(ls_group *group, lsi_patience *patience,
                              uint64_t now, bool told_to_end)
@@ -215,7 +223,7 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
         return lsi_time_out(group, !late);
     lsi_awaited_note(group);
     /* All that wait give up at about the same time, and should know whom for */
-    if (timeout != 0 && waited >= timeout / 2 && !patience->told) {
+    if (timeout != 0 && waited >= tell_after(timeout) && !patience->told) {
         patience->told = true;
         lsi_awaited_tell(group);
     }

@@ -379,6 +379,34 @@ static void who_waits_is_not_to_blame(void **state)
     run_nodes(uneven, 3, miss_the_last, &(absence){.wait = wait_in_turn});
 }
 
+/* Rank 1 has begun to wait for rank 2 when rank 0 has done so for long. */
+static void wait_late(ls_group *group, void *argument)
+{
+    atomic_bool *over = argument;
+    int x = 0;
+    CHECK_OK(ls_group_set_timeout(group, 2));
+    CHECK_OK(ls_barrier(group));
+    if (ls_group_rank(group) == 1)
+        usleep(1200 * 1000);
+    while (ls_group_rank(group) == 2 && !atomic_load(over))
+        usleep(1000);
+    if (ls_group_rank(group) == 2)
+        return;
+    CHECK(ls_recv(group, &x, 1, LS_I32, ls_group_rank(group) + 1) ==
+          LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "waiting for rank 2 (host ") != NULL);
+    if (ls_group_rank(group) == 1)
+        atomic_store(over, true);
+}
+
+static void who_waits_late_is_not_to_blame(void **state)
+{
+    static const int three[] = {1, 1, 1};
+    atomic_bool over = false;
+    (void)state;
+    run_nodes(three, 3, wait_late, &over);
+}
+
 /* The launcher, or somebody else, ends rank 0 while it waits. */
 static void be_told_to_end(ls_group *group, void *argument)
 {
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_leaves_is_missed),
         cmocka_unit_test(a_cut_wire_is_noticed_in_time),
         cmocka_unit_test(who_waits_is_not_to_blame),
+        cmocka_unit_test(who_waits_late_is_not_to_blame),
         cmocka_unit_test(who_has_waited_is_heard_again),
         cmocka_unit_test(who_is_told_to_end_blames_nobody),
     };
