@@ -3,6 +3,7 @@
  * one all-gather at the start. Compiled once for each MPI library there is,
  * into a module that the library loads when ranks span nodes.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,24 @@ static void prepare_ucx(void)
     (void)setenv("UCX_TCP_TX_SEG_SIZE", "64k", 0);
 }
 
-/* One thread at a time calls, but not always the same. */
+/*
+ * One thread at a time calls, but not always the same. MPICH takes SIGUSR1, by
+ * which its launcher may tell of the dead; here it asks for records.
+ */
+static int start_mpi(int *level)
+{
+    struct sigaction usr1;
+    const int known = sigaction(SIGUSR1, NULL, &usr1) == 0;
+    prepare_ucx();
+    if (check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, level),
+              "MPI_Init_thread") != 0)
+        return -1;
+    if (known)
+        (void)sigaction(SIGUSR1, &usr1, NULL);
+    own_init = 1;
+    return 0;
+}
+
 static int start(void)
 {
     int there = 0, over = 0, level = MPI_THREAD_SINGLE;
@@ -72,11 +90,8 @@ static int start(void)
     if (MPI_Initialized(&there) != MPI_SUCCESS)
         return refuse("MPI does not answer");
     if (!there) {
-        prepare_ucx();
-        if (check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level),
-                  "MPI_Init_thread") != 0)
+        if (start_mpi(&level) != 0)
             return -1;
-        own_init = 1;
     } else if (check(MPI_Query_thread(&level), "MPI_Query_thread") != 0) {
         return -1;
     }

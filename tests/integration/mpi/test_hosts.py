@@ -57,6 +57,16 @@ def descendants(pid):
     return children + [d for child in children for d in descendants(child)]
 
 
+def catches(pid, number):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        caught = re.search(r"^SigCgt:\s*(\w+)$", file.read(), re.M)
+    return int(caught[1], 16) >> (number - 1) & 1 == 1
+
+
+FOREVER = [mpirun.LOCKSTEP, "bench", "all-reduce", "-b", "256k", "-e", "256k",
+           "--iterations", "100000000"]
+
+
 class Hosts(unittest.TestCase):
     def test_uneven_hosts_add_up(self):
         done = mpirun.run([2, 1, 3], [
@@ -93,12 +103,29 @@ class Hosts(unittest.TestCase):
                            "LOCKSTEP_MODULES": MODULES})
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_signal_asks_for_records(self):
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+                mpirun.command([2, 2], FOREVER, {"LOCKSTEP_RECORD": folder}),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL) as launcher:
+            end = time.monotonic() + 60
+            found = 0
+            while found < 4 and time.monotonic() < end:
+                for pid in descendants(launcher.pid):
+                    if rank_of(pid) is not None and \
+                            catches(pid, signal.SIGUSR1):
+                        os.kill(pid, signal.SIGUSR1)
+                time.sleep(0.1)
+                found = sum(name.endswith(".json")
+                            for name in os.listdir(folder))
+            launcher.terminate()
+            launcher.wait(timeout=60)
+        self.assertEqual(found, 4)
+
     @unittest.skipIf(mpirun.MPI == "mpich",
                      "its launcher kills the others at once")
     def test_a_killed_rank_is_named(self):
-        line = mpirun.command([2, 2], [
-            mpirun.LOCKSTEP, "bench", "all-reduce", "-b", "256k", "-e", "256k",
-            "--iterations", "100000000"], options=["--enable-recovery"])
+        line = mpirun.command([2, 2], FOREVER, options=["--enable-recovery"])
         with tempfile.TemporaryFile("w+") as words, \
                 subprocess.Popen(line, stdout=subprocess.DEVNULL,
                                  stderr=words) as launcher:
