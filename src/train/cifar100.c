@@ -147,6 +147,19 @@ static int64_t total_steps(const job *j)
 
 /* ---- checkpoints --------------------------------------------------------- */
 
+/* Labels from all over the images: of other data some are likely others. */
+static void collect_data_facts(const job *j, lsi_facts *facts)
+{
+    enum { LABELS = 1024 };
+    int64_t some[LABELS];
+    const int64_t n = ls_dataset_count(j->train_set);
+    for (int64_t i = 0; i < LABELS; i++)
+        some[i] = ls_dataset_label(j->train_set, n * i / LABELS);
+    lsi_facts_int(facts, "images to train:", train_images(j));
+    lsi_facts_int(facts, "images to validate:", ls_dataset_count(j->test_set));
+    lsi_facts_digest(facts, "data with labels of sum", some, LABELS);
+}
+
 /* What other bits would come of, if it were otherwise. */
 static void collect_facts(const job *j, lsi_facts *facts)
 {
@@ -157,9 +170,8 @@ static void collect_facts(const job *j, lsi_facts *facts)
     const int size = ls_group_size(j->group);
     lsi_facts_text(facts, "train", "cifar100");
     lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
-    lsi_facts_int(facts, "images to train:", train_images(j));
-    lsi_facts_int(facts, "images to validate:", ls_dataset_count(j->test_set));
     lsi_facts_int(facts, "--seed", (int64_t)o->seed);
+    collect_data_facts(j, facts);
     lsi_facts_int(facts, "--batch-size over all ranks:", o->batch_size * size);
     lsi_facts_int(facts, "--accumulate", o->accumulate);
     lsi_facts_int(facts, "--slices", slices_of(j) * size);

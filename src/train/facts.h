@@ -27,6 +27,10 @@ void lsi_facts_text(lsi_facts *facts, const char *name, const char *value);
 void lsi_facts_int(lsi_facts *facts, const char *name, int64_t value);
 void lsi_facts_real(lsi_facts *facts, const char *name, double value);
 
+/* A sum over values, which others have with a probability of 2^-64. */
+void lsi_facts_digest(lsi_facts *facts, const char *name, const int64_t *values,
+                      size_t n);
+
 /* LS_ERR_ARGUMENT names the first that the checkpoint has otherwise. */
 ls_status lsi_facts_check(const lsi_facts *facts,
                           const ls_checkpoint *checkpoint);

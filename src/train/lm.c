@@ -139,15 +139,30 @@ static void collect_model_facts(const ls_transformer_config *c,
                    c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
 }
 
+/* Pieces from all over the data: one that differs is likely to differ there. */
+static ls_status collect_data_facts(const job *j, lsi_facts *facts)
+{
+    enum { PIECES = 64, PIECE = 64 };
+    int64_t some[PIECES * PIECE];
+    const int64_t n = ls_tokens_count(j->tokens);
+    const int64_t length = n < PIECE ? n : PIECE;
+    for (int64_t i = 0; i < PIECES; i++)
+        LS_TRY(ls_tokens_read(j->tokens, (n - length) * i / (PIECES - 1),
+                              length, some + i * length));
+    lsi_facts_int(facts, "tokens of data:", n);
+    lsi_facts_digest(facts, "data of sum", some, (size_t)(PIECES * length));
+    return LS_OK;
+}
+
 /* What other bits, or other lines, would come of, if it were otherwise. */
-static void collect_facts(const job *j, lsi_facts *facts)
+static ls_status collect_facts(const job *j, lsi_facts *facts)
 {
     const lsi_lm_options *o = j->options;
     lsi_facts_text(facts, "train", "lm");
     lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
-    lsi_facts_int(facts, "tokens of data:", ls_tokens_count(j->tokens));
-    lsi_facts_text(facts, "--init", o->init != NULL ? "given" : "none");
     lsi_facts_int(facts, "--seed", (int64_t)o->seed);
+    LS_TRY(collect_data_facts(j, facts));
+    lsi_facts_text(facts, "--init", o->init != NULL ? "given" : "none");
     collect_model_facts(&j->config, facts);
     lsi_facts_int(facts, "--batch-size over all ranks:",
                   o->batch_size * ls_group_size(j->group));
@@ -156,11 +171,12 @@ static void collect_facts(const job *j, lsi_facts *facts)
     lsi_facts_int(facts, "--validate-every", o->validate_every);
     lsi_facts_int(facts, "--validate-batches", o->validate_batches);
     lsi_recipe_facts(&o->recipe, o->steps, facts);
+    return LS_OK;
 }
 
 static ls_status find_start(job *j)
 {
-    collect_facts(j, &j->resume.facts);
+    LS_TRY(collect_facts(j, &j->resume.facts));
     LS_TRY(lsi_resume_open(&j->resume, &j->found));
     if (j->found == NULL)
         return LS_OK;

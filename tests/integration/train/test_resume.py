@@ -291,6 +291,16 @@ class LanguageModel(ResumeTest):
                 self.fails(1, message, *self.words(
                     "model", "--batch-size", "2", *self.saving(), *words))
 
+    def test_other_text(self):
+        path = self.path("text")
+        words = ("--data", path, *self.saving())
+        with open(path, "wb") as file:
+            file.write(b"one text. " * 100)
+        self.train("whole", *words)
+        with open(path, "wb") as file:
+            file.write(b"two text. " * 100)
+        self.fails(1, "made with data of sum", *self.words("other", *words))
+
     def test_other_ends(self):
         """Without a cosine a run may go on further than was planned."""
         words = ("--batch-size", "2", "--schedule", "constant")
