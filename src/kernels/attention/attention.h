@@ -50,6 +50,13 @@ static inline size_t lsi_attention_keys(const lsi_attention *a, size_t batch)
     return a->key_counts == NULL ? a->keys : (size_t)a->key_counts[batch];
 }
 
+/*
+ * *out: the calling thread's workspace, at least that large and 64-byte
+ * aligned, until its next call. Kept from pass to pass, for the first touch of
+ * new memory takes as long as a tenth of a pass.
+ */
+ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out);
+
 /* The tiles of one level, [0] for f32 and [1] for bf16; NULL above `isa`. */
 const lsi_flash_ops *lsi_flash_at(lsi_isa isa);
 

@@ -5,7 +5,6 @@
 #include "kernels/attention/attention.h"
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
@@ -101,10 +100,8 @@ ls_status lsi_flash_forward_all(const lsi_attention *a, void *o, float *l,
     const size_t bytes =
         (size_t)lsi_threads() * r.workspace_floats * sizeof(float);
     void *workspace;
-    LS_TRY(lsi_alloc(&workspace, bytes, LS_MEMORY_WORKSPACE,
-                     "attention's forward"));
+    LS_TRY(lsi_attention_workspace(bytes, "attention's forward", &workspace));
     r.workspace = workspace;
     lsi_parallel_tasks(heads * r.blocks, forward_task, &r);
-    lsi_free(workspace);
     return LS_OK;
 }

@@ -9,7 +9,6 @@
 #include "kernels/attention/attention.h"
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/attention/flash_board.h"
 #include "kernels/kernels.h"
@@ -306,15 +305,16 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
 }
 
 /* Memory of the heads that are worked on, of the pairs, and of the boards. */
-static ls_status take_memory(backward_run *r, size_t heads, size_t workers,
-                             void **memory)
+static ls_status take_memory(backward_run *r, size_t heads, size_t workers)
 {
     const size_t at_once = workers < heads ? workers : heads;
     const size_t heads_floats = at_once * r->head_floats;
     const size_t floats = heads_floats + workers * r->pair_floats;
-    LS_TRY(lsi_alloc(memory, floats * sizeof(float) + at_once * r->board_bytes,
-                     LS_MEMORY_WORKSPACE, "attention's backward"));
-    r->heads = *memory;
+    void *memory;
+    LS_TRY(lsi_attention_workspace(floats * sizeof(float) +
+                                       at_once * r->board_bytes,
+                                   "attention's backward", &memory));
+    r->heads = memory;
     r->pairs = r->heads + heads_floats;
     r->boards = (char *)(r->heads + floats);
     return LS_OK;
@@ -327,14 +327,12 @@ ls_status lsi_flash_backward_all(const lsi_attention *a,
     backward_run r = plan(a, in, g);
     const size_t heads = a->batch * a->kv_heads;
     const size_t workers = (size_t)lsi_threads();
-    void *memory;
     if (heads == 0)
         return LS_OK;
-    LS_TRY(take_memory(&r, heads, workers, &memory));
+    LS_TRY(take_memory(&r, heads, workers));
     r.divided = heads % workers;
     r.first = heads - r.divided;
     lsi_parallel_tasks(r.first, head_task, &r);
     run_divided(&r);
-    lsi_free(memory);
     return LS_OK;
 }
