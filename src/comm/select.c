@@ -39,7 +39,7 @@
     "reduce:0-4k:flat;4k-inf:butterfly,"                                       \
     "reduce_scatter:0-4k:flat;4k-inf:nodes|butterfly,"                         \
     "reduce_shards:0-4k:flat;4k-inf:nodes|butterfly,"                          \
-    "broadcast:0-4k:flat;4k-inf:tree,all_gather:0-4k:flat;4k-inf:pairs,"       \
+    "broadcast:0-4k:flat;4k-inf:tree,all_gather:0-4k:flat;4k-inf:nodes,"       \
     "gather:0-4k:flat;4k-inf:pairs,scatter:0-4k:flat;4k-inf:pairs,"            \
     "all_to_all:0-4k:flat;4k-inf:pairs"
 

@@ -53,12 +53,13 @@ bool lsi_reduce_staged_ahead(lsi_op *op);
 bool lsi_move_staged_ahead(lsi_op *op);
 
 /* Those that need private memory. */
+size_t lsi_all_gather_nodes_scratch(const lsi_op *op);
 size_t lsi_all_reduce_ring_scratch(const lsi_op *op);
 size_t lsi_reduce_butterfly_scratch(const lsi_op *op);
 size_t lsi_all_reduce_doubling_scratch(const lsi_op *op);
 size_t lsi_all_reduce_halving_scratch(const lsi_op *op);
 size_t lsi_all_reduce_nodes_scratch(const lsi_op *op);
-size_t lsi_reduce_nodes_scratch(const lsi_op *op);
+size_t lsi_reduce_scatter_nodes_scratch(const lsi_op *op);
 size_t lsi_reduce_copy_scratch(const lsi_op *op);
 size_t lsi_move_pairs_scratch(const lsi_op *op);
 

@@ -198,11 +198,53 @@ static void reduce_all_kinds(ls_group *group)
     CHECK_OK(ls_shared_free(group, &shared));
 }
 
+/* ---- all-gather ---------------------------------------------------------- */
+
+static void gather_blocks(ls_group *group, size_t count, kind k, void *recv)
+{
+    const int rank = group->rank, size = group->size;
+    const size_t item = ls_dtype_size(k.dtype);
+    const vector v = {0, count, count * (size_t)size};
+    unsigned char *own = (unsigned char *)recv + (size_t)rank * count * item;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        unsigned char *send = in_place ? own : malloc(count * item + 1);
+        memset(recv, 0xa5, v.count * item);
+        for (size_t i = 0; i < count; i++)
+            store(send, i, k.dtype, value(rank, i));
+        const size_t before = sent_by_wire();
+        CHECK_OK(ls_all_gather(group, send, recv, count, k.dtype));
+        const size_t sent = sent_by_wire() - before;
+        CHECK(count == 0 || sent == to_be_sent(group, &v, true) * item);
+        if (count != 0)
+            check_total(group, &v, sent, item);
+        for (size_t i = 0; i < v.count; i++)
+            CHECK(load(recv, i, k.dtype) == value((int)(i / count), i % count));
+        if (!in_place)
+            free(send);
+    }
+}
+
+static void gather_all_kinds(ls_group *group)
+{
+    static const size_t counts[] = {0, 1, 15, 1000, 70001};
+    const size_t room = MOST * sizeof(double) * (size_t)group->size;
+    void *data = NULL, *shared = NULL;
+    CHECK_OK(ls_group_select(group, "all_gather:0-inf:nodes"));
+    CHECK_OK(ls_shared_alloc(group, room, &shared));
+    CHECK((data = malloc(room)) != NULL);
+    for (size_t i = 0; i < TEST_COUNT(counts); i++)
+        for (size_t k = 0; k < (counts[i] > 1000 ? 2 : TEST_COUNT(kinds)); k++)
+            gather_blocks(group, counts[i], kinds[k], k % 2 ? data : shared);
+    free(data);
+    CHECK_OK(ls_shared_free(group, &shared));
+}
+
 /* ---- shapes -------------------------------------------------------------- */
 
 static void try_all(ls_group *group)
 {
     reduce_all_kinds(group);
+    gather_all_kinds(group);
 }
 
 /* As it is, backwards, and with neighbours on different nodes. */

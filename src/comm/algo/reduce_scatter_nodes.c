@@ -68,7 +68,7 @@ static size_t all_slots_bytes(const lsi_op *op)
 }
 
 /* Behind the relay: slots, sums for others, widened windows. */
-size_t lsi_reduce_nodes_scratch(const lsi_op *op)
+size_t lsi_reduce_scatter_nodes_scratch(const lsi_op *op)
 {
     const lsi_far *far = op->group->far;
     size_t sums = 0, widened = 0;
@@ -331,7 +331,7 @@ static ls_status move_on(lsi_op *op)
     return over ? LS_OK : LS_IN_PROGRESS;
 }
 
-ls_status lsi_reduce_nodes(lsi_op *op)
+ls_status lsi_reduce_scatter_nodes(lsi_op *op)
 {
     return lsi_far_advance(op, move_on);
 }
