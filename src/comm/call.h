@@ -15,6 +15,9 @@ typedef enum lsi_operation {
     LSI_OP_COUNT
 } lsi_operation;
 
+/* As a root of gather_shards: everybody gets the result. */
+enum { LSI_ROOT_ALL = -1 };
+
 typedef struct lsi_call {
     lsi_operation operation;
     ls_dtype dtype;

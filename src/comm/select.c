@@ -36,10 +36,10 @@
 /* Between nodes there are messages only. */
 #define MESSAGES                                                               \
     "all_reduce:0-4k:flat;4k-inf:nodes|halving,"                               \
-    "reduce:0-4k:flat;4k-inf:butterfly,"                                       \
+    "reduce:0-4k:flat;4k-inf:nodes|butterfly,"                                 \
     "reduce_scatter:0-4k:flat;4k-inf:nodes|butterfly,"                         \
     "reduce_shards:0-4k:flat;4k-inf:nodes|butterfly,"                          \
-    "broadcast:0-4k:flat;4k-inf:tree,all_gather:0-4k:flat;4k-inf:nodes,"       \
+    "broadcast:0-4k:flat;4k-inf:nodes,all_gather:0-4k:flat;4k-inf:nodes,"      \
     "gather:0-4k:flat;4k-inf:pairs,scatter:0-4k:flat;4k-inf:pairs,"            \
     "all_to_all:0-4k:flat;4k-inf:pairs"
 

@@ -58,7 +58,7 @@ size_t lsi_all_reduce_ring_scratch(const lsi_op *op);
 size_t lsi_reduce_butterfly_scratch(const lsi_op *op);
 size_t lsi_all_reduce_doubling_scratch(const lsi_op *op);
 size_t lsi_all_reduce_halving_scratch(const lsi_op *op);
-size_t lsi_all_reduce_nodes_scratch(const lsi_op *op);
+size_t lsi_lanes_nodes_scratch(const lsi_op *op);
 size_t lsi_reduce_scatter_nodes_scratch(const lsi_op *op);
 size_t lsi_reduce_copy_scratch(const lsi_op *op);
 size_t lsi_move_pairs_scratch(const lsi_op *op);

@@ -87,6 +87,7 @@ static ls_status begin_spread(const lsi_op *op, lsi_op *inside,
 {
     const lsi_call call = {.operation = LSI_OP_GATHER_SHARDS,
                            .dtype = op->call.dtype,
+                           .root = LSI_ROOT_ALL,
                            .count = lsi_range_size(s->elements)};
     unsigned char *data = result_at(op, s->elements.begin);
     cut.lanes = (size_t)op->group->far->local->size;

@@ -76,16 +76,33 @@ static size_t flights_bytes(const lsi_op *op)
                      lsi_parcel_pieces(lsi_leg_bytes(op)) * sizeof(lsi_flight));
 }
 
+static bool adds(const lsi_op *op)
+{
+    return op->call.operation != LSI_OP_BROADCAST;
+}
+
+/* Whether results have no other place than here. */
+static bool keeps_results(const lsi_op *op)
+{
+    return op->call.operation == LSI_OP_REDUCE &&
+           op->call.root != op->group->rank;
+}
+
+static size_t results_bytes(const lsi_op *op)
+{
+    return keeps_results(op) ? lsi_lines(lsi_chunk_elements(op) * op->item) : 0;
+}
+
 static size_t wide_bytes(const lsi_op *op)
 {
-    return lsi_sums_scratch(op) == 0
+    return !adds(op) || lsi_sums_scratch(op) == 0
                ? 0
                : lsi_lines(lsi_wide_bytes(op, lsi_chunk_elements(op)));
 }
 
 static size_t incoming_bytes(const lsi_op *op)
 {
-    return lsi_lines(lsi_lane_legs(op) * lsi_leg_bytes(op));
+    return adds(op) ? lsi_lines(lsi_lane_legs(op) * lsi_leg_bytes(op)) : 0;
 }
 
 static size_t lane_bytes(const lsi_op *op)
@@ -96,11 +113,11 @@ static size_t lane_bytes(const lsi_op *op)
 /* Of the memory of a chunk that is on the way. */
 static size_t slot_bytes(const lsi_op *op)
 {
-    return wide_bytes(op) +
+    return wide_bytes(op) + results_bytes(op) +
            lsi_range_size(lsi_own_lanes(op->group)) * lane_bytes(op);
 }
 
-size_t lsi_all_reduce_nodes_scratch(const lsi_op *op)
+size_t lsi_lanes_nodes_scratch(const lsi_op *op)
 {
     if (op->group->far == NULL)
         return 0; /* cannot be used, which the ranks will find */
@@ -124,7 +141,7 @@ static unsigned char *slot_of(const lsi_op *op, const lsi_chunk *c)
 /* What belongs to a lane: parcels, their flights, and room for what comes. */
 static unsigned char *lane_of(const lsi_op *op, const lsi_chunk *c, size_t lane)
 {
-    return slot_of(op, c) + wide_bytes(op) +
+    return slot_of(op, c) + wide_bytes(op) + results_bytes(op) +
            (lane - lsi_own_lanes(op->group).begin) * lane_bytes(op);
 }
 
@@ -146,7 +163,9 @@ unsigned char *lsi_lane_incoming(const lsi_op *op, const lsi_chunk *c,
 
 unsigned char *lsi_chunk_result(const lsi_op *op, const lsi_chunk *c)
 {
-    return (unsigned char *)op->recv + c->range.begin * op->item;
+    return keeps_results(op)
+               ? slot_of(op, c) + wide_bytes(op)
+               : (unsigned char *)op->recv + c->range.begin * op->item;
 }
 
 unsigned char *lsi_chunk_sums(const lsi_op *op, const lsi_chunk *c)

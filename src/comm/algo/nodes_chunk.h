@@ -1,6 +1,6 @@
 /*
  * The chunks in which a vector travels between nodes: their memory, and where
- * in it and in the vector things are. See all_reduce_nodes.c.
+ * in it and in the vector things are. See lanes_nodes.c.
  */
 #ifndef LS_COMM_ALGO_NODES_CHUNK_H
 #define LS_COMM_ALGO_NODES_CHUNK_H

@@ -135,3 +135,81 @@ void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out)
     else
         halve(h, node, at, out);
 }
+
+/* ---- with a root --------------------------------------------------------- */
+
+/* In which direction a message goes: one of a step of lsi_nodes_step. */
+typedef struct way {
+    int sender, receiver, step;
+} way;
+
+/*
+ * Halving from the root, a node has something once its number differs from the
+ * root's in none of the bits up to that of the distance; on the way back such a
+ * one collects.
+ */
+static bool leads(lsi_rooted shape, int node, int distance)
+{
+    const lsi_halving h = lsi_halving_of(shape.nodes);
+    const int root = shape.root % h.active;
+    return ((node ^ root) & (2 * distance - 1)) == 0;
+}
+
+/* Whether a message is one with the node beyond the power of two. */
+static bool is_fold(lsi_rooted shape, way w)
+{
+    const int active = lsi_halving_of(shape.nodes).active;
+    return w.sender >= active || w.receiver >= active;
+}
+
+static int distance_of(way w)
+{
+    return w.sender ^ w.receiver;
+}
+
+/* Sums: all until they are complete, and then what goes to the root. */
+static bool reduces_by(lsi_rooted shape, way w)
+{
+    if (w.step < lsi_nodes_first_gather(shape.nodes))
+        return true;
+    if (shape.nodes <= LSI_FEW_NODES || is_fold(shape, w))
+        return w.receiver == shape.root;
+    return leads(shape, w.receiver, distance_of(w));
+}
+
+/* First who has something to who has not; then what the others have not got. */
+static bool broadcasts_by(lsi_rooted shape, way w)
+{
+    const bool back = w.step >= lsi_nodes_first_gather(shape.nodes);
+    if (shape.nodes <= LSI_FEW_NODES || is_fold(shape, w))
+        return back ? w.receiver != shape.root : w.sender == shape.root;
+    return back ? !leads(shape, w.receiver, distance_of(w))
+                : leads(shape, w.sender, distance_of(w));
+}
+
+static void keep(lsi_rooted shape, int node, int step, lsi_leap *leap,
+                 bool (*kept)(lsi_rooted shape, way w))
+{
+    const int outs = leap->outs, ins = leap->ins;
+    leap->outs = leap->ins = 0;
+    for (int i = 0; i < outs; i++)
+        if (kept(shape, (way){node, leap->out[i].node, step}))
+            leap->out[leap->outs++] = leap->out[i];
+    for (int i = 0; i < ins; i++)
+        if (kept(shape, (way){leap->in[i].node, node, step}))
+            leap->in[leap->ins++] = leap->in[i];
+}
+
+void lsi_nodes_reduce_step(lsi_rooted shape, int node, int step, lsi_leap *out)
+{
+    lsi_nodes_step(shape.nodes, node, step, out);
+    keep(shape, node, step, out, reduces_by);
+}
+
+void lsi_nodes_broadcast_step(lsi_rooted shape, int node, int step,
+                              lsi_leap *out)
+{
+    lsi_nodes_step(shape.nodes, node, step, out);
+    keep(shape, node, step, out, broadcasts_by);
+    out->adds = false;
+}

@@ -13,6 +13,10 @@
  *                that is none, one more at either end.
  *
  * Both add in the order of the fold in kernels.def, so they give the same bits.
+ *
+ * What has a root is the same with less: a reduce adds up like that, but the
+ * sums move towards the root's node only. A broadcast is the way back: the
+ * parts move away from it, and then to all who have not got them.
  */
 #ifndef LS_COMM_SCHEDULE_NODES_H
 #define LS_COMM_SCHEDULE_NODES_H
@@ -48,6 +52,10 @@ typedef struct lsi_leap {
     bool adds; /* what comes in is folded with one's own, by number of node */
 } lsi_leap;
 
+typedef struct lsi_rooted {
+    int nodes, root;
+} lsi_rooted;
+
 /* Into how many parts a lane is cut. */
 int lsi_nodes_parts(int nodes);
 
@@ -57,5 +65,10 @@ int lsi_nodes_first_gather(int nodes);
 
 /* What `node` does in a step 0..steps-1. */
 void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out);
+
+/* The same, if the sum is for node `root` only, or the data is from there. */
+void lsi_nodes_reduce_step(lsi_rooted shape, int node, int step, lsi_leap *out);
+void lsi_nodes_broadcast_step(lsi_rooted shape, int node, int step,
+                              lsi_leap *out);
 
 #endif

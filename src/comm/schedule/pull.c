@@ -24,7 +24,9 @@ lsi_pull lsi_pull_of(lsi_place place, int rank, int peer)
     case LSI_OP_ALL_TO_ALL:
         return (lsi_pull){mine, theirs, place.block};
     case LSI_OP_GATHER_SHARDS:
-        return shards_of(place, peer);
+        return place.root == LSI_ROOT_ALL || place.root == rank
+                   ? shards_of(place, peer)
+                   : nothing;
     default: /* all-gather, and what is built like it */
         return (lsi_pull){0, theirs, place.block};
     }

@@ -158,6 +158,79 @@ static void every_node_gets_the_folded_sum(void **state)
         follow(nodes);
 }
 
+/* ---- with a root --------------------------------------------------------- */
+
+typedef void find_leap(lsi_rooted shape, int node, int step, lsi_leap *leap);
+
+static void find_all(world *w, lsi_rooted shape, int step, find_leap *find)
+{
+    int outs = 0, ins = 0;
+    for (int k = 0; k < shape.nodes; k++) {
+        find(shape, k, step, &w->leap[k]);
+        outs += w->leap[k].outs;
+        ins += w->leap[k].ins;
+    }
+    assert_int_equal(outs, ins);
+}
+
+static void follow_reduce(lsi_rooted shape)
+{
+    static world now, next;
+    uint64_t values[MOST];
+    const int parts = lsi_nodes_parts(shape.nodes);
+    for (int k = 0; k < shape.nodes; k++) {
+        values[k] = (uint64_t)k + 1;
+        for (int p = 0; p < parts; p++)
+            now.sum[k][p] = values[k];
+    }
+    for (int step = 0; step < lsi_nodes_steps(shape.nodes); step++) {
+        find_all(&now, shape, step, lsi_nodes_reduce_step);
+        next = now;
+        for (int k = 0; k < shape.nodes; k++)
+            deliver(&now, &next, k);
+        now = next;
+    }
+    for (int p = 0; p < parts; p++)
+        assert_true(now.sum[shape.root][p] == folded(values, shape.nodes));
+}
+
+/* Who sends something has it, and who receives it has not had it. */
+static void follow_broadcast(lsi_rooted shape)
+{
+    static world now, next;
+    const int parts = lsi_nodes_parts(shape.nodes);
+    for (int k = 0; k < shape.nodes; k++)
+        for (int p = 0; p < parts; p++)
+            now.sum[k][p] = k == shape.root;
+    for (int step = 0; step < lsi_nodes_steps(shape.nodes); step++) {
+        find_all(&now, shape, step, lsi_nodes_broadcast_step);
+        next = now;
+        for (int k = 0; k < shape.nodes; k++) {
+            const lsi_leap *leap = &now.leap[k];
+            assert_false(leap->adds);
+            deliver(&now, &next, k);
+            for (int i = 0; i < leap->ins; i++)
+                for (size_t p = leap->in[i].parts.begin;
+                     p < leap->in[i].parts.end; p++)
+                    assert_true(!now.sum[k][p] && next.sum[k][p]);
+        }
+        now = next;
+    }
+    for (int k = 0; k < shape.nodes; k++)
+        for (int p = 0; p < parts; p++)
+            assert_true(now.sum[k][p]);
+}
+
+static void roots_get_and_give_all(void **state)
+{
+    (void)state;
+    for (int nodes = 1; nodes <= 40; nodes++)
+        for (int root = 0; root < nodes; root++) {
+            follow_reduce((lsi_rooted){nodes, root});
+            follow_broadcast((lsi_rooted){nodes, root});
+        }
+}
+
 /* ---- arrivals ------------------------------------------------------------ */
 
 static void news_reach_everybody_once(void **state)
@@ -176,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_lane_has_one_carrier_on_each_node),
         cmocka_unit_test(every_node_gets_the_folded_sum),
+        cmocka_unit_test(roots_get_and_give_all),
         cmocka_unit_test(news_reach_everybody_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,43 +1,17 @@
 /*
- * What an all-reduce between nodes costs each rank, for up to 4,096 ranks in
- * any shape: the schedule is walked, its messages, bytes and connections are
- * counted, and the counts are held against formulas that know nothing of it.
- * The table in docs/collectives.md is what this program counts.
+ * What collectives between nodes cost each rank, for up to 4,096 ranks in any
+ * shape: the schedules are walked, their messages, bytes and connections are
+ * counted, and the counts are held against formulas that know nothing of them.
+ * The tables in docs/collectives.md are what this program counts.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/partition.h"
-#include "comm/schedule/nodes.h"
+#include "nodes_walk.h"
 #include "testing.h"
 
-enum { MOST = 4096 };
-
-typedef struct shape {
-    int nodes, total, lanes;
-    int ranks[MOST], first[MOST]; /* of each node */
-} shape;
-
-typedef struct cost {
-    size_t messages, sent, received;
-    int connections;
-} cost;
-
-static shape s;
-static cost costs[MOST];
-static uint64_t meets[MOST][MOST / 64];
-
 /* ---- shapes -------------------------------------------------------------- */
-
-static void finish_shape(void)
-{
-    s.total = 0;
-    for (int k = 0; k < s.nodes; k++) {
-        s.first[k] = s.total;
-        s.total += s.ranks[k];
-    }
-    s.lanes = lsi_lanes_between(s.ranks, s.nodes);
-}
 
 /* `each` ranks on a node; the last has what is left. */
 static void even_shape(int total, int each)
@@ -68,67 +42,6 @@ static void mixed_shape(int total)
         s.ranks[s.nodes] = n < left ? n : left;
     }
     finish_shape();
-}
-
-/* ---- the walk ------------------------------------------------------------ */
-
-static int carrier(int node, int lane)
-{
-    /* As lsi_lane_carrier, which test_nodes.c holds to lsi_lanes_carried. */
-    const size_t lanes = (size_t)s.lanes, ranks = (size_t)s.ranks[node];
-    const size_t small = lanes / ranks, large = lanes % ranks;
-    const size_t l = (size_t)lane, border = large * (small + 1);
-    const size_t index =
-        l < border ? l / (small + 1) : large + (l - border) / small;
-    return s.first[node] + (int)index;
-}
-
-/* Of consecutive parts of a lane. */
-static size_t bytes_of(size_t lane, int parts, lsi_range range)
-{
-    const size_t n = (size_t)parts;
-    return lsi_partition(lane, n, range.end - 1).end -
-           lsi_partition(lane, n, range.begin).begin;
-}
-
-static void meet(int a, int b)
-{
-    if (meets[a][b / 64] >> (b % 64) & 1)
-        return;
-    meets[a][b / 64] |= (uint64_t)1 << (b % 64);
-    costs[a].connections++;
-}
-
-/* What a node does in a step is the same for all lanes. */
-static void walk_step(const lsi_leap *leap, int node, size_t bytes)
-{
-    const int parts = lsi_nodes_parts(s.nodes);
-    for (int l = 0; l < s.lanes; l++) {
-        const size_t lane =
-            lsi_range_size(lsi_partition(bytes, (size_t)s.lanes, (size_t)l));
-        const int rank = carrier(node, l);
-        for (int i = 0; i < leap->outs; i++) {
-            costs[rank].messages++;
-            costs[rank].sent += bytes_of(lane, parts, leap->out[i].parts);
-            meet(rank, carrier(leap->out[i].node, l));
-        }
-        for (int i = 0; i < leap->ins; i++) {
-            costs[rank].received += bytes_of(lane, parts, leap->in[i].parts);
-            meet(rank, carrier(leap->in[i].node, l));
-        }
-    }
-}
-
-static void walk(size_t bytes)
-{
-    memset(costs, 0, (size_t)s.total * sizeof(costs[0]));
-    memset(meets, 0, (size_t)s.total * sizeof(meets[0]));
-    for (int k = 0; k < s.nodes; k++)
-        for (int step = 0; step < lsi_nodes_steps(s.nodes); step++) {
-            lsi_leap leap;
-            lsi_nodes_step(s.nodes, k, step, &leap);
-            walk_step(&leap, k, bytes);
-        }
 }
 
 /* ---- the formulas -------------------------------------------------------- */
@@ -199,6 +112,84 @@ static void check_total(size_t bytes)
     assert_int_equal(received, sent);
 }
 
+static size_t all_sent(void)
+{
+    size_t sent = 0, received = 0;
+    for (int r = 0; r < s.total; r++) {
+        sent += costs[r].sent;
+        received += costs[r].received;
+    }
+    assert_int_equal(sent, received);
+    return sent;
+}
+
+/*
+ * Of a reduce, in parts of a lane: each node but one gives all away, and then
+ * the sums go to the root, with more than 8 nodes from hand to hand.
+ */
+static size_t parts_reduced(int nodes, int root)
+{
+    const size_t n = (size_t)nodes, log = (size_t)log2_of(nodes);
+    const size_t power = (size_t)1 << log;
+    if (nodes <= 8)
+        return (n - 1) * (n + 1);
+    return (n - 1) * power + power / 2 * log + ((size_t)root >= power) * power;
+}
+
+/* To each node but the root's once, however they pass it on. */
+static void check_broadcast(size_t bytes, int root)
+{
+    walk_rooted(bytes, root, lsi_nodes_broadcast_step);
+    assert_int_equal(all_sent(), (size_t)(s.nodes - 1) * bytes);
+    for (int k = 0; k < s.nodes; k++) {
+        size_t received = 0;
+        for (int i = 0; i < s.ranks[k]; i++)
+            received += costs[s.first[k] + i].received;
+        assert_int_equal(received, k == root ? 0 : bytes);
+    }
+}
+
+static void check_rooted(size_t part)
+{
+    const size_t lane = part * (size_t)lsi_nodes_parts(s.nodes);
+    const int root = s.total * 7 % s.nodes;
+    check_broadcast(lane * (size_t)s.lanes, root);
+    walk_rooted(lane * (size_t)s.lanes, root, lsi_nodes_reduce_step);
+    assert_int_equal(all_sent(),
+                     part * (size_t)s.lanes * parts_reduced(s.nodes, root));
+}
+
+/*
+ * Each block crosses once to, or from, every other node. Ranks of nodes of one
+ * size exchange it whole, with one rank of each.
+ */
+static void check_blocks(bool gathers)
+{
+    const size_t block = 12, others = (size_t)s.nodes - 1;
+    bool even = true;
+    walk_blocks(block, gathers);
+    assert_int_equal(all_sent(), (size_t)s.total * others * block);
+    for (int k = 1; k < s.nodes; k++)
+        even = even && s.ranks[k] == s.ranks[0];
+    for (int k = 0; k < s.nodes; k++)
+        for (int i = 0; i < s.ranks[k]; i++) {
+            const cost *c = &costs[s.first[k] + i];
+            if (gathers)
+                assert_int_equal(c->sent, others * block);
+            else
+                assert_int_equal(c->received, others * block);
+            /* From its end of a node to the other one's. */
+            assert_true(c->messages <=
+                        others * ((size_t)s.lanes / (size_t)s.ranks[k] + 2));
+            assert_true(c->messages >= (gathers ? others : 0));
+            if (!even)
+                continue;
+            assert_int_equal(c->messages, others);
+            assert_int_equal(c->connections, others);
+            assert_int_equal(c->sent, others * block);
+        }
+}
+
 static void check_shape(void)
 {
     const size_t part = 3;
@@ -209,6 +200,12 @@ static void check_shape(void)
     for (int k = 0; k < s.nodes; k++)
         for (int i = 0; i < s.ranks[k]; i++)
             check_rank(k, i, part);
+    if (s.nodes <= 600)
+        check_rooted(part);
+    if (s.nodes <= 64) { /* each with each */
+        check_blocks(false);
+        check_blocks(true);
+    }
 }
 
 static void check_shapes(int total)
@@ -251,12 +248,11 @@ static void odd_lengths_cross_once(void **state)
 
 /* ---- the table ----------------------------------------------------------- */
 
-static void write_row(char *row, size_t room, const char *name)
+/* What has been walked, of `bytes` in all. */
+static void write_costs(char *row, size_t room, const char *name, size_t bytes)
 {
-    const size_t bytes = (size_t)s.lanes * (size_t)lsi_nodes_parts(s.nodes);
     size_t messages = 0, rank_sent = 0, node_sent = 0;
     int connections = 0, node_connections = 0;
-    walk(bytes);
     for (int k = 0; k < s.nodes; k++) {
         size_t sent = 0;
         int met = 0;
@@ -277,6 +273,39 @@ static void write_row(char *row, size_t room, const char *name)
              (double)node_sent / (double)bytes, connections, node_connections);
 }
 
+/* Lanes and parts, or blocks, of whole bytes. */
+static size_t bytes_in_parts(void)
+{
+    return (size_t)s.lanes * (size_t)lsi_nodes_parts(s.nodes);
+}
+
+static void write_row(char *row, size_t room, const char *name)
+{
+    walk(bytes_in_parts());
+    write_costs(row, room, name, bytes_in_parts());
+}
+
+static void write_others(char *rows, size_t room, const char *name)
+{
+    static const char *const kinds[] = {"reduce-scatter", "all-gather",
+                                        "broadcast", "reduce"};
+    const size_t block = 2520; /* which many numbers of ranks divide */
+    for (size_t i = 0; i < TEST_COUNT(kinds); i++) {
+        char title[64];
+        const bool rooted = i >= 2;
+        if (rooted)
+            walk_rooted(bytes_in_parts(), 0,
+                        i == 2 ? lsi_nodes_broadcast_step
+                               : lsi_nodes_reduce_step);
+        else
+            walk_blocks(block, i == 1);
+        const size_t used = strlen(rows);
+        snprintf(title, sizeof(title), "%s | %s", kinds[i], name);
+        write_costs(rows + used, room - used, title,
+                    rooted ? bytes_in_parts() : block * (size_t)s.total);
+    }
+}
+
 static char *read_text(const char *path)
 {
     char *text = calloc(1, 1 << 20);
@@ -289,12 +318,34 @@ static char *read_text(const char *path)
     return text;
 }
 
+typedef struct table_row {
+    const char *name;
+    int ranks[4], times[4]; /* so many nodes with so many ranks each */
+} table_row;
+
+static void shape_of_row(const table_row *row)
+{
+    s.nodes = 0;
+    for (int j = 0; j < 4; j++)
+        for (int n = 0; n < row->times[j]; n++)
+            s.ranks[s.nodes++] = row->ranks[j];
+    finish_shape();
+}
+
+static void check_page(const char *table)
+{
+    char *page = read_text(COLLECTIVES_PAGE);
+    const bool found = strstr(page, table) != NULL;
+    free(page);
+    if (found)
+        return;
+    fputs(table, stderr); /* a message of cmocka would cut it */
+    fail_msg("%s does not have this table", COLLECTIVES_PAGE);
+}
+
 static void the_page_shows_what_is_counted(void **state)
 {
-    static const struct {
-        const char *name;
-        int ranks[4], times[4]; /* so many nodes with so many ranks each */
-    } rows[] = {
+    static const table_row rows[] = {
         {"2 x 2", {2}, {2}},     {"2 + 1 + 3", {2, 1, 3}, {1, 1, 1}},
         {"8 x 4", {4}, {8}},     {"7 x 16 + 1 x 5", {16, 5}, {7, 1}},
         {"16 x 16", {16}, {16}}, {"24 x 16", {16}, {24}},
@@ -304,19 +355,27 @@ static void the_page_shows_what_is_counted(void **state)
     char table[2048] = "";
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        s.nodes = 0;
-        for (int j = 0; j < 4; j++)
-            for (int n = 0; n < rows[i].times[j]; n++)
-                s.ranks[s.nodes++] = rows[i].ranks[j];
-        finish_shape();
+        shape_of_row(&rows[i]);
         const size_t used = strlen(table);
         write_row(table + used, sizeof(table) - used, rows[i].name);
     }
-    char *page = read_text(COLLECTIVES_PAGE);
-    const bool found = strstr(page, table) != NULL;
-    free(page);
-    if (!found)
-        fail_msg("%s does not have this table:\n%s", COLLECTIVES_PAGE, table);
+    check_page(table);
+}
+
+static void and_the_others(void **state)
+{
+    static const table_row rows[] = {{"2 x 2", {2}, {2}},
+                                     {"2 + 1 + 3", {2, 1, 3}, {1, 1, 1}},
+                                     {"8 x 4", {4}, {8}},
+                                     {"16 x 16", {16}, {16}},
+                                     {"512 x 8", {8}, {512}}};
+    char table[4096] = "";
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        shape_of_row(&rows[i]);
+        write_others(table, sizeof(table), rows[i].name);
+    }
+    check_page(table);
 }
 
 int main(void)
@@ -325,6 +384,7 @@ int main(void)
         cmocka_unit_test(counts_follow_the_formulas),
         cmocka_unit_test(odd_lengths_cross_once),
         cmocka_unit_test(the_page_shows_what_is_counted),
+        cmocka_unit_test(and_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

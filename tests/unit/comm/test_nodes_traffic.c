@@ -239,12 +239,88 @@ static void gather_all_kinds(ls_group *group)
     CHECK_OK(ls_shared_free(group, &shared));
 }
 
+/* ---- with a root --------------------------------------------------------- */
+
+enum { LONG = 1700003 }; /* more chunks than are on the way at once */
+
+static size_t total_of(ls_group *group, size_t sent)
+{
+    int64_t total = (int64_t)sent;
+    CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_SUM));
+    return (size_t)total;
+}
+
+static void broadcast(ls_group *group, size_t count, kind k, void *data)
+{
+    const size_t item = ls_dtype_size(k.dtype);
+    const int size = group->size, root = (int)(count + item) % size;
+    for (size_t i = 0; i < count; i++)
+        store(data, i, k.dtype, value(group->rank, i));
+    const size_t before = sent_by_wire();
+    CHECK_OK(ls_broadcast(group, data, count, k.dtype, root));
+    const size_t total = total_of(group, sent_by_wire() - before);
+    CHECK(total == (size_t)(group->far->nodes - 1) * count * item);
+    for (size_t i = 0; i < count; i++)
+        CHECK(load(data, i, k.dtype) == value(root, i));
+}
+
+/*
+ * All but the root's node give all away, as sums; the parts that others have
+ * added up go to the root's node.
+ */
+static void reduce(ls_group *group, size_t count, kind k, void *data)
+{
+    const size_t item = ls_dtype_size(k.dtype);
+    const int size = group->size, root = (int)(count + item) % size;
+    const size_t nodes = (size_t)group->far->nodes;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        void *recv = in_place ? data : malloc(count * item + 1);
+        for (size_t i = 0; i < count; i++)
+            store(data, i, k.dtype, value(group->rank, i));
+        const size_t before = sent_by_wire();
+        CHECK_OK(ls_reduce(group, data, group->rank == root ? recv : NULL,
+                           count, k.dtype, LS_SUM, root));
+        const size_t total = total_of(group, sent_by_wire() - before);
+        CHECK(total >= (nodes - 1) * count * k.unit);
+        CHECK(nodes > 8 ||
+              total <= (nodes - 1) * count * k.unit + count * item);
+        for (size_t i = 0; i < count && group->rank == root; i++)
+            CHECK(load(recv, i, k.dtype) == sum_of(size, i));
+        for (size_t i = 0; i < count && group->rank != root; i++)
+            CHECK(load(data, i, k.dtype) == value(group->rank, i));
+        if (!in_place)
+            free(recv);
+    }
+}
+
+static void try_roots(ls_group *group)
+{
+    static const size_t counts[] = {0, 1, 15, 1001, 9002, 70001};
+    void *data = NULL, *shared = NULL;
+    CHECK_OK(
+        ls_group_select(group, "broadcast:0-inf:nodes,reduce:0-inf:nodes"));
+    CHECK_OK(ls_shared_alloc(group, LONG * sizeof(float), &shared));
+    CHECK((data = malloc(LONG * sizeof(float))) != NULL);
+    for (size_t i = 0; i < TEST_COUNT(counts); i++)
+        for (size_t k = 0; k < TEST_COUNT(kinds); k++) {
+            broadcast(group, counts[i], kinds[k], (i + k) % 2 ? data : shared);
+            reduce(group, counts[i], kinds[k], (i + k) % 2 ? data : shared);
+        }
+    for (int i = 0; i < (group->size == 4 ? 2 : 0); i++) {
+        broadcast(group, LONG + (size_t)i - 1, kinds[0], i ? data : shared);
+        reduce(group, LONG + (size_t)i - 1, kinds[0], i ? data : shared);
+    }
+    free(data);
+    CHECK_OK(ls_shared_free(group, &shared));
+}
+
 /* ---- shapes -------------------------------------------------------------- */
 
 static void try_all(ls_group *group)
 {
     reduce_all_kinds(group);
     gather_all_kinds(group);
+    try_roots(group);
 }
 
 /* As it is, backwards, and with neighbours on different nodes. */

@@ -1,6 +1,6 @@
 /*
- * All-reduce of ranks on several nodes. The vector goes in chunks; of each
- * chunk
+ * All-reduce, reduce and broadcast of ranks on several nodes. The vector goes
+ * in chunks; of each chunk
  *
  *   inside a node    the ranks add up what they have, each the lanes it carries
  *   between nodes    the carriers of a lane exchange and add up their sums, by
@@ -8,15 +8,20 @@
  *   inside a node    the ranks take each other's lanes
  *
  * so that every rank of a node feeds the network, and what must cross it does
- * so once. Several chunks are on the way at once: while one is exchanged, the
- * next is added up and the one before is passed on. All ranks of a node begin
- * the parts inside it in one order: sums of the first chunks; then, for each
- * chunk that has been exchanged, its passing on and the sum of the next.
+ * so once. In a reduce the sums move to the root's node only, and there to the
+ * root. In a broadcast nothing is added up: the ranks of the root's node take
+ * the chunk from it and carry it to the other nodes.
+ *
+ * Several chunks are on the way at once: while one is exchanged, the next is
+ * added up and the one before is passed on. All ranks of a node begin the parts
+ * inside it in one order: sums of the first chunks; then, for each chunk that
+ * has been exchanged, its passing on and the sum of the next.
  *
  * Sums are folded inside the node, then over nodes: an order of its own, which
  * depends on which ranks share a node. Half types are added in f32 throughout
- * and rounded once. Bytes that leave a node: 2 S (K-1)/K for K nodes up to 8 or
- * a power of two.
+ * and rounded once. Bytes that leave a node in an all-reduce: 2 S (K-1)/K for K
+ * nodes up to 8 or a power of two. In all cross 2 (K-1) S, (K-1) S of a
+ * broadcast, and of a reduce, with K up to 8, (K-1) S (K+1)/K.
  */
 #include <limits.h>
 #include <string.h>
@@ -28,6 +33,33 @@
 #include "comm/far.h"
 #include "comm/schedule/nodes.h"
 #include "kernels/kernels.h"
+
+/* ---- kinds --------------------------------------------------------------- */
+
+static bool on_root_node(const lsi_op *op)
+{
+    const lsi_far *far = op->group->far;
+    return far->node_of[op->call.root] == far->node;
+}
+
+/* A step in which sums move, or one in which results do. */
+static bool moves_sums(const lsi_op *op, int step)
+{
+    return op->call.operation != LSI_OP_BROADCAST &&
+           step < lsi_nodes_first_gather(op->group->far->nodes);
+}
+
+static void find_leap(const lsi_op *op, int step, lsi_leap *leap)
+{
+    const lsi_far *far = op->group->far;
+    const lsi_rooted shape = {far->nodes, far->node_of[op->call.root]};
+    if (op->call.operation == LSI_OP_REDUCE)
+        lsi_nodes_reduce_step(shape, far->node, step, leap);
+    else if (op->call.operation == LSI_OP_BROADCAST)
+        lsi_nodes_broadcast_step(shape, far->node, step, leap);
+    else
+        lsi_nodes_step(far->nodes, far->node, step, leap);
+}
 
 /* ---- inside the node ----------------------------------------------------- */
 
@@ -47,9 +79,6 @@ static ls_status begin_sum(const lsi_op *op, lsi_chunk *c)
                            .count = lsi_range_size(c->range)};
     const unsigned char *from =
         (const unsigned char *)op->send + c->range.begin * op->item;
-    c->stage = LSI_CHUNK_SUMMED;
-    c->step = 0;
-    c->posted = false;
     if (lsi_sums_scratch(op) != 0) {
         lsi_widen(op, lsi_chunk_sums(op, c), from, call.count);
         from = lsi_chunk_sums(op, c);
@@ -60,25 +89,58 @@ static ls_status begin_sum(const lsi_op *op, lsi_chunk *c)
     return lsi_op_submit(&c->sum);
 }
 
+static ls_status begin_copies(const lsi_op *op, lsi_chunk *c)
+{
+    const lsi_call call = {.operation = LSI_OP_BROADCAST,
+                           .dtype = op->call.dtype,
+                           .count = lsi_range_size(c->range),
+                           .root = op->group->far->index_of[op->call.root]};
+    unsigned char *data = lsi_chunk_result(op, c);
+    lsi_op_nest(&c->sum, op->group->far->local, &call, data, data);
+    return lsi_op_submit(&c->sum);
+}
+
+/* What the node has before anything has crossed. */
+static ls_status begin_inside(const lsi_op *op, lsi_chunk *c)
+{
+    c->stage = LSI_CHUNK_SUMMED;
+    c->step = 0;
+    c->posted = false;
+    if (op->call.operation != LSI_OP_BROADCAST)
+        return begin_sum(op, c);
+    if (on_root_node(op))
+        return begin_copies(op, c);
+    c->sum = (lsi_op){.done = true};
+    return LS_OK;
+}
+
+/* Whether somebody on this node still misses what other ranks of it have. */
+static bool is_spread(const lsi_op *op)
+{
+    return op->call.operation == LSI_OP_ALL_REDUCE ||
+           (op->call.operation == LSI_OP_REDUCE) == on_root_node(op);
+}
+
 static ls_status begin_spread(const lsi_op *op, lsi_chunk *c)
 {
     const lsi_call call = {.operation = LSI_OP_GATHER_SHARDS,
                            .dtype = op->call.dtype,
-                           .count = lsi_range_size(c->range)};
+                           .count = lsi_range_size(c->range),
+                           .root = op->call.operation == LSI_OP_REDUCE
+                                       ? op->group->far->index_of[op->call.root]
+                                       : LSI_ROOT_ALL};
     unsigned char *data = lsi_chunk_result(op, c);
     c->stage = LSI_CHUNK_SPREAD;
+    if (!is_spread(op)) {
+        c->spread = (lsi_op){.done = true};
+        return LS_OK;
+    }
     lsi_op_nest(&c->spread, op->group->far->local, &call, data, data);
     cut_by_lanes(op, c, &c->spread);
     return lsi_op_submit(&c->spread);
 }
 
 /* ---- between nodes ------------------------------------------------------- */
-
-/* A step in which sums move, or one in which results do. */
-static bool moves_sums(const lsi_op *op, int step)
-{
-    return step < lsi_nodes_first_gather(op->group->far->nodes);
-}
 
 static lsi_buffer bytes_of(const lsi_op *op, const lsi_chunk *c,
                            lsi_range elements, int step)
@@ -123,7 +185,7 @@ static ls_status post_lane(lsi_op *op, const lsi_chunk *c, size_t lane)
     unsigned char *incoming = lsi_lane_incoming(op, c, lane);
     memset(lsi_lane_parcels(op, c, lane), 0,
            2 * lsi_lane_legs(op) * sizeof(lsi_parcel));
-    lsi_nodes_step(far->nodes, far->node, c->step, &leap);
+    find_leap(op, c->step, &leap);
     for (int i = 0; i < leap.ins; i++) {
         const lsi_leg *in = &leap.in[i];
         const lsi_buffer to =
@@ -179,7 +241,7 @@ static void add_lane(const lsi_op *op, const lsi_chunk *c, size_t lane)
     const void *srcs[LSI_FEW_NODES + 1];
     const lsi_far *far = op->group->far;
     int n = 0;
-    lsi_nodes_step(far->nodes, far->node, c->step, &leap);
+    find_leap(op, c->step, &leap);
     if (leap.ins == 0)
         return;
     const lsi_range range = lsi_lane_range(op, c, lane, leap.in[0].parts);
@@ -236,7 +298,7 @@ static ls_status begin_next(const lsi_op *op)
     const size_t left = op->call.count - begin;
     c->range = (lsi_range){begin, begin + (left < whole ? left : whole)};
     t->begun++;
-    return begin_sum(op, c);
+    return begin_inside(op, c);
 }
 
 /*
@@ -295,12 +357,18 @@ static ls_status exchange_all(lsi_op *op)
     return LS_OK;
 }
 
+/* Whether the chunk that had its place before has been passed on. */
+static bool may_pass(const lsi_chunk *c)
+{
+    return c->stage == LSI_CHUNK_WAITS &&
+           (c->spread.group == NULL || c->spread.done);
+}
+
 /* In one order on all ranks of the node. */
 static ls_status pass_on(const lsi_op *op)
 {
     lsi_travel *t = lsi_travel_of(op);
-    while (t->passed < t->begun &&
-           chunk_at(op, t->passed)->stage == LSI_CHUNK_WAITS) {
+    while (t->passed < t->begun && may_pass(chunk_at(op, t->passed))) {
         LS_TRY(begin_spread(op, chunk_at(op, t->passed)));
         t->passed++;
         if (t->begun < t->chunks)
@@ -336,7 +404,7 @@ static ls_status move_on(lsi_op *op)
     return LS_OK;
 }
 
-ls_status lsi_all_reduce_nodes(lsi_op *op)
+ls_status lsi_lanes_nodes(lsi_op *op)
 {
     return lsi_far_advance(op, move_on);
 }
