@@ -111,12 +111,17 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
 
 /*
  * Fills the allocated parameters from a file: every one must be there with the
- * right shape, and the first that is not is named. GPT2's names may all begin
- * with "transformer.". What else the file has is not looked at.
+ * right shape, in f32, bf16 or f16, and the first that is not is named. GPT2's
+ * names may all begin with "transformer.", and its matrices may all be (out,
+ * in) as in checkpoints. What else the file has is not looked at.
  */
 LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
 
-/* The configuration that ls_transformer_save wrote into the file. */
+/*
+ * The configuration that ls_transformer_save wrote into the file, or, of a
+ * published GPT-2 file, what its shapes say: heads have 64 elements, as in all
+ * sizes that were published.
+ */
 LS_API ls_status ls_transformer_read_config(const char *path,
                                             ls_transformer_config *out);
 

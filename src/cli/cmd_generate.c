@@ -29,8 +29,8 @@ static const lsi_option options[] = {
     ROW(model, STRING, "model", 'm', "FILE", NULL,
         "what `lockstep train lm --save` wrote, or published weights"),
     ROW(size, CHOICE, "size", 0, "NAME", NULL,
-        "of the model, for a file that does not say it (gpt2 for published "
-        "GPT-2 weights)",
+        "of the model, for a file that does not say it; published GPT-2 "
+        "weights need none",
         .choices = &lsi_lm_size_choices[1]),
     ROW(prompt, STRING, "prompt", 'p', "TEXT", NULL,
         "what to go on from (default: a new line); for a model of other tokens "

@@ -5,6 +5,8 @@
 #include "lockstep/nn.h"
 #include "lockstep/transformer.h"
 
+struct lsi_safetensors_file;
+
 typedef struct lsi_norm {
     ls_tensor *weight, *bias; /* bias with GPT2 only */
 } lsi_norm;
@@ -48,6 +50,21 @@ void lsi_cache_free(lsi_cache *cache);
  */
 ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
                                   ls_tensor *tokens, lsi_cache *cache);
+
+/* Under which a file's metadata has the text of lsi_transformer_describe. */
+#define LSI_TRANSFORMER_KEY "transformer"
+
+/* A configuration as JSON; *out is the caller's (free). */
+ls_status lsi_transformer_describe(const ls_transformer_config *config,
+                                   char **out);
+
+/* Whether a file has the matrices of GPT-2's attention as published, (in, out).
+ */
+bool lsi_gpt2_is_published(const struct lsi_safetensors_file *file);
+
+/* The configuration of such a file, by its shapes. */
+ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file,
+                         ls_transformer_config *out);
 
 /* Adds all parameters, in order. */
 ls_status lsi_transformer_add_params(ls_transformer *model);

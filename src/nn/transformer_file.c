@@ -1,7 +1,8 @@
 /*
  * Transformers as safetensors. The configuration is one text of JSON in the
  * file's metadata. GPT2's files hold the matrices of products transposed, (in,
- * out): they are read and written through transposed views.
+ * out): they are read and written through transposed views. Those of
+ * checkpoints hold them as they lie in memory, (out, in), and are read, too.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,8 +12,6 @@
 #include "base/memory.h"
 #include "nn/transformer.h"
 #include "tensor/safetensors.h"
-
-static const char config_key[] = "transformer";
 
 /* Before GPT2's names where the file is of a model with its head. */
 static const char gpt2_prefix[] = "transformer.";
@@ -32,12 +31,11 @@ static void free_list(tensor_list *list)
 }
 
 static ls_status as_in_file(const ls_transformer *m, size_t index,
-                            ls_named_tensor *out)
+                            bool published, ls_named_tensor *out)
 {
     ls_tensor *tensor = ls_params_get(m->params, index);
     *out = (ls_named_tensor){.name = ls_params_name(m->params, index)};
-    const bool transposed = m->config.kind == LS_TRANSFORMER_GPT2 &&
-                            ls_tensor_ndim(tensor) == 2 &&
+    const bool transposed = published && ls_tensor_ndim(tensor) == 2 &&
                             strncmp(out->name, "h.", 2) == 0;
     if (transposed)
         return ls_tensor_transpose(tensor, 0, 1, &out->tensor);
@@ -45,8 +43,9 @@ static ls_status as_in_file(const ls_transformer *m, size_t index,
     return LS_OK;
 }
 
-/* Also after an error *out is to be freed. */
-static ls_status make_list(const ls_transformer *m, tensor_list *out)
+/* Of GPT2's layout if `published`. Also after an error *out is to be freed. */
+static ls_status make_list(const ls_transformer *m, bool published,
+                           tensor_list *out)
 {
     const size_t count = ls_params_count(m->params);
     void *block = NULL;
@@ -54,20 +53,33 @@ static ls_status make_list(const ls_transformer *m, tensor_list *out)
                      "the tensors of a transformer"));
     *out = (tensor_list){.items = block};
     for (; out->n < count; out->n++)
-        LS_TRY(as_in_file(m, out->n, &out->items[out->n]));
+        LS_TRY(as_in_file(m, out->n, published, &out->items[out->n]));
+    return LS_OK;
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+static ls_status open_file(lsi_safetensors_file *file, const char *path)
+{
+    LS_TRY(lsi_safetensors_open(file, path));
+    file->widens = true;
+    lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
     return LS_OK;
 }
 
 ls_status ls_transformer_load(ls_transformer *model, const char *path)
 {
     tensor_list list = {0};
-    const char *prefix =
-        model->config.kind == LS_TRANSFORMER_GPT2 ? gpt2_prefix : "";
-    ls_status status = make_list(model, &list);
+    lsi_safetensors_file file;
+    const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
+    LS_TRY(open_file(&file, path));
+    ls_status status =
+        make_list(model, gpt2 && lsi_gpt2_is_published(&file), &list);
     if (status == LS_OK)
-        status = lsi_safetensors_load_either(path, prefix, list.items, list.n);
+        status = lsi_safetensors_fill(&file, list.items, list.n);
     ls_params_changed(model->params);
     free_list(&list);
+    lsi_safetensors_close(&file);
     return status;
 }
 
@@ -83,7 +95,7 @@ static const char *kind_name(ls_transformer_kind kind)
     return names[kind];
 }
 
-static char *config_text(const ls_transformer_config *c)
+ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
 {
     json_t *json = json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "kind",
@@ -92,9 +104,11 @@ static char *config_text(const ls_transformer_config *c)
         (json_int_t)c->d_ff, "layers", (json_int_t)c->layers, "heads",
         (json_int_t)c->heads, "rope_theta", c->rope_theta, "rope_halves",
         (int)c->rope_halves);
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    *out = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    return text;
+    return *out != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_MEMORY, "no memory to describe a transformer");
 }
 
 /* The caller's pairs and ours; *out is freed by lsi_free. */
@@ -110,7 +124,7 @@ static ls_status add_pair(const char *const *metadata, const char *text,
     const char **all = block;
     for (size_t i = 0; i < n; i++)
         all[i] = metadata[i];
-    all[n] = config_key;
+    all[n] = LSI_TRANSFORMER_KEY;
     all[n + 1] = text;
     all[n + 2] = NULL;
     *out = all;
@@ -122,12 +136,12 @@ ls_status ls_transformer_save(const ls_transformer *model, const char *path,
 {
     tensor_list list = {0};
     const char **all = NULL;
-    char *text = config_text(&model->config);
-    if (text == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to save %s", path);
+    char *text = NULL;
+    LS_TRY(lsi_transformer_describe(&model->config, &text));
     ls_status status = add_pair(metadata, text, &all);
     if (status == LS_OK)
-        status = make_list(model, &list);
+        status =
+            make_list(model, model->config.kind == LS_TRANSFORMER_GPT2, &list);
     if (status == LS_OK)
         status = ls_safetensors_save(path, list.items, list.n, all);
     free_list(&list);
@@ -168,22 +182,34 @@ static bool parse_config(json_t *json, ls_transformer_config *c)
     return parse_kind(kind, &c->kind);
 }
 
+static ls_status read_config(const lsi_safetensors_file *file,
+                             ls_transformer_config *out)
+{
+    const char *text = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY);
+    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const bool good = json != NULL && parse_config(json, out);
+    json_decref(json);
+    if (good)
+        return ls_transformer_check(out);
+    if (text == NULL && lsi_gpt2_is_published(file)) {
+        LS_TRY(lsi_gpt2_infer(file, out));
+        return ls_transformer_check(out);
+    }
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' does not say which transformer it holds: its "
+                    "metadata has no valid \"%s\"",
+                    file->path, LSI_TRANSFORMER_KEY);
+}
+
 ls_status ls_transformer_read_config(const char *path,
                                      ls_transformer_config *out)
 {
     ls_transformer_config config = {0};
-    char *text = NULL;
-    LS_TRY(lsi_safetensors_metadata(path, config_key, &text));
-    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
-    const bool good = json != NULL && parse_config(json, &config);
-    json_decref(json);
-    free(text);
-    if (!good)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' does not say which transformer it holds: its "
-                        "metadata has no valid \"%s\"",
-                        path, config_key);
-    LS_TRY(ls_transformer_check(&config));
-    *out = config;
-    return LS_OK;
+    lsi_safetensors_file file;
+    LS_TRY(open_file(&file, path));
+    const ls_status status = read_config(&file, &config);
+    lsi_safetensors_close(&file);
+    if (status == LS_OK)
+        *out = config;
+    return status;
 }

@@ -30,6 +30,7 @@ typedef struct lsi_safetensors_entry {
 typedef struct lsi_safetensors_file {
     const char *path;
     const char *prefix; /* what the file puts before the names of tensors */
+    bool widens;        /* bf16 and f16 may fill tensors of f32 */
     int fd;
     uint64_t data_begin, data_size;
     struct json_t *header;
@@ -46,21 +47,26 @@ ls_status lsi_safetensors_read(const lsi_safetensors_file *file,
                                const lsi_safetensors_entry *entry,
                                uint64_t offset, void *out, size_t bytes);
 
-/* As ls_safetensors_load, also if the file puts the prefix before all names. */
-ls_status lsi_safetensors_load_either(const char *path, const char *prefix,
-                                      const ls_named_tensor *tensors, size_t n);
+/* The tensor of that name, behind the file's prefix; NULL if there is none. */
+const lsi_safetensors_entry *
+lsi_safetensors_find(const lsi_safetensors_file *file, const char *name);
+
+/* If the file has `first` behind the prefix only, that is its prefix. */
+void lsi_safetensors_try_prefix(lsi_safetensors_file *file, const char *prefix,
+                                const char *first);
+
+/* As ls_safetensors_load. */
+ls_status lsi_safetensors_fill(const lsi_safetensors_file *file,
+                               const ls_named_tensor *tensors, size_t n);
+
+/* What the metadata have for a key, while it is open; NULL if nothing. */
+const char *lsi_safetensors_text(const lsi_safetensors_file *file,
+                                 const char *key);
 
 /* As ls_safetensors_save; *sum is of the file. */
 ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
                                size_t n, const char *const *metadata,
                                lsi_file_sum *sum);
-
-/*
- * The text that a file's metadata has for a key: *out is the caller's (free),
- * NULL if there is none.
- */
-ls_status lsi_safetensors_metadata(const char *path, const char *key,
-                                   char **out);
 
 #define LSI_SAFETENSORS_METADATA "__metadata__"
 

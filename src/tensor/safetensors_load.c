@@ -283,7 +283,7 @@ static const entry *find_behind(const file *f, const char *prefix,
     return NULL;
 }
 
-static const entry *find(const file *f, const char *name)
+const entry *lsi_safetensors_find(const file *f, const char *name)
 {
     return find_behind(f, f->prefix, name);
 }
@@ -301,6 +301,18 @@ static bool same_shape(const entry *e, const ls_tensor *tensor)
                   (size_t)e->ndim * sizeof e->shape[0]) == 0;
 }
 
+static bool has_dtype(const entry *e, ls_dtype dtype)
+{
+    return strcmp(e->dtype, lsi_safetensors_dtype_of(dtype).text) == 0;
+}
+
+static bool can_fill(const file *f, const entry *e, ls_dtype dtype)
+{
+    return has_dtype(e, dtype) ||
+           (f->widens && dtype == LS_F32 &&
+            (has_dtype(e, LS_BF16) || has_dtype(e, LS_F16)));
+}
+
 static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
 {
     const ls_tensor *tensor = wanted->tensor;
@@ -312,7 +324,7 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
                         "'%s': '%s' has no memory yet; call "
                         "ls_params_allocate first",
                         f->path, wanted->name);
-    const entry *e = find(f, wanted->name);
+    const entry *e = lsi_safetensors_find(f, wanted->name);
     if (e == NULL)
         return lsi_fail(LS_ERR_FORMAT, "'%s' has no tensor '%s%s'", f->path,
                         f->prefix, wanted->name);
@@ -321,24 +333,33 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
                         "'%s': tensor '%s' has shape %s, wanted is %s", f->path,
                         e->name, shape_of_entry(e).text,
                         lsi_shape_of(tensor).text);
-    const lsi_safetensors_dtype dtype = lsi_safetensors_dtype_of(tensor->dtype);
-    if (strcmp(e->dtype, dtype.text) != 0)
+    if (!can_fill(f, e, tensor->dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "'%s': tensor '%s' has type %s, wanted is %s", f->path,
-                        e->name, e->dtype, dtype.text);
+                        e->name, e->dtype,
+                        lsi_safetensors_dtype_of(tensor->dtype).text);
     return LS_OK;
+}
+
+/* The type of an entry that can fill a tensor of this type. */
+static ls_dtype dtype_of(const entry *e, ls_dtype wanted)
+{
+    if (has_dtype(e, wanted))
+        return wanted;
+    return has_dtype(e, LS_BF16) ? LS_BF16 : LS_F16;
 }
 
 static ls_status fill(const file *f, const ls_named_tensor *wanted)
 {
-    const entry *e = find(f, wanted->name);
+    const entry *e = lsi_safetensors_find(f, wanted->name);
     const size_t bytes = (size_t)(e->end - e->begin);
     ls_tensor *tensor = wanted->tensor;
+    const ls_dtype dtype = dtype_of(e, tensor->dtype);
     LS_TRY(lsi_tensor_plain(tensor));
-    if (ls_tensor_is_contiguous(tensor))
+    if (dtype == tensor->dtype && ls_tensor_is_contiguous(tensor))
         return lsi_safetensors_read(f, e, 0, lsi_tensor_raw(tensor), bytes);
     ls_tensor *dense = NULL;
-    LS_TRY(ls_tensor_new(&dense, tensor->dtype, tensor->ndim, tensor->shape));
+    LS_TRY(ls_tensor_new(&dense, dtype, tensor->ndim, tensor->shape));
     ls_status status =
         lsi_safetensors_read(f, e, 0, lsi_tensor_raw(dense), bytes);
     if (status == LS_OK)
@@ -347,15 +368,15 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     return status;
 }
 
-/* The first tensor tells whether the file puts the prefix before its names. */
-static void choose_prefix(file *f, const char *prefix, const char *first)
+void lsi_safetensors_try_prefix(file *f, const char *prefix, const char *first)
 {
-    if (find(f, first) == NULL && find_behind(f, prefix, first) != NULL)
+    if (lsi_safetensors_find(f, first) == NULL &&
+        find_behind(f, prefix, first) != NULL)
         f->prefix = prefix;
 }
 
-static ls_status fill_all(const file *f, const ls_named_tensor *tensors,
-                          size_t n)
+ls_status lsi_safetensors_fill(const file *f, const ls_named_tensor *tensors,
+                               size_t n)
 {
     for (size_t i = 0; i < n; i++)
         LS_TRY(check_wanted(f, &tensors[i]));
@@ -367,40 +388,19 @@ static ls_status fill_all(const file *f, const ls_named_tensor *tensors,
 ls_status ls_safetensors_load(const char *path, const ls_named_tensor *tensors,
                               size_t n)
 {
-    return lsi_safetensors_load_either(path, "", tensors, n);
-}
-
-ls_status lsi_safetensors_load_either(const char *path, const char *prefix,
-                                      const ls_named_tensor *tensors, size_t n)
-{
     if (path == NULL || (tensors == NULL && n > 0))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_safetensors_load: the path or the tensors are "
                         "NULL");
     file f;
     LS_TRY(lsi_safetensors_open(&f, path));
-    if (n > 0 && tensors[0].name != NULL)
-        choose_prefix(&f, prefix, tensors[0].name);
-    const ls_status status = fill_all(&f, tensors, n);
+    const ls_status status = lsi_safetensors_fill(&f, tensors, n);
     lsi_safetensors_close(&f);
     return status;
 }
 
-ls_status lsi_safetensors_metadata(const char *path, const char *key,
-                                   char **out)
+const char *lsi_safetensors_text(const file *f, const char *key)
 {
-    file f;
-    LS_TRY(lsi_safetensors_open(&f, path));
-    const json_t *metadata =
-        json_object_get(f.header, LSI_SAFETENSORS_METADATA);
-    const char *text = json_string_value(json_object_get(metadata, key));
-    char *copy = text != NULL ? strdup(text) : NULL;
-    ls_status status = LS_OK;
-    if (text != NULL && copy == NULL)
-        status =
-            lsi_fail(LS_ERR_MEMORY, "no memory for the metadata of '%s'", path);
-    lsi_safetensors_close(&f);
-    if (status == LS_OK)
-        *out = copy;
-    return status;
+    return json_string_value(json_object_get(
+        json_object_get(f->header, LSI_SAFETENSORS_METADATA), key));
 }

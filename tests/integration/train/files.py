@@ -45,6 +45,26 @@ def read_safetensors(path):
     return header, tensors
 
 
+def to_f16(data):
+    """The bytes of F32 as those of F16."""
+    count = len(data) // 4
+    return struct.pack(f"<{count}e", *struct.unpack(f"<{count}f", data))
+
+
+def write_safetensors(path, tensors):
+    """Rows of (dtype, shape, bytes) by name, without metadata."""
+    header, end = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [end, end + len(data)]}
+        end += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, _, data in tensors.values():
+            file.write(data)
+
+
 def read_lines(path):
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]

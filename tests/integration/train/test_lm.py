@@ -200,6 +200,23 @@ class Files(LmTest):
         self.assertNotIn("lm_head.weight", header)
         self.generate("--model", path, "--prompt", "7", "--tokens", "3")
 
+    def test_published(self):
+        """A file that says nothing about itself, in f32 and in f16."""
+        path = self.path("a.safetensors")
+        other = self.path("b.safetensors")
+        self.train("--size", "gpt2", "--d-model", "64", "--heads", "1",
+                   "--steps", "5", "--lr", "0.01", "--validate-every", "0",
+                   "--vocab", "300", "--save", path)
+        header, tensors = files.read_safetensors(path)
+        draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
+        want = self.generate("--model", path, *draw)
+        for dtype in "F32", "F16":
+            rows = {name: (dtype, header[name]["shape"], data if dtype == "F32"
+                           else files.to_f16(data))
+                    for name, data in tensors.items()}
+            files.write_safetensors(other, rows)
+            self.assertEqual(self.generate("--model", other, *draw), want)
+
 
 class Refused(LmTest):
     def refuse(self, status, text, *words):

@@ -317,6 +317,15 @@ static void expect_logits(const network *net, const double *wanted)
 
 static const char *const prefixes[] = {"", "transformer."};
 
+static void expect_loaded(const published *p, const double *wanted)
+{
+    network net = open_network();
+    save(p);
+    assert_ok(ls_transformer_load(net.model, p->path));
+    expect_logits(&net, wanted);
+    close_network(&net);
+}
+
 static void logits_are_those_of_the_file(void **state)
 {
     (void)state;
@@ -324,14 +333,65 @@ static void logits_are_those_of_the_file(void **state)
         published p;
         double wanted[LENGTH * VOCABULARY];
         make(&p, prefixes[i]);
+        reference(&p, wanted);
+        expect_loaded(&p, wanted);
+        discard(&p);
+    }
+}
+
+static void convert(ls_tensor **tensor, ls_dtype dtype)
+{
+    ls_tensor *converted = NULL;
+    assert_ok(ls_tensor_new(&converted, dtype, ls_tensor_ndim(*tensor),
+                            ls_tensor_shape(*tensor)));
+    assert_ok(ls_tensor_copy(converted, *tensor));
+    ls_tensor_free(tensor);
+    *tensor = converted;
+}
+
+/* What is compared is the model of the rounded weights. */
+static void half_types_are_widened(void **state)
+{
+    (void)state;
+    static const ls_dtype types[] = {LS_BF16, LS_F16};
+    for (size_t i = 0; i < TEST_COUNT(types); i++) {
+        published p;
+        double exact[LENGTH * VOCABULARY], wanted[LENGTH * VOCABULARY];
+        make(&p, prefixes[i]);
+        reference(&p, exact);
+        for (size_t k = 0; k < p.n; k++)
+            convert(&p.items[k].tensor, types[i]);
         save(&p);
         network net = open_network();
         assert_ok(ls_transformer_load(net.model, p.path));
+        for (size_t k = 0; k < p.n; k++)
+            convert(&p.items[k].tensor, LS_F32);
         reference(&p, wanted);
+        assert_true(memcmp(exact, wanted, sizeof exact) != 0);
         expect_logits(&net, wanted);
         close_network(&net);
         discard(&p);
     }
+}
+
+/* (out, in): as the parameters lie in memory, and as a checkpoint has them. */
+static void matrices_may_be_turned(void **state)
+{
+    (void)state;
+    published p;
+    double wanted[LENGTH * VOCABULARY];
+    make(&p, "");
+    reference(&p, wanted);
+    for (size_t i = 0; i < p.n; i++) {
+        ls_tensor **tensor = &p.items[i].tensor, *turned = NULL;
+        if (p.names[i][0] != 'h' || ls_tensor_ndim(*tensor) != 2)
+            continue;
+        assert_ok(ls_tensor_transpose(*tensor, 0, 1, &turned));
+        ls_tensor_free(tensor);
+        *tensor = turned;
+    }
+    expect_loaded(&p, wanted);
+    discard(&p);
 }
 
 /* The error has `before`, the name as the file would have it, and `after`. */
@@ -371,6 +431,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_the_file),
+        cmocka_unit_test(half_types_are_widened),
+        cmocka_unit_test(matrices_may_be_turned),
         cmocka_unit_test(first_mismatch_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
