@@ -5,6 +5,7 @@
  */
 #include "train/generate.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,28 +30,45 @@ static int64_t likeliest(const float *logits, int64_t n)
     return best;
 }
 
+/* Larger for larger numbers, and the same for both zeros. */
+static uint32_t rank_of(float x)
+{
+    uint32_t bits;
+    x += 0.0F;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 31 != 0 ? ~bits : bits | UINT32_C(1) << 31;
+}
+
+/* The k-th largest rank, a byte at a time; *equal of those are among the k. */
+static uint32_t find_edge(const float *x, int64_t n, int64_t k, int64_t *equal)
+{
+    uint64_t edge = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        int64_t count[256] = {0};
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t rank = rank_of(x[i]);
+            if (rank >> (shift + 8) == edge >> (shift + 8))
+                count[rank >> shift & 255]++;
+        }
+        uint64_t byte = 255;
+        while (count[byte] < k)
+            k -= count[byte--];
+        edge |= byte << shift;
+    }
+    *equal = k;
+    return (uint32_t)edge;
+}
+
 /* Leaves the k largest; the rest become -infinity. Of equals the first stay. */
 static void keep_largest(float *logits, int64_t n, int64_t k)
 {
-    float edge = INFINITY;
-    int64_t above = 0, equal = 0;
-    while (above + equal < k) { /* one value further down each time */
-        float next = -INFINITY;
-        above += equal;
-        equal = 0;
-        for (int64_t i = 0; i < n; i++)
-            if (logits[i] < edge && logits[i] > next)
-                next = logits[i];
-        if (next == -INFINITY)
-            return;
-        edge = next;
-        for (int64_t i = 0; i < n; i++)
-            equal += logits[i] == edge;
-    }
-    int64_t left = k - above;
-    for (int64_t i = 0; i < n; i++)
-        if (logits[i] < edge || (logits[i] == edge && left-- <= 0))
+    int64_t equal;
+    const uint32_t edge = find_edge(logits, n, k, &equal);
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t rank = rank_of(logits[i]);
+        if (rank < edge || (rank == edge && equal-- <= 0))
             logits[i] = -INFINITY;
+    }
 }
 
 int64_t lsi_sample(float *logits, int64_t vocabulary,
@@ -82,6 +100,7 @@ typedef struct window {
     ls_tape *tape;
     ls_tensor *tokens; /* (1, length) */
     int64_t length, used;
+    int64_t choices; /* tokens below it are drawn */
     lsi_cache cache; /* of the first tokens, so many as it says */
 } window;
 
@@ -96,6 +115,19 @@ static void push(window *w, int64_t token)
     tokens[w->used++] = token;
 }
 
+/* Drawing from anything else would say nothing of the model. */
+static ls_status check_finite(const float *logits, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(logits[i]))
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the model's logit of token %" PRId64 " is %g: its "
+                            "weights are not finite, or too large; did its "
+                            "training diverge?",
+                            i, (double)logits[i]);
+    return LS_OK;
+}
+
 static ls_status next_token(window *w, const lsi_sampling *sampling,
                             uint64_t step, int64_t *out)
 {
@@ -107,7 +139,8 @@ static ls_status next_token(window *w, const lsi_sampling *sampling,
     LS_TRY(ls_tape_status(w->tape));
     float *row =
         (float *)lsi_tensor_raw(logits) + (new_tokens - 1) * vocabulary;
-    *out = lsi_sample(row, vocabulary, sampling, step);
+    LS_TRY(check_finite(row, vocabulary));
+    *out = lsi_sample(row, w->choices, sampling, step);
     ls_tape_reset(w->tape);
     return LS_OK;
 }
@@ -133,9 +166,13 @@ static ls_status run(window *w, const lsi_generation *g)
 ls_status lsi_generate(const ls_transformer *model,
                        const lsi_generation *generation)
 {
-    const int64_t context = ls_transformer_get_config(model)->context;
+    const ls_transformer_config *c = ls_transformer_get_config(model);
     const int64_t all = generation->prompt_length + generation->tokens;
-    window w = {.model = model, .length = all < context ? all : context};
+    const int64_t limit = generation->limit;
+    const bool any = limit <= 0 || limit > c->vocabulary;
+    window w = {.model = model,
+                .length = all < c->context ? all : c->context,
+                .choices = any ? c->vocabulary : limit};
     const ls_status status = run(&w, generation);
     ls_tensor_free(&w.tokens);
     lsi_cache_free(&w.cache);

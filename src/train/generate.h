@@ -13,8 +13,9 @@ typedef struct lsi_sampling {
 } lsi_sampling;
 
 /*
- * One token from logits, which are overwritten; `step` numbers the draws. Local
- * and deterministic.
+ * One token from logits, none of which is a NaN; `step` numbers the draws. With
+ * a temperature, those that are not among the top_k become -infinity; of equals
+ * the first are. Local and deterministic.
  */
 int64_t lsi_sample(float *logits, int64_t vocabulary,
                    const lsi_sampling *sampling, uint64_t step);
@@ -23,6 +24,7 @@ typedef struct lsi_generation {
     const int64_t *prompt;
     int64_t prompt_length; /* at least 1 */
     int64_t tokens;        /* to draw */
+    int64_t limit;         /* draw tokens below it; 0, or more: any */
     lsi_sampling sampling;
     /* Told each token as soon as it is drawn. */
     void (*emit)(void *context, int64_t token);

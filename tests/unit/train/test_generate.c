@@ -53,6 +53,50 @@ static void top_k_keeps_the_likeliest(void **state)
     expect_shares((lsi_sampling){.temperature = 1, .top_k = 3}, three);
 }
 
+/* Coarse numbers, so that many are equal; zeros of both signs. */
+static void make_ties(float *x, int n, uint32_t seed, uint32_t values)
+{
+    uint32_t state = seed;
+    for (int i = 0; i < n; i++) {
+        state = state * 1664525U + 1013904223U;
+        const int32_t level = (int32_t)((state >> 8) % values);
+        x[i] = (float)(level - (int32_t)(values / 2)) * 0.37F;
+        if (x[i] == 0 && state % 3 == 0)
+            x[i] = -x[i];
+    }
+}
+
+/* Whether fewer than k come before x[i]: what is larger, or equal and first. */
+static bool is_kept(const float *x, int n, int i, int k)
+{
+    int before = 0;
+    for (int j = 0; j < n; j++)
+        before += x[j] > x[i] || (x[j] == x[i] && j < i);
+    return before < k;
+}
+
+static void top_k_is_its_definition(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 31, 100, 257};
+    static const uint32_t values[] = {1, 3, 40, 100000};
+    float x[257], kept[257];
+    for (size_t s = 0; s < TEST_COUNT(sizes); s++) {
+        for (size_t v = 0; v < TEST_COUNT(values); v++) {
+            const int n = sizes[s];
+            make_ties(x, n, (uint32_t)(s * 7 + v), values[v]);
+            for (int k = 1; k < n; k += 1 + k / 8) {
+                memcpy(kept, x, sizeof x);
+                (void)lsi_sample(
+                    kept, n, &(lsi_sampling){.temperature = 1, .top_k = k}, 0);
+                for (int i = 0; i < n; i++)
+                    assert_true(kept[i] ==
+                                (is_kept(x, n, i, k) ? x[i] : -INFINITY));
+            }
+        }
+    }
+}
+
 static void draws_are_a_function(void **state)
 {
     (void)state;
@@ -145,6 +189,65 @@ static void tokens_are_what_the_model_says(void **state)
     expect_what_the_model_says(&config);
 }
 
+static void a_limit_is_kept(void **state)
+{
+    (void)state;
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    text t = {.n = 0};
+    const int64_t prompt[] = {12};
+    lsi_generation generation = {.prompt = prompt,
+                                 .prompt_length = 1,
+                                 .tokens = 30,
+                                 .limit = 3,
+                                 .sampling = {.temperature = 1e6},
+                                 .emit = append,
+                                 .context = &t};
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_params_allocate(params, NULL, 8));
+    assert_ok(lsi_generate(model, &generation));
+    int64_t most = 0;
+    for (int i = 0; i < 30; i++)
+        most = t.tokens[i] > most ? t.tokens[i] : most;
+    assert_int_equal(most, 2);
+    t.n = 0;
+    generation.limit = 256; /* more than there are */
+    assert_ok(lsi_generate(model, &generation));
+    for (int i = 0; i < 30; i++)
+        most = t.tokens[i] > most ? t.tokens[i] : most;
+    assert_in_range(most, 3, 12);
+    ls_transformer_free(&model);
+    ls_params_free(&params);
+}
+
+static void logits_must_be_finite(void **state)
+{
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < TEST_COUNT(values); i++) {
+        ls_params *params = NULL;
+        ls_transformer *model = NULL;
+        text t = {.n = 0};
+        const int64_t prompt[] = {3};
+        const lsi_generation generation = {.prompt = prompt,
+                                           .prompt_length = 1,
+                                           .tokens = 4,
+                                           .emit = append,
+                                           .context = &t};
+        assert_ok(ls_params_new(&params));
+        assert_ok(ls_transformer_new(&model, params, &little));
+        assert_ok(ls_params_allocate(params, NULL, 8));
+        ls_tensor *head = ls_params_get(params, ls_params_count(params) - 1);
+        ((float *)ls_tensor_data(head))[5 * little.d_model] = values[i];
+        assert_error(lsi_generate(model, &generation), LS_ERR_FORMAT,
+                     "logit of token 5 is");
+        assert_int_equal(t.n, 0);
+        ls_transformer_free(&model);
+        ls_params_free(&params);
+    }
+}
+
 /* Logits token by token, and what a cache refuses. */
 static void a_cache_changes_rounding_only(void **state)
 {
@@ -192,8 +295,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_follow_the_logits),
         cmocka_unit_test(top_k_keeps_the_likeliest),
+        cmocka_unit_test(top_k_is_its_definition),
         cmocka_unit_test(draws_are_a_function),
         cmocka_unit_test(tokens_are_what_the_model_says),
+        cmocka_unit_test(a_limit_is_kept),
+        cmocka_unit_test(logits_must_be_finite),
         cmocka_unit_test(a_cache_changes_rounding_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
