@@ -29,7 +29,8 @@ typedef struct ls_checkpoint_parts {
     const ls_optimizer *optimizer; /* or NULL */
     /*
      * Whatever else the program wants to find again, as a NULL-terminated array
-     * of key, value, key, value, ... or NULL. Rank 0's are kept.
+     * of key, value, key, value, ... or NULL. Rank 0's are kept, in the
+     * manifest and in the metadata of model.safetensors.
      */
     const char *const *values;
 } ls_checkpoint_parts;

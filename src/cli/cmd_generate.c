@@ -13,10 +13,9 @@
 #include "cli/command.h"
 #include "cli/lm_flags.h"
 #include "cli/ranks.h"
+#include "train/checkpoint/find.h"
 #include "train/generate.h"
 #include "train/models/lm.h"
-
-enum { BYTE_VALUES = 256 };
 
 typedef struct args {
     const char *model, *size, *prompt;
@@ -26,8 +25,10 @@ typedef struct args {
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
-    ROW(model, STRING, "model", 'm', "FILE", NULL,
-        "what `lockstep train lm --save` wrote, or published weights"),
+    ROW(model, STRING, "model", 'm', "PATH", NULL,
+        "what `lockstep train lm` wrote: a file of --save, a --checkpoint-dir, "
+        "of which the newest whole one is read, or one checkpoint; or "
+        "published weights"),
     ROW(size, CHOICE, "size", 0, "NAME", NULL,
         "of the model, for a file that does not say it; published GPT-2 "
         "weights need none",
@@ -48,6 +49,36 @@ static const lsi_option options[] = {
     LSI_THREADS_ROW(threads),
 };
 
+/* ---- the model ----------------------------------------------------------- */
+
+typedef struct model {
+    lsi_lm lm;
+    int64_t vocabulary;
+    bool bytes; /* are its tokens */
+} model;
+
+static ls_status read_config(const args *a, const char *path,
+                             ls_transformer_config *out)
+{
+    return a->size != NULL ? ls_transformer_size(a->size, out)
+                           : ls_transformer_read_config(path, out);
+}
+
+static ls_status open_model(const args *a, model *m)
+{
+    ls_transformer_config config;
+    lsi_path path;
+    LS_TRY(lsi_checkpoint_weights(a->model, &path));
+    LS_TRY(read_config(a, path.text, &config));
+    LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &m->bytes));
+    m->vocabulary = config.vocabulary;
+    LS_TRY(lsi_lm_new_frozen(&m->lm, &config, 0));
+    LS_TRY(ls_transformer_load(m->lm.transformer, path.text));
+    if (strcmp(path.text, a->model) != 0)
+        fprintf(stderr, "weights of '%s'\n", path.text);
+    return LS_OK;
+}
+
 /* ---- the prompt ---------------------------------------------------------- */
 
 typedef struct prompt {
@@ -55,10 +86,18 @@ typedef struct prompt {
     int64_t n;
 } prompt;
 
-static void take_bytes(const char *text, prompt *out)
+static ls_status take_bytes(const char *text, int64_t vocabulary, prompt *out)
 {
-    for (; text[out->n] != '\0'; out->n++)
-        out->tokens[out->n] = (unsigned char)text[out->n];
+    for (; text[out->n] != '\0'; out->n++) {
+        const unsigned char byte = (unsigned char)text[out->n];
+        if (byte >= vocabulary)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "--prompt has the byte %d; the model's tokens are "
+                            "bytes below %" PRId64,
+                            byte, vocabulary);
+        out->tokens[out->n] = byte;
+    }
+    return LS_OK;
 }
 
 static ls_status take_numbers(const char *text, int64_t vocabulary, prompt *out)
@@ -81,7 +120,7 @@ static ls_status take_numbers(const char *text, int64_t vocabulary, prompt *out)
 }
 
 /* *out is freed by lsi_free of its tokens. */
-static ls_status read_prompt(const char *text, int64_t vocabulary, prompt *out)
+static ls_status read_prompt(const char *text, const model *m, prompt *out)
 {
     void *block = NULL;
     if (text[0] == '\0')
@@ -91,10 +130,8 @@ static ls_status read_prompt(const char *text, int64_t vocabulary, prompt *out)
     LS_TRY(lsi_alloc(&block, strlen(text) * sizeof(int64_t), LS_MEMORY_DATA,
                      "the prompt"));
     out->tokens = block;
-    if (vocabulary != BYTE_VALUES)
-        return take_numbers(text, vocabulary, out);
-    take_bytes(text, out);
-    return LS_OK;
+    return m->bytes ? take_bytes(text, m->vocabulary, out)
+                    : take_numbers(text, m->vocabulary, out);
 }
 
 /* ---- writing ------------------------------------------------------------- */
@@ -114,37 +151,24 @@ static void emit_number(void *context, int64_t token)
     fflush(stdout);
 }
 
-static ls_status open_model(const args *a, lsi_lm *lm)
+static ls_status write_tokens(const args *a, const model *m, prompt *p)
 {
-    ls_transformer_config config;
-    if (a->size != NULL)
-        LS_TRY(ls_transformer_size(a->size, &config));
-    else
-        LS_TRY(ls_transformer_read_config(a->model, &config));
-    LS_TRY(lsi_lm_new_frozen(lm, &config, 0));
-    return ls_transformer_load(lm->transformer, a->model);
-}
-
-static ls_status write_tokens(const args *a, const lsi_lm *lm, prompt *p)
-{
-    const int64_t vocabulary =
-        ls_transformer_get_config(lm->transformer)->vocabulary;
-    const bool bytes = vocabulary == BYTE_VALUES;
     bool begun = false;
     const char *text = a->prompt != NULL ? a->prompt : "\n";
-    LS_TRY(read_prompt(text, vocabulary, p));
+    LS_TRY(read_prompt(text, m, p));
     const lsi_generation generation = {
         .prompt = p->tokens,
         .prompt_length = p->n,
         .tokens = a->tokens,
+        .limit = m->bytes ? LSI_BYTE_TOKENS : 0,
         .sampling = {.temperature = a->temperature,
                      .top_k = a->top_k,
                      .seed = (uint64_t)a->seed},
-        .emit = bytes ? emit_byte : emit_number,
+        .emit = m->bytes ? emit_byte : emit_number,
         .context = &begun};
-    if (bytes)
+    if (m->bytes)
         fputs(text, stdout);
-    LS_TRY(lsi_generate(lm->transformer, &generation));
+    LS_TRY(lsi_generate(m->lm.transformer, &generation));
     putchar('\n');
     return LS_OK;
 }
@@ -153,18 +177,18 @@ static int run(const lsi_invocation *call)
 {
     args a;
     int exit_status;
-    lsi_lm lm = {0};
+    model m = {.vocabulary = 0};
     prompt p = {0};
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
     if (a.model == NULL)
-        return lsi_cli_usage("%s: --model FILE is missing", call->argv[0]);
+        return lsi_cli_usage("%s: --model PATH is missing", call->argv[0]);
     lsi_cli_set_threads(a.threads, lsi_cpus_available());
-    ls_status status = open_model(&a, &lm);
+    ls_status status = open_model(&a, &m);
     if (status == LS_OK)
-        status = write_tokens(&a, &lm, &p);
+        status = write_tokens(&a, &m, &p);
     lsi_free(p.tokens);
-    lsi_lm_free(&lm);
+    lsi_lm_free(&m.lm);
     return status == LS_OK ? 0 : lsi_cli_error();
 }
 

@@ -12,12 +12,13 @@
 #include "base/error.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
+#include "nn/transformer.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 #include "train/models/lm.h"
 #include "train/outcome.h"
 
-enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10, BYTE_VALUES = 256 };
+enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 
 /* Apart from the steps of training. */
 static const uint64_t validation_steps = UINT64_C(1) << 48;
@@ -27,6 +28,7 @@ typedef struct job {
     const lsi_lm_options *options;
     const lsi_lm_events *events;
     ls_transformer_config config;
+    char *shape; /* the configuration as text */
     ls_tokens *tokens;
     int64_t train_end; /* of the tokens; validation begins there */
     ls_tensor *inputs, *targets;
@@ -68,7 +70,7 @@ static ls_status choose_model(job *j)
 {
     j->config = j->options->model;
     if (j->options->text_vocabulary && ls_tokens_are_bytes(j->tokens))
-        j->config.vocabulary = BYTE_VALUES;
+        j->config.vocabulary = LSI_BYTE_TOKENS;
     LS_TRY(ls_transformer_check(&j->config));
     return ls_tokens_check(j->tokens, j->config.vocabulary);
 }
@@ -86,6 +88,7 @@ static ls_status prepare_alone(job *j)
 {
     LS_TRY(open_tokens(j));
     LS_TRY(choose_model(j));
+    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     return make_batch(j);
 }
@@ -154,6 +157,11 @@ static ls_status collect_data_facts(const job *j, lsi_facts *facts)
     return LS_OK;
 }
 
+static const char *tokens_name(const job *j)
+{
+    return lsi_lm_tokens_name(ls_tokens_are_bytes(j->tokens));
+}
+
 /* What other bits, or other lines, would come of, if it were otherwise. */
 static ls_status collect_facts(const job *j, lsi_facts *facts)
 {
@@ -206,7 +214,9 @@ static ls_status save_checkpoint(const job *j, const lsi_lm_step *step)
     if (!lsi_resume_is_due(&j->resume, step->step))
         return LS_OK;
     snprintf(loss, sizeof(loss), "%.17g", step->loss);
-    const char *const values[] = {"loss", loss, NULL};
+    const char *const values[] = {
+        "loss",         loss, LSI_TRANSFORMER_KEY, j->shape, LSI_LM_TOKENS_KEY,
+        tokens_name(j), NULL};
     return lsi_resume_save(&j->resume, j->lm.params, &j->stepper, values);
 }
 
@@ -244,6 +254,7 @@ static void release(job *j)
     ls_tensor_free(&j->targets);
     ls_tensor_free(&j->inputs);
     ls_tokens_free(&j->tokens);
+    free(j->shape);
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -372,11 +383,8 @@ static ls_status save(const job *j)
     snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
     snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
     const char *const metadata[] = {
-        "lockstep", ls_version_string(),
-        "steps",    steps,
-        "seed",     seed,
-        "tokens",   ls_tokens_are_bytes(j->tokens) ? "bytes" : "numbers",
-        NULL};
+        "lockstep", ls_version_string(), "steps",        steps, "seed",
+        seed,       LSI_LM_TOKENS_KEY,   tokens_name(j), NULL};
     return ls_transformer_save(j->lm.transformer, o->save, metadata);
 }
 

@@ -55,6 +55,12 @@ static int64_t step_of(const char *name)
                : -1;
 }
 
+bool lsi_is_step_folder(const char *path)
+{
+    lsi_path copy = lsi_path_in(NULL, path);
+    return step_of(basename(copy.text)) >= 0;
+}
+
 /* ---- lists --------------------------------------------------------------- */
 
 static int newest_first(const void *a, const void *b)

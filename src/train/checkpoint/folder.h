@@ -4,6 +4,7 @@
 #ifndef LS_TRAIN_CHECKPOINT_FOLDER_H
 #define LS_TRAIN_CHECKPOINT_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,9 @@ lsi_path lsi_path_in(const char *folder, const char *name);
 
 /* Where the checkpoint of a step lies. */
 lsi_path lsi_step_folder(const char *folder, int64_t step);
+
+/* Whether that is the name of one, with or without a slash behind it. */
+bool lsi_is_step_folder(const char *path);
 
 /* The file of one of so many ranks. */
 lsi_path lsi_rank_file(int rank, int ranks);

@@ -9,11 +9,10 @@
 
 #include "autograd/params.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
-#include "train/checkpoint/folder.h"
+#include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_json.h"
 #include "train/outcome.h"
@@ -26,52 +25,14 @@ struct ls_checkpoint {
     lsi_path folder;
 };
 
-/* ---- finding ------------------------------------------------------------- */
-
-static ls_status examine(const char *folder, int64_t step)
-{
-    json_t *manifest;
-    const lsi_path path = lsi_step_folder(folder, step);
-    LS_TRY(lsi_manifest_read(path.text, &manifest));
-    const ls_status status = lsi_manifest_verify(manifest, path.text);
-    json_decref(manifest);
-    return status;
-}
-
-/* Fails with what is wrong with the newest one. */
-static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
-                           int64_t *step)
-{
-    char reason[1024] = "";
-    for (size_t i = 0; i < n; i++) {
-        if (examine(folder, steps[i]) == LS_OK) {
-            *step = steps[i];
-            return LS_OK;
-        }
-        lsi_log(LSI_LOG_WARN, "ignored: %s", ls_last_error());
-        if (i == 0)
-            snprintf(reason, sizeof reason, "; %s", ls_last_error());
-    }
-    return lsi_fail(LS_ERR_IO, "there is no whole checkpoint in '%s'%s", folder,
-                    reason);
-}
-
-static ls_status find_newest(const char *folder, int64_t *step)
-{
-    int64_t *steps;
-    size_t n;
-    LS_TRY(lsi_steps_list(folder, &steps, &n));
-    const ls_status status = newest_of(folder, steps, n, step);
-    lsi_free(steps);
-    return status;
-}
+/* ---- opening ------------------------------------------------------------- */
 
 static ls_status open_step(ls_checkpoint *c, const char *folder)
 {
     bool agreed;
     ls_status status = LS_OK;
     if (ls_group_rank(c->group) == 0)
-        status = find_newest(folder, &c->step);
+        status = lsi_checkpoint_newest(folder, &c->step);
     LS_TRY(lsi_share_outcome(c->group, status, &agreed));
     LS_TRY(ls_broadcast(c->group, &c->step, 1, LS_I64, 0));
     c->folder = lsi_step_folder(folder, c->step);

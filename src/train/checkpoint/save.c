@@ -210,7 +210,8 @@ static ls_status write_files(saving *s, lsi_range share)
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
     const lsi_path path = lsi_path_in(s->step_folder.text, LSI_MODEL_FILE);
-    return lsi_params_save(s->parts->params, path.text, NULL, &s->model);
+    return lsi_params_save(s->parts->params, path.text, s->parts->values,
+                           &s->model);
 }
 
 /* ---- the end ------------------------------------------------------------- */

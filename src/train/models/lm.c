@@ -1,7 +1,10 @@
 /* A language model with its parameters. */
 #include "train/models/lm.h"
 
+#include <string.h>
+
 #include "base/error.h"
+#include "tensor/safetensors.h"
 
 static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
 {
@@ -57,6 +60,39 @@ void lsi_lm_free(lsi_lm *lm)
     ls_transformer_free(&lm->transformer);
     ls_params_free(&lm->params);
 }
+
+/* ---- tokens -------------------------------------------------------------- */
+
+const char *lsi_lm_tokens_name(bool bytes)
+{
+    return bytes ? "bytes" : "numbers";
+}
+
+static ls_status read_tokens(const lsi_safetensors_file *file,
+                             int64_t vocabulary, bool *bytes)
+{
+    const char *said = lsi_safetensors_text(file, LSI_LM_TOKENS_KEY);
+    *bytes = said != NULL ? strcmp(said, lsi_lm_tokens_name(true)) == 0
+                          : vocabulary == LSI_BYTE_TOKENS;
+    if (said == NULL || *bytes || strcmp(said, lsi_lm_tokens_name(false)) == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' says that its tokens are '%s'; they should be %s or "
+                    "%s",
+                    file->path, said, lsi_lm_tokens_name(true),
+                    lsi_lm_tokens_name(false));
+}
+
+ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out)
+{
+    lsi_safetensors_file file;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const ls_status status = read_tokens(&file, vocabulary, out);
+    lsi_safetensors_close(&file);
+    return status;
+}
+
+/* ---- training ------------------------------------------------------------ */
 
 lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
                            ls_tensor *targets)

@@ -26,6 +26,19 @@ void lsi_lm_free(lsi_lm *lm);
 /* How many parameters a model would have; takes no memory for them. Local. */
 ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
 
+/* Tokens of a model of bytes. */
+enum { LSI_BYTE_TOKENS = 256 };
+
+/* What the metadata of a file say about its tokens: bytes, or numbers. */
+#define LSI_LM_TOKENS_KEY "tokens"
+const char *lsi_lm_tokens_name(bool bytes);
+
+/*
+ * Whether a file's tokens are bytes; if it does not say so: whether there are
+ * as many. Local.
+ */
+ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out);
+
 /*
  * The loss of predicting targets i64 (batch * length) from tokens i64 (batch,
  * length): the mean over all targets, which are the weight.

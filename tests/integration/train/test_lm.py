@@ -1,6 +1,7 @@
 """lockstep train lm and generate: what they print, write, learn, refuse."""
 
 import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -52,13 +53,24 @@ class LmTest(ProgramTest):
         return [line["loss"] for line in files.read_lines(path)
                 if line["event"] == "step"]
 
-    def generate(self, *words):
-        """What it writes, a character a byte: it need not be UTF-8."""
+    def run_generate(self, *words):
+        """Status, what it writes and says: it need not be UTF-8."""
         done = subprocess.run([LOCKSTEP, "generate", "--threads", "1", *words],
                               env=environment(), timeout=50, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.decode("latin-1")
+        return (done.returncode, done.stdout.decode("latin-1"),
+                done.stderr.decode("latin-1"))
+
+    def generate(self, *words):
+        status, text, said = self.run_generate(*words)
+        self.assertEqual(status, 0, said)
+        return text
+
+    def refuse_generate(self, part, *words):
+        status, text, said = self.run_generate(*words)
+        self.assertEqual(status, 1, said)
+        self.assertIn(part, said)
+        return text
 
 
 class Output(LmTest):
@@ -190,6 +202,58 @@ class Files(LmTest):
         self.assertEqual(len(numbers), 5)
         self.assertTrue(all(0 <= n < 300 for n in numbers))
 
+    def test_bytes_of_a_larger_vocabulary(self):
+        path = self.path("a.safetensors")
+        self.train("--data", LICENSE, "--vocab", "512", "--steps", "1",
+                   "--save", path)
+        text = self.generate("--model", path, "-p", "hello", "--tokens", "50",
+                             "--temperature", "100")
+        self.assertTrue(text.startswith("hello"))
+        self.assertEqual(len(text), len("hello") + 50 + 1)
+
+    def test_bytes_of_a_smaller_vocabulary(self):
+        path = self.path("a.safetensors")
+        self.train("--data", LICENSE, "--vocab", "128", "--steps", "1",
+                   "--save", path)
+        self.generate("--model", path, "-p", "hello")
+        self.refuse_generate("--prompt has the byte 195; the model's tokens "
+                             "are bytes below 128", "--model", path, "-p",
+                             "h\u00e4")
+
+    def test_numbers_as_many_as_bytes(self):
+        tokens = self.write("a.u16", struct.pack("<500H", *[7] * 500))
+        path = self.path("a.safetensors")
+        self.train("--data", tokens, "--vocab", "256", "--steps", "1",
+                   "--save", path)
+        self.refuse_generate("numbers below 256", "--model", path, "-p", "a")
+        text = self.generate("--model", path, "-p", "7,255", "--tokens", "5")
+        self.assertEqual(len(text.split(",")), 5)
+
+    def test_unknown_tokens(self):
+        path = self.path("a.safetensors")
+        self.train("--steps", "0", "--validate-every", "0", "--save", path)
+        with open(path, "rb") as file:
+            data = file.read()
+        self.write("a.safetensors",
+                   data.replace(b'"tokens":"bytes"', b'"tokens":"runes"'))
+        self.refuse_generate("its tokens are 'runes'; they should be bytes or "
+                             "numbers", "--model", path)
+
+    def test_weights_that_are_not_finite(self):
+        path = self.path("a.safetensors")
+        self.train("--steps", "0", "--validate-every", "0", "--save", path)
+        header, tensors = files.read_safetensors(path)
+        head = bytearray(tensors["lm_head.weight"])
+        head[4 * 32 * 9:4 * 32 * 9 + 4] = struct.pack("<f", float("nan"))
+        tensors["lm_head.weight"] = bytes(head)
+        with open(path, "r+b") as file:
+            start = os.path.getsize(path) - sum(map(len, tensors.values()))
+            file.seek(start + header["lm_head.weight"]["data_offsets"][0])
+            file.write(head)
+        text = self.refuse_generate("logit of token 9 is nan", "--model", path,
+                                    "-p", "hello")
+        self.assertEqual(text, "hello")
+
     def test_gpt2_shape(self):
         path = self.path("a.safetensors")
         self.train("--size", "gpt2", "--steps", "2", "--validate-every", "0",
@@ -204,9 +268,11 @@ class Files(LmTest):
         """A file that says nothing about itself, in f32 and in f16."""
         path = self.path("a.safetensors")
         other = self.path("b.safetensors")
+        tokens = self.write("a.u16", struct.pack(
+            "<500H", *[i * i % 300 for i in range(500)]))
         self.train("--size", "gpt2", "--d-model", "64", "--heads", "1",
                    "--steps", "5", "--lr", "0.01", "--validate-every", "0",
-                   "--vocab", "300", "--save", path)
+                   "--data", tokens, "--vocab", "300", "--save", path)
         header, tensors = files.read_safetensors(path)
         draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
         want = self.generate("--model", path, *draw)
@@ -216,6 +282,86 @@ class Files(LmTest):
                     for name, data in tensors.items()}
             files.write_safetensors(other, rows)
             self.assertEqual(self.generate("--model", other, *draw), want)
+
+
+class Checkpoints(LmTest):
+    """What is written from a checkpoint is what --save's file says."""
+
+    draw = ["-p", "the ", "--tokens", "12", "--top-k", "3"]
+
+    def setUp(self):
+        super().setUp()
+        self.checkpoints = self.path("checkpoints")
+
+    def save(self, *words):
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        self.train("--steps", "4", "--lr", "0.01", "--validate-every", "0",
+                   "--save-every", "2", "--checkpoint-dir", self.checkpoints,
+                   "--save", self.path("a.safetensors"), *words)
+        return self.write_with(self.path("a.safetensors"))
+
+    def write_with(self, path):
+        return self.generate("--model", path, *self.draw)
+
+    def step(self, number, *names):
+        return os.path.join(self.checkpoints, f"step-{number:012}", *names)
+
+    def test_of_every_strategy(self):
+        for i, strategy in enumerate(("naive", "flat", "overlap", "bucketed",
+                                      "owners", "zero1", "shared", "fsdp")):
+            want = self.save("-n", str(1 + i % 3 if i < 5 else 3),
+                             "--strategy", strategy, "--size",
+                             "tiny" if i % 2 else "gpt2", "--vocab", "256")
+            self.assertEqual(self.write_with(self.checkpoints), want)
+
+    def test_which_is_read(self):
+        want = self.save("-n", "2", "--size", "gpt2", "--vocab", "300")
+        for path in (self.checkpoints + "/", self.step(4), self.step(4, ""),
+                     self.step(4, "model.safetensors")):
+            self.assertEqual(self.write_with(path), want)
+        self.assertNotEqual(self.write_with(self.step(2)), want)
+        _, _, said = self.run_generate("--model", self.checkpoints, *self.draw)
+        self.assertEqual(said, "weights of "
+                         f"'{self.step(4, 'model.safetensors')}'\n")
+        shutil.copytree(self.step(2), self.path("other"))
+        os.remove(self.path("other/manifest.json"))
+        self.assertEqual(self.write_with(self.path("other")),
+                         self.write_with(self.step(2)))
+
+    def test_damaged(self):
+        self.save("-n", "2")
+        before = self.write_with(self.step(2))
+        with open(self.step(4, "rank-00001-of-00002.safetensors"),
+                  "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([byte[0] ^ 1]))
+        status, text, said = self.run_generate("--model", self.checkpoints,
+                                               *self.draw)
+        self.assertEqual((status, text), (0, before))
+        self.assertRegex(said, "ignored: .*step-000000000004.* is damaged")
+        self.refuse_generate("is damaged", "--model", self.step(4))
+        os.remove(self.step(4, "manifest.json"))
+        self.refuse_generate("has no manifest: the save did not end",
+                             "--model", self.step(4) + "/")
+        os.remove(self.step(2, "manifest.json"))
+        self.refuse_generate("there is no whole checkpoint in '"
+                             f"{self.checkpoints}'; '{self.step(4)}' has no "
+                             "manifest", "--model", self.checkpoints)
+
+    def test_others(self):
+        os.mkdir(self.checkpoints)
+        self.refuse_generate("there is no whole checkpoint in", "--model",
+                             self.checkpoints)
+        self.save()
+        path = self.step(4, "model.safetensors")
+        header, tensors = files.read_safetensors(path)
+        files.write_safetensors(path, {
+            name: (header[name]["dtype"], header[name]["shape"], data)
+            for name, data in tensors.items()})
+        self.refuse_generate(f"'{path}' does not say which transformer it "
+                             "holds", "--model", path)
 
 
 class Refused(LmTest):
@@ -255,10 +401,11 @@ class Refused(LmTest):
 
     def test_generate(self):
         path = self.path("a.safetensors")
-        self.train("--steps", "0", "--validate-every", "0", "--vocab", "300",
-                   "--save", path)
+        tokens = self.write("a.u16", struct.pack("<500H", *[7] * 500))
+        self.train("--steps", "0", "--validate-every", "0", "--data", tokens,
+                   "--vocab", "300", "--save", path)
         for words, status, text in (
-                ([], 2, "--model FILE is missing"),
+                ([], 2, "--model PATH is missing"),
                 (["--model", self.path("none")], 1, "cannot open"),
                 (["--model", path, "--prompt", ""], 1, "--prompt is empty"),
                 (["--model", path, "--prompt", "1,300"], 1,
