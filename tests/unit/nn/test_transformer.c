@@ -168,6 +168,61 @@ static void initial_values(void **state)
     close_network(&net);
 }
 
+/* Not cut, so that among thousands some are beyond three deviations. */
+static void expect_normal(ls_tensor *tensor, double deviation)
+{
+    const float *x = ls_tensor_data(tensor);
+    const double n = (double)ls_tensor_count(tensor);
+    double squares = 0, sum = 0, most = 0;
+    for (int64_t i = 0; i < ls_tensor_count(tensor); i++) {
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+        most = fmax(most, fabs((double)x[i]));
+    }
+    assert_true(most > 3 * deviation);
+    assert_true(fabs(sum / n) <= 5 * deviation / sqrt(n));
+    assert_true(fabs(squares / n / (deviation * deviation) - 1) <=
+                5 * sqrt(2 / n));
+}
+
+static void expect_all(ls_tensor *tensor, float value)
+{
+    for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
+        assert_true(((const float *)ls_tensor_data(tensor))[i] == value);
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Those that join the residual stream: 0.02 / sqrt(2 layers) is 0.005. */
+static void initial_values_of_gpt2(void **state)
+{
+    (void)state;
+    ls_transformer_config config = of_kind(LS_TRANSFORMER_GPT2);
+    config.d_model = 64;
+    config.d_ff = 96;
+    config.context = 50;
+    config.vocabulary = 200;
+    config.layers = 8;
+    int joining = 0;
+    network net = open_network(&config, 1);
+    for (size_t i = 0; i < ls_params_count(net.params); i++) {
+        ls_tensor *p = ls_params_get(net.params, i);
+        const char *name = ls_params_name(net.params, i);
+        const bool joins = ends_with(name, ".c_proj.weight");
+        joining += joins;
+        if (ls_tensor_ndim(p) == 2)
+            expect_normal(p, joins ? 0.005 : 0.02);
+        else
+            expect_all(p, ends_with(name, ".weight") ? 1.0F : 0.0F);
+    }
+    assert_int_equal(joining, 16);
+    close_network(&net);
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
 /* Logits for tokens 0, 3, 6, ..., of which the last of a sequence can differ;
@@ -416,6 +471,7 @@ int main(void)
         cmocka_unit_test(sizes_are_exact),
         cmocka_unit_test(parameters_have_their_order),
         cmocka_unit_test(initial_values),
+        cmocka_unit_test(initial_values_of_gpt2),
         cmocka_unit_test(nothing_looks_ahead),
         cmocka_unit_test(layouts_of_pairs_agree),
         cmocka_unit_test(files_bring_models_back),
