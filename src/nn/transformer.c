@@ -10,8 +10,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
+#include "autograd/span.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -172,8 +172,8 @@ static ls_tensor *keep_rows(const pass *p, ls_tensor *cached, size_t layer,
         return NULL;
     const int64_t width = rows->shape[2] * rows->shape[3];
     float *to = lsi_tensor_raw(cached);
-    memcpy(to + (at * cached->shape[1] + used) * width, lsi_tensor_raw(rows),
-           (size_t)rows->count * sizeof(float));
+    lsi_span_convert(to + (at * cached->shape[1] + used) * width, LS_F32,
+                     lsi_tensor_raw(rows), rows->dtype, (size_t)rows->count);
     if (used == 0)
         return rows;
     ls_tensor *all = ls_narrow(p->tape, cached, 0, at, at + 1);

@@ -32,7 +32,8 @@ struct ls_transformer {
 
 /*
  * The keys and values of the tokens that a model has seen, (layers, context,
- * heads, d_head): what is left to do for one token more is that token alone.
+ * heads, d_head), in f32 also if products are half: what is left to do for one
+ * token more is that token alone.
  */
 typedef struct lsi_cache {
     ls_tensor *keys, *values;
@@ -45,8 +46,7 @@ void lsi_cache_free(lsi_cache *cache);
 
 /*
  * As ls_transformer_forward for tokens (1, n) that follow those in the cache,
- * and adds them to it. n is 1 unless the cache is empty. Without gradients, in
- * f32.
+ * and adds them to it. n is 1 unless the cache is empty. Without gradients.
  */
 ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
                                   ls_tensor *tokens, lsi_cache *cache);
