@@ -274,14 +274,16 @@ static ls_status record_times(const lm_case *c, lsi_table *table)
         LS_TRY(lsi_stats_of(c->seconds[p], (size_t)c->iterations, &stats[p]));
     record_case(c, table, "ok");
     lsi_table_int(table, "iterations", c->iterations);
-    for (int p = 0; p < PHASES; p++)
-        if (ran[p]) {
-            lsi_table_stats(table, names[p], &stats[p], 1e3);
-            fprintf(stderr, "%s %.1f", words[p], stats[p].median * 1e3);
-        }
-    fputs(" ms\n", stderr);
     lsi_table_int(table, "peak_bytes", (int64_t)memory.peak_bytes);
-    return lsi_bench_keep(c->group, table);
+    for (int p = 0; p < PHASES; p++)
+        if (ran[p])
+            lsi_table_stats(table, names[p], &stats[p], 1e3);
+    LS_TRY(lsi_bench_keep(c->group, table));
+    for (int p = 0; p < PHASES; p++)
+        if (ran[p])
+            fprintf(stderr, "%s %.1f", words[p], stats[p].median * 1e3);
+    fputs(" ms\n", stderr);
+    return LS_OK;
 }
 
 static ls_status measure_case(lm_case *c, lsi_table *table)

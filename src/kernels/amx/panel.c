@@ -216,7 +216,6 @@ INLINE void multiply_parts(void)
 }
 
 /* Six pairs of parts; from one to the next, only one of the two changes. */
-/* Six pairs of parts; from one to the next, only one of the two changes. */
 INLINE void multiply_step(const uint32_t *a, const uint32_t *b)
 {
     load_b(b, 2);

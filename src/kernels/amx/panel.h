@@ -44,7 +44,8 @@ typedef struct lsi_tile_config {
     uint8_t rows[16];
 } lsi_tile_config;
 
-/* Others use tiles, too: they find theirs as they left them. */
+/* All eight tiles are of 16 x 16 words in between. Others use tiles, too
+ * (oneDNN does): they find theirs as they left them. */
 void lsi_amx_begin(lsi_tile_config *before);
 void lsi_amx_end(const lsi_tile_config *before);
 

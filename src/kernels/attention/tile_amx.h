@@ -8,32 +8,20 @@
  */
 #include <immintrin.h>
 
+#include "kernels/amx/panel.h"
+
 enum { TILE = 16 /* rows, and words of a row */, MAX_DEPTH = 64 };
 
-/* What a thread's tiles look like; the layout is the processor's. */
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
+typedef lsi_tile_config tile_config;
 
-_Static_assert(sizeof(tile_config) == 64, "the size that AMX loads");
-
-/* Others use tiles, too (oneDNN does): they find theirs as they left them. */
 INLINE void begin_tiles(tile_config *before)
 {
-    tile_config ours = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        ours.row_bytes[i] = TILE * sizeof(word);
-        ours.rows[i] = TILE;
-    }
-    _tile_storeconfig(before);
-    _tile_loadconfig(&ours);
+    lsi_amx_begin(before);
 }
 
 INLINE void end_tiles(const tile_config *before)
 {
-    _tile_loadconfig(before);
+    lsi_amx_end(before);
 }
 
 /* rows and lanes: of tiles, 1 or 2. */
