@@ -95,21 +95,28 @@ static void number_places(const lsi_world *world, const card *cards,
     }
 }
 
-static ls_status gather(const lsi_wire *wire, const card *own, card *cards)
+static ls_status gather(const lsi_wire *wire, const card *own, double seconds,
+                        card *cards)
 {
-    if (wire->gather(own, sizeof(*own), cards) != 0)
-        return lsi_fail(LS_ERR_SYSTEM, "the ranks cannot meet by MPI: %s",
-                        wire->error());
-    return LS_OK;
+    const int result = wire->gather(own, sizeof(*own), cards, seconds);
+    if (result == 0)
+        return LS_OK;
+    return lsi_fail(result == LSI_WIRE_LATE ? LS_ERR_TIMEOUT : LS_ERR_SYSTEM,
+                    "the ranks cannot meet by MPI: %s", wire->error());
 }
 
-/* Nobody goes on before all have met. */
+/*
+ * Nobody goes on before all have met. Those whose meeting on their node was in
+ * vain come as late as that took, and a little later.
+ */
 static ls_status agree(const lsi_wire *wire, const lsi_world *world,
-                       ls_status met, card *cards)
+                       ls_status met, double seconds, card *cards)
 {
     char reason[512];
     snprintf(reason, sizeof(reason), "%s", met == LS_OK ? "" : ls_last_error());
-    LS_TRY(gather(wire, &(card){.status = met}, cards));
+    if (seconds > 0)
+        seconds += 1;
+    LS_TRY(gather(wire, &(card){.status = met}, seconds, cards));
     if (met != LS_OK)
         return lsi_fail(met, "%s", reason);
     for (int r = 0; r < world->size; r++)
@@ -180,18 +187,15 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
     return LS_OK;
 }
 
-ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
-                          ls_group **out)
+static ls_status meet_all(const lsi_wire *wire, const lsi_world *world,
+                          double seconds, ls_group **out)
 {
     static _Thread_local card cards[LSI_MAX_RANKS];
     static _Thread_local int places[LSI_MAX_RANKS];
-    const lsi_wire *wire = NULL;
     ls_group *local = NULL;
-    LS_TRY(lsi_wire_load(&wire));
-    LS_TRY(lsi_wire_join(wire, world->rank, world->size));
     const card own = {
         .place = own_place(), .job = lsi_job_number(), .id = lsi_far_next_id()};
-    LS_TRY(gather(wire, &own, cards));
+    LS_TRY(gather(wire, &own, seconds, cards));
     const lsi_world here = local_world(world, cards);
     number_places(world, cards, places);
     lsi_far_plan plan = {.wire = wire,
@@ -201,7 +205,7 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
                          .job = cards[0].job,
                          .place = places};
     ls_status status = meet_locally(&here, seconds, &local);
-    status = agree(wire, world, status, cards);
+    status = agree(wire, world, status, seconds, cards);
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
@@ -213,4 +217,13 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
     wire->close();
     *out = local;
     return LS_OK;
+}
+
+ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
+                          ls_group **out)
+{
+    const lsi_wire *wire = NULL;
+    LS_TRY(lsi_wire_load(&wire));
+    LS_TRY(lsi_wire_join(wire, world->rank, world->size, seconds));
+    return meet_all(wire, world, seconds, out);
 }

@@ -159,11 +159,17 @@ ls_status lsi_wire_load(const lsi_wire **out)
     return LS_OK;
 }
 
-ls_status lsi_wire_join(const lsi_wire *wire, int rank, int size)
+ls_status lsi_wire_join(const lsi_wire *wire, int rank, int size,
+                        double seconds)
 {
     int seen_rank = 0, seen_size = 0;
     const mpi *by = starter();
-    if (wire->open(&seen_rank, &seen_size) != 0)
+    const int opened = wire->open(seconds, &seen_rank, &seen_size);
+    if (opened == LSI_WIRE_LATE)
+        return lsi_fail(LS_ERR_TIMEOUT,
+                        "the %d ranks cannot meet by MPI (this is rank %d): %s",
+                        size, rank, wire->error());
+    if (opened != 0)
         return lsi_fail(LS_ERR_SYSTEM, "MPI: %s", wire->error());
     if (seen_rank == rank && seen_size == size)
         return LS_OK;

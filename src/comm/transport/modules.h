@@ -16,9 +16,11 @@ ls_status lsi_wire_load(const lsi_wire **out);
 
 /*
  * Joins the others. What the module sees must be what the launcher has told;
- * otherwise the module is of another MPI, and the error names both.
+ * otherwise the module is of another MPI, and the error names both. Waits at
+ * most `seconds` (0: for ever).
  */
-ls_status lsi_wire_join(const lsi_wire *wire, int rank, int size);
+ls_status lsi_wire_join(const lsi_wire *wire, int rank, int size,
+                        double seconds);
 
 /* "openmpi, mpich": the modules that are there; "" for none. Returns text. */
 const char *lsi_wire_modules(char *text, size_t bytes);

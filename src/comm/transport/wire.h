@@ -5,7 +5,9 @@
  * stands alone: a module includes this file and links nothing of the library.
  *
  * Functions return 0, or -1 and leave a sentence for `error`. None but `open`,
- * `gather` and `close` waits for others. Calls come from one thread at a time.
+ * `gather` and `close` waits for others; the first two return LSI_WIRE_LATE,
+ * and a sentence, if not all have come within so many seconds (0: they wait for
+ * ever). Nothing then works any more. Calls come from one thread at a time.
  */
 #ifndef LS_COMM_TRANSPORT_WIRE_H
 #define LS_COMM_TRANSPORT_WIRE_H
@@ -14,7 +16,8 @@
 #include <stdint.h>
 
 enum {
-    LSI_WIRE_VERSION = 1,  /* changes with this file */
+    LSI_WIRE_VERSION = 2,  /* changes with this file */
+    LSI_WIRE_LATE = -2,    /* a result */
     LSI_WIRE_ANYBODY = -1, /* as a peer to receive from */
     LSI_WIRE_LIBRARY_BYTES = 128,
     /*
@@ -22,8 +25,8 @@ enum {
      * is announced, and sent when the other end has asked for it. Over TCP the
      * asking waits behind all that goes the same way, so that of two long
      * messages in opposite directions one moves after the other. This is
-     * within Open MPI's btl_tcp_eager_limit, and within the buffers that mpi.c
-     * asks of UCX.
+     * within Open MPI's btl_tcp_eager_limit, and within the buffers that
+     * mpi_meet.c asks of UCX.
      */
     LSI_WIRE_PIECE = 60 * 1024
 };
@@ -38,9 +41,9 @@ typedef struct lsi_wire {
     const char *library; /* "Open MPI v4.1.4"; once open */
     int highest_tag;     /* once open */
     /* Joins the others: who one is, and how many there are. Collective. */
-    int (*open)(int *rank, int *size);
+    int (*open)(double seconds, int *rank, int *size);
     /* recv[r * bytes ...] = what rank r sends. Collective. */
-    int (*gather)(const void *send, size_t bytes, void *recv);
+    int (*gather)(const void *send, size_t bytes, void *recv, double seconds);
     /*
      * Messages between two ranks with one tag arrive in the order in which they
      * were sent; one that is received may be shorter than there is room.

@@ -7,6 +7,7 @@ import sys
 
 MPI = os.environ["TEST_MPI"]
 LOCKSTEP = os.environ["LOCKSTEP"]
+MODULES = os.path.join(os.path.dirname(LOCKSTEP), "../lib")
 LAUNCHER = shutil.which("mpirun." + MPI)
 
 
@@ -45,3 +46,9 @@ def command(ranks, argv, env=None, options=()):
 def run(ranks, argv, env=None, timeout=100):
     return subprocess.run(command(ranks, argv, env), capture_output=True,
                           text=True, timeout=timeout)
+
+
+def meet_again(ranks, seconds="10", *words):
+    """Runs meet_again.c."""
+    return run(ranks, [os.environ["TEST_MEET_AGAIN"], *words],
+               {"LOCKSTEP_TIMEOUT": seconds, "LOCKSTEP_MODULES": MODULES})

@@ -14,8 +14,6 @@ import unittest
 
 import mpirun
 
-MODULES = os.path.join(os.path.dirname(mpirun.LOCKSTEP), "../lib")
-
 
 def train(path, *words):
     return [mpirun.LOCKSTEP, "train", "cifar100", "--limit", "32", "--epochs",
@@ -98,9 +96,7 @@ class Hosts(unittest.TestCase):
                 self.assertEqual(digest(path), digest(alone), strategy)
 
     def test_ranks_meet_again(self):
-        done = mpirun.run([2, 2], [os.environ["TEST_MEET_AGAIN"]],
-                          {"LOCKSTEP_TIMEOUT": "10",
-                           "LOCKSTEP_MODULES": MODULES})
+        done = mpirun.meet_again([2, 2])
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_signal_asks_for_records(self):
@@ -121,6 +117,12 @@ class Hosts(unittest.TestCase):
             launcher.terminate()
             launcher.wait(timeout=60)
         self.assertEqual(found, 4)
+
+    def test_a_rank_that_does_not_come_again_is_named(self):
+        done = mpirun.meet_again([2, 2], "2", "late")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("1 of 4 ranks have not come within 2 s: rank 3",
+                      done.stderr)
 
     @unittest.skipIf(mpirun.MPI == "mpich",
                      "its launcher kills the others at once")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import mpirun
@@ -45,6 +46,17 @@ class OneHost(unittest.TestCase):
             subprocess.run(train(alone) + ["-n", "2"],
                            check=True, capture_output=True, timeout=60)
             self.assertEqual(digest(by_mpi), digest(alone))
+
+    def test_who_starts_without_us_is_not_waited_for_for_ever(self):
+        line = mpirun.command([1], [mpirun.LOCKSTEP, "demo", "hello"],
+                              {"LOCKSTEP_TIMEOUT": "2"})
+        since = time.monotonic()
+        done = subprocess.run([*line, ":", "-n", "1", "sleep", "20"],
+                              capture_output=True, text=True, timeout=100)
+        self.assertLess(time.monotonic() - since, 10)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 0: the 2 ranks cannot meet by MPI", done.stderr)
+        self.assertIn("its start is not over after 2 s", done.stderr)
 
     def test_a_module_that_does_not_fit_is_named(self):
         name, asked, started = OTHER[mpirun.MPI]

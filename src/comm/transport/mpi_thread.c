@@ -1,0 +1,79 @@
+#include "comm/transport/mpi_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+
+#include "comm/transport/wire.h"
+
+static sem_t asked, answered;
+static int (*what)(void);
+static int result;
+static int runs, stuck; /* of the caller */
+
+static void *serve(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        while (sem_wait(&asked) != 0)
+            continue;
+        result = what();
+        (void)sem_post(&answered);
+    }
+    return NULL;
+}
+
+/*
+ * Signals are for the program's own threads, and for none that MPI starts. So
+ * are those of a failure, but they would end the process anyway.
+ */
+static int start(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (sem_init(&asked, 0, 0) != 0 || sem_init(&answered, 0, 0) != 0 ||
+        pthread_attr_init(&attributes) != 0)
+        return -1;
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    runs = pthread_create(&thread, &attributes, serve, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return runs ? 0 : -1;
+}
+
+static struct timespec after(double seconds)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)seconds;
+    at.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (at.tv_nsec >= 1000L * 1000 * 1000) {
+        at.tv_nsec -= 1000L * 1000 * 1000;
+        at.tv_sec++;
+    }
+    return at;
+}
+
+/* Without a thread the call is made here, and waits as long as it waits. */
+int lsi_mpi_call(int (*call)(void), double seconds)
+{
+    const struct timespec until = after(seconds);
+    int failed;
+    if (stuck)
+        return LSI_WIRE_LATE;
+    if (!runs && start() != 0)
+        return call();
+    what = call;
+    (void)sem_post(&asked);
+    do {
+        failed = seconds > 0 ? sem_clockwait(&answered, CLOCK_MONOTONIC, &until)
+                             : sem_wait(&answered);
+    } while (failed != 0 && errno == EINTR);
+    stuck = failed != 0;
+    return stuck ? LSI_WIRE_LATE : result;
+}
