@@ -187,6 +187,12 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
     return LS_OK;
 }
 
+/*
+ * Ranks that have found out that they are on one node have left MPI, which
+ * cannot start again in a process. To meet again they need it no more.
+ */
+static lsi_world alone;
+
 static ls_status meet_all(const lsi_wire *wire, const lsi_world *world,
                           double seconds, ls_group **out)
 {
@@ -215,6 +221,7 @@ static ls_status meet_all(const lsi_wire *wire, const lsi_world *world,
         return join_nodes(plan, out);
     }
     wire->close();
+    alone = here;
     *out = local;
     return LS_OK;
 }
@@ -223,6 +230,8 @@ ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
                           ls_group **out)
 {
     const lsi_wire *wire = NULL;
+    if (alone.size == world->size && alone.rank == world->rank)
+        return lsi_rendezvous(&alone, seconds, out);
     LS_TRY(lsi_wire_load(&wire));
     LS_TRY(lsi_wire_join(wire, world->rank, world->size, seconds));
     return meet_all(wire, world, seconds, out);

@@ -47,6 +47,15 @@ class OneHost(unittest.TestCase):
                            check=True, capture_output=True, timeout=60)
             self.assertEqual(digest(by_mpi), digest(alone))
 
+    def test_ranks_meet_again(self):
+        done = mpirun.meet_again([3])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_rank_that_does_not_come_again_is_named(self):
+        done = mpirun.meet_again([3], "2", "late")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 2", done.stderr)
+
     def test_who_starts_without_us_is_not_waited_for_for_ever(self):
         line = mpirun.command([1], [mpirun.LOCKSTEP, "demo", "hello"],
                               {"LOCKSTEP_TIMEOUT": "2"})
