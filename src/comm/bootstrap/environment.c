@@ -25,7 +25,7 @@ static const source sources[] = {
 };
 
 static const source slurm = {
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL}};
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL}};
 
 enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
 
@@ -91,7 +91,19 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
     return LS_OK;
 }
 
-/* ---- Slurm's nodes ------------------------------------------------------- */
+/* ---- Slurm --------------------------------------------------------------- */
+
+/*
+ * Whether srun has started this process. Slurm tells the shell of a batch
+ * script that it is task 0, too, and how many tasks the job may have, but no
+ * step; the largest numbers of steps are for shells like that one.
+ */
+static bool is_slurm_task(void)
+{
+    const char *step = variable("SLURM_STEP_ID");
+    return step != NULL && strtoul(step, NULL, 10) < 0xfffffff0UL &&
+           variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL;
+}
 
 /* A number from 1; what it ends with, or NULL if it is none. */
 static const char *read_number(const char *text, int64_t *out)
@@ -217,8 +229,7 @@ ls_status lsi_world_from_env(lsi_world *out)
     field fields[FIELDS] = {{0}};
     for (int i = 0; i < SOURCES; i++)
         LS_TRY(merge(&sources[i], fields));
-    if (fields[0].name == NULL && fields[1].name == NULL &&
-        variable(slurm.names[0]) != NULL && variable(slurm.names[1]) != NULL)
+    if (fields[0].name == NULL && fields[1].name == NULL && is_slurm_task())
         LS_TRY(merge(&slurm, fields));
     lsi_world world = {.size = 1};
     if (fields[0].name != NULL || fields[1].name != NULL) {

@@ -17,10 +17,11 @@ typedef struct lsi_world {
 
 /*
  * Torchrun's names first, then Open MPI's and MPICH's; any two that are both
- * set must agree. Slurm's are used only if none of those is set, because a
- * batch script's own variables reach everything that it starts. With nothing
- * set the world has one rank. Ranks meet by MPI if not all are on this machine,
- * or if LOCKSTEP_TRANSPORT says so.
+ * set must agree. Slurm's are used only if none of those is set, because they
+ * reach everything that a task starts, and only in a task that srun has
+ * started: a batch script is none. With nothing set the world has one rank.
+ * Ranks meet by MPI if not all are on this machine, or if LOCKSTEP_TRANSPORT
+ * says so.
  */
 ls_status lsi_world_from_env(lsi_world *out);
 

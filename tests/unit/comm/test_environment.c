@@ -27,6 +27,7 @@ static const char *const names[] = {"RANK",
                                     "MPI_LOCALRANKID",
                                     "MPI_LOCALNRANKS",
                                     "SLURM_PROCID",
+                                    "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS",
                                     "SLURM_LOCALID",
                                     "SLURM_STEP_TASKS_PER_NODE",
@@ -76,11 +77,12 @@ static void each_launcher_is_understood(void **state)
         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
         {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-        {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID"}};
+        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+         "SLURM_NODEID"}};
     for (int l = 0; l < 4; l++) {
         lsi_world world;
         clear(state);
-        SET(launchers[l][0], "2", launchers[l][1], "5");
+        SET(launchers[l][0], "2", launchers[l][1], "5", "SLURM_STEP_ID", "0");
         assert_int_equal(lsi_world_from_env(&world), LS_OK);
         assert_int_equal(world.rank, 2);
         assert_int_equal(world.local_rank, 2);
@@ -112,7 +114,7 @@ static void contradictions_name_both(void **state)
     lsi_world world;
     assert_int_equal(lsi_world_from_env(&world), LS_OK);
     /* A batch script's own variables are no second opinion. */
-    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "1");
+    SET("SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "1");
     assert_int_equal(lsi_world_from_env(&world), LS_OK);
     assert_int_equal(world.size, 4);
 }
@@ -136,7 +138,8 @@ static void ranks_of_several_machines_meet_by_mpi(void **state)
     SET("PMI_RANK", "1", "PMI_SIZE", "4", "MPI_LOCALNRANKS", "2");
     assert_true(by_mpi());
     clear(state);
-    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "3", "SLURM_NODEID", "0");
+    SET("SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "3", "SLURM_NODEID", "0",
+        "SLURM_STEP_ID", "1");
     assert_false(by_mpi());
     SET("SLURM_STEP_TASKS_PER_NODE", "2,1");
     assert_true(by_mpi());
@@ -179,7 +182,7 @@ static void slurm_says_how_many_share_a_node(void **state)
                  {"3 4", "0", 7},
                  {"99999999999999999999", "0", 7}};
     clear(state);
-    SET("SLURM_PROCID", "5", "SLURM_NTASKS", "7");
+    SET("SLURM_PROCID", "5", "SLURM_STEP_NUM_TASKS", "7", "SLURM_STEP_ID", "0");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         lsi_world world;
         SET("SLURM_STEP_TASKS_PER_NODE", cases[i].list, "SLURM_NODEID",
@@ -191,12 +194,33 @@ static void slurm_says_how_many_share_a_node(void **state)
     }
 }
 
+/* It is told to be task 0 of as many as the job may have. */
+static void a_batch_script_is_no_rank(void **state)
+{
+    static const char *const steps[] = {"4294967291", "4294967290", ""};
+    lsi_world world;
+    (void)state;
+    SET("SLURM_JOB_ID", "7", "SLURM_PROCID", "0", "SLURM_LOCALID", "0",
+        "SLURM_NODEID", "0", "SLURM_NTASKS", "4");
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.size, 1);
+    SET("SLURM_STEP_NUM_TASKS", "4");
+    for (int i = 0; i < 3; i++) {
+        SET("SLURM_STEP_ID", steps[i]);
+        assert_int_equal(lsi_world_from_env(&world), LS_OK);
+        assert_int_equal(world.size, 1);
+    }
+    SET("SLURM_STEP_ID", "3");
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    assert_int_equal(world.size, 4);
+}
+
 /* What a step says of its own tasks is not about those that they start. */
 static void slurm_may_be_another_launchers_launcher(void **state)
 {
     lsi_world world;
     (void)state;
-    SET("SLURM_PROCID", "0", "SLURM_NTASKS", "2", "SLURM_NODEID", "0",
+    SET("SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "2", "SLURM_NODEID", "0",
         "SLURM_STEP_TASKS_PER_NODE", "1(x2)", "RANK", "1", "WORLD_SIZE", "2");
     assert_int_equal(lsi_world_from_env(&world), LS_OK);
     assert_int_equal(world.local_size, 2);
@@ -310,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup(contradictions_name_both, clear),
         cmocka_unit_test_setup(ranks_of_several_machines_meet_by_mpi, clear),
         cmocka_unit_test_setup(slurm_says_how_many_share_a_node, clear),
+        cmocka_unit_test_setup(a_batch_script_is_no_rank, clear),
         cmocka_unit_test_setup(slurm_may_be_another_launchers_launcher, clear),
         cmocka_unit_test_setup(nonsense_is_an_error, clear),
         cmocka_unit_test_setup(jobs_meet_at_different_places, clear),
