@@ -14,7 +14,7 @@
 #include "comm/parting.h"
 #include "comm/wait.h"
 
-enum { TABLE_BYTES = 640, CALL_BYTES = 128 };
+enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 
 /* Whether this is the first on the node. */
 static bool note(ls_group *group, const lsi_failure *failure)
@@ -56,7 +56,10 @@ static void waiting_text(const ls_group *group, int rank, char *text,
                  word & 1 ? "receive from" : "send to", (int)(word >> 1) - 1);
 }
 
-/* Appends "rank 2: in all_reduce of ... (#7)" and returns the new length. */
+/*
+ * Appends "rank 2: in all_reduce of ... (#7)" if there is room for it. Returns
+ * the new length.
+ */
 static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
                            char *text, size_t used)
 {
@@ -77,23 +80,36 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     }
     waiting_text(group, rank, waiting, sizeof(waiting));
     const int length = snprintf(
-        text + used, TABLE_BYTES - used, "\n  rank %d (%s%spid %d): %s%s%s",
-        rank, group->far == NULL ? "" : member->host,
-        group->far == NULL ? "" : ", ", (int)member->pid, what, waiting,
+        text + used, TABLE_BYTES - MORE_BYTES - used,
+        "\n  rank %d (%s%spid %d): %s%s%s", rank,
+        group->far == NULL ? "" : member->host, group->far == NULL ? "" : ", ",
+        (int)member->pid, what, waiting,
         atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
-    used += length < 0 ? 0 : (size_t)length;
-    return used < TABLE_BYTES ? used : TABLE_BYTES - 1;
+    if (length > 0 && (size_t)length < TABLE_BYTES - MORE_BYTES - used)
+        return used + (size_t)length;
+    text[used] = '\0';
+    return used;
 }
 
-/* One line for each rank, those that are missed first. */
+/* One line for each rank, those that are missed first, as far as they fit. */
 static void where_table(const ls_group *group, uint64_t sequence, char *text)
 {
     size_t used = 0;
+    int told = 0;
+    bool fits = true;
     text[0] = '\0';
     for (int behind = 1; behind >= 0; behind--)
-        for (int r = 0; r < group->size; r++)
-            if (lsi_is_behind(group, r) == (behind == 1))
-                used = append_where(group, r, sequence, text, used);
+        for (int r = 0; r < group->size && fits; r++) {
+            if (lsi_is_behind(group, r) != (behind == 1))
+                continue;
+            const size_t now = append_where(group, r, sequence, text, used);
+            fits = now != used;
+            told += fits;
+            used = now;
+        }
+    if (!fits)
+        snprintf(text + used, TABLE_BYTES - used, "\n  and %d more",
+                 group->size - told);
 }
 
 /* ---- reporting ----------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <signal.h>
@@ -148,6 +149,37 @@ static void a_stopped_rank_is_late_not_dead(void **state)
     assert_int_equal(wait_process(pids[VICTIM]), 0);
 }
 
+/* The table ends with a whole line, and says how many ranks it leaves out. */
+static void wait_among_many(ls_group *group, void *argument)
+{
+    (void)argument;
+    CHECK_OK(ls_barrier(group));
+    CHECK_OK(ls_group_set_timeout(group, 0.5));
+    if (ls_group_rank(group) == VICTIM)
+        kill(getpid(), SIGSTOP);
+    CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
+    const char *text = ls_last_error(), *more = strstr(text, "\n  and ");
+    int lines = 0;
+    for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++)
+        lines++;
+    CHECK(more != NULL && strchr(more + 1, '\n') == NULL);
+    CHECK(atoi(more + strlen("\n  and ")) == 16 - (lines - 1));
+    CHECK(ls_group_rank(group) == VICTIM ||
+          strstr(text, "The ranks:\n  rank 1 (pid") != NULL);
+}
+
+static void a_long_table_says_that_there_are_more(void **state)
+{
+    pid_t pids[16];
+    (void)state;
+    start_processes(16, wait_among_many, NULL, pids);
+    for (int r = 0; r < 16; r++)
+        if (r != VICTIM)
+            assert_int_equal(wait_process(pids[r]), 0);
+    kill(pids[VICTIM], SIGCONT);
+    assert_int_equal(wait_process(pids[VICTIM]), 0);
+}
+
 static void a_rank_that_never_starts_is_named(void **state)
 {
     char name[32]; /* no other run of this test has it */
@@ -279,6 +311,7 @@ int main(void)
         cmocka_unit_test(leaving_is_seen),
         cmocka_unit_test(leaving_at_the_end_is_fine),
         cmocka_unit_test(a_stopped_rank_is_late_not_dead),
+        cmocka_unit_test(a_long_table_says_that_there_are_more),
         cmocka_unit_test(a_rank_that_never_starts_is_named),
         cmocka_unit_test(every_disagreement_is_an_error),
     };
