@@ -72,7 +72,7 @@ static ls_status open_model(const args *a, model *m)
     LS_TRY(read_config(a, path.text, &config));
     LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &m->bytes));
     m->vocabulary = config.vocabulary;
-    LS_TRY(lsi_lm_new_frozen(&m->lm, &config, 0));
+    LS_TRY(lsi_lm_new_blank(&m->lm, &config));
     LS_TRY(ls_transformer_load(m->lm.transformer, path.text));
     if (strcmp(path.text, a->model) != 0)
         fprintf(stderr, "weights of '%s'\n", path.text);

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "autograd/params.h"
 #include "base/error.h"
 #include "tensor/safetensors.h"
+#include "tensor/tensor.h"
 
 static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
 {
@@ -21,6 +23,14 @@ static ls_status freeze(ls_params *params)
     return LS_OK;
 }
 
+/* Random numbers for all weights take longer than to read them. */
+static void blank(const ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        ls_params_get(params, i)->param->init =
+            (ls_init){.kind = LS_INIT_CONSTANT};
+}
+
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed)
 {
@@ -32,14 +42,28 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
     return status;
 }
 
+static ls_status make_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                             bool filled, uint64_t seed)
+{
+    LS_TRY(describe(lm, config));
+    LS_TRY(freeze(lm->params));
+    if (!filled)
+        blank(lm->params);
+    return ls_params_allocate(lm->params, NULL, seed);
+}
+
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed)
 {
-    ls_status status = describe(lm, config);
-    if (status == LS_OK)
-        status = freeze(lm->params);
-    if (status == LS_OK)
-        status = ls_params_allocate(lm->params, NULL, seed);
+    const ls_status status = make_frozen(lm, config, true, seed);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+ls_status lsi_lm_new_blank(lsi_lm *lm, const ls_transformer_config *config)
+{
+    const ls_status status = make_frozen(lm, config, false, 0);
     if (status != LS_OK)
         lsi_lm_free(lm);
     return status;

@@ -21,6 +21,8 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
 /* Without gradients, which take as much memory as the weights. Local. */
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed);
+/* The same with zeros for weights: those of a file will replace them. Local. */
+ls_status lsi_lm_new_blank(lsi_lm *lm, const ls_transformer_config *config);
 void lsi_lm_free(lsi_lm *lm);
 
 /* How many parameters a model would have; takes no memory for them. Local. */
