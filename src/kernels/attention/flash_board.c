@@ -53,6 +53,7 @@ static int owner_of(const lsi_flash_board *b, size_t head, size_t j)
     size_t at = j;
     if (o->causal)
         at = 2 * j < n ? 2 * j : 2 * (n - 1 - j) + 1;
+    assert(b->heads * n > 0);
     return (int)((head * n + at) * (size_t)b->workers / (b->heads * n));
 }
 
