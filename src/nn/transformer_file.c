@@ -61,6 +61,9 @@ static ls_status make_list(const ls_transformer *m, bool published,
 
 static ls_status open_file(lsi_safetensors_file *file, const char *path)
 {
+    if (path == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "a transformer's file: the path is "
+                                         "NULL");
     LS_TRY(lsi_safetensors_open(file, path));
     file->widens = true;
     lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");

@@ -127,11 +127,15 @@ static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
     return LS_OK;
 }
 
-/* A gradient that the kernel computes whether anybody needs it or not. */
+/*
+ * A gradient that the kernel computes whether anybody needs it or not. That of
+ * a weight that is half itself is added up in f32, and rounded at the end.
+ */
 typedef struct sink {
     float *data;
     bool accumulate;
     size_t count;
+    lsi_slice_grad half; /* or nothing */
 } sink;
 
 static ls_status open_sink(ls_tape *tape, ls_node *node, int index, int slice,
@@ -139,10 +143,25 @@ static ls_status open_sink(ls_tape *tape, ls_node *node, int index, int slice,
 {
     lsi_slice_grad grad;
     LS_TRY(lsi_node_grad_slice(tape, node, index, slice, &grad));
-    *out = (sink){grad.data, grad.accumulate, count};
-    if (out->data == NULL)
+    *out = (sink){
+        .data = grad.data, .accumulate = grad.accumulate, .count = count};
+    const bool half = grad.data != NULL && grad.dtype != LS_F32;
+    if (grad.data == NULL || half)
         out->data = ls_tape_scratch(tape, count * sizeof(float));
-    return ls_tape_status(tape);
+    LS_TRY(ls_tape_status(tape));
+    if (!half)
+        return LS_OK;
+    out->half = grad;
+    if (grad.accumulate)
+        lsi_span_convert(out->data, LS_F32, grad.data, grad.dtype, count);
+    return LS_OK;
+}
+
+static void close_sink(const sink *s)
+{
+    if (s->half.data != NULL)
+        lsi_span_convert(s->half.data, s->half.dtype, s->data, LS_F32,
+                         s->count);
 }
 
 static void clear(sink *s)
@@ -195,6 +214,7 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
         LS_TRY(lsi_conv2d_backward_weight(p.plan, dw.data, db.data,
                                           typed_at(&src, p.x),
                                           typed_at(&ddst, p.y), dw.accumulate));
+        close_sink(&dw);
     }
     return LS_OK;
 }
@@ -227,8 +247,11 @@ static ls_status backward_empty(ls_tape *tape, ls_node *node)
     bool accumulate = false;
     sink dw = {0}, db = {0};
     ls_node_grad_input(tape, node, X, &accumulate);
-    return needs_weights(tape, node) ? open_sinks(tape, node, 0, true, &dw, &db)
-                                     : LS_OK;
+    if (!needs_weights(tape, node))
+        return LS_OK;
+    LS_TRY(open_sinks(tape, node, 0, true, &dw, &db));
+    close_sink(&dw);
+    return LS_OK;
 }
 
 static ls_status conv2d_backward(ls_tape *tape, ls_node *node)

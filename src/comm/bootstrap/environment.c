@@ -155,10 +155,18 @@ static int slurm_local_size(const lsi_world *world)
 
 /* ---- how they meet ------------------------------------------------------- */
 
-static ls_status choose_transport(lsi_world *world)
+/* Who does not know this machine's share of the ranks asks the step. */
+static bool spans_nodes(const lsi_world *world, bool share_known)
+{
+    const char *nodes = variable("SLURM_STEP_NUM_NODES");
+    return share_known ? world->local_size != world->size
+                       : nodes != NULL && strcmp(nodes, "1") != 0;
+}
+
+static ls_status choose_transport(lsi_world *world, bool share_known)
 {
     const char *text = variable("LOCKSTEP_TRANSPORT");
-    world->by_mpi = world->size > 1 && world->local_size != world->size;
+    world->by_mpi = world->size > 1 && spans_nodes(world, share_known);
     if (text == NULL)
         return LS_OK;
     if (strcmp(text, "mpi") == 0)
@@ -239,10 +247,11 @@ ls_status lsi_world_from_env(lsi_world *out)
     world.local_rank = fields[2].name != NULL ? fields[2].value : world.rank;
     world.local_size =
         fields[3].name != NULL ? fields[3].value : slurm_local_size(&world);
-    if (world.local_size == 0)
+    const bool share_known = world.local_size > 0;
+    if (!share_known)
         world.local_size = world.size;
     LS_TRY(check(fields, &world));
-    LS_TRY(choose_transport(&world));
+    LS_TRY(choose_transport(&world, share_known));
     name_meeting_point(&world);
     *out = world;
     return LS_OK;

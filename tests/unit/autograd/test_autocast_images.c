@@ -148,6 +148,50 @@ static void conv2d_rounds_what_it_multiplies(void **state)
     }
 }
 
+/* A weight that is half itself has a half gradient, whatever its uses. */
+static void half_weights_have_half_gradients(void **state)
+{
+    (void)state;
+    const int64_t images[] = {IMAGES, 0};
+    for (size_t h = 0; h < 2 * TEST_COUNT(halves); h++) {
+        const ls_dtype half = halves[h / 2];
+        int64_t shape[4] = {images[h % 2], CHANNELS, SIDE, SIDE};
+        assert_ok(ls_tape_set_autocast(tape, LS_F32));
+        ls_tensor *x = watched_image(shape, 1);
+        ls_tensor *w = watched_image(filter_shape, 2);
+        ls_tensor *half_x = ls_cast(tape, x, half);
+        ls_tensor *half_w = ls_cast(tape, w, half);
+        ls_tensor *sum = NULL;
+        for (int use = 0; use < 2; use++) {
+            ls_tensor *y = ls_cast(
+                tape,
+                ls_conv2d(tape, half_x, half_w, NULL, (ls_conv2d_options){0}),
+                LS_F32);
+            sum = sum == NULL ? ls_sum(tape, y)
+                              : ls_add(tape, sum, ls_sum(tape, y));
+        }
+        assert_ok(ls_backward(tape, sum, 1.0));
+        const ls_tensor *dw = ls_tape_grad(tape, w);
+        assert_type(dw, LS_F32);
+        for (int64_t i = 0; i < ls_tensor_count(dw); i++) {
+            double wanted = 0, size = 0;
+            const int64_t c = i / TAPS % CHANNELS, t = i % TAPS;
+            for (int64_t at = 0; at < shape[0] * INNER * INNER; at++) {
+                const double term = rounded(x,
+                                            image_at(at / (INNER * INNER), c,
+                                                     at / INNER % INNER + t / 3,
+                                                     at % INNER + t % 3),
+                                            half);
+                wanted += 2 * term;
+                size += 2 * fabs(term);
+            }
+            assert_true(fabs(widened(dw, i) - wanted) <=
+                        2 * unit_of(half) * fabs(wanted) + conv_error(size));
+        }
+        ls_tape_reset(tape);
+    }
+}
+
 /* What lies between two convolutions and a pool is half, and so are its
  * gradients; against the same network of rounded parameters in f32. */
 static void layers_of_images_agree_with_f32(void **state)
@@ -186,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(conv2d_rounds_what_it_multiplies),
+        CASE(half_weights_have_half_gradients),
         CASE(layers_of_images_agree_with_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
