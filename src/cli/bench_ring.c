@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cli/bench.h"
@@ -110,13 +111,10 @@ static double error_of(const bench_state *b, size_t n)
     return largest;
 }
 
-/* Whether all ranks hold the same bits: FNV-1a of each, compared. */
+/* Whether all ranks hold the same bits: a hash of each, compared. */
 static ls_status compare_bits(const bench_state *b, size_t n, int64_t *same)
 {
-    const unsigned char *bytes = (const unsigned char *)b->mean;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n * sizeof(float); i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    const uint64_t hash = lsi_hash(LSI_HASH_START, b->mean, n * sizeof(float));
     const int64_t mine = (int64_t)(hash >> 1);
     int64_t ends[2] = {mine, -mine};
     LS_TRY(ls_all_reduce(b->group, ends, ends, 2, LS_I64, LS_MAX));

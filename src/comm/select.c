@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/algo/algorithm.h"
@@ -263,8 +264,5 @@ const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
 
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
 {
-    uint64_t hash = 0xcbf29ce484222325u + table->deterministic;
-    for (; *line != '\0'; line++)
-        hash = (hash ^ (unsigned char)*line) * 0x100000001b3u;
-    return hash;
+    return lsi_hash(LSI_HASH_START + table->deterministic, line, strlen(line));
 }

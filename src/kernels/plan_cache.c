@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 typedef struct entry {
@@ -80,13 +81,10 @@ static ls_status thread_cache(cache **out)
     return lsi_fail(LS_ERR_MEMORY, "thread-specific storage for plans");
 }
 
-/* FNV-1a. */
 static uint64_t hash(const lsi_plan_kind *kind, const void *key)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)(uintptr_t)kind;
-    const unsigned char *bytes = key;
-    for (size_t i = 0; i < kind->key_bytes; i++)
-        h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
+    const uint64_t h = lsi_hash(LSI_HASH_START ^ (uint64_t)(uintptr_t)kind, key,
+                                kind->key_bytes);
     return h ^ (h >> 32);
 }
 

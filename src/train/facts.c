@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 static lsi_fact *next(lsi_facts *facts, const char *name)
 {
@@ -40,15 +41,12 @@ void lsi_facts_real(lsi_facts *facts, const char *name, double value)
     }
 }
 
-/* FNV-1a, eight bytes at a time. */
 void lsi_facts_digest(lsi_facts *facts, const char *name, const int64_t *values,
                       size_t n)
 {
     lsi_fact *const fact = next(facts, name);
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ (uint64_t)values[i]) * UINT64_C(0x100000001b3);
-    snprintf(fact->value, sizeof fact->value, "%016" PRIx64, sum);
+    snprintf(fact->value, sizeof fact->value, "%016" PRIx64,
+             lsi_hash(LSI_HASH_START, values, n * sizeof *values));
 }
 
 ls_status lsi_facts_check(const lsi_facts *facts,

@@ -27,7 +27,7 @@ void lsi_facts_text(lsi_facts *facts, const char *name, const char *value);
 void lsi_facts_int(lsi_facts *facts, const char *name, int64_t value);
 void lsi_facts_real(lsi_facts *facts, const char *name, double value);
 
-/* A sum over values, which others have with a probability of 2^-64. */
+/* A sum over values, which others hardly have. */
 void lsi_facts_digest(lsi_facts *facts, const char *name, const int64_t *values,
                       size_t n);
 

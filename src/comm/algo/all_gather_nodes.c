@@ -82,9 +82,13 @@ static void open_relay(lsi_op *op)
 
 /* ---- inside the node ----------------------------------------------------- */
 
+/* Once this rank has its share of the window. */
 static ls_status begin_spread(const lsi_op *op, lsi_op *inside,
                               const lsi_stretch *s, lsi_cut cut)
 {
+    const lsi_range own = lsi_own_window(op, s, &cut);
+    if (lsi_arrived_upto(op, own) < own.end)
+        return LS_IN_PROGRESS;
     const lsi_call call = {.operation = LSI_OP_GATHER_SHARDS,
                            .dtype = op->call.dtype,
                            .root = LSI_ROOT_ALL,
@@ -94,25 +98,6 @@ static ls_status begin_spread(const lsi_op *op, lsi_op *inside,
     lsi_op_nest(inside, op->group->far->local, &call, data, data);
     inside->cut = cut;
     return lsi_op_submit(inside);
-}
-
-/* Windows of which this rank has its share, in one order on all of the node. */
-static ls_status begin_spreads(const lsi_op *op)
-{
-    lsi_relay *relay = lsi_relay_of(op);
-    lsi_op *inside;
-    while ((inside = lsi_free_inside(op)) != NULL) {
-        lsi_cut cut;
-        const lsi_stretch *s = lsi_window_at(op, &relay->begun, &cut);
-        if (s == NULL)
-            break;
-        const lsi_range own = lsi_own_window(op, s, &cut);
-        if (lsi_arrived_upto(op, own) < own.end)
-            break;
-        LS_TRY(begin_spread(op, inside, s, cut));
-        lsi_next_window(&relay->begun);
-    }
-    return LS_OK;
 }
 
 /* ---- moving on ----------------------------------------------------------- */
@@ -135,7 +120,7 @@ static ls_status move_on(lsi_op *op)
     if (ins != LS_OK && ins != LS_IN_PROGRESS)
         return ins;
     LS_TRY(lsi_windows_done(op));
-    LS_TRY(begin_spreads(op));
+    LS_TRY(lsi_begin_windows(op, begin_spread));
     const bool over = outs == LS_OK && ins == LS_OK && all_begun(op) &&
                       relay->done.passed == relay->begun.passed;
     return over ? LS_OK : LS_IN_PROGRESS;

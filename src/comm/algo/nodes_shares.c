@@ -253,18 +253,35 @@ lsi_stretch *lsi_window_at(const lsi_op *op, lsi_spot *spot, lsi_cut *cut)
     return NULL;
 }
 
-void lsi_next_window(lsi_spot *spot)
+static void next_window(lsi_spot *spot)
 {
     spot->window++;
     spot->passed++;
 }
 
-lsi_op *lsi_free_inside(const lsi_op *op)
+static lsi_op *free_inside(const lsi_op *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     return relay->begun.passed - relay->done.passed == LSI_CHUNKS
                ? NULL
                : &relay->inside[relay->begun.passed % LSI_CHUNKS];
+}
+
+ls_status lsi_begin_windows(const lsi_op *op, lsi_begin_fn *begin)
+{
+    lsi_relay *relay = lsi_relay_of(op);
+    lsi_op *inside;
+    while ((inside = free_inside(op)) != NULL) {
+        lsi_cut cut;
+        const lsi_stretch *s = lsi_window_at(op, &relay->begun, &cut);
+        if (s == NULL)
+            break;
+        const ls_status status = begin(op, inside, s, cut);
+        if (status != LS_OK)
+            return status == LS_IN_PROGRESS ? LS_OK : status;
+        next_window(&relay->begun);
+    }
+    return LS_OK;
 }
 
 lsi_range lsi_own_window(const lsi_op *op, const lsi_stretch *s,
@@ -290,7 +307,7 @@ ls_status lsi_windows_done(const lsi_op *op)
         LS_TRY(inside->status);
         lsi_stretch *s = lsi_window_at(op, &relay->done, &cut);
         s->upto = lsi_own_window(op, s, &cut).end;
-        lsi_next_window(&relay->done);
+        next_window(&relay->done);
     }
     return LS_OK;
 }

@@ -93,10 +93,13 @@ size_t lsi_arrived_upto(const lsi_op *op, lsi_range range);
 /* The window at a place in order, or NULL behind the last. */
 lsi_stretch *lsi_window_at(const lsi_op *op, lsi_spot *spot, lsi_cut *cut);
 
-void lsi_next_window(lsi_spot *spot);
-
-/* The op for the next window; NULL if as many as may be are under way. */
-lsi_op *lsi_free_inside(const lsi_op *op);
+/*
+ * Begins windows in one order on all ranks of the node, as many as may be under
+ * way at once, up to one of which `begin` says LS_IN_PROGRESS: not yet.
+ */
+typedef ls_status lsi_begin_fn(const lsi_op *op, lsi_op *inside,
+                               const lsi_stretch *s, lsi_cut cut);
+ls_status lsi_begin_windows(const lsi_op *op, lsi_begin_fn *begin);
 
 /* This rank's share of a window: elements of the vector. */
 lsi_range lsi_own_window(const lsi_op *op, const lsi_stretch *s,

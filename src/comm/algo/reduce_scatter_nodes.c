@@ -240,21 +240,6 @@ static ls_status begin_sum(const lsi_op *op, lsi_op *inside,
     return lsi_op_submit(inside);
 }
 
-static ls_status begin_sums(const lsi_op *op)
-{
-    lsi_relay *relay = lsi_relay_of(op);
-    lsi_op *inside;
-    while ((inside = lsi_free_inside(op)) != NULL) {
-        lsi_cut cut;
-        const lsi_stretch *s = lsi_window_at(op, &relay->begun, &cut);
-        if (s == NULL)
-            break;
-        LS_TRY(begin_sum(op, inside, s, cut));
-        lsi_next_window(&relay->begun);
-    }
-    return LS_OK;
-}
-
 /* ---- between nodes ------------------------------------------------------- */
 
 /* Pieces of sums may go as far as those have been added up. */
@@ -317,7 +302,7 @@ static ls_status move_on(lsi_op *op)
         open_relay(op);
     op->step = 1;
     LS_TRY(lsi_windows_done(op));
-    LS_TRY(begin_sums(op));
+    LS_TRY(lsi_begin_windows(op, begin_sum));
     release_sums(op);
     const ls_status outs = lsi_move_outs(op), ins = lsi_move_ins(op);
     if (outs != LS_OK && outs != LS_IN_PROGRESS)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/collective.h"
 #include "comm/far.h"
@@ -26,14 +27,6 @@ typedef struct card {
 
 /* ---- where one is -------------------------------------------------------- */
 
-static uint64_t hash(uint64_t h, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        h = (h ^ at[i]) * 0x100000001b3u;
-    return h;
-}
-
 static uint64_t hash_file(uint64_t h, const char *path)
 {
     char text[64];
@@ -41,7 +34,7 @@ static uint64_t hash_file(uint64_t h, const char *path)
     const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof(text));
     if (fd >= 0)
         close(fd);
-    return hash(h, text, got < 0 ? 0 : (size_t)got);
+    return lsi_hash(h, text, got < 0 ? 0 : (size_t)got);
 }
 
 /*
@@ -54,12 +47,11 @@ static uint64_t own_place(void)
     const char *told = getenv("LOCKSTEP_HOSTID");
     const uid_t user = getuid();
     struct stat net = {0};
-    uint64_t h =
-        hash_file(0xcbf29ce484222325u, "/proc/sys/kernel/random/boot_id");
+    uint64_t h = hash_file(LSI_HASH_START, "/proc/sys/kernel/random/boot_id");
     (void)stat("/proc/self/ns/net", &net);
-    h = hash(h, &net.st_ino, sizeof(net.st_ino));
-    h = hash(h, &user, sizeof(user));
-    return told == NULL ? h : hash(h, told, strlen(told));
+    h = lsi_hash(h, &net.st_ino, sizeof(net.st_ino));
+    h = lsi_hash(h, &user, sizeof(user));
+    return told == NULL ? h : lsi_hash(h, told, strlen(told));
 }
 
 /* ---- meeting ------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "comm/segment.h"
 
 enum { FIELDS = 4 };
@@ -186,7 +187,7 @@ static ls_status choose_transport(lsi_world *world, bool share_known)
 
 /* ---- the meeting point --------------------------------------------------- */
 
-/* Two independent 64-bit hashes (FNV-1a) of all that identifies the job. */
+/* Two independent 64-bit hashes of all that identifies the job. */
 typedef struct identity {
     uint64_t a, b;
     bool known;
@@ -194,12 +195,9 @@ typedef struct identity {
 
 static void add(identity *id, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        id->a = (id->a ^ (unsigned char)*text) * 0x100000001b3u;
-        id->b = (id->b ^ (unsigned char)*text) * 0x100000001b3u;
-    }
-    id->a = (id->a ^ 0xff) * 0x100000001b3u; /* an end that no text has */
-    id->b = (id->b ^ 0xff) * 0x100000001b3u;
+    static const unsigned char end = 0xff; /* which no text has */
+    id->a = lsi_hash(lsi_hash(id->a, text, strlen(text)), &end, 1);
+    id->b = lsi_hash(lsi_hash(id->b, text, strlen(text)), &end, 1);
 }
 
 static void add_variable(identity *id, const char *name)
@@ -217,7 +215,7 @@ static void name_meeting_point(lsi_world *world)
         "PMIX_NAMESPACE",      "SLURM_JOB_ID",
         "SLURM_STEP_ID",       "MASTER_ADDR",
         "MASTER_PORT"};
-    identity id = {0xcbf29ce484222325u, 0x9ae16a3b2f90404fu, false};
+    identity id = {LSI_HASH_START, 0x9ae16a3b2f90404fu, false};
     add_variable(&id, "LOCKSTEP_JOB");
     if (!id.known)
         for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
