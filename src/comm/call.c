@@ -20,17 +20,6 @@ static uint64_t byte_of(int value, int shift)
     return (uint64_t)(value & 0xff) << shift;
 }
 
-static const char *const names[LSI_OP_COUNT] = {
-#define X(name, text) [LSI_OP_##name] = (text),
-#include "comm/operations.def"
-#undef X
-};
-
-const char *lsi_operation_name(lsi_operation operation)
-{
-    return (unsigned)operation < LSI_OP_COUNT ? names[operation] : "unknown";
-}
-
 lsi_fingerprint lsi_fingerprint_of(const lsi_call *call)
 {
     return (lsi_fingerprint){byte_of((int)call->operation, 0) |
@@ -54,24 +43,18 @@ lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint)
     };
 }
 
-static bool has_redop(lsi_operation operation)
-{
-    return operation == LSI_OP_ALL_REDUCE || operation == LSI_OP_REDUCE ||
-           operation == LSI_OP_REDUCE_SCATTER ||
-           operation == LSI_OP_REDUCE_SHARDS;
-}
-
 static bool has_root(lsi_operation operation)
 {
-    return operation == LSI_OP_BROADCAST || operation == LSI_OP_REDUCE ||
-           operation == LSI_OP_GATHER || operation == LSI_OP_SCATTER;
+    const lsi_root root = lsi_operation_of(operation)->root;
+    return root == LSI_ROOT_SENDER || root == LSI_ROOT_RECEIVER;
 }
 
 static bool has_elements(lsi_operation operation)
 {
-    return (operation != LSI_OP_BARRIER && operation <= LSI_OP_REDUCE_SHARDS) ||
-           operation == LSI_OP_GATHER_SHARDS || operation == LSI_OP_SEND ||
-           operation == LSI_OP_RECV;
+    const lsi_operation_row *row = lsi_operation_of(operation);
+    return row->kind != LSI_KIND_INTERNAL &&
+           (row->sends != LSI_EXTENT_NOTHING ||
+            row->receives != LSI_EXTENT_NOTHING);
 }
 
 uint64_t lsi_call_bytes(const lsi_call *call)
@@ -89,7 +72,7 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
     if (has_elements(call->operation))
         snprintf(elements, sizeof(elements), " of %zu %s", call->count,
                  ls_dtype_name(call->dtype));
-    if (has_redop(call->operation))
+    if (lsi_operation_reduces(call->operation))
         snprintf(redop, sizeof(redop), " (%s)", ls_reduce_op_name(call->redop));
     if (has_root(call->operation))
         snprintf(root, sizeof(root), " at root %d", call->root);
@@ -102,7 +85,8 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
 
 const char *lsi_call_difference(const lsi_call *a, const lsi_call *b)
 {
-    const bool message = a->operation >= LSI_OP_SEND;
+    const bool message =
+        lsi_operation_of(a->operation)->kind == LSI_KIND_MESSAGE;
     if (a->operation != b->operation && !message)
         return "operation";
     if (a->dtype != b->dtype)

@@ -5,15 +5,9 @@
 #ifndef LS_COMM_CALL_H
 #define LS_COMM_CALL_H
 
+#include "comm/operation.h"
 #include "lockstep/status.h"
 #include "lockstep/types.h"
-
-typedef enum lsi_operation {
-#define X(name, text) LSI_OP_##name,
-#include "comm/operations.def"
-#undef X
-    LSI_OP_COUNT
-} lsi_operation;
 
 /* As a root of gather_shards: everybody gets the result. */
 enum { LSI_ROOT_ALL = -1 };
@@ -43,7 +37,5 @@ uint64_t lsi_call_bytes(const lsi_call *call);
 
 /* The name of the first argument in which they differ: "count", "root", ... */
 const char *lsi_call_difference(const lsi_call *a, const lsi_call *b);
-
-const char *lsi_operation_name(lsi_operation operation);
 
 #endif

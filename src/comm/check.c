@@ -9,13 +9,6 @@ ls_status lsi_check_group(const ls_group *group, const char *what)
     return LS_OK;
 }
 
-static bool reduces(lsi_operation operation)
-{
-    return operation == LSI_OP_ALL_REDUCE || operation == LSI_OP_REDUCE ||
-           operation == LSI_OP_REDUCE_SCATTER ||
-           operation == LSI_OP_REDUCE_SHARDS;
-}
-
 static bool is_integer(ls_dtype dtype)
 {
     return dtype == LS_I8 || dtype == LS_U8 || dtype == LS_I32 ||
@@ -42,7 +35,7 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
     if (item == 0)
         return lsi_fail(LS_ERR_DTYPE, "%s: %d is no element type", what,
                         (int)call->dtype);
-    if (reduces(call->operation))
+    if (lsi_operation_reduces(call->operation))
         LS_TRY(check_redop(call, what));
     if (call->root < 0 || call->root >= group->size)
         return lsi_fail(LS_ERR_ARGUMENT,

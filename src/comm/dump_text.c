@@ -82,16 +82,10 @@ static uint64_t in_place_offset(const ls_group *group, const lsi_call *call)
 {
     const uint64_t before = (uint64_t)group->rank * call->count *
                             (uint64_t)ls_dtype_size(call->dtype);
-    switch (call->operation) {
-    case LSI_OP_GATHER:
-    case LSI_OP_ALL_GATHER:
-        return 0 - before;
-    case LSI_OP_SCATTER:
-    case LSI_OP_REDUCE_SCATTER:
-        return before;
-    default:
-        return 0;
-    }
+    const lsi_operation_row *row = lsi_operation_of(call->operation);
+    const bool cuts = row->sends == LSI_EXTENT_BLOCKS;
+    const bool joins = row->receives == LSI_EXTENT_BLOCKS;
+    return (cuts ? before : 0) - (joins ? before : 0);
 }
 
 static json_t *collective_json(const dump *d, const lsi_recorded *record)

@@ -29,49 +29,47 @@ lsi_range lsi_block_of(const lsi_op *op, int rank)
 {
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
-    if (op->call.operation == LSI_OP_REDUCE_SCATTER ||
-        op->call.operation == LSI_OP_ALL_GATHER)
+    const lsi_operation_row *row = lsi_operation_of(op->call.operation);
+    if (row->sends == LSI_EXTENT_BLOCKS || row->receives == LSI_EXTENT_BLOCKS)
         return (lsi_range){r * count, (r + 1) * count};
-    if (op->call.operation == LSI_OP_REDUCE_SHARDS)
+    if (row->receives == LSI_EXTENT_SHARD)
         return lsi_cut_part(&op->cut, count, op->group->size, rank);
     return lsi_partition_aligned(count, (size_t)op->group->size, r,
                                  LSI_LINE / op->item);
 }
 
+bool lsi_op_receives(const lsi_op *op, int rank)
+{
+    return lsi_operation_of(op->call.operation)->root != LSI_ROOT_RECEIVER ||
+           op->call.root == rank;
+}
+
+bool lsi_exchanges_in_place(const lsi_op *op)
+{
+    const lsi_operation_row *row = lsi_operation_of(op->call.operation);
+    return row->sends == LSI_EXTENT_BLOCKS &&
+           row->receives == LSI_EXTENT_BLOCKS && op->send == op->recv;
+}
+
 bool lsi_delivers_to(const lsi_op *op, int owner, int rank)
 {
-    if (op->call.operation == LSI_OP_REDUCE)
-        return rank == op->call.root;
-    return op->call.operation == LSI_OP_ALL_REDUCE || rank == owner;
+    if (!lsi_op_receives(op, rank))
+        return false;
+    return lsi_operation_reduces_whole(op->call.operation) || rank == owner;
 }
 
 size_t lsi_delivery_offset(const lsi_op *op, size_t begin)
 {
-    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
-        begin %= op->call.count;
-    else if (op->cut.window.end != 0)
+    if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS ||
+        op->cut.window.end != 0)
         begin -= lsi_block_of(op, op->group->rank).begin;
     return begin * op->item;
-}
-
-static bool reduces_whole(const lsi_op *op)
-{
-    return op->call.operation == LSI_OP_ALL_REDUCE ||
-           op->call.operation == LSI_OP_REDUCE;
-}
-
-/* Whether this rank's receive buffer is written by others in `direct`. */
-static bool receives(const lsi_op *op)
-{
-    return op->call.operation != LSI_OP_REDUCE ||
-           op->call.root == op->group->rank;
 }
 
 /* In place, an exchange would overwrite what others have yet to take. */
 static bool must_be_staged(const lsi_op *op)
 {
-    return op->call.operation == LSI_OP_ALL_TO_ALL && op->send == op->recv &&
-           op->group->size > 1;
+    return lsi_exchanges_in_place(op) && op->group->size > 1;
 }
 
 /*
@@ -80,8 +78,9 @@ static bool must_be_staged(const lsi_op *op)
  */
 static bool has_better_than_copy(const lsi_op *op)
 {
-    return reduces_whole(op) && op->send == op->recv &&
-           op->block < (size_t)COPY_IN_PLACE && op->candidates[1] != NULL;
+    return lsi_operation_reduces_whole(op->call.operation) &&
+           op->send == op->recv && op->block < (size_t)COPY_IN_PLACE &&
+           op->candidates[1] != NULL;
 }
 
 void lsi_make_offer(lsi_op *op, lsi_offer *offer)
@@ -91,10 +90,11 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
     *offer = (lsi_offer){.able = LSI_PATH_NODES};
     if (group->far != NULL)
         return; /* between nodes there are messages only */
-    const uint64_t recv_at =
-        receives(op) ? lsi_shared_token(group, op->recv) : 0;
+    const bool receives = lsi_op_receives(op, group->rank);
+    const uint64_t recv_at = receives ? lsi_shared_token(group, op->recv) : 0;
     uint64_t send_at = lsi_shared_token(group, op->send);
-    if (reduces_whole(op) && send_at == 0 && recv_at != 0) {
+    if (lsi_operation_reduces_whole(op->call.operation) && send_at == 0 &&
+        recv_at != 0) {
         memcpy(op->recv, op->send, op->block);
         op->send = op->recv;
         send_at = recv_at;
@@ -104,7 +104,7 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         (alone || send_at != 0 ||
          lsi_contribution(lsi_place_of(op), group->rank) == 0))
         able |= LSI_PATH_SEND_SEEN;
-    if (alone || recv_at != 0 || !receives(op))
+    if (alone || recv_at != 0 || !receives)
         able |= LSI_PATH_RECV_SEEN;
     if (group->can_copy && !must_be_staged(op) && !has_better_than_copy(op))
         able |= LSI_PATH_COPY;
@@ -153,7 +153,7 @@ static size_t given_away(const lsi_op *op)
     const int rank = op->group->rank, n = op->group->size;
     const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
     size_t given = 0;
-    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+    if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS)
         return op->block * (size_t)n - own;
     if (op->cut.window.end == 0)
         return op->block - own;

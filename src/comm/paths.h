@@ -14,6 +14,12 @@ lsi_place lsi_place_of(const lsi_op *op);
 /* The elements of the vector that `rank` reduces, or has in an all-gather. */
 lsi_range lsi_block_of(const lsi_op *op, int rank);
 
+/* Whether `rank` has a receive buffer. */
+bool lsi_op_receives(const lsi_op *op, int rank);
+
+/* Whether what arrives goes where what leaves still lies. */
+bool lsi_exchanges_in_place(const lsi_op *op);
+
 /* Whether `rank` receives the reduction of `owner`'s block. */
 bool lsi_delivers_to(const lsi_op *op, int owner, int rank);
 

@@ -83,9 +83,10 @@ static bool cut(piece *rest, char delimiter, piece *out)
 
 static ls_status parse_operation(piece name, lsi_operation *out)
 {
-    for (int op = 0; op < LSI_OP_GATHER_BYTES; op++) {
+    for (int op = 0; op < LSI_OP_COUNT; op++) {
         const char *known = lsi_operation_name((lsi_operation)op);
-        if (strlen(known) == name.length &&
+        if (lsi_operation_selectable((lsi_operation)op) &&
+            strlen(known) == name.length &&
             memcmp(known, name.text, name.length) == 0) {
             *out = (lsi_operation)op;
             return LS_OK;
@@ -93,10 +94,11 @@ static ls_status parse_operation(piece name, lsi_operation *out)
     }
     char list[256] = "";
     size_t used = 0;
-    for (int op = 0; op < LSI_OP_GATHER_BYTES && used < sizeof(list); op++)
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
-                                 op == 0 ? "" : ", ",
-                                 lsi_operation_name((lsi_operation)op));
+    for (int op = 0; op < LSI_OP_COUNT && used < sizeof(list); op++)
+        if (lsi_operation_selectable((lsi_operation)op))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                     op == 0 ? "" : ", ",
+                                     lsi_operation_name((lsi_operation)op));
     return lsi_fail(LS_ERR_ARGUMENT, "no operation is called \"%.*s\": %s",
                     (int)name.length, name.text, list);
 }

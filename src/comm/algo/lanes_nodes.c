@@ -45,7 +45,7 @@ static bool on_root_node(const lsi_op *op)
 /* A step in which sums move, or one in which results do. */
 static bool moves_sums(const lsi_op *op, int step)
 {
-    return op->call.operation != LSI_OP_BROADCAST &&
+    return lsi_operation_reduces(op->call.operation) &&
            step < lsi_nodes_first_gather(op->group->far->nodes);
 }
 
@@ -53,9 +53,10 @@ static void find_leap(const lsi_op *op, int step, lsi_leap *leap)
 {
     const lsi_far *far = op->group->far;
     const lsi_rooted shape = {far->nodes, far->node_of[op->call.root]};
-    if (op->call.operation == LSI_OP_REDUCE)
+    const lsi_root root = lsi_operation_of(op->call.operation)->root;
+    if (root == LSI_ROOT_RECEIVER)
         lsi_nodes_reduce_step(shape, far->node, step, leap);
-    else if (op->call.operation == LSI_OP_BROADCAST)
+    else if (root == LSI_ROOT_SENDER)
         lsi_nodes_broadcast_step(shape, far->node, step, leap);
     else
         lsi_nodes_step(far->nodes, far->node, step, leap);
@@ -106,7 +107,7 @@ static ls_status begin_inside(const lsi_op *op, lsi_chunk *c)
     c->stage = LSI_CHUNK_SUMMED;
     c->step = 0;
     c->posted = false;
-    if (op->call.operation != LSI_OP_BROADCAST)
+    if (lsi_operation_reduces(op->call.operation))
         return begin_sum(op, c);
     if (on_root_node(op))
         return begin_copies(op, c);
@@ -117,16 +118,18 @@ static ls_status begin_inside(const lsi_op *op, lsi_chunk *c)
 /* Whether somebody on this node still misses what other ranks of it have. */
 static bool is_spread(const lsi_op *op)
 {
-    return op->call.operation == LSI_OP_ALL_REDUCE ||
-           (op->call.operation == LSI_OP_REDUCE) == on_root_node(op);
+    const lsi_root root = lsi_operation_of(op->call.operation)->root;
+    return root == LSI_ROOT_NOBODY ||
+           (root == LSI_ROOT_RECEIVER) == on_root_node(op);
 }
 
 static ls_status begin_spread(const lsi_op *op, lsi_chunk *c)
 {
+    const lsi_root root = lsi_operation_of(op->call.operation)->root;
     const lsi_call call = {.operation = LSI_OP_GATHER_SHARDS,
                            .dtype = op->call.dtype,
                            .count = lsi_range_size(c->range),
-                           .root = op->call.operation == LSI_OP_REDUCE
+                           .root = root == LSI_ROOT_RECEIVER
                                        ? op->group->far->index_of[op->call.root]
                                        : LSI_ROOT_ALL};
     unsigned char *data = lsi_chunk_result(op, c);

@@ -13,12 +13,6 @@
 #include "comm/message.h"
 #include "comm/paths.h"
 
-/* In place, all-to-all would overwrite what it has yet to send. */
-static bool must_save(const lsi_op *op)
-{
-    return op->call.operation == LSI_OP_ALL_TO_ALL && op->send == op->recv;
-}
-
 /* Scratch: 2 N messages, then what is saved. */
 static lsi_message *messages(const lsi_op *op)
 {
@@ -32,8 +26,9 @@ static size_t messages_bytes(const lsi_op *op)
 
 size_t lsi_move_pairs_scratch(const lsi_op *op)
 {
-    return messages_bytes(op) +
-           (must_save(op) ? (size_t)op->group->size * op->block : 0);
+    return messages_bytes(op) + (lsi_exchanges_in_place(op)
+                                     ? (size_t)op->group->size * op->block
+                                     : 0);
 }
 
 static unsigned char *sent_from(const lsi_op *op)
@@ -42,15 +37,16 @@ static unsigned char *sent_from(const lsi_op *op)
         const void *read;
         unsigned char *write;
     } send = {op->send}; /* messages have one pointer for both directions */
-    return must_save(op) ? (unsigned char *)op->scratch + messages_bytes(op)
-                         : send.write;
+    return lsi_exchanges_in_place(op)
+               ? (unsigned char *)op->scratch + messages_bytes(op)
+               : send.write;
 }
 
 static void post(lsi_op *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
-    if (must_save(op))
+    if (lsi_exchanges_in_place(op))
         memcpy(sent_from(op), op->send, (size_t)place.size * op->block);
     for (int r = 0; r < place.size; r++)
         messages(op)[2 * r].done = messages(op)[2 * r + 1].done = true;

@@ -81,11 +81,14 @@ ls_status lsi_move_staged(lsi_op *op)
     const size_t chunk = lsi_window_chunk(lsi_lanes(lsi_place_of(op)));
     const size_t most = lsi_pull_most(lsi_place_of(op));
     const size_t chunks = (most + chunk - 1) / chunk;
-    if (op->step == 0 && op->call.operation != LSI_OP_SCATTER)
+    /* A root serves the others first. */
+    const bool last =
+        lsi_operation_of(op->call.operation)->root == LSI_ROOT_SENDER;
+    if (op->step == 0 && !last)
         lsi_move_own(op);
     const ls_status status = lsi_window_steps(op, chunks + 1, step);
     if (status == LS_OK) {
-        if (op->call.operation == LSI_OP_SCATTER)
+        if (last)
             lsi_move_own(op);
         lsi_count_moved(op);
     }

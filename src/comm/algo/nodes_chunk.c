@@ -78,14 +78,13 @@ static size_t flights_bytes(const lsi_op *op)
 
 static bool adds(const lsi_op *op)
 {
-    return op->call.operation != LSI_OP_BROADCAST;
+    return lsi_operation_reduces(op->call.operation);
 }
 
 /* Whether results have no other place than here. */
 static bool keeps_results(const lsi_op *op)
 {
-    return op->call.operation == LSI_OP_REDUCE &&
-           op->call.root != op->group->rank;
+    return !lsi_op_receives(op, op->group->rank);
 }
 
 static size_t results_bytes(const lsi_op *op)

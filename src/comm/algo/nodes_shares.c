@@ -71,7 +71,8 @@ static lsi_range owned_by(const lsi_op *op, int rank, int ranks)
 /* Its own ranks share it as they own it: number `index` is the first owner. */
 static lsi_cut as_owned(const lsi_op *op, const lsi_stretch *s, int index)
 {
-    const bool shards = op->call.operation == LSI_OP_REDUCE_SHARDS;
+    const bool shards =
+        lsi_operation_of(op->call.operation)->receives == LSI_EXTENT_SHARD;
     const size_t shard = shards ? op->cut.shard : op->call.count;
     const size_t begin = s->elements.begin + (shards ? op->cut.first : 0);
     return (lsi_cut){.shard = shard,

@@ -37,9 +37,10 @@ static size_t tiles_bytes(const lsi_op *op)
 /* The results of a reduce have no other place than behind the tiles. */
 size_t lsi_reduce_copy_scratch(const lsi_op *op)
 {
-    const size_t results = op->call.operation == LSI_OP_REDUCE
-                               ? lsi_range_size(lsi_block_of(op, 0)) * op->item
-                               : 0;
+    const bool elsewhere =
+        lsi_operation_of(op->call.operation)->root == LSI_ROOT_RECEIVER;
+    const size_t results =
+        elsewhere ? lsi_range_size(lsi_block_of(op, 0)) * op->item : 0;
     return tiles_bytes(op) + results;
 }
 

@@ -30,21 +30,16 @@ ls_status lsi_reduce_flat(lsi_op *op)
     const void *srcs[LSI_MAX_RANKS];
     lsi_range range = {0, op->call.count};
     unsigned char *to = op->recv;
-    if (op->call.operation == LSI_OP_REDUCE_SCATTER)
+    if (!lsi_operation_reduces_whole(op->call.operation)) {
         range = lsi_block_of(op, group->rank);
-    if (op->call.operation == LSI_OP_REDUCE_SHARDS) {
-        range = lsi_block_of(op, group->rank);
-        to += range.begin * op->item;
+        to += lsi_delivery_offset(op, range.begin);
     }
-    const bool wants =
-        op->call.operation != LSI_OP_REDUCE || op->call.root == group->rank;
     for (int r = 0; r < group->size; r++)
         srcs[r] = lsi_cell_data(op, r) + range.begin * op->item;
-    if (wants)
+    if (lsi_op_receives(op, group->rank))
         lsi_reduce_into(op, to, srcs, group->size, lsi_range_size(range));
-    const size_t readers = op->call.operation == LSI_OP_REDUCE
-                               ? (op->call.root != group->rank)
-                               : (size_t)(group->size - 1);
-    group->counters->bytes_sent += readers * op->block;
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && lsi_op_receives(op, r))
+            group->counters->bytes_sent += op->block;
     return LS_OK;
 }

@@ -94,9 +94,8 @@ static void reduce_chunk(const lsi_op *op, size_t k)
 {
     const int rank = op->group->rank, size = op->group->size;
     const piece chunk = chunk_of(op, rank, k);
-    const bool shares = size > 1 &&
-                        op->call.operation != LSI_OP_REDUCE_SCATTER &&
-                        op->call.operation != LSI_OP_REDUCE_SHARDS;
+    const bool shares =
+        size > 1 && lsi_operation_reduces_whole(op->call.operation);
     const size_t tile = TILE_BYTES / op->item;
     const void *srcs[LSI_MAX_RANKS];
     for (size_t i = 0; i < chunk.elements; i += tile) {

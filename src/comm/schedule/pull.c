@@ -13,29 +13,25 @@ lsi_pull lsi_pull_of(lsi_place place, int rank, int peer)
     const size_t mine = (size_t)rank * place.block;
     const size_t theirs = (size_t)peer * place.block;
     const lsi_pull nothing = {0, 0, 0};
-    switch (place.operation) {
-    case LSI_OP_BROADCAST:
-        return peer == place.root ? (lsi_pull){0, 0, place.block} : nothing;
-    case LSI_OP_GATHER:
-        return rank == place.root ? (lsi_pull){0, theirs, place.block}
-                                  : nothing;
-    case LSI_OP_SCATTER:
-        return peer == place.root ? (lsi_pull){mine, 0, place.block} : nothing;
-    case LSI_OP_ALL_TO_ALL:
-        return (lsi_pull){mine, theirs, place.block};
-    case LSI_OP_GATHER_SHARDS:
-        return place.root == LSI_ROOT_ALL || place.root == rank
-                   ? shards_of(place, peer)
-                   : nothing;
-    default: /* all-gather, and what is built like it */
-        return (lsi_pull){0, theirs, place.block};
-    }
+    const lsi_operation_row *row = lsi_operation_of(place.operation);
+    if (row->root == LSI_ROOT_SENDER && peer != place.root)
+        return nothing;
+    if (row->root == LSI_ROOT_RECEIVER && rank != place.root)
+        return nothing;
+    if (row->root == LSI_ROOT_ANYBODY && place.root != LSI_ROOT_ALL &&
+        rank != place.root)
+        return nothing;
+    if (row->sends == LSI_EXTENT_SHARD)
+        return shards_of(place, peer);
+    return (lsi_pull){row->sends == LSI_EXTENT_BLOCKS ? mine : 0,
+                      row->receives == LSI_EXTENT_BLOCKS ? theirs : 0,
+                      place.block};
 }
 
 size_t lsi_pull_most(lsi_place place)
 {
     size_t most = 0;
-    if (place.operation != LSI_OP_GATHER_SHARDS)
+    if (lsi_operation_of(place.operation)->sends != LSI_EXTENT_SHARD)
         return place.block;
     for (int r = 0; r < place.size; r++)
         most =
@@ -45,19 +41,12 @@ size_t lsi_pull_most(lsi_place place)
 
 size_t lsi_contribution(lsi_place place, int rank)
 {
-    switch (place.operation) {
-    case LSI_OP_BROADCAST:
-        return rank == place.root ? place.block : 0;
-    case LSI_OP_SCATTER:
-        return rank == place.root ? (size_t)place.size * place.block : 0;
-    case LSI_OP_ALL_TO_ALL:
-    case LSI_OP_REDUCE_SCATTER:
-        return (size_t)place.size * place.block;
-    case LSI_OP_BARRIER:
+    const lsi_operation_row *row = lsi_operation_of(place.operation);
+    if (row->sends == LSI_EXTENT_NOTHING ||
+        (row->root == LSI_ROOT_SENDER && rank != place.root))
         return 0;
-    default:
-        return place.block;
-    }
+    return row->sends == LSI_EXTENT_BLOCKS ? (size_t)place.size * place.block
+                                           : place.block;
 }
 
 size_t lsi_contribution_most(lsi_place place)
@@ -69,7 +58,7 @@ size_t lsi_contribution_most(lsi_place place)
 
 int lsi_lanes(lsi_place place)
 {
-    const bool separate = place.operation == LSI_OP_SCATTER ||
-                          place.operation == LSI_OP_ALL_TO_ALL;
-    return separate ? place.size : 1;
+    return lsi_operation_of(place.operation)->sends == LSI_EXTENT_BLOCKS
+               ? place.size
+               : 1;
 }
