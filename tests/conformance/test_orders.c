@@ -14,6 +14,7 @@
 #include "../unit/comm/nodes.h"
 #include "comm/algo/algorithm.h"
 #include "numbers.h"
+#include "selection.h"
 
 /*
  * Less than a vector, more than a cell holds, and as much as a window of 2
@@ -125,6 +126,14 @@ static void release(ls_group *group, bool shared, void *data)
         free(data);
 }
 
+static void check_ran(const ls_group *group, const test_case *test,
+                      size_t count)
+{
+    check_selected(
+        group, test->algorithm,
+        (conditions){count * ls_dtype_size(test->dtype), test->shared, false});
+}
+
 static void reduce(ls_group *group, const test_case *test, const void *send,
                    void *recv)
 {
@@ -134,17 +143,20 @@ static void reduce(ls_group *group, const test_case *test, const void *send,
     case LSI_OP_REDUCE:
         CHECK_OK(ls_reduce(group, send, recv, test->count, test->dtype,
                            test->redop, size - 1));
+        check_ran(group, test, test->count);
         if (rank == size - 1)
             check(test, size, recv, 0, test->count);
         break;
     case LSI_OP_REDUCE_SCATTER:
         CHECK_OK(ls_reduce_scatter(group, send, recv, block, test->dtype,
                                    test->redop));
+        check_ran(group, test, block);
         check(test, size, recv, (size_t)rank * block, block);
         break;
     default:
         CHECK_OK(ls_all_reduce(group, send, recv, test->count, test->dtype,
                                test->redop));
+        check_ran(group, test, test->count);
         check(test, size, recv, 0, test->count);
     }
 }
@@ -164,20 +176,9 @@ static void run_case(ls_group *group, const test_case *test)
     release(group, test->shared, send);
 }
 
-/* Falls back to one that always works where the algorithm has its limits. */
-static void select_only(ls_group *group, const lsi_algorithm *algorithm)
-{
-    char line[128];
-    snprintf(line, sizeof(line),
-             algorithm->in_cells ? "%s:0-32k:%s;32k-inf:%s" : "%s:0-inf:%s|%s",
-             lsi_operation_name(algorithm->operation), algorithm->name,
-             fallback_of(group, algorithm->operation));
-    CHECK_OK(ls_group_select(group, line));
-}
-
 static void run_algorithm(ls_group *group, const lsi_algorithm *algorithm)
 {
-    select_only(group, algorithm);
+    select_algorithm(group, algorithm);
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
         for (int c = 0; c < COUNTS; c++) {
             /* One long reduction of each algorithm will do. */
