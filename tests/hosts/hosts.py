@@ -143,6 +143,11 @@ class Hosts:
         self.pids = {}  # of each host's first process
         self.own = set()  # what runs on the hosts to keep them
 
+    def was_there(self, path):
+        """Whether a path on a host leads to a kept folder, or into one."""
+        return any(os.path.commonpath([path, kept]) in (path, kept)
+                   for kept in (os.path.join("/tmp", k) for k in self.keep))
+
     def __enter__(self):
         # With a real-time priority ranks that poll would let nobody else run.
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
