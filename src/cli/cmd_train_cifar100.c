@@ -48,7 +48,8 @@ static const lsi_option options[] = {
         "dropout, 1, 2, 4, ... ranks train the same weights (default 4 on 1, 2 "
         "and 4 ranks, else one for each)",
         .min = 1, .max = 65536),
-    LSI_RECIPE_ROWS(recipe, "sgd"),
+#define USUAL_OPTIMIZER "sgd"
+#include "cli/recipe_rows.def"
     LSI_DTYPE_ROW(dtype),
     ROW(sync_bn, CHOICE, "sync-bn", 0, "KIND", "fused",
         "batch normalisation over all ranks in one collective each way, in the "

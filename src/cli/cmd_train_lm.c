@@ -45,7 +45,8 @@ static const lsi_option options[] = {
         "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
-    LSI_RECIPE_ROWS(recipe, "adamw"),
+#define USUAL_OPTIMIZER "adamw"
+#include "cli/recipe_rows.def"
     LSI_DTYPE_ROW(dtype),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",

@@ -6,6 +6,7 @@
  * rate and the factor of sqrt(v), and one of the two decays is 0.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "kernels/kernels.h"
@@ -78,6 +79,20 @@ static const ls_adamw_options defaults = {.lr = 1e-3,
                                           .weight_decay = 0.01,
                                           .order = LS_ADAMW_DECAY_FIRST};
 
+static ls_status make(ls_optimizer **out, ls_params *params, double lr,
+                      const lsi_optimizer_flags *flags)
+{
+    const bool last = strcmp(flags->decay_order, "last") == 0;
+    const ls_adamw_options options = {.lr = lr,
+                                      .beta1 = flags->beta1,
+                                      .beta2 = flags->beta2,
+                                      .eps = flags->eps,
+                                      .weight_decay = flags->weight_decay,
+                                      .order = last ? LS_ADAMW_DECAY_LAST
+                                                    : LS_ADAMW_DECAY_FIRST};
+    return ls_adamw_new(out, params, options);
+}
+
 const lsi_optimizer_kind lsi_optimizer_adamw = {
     .name = "adamw",
     .options_bytes = sizeof(ls_adamw_options),
@@ -86,6 +101,7 @@ const lsi_optimizer_kind lsi_optimizer_adamw = {
     .check = check,
     .n_states = n_states,
     .update = update,
+    .make = make,
 };
 
 ls_adamw_options ls_adamw_defaults(void)

@@ -14,15 +14,39 @@
 enum { GRAIN = 16384 };
 
 static const lsi_optimizer_kind *const kinds[] = {
-#define X(name) &lsi_optimizer_##name,
+#define X(name, lr) &lsi_optimizer_##name,
 #include "optim/optimizers.def"
 #undef X
 };
 
+static const double usual_lrs[] = {
+#define X(name, lr) lr,
+#include "optim/optimizers.def"
+#undef X
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n)
 {
-    *n = sizeof kinds / sizeof kinds[0];
+    *n = KINDS;
     return kinds;
+}
+
+const lsi_optimizer_kind *lsi_optimizer_find(const char *name)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind)
+{
+    size_t i = 0;
+    while (kinds[i] != kind)
+        i++;
+    return usual_lrs[i];
 }
 
 /* ---- options ------------------------------------------------------------- */

@@ -16,7 +16,8 @@
  *     lsi_optimizer_step_range(optimizer, part, memory, scale)    each part
  *     lsi_optimizer_end_step(optimizer)                           once
  *
- * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def.
+ * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def;
+ * if programs can tell it something that no other knows, a row in flags.def.
  */
 #ifndef LS_OPTIM_OPTIMIZER_H
 #define LS_OPTIM_OPTIMIZER_H
@@ -38,6 +39,15 @@ typedef struct lsi_optimizer_update {
     uint64_t step;     /* 0 for the first; state is zero then */
 } lsi_optimizer_update;
 
+/* What a program was told, by flag. */
+typedef struct lsi_optimizer_flags {
+#define LSI_FLAG_REAL       double
+#define LSI_FLAG_CHOICE     const char *
+#define X(kind, field, ...) LSI_FLAG_##kind field;
+#include "optim/flags.def"
+#undef X
+} lsi_optimizer_flags;
+
 typedef struct lsi_optimizer_kind {
     const char *name;
     size_t options_bytes;
@@ -51,14 +61,21 @@ typedef struct lsi_optimizer_kind {
     int (*n_states)(const void *options);
     /* Called by several threads at once for disjoint parts; cannot fail. */
     void (*update)(const lsi_optimizer_update *update);
+    /* As programs are told; takes the flags that it knows. */
+    ls_status (*make)(ls_optimizer **out, ls_params *params, double lr,
+                      const lsi_optimizer_flags *flags);
 } lsi_optimizer_kind;
 
-#define X(name) extern const lsi_optimizer_kind lsi_optimizer_##name;
+#define X(name, lr) extern const lsi_optimizer_kind lsi_optimizer_##name;
 #include "optim/optimizers.def"
 #undef X
 
 /* All rows; *n is how many. */
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
+
+/* The row of that name, or NULL; the learning rate that is usual for it. */
+const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
+double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
 
 /* ---- groups -------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* Recipes: each optimizer that a command can name, and its steps. */
+/* Recipes: the optimizer that a command has named, and its steps. */
 #include "train/recipe.h"
 
 #include <inttypes.h>
@@ -7,54 +7,9 @@
 
 #include "base/error.h"
 
-typedef struct maker {
-    const char *name;
-    double usual_lr;
-    ls_status (*make)(ls_optimizer **out, ls_params *params,
-                      const lsi_recipe *recipe, double lr);
-} maker;
-
-static ls_status make_sgd(ls_optimizer **out, ls_params *params,
-                          const lsi_recipe *r, double lr)
+static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_kind *kind)
 {
-    const ls_sgd_options options = {lr, r->momentum, r->weight_decay};
-    return ls_sgd_new(out, params, options);
-}
-
-static ls_adamw_order order_of(const lsi_recipe *r)
-{
-    return strcmp(r->decay_order, "last") == 0 ? LS_ADAMW_DECAY_LAST
-                                               : LS_ADAMW_DECAY_FIRST;
-}
-
-static ls_status make_adamw(ls_optimizer **out, ls_params *params,
-                            const lsi_recipe *r, double lr)
-{
-    const ls_adamw_options options = {.lr = lr,
-                                      .beta1 = r->beta1,
-                                      .beta2 = r->beta2,
-                                      .eps = r->eps,
-                                      .weight_decay = r->weight_decay,
-                                      .order = order_of(r)};
-    return ls_adamw_new(out, params, options);
-}
-
-enum { N_MAKERS = 2 };
-static const maker makers[N_MAKERS] = {{"sgd", 0.01, make_sgd},
-                                       {"adamw", 0.001, make_adamw}};
-
-static const maker *find_maker(const char *name)
-{
-    for (int i = 0; i < N_MAKERS; i++) {
-        if (strcmp(makers[i].name, name) == 0)
-            return &makers[i];
-    }
-    return NULL;
-}
-
-static double lr_of(const lsi_recipe *recipe, const maker *m)
-{
-    return recipe->lr > 0 ? recipe->lr : m->usual_lr;
+    return recipe->lr > 0 ? recipe->lr : lsi_optimizer_usual_lr(kind);
 }
 
 static bool is_cosine(const lsi_recipe *recipe)
@@ -64,30 +19,32 @@ static bool is_cosine(const lsi_recipe *recipe)
 
 ls_status lsi_recipe_check(const lsi_recipe *recipe)
 {
-    const maker *const m = find_maker(recipe->optimizer);
-    if (m == NULL)
+    const lsi_optimizer_kind *const kind =
+        lsi_optimizer_find(recipe->optimizer);
+    if (kind == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer \"%s\"",
                         recipe->optimizer);
-    if (is_cosine(recipe) && recipe->min_lr > lr_of(recipe, m))
+    if (is_cosine(recipe) && recipe->min_lr > lr_of(recipe, kind))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "the smallest learning rate, %g, is above the largest, "
                         "%g",
-                        recipe->min_lr, lr_of(recipe, m));
+                        recipe->min_lr, lr_of(recipe, kind));
     return LS_OK;
 }
 
 void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
                       lsi_facts *facts)
 {
-    const maker *const m = find_maker(recipe->optimizer);
+    const lsi_optimizer_kind *const kind =
+        lsi_optimizer_find(recipe->optimizer);
     lsi_facts_text(facts, "--optimizer", recipe->optimizer);
-    lsi_facts_real(facts, "--lr", m != NULL ? lr_of(recipe, m) : recipe->lr);
-    lsi_facts_real(facts, "--momentum", recipe->momentum);
-    lsi_facts_real(facts, "--beta1", recipe->beta1);
-    lsi_facts_real(facts, "--beta2", recipe->beta2);
-    lsi_facts_real(facts, "--eps", recipe->eps);
-    lsi_facts_real(facts, "--weight-decay", recipe->weight_decay);
-    lsi_facts_text(facts, "--decay-order", recipe->decay_order);
+    lsi_facts_real(facts, "--lr",
+                   kind != NULL ? lr_of(recipe, kind) : recipe->lr);
+#define REAL(name, value)         lsi_facts_real(facts, "--" name, value)
+#define CHOICE(name, value)       lsi_facts_text(facts, "--" name, value)
+#define X(kind, field, name, ...) kind(name, recipe->flags.field);
+#include "optim/flags.def"
+#undef X
     lsi_facts_text(facts, "--schedule", recipe->schedule);
     lsi_facts_int(facts, "--warmup-steps", recipe->warmup_steps);
     lsi_facts_real(facts, "--min-lr", recipe->min_lr);
@@ -100,15 +57,16 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
                       const lsi_recipe *recipe, int64_t total_steps)
 {
     LS_TRY(lsi_recipe_check(recipe));
-    const maker *const m = find_maker(recipe->optimizer);
-    const double lr = lr_of(recipe, m);
+    const lsi_optimizer_kind *const kind =
+        lsi_optimizer_find(recipe->optimizer);
+    const double lr = lr_of(recipe, kind);
     stepper->schedule = (ls_lr_schedule){
         .kind = is_cosine(recipe) ? LS_LR_COSINE : LS_LR_CONSTANT,
         .max_lr = lr,
         .min_lr = recipe->min_lr,
         .warmup_steps = recipe->warmup_steps,
         .total_steps = total_steps};
-    LS_TRY(m->make(&stepper->optimizer, params, recipe, lr));
+    LS_TRY(kind->make(&stepper->optimizer, params, lr, &recipe->flags));
     if (recipe->clip_norm > 0)
         LS_TRY(ls_clip_new(&stepper->clip, params, recipe->clip_norm));
     return LS_OK;

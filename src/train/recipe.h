@@ -5,17 +5,14 @@
 #ifndef LS_TRAIN_RECIPE_H
 #define LS_TRAIN_RECIPE_H
 
-#include "lockstep/optim.h"
+#include "optim/optimizer.h"
 #include "train/facts.h"
 
 typedef struct lsi_recipe {
-    const char *optimizer;    /* "sgd" or "adamw" */
-    double lr;                /* 0: what is usual for the optimizer */
-    double momentum;          /* of sgd */
-    double beta1, beta2, eps; /* of adamw */
-    double weight_decay;
-    const char *decay_order; /* of adamw: "first" or "last" */
-    const char *schedule;    /* "constant" or "cosine" */
+    const char *optimizer; /* a row of optimizers.def */
+    double lr;             /* 0: what is usual for the optimizer */
+    lsi_optimizer_flags flags;
+    const char *schedule; /* "constant" or "cosine" */
     int64_t warmup_steps;
     double min_lr;
     double clip_norm; /* 0: gradients are not clipped */

@@ -89,7 +89,7 @@ static void open_job(job *j, ls_group *group, const how *h)
 {
     const int64_t shape[] = {N, 1}, one[] = {1, 1};
     const lsi_recipe recipe = {.optimizer = "sgd",
-                               .decay_order = "first",
+                               .flags = {.decay_order = "first"},
                                .lr = 0.5,
                                .schedule = "constant",
                                .clip_norm = h->clip_norm};

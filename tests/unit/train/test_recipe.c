@@ -9,12 +9,12 @@
 enum { N = 1000, STEPS = 6 };
 
 static const lsi_recipe base = {.optimizer = "adamw",
-                                .decay_order = "first",
                                 .lr = 0.1,
-                                .beta1 = 0.8,
-                                .beta2 = 0.95,
-                                .eps = 1e-4,
-                                .weight_decay = 0.1,
+                                .flags = {.beta1 = 0.8,
+                                          .beta2 = 0.95,
+                                          .eps = 1e-4,
+                                          .weight_decay = 0.1,
+                                          .decay_order = "first"},
                                 .schedule = "cosine",
                                 .warmup_steps = 2,
                                 .min_lr = 0.01,
@@ -45,15 +45,15 @@ static void check_adamw(const char *name, ls_adamw_order order)
 {
     size_t count;
     lsi_recipe recipe = base;
-    recipe.decay_order = name;
+    recipe.flags.decay_order = name;
     ls_params *a = make_set(), *b = make_set();
     lsi_stepper stepper;
     ls_optimizer *optimizer = NULL;
     ls_adamw_options options = {.lr = base.lr,
-                                .beta1 = base.beta1,
-                                .beta2 = base.beta2,
-                                .eps = base.eps,
-                                .weight_decay = base.weight_decay,
+                                .beta1 = base.flags.beta1,
+                                .beta2 = base.flags.beta2,
+                                .eps = base.flags.eps,
+                                .weight_decay = base.flags.weight_decay,
                                 .order = order};
     assert_ok(lsi_stepper_init(&stepper, a, &recipe, STEPS));
     assert_ok(ls_adamw_new(&optimizer, b, options));

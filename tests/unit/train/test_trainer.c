@@ -111,12 +111,11 @@ static const lsi_model *make_model(setup *s, const plan *p, ls_group *group)
     return lsi_cifar_net_model(s->net);
 }
 
-static const lsi_recipe recipe = {.optimizer = "sgd",
-                                  .decay_order = "first",
-                                  .lr = 0.01,
-                                  .momentum = 0.5,
-                                  .weight_decay = 1e-4,
-                                  .schedule = "constant"};
+static const lsi_recipe recipe = {
+    .optimizer = "sgd",
+    .lr = 0.01,
+    .flags = {.momentum = 0.5, .weight_decay = 1e-4, .decay_order = "first"},
+    .schedule = "constant"};
 
 /* The trainer goes by the address of the model: s must stay where it is. */
 static void make(setup *s, const plan *p, ls_group *group)
