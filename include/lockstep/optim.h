@@ -70,6 +70,32 @@ LS_API ls_adamw_options ls_adamw_defaults(void);
 LS_API ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
                               ls_adamw_options options);
 
+/* ---- Lion ---------------------------------------------------------------- */
+
+/*
+ * In each step (Chen et al., Symbolic Discovery of Optimization Algorithms,
+ * NeurIPS 2023, program 1):
+ *
+ *     c = beta1 * m + (1 - beta1) * g
+ *     p -= lr * (sign(c) + weight_decay * p), with sign(0) = 0
+ *     m = beta2 * m + (1 - beta2) * g
+ *
+ * Every step moves each weight by lr, whatever the size of the gradient: lr is
+ * usually a third to a tenth of AdamW's, and weight_decay that much larger.
+ */
+typedef struct ls_lion_options {
+    double lr;           /* > 0 */
+    double beta1, beta2; /* 0 <= beta < 1 */
+    double weight_decay; /* >= 0 */
+} ls_lion_options;
+
+/* lr 1e-4, betas 0.9 and 0.99, weight_decay 0. */
+LS_API ls_lion_options ls_lion_defaults(void);
+
+/* As ls_sgd_new. One number of state for each parameter. */
+LS_API ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
+                             ls_lion_options options);
+
 /* ---- parameter groups ---------------------------------------------------- */
 
 /*
@@ -82,11 +108,14 @@ LS_API ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
 LS_API ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
                                    ls_tensor *const *group, size_t n,
                                    ls_adamw_options options);
+LS_API ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
+                                  ls_tensor *const *group, size_t n,
+                                  ls_lion_options options);
 
 /*
  * Another group, with options of its own; at any time between steps. Its state
  * and its t begin anew. A parameter that is in a group already is
- * LS_ERR_ARGUMENT and named, as is an optimizer of the other kind. After an
+ * LS_ERR_ARGUMENT and named, as is an optimizer of another kind. After an
  * error the optimizer is as it was.
  */
 LS_API ls_status ls_sgd_add_group(ls_optimizer *optimizer,
@@ -95,6 +124,9 @@ LS_API ls_status ls_sgd_add_group(ls_optimizer *optimizer,
 LS_API ls_status ls_adamw_add_group(ls_optimizer *optimizer,
                                     ls_tensor *const *group, size_t n,
                                     ls_adamw_options options);
+LS_API ls_status ls_lion_add_group(ls_optimizer *optimizer,
+                                   ls_tensor *const *group, size_t n,
+                                   ls_lion_options options);
 
 /* How many groups there are; they are numbered from 0. */
 LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);

@@ -46,6 +46,14 @@ typedef struct lsi_adamw {
     float decay_first, decay_last; /* lr * weight_decay, or 0 */
 } lsi_adamw;
 
+/* The numbers of one step of Lion. */
+typedef struct lsi_lion {
+    float grad_scale;
+    float beta1, rest1; /* rest1 = 1 - beta1, rounded once */
+    float beta2, rest2;
+    float lr, decay; /* decay = lr * weight_decay */
+} lsi_lion;
+
 typedef struct lsi_kernels {
 #define X(name, args) void(*name) args;
 #include "kernels/kernels.def"

@@ -46,22 +46,12 @@ static void update(const lsi_optimizer_update *u)
                              &numbers);
 }
 
-/* Comparisons are written so that NaN is refused. */
-static ls_status check_beta(const char *name, double beta)
-{
-    if (beta >= 0 && (float)beta < 1)
-        return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "adamw: %s is %g, must be at least 0 and below 1", name,
-                    beta);
-}
-
 static ls_status check(const void *options)
 {
     const ls_adamw_options *o = options;
     LS_TRY(lsi_check_lr("adamw", o->lr));
-    LS_TRY(check_beta("beta1", o->beta1));
-    LS_TRY(check_beta("beta2", o->beta2));
+    LS_TRY(lsi_check_beta("adamw", "beta1", o->beta1));
+    LS_TRY(lsi_check_beta("adamw", "beta2", o->beta2));
     if (!((float)o->eps > 0) || !isfinite((float)o->eps))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "adamw: eps is %g, must be positive and finite",

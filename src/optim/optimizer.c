@@ -65,6 +65,15 @@ ls_status lsi_check_lr(const char *kind, double lr)
                     "%s: lr is %g, must be positive and finite", kind, lr);
 }
 
+ls_status lsi_check_beta(const char *kind, const char *name, double beta)
+{
+    if (beta >= 0 && (float)beta < 1)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: %s is %g, must be at least 0 and below 1", kind, name,
+                    beta);
+}
+
 ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 {
     if (weight_decay >= 0 && isfinite((float)weight_decay))

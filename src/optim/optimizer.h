@@ -43,7 +43,7 @@ typedef struct lsi_optimizer_update {
 typedef struct lsi_optimizer_flags {
 #define LSI_FLAG_REAL       double
 #define LSI_FLAG_CHOICE     const char *
-#define X(kind, field, ...) LSI_FLAG_##kind field;
+#define X(kind, owner, field, ...) LSI_FLAG_##kind field;
 #include "optim/flags.def"
 #undef X
 } lsi_optimizer_flags;
@@ -96,6 +96,7 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
 
 /* Options of any kind are refused in the same words; NaN is, too. */
 ls_status lsi_check_lr(const char *kind, double lr);
+ls_status lsi_check_beta(const char *kind, const char *name, double beta);
 ls_status lsi_check_weight_decay(const char *kind, double weight_decay);
 
 /* ---- steps in parts ------------------------------------------------------ */

@@ -32,6 +32,12 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
     return LS_OK;
 }
 
+/* Flags of other optimizers may be other ones when a run goes on. */
+static bool concerns(const char *owner, const char *optimizer)
+{
+    return strcmp(owner, optimizer) == 0 || strcmp(owner, "any") == 0;
+}
+
 void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
                       lsi_facts *facts)
 {
@@ -40,9 +46,11 @@ void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
     lsi_facts_text(facts, "--optimizer", recipe->optimizer);
     lsi_facts_real(facts, "--lr",
                    kind != NULL ? lr_of(recipe, kind) : recipe->lr);
-#define REAL(name, value)         lsi_facts_real(facts, "--" name, value)
-#define CHOICE(name, value)       lsi_facts_text(facts, "--" name, value)
-#define X(kind, field, name, ...) kind(name, recipe->flags.field);
+#define REAL(name, value)   lsi_facts_real(facts, "--" name, value)
+#define CHOICE(name, value) lsi_facts_text(facts, "--" name, value)
+#define X(kind, owner, field, name, ...)                                       \
+    if (concerns(#owner, recipe->optimizer))                                   \
+        kind(name, recipe->flags.field);
 #include "optim/flags.def"
 #undef X
     lsi_facts_text(facts, "--schedule", recipe->schedule);

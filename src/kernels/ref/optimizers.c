@@ -18,6 +18,26 @@ void lsi_ref_sgd(float *p, float *v_or_null, const float *g, size_t n, float lr,
     }
 }
 
+static float sign_of(float x)
+{
+    if (x > 0)
+        return 1;
+    return x < 0 ? -1 : x; /* 0 or NaN */
+}
+
+void lsi_ref_lion(float *p, float *m, const float *g, size_t n,
+                  const lsi_lion *numbers)
+{
+    const lsi_lion k = *numbers;
+    for (size_t i = 0; i < n; i++) {
+        const float grad = g[i] * k.grad_scale;
+        const float c = fmaf(k.beta1, m[i], k.rest1 * grad);
+        m[i] = fmaf(k.beta2, m[i], k.rest2 * grad);
+        const float x = fmaf(-k.decay, p[i], p[i]);
+        p[i] = fmaf(-k.lr, sign_of(c), x);
+    }
+}
+
 void lsi_ref_adamw(float *p, float *m, float *v, const float *g, size_t n,
                    const lsi_adamw *numbers)
 {

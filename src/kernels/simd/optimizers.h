@@ -42,6 +42,30 @@ void LSI_SIMD(sgd)(float *p, float *v_or_null, const float *g, size_t n,
                   vf_set(grad_scale));
 }
 
+INLINE vf sign_of(vf x)
+{
+    const vf zero = vf_set(0), one = vf_set(1);
+    const vf down = vf_select(vf_gt(zero, x), vf_set(-1), x);
+    return vf_select(vf_gt(x, zero), one, down);
+}
+
+void LSI_SIMD(lion)(float *p, float *mean, const float *g, size_t n,
+                    const lsi_lion *numbers)
+{
+    const vf grad_scale = vf_set(numbers->grad_scale);
+    const vf beta1 = vf_set(numbers->beta1), rest1 = vf_set(numbers->rest1);
+    const vf beta2 = vf_set(numbers->beta2), rest2 = vf_set(numbers->rest2);
+    const vf lr = vf_set(numbers->lr), decay = vf_set(numbers->decay);
+    FOR_LANES(n, {
+        const vf grad = vf_mul(vf_load(g + i, m), grad_scale);
+        const vf old = vf_load(p + i, m), mu = vf_load(mean + i, m);
+        const vf c = vf_fma(beta1, mu, vf_mul(rest1, grad));
+        vf_store(mean + i, vf_fma(beta2, mu, vf_mul(rest2, grad)), m);
+        const vf x = vf_fnma(decay, old, old);
+        vf_store(p + i, vf_fnma(lr, sign_of(c), x), m);
+    });
+}
+
 void LSI_SIMD(adamw)(float *p, float *mean, float *v, const float *g, size_t n,
                      const lsi_adamw *numbers)
 {

@@ -36,7 +36,7 @@ class Usage(FailureTest):
                 ("--epochs", ("--epochs", "many")),
                 ("--lr", ("--lr", "0")),
                 ("--momentum", ("--momentum", "1")),
-                ("sgd|adamw", ("--optimizer", "lion")),
+                ("sgd|adamw|lion", ("--optimizer", "lamb")),
                 ("constant|cosine", ("--schedule", "linear")),
                 ("--clip-norm", ("--clip-norm", "-1")),
                 ("--warmup-steps", ("--warmup-steps", "-1")),

@@ -130,3 +130,64 @@ void check_adamw(const lsi_kernels *k)
         for (size_t l = 0; l < test_length_count; l++)
             check_adamw_n(k, test_lengths[l], &cases[c]);
 }
+
+/* An element of Lion in double; near 0 the sign may be either. */
+static void expect_lion(const float after[2], const float before[2], float g,
+                        const lsi_lion *k, size_t i)
+{
+    const double p = before[0], m = before[1], grad = (double)g * k->grad_scale;
+    const double c = k->beta1 * m + k->rest1 * grad;
+    const double c_bound =
+        3 * HALF_ULP * (fabs(k->beta1 * m) + fabs(k->rest1 * grad));
+    const double kept = k->beta2 * m + k->rest2 * grad;
+    expect_near(after[1], kept,
+                3 * HALF_ULP * (fabs(k->beta2 * m) + fabs(k->rest2 * grad)),
+                "lion, mean", i);
+    const double sign = (c > 0) - (c < 0);
+    expect_near(after[0], p - k->decay * p - k->lr * sign,
+                2 * HALF_ULP * (fabs(p) + k->lr) +
+                    (fabs(c) <= c_bound ? 2 * k->lr : 0),
+                "lion, parameters", i);
+}
+
+static void check_lion_n(const lsi_kernels *k, size_t n, const lsi_lion *c)
+{
+    float *p = random_floats(n, -2, 2), *m = random_floats(n, -2, 2);
+    const float *g = random_floats(n, -2, 2);
+    float *p_ref = copy_floats(p, n), *m_ref = copy_floats(m, n);
+    const float *p_old = copy_floats(p, n), *m_old = copy_floats(m, n);
+    k->lion(p, m, g, n, c);
+    reference()->lion(p_ref, m_ref, g, n, c);
+    expect_same(p, p_ref, n, "lion, parameters");
+    expect_same(m, m_ref, n, "lion, mean");
+    for (size_t i = 0; i < n; i++)
+        expect_lion((const float[]){p[i], m[i]},
+                    (const float[]){p_old[i], m_old[i]}, g[i], c, i);
+    release_all();
+}
+
+void check_lion(const lsi_kernels *k)
+{
+    static const lsi_lion cases[] = {{.grad_scale = 1,
+                                      .beta1 = 0.9F,
+                                      .rest1 = 0.1F,
+                                      .beta2 = 0.99F,
+                                      .rest2 = 0.01F,
+                                      .lr = 1e-4F},
+                                     {.grad_scale = 0.25F,
+                                      .beta1 = 0.5F,
+                                      .rest1 = 0.5F,
+                                      .beta2 = 0.75F,
+                                      .rest2 = 0.25F,
+                                      .lr = 0.125F,
+                                      .decay = 0.0125F},
+                                     {.grad_scale = 0,
+                                      .beta1 = 0,
+                                      .rest1 = 1,
+                                      .beta2 = 0,
+                                      .rest2 = 1,
+                                      .lr = 0.5F}};
+    for (size_t c = 0; c < TEST_COUNT(cases); c++)
+        for (size_t l = 0; l < test_length_count; l++)
+            check_lion_n(k, test_lengths[l], &cases[c]);
+}

@@ -105,6 +105,10 @@ static void usual_learning_rates(void **state)
     assert_true(stepper.schedule.max_lr == 0.01);
     assert_int_equal(stepper.schedule.kind, LS_LR_CONSTANT);
     lsi_stepper_release(&stepper);
+    recipe.optimizer = "lion";
+    assert_ok(lsi_stepper_init(&stepper, params, &recipe, STEPS));
+    assert_true(stepper.schedule.max_lr == 0.0001);
+    lsi_stepper_release(&stepper);
     ls_params_free(&params);
 }
 
@@ -114,9 +118,9 @@ static void what_is_refused(void **state)
     ls_params *params = make_set();
     lsi_stepper stepper;
     lsi_recipe recipe = base;
-    recipe.optimizer = "lion";
+    recipe.optimizer = "lamb";
     assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
-                 LS_ERR_ARGUMENT, "unknown optimizer \"lion\"");
+                 LS_ERR_ARGUMENT, "unknown optimizer \"lamb\"");
     recipe = base;
     recipe.min_lr = 0.2;
     assert_error(lsi_stepper_init(&stepper, params, &recipe, 1),
