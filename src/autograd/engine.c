@@ -97,7 +97,7 @@ static ls_status visit(ls_tape *tape, ls_node *node)
     lsi_tape_free_temps(tape);
     free_output_grads(tape, node);
     LS_TRY(announce(node));
-    lsi_node_release(node);
+    lsi_tape_release_node(node);
     return LS_OK;
 }
 

@@ -25,7 +25,7 @@ static void drop(ls_tensor **tensors, int *n)
     *n = 0;
 }
 
-void lsi_node_release(ls_node *node)
+void lsi_tape_release_node(ls_node *node)
 {
     drop(node->inputs, &node->n_inputs);
     drop(node->outputs, &node->n_outputs);

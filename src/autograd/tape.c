@@ -64,7 +64,7 @@ static void free_slots(ls_tape *tape)
 void ls_tape_reset(ls_tape *tape)
 {
     for (int i = 0; i < tape->n_nodes; i++)
-        lsi_node_release(&tape->nodes[i]);
+        lsi_tape_release_node(&tape->nodes[i]);
     tape->n_nodes = 0;
     free_slots(tape);
     lsi_tape_forget_rounded(tape);

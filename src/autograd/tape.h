@@ -109,7 +109,7 @@ void lsi_tape_forget_rounded(ls_tape *tape);
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);
 
 /* Gives back what a node holds. */
-void lsi_node_release(ls_node *node);
+void lsi_tape_release_node(ls_node *node);
 
 /*
  * Makes *array (of `size`-byte elements) have room for `needed`; what is there
