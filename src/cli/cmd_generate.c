@@ -136,19 +136,28 @@ static ls_status read_prompt(const char *text, const model *m, prompt *out)
 
 /* ---- writing ------------------------------------------------------------- */
 
-static void emit_byte(void *context, int64_t token)
+/* What nobody can read need not be drawn. */
+static ls_status flush(void)
+{
+    return fflush(stdout) == 0
+               ? LS_OK
+               : lsi_fail_errno(LS_ERR_IO, "cannot write to standard "
+                                           "output");
+}
+
+static ls_status emit_byte(void *context, int64_t token)
 {
     (void)context;
     putchar((int)token);
-    fflush(stdout);
+    return flush();
 }
 
-static void emit_number(void *context, int64_t token)
+static ls_status emit_number(void *context, int64_t token)
 {
     bool *begun = context;
     printf("%s%" PRId64, *begun ? "," : "", token);
     *begun = true;
-    fflush(stdout);
+    return flush();
 }
 
 static ls_status write_tokens(const args *a, const model *m, prompt *p)
@@ -170,7 +179,7 @@ static ls_status write_tokens(const args *a, const model *m, prompt *p)
         fputs(text, stdout);
     LS_TRY(lsi_generate(m->lm.transformer, &generation));
     putchar('\n');
-    return LS_OK;
+    return flush();
 }
 
 static int run(const lsi_invocation *call)

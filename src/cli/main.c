@@ -39,9 +39,10 @@ int main(int argc, char **argv)
 {
     open_standard_streams();
     int status = lsi_cli_dispatch(argc, argv);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    /* A command that has failed has said why. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {
         fputs("lockstep: cannot write to standard output\n", stderr);
-        status = status == 0 ? LSI_EXIT_ERROR : status;
+        status = LSI_EXIT_ERROR;
     }
     return status;
 }

@@ -157,7 +157,7 @@ static ls_status run(window *w, const lsi_generation *g)
     for (int64_t i = 0; i < g->tokens; i++) {
         int64_t token;
         LS_TRY(next_token(w, &g->sampling, (uint64_t)i, &token));
-        g->emit(g->context, token);
+        LS_TRY(g->emit(g->context, token));
         push(w, token);
     }
     return LS_OK;

@@ -26,8 +26,8 @@ typedef struct lsi_generation {
     int64_t tokens;        /* to draw */
     int64_t limit;         /* draw tokens below it; 0, or more: any */
     lsi_sampling sampling;
-    /* Told each token as soon as it is drawn. */
-    void (*emit)(void *context, int64_t token);
+    /* Told each token as soon as it is drawn; an error ends the drawing. */
+    ls_status (*emit)(void *context, int64_t token);
     void *context;
 } lsi_generation;
 

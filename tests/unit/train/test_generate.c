@@ -1,6 +1,7 @@
 /* Drawing tokens: how often which, and from what the model is shown. */
 #include <math.h>
 
+#include "base/error.h"
 #include "nn/transformer.h"
 #include "testing.h"
 #include "train/generate.h"
@@ -125,10 +126,19 @@ typedef struct text {
     int n;
 } text;
 
-static void append(void *context, int64_t token)
+static ls_status append(void *context, int64_t token)
 {
     text *t = context;
     t->tokens[t->n++] = token;
+    return LS_OK;
+}
+
+/* Nobody reads on after the third token. */
+static ls_status append_three(void *context, int64_t token)
+{
+    const text *t = context;
+    LS_TRY(append(context, token));
+    return t->n < 3 ? LS_OK : lsi_fail(LS_ERR_IO, "no more paper");
 }
 
 /* What the model itself says comes after the last `n` tokens. */
@@ -217,6 +227,27 @@ static void a_limit_is_kept(void **state)
     for (int i = 0; i < 30; i++)
         most = t.tokens[i] > most ? t.tokens[i] : most;
     assert_in_range(most, 3, 12);
+    ls_transformer_free(&model);
+    ls_params_free(&params);
+}
+
+static void what_nobody_takes_is_not_drawn(void **state)
+{
+    (void)state;
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    text t = {.n = 0};
+    const int64_t prompt[] = {3};
+    const lsi_generation generation = {.prompt = prompt,
+                                       .prompt_length = 1,
+                                       .tokens = 30,
+                                       .emit = append_three,
+                                       .context = &t};
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_params_allocate(params, NULL, 8));
+    assert_error(lsi_generate(model, &generation), LS_ERR_IO, "no more paper");
+    assert_int_equal(t.n, 3);
     ls_transformer_free(&model);
     ls_params_free(&params);
 }
@@ -354,6 +385,7 @@ int main(void)
         cmocka_unit_test(draws_are_a_function),
         cmocka_unit_test(tokens_are_what_the_model_says),
         cmocka_unit_test(a_limit_is_kept),
+        cmocka_unit_test(what_nobody_takes_is_not_drawn),
         cmocka_unit_test(logits_must_be_finite),
         cmocka_unit_test(a_cache_changes_rounding_only),
         cmocka_unit_test(a_full_cache_takes_no_more),
