@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "parallel/ddp_state.h"
@@ -246,7 +247,8 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
 static ls_status check_backward(const ls_tape *tape, const ls_tensor *loss,
                                 double weight)
 {
-    LS_TRY(ls_tape_status(tape));
+    if (tape->status != LS_OK) /* say again what went wrong first */
+        return lsi_fail(tape->status, "%s", tape->message);
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -10,6 +10,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/agree.h"
 #include "kernels/kernels.h"
 
 /* ---- the layer ------------------------------------------------------------
@@ -293,16 +294,28 @@ static ls_tensor *dense(ls_tape *tape, ls_tensor *x)
                            : ls_tape_fail(tape, status, "%s", ls_last_error());
 }
 
-static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+/* All that a rank needs for its part. */
+typedef struct prepared {
+    ls_tensor *x, *input, *y, *saved;
+} prepared;
+
+static bool prepare(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
+                    prepared *out)
 {
     const int64_t stats_shape[2] = {2, (int64_t)bn->stride};
-    const size_t rows = (size_t)ls_tensor_shape(x)[0];
-    ls_tensor *const input = dense(tape, x);
-    ls_tensor *const y = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
-    ls_tensor *const saved = ls_tape_output(tape, LS_F32, 2, stats_shape);
-    if (input == NULL || y == NULL || saved == NULL)
-        return NULL;
+    out->x = x;
+    out->input = dense(tape, x);
+    out->y = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
+    out->saved = ls_tape_output(tape, LS_F32, 2, stats_shape);
+    return ls_tape_status(tape) == LS_OK;
+}
 
+static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
+                                   const prepared *p)
+{
+    ls_tensor *const x = p->x, *const input = p->input, *const y = p->y;
+    ls_tensor *const saved = p->saved;
+    const size_t rows = (size_t)ls_tensor_shape(x)[0];
     float *const mean = ls_tensor_data(saved);
     lsi_bn_stats stats = {
         .mean = mean, .inv_std = mean + bn->stride, .variance = bn->variance};
@@ -323,11 +336,14 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
         (ls_tensor *[1]){y}, 1, (ls_tensor *[N_SAVED]){input, saved}, N_SAVED);
 }
 
-ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+/* What the layer takes; NULL if the tape has failed. */
+static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
-    if (bn == NULL || x == NULL || ls_tape_status(tape) != LS_OK)
+    if (ls_tape_status(tape) != LS_OK)
+        return NULL;
+    if (x == NULL)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "sync_batch_norm needs a layer and an input");
+                            "sync_batch_norm needs an input");
     if (ls_tape_autocast(tape) != LS_F32)
         x = ls_cast(tape, x, LS_F32);
     if (x == NULL)
@@ -340,7 +356,28 @@ ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
                             "sync_batch_norm: x must be (N, %lld)",
                             (long long)bn->features);
+    return x;
+}
+
+/* The others wait for this rank's statistics, and get its reason. */
+static ls_tensor *stay_away(const ls_sync_bn *bn, const ls_tape *tape)
+{
+    const lsi_call call = {.operation = LSI_OP_ALL_GATHER};
+    (void)lsi_fail(tape->status, "%s", tape->message);
+    (void)lsi_refuse(bn->group, &call, tape->status);
+    return NULL;
+}
+
+ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
+{
+    if (bn == NULL)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "sync_batch_norm needs a layer");
+    ls_tensor *const input = input_of(bn, tape, x);
     if (!ls_tape_is_training(tape))
-        return ls_batch_norm(tape, x, &bn->args);
-    return forward_training(bn, tape, x);
+        return ls_batch_norm(tape, input, &bn->args);
+    prepared ready;
+    return input != NULL && prepare(bn, tape, input, &ready)
+               ? forward_training(bn, tape, &ready)
+               : stay_away(bn, tape);
 }

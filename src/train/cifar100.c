@@ -340,7 +340,7 @@ static ls_status validate(job *j, lsi_epoch *out)
     /* Statistics taken by each rank alone differ: rank 0's are the model's. */
     LS_TRY(lsi_ddp_broadcast_buffers(j->ddp));
     LS_TRY(lsi_validate(j->group, j->trainer.model, j->tape, j->test_images,
-                        ls_dataset_count(j->test_set), &totals));
+                        &totals, j->agreed));
     out->val_loss = lsi_totals_loss(&totals);
     out->val_accuracy = lsi_totals_accuracy(&totals);
     return LS_OK;

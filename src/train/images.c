@@ -99,6 +99,11 @@ ls_status lsi_images_next(lsi_images *images, ls_batch *batch)
     return LS_OK;
 }
 
+int64_t lsi_images_count(const lsi_images *images)
+{
+    return images->options.count;
+}
+
 int64_t lsi_images_steps(const lsi_images *images)
 {
     const lsi_images_options *const o = &images->options;

@@ -22,6 +22,9 @@ ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
                          const lsi_images_options *options);
 void lsi_images_free(lsi_images **images);
 
+/* Samples that are used, of all ranks. */
+int64_t lsi_images_count(const lsi_images *images);
+
 /* Batches of an epoch, the same number on every rank. */
 int64_t lsi_images_steps(const lsi_images *images);
 

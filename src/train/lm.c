@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "nn/transformer.h"
 #include "parallel/ddp.h"
@@ -43,88 +43,7 @@ typedef struct job {
     double first_loss;    /* of that step */
 } job;
 
-/* ---- making the parts ---------------------------------------------------- */
-
-static ls_status open_tokens(job *j)
-{
-    const lsi_lm_options *o = j->options;
-    if (o->data != NULL)
-        LS_TRY(ls_tokens_open(&j->tokens, o->data, o->format));
-    else
-        LS_TRY(ls_tokens_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
-    const int64_t n = ls_tokens_count(j->tokens);
-    const int64_t length = o->model.context;
-    j->train_end = n - n / VALIDATION_SHARE;
-    if (j->train_end > length &&
-        (o->validate_every == 0 || n - j->train_end > length))
-        return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "%s has %" PRId64 " tokens, %" PRId64 " to train and "
-                    "%" PRId64 " to validate; a context of %" PRId64
-                    " needs at least %" PRId64 " of each",
-                    o->data != NULL ? o->data : "the built-in text", n,
-                    j->train_end, n - j->train_end, length, length + 1);
-}
-
-static ls_status choose_model(job *j)
-{
-    j->config = j->options->model;
-    if (j->options->text_vocabulary && ls_tokens_are_bytes(j->tokens))
-        j->config.vocabulary = LSI_BYTE_TOKENS;
-    LS_TRY(ls_transformer_check(&j->config));
-    return ls_tokens_check(j->tokens, j->config.vocabulary);
-}
-
-static ls_status make_batch(job *j)
-{
-    const int64_t rows = j->options->batch_size, length = j->config.context;
-    const int64_t shape[] = {rows, length}, flat = rows * length;
-    LS_TRY(ls_tensor_new(&j->inputs, LS_I64, 2, shape));
-    return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
-}
-
-/* What a rank does alone before all of them start together. */
-static ls_status prepare_alone(job *j)
-{
-    LS_TRY(open_tokens(j));
-    LS_TRY(choose_model(j));
-    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
-    LS_TRY(lsi_recipe_check(&j->options->recipe));
-    return make_batch(j);
-}
-
-static ls_status make_model(job *j)
-{
-    const lsi_lm_options *o = j->options;
-    LS_TRY(lsi_lm_new(&j->lm, j->group, &j->config, o->seed));
-    if (o->init != NULL && j->found == NULL && ls_group_rank(j->group) == 0)
-        return ls_transformer_load(j->lm.transformer, o->init);
-    return LS_OK;
-}
-
-/* Of all ranks. */
-static int64_t step_tokens(const job *j)
-{
-    return j->targets->count * j->options->accumulate * ls_group_size(j->group);
-}
-
-static ls_status prepare_together(job *j)
-{
-    const lsi_lm_options *o = j->options;
-    lsi_recipe recipe = o->recipe;
-    if (recipe.clip_norm <= 0)
-        recipe.clip_norm = LSI_CLIP_NOTHING;
-    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
-    lsi_ddp_defer_scale(j->ddp);
-    LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
-    if (o->dtype == LS_F16)
-        LS_TRY(lsi_stepper_scale_losses(&j->stepper, j->lm.params,
-                                        (double)step_tokens(j)));
-    LS_TRY(ls_tape_new(&j->tape));
-    return ls_tape_set_autocast(j->tape, o->dtype);
-}
-
-/* ---- checkpoints --------------------------------------------------------- */
+/* ---- facts --------------------------------------------------------------- */
 
 static void collect_model_facts(const ls_transformer_config *c,
                                 lsi_facts *facts)
@@ -182,9 +101,92 @@ static ls_status collect_facts(const job *j, lsi_facts *facts)
     return LS_OK;
 }
 
+/* ---- making the parts ---------------------------------------------------- */
+
+static ls_status open_tokens(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    if (o->data != NULL)
+        LS_TRY(ls_tokens_open(&j->tokens, o->data, o->format));
+    else
+        LS_TRY(ls_tokens_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+    const int64_t n = ls_tokens_count(j->tokens);
+    const int64_t length = o->model.context;
+    j->train_end = n - n / VALIDATION_SHARE;
+    if (j->train_end > length &&
+        (o->validate_every == 0 || n - j->train_end > length))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s has %" PRId64 " tokens, %" PRId64 " to train and "
+                    "%" PRId64 " to validate; a context of %" PRId64
+                    " needs at least %" PRId64 " of each",
+                    o->data != NULL ? o->data : "the built-in text", n,
+                    j->train_end, n - j->train_end, length, length + 1);
+}
+
+static ls_status choose_model(job *j)
+{
+    j->config = j->options->model;
+    if (j->options->text_vocabulary && ls_tokens_are_bytes(j->tokens))
+        j->config.vocabulary = LSI_BYTE_TOKENS;
+    LS_TRY(ls_transformer_check(&j->config));
+    return ls_tokens_check(j->tokens, j->config.vocabulary);
+}
+
+static ls_status make_batch(job *j)
+{
+    const int64_t rows = j->options->batch_size, length = j->config.context;
+    const int64_t shape[] = {rows, length}, flat = rows * length;
+    LS_TRY(ls_tensor_new(&j->inputs, LS_I64, 2, shape));
+    return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
+}
+
+/* What a rank does alone before all of them start together. */
+static ls_status prepare_alone(job *j)
+{
+    LS_TRY(open_tokens(j));
+    LS_TRY(choose_model(j));
+    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    LS_TRY(collect_facts(j, &j->resume.facts));
+    return make_batch(j);
+}
+
+static ls_status make_model(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    LS_TRY(lsi_lm_new(&j->lm, j->group, &j->config, o->seed));
+    if (o->init != NULL && j->found == NULL && ls_group_rank(j->group) == 0)
+        return ls_transformer_load(j->lm.transformer, o->init);
+    return LS_OK;
+}
+
+/* Of all ranks. */
+static int64_t step_tokens(const job *j)
+{
+    return j->targets->count * j->options->accumulate * ls_group_size(j->group);
+}
+
+static ls_status prepare_together(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    lsi_recipe recipe = o->recipe;
+    if (recipe.clip_norm <= 0)
+        recipe.clip_norm = LSI_CLIP_NOTHING;
+    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
+    lsi_ddp_defer_scale(j->ddp);
+    LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
+    if (o->dtype == LS_F16)
+        LS_TRY(lsi_stepper_scale_losses(&j->stepper, j->lm.params,
+                                        (double)step_tokens(j)));
+    LS_TRY(ls_tape_new(&j->tape));
+    return ls_tape_set_autocast(j->tape, o->dtype);
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
 static ls_status find_start(job *j)
 {
-    LS_TRY(collect_facts(j, &j->resume.facts));
     LS_TRY(lsi_resume_open(&j->resume, &j->found));
     if (j->found == NULL)
         return LS_OK;
@@ -284,17 +286,15 @@ static ls_status read_batch(const job *j, uint64_t step, int share,
                            lsi_tensor_raw(j->targets));
 }
 
-/* The mean over all ranks, which have seen equally many tokens. */
-static ls_status share_loss(const job *j, double *loss)
-{
-    return ls_all_reduce(j->group, loss, loss, 1, LS_F64, LS_AVG);
-}
-
+/* If there is nothing to read, the tape has failed, and backward says so. */
 static ls_status micro_step(job *j, int64_t step, int64_t micro, double *loss)
 {
     double own = 0.0;
     const bool last = micro + 1 == j->options->accumulate;
-    LS_TRY(read_batch(j, (uint64_t)(step - 1), share_of(j, micro), false));
+    const ls_status read =
+        read_batch(j, (uint64_t)(step - 1), share_of(j, micro), false);
+    if (read != LS_OK)
+        lsi_tape_stop(j->tape, read);
     const lsi_forward out =
         lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
     LS_TRY(ls_ddp_backward(j->ddp, j->tape, out.loss, out.weight, last));
@@ -304,15 +304,27 @@ static ls_status micro_step(job *j, int64_t step, int64_t micro, double *loss)
     return LS_OK;
 }
 
+/* A rank that fails before the sync refuses it: there the others wait. */
+static ls_status micro_steps(job *j, int64_t step, double *loss)
+{
+    const int64_t n = j->options->accumulate;
+    for (int64_t m = 0; m < n; m++) {
+        const ls_status status = micro_step(j, step, m, loss);
+        if (status != LS_OK)
+            return m + 1 == n ? status
+                              : ls_ddp_backward(j->ddp, j->tape, NULL, 0, true);
+    }
+    return LS_OK;
+}
+
 static ls_status step(job *j, lsi_lm_step *out)
 {
-    const int64_t accumulate = j->options->accumulate;
     const double start = lsi_clock_seconds();
     ls_params_zero_grad(j->lm.params);
     LS_TRY(ls_ddp_set_loss_scale(j->ddp, lsi_stepper_loss_scale(&j->stepper)));
-    for (int64_t m = 0; m < accumulate; m++)
-        LS_TRY(micro_step(j, out->step, m, &out->loss));
-    LS_TRY(share_loss(j, &out->loss));
+    LS_TRY(micro_steps(j, out->step, &out->loss));
+    /* Over all ranks, which have seen equally many tokens; so everywhere. */
+    LS_TRY(lsi_share_mean(j->group, LS_OK, &out->loss, j->agreed));
     LS_TRY(lsi_stepper_step(&j->stepper, lsi_ddp_grad_scale(j->ddp)));
     out->lr = j->stepper.lr;
     out->gradient_norm = j->stepper.norm;
@@ -322,13 +334,12 @@ static ls_status step(job *j, lsi_lm_step *out)
     return LS_OK;
 }
 
-/* The same pieces each time. */
-static ls_status validate(job *j, double *loss)
+/* The mean over this rank's pieces, which are the same each time. */
+static ls_status evaluate(job *j, double *loss)
 {
     double own = 0.0;
     const int64_t batches = j->options->validate_batches;
     *loss = 0.0;
-    ls_tape_set_training(j->tape, false);
     for (int64_t b = 0; b < batches; b++) {
         LS_TRY(read_batch(j, (uint64_t)b, share_of(j, 0), true));
         const lsi_forward out =
@@ -338,8 +349,15 @@ static ls_status validate(job *j, double *loss)
         *loss += own / (double)batches;
         ls_tape_reset(j->tape);
     }
+    return LS_OK;
+}
+
+static ls_status validate(job *j, double *loss)
+{
+    ls_tape_set_training(j->tape, false);
+    const ls_status own = evaluate(j, loss);
     ls_tape_set_training(j->tape, true);
-    return share_loss(j, loss);
+    return lsi_share_mean(j->group, own, loss, j->agreed);
 }
 
 static bool validates_after(const lsi_lm_options *o, int64_t steps)
@@ -349,6 +367,12 @@ static bool validates_after(const lsi_lm_options *o, int64_t steps)
 }
 
 /* A rank that cannot write what it should tells the others. */
+static ls_status announce(const job *j, const lsi_lm_step *step)
+{
+    const ls_status own = j->events->step(j->events->context, step);
+    return lsi_share_outcome(j->group, own, j->agreed);
+}
+
 static ls_status run_validation(job *j, int64_t steps)
 {
     double loss;
@@ -367,7 +391,7 @@ static ls_status run_steps(job *j)
         if (done == j->options->steps)
             return LS_OK;
         LS_TRY(step(j, &out));
-        LS_TRY(j->events->step(j->events->context, &out));
+        LS_TRY(announce(j, &out));
         LS_TRY(save_checkpoint(j, &out));
     }
 }

@@ -1,16 +1,14 @@
 /*
- * Agreement by showing everybody's status and message to everybody.
+ * One small all-reduce if all is well. If not, the lowest rank that failed
+ * tells the others. Nothing is allocated: that may be what has failed.
  */
 #include "train/outcome.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/memory.h"
 
-/* What a rank says: nothing if all is well. */
+/* What a rank that has failed says. */
 typedef struct report {
     int32_t status;
     char message[508];
@@ -24,36 +22,32 @@ static ls_status adopt(const report *said, int rank)
                     said->message);
 }
 
-/* The first report among the gathered bytes; reports are all of one size. */
-static ls_status first_failure(const char *all, const size_t *sizes, int size,
-                               bool *agreed)
+static ls_status share_report(ls_group *group, report *own, bool *agreed)
 {
-    for (int r = 0; r < size; r++) {
-        if (sizes[r] == 0)
-            continue;
-        report said;
-        memcpy(&said, all, sizeof(said));
-        *agreed = true;
-        return adopt(&said, r);
-    }
+    const int32_t none = ls_group_size(group);
+    int32_t first = own->status != LS_OK ? ls_group_rank(group) : none;
+    LS_TRY(ls_all_reduce(group, &first, &first, 1, LS_I32, LS_MIN));
+    LS_TRY(ls_broadcast(group, own, sizeof(*own), LS_U8, first));
+    *agreed = true;
+    return adopt(own, first);
+}
+
+ls_status lsi_share_mean(ls_group *group, ls_status status, double *value,
+                         bool *agreed)
+{
+    report own = {.status = (int32_t)status};
+    double means[2] = {*value, status != LS_OK ? 1.0 : 0.0};
+    if (status != LS_OK)
+        snprintf(own.message, sizeof(own.message), "%s", ls_last_error());
+    LS_TRY(ls_all_reduce(group, means, means, 2, LS_F64, LS_AVG));
+    if (means[1] > 0.0)
+        return share_report(group, &own, agreed);
+    *value = means[0];
     return LS_OK;
 }
 
 ls_status lsi_share_outcome(ls_group *group, ls_status status, bool *agreed)
 {
-    report own = {.status = (int32_t)status};
-    if (status != LS_OK)
-        snprintf(own.message, sizeof(own.message), "%s", ls_last_error());
-    const int size = ls_group_size(group);
-    void *sizes;
-    LS_TRY(lsi_alloc(&sizes, (size_t)size * sizeof(size_t), LS_MEMORY_OTHER,
-                     "an agreement"));
-    void *all = NULL;
-    ls_status result = ls_all_gather_bytes(
-        group, &own, status == LS_OK ? 0 : sizeof(own), sizes, &all);
-    if (result == LS_OK)
-        result = first_failure(all, sizes, size, agreed);
-    free(all);
-    lsi_free(sizes);
-    return result;
+    double nothing = 0.0;
+    return lsi_share_mean(group, status, &nothing, agreed);
 }

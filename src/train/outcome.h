@@ -15,4 +15,8 @@
  */
 ls_status lsi_share_outcome(ls_group *group, ls_status status, bool *agreed);
 
+/* The same, and if all is well *value becomes its mean over the ranks. */
+ls_status lsi_share_mean(ls_group *group, ls_status status, double *value,
+                         bool *agreed);
+
 #endif

@@ -1,13 +1,13 @@
 /* Checkpoints of a training job; see resume.h. */
 #include "train/resume.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "train/checkpoint/folder.h"
 #include "train/outcome.h"
 
@@ -87,27 +87,24 @@ bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
     return o->folder != NULL && o->every > 0 && step % o->every == 0;
 }
 
-static size_t count(const char *const *values)
-{
-    size_t n = 0;
-    while (values[n] != NULL)
-        n++;
-    return n;
-}
+/* Pairs of a job and of its stepper. */
+enum { MAX_VALUES = 2 * (LSI_MAX_FACTS + 8) };
 
 /* In the order of the values: facts, those of the job, those of the stepper. */
 static void join(const lsi_resume *r, const char *const *job,
                  const char *const *stepper, const char **out)
 {
+    size_t n = 0;
     for (size_t i = 0; i < r->facts.n; i++) {
-        *out++ = r->facts.all[i].name;
-        *out++ = r->facts.all[i].value;
+        out[n++] = r->facts.all[i].name;
+        out[n++] = r->facts.all[i].value;
     }
     while (*job != NULL)
-        *out++ = *job++;
+        out[n++] = *job++;
     while (*stepper != NULL)
-        *out++ = *stepper++;
-    *out = NULL;
+        out[n++] = *stepper++;
+    assert(n <= MAX_VALUES);
+    out[n] = NULL;
 }
 
 static ls_status save(const lsi_resume *r, const ls_params *params,
@@ -120,18 +117,11 @@ static ls_status save(const lsi_resume *r, const ls_params *params,
     snprintf(skipped, sizeof skipped, "%" PRId64, s->skipped);
     const char *const own[] = {"loss_scale", scale,   "good_steps", good,
                                "skipped",    skipped, NULL};
-    void *values;
-    LS_TRY(lsi_alloc(&values,
-                     (2 * r->facts.n + count(job) + count(own) + 1) *
-                         sizeof(char *),
-                     LS_MEMORY_OTHER, "the values of a checkpoint"));
+    const char *values[MAX_VALUES + 1];
     join(r, job, own, values);
     const ls_checkpoint_parts parts = {params, stepper->optimizer, values};
-    const ls_status status =
-        ls_checkpoint_save(r->group, r->options->folder, stepper->steps, &parts,
-                           (int)r->options->keep);
-    lsi_free(values);
-    return status;
+    return ls_checkpoint_save(r->group, r->options->folder, stepper->steps,
+                              &parts, (int)r->options->keep);
 }
 
 ls_status lsi_resume_save(const lsi_resume *resume, const ls_params *params,

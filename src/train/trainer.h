@@ -42,7 +42,8 @@ typedef struct lsi_trainer {
  * One epoch, or what is left of it: report has its number, and of the part that
  * is done micro-steps and totals (0 at its beginning). The last optimizer step
  * takes the micro-steps that are left, be they fewer than `accumulate`. In the
- * end the totals are those of all ranks on rank 0. Collective.
+ * end the totals are those of all ranks on rank 0. Collective: a rank that
+ * fails, be it that it cannot read, tells the others why.
  */
 ls_status lsi_train_epoch(lsi_trainer *trainer, const lsi_source *source,
                           lsi_progress_report *report);

@@ -6,8 +6,20 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "train/outcome.h"
 
 enum { NO_SAMPLE = -1 };
+
+typedef struct validation {
+    ls_group *group;
+    const lsi_model *model;
+    ls_tape *tape;
+    lsi_images *images;
+    int64_t *all;   /* the samples of all ranks, on rank 0 */
+    int64_t *chunk; /* those of this rank */
+    int64_t chunk_size;
+    lsi_totals totals;
+} validation;
 
 static void number(int64_t *indices, int64_t n, int64_t count)
 {
@@ -15,68 +27,68 @@ static void number(int64_t *indices, int64_t n, int64_t count)
         indices[i] = i < count ? i : NO_SAMPLE;
 }
 
-/* This rank's chunk of 0..count-1; *n gets how many of it are samples. */
-static ls_status deal(ls_group *group, int64_t count, int64_t *chunk,
-                      int64_t chunk_size, int64_t *n)
+static ls_status alloc_samples(int64_t **out, int64_t n)
 {
-    const int size = ls_group_size(group);
-    void *all = NULL;
-    if (ls_group_rank(group) == 0) {
-        LS_TRY(lsi_alloc(&all, (size_t)(chunk_size * size) * sizeof(int64_t),
-                         LS_MEMORY_DATA, "the samples of a validation"));
-        number(all, chunk_size * size, count);
-    }
-    const ls_status status =
-        ls_scatter(group, all, chunk, (size_t)chunk_size, LS_I64, 0);
-    lsi_free(all);
-    *n = 0;
-    while (status == LS_OK && *n < chunk_size && chunk[*n] != NO_SAMPLE)
-        (*n)++;
-    return status;
+    void *block;
+    LS_TRY(lsi_alloc(&block, (size_t)n * sizeof(int64_t), LS_MEMORY_DATA,
+                     "the samples of a validation"));
+    *out = block;
+    return LS_OK;
 }
 
-static ls_status evaluate(const lsi_model *model, ls_tape *tape,
-                          lsi_images *images, lsi_totals *totals)
+static ls_status prepare(validation *v)
 {
+    const int64_t size = ls_group_size(v->group);
+    const int64_t count = lsi_images_count(v->images);
+    v->chunk_size = (count + size - 1) / size;
+    LS_TRY(alloc_samples(&v->chunk, v->chunk_size));
+    if (ls_group_rank(v->group) != 0)
+        return LS_OK;
+    LS_TRY(alloc_samples(&v->all, v->chunk_size * size));
+    number(v->all, v->chunk_size * size, count);
+    return LS_OK;
+}
+
+/* This rank's chunk. */
+static ls_status evaluate(validation *v)
+{
+    int64_t n = 0;
+    while (n < v->chunk_size && v->chunk[n] != NO_SAMPLE)
+        n++;
+    LS_TRY(lsi_images_begin(v->images, v->chunk, n));
     for (;;) {
         ls_batch batch;
-        LS_TRY(lsi_images_next(images, &batch));
+        LS_TRY(lsi_images_next(v->images, &batch));
         if (batch.count == 0)
             return LS_OK;
-        const lsi_forward out = model->forward(model->self, tape, &batch);
-        LS_TRY(ls_tape_status(tape));
-        LS_TRY(lsi_totals_add(totals, &out));
-        ls_tape_reset(tape);
+        const lsi_forward out =
+            v->model->forward(v->model->self, v->tape, &batch);
+        LS_TRY(ls_tape_status(v->tape));
+        LS_TRY(lsi_totals_add(&v->totals, &out));
+        ls_tape_reset(v->tape);
     }
 }
 
-static ls_status evaluate_share(ls_group *group, const lsi_model *model,
-                                ls_tape *tape, lsi_images *images,
-                                int64_t count, lsi_totals *totals)
+static ls_status run(validation *v, bool *agreed)
 {
-    const int64_t size = ls_group_size(group);
-    const int64_t chunk_size = (count + size - 1) / size;
-    int64_t n = 0;
-    void *chunk;
-    LS_TRY(lsi_alloc(&chunk, (size_t)chunk_size * sizeof(int64_t),
-                     LS_MEMORY_DATA, "the samples of a validation"));
-    ls_status status = deal(group, count, chunk, chunk_size, &n);
-    if (status == LS_OK)
-        status = lsi_images_begin(images, chunk, n);
-    lsi_free(chunk);
-    return status == LS_OK ? evaluate(model, tape, images, totals) : status;
+    LS_TRY(lsi_share_outcome(v->group, prepare(v), agreed));
+    LS_TRY(ls_scatter(v->group, v->all, v->chunk, (size_t)v->chunk_size, LS_I64,
+                      0));
+    LS_TRY(lsi_share_outcome(v->group, evaluate(v), agreed));
+    return lsi_totals_reduce(&v->totals, v->group);
 }
 
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
-                       lsi_images *images, int64_t count, lsi_totals *totals)
+                       lsi_images *images, lsi_totals *totals, bool *agreed)
 {
-    lsi_totals sums = {0};
+    validation v = {
+        .group = group, .model = model, .tape = tape, .images = images};
     ls_tape_set_training(tape, false);
-    const ls_status status =
-        evaluate_share(group, model, tape, images, count, &sums);
+    const ls_status status = run(&v, agreed);
     ls_tape_set_training(tape, true);
+    lsi_free(v.all);
+    lsi_free(v.chunk);
     LS_TRY(status);
-    LS_TRY(lsi_totals_reduce(&sums, group));
-    *totals = sums;
+    *totals = v.totals;
     return LS_OK;
 }

@@ -9,11 +9,11 @@
 #include "train/totals.h"
 
 /*
- * Evaluates the model on samples 0..count-1. Rank 0 deals them out, each rank
+ * Evaluates the model on all samples. Rank 0 deals them out, each rank
  * evaluates its share and rank 0 gets the totals, in which each sample counts
- * once. The tape is left training. Collective.
+ * once. The tape is left training. Collective; *agreed as in outcome.h.
  */
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
-                       lsi_images *images, int64_t count, lsi_totals *totals);
+                       lsi_images *images, lsi_totals *totals, bool *agreed);
 
 #endif

@@ -64,8 +64,9 @@ class Output(TrainTest):
             # Parameters, gradients and momentum of 825,988 floats, at least.
             self.assertGreater(line["peak_bytes"], 3 * 4 * 825988)
             # 4 micro-steps: 2 steps, 8 of batch norm, 1 of totals; then
-            # 2 buffers, indices, totals, and the slowest rank's time.
-            self.assertEqual(line["collectives"], 2 + 8 + 1 + 2 + 3)
+            # 2 buffers, indices, totals, the slowest rank's time, and twice
+            # whether all is well.
+            self.assertEqual(line["collectives"], 2 + 8 + 1 + 2 + 3 + 2)
 
     def test_summary_and_log(self):
         done = self.train("-n", "2", "--limit", "32", "--epochs", "3",
@@ -155,7 +156,7 @@ class Training(TrainTest):
                    "8", "--sync-bn", "off", "--metrics", path)
         # As in test_metrics, with 2 steps and no batch norm.
         self.assertEqual(files.read_lines(path)[0]["collectives"],
-                         2 + 1 + 2 + 3)
+                         2 + 1 + 2 + 3 + 2)
 
     def test_under_another_launcher(self):
         words = ("train", "cifar100", "--limit", "32", "--epochs", "1")

@@ -399,6 +399,21 @@ class Refused(LmTest):
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--save", nowhere)
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--metrics", nowhere)
 
+    def test_full_disk(self):
+        self.refuse(1, "cannot write /dev/full: No space left on device",
+                    *SHAPE, "-n", "2", "--steps", "3", "--log-every", "100",
+                    "--validate-every", "0", "--metrics", "/dev/full")
+        path = self.path("a.safetensors")
+        self.train("--steps", "0", "--validate-every", "0", "--save", path)
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [LOCKSTEP, "generate", "--model", path, "--tokens",
+                 "1000000000"], env=environment(), timeout=50, check=False,
+                stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, b"lockstep: cannot write to standard "
+                         b"output: No space left on device\n")
+
     def test_generate(self):
         path = self.path("a.safetensors")
         tokens = self.write("a.u16", struct.pack("<500H", *[7] * 500))

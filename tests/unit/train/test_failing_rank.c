@@ -1,0 +1,332 @@
+/*
+ * A rank that fails alone in training: all ranks end with its sentence, whoever
+ * it is and wherever it happens. Nobody waits for it, and nobody is told of
+ * calls that differ.
+ */
+#include "testing.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "lockstep/profile.h"
+#include "parallel/ddp.h"
+#include "train/cifar100.h"
+#include "train/images.h"
+#include "train/lm.h"
+#include "unit/comm/ranks.h"
+
+enum { RANKS = 3 };
+
+/* Who fails, and where. */
+typedef struct plan {
+    int failing;
+    const char *where; /* an event of a job */
+    int64_t at;        /* the number that comes with it */
+    /* of the trainer */
+    lsi_net_norm norm;
+    int64_t accumulate, batch;
+} plan;
+
+typedef struct teller {
+    ls_group *group;
+    const plan *p;
+} teller;
+
+static ls_status fail_if(void *context, const char *where, int64_t at)
+{
+    const teller *t = context;
+    if (ls_group_rank(t->group) != t->p->failing ||
+        strcmp(where, t->p->where) != 0 || at != t->p->at)
+        return LS_OK;
+    return lsi_fail(LS_ERR_IO, "the disk of rank %d is full", t->p->failing);
+}
+
+/* After a job that all should end with the failing rank's sentence. */
+static void expect_sentence(const plan *p, ls_status status, bool agreed)
+{
+    char who[16] = "", wanted[80];
+    if (p->failing != 0)
+        snprintf(who, sizeof who, "rank %d: ", p->failing);
+    snprintf(wanted, sizeof wanted, "%sthe disk of rank %d is full", who,
+             p->failing);
+    CHECK(status == LS_ERR_IO);
+    CHECK(agreed);
+    CHECK(strcmp(ls_last_error(), wanted) == 0);
+}
+
+/* ---- language models ----------------------------------------------------- */
+
+static ls_status lm_begin(void *context, const lsi_lm_start *start)
+{
+    return fail_if(context, "begin", start->step);
+}
+
+static ls_status lm_step(void *context, const lsi_lm_step *step)
+{
+    return fail_if(context, "step", step->step);
+}
+
+static ls_status lm_validation(void *context, int64_t step, double loss)
+{
+    (void)loss;
+    return fail_if(context, "validation", step);
+}
+
+static const lsi_recipe adamw = {.optimizer = "adamw",
+                                 .lr = 0.001,
+                                 .flags = {.beta1 = 0.9,
+                                           .beta2 = 0.999,
+                                           .eps = 1e-8,
+                                           .decay_order = "first"},
+                                 .schedule = "constant"};
+
+static lsi_lm_options lm_options(void)
+{
+    return (lsi_lm_options){.model = {.vocabulary = 256,
+                                      .context = 32,
+                                      .d_model = 32,
+                                      .d_ff = 64,
+                                      .layers = 1,
+                                      .heads = 2},
+                            .steps = 3,
+                            .batch_size = 8,
+                            .accumulate = 2,
+                            .recipe = adamw,
+                            .ddp = ls_ddp_options_default(),
+                            .validate_every = 2,
+                            .validate_batches = 1};
+}
+
+static void play_lm(ls_group *group, void *opaque)
+{
+    teller t = {group, opaque};
+    const lsi_lm_events events = {&t, lm_begin, lm_step, lm_validation};
+    const lsi_lm_options options = lm_options();
+    bool agreed = false;
+    const ls_status status = lsi_lm_train(group, &options, &events, &agreed);
+    expect_sentence(t.p, status, agreed);
+}
+
+static void test_lm_events(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *where;
+        int64_t at;
+    } places[] = {{"begin", 0},      {"validation", 0}, {"step", 1},
+                  {"validation", 2}, {"step", 3},       {"validation", 3}};
+    for (size_t i = 0; i < TEST_COUNT(places); i++) {
+        for (int r = 0; r < RANKS; r++) {
+            plan p = {
+                .failing = r, .where = places[i].where, .at = places[i].at};
+            run_threads(RANKS, play_lm, &p);
+        }
+    }
+}
+
+/*
+ * A rank without memory for what a step keeps, or for a validation. The budget
+ * is the process's, so ranks are processes here.
+ */
+static ls_status leave_little(void *context, const lsi_lm_start *start)
+{
+    const teller *t = context;
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    (void)start;
+    if (ls_group_rank(t->group) == t->p->failing)
+        ls_memory_set_budget(memory.live_bytes + (1 << 19));
+    return LS_OK;
+}
+
+static void play_out_of_memory(ls_group *group, void *opaque)
+{
+    teller t = {group, opaque};
+    const lsi_lm_events events = {&t, leave_little, lm_step, lm_validation};
+    lsi_lm_options options = lm_options();
+    const bool validates = strcmp(t.p->where, "validation") == 0;
+    const bool own = ls_group_rank(group) == t.p->failing;
+    bool agreed = false;
+    lsi_threads_set(1);
+    options.validate_every = validates;
+    options.batch_size = 32;
+    CHECK(lsi_lm_train(group, &options, &events, &agreed) == LS_ERR_BUDGET);
+    CHECK(strstr(ls_last_error(), "over the memory budget") != NULL);
+    CHECK(own || strstr(ls_last_error(), "rank 1") != NULL);
+    CHECK(agreed == validates);
+}
+
+static void test_lm_out_of_memory(void **state)
+{
+    (void)state;
+    plan p = {.failing = 1, .where = "validation"};
+    run_processes(RANKS, play_out_of_memory, &p);
+    p.where = "step";
+    run_processes(RANKS, play_out_of_memory, &p);
+}
+
+/* ---- images -------------------------------------------------------------- */
+
+static ls_status images_begin(void *context, const lsi_cifar100_start *start)
+{
+    return fail_if(context, "begin", start->step);
+}
+
+static ls_status images_epoch(void *context, const lsi_epoch *epoch)
+{
+    return fail_if(context, "epoch", epoch->epoch);
+}
+
+static void play_images(ls_group *group, void *opaque)
+{
+    teller t = {group, opaque};
+    const lsi_cifar100_events events = {
+        .context = &t, .begin = images_begin, .epoch = images_epoch};
+    const lsi_cifar100_options options = {.limit = 24,
+                                          .epochs = 2,
+                                          .batch_size = 4,
+                                          .accumulate = 1,
+                                          .prefetch = 1,
+                                          .recipe = adamw,
+                                          .ddp = ls_ddp_options_default()};
+    bool agreed = false;
+    const ls_status status =
+        lsi_cifar100_train(group, &options, &events, &agreed);
+    expect_sentence(t.p, status, agreed);
+}
+
+static void test_images_events(void **state)
+{
+    (void)state;
+    for (int r = 0; r < RANKS; r += 2) {
+        plan p = {.failing = r, .where = "begin"};
+        run_threads(RANKS, play_images, &p);
+        p.where = "epoch";
+        run_threads(RANKS, play_images, &p);
+    }
+}
+
+/* ---- what cannot be read ------------------------------------------------- */
+
+/* Batches of images, until one that cannot be read. */
+typedef struct broken {
+    lsi_source whole;
+    const plan *p;
+    bool fails;
+    int64_t given;
+} broken;
+
+static ls_status begin_broken(void *self, int64_t epoch, int64_t first,
+                              int64_t *steps)
+{
+    broken *b = self;
+    LS_TRY(b->whole.begin(b->whole.self, epoch, first, steps));
+    return b->fails && b->p->batch < 0
+               ? lsi_fail(LS_ERR_IO, "nothing can be read")
+               : LS_OK;
+}
+
+static ls_status next_broken(void *self, ls_batch *batch)
+{
+    broken *b = self;
+    if (b->fails && b->given++ == b->p->batch)
+        return lsi_fail(LS_ERR_IO, "batch %d cannot be read", (int)b->p->batch);
+    return b->whole.next(b->whole.self, batch);
+}
+
+typedef struct setup {
+    ls_dataset *set;
+    lsi_images *images;
+    lsi_cifar_net *net;
+    ls_ddp *ddp;
+    lsi_stepper stepper;
+    lsi_trainer trainer;
+} setup;
+
+static void make(setup *s, ls_group *group, const plan *p)
+{
+    const lsi_images_options images = {.batch_size = 2,
+                                       .rank = ls_group_rank(group),
+                                       .size = ls_group_size(group)};
+    const lsi_cifar_net_options net = {.norm = p->norm};
+    const ls_ddp_options how = ls_ddp_options_default();
+    CHECK_OK(ls_dataset_synthetic(&s->set, 24, 1, LS_TRAIN));
+    CHECK_OK(lsi_images_new(&s->images, s->set, &images));
+    CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));
+    const lsi_model *const model = lsi_cifar_net_model(s->net);
+    CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, &how));
+    lsi_ddp_defer_scale(s->ddp);
+    CHECK_OK(lsi_stepper_init(&s->stepper, model->params, &adamw, 0));
+    s->trainer = (lsi_trainer){.group = group,
+                               .model = model,
+                               .ddp = s->ddp,
+                               .stepper = &s->stepper,
+                               .accumulate = p->accumulate};
+    CHECK_OK(ls_tape_new(&s->trainer.tape));
+}
+
+static void destroy(setup *s)
+{
+    ls_tape_free(&s->trainer.tape);
+    lsi_stepper_release(&s->stepper);
+    ls_ddp_free(&s->ddp);
+    lsi_cifar_net_free(&s->net);
+    lsi_images_free(&s->images);
+    ls_dataset_free(&s->set);
+}
+
+static void play_unreadable(ls_group *group, void *opaque)
+{
+    const plan *const p = opaque;
+    setup s = {0};
+    lsi_progress_report report = {0};
+    int32_t well = 1;
+    make(&s, group, p);
+    broken b = {.whole = lsi_images_source(s.images),
+                .p = p,
+                .fails = ls_group_rank(group) == p->failing};
+    const lsi_source source = {&b, begin_broken, next_broken};
+    CHECK(lsi_train_epoch(&s.trainer, &source, &report) == LS_ERR_IO);
+    CHECK(strstr(ls_last_error(), "be read") != NULL);
+    CHECK(b.fails || strstr(ls_last_error(), "rank 2 ") != NULL);
+    /* The group is as it was. */
+    CHECK_OK(ls_all_reduce(group, &well, &well, 1, LS_I32, LS_SUM));
+    CHECK(well == RANKS);
+    destroy(&s);
+}
+
+/* At the beginning, in a first, a second and a last micro-step. */
+static void test_what_cannot_be_read(void **state)
+{
+    (void)state;
+    for (int64_t accumulate = 1; accumulate <= 3; accumulate++) {
+        for (int64_t batch = -1; batch < 4; batch++) {
+            plan p = {.failing = 2,
+                      .norm = LSI_NORM_FUSED,
+                      .accumulate = accumulate,
+                      .batch = batch};
+            run_threads(RANKS, play_unreadable, &p);
+            p.norm = LSI_NORM_LOCAL;
+            run_threads(RANKS, play_unreadable, &p);
+        }
+    }
+}
+
+static int one_thread(void **state)
+{
+    (void)state;
+    lsi_threads_set(1);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lm_events),
+        cmocka_unit_test(test_lm_out_of_memory),
+        cmocka_unit_test(test_images_events),
+        cmocka_unit_test(test_what_cannot_be_read),
+    };
+    return cmocka_run_group_tests(tests, one_thread, NULL);
+}
