@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "kernels/attention/attention.h"
+#include "kernels/plan_cache.h"
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 
@@ -73,6 +74,9 @@ ls_status lsi_attention_case_new(lsi_attention_case *c)
     const size_t bytes = n * ls_dtype_size(c->shape.dtype);
     size_t saved;
     ls_memory_stats memory;
+    lsi_plan_cache_drop();
+    ls_memory_total(&memory);
+    c->idle_bytes = memory.live_bytes;
     LS_TRY(count_needed(c, &saved));
     LS_TRY(check_fits(c->needed_bytes + LSI_ATTENTION_ARRAYS * bytes));
     for (int i = 0; i < LSI_ATTENTION_ARRAYS; i++) {
@@ -103,8 +107,14 @@ void lsi_attention_case_free(lsi_attention_case *c)
 
 ls_status lsi_attention_case_forward(lsi_attention_case *c)
 {
-    return ls_attention_forward(&c->shape, c->method, c->arrays[O], c->saved,
-                                c->arrays[Q], c->arrays[K], c->arrays[V]);
+    ls_memory_stats memory;
+    LS_TRY(ls_attention_forward(&c->shape, c->method, c->arrays[O], c->saved,
+                                c->arrays[Q], c->arrays[K], c->arrays[V]));
+    if (c->live_bytes != 0)
+        return LS_OK;
+    ls_memory_total(&memory);
+    c->live_bytes = memory.live_bytes - c->idle_bytes;
+    return LS_OK;
 }
 
 ls_status lsi_attention_case_backward(lsi_attention_case *c)

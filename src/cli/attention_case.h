@@ -14,15 +14,17 @@ typedef struct lsi_attention_case {
     /* q, k, v, dout, o, dq, dk, dv; NULL before _new */
     void *arrays[LSI_ATTENTION_ARRAYS];
     void *saved;
-    size_t input_bytes;  /* in use when the arrays, but not saved, were there */
-    size_t needed_bytes; /* beyond them by both passes, at least */
+    size_t idle_bytes;   /* in use without the case */
+    size_t input_bytes;  /* when the arrays, but not saved, were there */
+    size_t live_bytes;   /* of the case, after its first forward */
+    size_t needed_bytes; /* beyond the arrays by both passes, at least */
 } lsi_attention_case;
 
 /*
  * Fills the arrays of a case that has a shape and a method, and resets the
- * memory peak. What was made is freed by _free, also after an error. If both
- * passes need more than the memory budget leaves, it is LS_ERR_BUDGET before
- * anything is filled.
+ * memory peak. What threads keep for the cases before is given back. What was
+ * made is freed by _free, also after an error. If both passes need more than
+ * the memory budget leaves, it is LS_ERR_BUDGET before anything is filled.
  */
 ls_status lsi_attention_case_new(lsi_attention_case *c);
 void lsi_attention_case_free(lsi_attention_case *c);

@@ -203,7 +203,7 @@ static ls_status record_times(const lsi_attention_case *c, const timing *t,
     lsi_table_real(table, "gflops_forward", flops / forward.median * 1e-9);
     lsi_table_real(table, "gflops_backward",
                    2.5 * flops / backward.median * 1e-9);
-    lsi_table_int(table, "live_bytes", (int64_t)memory.live_bytes);
+    lsi_table_int(table, "live_bytes", (int64_t)c->live_bytes);
     lsi_table_int(table, "peak_bytes",
                   (int64_t)(memory.peak_bytes - c->input_bytes));
     lsi_table_text(table, "status", "ok");

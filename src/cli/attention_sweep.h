@@ -41,12 +41,13 @@ typedef struct lsi_attention_args {
             "lengths up to 2048 only, half a second each")
 
 #define LSI_ATTENTION_TEXT                                                     \
-    "Peak is what was in use beyond inputs and outputs. A case that does not " \
-    "fit in the budget is not begun: its row says so, its peak is what it "    \
-    "would need. GFLOP/s count 4 batch length^2 d operations for forward and " \
-    "10 for backward, half of that if causal. Some "                           \
-    "rows of the result are compared with sums in double; a difference makes " \
-    "the exit status 1."
+    "In use is what a case has taken when its first forward has run: "         \
+    "inputs, outputs, what is saved, workspace. Peak is what was in use "      \
+    "beyond inputs and outputs. A case that does not fit in the budget is "    \
+    "not begun: its row says so, its peak is what it would need. GFLOP/s "     \
+    "count 4 batch length^2 d operations for forward and 10 for backward, "    \
+    "half of that if causal. Some rows of the result are compared with "       \
+    "sums in double; a difference makes the exit status 1."
 
 /* Runs the command: returns its exit status. */
 int lsi_attention_sweep(const lsi_invocation *call,

@@ -146,3 +146,12 @@ ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
     *plan = e->plan;
     return LS_OK;
 }
+
+void lsi_plan_cache_drop(void)
+{
+    pthread_once(&make_slot_once, make_slot);
+    cache *const c = have_slot ? pthread_getspecific(slot) : NULL;
+    if (c == NULL || pthread_setspecific(slot, NULL) != 0)
+        return;
+    free_cache(c);
+}

@@ -25,4 +25,7 @@ typedef struct lsi_plan_kind {
 ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
                              void **plan);
 
+/* Frees the calling thread's plans now; what needs them makes them anew. */
+void lsi_plan_cache_drop(void);
+
 #endif

@@ -48,6 +48,22 @@ class Rows(ProgramTest):
                 row["gflops_forward"] * row["forward_ms"]["median"],
                 flops * 1e-6)
 
+    def test_memory_is_that_of_the_case(self):
+        """Whatever went before, and however large that was."""
+        words = ["flash", "--d", "16", "--length"]
+        alone = self.rows(*words, "32")
+        after = [row for row in self.rows(*words, "1k,32")
+                 if row["length"] == 32]
+        self.assertEqual([(r["impl"], r["dtype"]) for r in alone],
+                         [(r["impl"], r["dtype"]) for r in after])
+        for row, other in zip(alone, after):
+            for column in "live_bytes", "peak_bytes":
+                self.assertEqual(row[column], other[column], row)
+            # Eight arrays, what is saved, and some workspace.
+            arrays = 8 * 32 * 16 * (4 if row["dtype"] == "f32" else 2)
+            self.assertGreater(row["live_bytes"], arrays + row["saved_bytes"])
+            self.assertLess(row["live_bytes"], arrays + 1e6)
+
     def test_batches_of_eight(self):
         rows = self.rows("attention", "--length", "64", "--d", "32")
         self.assertEqual([(r["impl"], r["batch"], r["causal"]) for r in rows],
