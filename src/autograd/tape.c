@@ -171,6 +171,27 @@ void lsi_tape_drop_values(ls_tensor *tensor)
     tensor->storage = NULL;
 }
 
+int lsi_tape_mark(const ls_tape *tape)
+{
+    return tape->owned.count;
+}
+
+void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result)
+{
+    ls_tensor *kept = NULL;
+    if (result == NULL || lsi_tape_slot(tape, result) != NULL)
+        return;
+    while (tape->owned.count > mark) {
+        ls_tensor *last = tape->owned.items[--tape->owned.count];
+        if (last == result)
+            kept = last;
+        else
+            ls_tensor_free(&last);
+    }
+    if (kept != NULL) /* where there was room for it */
+        tape->owned.items[tape->owned.count++] = kept;
+}
+
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor)
 {
     return append(&tape->temps, tensor);

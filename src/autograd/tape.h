@@ -8,7 +8,9 @@
  *
  * Who holds what until the reset: `owned` every tensor handed to the user,
  * slots and nodes those that they name, `temps` what an operation or a backward
- * function needs only while it runs. All memory comes from the tape's pool.
+ * function needs only while it runs. All memory comes from the tape's pool. A
+ * model that is evaluated gives back what a layer has done with when it ends
+ * (lsi_tape_keep_only).
  */
 #ifndef LS_AUTOGRAD_TAPE_H
 #define LS_AUTOGRAD_TAPE_H
@@ -97,6 +99,15 @@ ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
  * and its gradient. Accepts NULLs.
  */
 void lsi_tape_drop_values(ls_tensor *tensor);
+
+/*
+ * For what is evaluated layer by layer: a mark, and later what was returned
+ * since it is given back, but for the last result, of which it is made. If that
+ * has a gradient, backward may need everything, and nothing is given back.
+ * Accepts a NULL result, after a failure.
+ */
+int lsi_tape_mark(const ls_tape *tape);
+void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result);
 
 /* As lsi_tape_own, until the operation or backward function has ended. */
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);

@@ -222,7 +222,9 @@ static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
     const lsi_block *b = &p->model->blocks[layer];
     ls_tape *tape = p->tape;
+    const int mark = lsi_tape_mark(tape);
     x = join(p, x, attend(p, layer, normalise(&b->ln1, tape, x)));
+    lsi_tape_keep_only(tape, mark, x);
     return join(p, x, feed_forward(b, tape, normalise(&b->ln2, tape, x)));
 }
 
@@ -277,10 +279,14 @@ static ls_tensor *forward(pass *p, ls_tensor *tokens)
         p->cosine = ls_narrow(p->tape, m->cosine, 0, first, first + 1);
         p->sine = ls_narrow(p->tape, m->sine, 0, first, first + 1);
     }
+    const int mark = lsi_tape_mark(p->tape);
     ls_tensor *x = embed(p, tokens);
-    for (int64_t i = 0; i < m->config.layers; i++)
+    for (int64_t i = 0; i < m->config.layers; i++) {
         x = block_forward(p, (size_t)i, x);
+        lsi_tape_keep_only(p->tape, mark, x);
+    }
     x = normalise(&m->ln_final, p->tape, x);
+    lsi_tape_keep_only(p->tape, mark, x);
     return ls_linear(p->tape, x, m->head, NULL);
 }
 
