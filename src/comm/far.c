@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/waking.h"
 #include "comm/collective.h"
 #include "comm/dump.h"
 #include "comm/engine.h"
@@ -252,9 +252,9 @@ static void let_go(ls_group *group)
 {
     lsi_far *far = group->far;
     const uint64_t until =
-        lsi_clock_ns() + (lsi_has_failed(group) ? LAST_WORDS_NS : PARTING_NS);
+        lsi_waking_ns() + (lsi_has_failed(group) ? LAST_WORDS_NS : PARTING_NS);
     bool waits = true;
-    while (waits && lsi_clock_ns() < until) {
+    while (waits && lsi_waking_ns() < until) {
         say_rest(group);
         waits = far->unsaid;
         for (lsi_flight *f = far->flying, *next; f != NULL; f = next) {

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/threads.h"
 #include "comm/dump.h"
@@ -99,13 +100,13 @@ void lsi_parting_forget(const ls_group *group)
     pthread_mutex_unlock(&lock);
 }
 
-bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns)
+bool lsi_parting_told(uint64_t *since_ns)
 {
     if (!atomic_load_explicit(&told, memory_order_relaxed))
         return false;
     uint64_t never = 0;
-    (void)atomic_compare_exchange_strong(&known_at, &never, now_ns);
-    *since_ns = now_ns - atomic_load(&known_at);
+    (void)atomic_compare_exchange_strong(&known_at, &never, lsi_clock_ns());
+    *since_ns = lsi_clock_ns() - atomic_load(&known_at);
     return true;
 }
 

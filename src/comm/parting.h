@@ -26,8 +26,11 @@ void lsi_parting_listen(const ls_group *group);
 /* The group is about to be closed. */
 void lsi_parting_forget(const ls_group *group);
 
-/* Whether one has come; for how long that is known, in *since_ns. */
-bool lsi_parting_told(uint64_t now_ns, uint64_t *since_ns);
+/*
+ * Whether one has come; for how long that is known, in *since_ns: by the clock,
+ * as the launcher that will send SIGKILL does not stop when this process does.
+ */
+bool lsi_parting_told(uint64_t *since_ns);
 
 /* The rank itself has found out. */
 void lsi_parting_said(void);

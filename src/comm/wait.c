@@ -27,6 +27,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/waking.h"
 #include "comm/awaited.h"
 #include "comm/cpus.h"
 #include "comm/engine.h"
@@ -46,9 +47,6 @@ enum {
     LAST_DISTRUST = 4096,
     LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
 };
-
-/* Between two looks at whether the peers live: a fraction of a second. */
-#define SLICE_NS ((uint64_t)100 * 1000 * 1000)
 
 /* Nothing wakes a rank when a message from another node has come. */
 #define FIRST_NAP_NS ((uint64_t)20 * 1000)
@@ -184,7 +182,7 @@ static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
 {
     const uint64_t nap = waited_ns / 8;
     if (group->far == NULL)
-        return SLICE_NS;
+        return LSI_SLICE_NS;
     if (nap < FIRST_NAP_NS)
         return FIRST_NAP_NS;
     return nap < LAST_NAP_NS ? nap : LAST_NAP_NS;
@@ -245,14 +243,14 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         return LS_OK;
     }
     group->spinning_pays = false;
-    const uint64_t now = lsi_clock_ns();
+    const uint64_t now = lsi_waking_ns();
     uint64_t told_for = 0;
     if (patience->began_ns == 0) {
         patience->began_ns = patience->checked_ns = now;
         lsi_record_long_wait(group);
     }
-    const bool told = group->far != NULL && lsi_parting_told(now, &told_for);
-    if (told || now - patience->checked_ns >= SLICE_NS)
+    const bool told = group->far != NULL && lsi_parting_told(&told_for);
+    if (told || now - patience->checked_ns >= LSI_SLICE_NS)
         LS_TRY(look_around(group, patience, now, told_for >= LAST_WORDS_NS));
     return sleep_slice(group, choose_sleep(group, now - patience->began_ns));
 }

@@ -10,8 +10,8 @@ typedef struct lsi_patience {
     int looks;           /* without sleeping */
     int spins;           /* of these without yielding */
     int yields;          /* the rest */
-    uint64_t began_ns;   /* of the first sleep; 0 before it */
-    uint64_t checked_ns; /* when peers were last looked at */
+    uint64_t began_ns;   /* waking time of the first sleep; 0 before it */
+    uint64_t checked_ns; /* the same, when peers were last looked at */
     bool told;           /* other nodes know whom this rank waits for */
 } lsi_patience;
 

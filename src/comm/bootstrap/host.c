@@ -183,10 +183,13 @@ static void admit_latecomers(hosting *host)
 {
     const lsi_deadline until = lsi_deadline_in(LATECOMER_SECONDS);
     struct pollfd knock = {.fd = host->listener, .events = POLLIN};
-    while (host->arrived + host->n_strangers < host->world->size)
-        if (poll(&knock, 1, lsi_deadline_poll(until)) <= 0 ||
-            accept_stranger(host) != LS_OK)
+    while (host->arrived + host->n_strangers < host->world->size) {
+        const int left = lsi_deadline_poll(until);
+        const int ready = poll(&knock, 1, left);
+        if (left == 0 || ready < 0 ||
+            (ready > 0 && accept_stranger(host) != LS_OK))
             return;
+    }
 }
 
 static ls_status open_host(hosting *host, ls_group **out)

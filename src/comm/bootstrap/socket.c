@@ -7,24 +7,24 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/waking.h"
 
 lsi_deadline lsi_deadline_in(double seconds)
 {
     if (seconds <= 0)
         return (lsi_deadline){0};
-    return (lsi_deadline){lsi_clock_ns() + (uint64_t)(seconds * 1e9)};
+    return (lsi_deadline){lsi_waking_ns() + (uint64_t)(seconds * 1e9)};
 }
 
 int lsi_deadline_poll(lsi_deadline deadline)
 {
     if (deadline.at_ns == 0)
         return -1;
-    const uint64_t now = lsi_clock_ns();
+    const uint64_t now = lsi_waking_ns();
     if (now >= deadline.at_ns)
         return 0;
     const uint64_t left = (deadline.at_ns - now) / 1000000 + 1;
-    return left > 1000000 ? 1000000 : (int)left;
+    return left > LSI_SLICE_MS ? LSI_SLICE_MS : (int)left;
 }
 
 /* A name that starts with a 0 byte is not in the file system. */
@@ -116,13 +116,18 @@ static int take_descriptor(struct msghdr *message)
 static int wait_readable(int fd, lsi_deadline deadline)
 {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
-    int ready;
-    do
-        ready = poll(&poller, 1, lsi_deadline_poll(deadline));
-    while (ready < 0 && errno == EINTR);
-    if (ready == 0)
-        errno = ETIMEDOUT;
-    return ready == 1 ? 0 : -1;
+    for (;;) {
+        const int left = lsi_deadline_poll(deadline);
+        const int ready = poll(&poller, 1, left);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (left == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+    }
 }
 
 int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,

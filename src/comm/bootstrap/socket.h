@@ -27,14 +27,20 @@ typedef struct lsi_answer {
 /* Changes with the layout of anything that is shared. */
 #define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740002u
 
-/* Time left; created from seconds, 0 meaning no limit. */
+/*
+ * Time left; created from seconds, 0 meaning no limit. It is waking time, that
+ * of the thread which has made it (base/waking.h).
+ */
 typedef struct lsi_deadline {
     uint64_t at_ns; /* 0: never */
 } lsi_deadline;
 
 lsi_deadline lsi_deadline_in(double seconds);
 
-/* For poll: milliseconds left, rounded up, or -1. */
+/*
+ * For poll: milliseconds until the next look, the end or -1 if there is none. 0
+ * at the end only, so that who has polled in vain for longer goes on.
+ */
 int lsi_deadline_poll(lsi_deadline deadline);
 
 /* Listens at, or connects to, a name. A descriptor, or -errno. */

@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include "base/waking.h"
 #include "comm/transport/mpi_meet.h"
 
 #define ROLL_SECONDS 1.0 /* for answers */
@@ -75,11 +76,11 @@ static int name_missing(const char *here, int size, char *text)
 static int call_roll(char *here, int rank, int size, double seconds)
 {
     char names[NAMES_BYTES];
-    const double until = MPI_Wtime() + ROLL_SECONDS;
+    const double until = lsi_waking_seconds() + ROLL_SECONDS;
     here[rank] = 1;
     say(rank, size);
     int missing = name_missing(here, size, names);
-    while (missing > 0 && MPI_Wtime() < until) {
+    while (missing > 0 && lsi_waking_seconds() < until) {
         nap();
         (void)hear(here);
         missing = name_missing(here, size, names);
@@ -100,7 +101,7 @@ static int call_roll(char *here, int rank, int size, double seconds)
 static int wait_for(MPI_Request *all, char *here, int size, double seconds)
 {
     int met = 0, rank = 0;
-    const double since = MPI_Wtime();
+    const double since = lsi_waking_seconds();
     (void)MPI_Comm_rank(lsi_mpi_comm, &rank);
     for (;;) {
         if (lsi_mpi_check(MPI_Test(all, &met, MPI_STATUS_IGNORE), "MPI_Test") !=
@@ -108,7 +109,8 @@ static int wait_for(MPI_Request *all, char *here, int size, double seconds)
             return -1;
         if (met)
             return 0;
-        if (hear(here) || (seconds > 0 && MPI_Wtime() - since > seconds))
+        if (hear(here) ||
+            (seconds > 0 && lsi_waking_seconds() - since > seconds))
             return call_roll(here, rank, size, seconds);
         nap();
     }

@@ -1,11 +1,11 @@
 #include "comm/transport/mpi_thread.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 
+#include "base/waking.h"
 #include "comm/transport/wire.h"
 
 static sem_t asked, answered;
@@ -46,12 +46,11 @@ static int start(void)
     return runs ? 0 : -1;
 }
 
-static struct timespec after(double seconds)
+static struct timespec after_ms(long ms)
 {
     struct timespec at;
     (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    at.tv_nsec += ms * 1000 * 1000;
     if (at.tv_nsec >= 1000L * 1000 * 1000) {
         at.tv_nsec -= 1000L * 1000 * 1000;
         at.tv_sec++;
@@ -59,21 +58,27 @@ static struct timespec after(double seconds)
     return at;
 }
 
+/* Whether it came before `until`, in waking time; 0: it is waited for. */
+static int has_answered(double until)
+{
+    while (until == 0 || lsi_waking_seconds() < until) {
+        const struct timespec look = after_ms(LSI_SLICE_MS);
+        if (sem_clockwait(&answered, CLOCK_MONOTONIC, &look) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* Without a thread the call is made here, and waits as long as it waits. */
 int lsi_mpi_call(int (*call)(void), double seconds)
 {
-    const struct timespec until = after(seconds);
-    int failed;
+    const double until = seconds > 0 ? lsi_waking_seconds() + seconds : 0;
     if (stuck)
         return LSI_WIRE_LATE;
     if (!runs && start() != 0)
         return call();
     what = call;
     (void)sem_post(&asked);
-    do {
-        failed = seconds > 0 ? sem_clockwait(&answered, CLOCK_MONOTONIC, &until)
-                             : sem_wait(&answered);
-    } while (failed != 0 && errno == EINTR);
-    stuck = failed != 0;
+    stuck = !has_answered(until);
     return stuck ? LSI_WIRE_LATE : result;
 }

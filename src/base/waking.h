@@ -1,0 +1,42 @@
+/*
+ * Time for those who wait. A process that was stopped (Ctrl-Z, a freezer, a
+ * container that is paused) comes back to a clock that has gone on meanwhile,
+ * and what it waits for was most likely stopped with it. So waking time grows
+ * by two slices at most from one look to the next, and who waits looks at least
+ * every slice.
+ */
+#ifndef LS_BASE_WAKING_H
+#define LS_BASE_WAKING_H
+
+#include <stdint.h>
+
+#define LSI_SLICE_MS 100
+#define LSI_SLICE_NS ((uint64_t)LSI_SLICE_MS * 1000 * 1000)
+
+/* Starts as zero; then `ns` is waking time since some moment. */
+typedef struct lsi_waking {
+    uint64_t seen_ns; /* by the clock, at the last look */
+    uint64_t ns;
+} lsi_waking;
+
+static inline uint64_t lsi_waking_look(lsi_waking *time, uint64_t clock_ns)
+{
+    const uint64_t passed = clock_ns - time->seen_ns;
+    const uint64_t most = 2 * LSI_SLICE_NS;
+    if (time->seen_ns == 0)
+        time->ns = clock_ns;
+    else
+        time->ns += passed < most ? passed : most;
+    time->seen_ns = clock_ns;
+    return time->ns;
+}
+
+/* That of this thread; never 0. Times of two threads have nothing in common. */
+uint64_t lsi_waking_ns(void);
+
+static inline double lsi_waking_seconds(void)
+{
+    return (double)lsi_waking_ns() * 1e-9;
+}
+
+#endif

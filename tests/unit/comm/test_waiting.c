@@ -1,0 +1,190 @@
+/*
+ * How time counts while a rank waits: not while the whole job was stopped, but
+ * while a peer alone is late.
+ */
+#include "testing.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/waking.h"
+#include "clocks.h"
+#include "comm/bootstrap/socket.h"
+#include "comm/state.h"
+#include "comm/transport/mpi_thread.h"
+#include "comm/transport/wire.h"
+#include "comm/wait.h"
+#include "ranks.h"
+
+#define HOUR_NS ((uint64_t)3600 * 1000 * 1000 * 1000)
+
+/* ---- pauses -------------------------------------------------------------- */
+
+static bool is_last(const ls_group *group)
+{
+    return ls_group_rank(group) == ls_group_size(group) - 1;
+}
+
+/* The others sleep, and look again whenever they are woken. */
+static void let_look(ls_group *group, int looks)
+{
+    const int before = atomic_load(&clock_looks);
+    while (atomic_load(&clock_looks) < before + looks) {
+        lsi_wake_all(group);
+        sched_yield();
+    }
+}
+
+static void await_sleepers(const ls_group *group)
+{
+    const uint32_t others = (uint32_t)ls_group_size(group) - 1;
+    while (atomic_load(&group->header->sleepers) != others)
+        sched_yield();
+}
+
+static void wait_through_a_pause(ls_group *group, void *unused)
+{
+    (void)unused;
+    CHECK_OK(ls_group_set_timeout(group, 20));
+    CHECK_OK(ls_barrier(group));
+    if (is_last(group)) {
+        await_sleepers(group);
+        atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
+        let_look(group, 20 * ls_group_size(group));
+    }
+    CHECK_OK(ls_barrier(group));
+}
+
+static void a_pause_of_all_does_not_count(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) {
+        clock_reset();
+        run_threads(size, wait_through_a_pause, NULL);
+    }
+}
+
+typedef struct lateness {
+    atomic_int over; /* on so many ranks */
+} lateness;
+
+static void wait_for_late(ls_group *group, void *argument)
+{
+    lateness *l = argument;
+    CHECK_OK(ls_group_set_timeout(group, 300));
+    CHECK_OK(ls_barrier(group));
+    if (!is_last(group)) {
+        CHECK(ls_barrier(group) == LS_ERR_TIMEOUT);
+        atomic_fetch_add(&l->over, 1);
+        return;
+    }
+    await_sleepers(group);
+    atomic_store(&clock_step_ns, LSI_SLICE_NS / 2);
+    while (atomic_load(&l->over) < ls_group_size(group) - 1) {
+        lsi_wake_all(group);
+        sched_yield();
+    }
+    /* Each look counts two slices at most. */
+    CHECK(atomic_load(&clock_looks) >= (int)(300000 / (2 * LSI_SLICE_MS)));
+}
+
+static void a_peer_that_is_late_is_given_up(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 3; size++) {
+        lateness l = {0};
+        clock_reset();
+        run_threads(size, wait_for_late, &l);
+    }
+    clock_reset();
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static void a_deadline_of_the_meeting_survives_a_pause(void **state)
+{
+    int looks = 0;
+    (void)state;
+    clock_reset();
+    const lsi_deadline deadline = lsi_deadline_in(5);
+    atomic_store(&clock_ahead_ns, HOUR_NS);
+    assert_true(lsi_deadline_poll(deadline) > 0);
+    atomic_store(&clock_step_ns, LSI_SLICE_NS);
+    while (lsi_deadline_poll(deadline) > 0)
+        looks++;
+    assert_in_range(looks, 20, 5000 / LSI_SLICE_MS);
+    clock_reset();
+}
+
+/* That a slice is over does not mean that the time is. */
+static void who_polls_in_vain_goes_on(void **state)
+{
+    int ends[2], word = 0;
+    (void)state;
+    clock_reset();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    const uint64_t begin = lsi_waking_ns();
+    assert_int_equal(lsi_receive_packet(ends[0], &word, sizeof(word), NULL,
+                                        lsi_deadline_in(0.35)),
+                     -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_true(lsi_waking_ns() - begin >= (uint64_t)350 * 1000 * 1000);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* ---- calls of MPI -------------------------------------------------------- */
+
+static sem_t released;
+
+static int wait_for_release(void)
+{
+    while (sem_wait(&released) != 0)
+        continue;
+    return 7;
+}
+
+static void *pause_and_release(void *unused)
+{
+    const int before = atomic_load(&clock_looks);
+    (void)unused;
+    while (atomic_load(&clock_looks) < before + 2)
+        sched_yield();
+    atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
+    while (atomic_load(&clock_looks) < before + 5)
+        sched_yield();
+    (void)sem_post(&released);
+    return NULL;
+}
+
+static void a_call_of_mpi_survives_a_pause(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    clock_reset();
+    assert_int_equal(sem_init(&released, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, pause_and_release, NULL), 0);
+    assert_int_equal(lsi_mpi_call(wait_for_release, 20), 7);
+    pthread_join(thread, NULL);
+    /* The last: from then on it is stuck. */
+    atomic_store(&clock_step_ns, 2 * LSI_SLICE_NS);
+    assert_int_equal(lsi_mpi_call(wait_for_release, 1), LSI_WIRE_LATE);
+    assert_int_equal(lsi_mpi_call(wait_for_release, 1), LSI_WIRE_LATE);
+    clock_reset();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pause_of_all_does_not_count),
+        cmocka_unit_test(a_peer_that_is_late_is_given_up),
+        cmocka_unit_test(a_deadline_of_the_meeting_survives_a_pause),
+        cmocka_unit_test(who_polls_in_vain_goes_on),
+        cmocka_unit_test(a_call_of_mpi_survives_a_pause),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
