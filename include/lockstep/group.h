@@ -89,7 +89,8 @@ LS_API int ls_group_local_size(const ls_group *group);
 /*
  * Seconds that one call may wait for its peers before it fails with
  * LS_ERR_TIMEOUT; 0 waits for ever (a dead peer is still an error at once).
- * The default is LOCKSTEP_TIMEOUT, or 300. Local.
+ * Time for which this process was stopped, as by Ctrl-Z or a freezer, does not
+ * count. The default is LOCKSTEP_TIMEOUT, or 300. Local.
  */
 LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
 

@@ -36,7 +36,8 @@ static const lsi_option options[] = {
         "bind ranks to disjoint cpus if there are enough of them"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
-        "end the ranks after so many seconds, with status 124; 0: never",
+        "end the ranks after so many seconds, with status 124, not counting "
+        "those for which the job was stopped; 0: never",
         .min = 0, .max = 1e9),
     ROW(grace, REAL, "grace", 0, "S", "3",
         "seconds that the other ranks get after one failed, and again between "

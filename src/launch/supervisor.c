@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/waking.h"
 #include "launch/ranks.h"
 #include "launch/signals.h"
 #include "launch/sweep.h"
@@ -27,8 +27,9 @@ typedef struct supervisor {
     lsi_ranks ranks;
     struct pollfd *polled; /* signals, lifeline, then the tags */
     phase phase;
-    double timeout_at; /* 0: never */
+    double timeout_at; /* in waking time; 0: never */
     double next_at;    /* when the next phase begins; 0: never */
+    double stopped_at; /* when the ranks were told to stop; 0: they run */
     int verdict;       /* exit status of the job; -1: nobody failed so far */
     int end_requests;  /* from outside: INT, TERM, HUP, QUIT */
 } supervisor;
@@ -37,12 +38,24 @@ enum { POLL_SIGNALS, POLL_LIFELINE, POLL_TAGS };
 
 /* ---- phases ----------------------------------------------------------- */
 
+/* Time in which the ranks were stopped was not theirs. */
+static void go_on(supervisor *s)
+{
+    const double lost = lsi_waking_seconds() - s->stopped_at;
+    if (s->stopped_at == 0)
+        return;
+    s->stopped_at = 0;
+    s->timeout_at += s->timeout_at > 0 ? lost : 0;
+    s->next_at += s->next_at > 0 ? lost : 0;
+}
+
 static void enter(supervisor *s, phase next)
 {
     if (next <= s->phase)
         return;
+    go_on(s);
     s->phase = next;
-    s->next_at = lsi_clock_seconds() + s->config->grace;
+    s->next_at = lsi_waking_seconds() + s->config->grace;
     if (next == TERMINATING) {
         lsi_ranks_signal(&s->ranks, SIGTERM);
         /* One that is stopped would not notice. */
@@ -55,7 +68,9 @@ static void enter(supervisor *s, phase next)
 
 static void pass_deadlines(supervisor *s)
 {
-    const double now = lsi_clock_seconds();
+    const double now = lsi_waking_seconds();
+    if (s->stopped_at > 0)
+        return;
     if (s->timeout_at > 0 && now >= s->timeout_at) {
         s->timeout_at = 0;
         fprintf(stderr,
@@ -69,7 +84,10 @@ static void pass_deadlines(supervisor *s)
         enter(s, (phase)(s->phase + 1));
 }
 
-/* Milliseconds until the next deadline, for poll; -1 if there is none. */
+/*
+ * Milliseconds until the next look at the time, for poll; -1 if there is no
+ * deadline.
+ */
 static int wait_ms(const supervisor *s)
 {
     double at = s->timeout_at;
@@ -77,10 +95,10 @@ static int wait_ms(const supervisor *s)
         at = s->next_at;
     if (at == 0)
         return -1;
-    const double ms = (at - lsi_clock_seconds()) * 1e3 + 1;
+    const double ms = (at - lsi_waking_seconds()) * 1e3 + 1;
     if (ms < 0)
         return 0;
-    return ms > 1e6 ? 1000000 : (int)ms;
+    return ms > LSI_SLICE_MS ? LSI_SLICE_MS : (int)ms;
 }
 
 /* ---- ranks that end --------------------------------------------------- */
@@ -151,6 +169,10 @@ static void reap(supervisor *s)
 static void pass_on(supervisor *s, int number)
 {
     lsi_ranks_signal(&s->ranks, number);
+    if (number == SIGTSTP && s->stopped_at == 0)
+        s->stopped_at = lsi_waking_seconds();
+    if (number == SIGCONT)
+        go_on(s);
     if (!lsi_signal_ends(number))
         return;
     /* The first is answered in peace: saving a checkpoint takes time. */
@@ -248,7 +270,7 @@ int lsi_supervise(const lsi_launch_config *config, int lifeline,
         enter(&s, TERMINATING);
     }
     if (config->timeout > 0)
-        s.timeout_at = lsi_clock_seconds() + config->timeout;
+        s.timeout_at = lsi_waking_seconds() + config->timeout;
     while (s.ranks.alive > 0)
         step(&s);
     finish(&s);

@@ -1,9 +1,11 @@
 """lockstep run: signals that the launcher receives."""
 
+import os
 import signal
+import time
 import unittest
 
-from program import ProgramTest, is_running, wait_until
+from program import ProgramTest, children, is_running, wait_until
 
 HANDLER = """
 import os, signal
@@ -89,6 +91,37 @@ class Signals(ProgramTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.ended(process)[0], 128 + signal.SIGTERM)
         self.assertFalse(is_running(rank))
+
+    def started_with_a_timeout(self):
+        process = self.started("trap 'exit 7' USR1; echo ready;"
+                               "while :; do sleep 0.02; done",
+                               "--timeout", "2", ranks=1)
+        supervisor, = children(process.pid)
+        rank, = children(supervisor)
+        return process, supervisor, rank
+
+    def goes_on(self, process):
+        process.send_signal(signal.SIGUSR1)
+        status, _, errors = self.ended(process)
+        self.assertEqual(status, 7, errors)
+        self.assertNotIn("timeout", errors)
+
+    def test_a_stop_of_the_job_does_not_count(self):
+        process, _, rank = self.started_with_a_timeout()
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_until(lambda: self.state(rank) == "T"))
+        time.sleep(2.5)
+        process.send_signal(signal.SIGCONT)
+        self.goes_on(process)
+
+    def test_a_pause_of_all_processes_does_not_count(self):
+        process, supervisor, rank = self.started_with_a_timeout()
+        for pid in (supervisor, rank):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(2.5)
+        for pid in (rank, supervisor):
+            os.kill(pid, signal.SIGCONT)
+        self.goes_on(process)
 
     def test_stopped_ranks_end_too(self):
         process = self.start("run", "-n", "2", "--grace", "0.1", "--", "sh",
