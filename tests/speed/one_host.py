@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Every collective on this host, beside Open MPI's.
+
+    LOCKSTEP=build/dev/bin/lockstep \\
+    MPI_COLLECTIVES=build/dev/tests/speed/mpi_collectives tests/speed/one_host.py
+
+Both run in turn, so many rounds. Of each the table has the least of the rounds'
+medians and of their 99th percentiles, of the slowest rank's time, in
+microseconds; and ours over theirs, which should be 1 at most. Buffers are
+private, results out of place or in place; and from ls_shared_alloc, which MPI's
+collectives know nothing of: there its time is that for private memory. A barrier
+has no buffers.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/dev/bin/lockstep")
+PEER = os.environ.get("MPI_COLLECTIVES",
+                      "build/dev/tests/speed/mpi_collectives")
+SKIPPED = 77
+OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
+              "all-gather", "all-to-all", "barrier")
+MPIRUN = ("mpirun.openmpi", "--oversubscribe", "--allow-run-as-root")
+
+
+def output(words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def time_lockstep(operation, ranks, size, runs, buffers):
+    """(median, 99th percentile) by place."""
+    words = [LOCKSTEP, "bench", operation, "-n", str(ranks), "--iterations",
+             str(runs), "--warmup", str(runs // 10 + 5), "--json", "-"]
+    if operation != "barrier":
+        words += ["--sizes", str(size), "--buffers", buffers]
+    rows = json.loads(output(words))["rows"]
+    return {"in" if row["in_place"] else "out":
+            (row["time_us"]["median"], row["time_us"]["p99"]) for row in rows}
+
+
+def time_peer(operation, ranks, size, runs):
+    text = output([*MPIRUN, "-n", str(ranks), PEER, operation, str(size),
+                   str(runs)])
+    rows = (line.split() for line in text.splitlines())
+    return {place: (float(median), float(p99)) for place, median, p99 in rows}
+
+
+def keep_least(best, times):
+    for place, pair in times.items():
+        best[place] = tuple(map(min, pair, best.get(place, pair)))
+
+
+def runs_for(size):
+    return 5000 if size <= 10000 else 500 if size <= 1000000 else 40
+
+
+class Table:
+    def __init__(self):
+        self.rows, self.over = 0, []
+        print("| operation | ranks | bytes | buffers | place | p50 | Open MPI"
+              " | ratio | p99 | Open MPI | ratio |")
+        print("| --------- | ----: | ----: | ------- | ----- | --: | -------:"
+              " | ----: | --: | -------: | ----: |")
+
+    def add(self, what, place, ours, theirs):
+        operation, ranks, size, buffers = what
+        ratios = [a / b for a, b in zip(ours, theirs)]
+        self.rows += 1
+        if ratios[0] > 1:
+            self.over.append(f"{operation} -n {ranks} {size} {buffers} {place}"
+                             f" {ratios[0]:.2f}")
+        print(f"| {operation} | {ranks} | {size} | {buffers} | {place} |"
+              f" {ours[0]:.2f} | {theirs[0]:.2f} | {ratios[0]:.2f} |"
+              f" {ours[1]:.2f} | {theirs[1]:.2f} | {ratios[1]:.2f} |",
+              flush=True)
+
+    def end(self):
+        print(f"\n{len(self.over)} of {self.rows} medians are over Open MPI's")
+        for row in self.over:
+            print(f"  {row}")
+
+
+def compare(table, operation, ranks, size, flags):
+    runs = flags.runs or runs_for(size)
+    kinds = flags.buffers if operation != "barrier" else ["private"]
+    ours = {kind: {} for kind in kinds}
+    theirs = {}
+    for _ in range(flags.rounds):
+        for kind, best in ours.items():
+            keep_least(best, time_lockstep(operation, ranks, size, runs, kind))
+        keep_least(theirs, time_peer(operation, ranks, size, runs))
+    for kind, best in ours.items():
+        for place, pair in best.items():
+            table.add((operation, ranks, size, kind), place, pair,
+                      theirs[place])
+
+
+def words(text):
+    return text.split(",")
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
+    parser.add_argument("--operations", type=words, default=OPERATIONS)
+    parser.add_argument("--ranks", type=numbers, default=[2, 4])
+    parser.add_argument("--sizes", type=numbers,
+                        default=[1000, 100000, 10000000])
+    parser.add_argument("--buffers", type=words, default=["private", "shared"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int,
+                        help="of each round; default: by the size")
+    flags = parser.parse_args()
+    if shutil.which(MPIRUN[0]) is None:
+        print(f"there is no {MPIRUN[0]}")
+        sys.exit(SKIPPED)
+    table = Table()
+    for ranks in flags.ranks:
+        for operation in flags.operations:
+            sizes = flags.sizes if operation != "barrier" else [0]
+            for size in sizes:
+                compare(table, operation, ranks, size, flags)
+    table.end()
+
+
+if __name__ == "__main__":
+    main()
