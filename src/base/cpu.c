@@ -22,6 +22,7 @@ static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
 static lsi_isa machine_isa = LSI_ISA_REF;
 static char machine_model[64] = "unknown processor";
 static bool machine_is_amd = false;
+static bool machine_stores_wait = false;
 static bool machine_has_amx_bf16 = false;
 
 #if defined(__x86_64__)
@@ -112,6 +113,19 @@ static bool detect_amd(void)
     return memcmp(vendor, "AuthenticAMD", sizeof(vendor)) == 0;
 }
 
+static unsigned detect_family(void)
+{
+    const uint32_t signature = read_leaf(1, 0).eax;
+    const unsigned base = signature >> 8 & 0xf;
+    return base == 0xf ? base + (signature >> 20 & 0xff) : base;
+}
+
+static bool detect_stores_wait(void)
+{
+    const unsigned zen5 = 0x1a;
+    return detect_amd() && detect_family() < zen5;
+}
+
 /* The brand string: 48 bytes in three leaves, padded with blanks. */
 static void detect_model(void)
 {
@@ -150,6 +164,11 @@ static bool detect_amd(void)
     return false;
 }
 
+static bool detect_stores_wait(void)
+{
+    return false;
+}
+
 static void detect_model(void)
 {
 }
@@ -161,6 +180,7 @@ static void detect(void)
     machine_has_amx_bf16 = detect_amx_bf16();
     machine_isa = detect_isa();
     machine_is_amd = detect_amd();
+    machine_stores_wait = detect_stores_wait();
     detect_model();
 }
 
@@ -186,6 +206,12 @@ bool lsi_cpu_is_amd(void)
 {
     pthread_once(&detect_once, detect);
     return machine_is_amd;
+}
+
+bool lsi_cpu_stores_wait(void)
+{
+    pthread_once(&detect_once, detect);
+    return machine_stores_wait;
 }
 
 const char *lsi_isa_name(lsi_isa isa)

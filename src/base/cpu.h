@@ -39,6 +39,12 @@ const char *lsi_cpu_model(void);
 /* For choices between ways that were found to differ by the maker. */
 bool lsi_cpu_is_amd(void);
 
+/*
+ * Whether a store to a line that another core's cache holds waits for that core
+ * and keeps later stores waiting: AMD before Zen 5.
+ */
+bool lsi_cpu_stores_wait(void);
+
 /* Whether matrices of bf16 can be multiplied by AMX's tiles. */
 bool lsi_cpu_has_amx_bf16(void);
 

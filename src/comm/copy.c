@@ -54,7 +54,7 @@ void lsi_copy_past_caches(void *to, const void *from, size_t bytes)
 
 void lsi_copy_out(void *to, const void *from, size_t bytes)
 {
-    if (lsi_cpu_is_amd())
+    if (lsi_cpu_stores_wait())
         lsi_copy_past_caches(to, from, bytes);
     else if (bytes != 0)
         memcpy(to, from, bytes);

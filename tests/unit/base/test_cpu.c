@@ -118,6 +118,19 @@ static void detection_agrees_with_the_kernel(void **state)
     assert_string_equal(lsi_cpu_model(), text);
 }
 
+/* Family 26 is Zen 5. */
+static void stores_wait_on_amd_before_zen_5(void **state)
+{
+    (void)state;
+    char vendor[64], family[64];
+    cpuinfo("vendor_id", vendor, sizeof(vendor));
+    cpuinfo("cpu family", family, sizeof(family));
+    const bool amd = strcmp(vendor, "AuthenticAMD") == 0;
+    assert_int_equal(lsi_cpu_is_amd(), amd);
+    assert_int_equal(lsi_cpu_stores_wait(),
+                     amd && strtol(family, NULL, 10) < 26);
+}
+
 #else
 
 static void detection_agrees_with_the_kernel(void **state)
@@ -125,6 +138,12 @@ static void detection_agrees_with_the_kernel(void **state)
     (void)state;
     assert_int_equal(lsi_cpu_isa(), LSI_ISA_REF);
     assert_true(strlen(lsi_cpu_model()) > 0);
+}
+
+static void stores_wait_on_amd_before_zen_5(void **state)
+{
+    (void)state;
+    assert_false(lsi_cpu_stores_wait());
 }
 
 #endif
@@ -136,6 +155,7 @@ int main(void)
         cmocka_unit_test(env_lowers_the_level),
         cmocka_unit_test(env_cannot_raise_the_level),
         cmocka_unit_test(detection_agrees_with_the_kernel),
+        cmocka_unit_test(stores_wait_on_amd_before_zen_5),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
