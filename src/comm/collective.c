@@ -36,7 +36,7 @@ static ls_status reserve_scratch(lsi_op *op)
 
 static void find_candidates(lsi_op *op)
 {
-    const size_t bytes = lsi_contribution_most(lsi_place_of(op));
+    const size_t bytes = lsi_most_sent(op);
     const lsi_algorithm *const *found =
         lsi_select_find(op->group->select, op->call.operation, bytes);
     for (int i = 0; i < LSI_CANDIDATES; i++)

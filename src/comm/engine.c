@@ -90,7 +90,7 @@ ls_status lsi_op_arrived(lsi_op *op)
 static uint64_t begin_ahead(lsi_op *op, uint64_t able)
 {
     uint64_t begun = 0;
-    const bool idle = lsi_contribution(lsi_place_of(op), op->group->rank) == 0;
+    const bool idle = lsi_sent(op) == 0;
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
         const lsi_algorithm *a = op->candidates[i];
         const bool sure = (a->needs & LSI_PATH_AHEAD) == 0;
@@ -111,7 +111,7 @@ static void publish_data(lsi_op *op)
     lsi_offer *offer = lsi_offer_of(op, rank);
     lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
     if (!op->offers) {
-        cell->bytes = lsi_contribution(lsi_place_of(op), rank);
+        cell->bytes = lsi_sent(op);
         lsi_pack(op);
         return;
     }

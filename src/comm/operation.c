@@ -1,6 +1,6 @@
 #include "comm/operation.h"
 
-static const lsi_operation_row rows[] = {
+const lsi_operation_row lsi_operation_rows[LSI_OP_COUNT + 1] = {
 #define X(name, text, kind, sends, receives, root)                             \
     {(text), LSI_KIND_##kind, LSI_EXTENT_##sends, LSI_EXTENT_##receives,       \
      LSI_ROOT_##root},
@@ -8,8 +8,3 @@ static const lsi_operation_row rows[] = {
 #undef X
     {"unknown", LSI_KIND_INTERNAL, LSI_EXTENT_NOTHING, LSI_EXTENT_NOTHING,
      LSI_ROOT_NOBODY}};
-
-const lsi_operation_row *lsi_operation_of(lsi_operation operation)
-{
-    return &rows[(unsigned)operation < LSI_OP_COUNT ? operation : LSI_OP_COUNT];
-}

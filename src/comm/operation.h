@@ -45,8 +45,14 @@ typedef struct lsi_operation_row {
     lsi_root root;
 } lsi_operation_row;
 
-/* That of any number; unknown ones are called so and do nothing. */
-const lsi_operation_row *lsi_operation_of(lsi_operation operation);
+/* Behind the last is one for numbers that are no operation. */
+extern const lsi_operation_row lsi_operation_rows[LSI_OP_COUNT + 1];
+
+static inline const lsi_operation_row *lsi_operation_of(lsi_operation operation)
+{
+    const bool known = (unsigned)operation < LSI_OP_COUNT;
+    return &lsi_operation_rows[known ? operation : LSI_OP_COUNT];
+}
 
 static inline const char *lsi_operation_name(lsi_operation operation)
 {

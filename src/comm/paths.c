@@ -25,6 +25,18 @@ lsi_place lsi_place_of(const lsi_op *op)
     return place;
 }
 
+size_t lsi_sent(const lsi_op *op)
+{
+    const lsi_place place = lsi_place_of(op);
+    return lsi_contribution(&place, op->group->rank);
+}
+
+size_t lsi_most_sent(const lsi_op *op)
+{
+    const lsi_place place = lsi_place_of(op);
+    return lsi_contribution_most(&place);
+}
+
 lsi_range lsi_block_of(const lsi_op *op, int rank)
 {
     const size_t count = op->call.count;
@@ -100,9 +112,7 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
         send_at = recv_at;
     }
     uint64_t able = LSI_PATH_NODE;
-    if (!must_be_staged(op) &&
-        (alone || send_at != 0 ||
-         lsi_contribution(lsi_place_of(op), group->rank) == 0))
+    if (!must_be_staged(op) && (alone || send_at != 0 || lsi_sent(op) == 0))
         able |= LSI_PATH_SEND_SEEN;
     if (alone || recv_at != 0 || !receives)
         able |= LSI_PATH_RECV_SEEN;
@@ -127,10 +137,9 @@ bool lsi_goes_past_caches(const lsi_op *op)
 
 void lsi_pack(const lsi_op *op)
 {
-    const int rank = op->group->rank;
-    const size_t bytes = lsi_contribution(lsi_place_of(op), rank);
+    const size_t bytes = lsi_sent(op);
     if (bytes != 0)
-        lsi_copy_out(lsi_cell_data(op, rank), op->send, bytes);
+        lsi_copy_out(lsi_cell_data(op, op->group->rank), op->send, bytes);
 }
 
 const unsigned char *lsi_seen_send(const lsi_op *op, int rank)

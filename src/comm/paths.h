@@ -11,6 +11,10 @@
 
 lsi_place lsi_place_of(const lsi_op *op);
 
+/* What somebody takes of what this rank sends; the most of any rank. Bytes. */
+size_t lsi_sent(const lsi_op *op);
+size_t lsi_most_sent(const lsi_op *op);
+
 /* The elements of the vector that `rank` reduces, or has in an all-gather. */
 lsi_range lsi_block_of(const lsi_op *op, int rank);
 

@@ -25,7 +25,7 @@ static size_t sent_bytes(const ls_group *group, lsi_operation operation,
 {
     const lsi_place place = {
         .operation = operation, .block = block, .size = ls_group_size(group)};
-    return lsi_contribution_most(place);
+    return lsi_contribution_most(&place);
 }
 
 static bool must_run(const ls_group *group, const lsi_algorithm *algorithm,

@@ -11,13 +11,14 @@ void lsi_count_moved(const lsi_op *op)
     for (int r = 0; r < place.size; r++)
         if (r != rank)
             op->group->counters->bytes_sent +=
-                lsi_pull_of(place, r, rank).bytes;
+                lsi_pull_of(&place, r, rank).bytes;
 }
 
 void lsi_move_own(const lsi_op *op)
 {
     const int rank = op->group->rank;
-    const lsi_pull pull = lsi_pull_of(lsi_place_of(op), rank, rank);
+    const lsi_place place = lsi_place_of(op);
+    const lsi_pull pull = lsi_pull_of(&place, rank, rank);
     if (pull.bytes == 0)
         return;
     const unsigned char *from = (const unsigned char *)op->send + pull.from;

@@ -17,7 +17,7 @@ static void take_all(const lsi_op *op)
     const int rank = op->group->rank;
     for (int i = 1; i < place.size; i++) {
         const int peer = (rank + i) % place.size;
-        const lsi_pull pull = lsi_pull_of(place, rank, peer);
+        const lsi_pull pull = lsi_pull_of(&place, rank, peer);
         if (pull.bytes != 0)
             memcpy((unsigned char *)op->recv + pull.to,
                    lsi_seen_send(op, peer) + pull.from, pull.bytes);

@@ -15,7 +15,7 @@ ls_status lsi_move_flat(lsi_op *op)
     const lsi_place place = lsi_place_of(op);
     unsigned char *recv = op->recv;
     for (int r = 0; r < place.size; r++) {
-        const lsi_pull pull = lsi_pull_of(place, op->group->rank, r);
+        const lsi_pull pull = lsi_pull_of(&place, op->group->rank, r);
         if (pull.bytes != 0)
             memcpy(recv + pull.to, lsi_cell_data(op, r) + pull.from,
                    pull.bytes);

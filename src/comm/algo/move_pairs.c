@@ -52,8 +52,8 @@ static void post(lsi_op *op)
         messages(op)[2 * r].done = messages(op)[2 * r + 1].done = true;
     for (int i = 1; i < place.size; i++) {
         const int peer = (rank + i) % place.size;
-        const lsi_pull out = lsi_pull_of(place, peer, rank);
-        const lsi_pull in = lsi_pull_of(place, rank, peer);
+        const lsi_pull out = lsi_pull_of(&place, peer, rank);
+        const lsi_pull in = lsi_pull_of(&place, rank, peer);
         if (out.bytes != 0)
             lsi_message_send(
                 op->group, &messages(op)[2 * peer], LSI_CHANNEL_COLLECTIVE,

@@ -32,11 +32,11 @@ static int lane_of(int lanes, int reader)
 static void fill(const lsi_op *op, size_t k)
 {
     const lsi_place place = lsi_place_of(op);
-    const int rank = op->group->rank, lanes = lsi_lanes(place);
+    const int rank = op->group->rank, lanes = lsi_lanes(&place);
     const size_t chunk = lsi_window_chunk(lanes);
     bool filled = false;
     for (int r = 0; r < place.size && !(filled && lanes == 1); r++) {
-        const lsi_pull part = chunk_of(lsi_pull_of(place, r, rank), chunk, k);
+        const lsi_pull part = chunk_of(lsi_pull_of(&place, r, rank), chunk, k);
         if (r == rank || part.bytes == 0)
             continue;
         lsi_copy_out(
@@ -49,10 +49,10 @@ static void fill(const lsi_op *op, size_t k)
 static void take(const lsi_op *op, size_t k)
 {
     const lsi_place place = lsi_place_of(op);
-    const int rank = op->group->rank, lanes = lsi_lanes(place);
+    const int rank = op->group->rank, lanes = lsi_lanes(&place);
     const size_t chunk = lsi_window_chunk(lanes);
     for (int r = 0; r < place.size; r++) {
-        const lsi_pull part = chunk_of(lsi_pull_of(place, rank, r), chunk, k);
+        const lsi_pull part = chunk_of(lsi_pull_of(&place, rank, r), chunk, k);
         if (r == rank || part.bytes == 0)
             continue;
         memcpy((unsigned char *)op->recv + part.to,
@@ -78,8 +78,9 @@ bool lsi_move_staged_ahead(lsi_op *op)
 
 ls_status lsi_move_staged(lsi_op *op)
 {
-    const size_t chunk = lsi_window_chunk(lsi_lanes(lsi_place_of(op)));
-    const size_t most = lsi_pull_most(lsi_place_of(op));
+    const lsi_place place = lsi_place_of(op);
+    const size_t chunk = lsi_window_chunk(lsi_lanes(&place));
+    const size_t most = lsi_pull_most(&place);
     const size_t chunks = (most + chunk - 1) / chunk;
     /* A root serves the others first. */
     const bool last =

@@ -16,7 +16,7 @@ enum { MOST_OF_ALL = 256 * 1024 };
 
 bool lsi_reduce_packed_ahead(lsi_op *op)
 {
-    const size_t bytes = lsi_contribution_most(lsi_place_of(op));
+    const size_t bytes = lsi_most_sent(op);
     if (bytes > LSI_FLAT_BYTES ||
         bytes * (size_t)op->group->size > (size_t)MOST_OF_ALL)
         return false;

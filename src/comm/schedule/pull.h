@@ -25,19 +25,19 @@ typedef struct lsi_pull {
 } lsi_pull;
 
 /* The most bytes that a rank takes from another. */
-size_t lsi_pull_most(lsi_place place);
+size_t lsi_pull_most(const lsi_place *place);
 
 /* What `rank` takes from `peer`, which may be itself. */
-lsi_pull lsi_pull_of(lsi_place place, int rank, int peer);
+lsi_pull lsi_pull_of(const lsi_place *place, int rank, int peer);
 
 /* Bytes at the start of `rank`'s send buffer that somebody takes. */
-size_t lsi_contribution(lsi_place place, int rank);
+size_t lsi_contribution(const lsi_place *place, int rank);
 
 /* The most that any rank contributes. */
-size_t lsi_contribution_most(lsi_place place);
+size_t lsi_contribution_most(const lsi_place *place);
 
 /* 1 if all who take from a rank take the same bytes, else the number of ranks.
  */
-int lsi_lanes(lsi_place place);
+int lsi_lanes(const lsi_place *place);
 
 #endif

@@ -66,28 +66,28 @@ static void rings_sum_everything_once(void **state)
 }
 
 /* Bytes of a rank's receive buffer, by operation. */
-static size_t expected(lsi_place place, int rank)
+static size_t expected(const lsi_place *place, int rank)
 {
-    switch (place.operation) {
+    switch (place->operation) {
     case LSI_OP_BROADCAST:
     case LSI_OP_SCATTER:
-        return place.block;
+        return place->block;
     case LSI_OP_GATHER:
-        return rank == place.root ? place.block * (size_t)place.size : 0;
+        return rank == place->root ? place->block * (size_t)place->size : 0;
     default:
-        return place.block * (size_t)place.size;
+        return place->block * (size_t)place->size;
     }
 }
 
 /* What arrives covers the receive buffer once, from inside send buffers. */
-static void check_place(lsi_place place)
+static void check_place(const lsi_place *place)
 {
     size_t most = 0;
-    for (int r = 0; r < place.size; r++) {
+    for (int r = 0; r < place->size; r++) {
         size_t got = 0;
         const size_t own = lsi_contribution(place, r);
         most = own > most ? own : most;
-        for (int p = 0; p < place.size; p++) {
+        for (int p = 0; p < place->size; p++) {
             const lsi_pull pull = lsi_pull_of(place, r, p);
             assert_true(pull.from + pull.bytes <= lsi_contribution(place, p));
             if (pull.bytes == 0)
@@ -109,10 +109,10 @@ static void pulls_cover_what_is_received(void **state)
     for (int size = 1; size <= MOST; size++)
         for (int root = 0; root < size; root += 1 + size / 5)
             for (int o = 0; o < 5; o++)
-                check_place((lsi_place){.operation = operations[o],
-                                        .block = 12,
-                                        .size = size,
-                                        .root = root});
+                check_place(&(lsi_place){.operation = operations[o],
+                                         .block = 12,
+                                         .size = size,
+                                         .root = root});
 }
 
 /*
