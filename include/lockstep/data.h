@@ -21,7 +21,8 @@ typedef enum ls_split { LS_TRAIN, LS_TEST } ls_split;
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
  * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
  * .tar.zst of it. Files in a folder are mapped and must not be changed while
- * the dataset is open; archives are read to memory, by every rank for itself.
+ * the dataset is open; archives are read to memory, by every rank for itself,
+ * hence neither can be a pipe.
  * A size that is no multiple of the record, or a label above 99, is
  * LS_ERR_FORMAT with the file and the record. Local.
  */
@@ -136,9 +137,9 @@ typedef enum ls_token_format {
 } ls_token_format;
 
 /*
- * Maps a file, which must not change while it is open. A header that is not
- * llm.c's, or a size that does not fit, is LS_ERR_FORMAT. On success *out is
- * the caller's. Local.
+ * Maps a regular file, which must not change while it is open. A header that is
+ * not llm.c's, or a size that does not fit, is LS_ERR_FORMAT. On success *out
+ * is the caller's. Local.
  */
 LS_API ls_status ls_tokens_open(ls_tokens **out, const char *path,
                                 ls_token_format format);

@@ -7,9 +7,13 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "comm/select.h"
 
 #define MACHINE "machine: "
+
+/* Of a whole file, its comments among them. */
+enum { MOST_BYTES = 1 << 20 };
 
 /* Not what this rank may use: ranks are bound to different processors. */
 static void machine_text(char *text, size_t bytes)
@@ -79,10 +83,14 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
 
 ls_status lsi_select_read(const char *path, char *text)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot open the selection in '%s'",
-                              path);
+    int fd;
+    uint64_t bytes;
+    LS_TRY(lsi_open_regular(path, MOST_BYTES, &fd, &bytes));
+    FILE *file = fdopen(fd, "r");
+    if (file == NULL) {
+        close(fd);
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read '%s'", path);
+    }
     ls_status status = read_lines(file, path, text);
     if (ferror(file))
         status = lsi_fail(LS_ERR_IO, "cannot read the selection in %s", path);

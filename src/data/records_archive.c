@@ -1,11 +1,11 @@
 /* A member of a tar archive as records, read into memory by libarchive. */
 #include <archive.h>
 #include <archive_entry.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/dataset.h"
 
 /* Large enough that a read is not what decompression waits for. */
@@ -101,9 +101,9 @@ static ls_status load(struct archive *archive, int fd, const char *path,
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *member)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
+    int fd;
+    uint64_t bytes;
+    LS_TRY(lsi_open_regular(path, 0, &fd, &bytes));
     struct archive *archive = archive_read_new();
     ls_status status = LS_ERR_MEMORY;
     if (archive == NULL)

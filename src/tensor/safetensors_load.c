@@ -6,14 +6,13 @@
  */
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
@@ -244,18 +243,10 @@ void lsi_safetensors_close(file *f)
 
 ls_status lsi_safetensors_open(file *f, const char *path)
 {
-    struct stat info;
-    *f = (file){
-        .path = path, .prefix = "", .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f->fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
-    ls_status status = LS_OK;
-    if (fstat(f->fd, &info) != 0)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
-    else if (!S_ISREG(info.st_mode))
-        status = lsi_fail(LS_ERR_IO, "'%s' is no regular file", path);
-    if (status == LS_OK)
-        status = read_header(f, (uint64_t)info.st_size);
+    uint64_t bytes;
+    *f = (file){.path = path, .prefix = "", .fd = -1};
+    LS_TRY(lsi_open_regular(path, 0, &f->fd, &bytes));
+    ls_status status = read_header(f, bytes);
     if (status == LS_OK)
         status = parse_entries(f);
     if (status != LS_OK)

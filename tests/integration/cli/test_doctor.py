@@ -119,6 +119,14 @@ class Mistakes(ProgramTest):
         done = self.fails(2, message, "doctor", self.folder)
         self.assertIn(path, done.stderr)
 
+    def test_files_that_are_no_files(self):
+        path = os.path.join(self.folder, "one.json")
+        os.mkfifo(path)
+        self.fails(2, "is a FIFO, not a regular file", "doctor", self.folder)
+        os.unlink(path)
+        os.symlink("/dev/zero", path)
+        self.fails(2, "is a device, not a regular file", "doctor", self.folder)
+
     def test_files_that_are_no_records(self):
         self.fails_on("", "is not whole")
         self.fails_on('{"lockstep_record": 1, "ran', "is not whole")

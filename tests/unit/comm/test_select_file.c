@@ -1,17 +1,11 @@
 /* LOCKSTEP_SELECT=@FILE: what a file may hold, and that ranks agree on it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
+#include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "comm/algo/algorithm.h"
 #include "comm/select_file.h"
 #include "ranks.h"
+#include "testing.h"
 
 static char path[] = "/tmp/lockstep-select-XXXXXX";
 
@@ -84,6 +78,17 @@ static void what_is_wrong_is_named(void **state)
     check_bad(all, LS_ERR_FORMAT, ":1:", "a line of over");
     assert_int_equal(lsi_select_read("/nowhere/at/all", all), LS_ERR_IO);
     assert_non_null(strstr(ls_last_error(), "/nowhere/at/all"));
+    /* Neither read without end nor waited for. */
+    static const char *const others[] = {"/dev/zero", "/dev", ""};
+    char fifo[sizeof(path) + 8];
+    snprintf(fifo, sizeof(fifo), "%s.fifo", path);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    for (size_t i = 0; i < TEST_COUNT(others); i++) {
+        const char *const other = others[i][0] != '\0' ? others[i] : fifo;
+        assert_error(lsi_select_read(other, all), LS_ERR_IO, other);
+        assert_non_null(strstr(ls_last_error(), "not a regular file"));
+    }
+    unlink(fifo);
 }
 
 static void use(ls_group *group, void *argument)

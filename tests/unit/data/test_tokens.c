@@ -100,6 +100,8 @@ static void wrong_files_are_refused(void **state)
     ls_tokens *tokens = NULL;
     assert_error(ls_tokens_open(&tokens, "/nowhere/x", LS_TOKENS_TEXT),
                  LS_ERR_IO, "/nowhere/x");
+    assert_error(ls_tokens_open(&tokens, "/dev/zero", LS_TOKENS_TEXT),
+                 LS_ERR_IO, "not a regular file");
 }
 
 static void tokens_are_checked(void **state)

@@ -362,6 +362,13 @@ static void bad_paths(void **state)
     assert_error(ls_safetensors_load(other, NULL, 0), LS_ERR_IO, other);
     assert_error(ls_safetensors_save(other, NULL, 0, NULL), LS_ERR_IO, other);
     assert_error(ls_safetensors_load(folder, NULL, 0), LS_ERR_IO, "regular");
+    assert_error(ls_safetensors_load("/dev/zero", NULL, 0), LS_ERR_IO,
+                 "is a device, not a regular file");
+    snprintf(other, sizeof other, "%s/fifo", folder);
+    assert_int_equal(mkfifo(other, 0600), 0);
+    assert_error(ls_safetensors_load(other, NULL, 0), LS_ERR_IO,
+                 "is a FIFO, not a regular file");
+    unlink(other);
     assert_error(ls_safetensors_save(folder, NULL, 0, NULL), LS_ERR_IO,
                  "regular");
     assert_error(ls_safetensors_save("/dev/null", NULL, 0, NULL), LS_ERR_IO,

@@ -1,0 +1,46 @@
+/*
+ * Files that somebody else names: read only if they are regular files, so that
+ * a device is not read without end and a FIFO not waited for; locked by the
+ * kernel, which knows when a holder has died; followed to where they lie.
+ */
+#ifndef LS_BASE_FILE_H
+#define LS_BASE_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/status.h"
+
+/*
+ * Opens a regular file of at most `limit` bytes (0: of any size) to read it.
+ * LS_ERR_IO if it cannot be opened or is something else, LS_ERR_FORMAT if it
+ * has more. *fd is the caller's; *bytes is its size now.
+ */
+ls_status lsi_open_regular(const char *path, uint64_t limit, int *fd,
+                           uint64_t *bytes);
+
+/*
+ * All of such a file, with a zero behind it; *out is the caller's (lsi_free).
+ * *bytes is how many were read.
+ */
+ls_status lsi_read_regular(const char *path, uint64_t limit, char **out,
+                           size_t *bytes);
+
+/*
+ * Where the bytes of a file of that name lie: the end of its chain of symbolic
+ * links, also if nothing is there yet.
+ */
+ls_status lsi_resolve_links(const char *path, char out[PATH_MAX]);
+
+typedef enum lsi_file_lock {
+    LSI_FILE_LOCKED,    /* by this descriptor, until all copies are closed */
+    LSI_FILE_IS_LOCKED, /* by another */
+    LSI_FILE_NO_LOCKS,  /* the file system has none, or they fail */
+} lsi_file_lock;
+
+/* Locks an open file against everybody else's lock; does not wait. */
+lsi_file_lock lsi_lock_file(int fd);
+
+#endif
