@@ -109,7 +109,9 @@ typedef struct ls_named_tensor {
 
 /*
  * Writes a safetensors file: to a temporary file beside it, synced, then
- * renamed, so that `path` is either the old file or the whole new one.
+ * renamed, so that `path` is either the old file or the whole new one. The new
+ * one has the permissions of the old, and its owner and group where we may give
+ * them; a symbolic link stays one. What a killed save has left beside it goes.
  * metadata is NULL or a NULL-terminated array of key, value, key, value, ...
  */
 LS_API ls_status ls_safetensors_save(const char *path,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
 bool lsi_output_is_stdout(const char *path)
 {
@@ -39,16 +40,6 @@ static bool is_special(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-}
-
-/*
- * Where the bytes finally go: the target of a symbolic link, so that the link
- * stays one. A path that does not exist yet is itself.
- */
-static void resolve(const char *path, char out[PATH_MAX])
-{
-    if (realpath(path, out) == NULL)
-        snprintf(out, PATH_MAX, "%s", path);
 }
 
 /* A new file beside `path`, so that a rename between them is atomic. */
@@ -94,7 +85,7 @@ ls_status lsi_output_check(const char *path)
     char target[PATH_MAX];
     char temporary[PATH_MAX];
     int fd;
-    resolve(path, target);
+    LS_TRY(lsi_resolve_links(path, target)); /* which stay links */
     LS_TRY(open_beside(target, temporary, &fd));
     close(fd);
     unlink(temporary);
@@ -145,6 +136,6 @@ ls_status lsi_output_write(const char *path, const char *data, size_t bytes)
     if (is_special(path))
         return write_special(path, data, bytes);
     char target[PATH_MAX];
-    resolve(path, target);
+    LS_TRY(lsi_resolve_links(path, target));
     return replace(target, data, bytes);
 }

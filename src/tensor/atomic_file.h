@@ -2,12 +2,22 @@
  * A file that appears all at once: written beside its place under another
  * name, synced, then renamed. Whoever reads the path sees the old file or the
  * whole new one, also after a crash.
+ *
+ * The other name is that of the file with ".tmp-" and 16 random digits. A lock
+ * of the kernel lies on it while its writer lives, so that what a kill has left
+ * is known from what is being written: whoever next writes to the same path
+ * removes it. Where a file system knows no locks it stays.
+ *
+ * What replaces a file takes over its permissions, and its owner and group as
+ * far as we may: nobody may read the new one who could not read the old one.
  */
 #ifndef LS_TENSOR_ATOMIC_FILE_H
 #define LS_TENSOR_ATOMIC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "lockstep/status.h"
 
@@ -17,7 +27,10 @@ typedef struct lsi_file_sum {
     uint32_t crc32;
 } lsi_file_sum;
 
-/* LS_ERR_IO if the file cannot be read. */
+/*
+ * Of the bytes that it has when it is opened. LS_ERR_IO if it cannot be read or
+ * is no regular file.
+ */
 ls_status lsi_file_sum_of(const char *path, lsi_file_sum *sum);
 
 /* Whatever a folder's entries are is on the disk afterwards. */
@@ -28,6 +41,10 @@ typedef struct lsi_atomic_file {
     lsi_file_sum sum; /* of what has been written */
     char *path;       /* where it will appear; symbolic links followed */
     char *temporary;  /* where it is now */
+    bool replaces;    /* a file of these permissions */
+    mode_t mode;
+    uid_t owner;
+    gid_t group;
 } lsi_atomic_file;
 
 /* On success it must be ended by either of the last two functions. */
@@ -35,10 +52,19 @@ ls_status lsi_atomic_file_open(lsi_atomic_file *file, const char *path);
 ls_status lsi_atomic_file_write(lsi_atomic_file *file, const void *data,
                                 size_t bytes);
 
-/* Makes it appear. After a failure the path is as it was. */
+/*
+ * Makes it appear. After a failure the path is as it was; or it has the whole
+ * new file already, if only its folder could not be synced.
+ */
 ls_status lsi_atomic_file_commit(lsi_atomic_file *file);
 
 /* Leaves no trace of it. */
 void lsi_atomic_file_abandon(lsi_atomic_file *file);
+
+/*
+ * Of a file's name: where the end begins that makes it the name of one that is
+ * being written; NULL if it has none.
+ */
+const char *lsi_temporary_end(const char *name);
 
 #endif

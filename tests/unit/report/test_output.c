@@ -114,6 +114,12 @@ static void writes_through_links(void **state)
     assert_contents(target, "new");
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
+    /* Also one to a file that is not there yet. */
+    unlink(target);
+    assert_ok(lsi_output_write(link, "newer", 5));
+    assert_contents(target, "newer");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
     unlink(link);
     unlink(target);
 }
