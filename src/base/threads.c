@@ -86,17 +86,23 @@ int lsi_threads(void)
     return threads;
 }
 
-bool lsi_thread_watch(void *(*fn)(void *), void *context)
+bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out)
 {
-    pthread_t watcher;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&watcher, NULL, fn, context);
+    const int failed = pthread_create(out, NULL, fn, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-        pthread_detach(watcher);
     return failed == 0;
+}
+
+bool lsi_thread_watch(void *(*fn)(void *), void *context)
+{
+    pthread_t watcher;
+    if (!lsi_thread_begin(fn, context, &watcher))
+        return false;
+    pthread_detach(watcher);
+    return true;
 }
 
 void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)

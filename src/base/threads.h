@@ -4,6 +4,7 @@
 #ifndef LS_BASE_THREADS_H
 #define LS_BASE_THREADS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,9 +28,12 @@ void lsi_threads_set(int threads);
 int lsi_threads(void);
 
 /*
- * A thread beside the program's own, which takes no signals and ends with the
- * process. False if there is none.
+ * A thread beside the program's own, which takes no signals and is to be
+ * joined. False if there is none.
  */
+bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out);
+
+/* The same for one that nobody joins: it ends with the process. */
 bool lsi_thread_watch(void *(*fn)(void *), void *context);
 
 /*

@@ -3,10 +3,12 @@
  * goes away with the last process that holds it, however that ends.
  *
  * The file is made large at once and stays sparse, so nothing ever has to be
- * grown while others look. Each rank holds a record lock on one byte far
- * behind the data. The kernel drops it when the process ends, so a lock that
- * is gone is a process that is gone; unlike process ids this cannot be
- * confused by reuse or by pid namespaces, and needs no permission.
+ * grown while others look. Its end is ours: the job's number, and by which each
+ * rank shows that it lives (life.h). Where the system has no means for that (no
+ * robust futexes under some emulators and filters, no thread to be had) a rank
+ * holds a record lock on one byte far behind the data instead. The kernel drops
+ * that, too, when the process ends, but also when it closes a descriptor of the
+ * file that somebody else has opened.
  */
 #include "comm/transport/transport.h"
 
@@ -21,13 +23,30 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/segment.h"
+#include "comm/transport/life.h"
+
+enum { PAGE = 4096 };
 
 #define FILE_BYTES ((off_t)1 << 62)
+
+/* The end of the file. */
+typedef struct tail {
+    uint64_t job; /* its number */
+    lsi_life lives[LSI_MAX_RANKS];
+} tail;
+
+#define TAIL_BYTES ((sizeof(tail) + PAGE - 1) / PAGE * PAGE)
+
+/* The word of a life that is shown by a lock. */
+#define BY_LOCK FUTEX_WAITERS
 
 typedef struct shm_node {
     lsi_node base;
     int memfd;
     int rank;
+    tail *tail;
+    lsi_keeper *keeper; /* NULL: by lock */
 } shm_node;
 
 static shm_node *shm(lsi_node *node)
@@ -35,20 +54,10 @@ static shm_node *shm(lsi_node *node)
     return (shm_node *)(void *)node;
 }
 
-/* The number of the job is the end of the file. */
-static off_t job_at(off_t file_bytes)
+/* What precedes it is the job's. */
+static off_t tail_at(off_t file_bytes)
 {
-    return file_bytes - (off_t)sizeof(uint64_t);
-}
-
-static uint64_t read_job(int memfd)
-{
-    uint64_t job = 0;
-    struct stat info;
-    if (fstat(memfd, &info) != 0 ||
-        pread(memfd, &job, sizeof(job), job_at(info.st_size)) != sizeof(job))
-        return 0;
-    return job;
+    return (file_bytes - (off_t)TAIL_BYTES) / PAGE * PAGE;
 }
 
 ls_status lsi_shm_create(int *memfd)
@@ -62,10 +71,16 @@ ls_status lsi_shm_create(int *memfd)
     if (fd < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot create shared memory");
     const uint64_t job = lsi_job_number();
-    if (ftruncate(fd, bytes) != 0 ||
-        pwrite(fd, &job, sizeof(job), job_at(bytes)) != sizeof(job)) {
-        const ls_status status =
-            lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
+    ls_status status = LS_OK;
+    if (bytes < (off_t)TAIL_BYTES)
+        status = lsi_fail(LS_ERR_MEMORY,
+                          "ulimit -f (RLIMIT_FSIZE) allows %lld bytes of "
+                          "shared memory, which is too little for any job",
+                          (long long)bytes);
+    else if (ftruncate(fd, bytes) != 0 ||
+             pwrite(fd, &job, sizeof(job), tail_at(bytes)) != sizeof(job))
+        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot size shared memory");
+    if (status != LS_OK) {
         close(fd);
         return status;
     }
@@ -79,9 +94,8 @@ static ls_status check_end(int memfd, uint64_t offset, size_t bytes)
     struct stat info;
     if (fstat(memfd, &info) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot see the shared memory");
-    const uint64_t most = (uint64_t)job_at(info.st_size);
-    if (info.st_size > (off_t)sizeof(uint64_t) && bytes <= most &&
-        offset <= most - bytes)
+    const uint64_t most = (uint64_t)tail_at(info.st_size);
+    if (bytes <= most && offset <= most - bytes)
         return LS_OK;
     return lsi_fail(
         LS_ERR_MEMORY,
@@ -119,6 +133,8 @@ static void shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
                     (off_t)bytes);
 }
 
+/* ---- who lives ----------------------------------------------------------- */
+
 static struct flock lock_of(int rank)
 {
     return (struct flock){.l_type = F_WRLCK,
@@ -127,19 +143,67 @@ static struct flock lock_of(int rank)
                           .l_len = 1};
 }
 
-/* One's own lock never shows, and one is alive. */
-static bool shm_alive(lsi_node *node, int rank)
+static bool is_locked(const shm_node *node, int rank)
 {
     struct flock lock = lock_of(rank);
-    if (rank == shm(node)->rank || fcntl(shm(node)->memfd, F_GETLK, &lock) != 0)
-        return true;
-    return lock.l_type != F_UNLCK;
+    return fcntl(node->memfd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-static void shm_destroy(lsi_node *node)
+/* One's own lock never shows, and one is alive. */
+static bool shm_alive(lsi_node *base, int rank)
 {
-    close(shm(node)->memfd);
+    const shm_node *node = shm(base);
+    const lsi_life *life = &node->tail->lives[rank];
+    if (rank == node->rank)
+        return true;
+    return atomic_load(&life->owner) == BY_LOCK ? is_locked(node, rank)
+                                                : lsi_life_shows(life);
+}
+
+static ls_status show_life(shm_node *node)
+{
+    lsi_life *life = &node->tail->lives[node->rank];
+    struct flock lock = lock_of(node->rank);
+    if (lsi_life_shows(life))
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "another process is rank %d of this job, too",
+                        node->rank);
+    if (lsi_life_begin(life, &node->keeper))
+        return LS_OK;
+    if (fcntl(node->memfd, F_SETLK, &lock) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot lock byte %d of the shared memory (is "
+                              "another process rank %d, too?)",
+                              node->rank, node->rank);
+    atomic_store(&life->owner, BY_LOCK);
+    return LS_OK;
+}
+
+/* ---- making and destroying ----------------------------------------------- */
+
+static void shm_destroy(lsi_node *base)
+{
+    shm_node *node = shm(base);
+    lsi_life_end(node->keeper);
+    if (node->tail != NULL)
+        munmap(node->tail, TAIL_BYTES);
+    close(node->memfd);
     lsi_free(node);
+}
+
+static ls_status map_tail(shm_node *node)
+{
+    struct stat info;
+    if (fstat(node->memfd, &info) != 0 || info.st_size < (off_t)TAIL_BYTES)
+        return lsi_fail(LS_ERR_SYSTEM, "what rank 0 has sent is not the shared "
+                                       "memory of a job");
+    void *at = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    node->memfd, tail_at(info.st_size));
+    if (at == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_MEMORY,
+                              "cannot map the end of the shared memory");
+    node->tail = at;
+    return LS_OK;
 }
 
 static const lsi_transport transport = {
@@ -157,23 +221,23 @@ ls_status lsi_shm_node(int memfd, int rank, lsi_node **out)
     void *block = NULL;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(shm_node),
                                         LS_MEMORY_COMM, "a process group");
-    struct flock lock = lock_of(rank);
-    if (status == LS_OK && fcntl(memfd, F_SETLK, &lock) != 0)
-        status = lsi_fail_errno(LS_ERR_SYSTEM,
-                                "cannot lock byte %d of the shared memory "
-                                "(is another process rank %d, too?)",
-                                rank, rank);
     if (status != LS_OK) {
-        lsi_free(block);
         close(memfd);
         return status;
     }
     shm_node *node = block;
     node->base.transport = &transport;
     atomic_init(&node->base.references, 1);
-    node->base.job = read_job(memfd);
     node->memfd = memfd;
     node->rank = rank;
+    status = map_tail(node);
+    if (status == LS_OK)
+        status = show_life(node);
+    if (status != LS_OK) {
+        shm_destroy(&node->base);
+        return status;
+    }
+    node->base.job = node->tail->job;
     *out = &node->base;
     return LS_OK;
 }
