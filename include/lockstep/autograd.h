@@ -111,7 +111,7 @@ LS_API int64_t ls_params_numel(const ls_params *params);
  * The flat buffers of the trained parameters: *count elements (a multiple of
  * 16, each parameter padded with zeros to 64 bytes), parameter i at
  * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
- * the set.
+ * the set. count may be NULL.
  */
 LS_API float *ls_params_flat(const ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);
@@ -187,7 +187,7 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
 LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);
 LS_API ls_dtype ls_tape_autocast(const ls_tape *tape);
 
-/* The first error since the last reset, or LS_OK. */
+/* The first error since the last reset, with its sentence, or LS_OK. */
 LS_API ls_status ls_tape_status(const ls_tape *tape);
 
 /*
@@ -371,7 +371,10 @@ LS_API ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                                  int n_outputs, ls_tensor *const *saved,
                                  int n_saved);
 
-/* Makes the tape fail with this status; returns NULL. For operations. */
+/*
+ * Makes the tape fail with this status, unless it has failed before; returns
+ * NULL. For operations.
+ */
 LS_API ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status,
                                const char *format, ...)
     __attribute__((format(printf, 3, 4)));

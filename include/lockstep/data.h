@@ -44,7 +44,7 @@ LS_API void ls_dataset_free(ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
 
-/* The label of a sample, 0 <= index < count. */
+/* The label of a sample; -1 unless 0 <= index < count. */
 LS_API int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index);
 
 /*

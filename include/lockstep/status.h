@@ -7,6 +7,18 @@
  * but warnings, to stderr (LOCKSTEP_LOG=error silences them): the function that
  * decides that something is wrong records one sentence that says what, where
  * and what would be right; ls_last_error() returns it.
+ *
+ * NULL where something is required is such an error, too:
+ *
+ *   - A function that returns a status returns LS_ERR_ARGUMENT, and the
+ * sentence names the function and the argument. If it is a tensor that is
+ * missing because an operation on a tape of this thread has failed, it returns
+ * the error of that tape instead.
+ *   - An operation on a tape returns NULL, and the tape's first error stays.
+ *   - What asks for a property of NULL gets 0, NULL or false; -1 for a rank, a
+ *     label or a step, and SIZE_MAX for an offset, of which 0 is one.
+ *   - What sets something and returns nothing does nothing.
+ *   - What frees or closes accepts NULL and a pointer to NULL.
  */
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H

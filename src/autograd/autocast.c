@@ -13,6 +13,7 @@ static bool is_half(ls_dtype dtype)
 
 ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
 {
+    LS_NEED(tape);
     if (dtype != LS_F32 && !is_half(dtype))
         return lsi_fail(LS_ERR_DTYPE,
                         "ls_tape_set_autocast: to %s; it must be bf16, f16, or "
@@ -25,7 +26,7 @@ ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
 
 ls_dtype ls_tape_autocast(const ls_tape *tape)
 {
-    return tape->autocast;
+    return tape != NULL ? tape->autocast : LS_F32;
 }
 
 /* ---- operands ------------------------------------------------------------ */

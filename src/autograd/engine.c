@@ -115,14 +115,13 @@ static ls_status walk(ls_tape *tape, int last)
 
 static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
 {
-    if (tape->status != LS_OK) /* say again what went wrong first */
-        return lsi_fail(tape->status, "%s", tape->message);
+    LS_TRY(ls_tape_status(tape));
     if (tape->phase != LSI_TAPE_RECORDING)
         return lsi_fail(LS_ERR_STATE,
                         "ls_backward: the tape has been walked; reset it "
                         "first");
     if (loss == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_backward: the loss is NULL");
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_backward: loss is NULL");
     if (loss->count != 1)
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_backward: the loss has shape %s; it must have one "
@@ -150,6 +149,7 @@ static ls_status seed(const ls_tape *tape, lsi_slot *slot, double scale)
 
 ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale)
 {
+    LS_NEED(tape);
     ls_status status = check_loss(tape, loss);
     if (status != LS_OK) {
         lsi_tape_stop(tape, status);

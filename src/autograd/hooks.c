@@ -5,6 +5,8 @@
 void ls_params_on_grad_ready(ls_params *params, ls_grad_ready_fn fn,
                              void *context)
 {
+    if (params == NULL)
+        return;
     params->on_ready = fn;
     params->on_ready_context = context;
 }

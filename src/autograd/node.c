@@ -16,22 +16,22 @@ static ls_tensor *at(ls_tensor *const *tensors, int n, int index)
 
 const void *ls_node_state(const ls_node *node)
 {
-    return node->state;
+    return node != NULL ? node->state : NULL;
 }
 
 ls_tensor *ls_node_input(const ls_node *node, int index)
 {
-    return at(node->inputs, node->n_inputs, index);
+    return node != NULL ? at(node->inputs, node->n_inputs, index) : NULL;
 }
 
 ls_tensor *ls_node_output(const ls_node *node, int index)
 {
-    return at(node->outputs, node->n_outputs, index);
+    return node != NULL ? at(node->outputs, node->n_outputs, index) : NULL;
 }
 
 ls_tensor *ls_node_saved(const ls_node *node, int index)
 {
-    return at(node->saved, node->n_saved, index);
+    return node != NULL ? at(node->saved, node->n_saved, index) : NULL;
 }
 
 /* ---- gradients of outputs ------------------------------------------------ */
@@ -52,6 +52,8 @@ ls_tensor *lsi_node_grad_output_raw(ls_tape *tape, const ls_node *node,
 
 ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, int index)
 {
+    if (tape == NULL)
+        return NULL;
     ls_tensor *grad = lsi_node_grad_output_raw(tape, node, index);
     if (grad == NULL)
         return NULL;
@@ -114,6 +116,8 @@ static ls_status grad_input(ls_tape *tape, const ls_node *node, int index,
 ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
                               bool *accumulate)
 {
+    if (!lsi_tape_has(tape, accumulate, __func__, "accumulate"))
+        return NULL;
     ls_tensor *grad = NULL;
     const ls_status status =
         grad_input(tape, node, index, LSI_LAYOUT_PLAIN, &grad, accumulate);

@@ -11,8 +11,7 @@
 
 ls_status ls_params_new(ls_params **out)
 {
-    if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_params_new: out is NULL");
+    LS_NEED(out);
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
@@ -149,6 +148,10 @@ static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
 ls_status ls_params_add(ls_params *params, const char *name, int ndim,
                         const int64_t *shape, ls_init init, ls_tensor **out)
 {
+    LS_NEED(params);
+    LS_NEED(name);
+    if (ndim > 0)
+        LS_NEED(shape);
     lsi_param *param = NULL;
     LS_TRY(check_init(name, init));
     LS_TRY(add(params, &params->params, name, ndim, shape, &param));
@@ -164,6 +167,10 @@ ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
                                const int64_t *shape, ls_init init,
                                ls_tensor **out)
 {
+    LS_NEED(params);
+    LS_NEED(name);
+    if (ndim > 0)
+        LS_NEED(shape);
     lsi_param *param = NULL;
     LS_TRY(check_init(name, init));
     LS_TRY(add(params, &params->buffers, name, ndim, shape, &param));
@@ -176,6 +183,8 @@ ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
 ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
                                   bool trainable)
 {
+    LS_NEED(params);
+    LS_NEED(param);
     if (param == NULL || param->param == NULL || param->param->set != params)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_params_set_trainable: the tensor is no parameter "
@@ -191,6 +200,7 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
 
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
+    LS_NEED(params);
     if (params->allocated)
         return lsi_fail(LS_ERR_STATE,
                         "the parameter set has been allocated before");
@@ -211,64 +221,83 @@ static const lsi_param *item(const lsi_param_list *list, size_t index)
     return index < list->count ? list->items[index] : NULL;
 }
 
+static const lsi_param *param_at(const ls_params *params, size_t index)
+{
+    return params != NULL ? item(&params->params, index) : NULL;
+}
+
+static const lsi_param *buffer_at(const ls_params *params, size_t index)
+{
+    return params != NULL ? item(&params->buffers, index) : NULL;
+}
+
 size_t ls_params_count(const ls_params *params)
 {
-    return params->params.count;
+    return params != NULL ? params->params.count : 0;
 }
 
 ls_tensor *ls_params_get(const ls_params *params, size_t index)
 {
-    const lsi_param *param = item(&params->params, index);
+    const lsi_param *param = param_at(params, index);
     return param != NULL ? param->tensor : NULL;
 }
 
 const char *ls_params_name(const ls_params *params, size_t index)
 {
-    const lsi_param *param = item(&params->params, index);
+    const lsi_param *param = param_at(params, index);
     return param != NULL ? param->name : NULL;
 }
 
 bool ls_params_is_trainable(const ls_params *params, size_t index)
 {
-    const lsi_param *param = item(&params->params, index);
+    const lsi_param *param = param_at(params, index);
     return param != NULL && param->trainable;
 }
 
 size_t ls_params_buffer_count(const ls_params *params)
 {
-    return params->buffers.count;
+    return params != NULL ? params->buffers.count : 0;
 }
 
 ls_tensor *ls_params_buffer(const ls_params *params, size_t index)
 {
-    const lsi_param *buffer = item(&params->buffers, index);
+    const lsi_param *buffer = buffer_at(params, index);
     return buffer != NULL ? buffer->tensor : NULL;
 }
 
 const char *ls_params_buffer_name(const ls_params *params, size_t index)
 {
-    const lsi_param *buffer = item(&params->buffers, index);
+    const lsi_param *buffer = buffer_at(params, index);
     return buffer != NULL ? buffer->name : NULL;
 }
 
 int64_t ls_params_numel(const ls_params *params)
 {
+    if (params == NULL)
+        return 0;
     int64_t numel = 0;
     for (size_t i = 0; i < params->params.count; i++)
         numel += params->params.items[i]->tensor->count;
     return numel;
 }
 
+/* Of the flat buffers, to who wants to know. */
+static void tell_count(const ls_params *params, size_t *count)
+{
+    if (count != NULL)
+        *count = params != NULL ? params->count : 0;
+}
+
 float *ls_params_flat(const ls_params *params, size_t *count)
 {
-    *count = params->count;
-    return params->flat;
+    tell_count(params, count);
+    return params != NULL ? params->flat : NULL;
 }
 
 float *ls_params_flat_grad(const ls_params *params, size_t *count)
 {
-    *count = params->count;
-    return params->flat_grad;
+    tell_count(params, count);
+    return params != NULL ? params->flat_grad : NULL;
 }
 
 float *lsi_params_grad_extra(const ls_params *params)
@@ -278,13 +307,14 @@ float *lsi_params_grad_extra(const ls_params *params)
 
 size_t ls_params_offset(const ls_params *params, size_t index)
 {
-    const lsi_param *param = item(&params->params, index);
+    const lsi_param *param = param_at(params, index);
     return param != NULL ? param->offset : SIZE_MAX;
 }
 
 void ls_params_changed(ls_params *params)
 {
-    params->version++;
+    if (params != NULL)
+        params->version++;
 }
 
 void lsi_params_stepped(ls_params *params)
@@ -306,6 +336,8 @@ ls_tensor *ls_grad(const ls_tensor *param)
 
 void ls_params_zero_grad(ls_params *params)
 {
+    if (params == NULL)
+        return;
     for (size_t i = 0; i < params->params.count; i++)
         params->params.items[i]->written = 0;
     if (params->owner != NULL)
@@ -314,6 +346,8 @@ void ls_params_zero_grad(ls_params *params)
 
 void ls_params_finish_grad(ls_params *params)
 {
+    if (params == NULL)
+        return;
     for (size_t i = 0; i < params->params.count; i++)
         lsi_params_fold(params, i);
 }

@@ -111,6 +111,22 @@ static ls_status check_outputs(const ls_function *function,
     return LS_OK;
 }
 
+/* What is needed and is NULL, or NULL. */
+static const char *missing_part(const record *r)
+{
+    if (r->function == NULL)
+        return "function";
+    if (r->function->backward == NULL)
+        return "function->backward";
+    if (r->function->state_bytes > 0 && r->state == NULL)
+        return "state";
+    if (r->n_inputs > 0 && r->inputs == NULL)
+        return "inputs";
+    if (r->n_outputs > 0 && r->outputs == NULL)
+        return "outputs";
+    return r->n_saved > 0 && r->saved == NULL ? "saved" : NULL;
+}
+
 ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                           const void *state, ls_tensor *const *inputs,
                           int n_inputs, ls_tensor *const *outputs,
@@ -118,8 +134,14 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
 {
     const record r = {function, state,    inputs,    outputs,
                       saved,    n_inputs, n_outputs, n_saved};
+    if (!lsi_tape_given(tape, __func__))
+        return NULL;
     if (tape->status != LS_OK)
         return lsi_tape_stop(tape, tape->status);
+    const char *const missing = missing_part(&r);
+    if (missing != NULL)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_tape_record: %s is NULL",
+                            missing);
     if (tape->phase != LSI_TAPE_RECORDING)
         return ls_tape_fail(tape, LS_ERR_STATE,
                             "%s: the tape has been walked; reset it before "

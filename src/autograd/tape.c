@@ -12,8 +12,7 @@
 
 ls_status ls_tape_new(ls_tape **out)
 {
-    if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tape_new: out is NULL");
+    LS_NEED(out);
     void *block = NULL;
     LS_TRY(
         lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
@@ -63,6 +62,8 @@ static void free_slots(ls_tape *tape)
 
 void ls_tape_reset(ls_tape *tape)
 {
+    if (tape == NULL)
+        return;
     for (int i = 0; i < tape->n_nodes; i++)
         lsi_tape_release_node(&tape->nodes[i]);
     tape->n_nodes = 0;
@@ -74,32 +75,46 @@ void ls_tape_reset(ls_tape *tape)
     tape->phase = LSI_TAPE_RECORDING;
     tape->random_ops = 0;
     tape->status = LS_OK;
+    lsi_tensor_forgive(tape);
 }
 
 /* ---- settings ------------------------------------------------------------ */
 
 void ls_tape_set_training(ls_tape *tape, bool training)
 {
-    tape->training = training;
+    if (tape != NULL)
+        tape->training = training;
 }
 
 bool ls_tape_is_training(const ls_tape *tape)
 {
-    return tape->training;
+    return tape != NULL && tape->training;
 }
 
 void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
                         uint64_t step)
 {
+    if (tape == NULL)
+        return;
     tape->random_key = (lsi_rng_key){.seed = seed, .stream = stream};
     tape->random_step = step;
 }
 
 /* ---- errors -------------------------------------------------------------- */
 
+bool lsi_tape_given(const ls_tape *tape, const char *function)
+{
+    if (tape == NULL)
+        lsi_fail(LS_ERR_ARGUMENT, "%s: tape is NULL", function);
+    return tape != NULL;
+}
+
 ls_status ls_tape_status(const ls_tape *tape)
 {
-    return tape->status;
+    LS_NEED(tape);
+    if (tape->status == LS_OK)
+        return LS_OK;
+    return lsi_fail(tape->status, "%s", tape->message);
 }
 
 ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status)
@@ -107,6 +122,9 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status)
     if (tape->status == LS_OK) {
         tape->status = status;
         snprintf(tape->message, sizeof tape->message, "%s", ls_last_error());
+        lsi_tensor_blame(tape, status, tape->message);
+    } else {
+        (void)ls_tape_status(tape); /* the first error is the one to show */
     }
     if (tape->phase == LSI_TAPE_RECORDING)
         lsi_tape_free_temps(tape);
@@ -117,10 +135,24 @@ ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status, const char *format,
                         ...)
 {
     va_list args;
-    va_start(args, format);
-    lsi_vfail(status, format, args);
-    va_end(args);
-    return lsi_tape_stop(tape, status);
+    if (format == NULL) {
+        lsi_fail(status, "ls_tape_fail: format is NULL");
+    } else {
+        va_start(args, format);
+        lsi_vfail(status, format, args);
+        va_end(args);
+    }
+    return tape != NULL ? lsi_tape_stop(tape, status) : NULL;
+}
+
+bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
+                  const char *name)
+{
+    if (!lsi_tape_given(tape, function))
+        return false;
+    if (argument == NULL)
+        ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: %s is NULL", function, name);
+    return argument != NULL;
 }
 
 /* ---- ownership ----------------------------------------------------------- */
@@ -205,7 +237,9 @@ void lsi_tape_free_temps(ls_tape *tape)
 ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
                           const int64_t *shape)
 {
-    if (tape->status != LS_OK)
+    if (!lsi_tape_given(tape, __func__) || tape->status != LS_OK)
+        return NULL;
+    if (ndim > 0 && !lsi_tape_has(tape, shape, __func__, "shape"))
         return NULL;
     if (tape->phase != LSI_TAPE_RECORDING)
         return ls_tape_fail(tape, LS_ERR_STATE,
@@ -225,6 +259,8 @@ ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
 
 void *ls_tape_scratch(ls_tape *tape, size_t bytes)
 {
+    if (!lsi_tape_given(tape, __func__))
+        return NULL;
     ls_tensor *tensor = NULL;
     const int64_t shape[1] = {(int64_t)bytes};
     ls_status status = lsi_tensor_make(
@@ -267,9 +303,9 @@ ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node)
 
 ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor)
 {
-    LS_TRY(tape->status);
-    if (tensor == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tape_watch: the tensor is NULL");
+    LS_NEED(tape);
+    LS_TRY(ls_tape_status(tape));
+    LS_NEED(tensor);
     if (tensor->param != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_tape_watch: '%s' is a parameter; its gradient is "
@@ -295,7 +331,7 @@ ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor)
 
 ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor)
 {
-    if (tensor == NULL || tape->phase != LSI_TAPE_WALKED)
+    if (tape == NULL || tensor == NULL || tape->phase != LSI_TAPE_WALKED)
         return NULL;
     const lsi_slot *slot = lsi_tape_slot(tape, tensor);
     return slot != NULL && slot->watched ? slot->grad : NULL;

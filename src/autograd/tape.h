@@ -87,6 +87,13 @@ static inline lsi_slot *lsi_tape_slot(const ls_tape *tape,
 /* Whether backward wants the gradient of this tensor (NULL: no). */
 bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);
 
+/* Whether a function that returns a tensor has a tape; else records why not. */
+bool lsi_tape_given(const ls_tape *tape, const char *function);
+
+/* Whether there is a tape and what else such a function requires; as above. */
+bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
+                  const char *name);
+
 /* Makes a failure that has been recorded by lsi_fail stick; returns NULL. */
 ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
 

@@ -48,6 +48,17 @@ ls_status lsi_fail_errno(ls_status status, const char *format, ...)
             return ls_try_;                                                    \
     } while (0)
 
+/*
+ * Returns LS_ERR_ARGUMENT from a public function if `argument`, which it
+ * requires, is NULL.
+ */
+#define LS_NEED(argument)                                                      \
+    do {                                                                       \
+        if ((argument) == NULL)                                                \
+            return lsi_fail(LS_ERR_ARGUMENT, "%s: %s is NULL", __func__,       \
+                            #argument);                                        \
+    } while (0)
+
 /* As LS_TRY, but jumps to a label; `status` is a variable of the caller. */
 #define LS_TRY_GOTO(status, expr, label)                                       \
     do {                                                                       \

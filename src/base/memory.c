@@ -62,11 +62,15 @@ static void read_counter(counter *from, ls_memory_stats *out)
 
 void ls_memory_total(ls_memory_stats *out)
 {
+    if (out == NULL)
+        return;
     read_counter(&total, out);
 }
 
 void ls_memory_of(ls_memory_tag tag, ls_memory_stats *out)
 {
+    if (out == NULL)
+        return;
     if ((unsigned)tag < LS_MEMORY_TAG_COUNT)
         read_counter(&counters[tag], out);
     else

@@ -45,8 +45,8 @@ const char *ls_reduce_op_name(ls_reduce_op op)
 
 ls_status ls_dtype_parse(const char *name, ls_dtype *out)
 {
-    if (name == NULL || out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_dtype_parse: NULL argument");
+    LS_NEED(name);
+    LS_NEED(out);
 #define X(name_, value, text, size)                                            \
     if (strcmp(name, text) == 0) {                                             \
         *out = LS_##name_;                                                     \
@@ -62,8 +62,8 @@ ls_status ls_dtype_parse(const char *name, ls_dtype *out)
 
 ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out)
 {
-    if (name == NULL || out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_reduce_op_parse: NULL argument");
+    LS_NEED(name);
+    LS_NEED(out);
 #define X(name_, value, text)                                                  \
     if (strcmp(name, text) == 0) {                                             \
         *out = LS_##name_;                                                     \

@@ -58,9 +58,13 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
     LS_TRY(lsi_check_group(group, "all_gather_bytes"));
     const lsi_call call = {.operation = LSI_OP_GATHER_BYTES};
     ls_status status = LS_OK;
-    if ((send == NULL && bytes != 0) || sizes == NULL || all == NULL)
+    const char *const missing = send == NULL && bytes != 0 ? "send"
+                                : sizes == NULL            ? "sizes"
+                                : all == NULL              ? "all"
+                                                           : NULL;
+    if (missing != NULL)
         status =
-            lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: a pointer is NULL");
+            lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: %s is NULL", missing);
     else if (bytes > (size_t)PTRDIFF_MAX / (size_t)group->size)
         status = lsi_fail(LS_ERR_ARGUMENT,
                           "all_gather_bytes: %zu bytes are too many", bytes);

@@ -5,7 +5,7 @@
 ls_status lsi_check_group(const ls_group *group, const char *what)
 {
     if (group == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s needs a group, not NULL", what);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: group is NULL", what);
     return LS_OK;
 }
 

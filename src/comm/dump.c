@@ -105,7 +105,7 @@ ls_status ls_group_dump(ls_group *group, const char *path)
 {
     LS_TRY(lsi_check_group(group, "ls_group_dump"));
     if (path == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_dump needs a path");
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_dump: path is NULL");
     pthread_mutex_lock(&lock);
     const ls_status status = write_group(group, path, "ls_group_dump");
     pthread_mutex_unlock(&lock);

@@ -211,7 +211,7 @@ ls_status ls_group_select(ls_group *group, const char *line)
     if (line == NULL)
         return lsi_refuse(
             group, &call,
-            lsi_fail(LS_ERR_ARGUMENT, "ls_group_select needs a line"));
+            lsi_fail(LS_ERR_ARGUMENT, "ls_group_select: line is NULL"));
     char text[LSI_SELECT_FILE_BYTES];
     lsi_select_table table = *group->select;
     ls_status status = LS_OK;
@@ -248,21 +248,25 @@ void ls_group_close(ls_group **group)
 
 int ls_group_rank(const ls_group *group)
 {
-    return group->rank;
+    return group != NULL ? group->rank : -1;
 }
 
 int ls_group_size(const ls_group *group)
 {
-    return group->size;
+    return group != NULL ? group->size : 0;
 }
 
 int ls_group_local_rank(const ls_group *group)
 {
+    if (group == NULL)
+        return -1;
     return group->far == NULL ? group->rank : group->far->local->rank;
 }
 
 int ls_group_local_size(const ls_group *group)
 {
+    if (group == NULL)
+        return 0;
     return group->far == NULL ? group->size : group->far->local->size;
 }
 
@@ -284,5 +288,6 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
 
 void ls_group_get_counters(const ls_group *group, ls_group_counters *out)
 {
-    *out = *group->counters;
+    if (out != NULL)
+        *out = group != NULL ? *group->counters : (ls_group_counters){0};
 }

@@ -77,8 +77,8 @@ static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
     ls_request *made = NULL;
     ls_status status = lsi_check_both(group, &w->call, from, to, 0);
     if (status == LS_OK && request == NULL)
-        status = lsi_fail(LS_ERR_ARGUMENT, "%s: no place for a request",
-                          lsi_operation_name(w->call.operation));
+        status =
+            lsi_fail(LS_ERR_ARGUMENT, "ls_all_reduce_plan: request is NULL");
     if (status == LS_OK)
         status = make_planned(group, w, &made);
     status = lsi_agree(group, &agreed, status);
@@ -96,7 +96,7 @@ ls_status ls_all_reduce_plan(ls_group *group, const void *send, void *recv,
                              size_t count, ls_dtype dtype, ls_reduce_op op,
                              ls_request **request)
 {
-    LS_TRY(lsi_check_group(group, "all_reduce"));
+    LS_TRY(lsi_check_group(group, "ls_all_reduce_plan"));
     const wanted w = {.call = {LSI_OP_ALL_REDUCE, dtype, op, 0, count, LS_OK},
                       .send = send,
                       .recv = recv};
@@ -118,7 +118,8 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
 
 ls_status ls_start(ls_request *request)
 {
-    if (request == NULL || request->is_message)
+    LS_NEED(request);
+    if (request->is_message)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
     if (request->in_flight)
         return lsi_refuse(
@@ -151,7 +152,7 @@ static ls_status outcome(ls_request *request)
 static ls_status check_in_flight(const ls_request *request, const char *what)
 {
     if (request == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s needs a request, not NULL", what);
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: request is NULL", what);
     if (!request->in_flight)
         return lsi_fail(LS_ERR_STATE, "%s of a request that is not in flight",
                         what);
@@ -229,7 +230,7 @@ static ls_status move_later(ls_group *group, lsi_operation operation,
 {
     LS_TRY(check_message(group, operation, buffer, peer));
     if (request == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s: no place for a request",
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: request is NULL",
                         lsi_operation_name(operation));
     ls_request *made = NULL;
     LS_TRY(make(group, &made));
@@ -268,6 +269,7 @@ ls_status ls_recv(ls_group *group, void *data, size_t count, ls_dtype dtype,
 ls_status ls_isend(ls_group *group, const void *data, size_t count,
                    ls_dtype dtype, int peer, ls_request **request)
 {
+    LS_NEED(group);
     return move_later(group, LSI_OP_SEND, to_send(data, count, dtype), peer,
                       request);
 }
@@ -275,6 +277,7 @@ ls_status ls_isend(ls_group *group, const void *data, size_t count,
 ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
                    int peer, ls_request **request)
 {
+    LS_NEED(group);
     return move_later(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype},
                       peer, request);
 }

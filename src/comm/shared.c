@@ -140,8 +140,7 @@ static ls_status check_request(const ls_group *group, size_t bytes,
                                void *const *data)
 {
     if (data == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_shared_alloc needs a place for the address");
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_shared_alloc: data is NULL");
     const uint64_t most = ((uint64_t)1 << 43) / (uint64_t)group->size;
     if (bytes > most)
         return lsi_fail(LS_ERR_MEMORY, "cannot share %zu bytes a rank", bytes);
@@ -275,9 +274,8 @@ static void free_here(ls_group *group, const lsi_shared *found)
 
 ls_status ls_shared_free(ls_group *group, void **data)
 {
-    if (group == NULL || data == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_shared_free needs a group and a buffer");
+    LS_NEED(group);
+    LS_NEED(data);
     if (*data == NULL)
         return LS_OK;
     lsi_call call = {.operation = LSI_OP_SHARED_FREE};

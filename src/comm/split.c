@@ -134,7 +134,7 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
     if (out == NULL)
         return lsi_refuse(
             group, &call,
-            lsi_fail(LS_ERR_ARGUMENT, "ls_group_split: no place for a group"));
+            lsi_fail(LS_ERR_ARGUMENT, "ls_group_split: part is NULL"));
     wish wishes[LSI_MAX_RANKS];
     const wish own = {color < 0 ? -1 : color, key};
     LS_TRY(lsi_exchange(group, &call, &own, sizeof(own), wishes));

@@ -22,6 +22,7 @@ static ls_status open_all(lsi_node *node, int size, ls_group **made)
 
 ls_status ls_group_open_threads(int size, ls_group **groups)
 {
+    LS_NEED(groups);
     lsi_node *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)
@@ -29,8 +30,6 @@ ls_status ls_group_open_threads(int size, ls_group **groups)
                         "a group of %d ranks; 1 to %d are "
                         "possible",
                         size, LSI_MAX_RANKS);
-    if (groups == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "no place for the groups");
     LS_TRY(lsi_inproc_node(&node));
     ls_status status = lsi_alloc_zeroed(
         &block, (size_t)size * sizeof(ls_group *), LS_MEMORY_COMM, "groups");

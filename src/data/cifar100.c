@@ -106,7 +106,9 @@ static ls_status open_archive(ls_dataset **out, const char *path,
 ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
                               ls_split split)
 {
-    if (path == NULL || path[0] == '\0')
+    LS_NEED(out);
+    LS_NEED(path);
+    if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cifar100: no path; expected a folder or an archive");
     if (split != LS_TRAIN && split != LS_TEST)

@@ -53,13 +53,13 @@ ls_status lsi_records_alloc(lsi_records *out, size_t bytes)
 
 int64_t ls_dataset_count(const ls_dataset *dataset)
 {
-    return dataset->count;
+    return dataset != NULL ? dataset->count : 0;
 }
 
 int64_t ls_dataset_classes(const ls_dataset *dataset)
 {
-    (void)dataset; /* every dataset there is has the classes of CIFAR-100 */
-    return LSI_FINE_CLASSES;
+    /* Every dataset there is has the classes of CIFAR-100. */
+    return dataset != NULL ? LSI_FINE_CLASSES : 0;
 }
 
 static const uint8_t *record(const ls_dataset *dataset, int64_t index)
@@ -69,6 +69,8 @@ static const uint8_t *record(const ls_dataset *dataset, int64_t index)
 
 int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index)
 {
+    if (dataset == NULL || index < 0 || index >= dataset->count)
+        return -1;
     return record(dataset, index)[LSI_RECORD_FINE];
 }
 
@@ -91,6 +93,12 @@ static ls_status check_indices(const ls_dataset *dataset,
 ls_status ls_dataset_read(const ls_dataset *dataset, const int64_t *indices,
                           int64_t n, float *images, int64_t *labels)
 {
+    LS_NEED(dataset);
+    if (n > 0) {
+        LS_NEED(indices);
+        LS_NEED(images);
+        LS_NEED(labels);
+    }
     LS_TRY(check_indices(dataset, indices, n));
     float scale[LSI_IMAGE_CHANNELS], shift[LSI_IMAGE_CHANNELS];
     for (int c = 0; c < LSI_IMAGE_CHANNELS; c++) {

@@ -212,6 +212,8 @@ static ls_status check_options(int64_t batch_size, int prefetch)
 ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
                         int64_t batch_size, int prefetch)
 {
+    LS_NEED(out);
+    LS_NEED(dataset);
     LS_TRY(check_options(batch_size, prefetch));
     void *block = NULL;
     LS_TRY(
@@ -264,6 +266,9 @@ void ls_loader_free(ls_loader **loader)
 
 ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices, int64_t n)
 {
+    LS_NEED(loader);
+    if (n > 0)
+        LS_NEED(indices);
     if (n < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "loader: n is %" PRId64 ", must be >= 0", n);
@@ -316,6 +321,8 @@ static ls_status hand_out(ls_loader *loader, int64_t index, ls_batch *batch)
 
 ls_status ls_loader_next(ls_loader *loader, ls_batch *batch)
 {
+    LS_NEED(loader);
+    LS_NEED(batch);
     if (!loader->begun)
         return lsi_fail(LS_ERR_STATE,
                         "ls_loader_next: call ls_loader_begin first");

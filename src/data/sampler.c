@@ -19,7 +19,7 @@ static bool is_valid(const ls_sampler *s)
 
 int64_t ls_sampler_count(const ls_sampler *sampler)
 {
-    if (!is_valid(sampler))
+    if (sampler == NULL || !is_valid(sampler))
         return 0;
     const int64_t whole = sampler->count / sampler->size;
     const int64_t rest = sampler->count % sampler->size;
@@ -50,7 +50,10 @@ static void take_share(const ls_sampler *s, const int64_t *all,
 
 ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices)
 {
+    LS_NEED(sampler);
     LS_TRY(check(sampler));
+    if (sampler->count > 0)
+        LS_NEED(indices);
     if (!sampler->shuffle) {
         take_share(sampler, NULL, indices);
         return LS_OK;

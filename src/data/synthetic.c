@@ -204,6 +204,7 @@ static ls_status make(ls_dataset **out, lsi_records *records, uint64_t seed,
 ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count, uint64_t seed,
                                ls_split split)
 {
+    LS_NEED(out);
     if (count < 1 || count > INT64_MAX / LSI_RECORD_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "synthetic: %" PRId64 " images; expected at least 1",

@@ -114,9 +114,9 @@ static ls_status interpret(ls_tokens *t, const char *path,
 ls_status ls_tokens_open(ls_tokens **out, const char *path,
                          ls_token_format format)
 {
+    LS_NEED(out);
+    LS_NEED(path);
     void *block = NULL;
-    if (path == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tokens_open: the path is NULL");
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_tokens), LS_MEMORY_DATA,
                             "a sequence of tokens"));
     ls_tokens *tokens = block;
@@ -147,12 +147,12 @@ void ls_tokens_free(ls_tokens **tokens)
 
 int64_t ls_tokens_count(const ls_tokens *tokens)
 {
-    return tokens->count;
+    return tokens != NULL ? tokens->count : 0;
 }
 
 bool ls_tokens_are_bytes(const ls_tokens *tokens)
 {
-    return tokens->width == 1;
+    return tokens != NULL && tokens->width == 1;
 }
 
 static int64_t token_at(const ls_tokens *t, int64_t index)
@@ -169,6 +169,7 @@ static int64_t token_at(const ls_tokens *t, int64_t index)
 
 ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary)
 {
+    LS_NEED(tokens);
     for (int64_t i = 0; i < tokens->count; i++) {
         if (token_at(tokens, i) < vocabulary)
             continue;
@@ -183,6 +184,9 @@ ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary)
 ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
                          int64_t *out)
 {
+    LS_NEED(tokens);
+    if (n > 0)
+        LS_NEED(out);
     if (begin < 0 || n < 0 || begin > tokens->count - n)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': tokens %" PRId64 " to %" PRId64 " are not all "
@@ -196,6 +200,12 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
 ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
                           int64_t *inputs, int64_t *targets)
 {
+    LS_NEED(tokens);
+    LS_NEED(batch);
+    if (batch->rows > 0)
+        LS_NEED(inputs);
+    if (batch->rows > 0)
+        LS_NEED(targets);
     const ls_token_batch *b = batch;
     const lsi_rng_key key = {.seed = b->seed, .stream = batch_stream};
     if (b->length < 1 || b->end - b->begin <= b->length)

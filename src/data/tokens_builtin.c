@@ -105,6 +105,7 @@ static void write_text(uint8_t *data, size_t bytes, uint64_t seed)
 
 ls_status ls_tokens_builtin(ls_tokens **out, int64_t count, uint64_t seed)
 {
+    LS_NEED(out);
     void *block = NULL;
     if (count < 1)
         return lsi_fail(LS_ERR_ARGUMENT,

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "lockstep/nn.h"
+#include "tensor/tensor.h"
 
 static ls_status check_types(const ls_tensor *logits, const ls_tensor *labels)
 {
@@ -67,6 +68,9 @@ static bool is_correct(const ls_tensor *logits, int64_t row, int64_t label)
 ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
                            int64_t *correct)
 {
+    LS_NEED_TENSOR(logits);
+    LS_NEED_TENSOR(labels);
+    LS_NEED(correct);
     LS_TRY(check_types(logits, labels));
     LS_TRY(check_shapes(logits, labels));
     const int64_t rows = ls_tensor_shape(logits)[0];

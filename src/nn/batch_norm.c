@@ -1,4 +1,5 @@
 /* Batch normalisation with statistics of this rank alone. */
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "nn/layer.h"
 
@@ -26,6 +27,9 @@ ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
                                    ls_params *params, const char *name,
                                    int64_t features, bool affine)
 {
+    LS_NEED(layer);
+    LS_NEED(params);
+    LS_NEED(name);
     const lsi_layer_site site = {params, name};
     LS_TRY(lsi_layer_check_extent(site, "features", features));
     ls_batch_norm_args args = {.eps = 1e-5, .momentum = 0.1};
@@ -39,5 +43,7 @@ ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
 ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
                                        ls_tape *tape, ls_tensor *x)
 {
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
     return ls_batch_norm(tape, x, &layer->args);
 }

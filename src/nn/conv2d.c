@@ -1,4 +1,5 @@
 /* The convolution layer, with square filters. */
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "nn/layer.h"
 
@@ -20,6 +21,9 @@ ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
                                int kernel, ls_conv2d_options options)
 {
+    LS_NEED(layer);
+    LS_NEED(params);
+    LS_NEED(name);
     const lsi_layer_site site = {params, name};
     LS_TRY(check(site, in, out, kernel, &options));
     const int64_t shape[] = {out, in, kernel, kernel};
@@ -34,5 +38,7 @@ ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
 ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer, ls_tape *tape,
                                    ls_tensor *x)
 {
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
     return ls_conv2d(tape, x, layer->weight, layer->bias, layer->options);
 }

@@ -1,4 +1,5 @@
 /* The fully connected layer. */
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "nn/layer.h"
 
@@ -6,6 +7,9 @@ ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
                                bool bias)
 {
+    LS_NEED(layer);
+    LS_NEED(params);
+    LS_NEED(name);
     const lsi_layer_site site = {params, name};
     LS_TRY(lsi_layer_check_extent(site, "in", in));
     LS_TRY(lsi_layer_check_extent(site, "out", out));
@@ -22,5 +26,7 @@ ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
 ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer, ls_tape *tape,
                                    ls_tensor *x)
 {
+    if (!lsi_tape_has(tape, layer, __func__, "layer"))
+        return NULL;
     return ls_linear(tape, x, layer->weight, layer->bias);
 }

@@ -54,6 +54,9 @@ static ls_status build(ls_transformer *m)
 ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
                              const ls_transformer_config *config)
 {
+    LS_NEED(out);
+    LS_NEED(params);
+    LS_NEED(config);
     void *block = NULL;
     LS_TRY(ls_transformer_check(config));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_transformer), LS_MEMORY_OTHER,
@@ -84,7 +87,7 @@ void ls_transformer_free(ls_transformer **model)
 const ls_transformer_config *
 ls_transformer_get_config(const ls_transformer *model)
 {
-    return &model->config;
+    return model != NULL ? &model->config : NULL;
 }
 
 /* ---- forward ------------------------------------------------------------- */
@@ -260,7 +263,7 @@ static bool check_tokens(const ls_transformer *m, ls_tape *tape,
 {
     if (tokens == NULL)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "transformer: the tokens are NULL") != NULL;
+                            "ls_transformer_forward: tokens is NULL") != NULL;
     if (tokens->ndim == 2 && tokens->shape[1] <= m->config.context)
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
@@ -293,6 +296,8 @@ static ls_tensor *forward(pass *p, ls_tensor *tokens)
 ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
                                   ls_tensor *tokens)
 {
+    if (!lsi_tape_has(tape, model, __func__, "model"))
+        return NULL;
     pass p = {.model = model, .tape = tape};
     return check_tokens(model, tape, tokens) ? forward(&p, tokens) : NULL;
 }

@@ -26,8 +26,10 @@ static const char size_names[] =
 
 ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
 {
+    LS_NEED(name);
+    LS_NEED(out);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        if (name == NULL || strcmp(sizes[i].name, name) != 0)
+        if (strcmp(sizes[i].name, name) != 0)
             continue;
         *out = (ls_transformer_config){.kind = sizes[i].kind,
                                        .vocabulary = sizes[i].vocabulary,
@@ -39,8 +41,8 @@ ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
         return LS_OK;
     }
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "there is no model size '%s'; there are %s",
-                    name != NULL ? name : "(null)", &size_names[2]);
+                    "there is no model size '%s'; there are %s", name,
+                    &size_names[2]);
 }
 
 /* Extents beyond this are mistakes, and products of three of them fit. */
@@ -74,6 +76,7 @@ static ls_status check_heads(const ls_transformer_config *c)
 
 ls_status ls_transformer_check(const ls_transformer_config *config)
 {
+    LS_NEED(config);
     if ((unsigned)config->kind >= LS_TRANSFORMER_KIND_COUNT)
         return lsi_fail(LS_ERR_ARGUMENT, "transformer: there is no kind %d",
                         (int)config->kind);

@@ -61,9 +61,6 @@ static ls_status make_list(const ls_transformer *m, bool published,
 
 static ls_status open_file(lsi_safetensors_file *file, const char *path)
 {
-    if (path == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "a transformer's file: the path is "
-                                         "NULL");
     LS_TRY(lsi_safetensors_open(file, path));
     file->widens = true;
     lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
@@ -72,6 +69,8 @@ static ls_status open_file(lsi_safetensors_file *file, const char *path)
 
 ls_status ls_transformer_load(ls_transformer *model, const char *path)
 {
+    LS_NEED(model);
+    LS_NEED(path);
     tensor_list list = {0};
     lsi_safetensors_file file;
     const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
@@ -137,6 +136,8 @@ static ls_status add_pair(const char *const *metadata, const char *text,
 ls_status ls_transformer_save(const ls_transformer *model, const char *path,
                               const char *const *metadata)
 {
+    LS_NEED(model);
+    LS_NEED(path);
     tensor_list list = {0};
     const char **all = NULL;
     char *text = NULL;
@@ -207,6 +208,8 @@ static ls_status read_config(const lsi_safetensors_file *file,
 ls_status ls_transformer_read_config(const char *path,
                                      ls_transformer_config *out)
 {
+    LS_NEED(path);
+    LS_NEED(out);
     ls_transformer_config config = {0};
     lsi_safetensors_file file;
     LS_TRY(open_file(&file, path));

@@ -102,6 +102,8 @@ ls_adamw_options ls_adamw_defaults(void)
 ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
                        ls_adamw_options options)
 {
+    LS_NEED(out);
+    LS_NEED(params);
     return ls_adamw_new_with(out, params, NULL, 0, options);
 }
 
@@ -109,6 +111,8 @@ ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
                             ls_tensor *const *group, size_t n,
                             ls_adamw_options options)
 {
+    LS_NEED(out);
+    LS_NEED(params);
     const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
                                  group, n};
     return lsi_optimizer_new(out, params, &spec);
@@ -117,6 +121,7 @@ ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
 ls_status ls_adamw_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                              size_t n, ls_adamw_options options)
 {
+    LS_NEED(optimizer);
     const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
                                  group, n};
     return lsi_optimizer_add_group(optimizer, &spec);

@@ -27,8 +27,10 @@ static size_t blocks_of(size_t elements)
 
 ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
 {
+    LS_NEED(out);
+    LS_NEED(params);
     size_t count = 0;
-    if (params == NULL || ls_params_flat_grad(params, &count) == NULL)
+    if (ls_params_flat_grad(params, &count) == NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_clip_new: the parameters are not allocated; call "
                         "ls_params_allocate first");
@@ -100,6 +102,9 @@ void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
 ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
                               bool *finite)
 {
+    LS_NEED(clip);
+    LS_NEED(grad_scale);
+    LS_NEED(finite);
     size_t count;
     double size;
     const float *const grad = ls_params_flat_grad(clip->params, &count);
@@ -121,6 +126,8 @@ ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
 
 ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
 {
+    LS_NEED(clip);
+    LS_NEED(grad_scale);
     double size;
     bool finite;
     LS_TRY(ls_clip_grad_scaled(clip, grad_scale, &size, &finite));

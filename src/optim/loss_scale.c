@@ -14,8 +14,10 @@ ls_loss_scale ls_loss_scale_defaults(void)
         .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
 }
 
-ls_status ls_loss_scale_check(const ls_loss_scale *s)
+ls_status ls_loss_scale_check(const ls_loss_scale *scale)
 {
+    LS_NEED(scale);
+    const ls_loss_scale *const s = scale;
     if (s->scale >= smallest && s->scale <= largest && s->growth >= 1 &&
         s->growth <= largest && s->backoff > 0 && s->backoff < 1 &&
         s->interval >= 1 && s->good_steps >= 0 && s->skipped >= 0)
@@ -43,8 +45,10 @@ static ls_status back_off(ls_loss_scale *s)
                     before);
 }
 
-ls_status ls_loss_scale_update(ls_loss_scale *s, bool finite)
+ls_status ls_loss_scale_update(ls_loss_scale *scale, bool finite)
 {
+    LS_NEED(scale);
+    ls_loss_scale *const s = scale;
     if (!finite)
         return back_off(s);
     if (++s->good_steps < s->interval)

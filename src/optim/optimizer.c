@@ -155,7 +155,7 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
 
 size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 {
-    return optimizer->n_groups;
+    return optimizer != NULL ? optimizer->n_groups : 0;
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -265,6 +265,7 @@ static void step_all(const ls_optimizer *optimizer, double grad_scale)
 
 ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
 {
+    LS_NEED(optimizer);
     if (!isfinite((float)grad_scale))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_step: grad_scale is %g, must be finite",
@@ -293,6 +294,7 @@ static ls_status check_new_lr(double lr)
 
 ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr)
 {
+    LS_NEED(optimizer);
     LS_TRY(check_new_lr(lr));
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->lr = lr;
@@ -302,6 +304,7 @@ ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr)
 ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
                                     double lr)
 {
+    LS_NEED(optimizer);
     LS_TRY(check_new_lr(lr));
     if (group >= optimizer->n_groups)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -314,7 +317,9 @@ ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer, size_t group,
 
 double ls_optimizer_group_lr(const ls_optimizer *optimizer, size_t group)
 {
-    return group < optimizer->n_groups ? optimizer->groups[group]->lr : 0;
+    return optimizer != NULL && group < optimizer->n_groups
+               ? optimizer->groups[group]->lr
+               : 0;
 }
 
 double ls_optimizer_lr(const ls_optimizer *optimizer)

@@ -17,6 +17,8 @@ static double cosine(const ls_lr_schedule *s, int64_t step)
 
 double ls_lr_at(const ls_lr_schedule *schedule, int64_t step)
 {
+    if (schedule == NULL)
+        return 0;
     if (step < schedule->warmup_steps)
         return schedule->max_lr * (double)step / (double)schedule->warmup_steps;
     if (schedule->kind == LS_LR_COSINE)

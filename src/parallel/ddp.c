@@ -167,10 +167,10 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
 ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
                      const ls_ddp_options *options)
 {
-    if (out == NULL || group == NULL || params == NULL || options == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_new needs out, a group, parameters and "
-                        "options");
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(params);
+    LS_NEED(options);
     const size_t n = ls_params_count(params);
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
@@ -230,7 +230,8 @@ static ls_status synchronise(ls_ddp *ddp)
 
 ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
 {
-    if (ddp == NULL || ddp->params == NULL || !(scale > 0) || isinf(scale))
+    LS_NEED(ddp);
+    if (ddp->params == NULL || !(scale > 0) || isinf(scale))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_set_loss_scale needs a ddp over parameters and "
                         "a positive, finite scale, not %g",
@@ -252,8 +253,8 @@ static ls_status check_backward(const ls_tape *tape, const ls_tensor *loss,
     LS_TRY(lsi_ddp_check_weight(weight));
     if (loss == NULL && weight > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "no loss for samples of weight %g; only a rank "
-                        "without samples may pass NULL",
+                        "ls_ddp_backward: loss is NULL for samples of weight "
+                        "%g; only a rank without samples may pass NULL",
                         weight);
     return LS_OK;
 }
@@ -268,10 +269,11 @@ static ls_status accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
 ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                           double weight, bool sync)
 {
-    if (ddp == NULL || tape == NULL || ddp->params == NULL)
+    LS_NEED(ddp);
+    LS_NEED(tape);
+    if (ddp->params == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_backward needs a ddp over parameters and a "
-                        "tape");
+                        "ls_ddp_backward needs a ddp over parameters");
     ls_status status = check_backward(tape, loss, weight);
     if (status == LS_OK) {
         ddp->weight += weight;

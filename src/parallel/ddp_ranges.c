@@ -45,11 +45,11 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
                             const ls_ddp_range *ranges, size_t n,
                             const ls_ddp_options *options)
 {
-    if (out == NULL || group == NULL || options == NULL ||
-        (ranges == NULL && n > 0))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_new_ranges needs out, a group, ranges and "
-                        "options");
+    LS_NEED(out);
+    LS_NEED(group);
+    if (n > 0)
+        LS_NEED(ranges);
+    LS_NEED(options);
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
     ls_status status = add_ranges(ddp, ranges, n);
@@ -67,7 +67,7 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
 
 static ls_status check_form(const ls_ddp *ddp, const char *what)
 {
-    if (ddp == NULL || ddp->params != NULL)
+    if (ddp->params != NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s needs a ddp that ls_ddp_new_ranges has made", what);
     return LS_OK;
@@ -75,6 +75,7 @@ static ls_status check_form(const ls_ddp *ddp, const char *what)
 
 ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
 {
+    LS_NEED(ddp);
     LS_TRY(check_form(ddp, "ls_ddp_begin"));
     LS_TRY(lsi_ddp_check_weight(weight));
     ddp->weight = weight;
@@ -84,6 +85,7 @@ ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
 
 ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
 {
+    LS_NEED(ddp);
     LS_TRY(check_form(ddp, "ls_ddp_ready"));
     return lsi_reducer_ready(ddp->reducer, index);
 }
@@ -95,6 +97,7 @@ static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
 
 ls_status ls_ddp_finish(ls_ddp *ddp)
 {
+    LS_NEED(ddp);
     LS_TRY(check_form(ddp, "ls_ddp_finish"));
     if (!ddp->syncing)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_finish without ls_ddp_begin");

@@ -196,9 +196,8 @@ ls_status lsi_ddp_check_weight(double weight)
 
 ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
 {
-    if (ddp == NULL || any == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_ddp_join needs a ddp and a place for the answer");
+    LS_NEED(ddp);
+    LS_NEED(any);
     int32_t have = have_batch;
     LS_TRY(ls_all_reduce(ddp->channel, &have, &have, 1, LS_I32, LS_MAX));
     *any = have != 0;

@@ -84,9 +84,10 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
                          const char *name, int64_t features,
                          ls_sync_bn_options options)
 {
-    if (out == NULL || group == NULL || params == NULL || name == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_sync_bn_new needs out, a group, "
-                                         "parameters and a name");
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(params);
+    LS_NEED(name);
     LS_TRY(check_arguments(features, options));
     void *block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
@@ -339,11 +340,10 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
 /* What the layer takes; NULL if the tape has failed. */
 static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
-    if (ls_tape_status(tape) != LS_OK)
+    if (!lsi_tape_has(tape, bn, "ls_sync_bn_forward", "bn") ||
+        !lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
+        ls_tape_status(tape) != LS_OK)
         return NULL;
-    if (x == NULL)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "sync_batch_norm needs an input");
     if (ls_tape_autocast(tape) != LS_F32)
         x = ls_cast(tape, x, LS_F32);
     if (x == NULL)

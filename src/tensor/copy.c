@@ -220,10 +220,8 @@ static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
 
 static ls_status check_memory(const ls_tensor *tensor, const char *function)
 {
-    if (tensor != NULL && tensor->storage != NULL)
+    if (tensor->storage != NULL)
         return lsi_tensor_plain(tensor);
-    if (tensor == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "%s: the tensor is NULL", function);
     return lsi_fail(LS_ERR_STATE,
                     "%s: the parameter of shape %s has no memory yet; call "
                     "ls_params_allocate first",
@@ -232,6 +230,8 @@ static ls_status check_memory(const ls_tensor *tensor, const char *function)
 
 ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
 {
+    LS_NEED_TENSOR(dst);
+    LS_NEED_TENSOR(src);
     LS_TRY(check_memory(dst, "ls_tensor_copy"));
     LS_TRY(check_memory(src, "ls_tensor_copy"));
     if (!lsi_shape_equal(dst, src))
@@ -281,6 +281,7 @@ static ls_status element_for(ls_dtype dtype, double value, void *element)
 
 ls_status ls_tensor_fill(ls_tensor *tensor, double value)
 {
+    LS_NEED_TENSOR(tensor);
     LS_TRY(check_memory(tensor, "ls_tensor_fill"));
     uint64_t element = 0;
     LS_TRY(element_for(tensor->dtype, value, &element));
@@ -300,9 +301,9 @@ ls_status ls_tensor_fill(ls_tensor *tensor, double value)
 
 ls_status ls_tensor_item(const ls_tensor *tensor, double *out)
 {
+    LS_NEED_TENSOR(tensor);
     LS_TRY(check_memory(tensor, "ls_tensor_item"));
-    if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_item: out is NULL");
+    LS_NEED(out);
     if (tensor->count != 1)
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_tensor_item: the tensor of shape %s has %lld "

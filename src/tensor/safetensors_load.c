@@ -379,10 +379,9 @@ ls_status lsi_safetensors_fill(const file *f, const ls_named_tensor *tensors,
 ls_status ls_safetensors_load(const char *path, const ls_named_tensor *tensors,
                               size_t n)
 {
-    if (path == NULL || (tensors == NULL && n > 0))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_safetensors_load: the path or the tensors are "
-                        "NULL");
+    LS_NEED(path);
+    if (n > 0)
+        LS_NEED(tensors);
     file f;
     LS_TRY(lsi_safetensors_open(&f, path));
     const ls_status status = lsi_safetensors_fill(&f, tensors, n);

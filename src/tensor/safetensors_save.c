@@ -189,6 +189,9 @@ static ls_status write_file(const char *path, const json_t *header,
 ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
                               size_t n, const char *const *metadata)
 {
+    LS_NEED(path);
+    if (n > 0)
+        LS_NEED(tensors);
     lsi_file_sum sum;
     return lsi_safetensors_save(path, tensors, n, metadata, &sum);
 }
@@ -197,10 +200,6 @@ ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
                                size_t n, const char *const *metadata,
                                lsi_file_sum *sum)
 {
-    if (path == NULL || (tensors == NULL && n > 0))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_safetensors_save: the path or the tensors are "
-                        "NULL");
     place *places = NULL;
     ls_status status = LS_OK;
     LS_TRY(sort_places(path, tensors, n, &places));

@@ -81,8 +81,9 @@ ls_status lsi_tensor_set_memory(ls_tensor *tensor, void *data)
 ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
                         const int64_t *shape)
 {
-    if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_new: out is NULL");
+    LS_NEED(out);
+    if (ndim > 0)
+        LS_NEED(shape);
     return lsi_tensor_make(out, &(lsi_tensor_spec){.dtype = dtype,
                                                    .ndim = ndim,
                                                    .shape = shape,
@@ -92,8 +93,11 @@ ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
 ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
                           const int64_t *shape)
 {
+    LS_NEED(out);
+    if (ndim > 0)
+        LS_NEED(shape);
     ls_tensor *tensor = NULL;
-    LS_TRY(ls_tensor_new(out != NULL ? &tensor : NULL, dtype, ndim, shape));
+    LS_TRY(ls_tensor_new(&tensor, dtype, ndim, shape));
     memset(lsi_tensor_raw(tensor), 0, dense_bytes(tensor));
     *out = tensor;
     return LS_OK;
@@ -102,8 +106,9 @@ ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
 ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
                          const int64_t *shape)
 {
-    if (out == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: out is NULL");
+    LS_NEED(out);
+    if (ndim > 0)
+        LS_NEED(shape);
     ls_tensor *tensor = NULL;
     LS_TRY(lsi_tensor_make_empty(&tensor, dtype, ndim, shape));
     ls_status status = LS_OK;
@@ -140,31 +145,33 @@ void ls_tensor_free(ls_tensor **tensor)
 
 ls_dtype ls_tensor_dtype(const ls_tensor *tensor)
 {
-    return tensor->dtype;
+    return tensor != NULL ? tensor->dtype : LS_F32;
 }
 
 int ls_tensor_ndim(const ls_tensor *tensor)
 {
-    return tensor->ndim;
+    return tensor != NULL ? tensor->ndim : 0;
 }
 
 const int64_t *ls_tensor_shape(const ls_tensor *tensor)
 {
-    return tensor->shape;
+    return tensor != NULL ? tensor->shape : NULL;
 }
 
 const int64_t *ls_tensor_strides(const ls_tensor *tensor)
 {
-    return tensor->strides;
+    return tensor != NULL ? tensor->strides : NULL;
 }
 
 int64_t ls_tensor_count(const ls_tensor *tensor)
 {
-    return tensor->count;
+    return tensor != NULL ? tensor->count : 0;
 }
 
 bool ls_tensor_is_contiguous(const ls_tensor *tensor)
 {
+    if (tensor == NULL)
+        return false;
     int64_t stride = 1;
     for (int d = tensor->ndim - 1; d >= 0; d--) {
         if (tensor->shape[d] != 1 && tensor->strides[d] != stride)
@@ -176,7 +183,8 @@ bool ls_tensor_is_contiguous(const ls_tensor *tensor)
 
 void *ls_tensor_data(const ls_tensor *tensor)
 {
-    if (tensor->storage == NULL || lsi_tensor_plain(tensor) != LS_OK)
+    if (tensor == NULL || tensor->storage == NULL ||
+        lsi_tensor_plain(tensor) != LS_OK)
         return NULL;
     return lsi_tensor_raw(tensor);
 }

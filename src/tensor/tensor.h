@@ -114,6 +114,20 @@ typedef struct lsi_shape_text {
 lsi_shape_text lsi_shape_format(int ndim, const int64_t *shape);
 lsi_shape_text lsi_shape_of(const ls_tensor *tensor);
 
+/* ---- tensors that are NULL (missing.c) ----------------------------------- */
+
+/* As LS_NEED: the error is that of the thread's failed tape if there is one. */
+#define LS_NEED_TENSOR(tensor)                                                 \
+    do {                                                                       \
+        if ((tensor) == NULL)                                                  \
+            return lsi_tensor_missing(__func__, #tensor);                      \
+    } while (0)
+ls_status lsi_tensor_missing(const char *function, const char *argument);
+
+/* A tape of this thread has failed; and its error is over. */
+void lsi_tensor_blame(const void *tape, ls_status status, const char *message);
+void lsi_tensor_forgive(const void *tape);
+
 /* ---- views (view.c) ------------------------------------------------------ */
 
 /* Another tensor over the same elements. */

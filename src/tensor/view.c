@@ -144,6 +144,10 @@ static ls_status finish(ls_status status, ls_tensor *alias, ls_tensor **out)
 ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
                          const int64_t *shape, ls_tensor **out)
 {
+    LS_NEED_TENSOR(tensor);
+    if (ndim > 0)
+        LS_NEED(shape);
+    LS_NEED(out);
     ls_tensor *alias = NULL;
     LS_TRY(lsi_tensor_alias(tensor, NULL, &alias));
     return finish(lsi_view_reshape(alias, ndim, shape), alias, out);
@@ -152,6 +156,8 @@ ls_status ls_tensor_view(const ls_tensor *tensor, int ndim,
 ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim, int64_t begin,
                            int64_t end, ls_tensor **out)
 {
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
     ls_tensor *alias = NULL;
     LS_TRY(lsi_tensor_alias(tensor, NULL, &alias));
     return finish(lsi_view_narrow(alias, dim, begin, end), alias, out);
@@ -160,6 +166,8 @@ ls_status ls_tensor_narrow(const ls_tensor *tensor, int dim, int64_t begin,
 ls_status ls_tensor_transpose(const ls_tensor *tensor, int a, int b,
                               ls_tensor **out)
 {
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
     ls_tensor *alias = NULL;
     LS_TRY(lsi_tensor_alias(tensor, NULL, &alias));
     return finish(lsi_view_transpose(alias, a, b), alias, out);

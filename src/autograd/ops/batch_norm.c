@@ -100,6 +100,8 @@ static bool check_channels(ls_tape *tape, const ls_tensor *x,
 
 static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
 {
+    if (!lsi_tape_has(tape, args, "batch_norm", "args"))
+        return false;
     ls_tensor *required[] = {args->running_mean, args->running_var};
     ls_tensor *weight = args->weight, *bias = args->bias;
     if (!lsi_op_check_ndim(tape, &lsi_op_batch_norm, x, 2, "(N, C)") ||

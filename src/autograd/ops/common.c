@@ -16,10 +16,8 @@ const size_t lsi_ops_count = sizeof lsi_ops / sizeof lsi_ops[0];
 bool lsi_op_begin(ls_tape *tape, const ls_function *function,
                   ls_tensor *const *inputs, int n)
 {
-    if (tape == NULL) {
-        lsi_fail(LS_ERR_ARGUMENT, "%s: the tape is NULL", function->name);
+    if (!lsi_tape_given(tape, function->name))
         return false;
-    }
     if (tape->status != LS_OK)
         return false;
     if (tape->phase != LSI_TAPE_RECORDING)

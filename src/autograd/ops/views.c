@@ -53,7 +53,8 @@ const ls_function lsi_op_reshape = {"reshape", reshape_backward, 0};
 ls_tensor *ls_reshape(ls_tape *tape, ls_tensor *a, int ndim,
                       const int64_t *shape)
 {
-    if (!lsi_op_begin(tape, &lsi_op_reshape, &a, 1))
+    if (!lsi_op_begin(tape, &lsi_op_reshape, &a, 1) ||
+        (ndim > 0 && !lsi_tape_has(tape, shape, "reshape", "shape")))
         return NULL;
     const ls_tensor *dense = lsi_op_dense(tape, a);
     ls_tensor *y = dense != NULL ? alias_of(tape, dense) : NULL;

@@ -13,8 +13,7 @@ ls_status ls_group_from_env(ls_group **group)
     lsi_world world;
     double seconds;
     ls_group *made = NULL;
-    if (group == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "no place for the group");
+    LS_NEED(group);
     LS_TRY(lsi_world_from_env(&world));
     LS_TRY(lsi_default_timeout(&seconds));
     if (world.size > 1)

@@ -148,6 +148,8 @@ ls_status lsi_attention_check(const ls_attention_shape *s, lsi_attention *out)
 ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
                                    ls_attention_method m, size_t *bytes)
 {
+    LS_NEED(shape);
+    LS_NEED(bytes);
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
@@ -164,13 +166,33 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
     return LS_OK;
 }
 
+static bool has_queries(const lsi_attention *a)
+{
+    return a->batch > 0 && a->heads > 0 && a->queries > 0;
+}
+
+static bool has_keys(const lsi_attention *a)
+{
+    return a->batch > 0 && a->kv_heads > 0 && a->keys > 0;
+}
+
 ls_status ls_attention_forward(const ls_attention_shape *shape,
                                ls_attention_method m, void *o, float *saved,
                                const void *q, const void *k, const void *v)
 {
+    LS_NEED(shape);
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
+    if (has_queries(&a)) {
+        LS_NEED(o);
+        LS_NEED(saved);
+        LS_NEED(q);
+    }
+    if (has_keys(&a)) {
+        LS_NEED(k);
+        LS_NEED(v);
+    }
     return methods[m].forward(&a, o, saved, (lsi_attention_inputs){q, k, v});
 }
 
@@ -180,9 +202,23 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
                                 const void *k, const void *v, const void *o,
                                 const float *saved)
 {
+    LS_NEED(shape);
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
+    if (has_queries(&a)) {
+        LS_NEED(dq);
+        LS_NEED(dout);
+        LS_NEED(q);
+        LS_NEED(o);
+        LS_NEED(saved);
+    }
+    if (has_keys(&a)) {
+        LS_NEED(dk);
+        LS_NEED(dv);
+        LS_NEED(k);
+        LS_NEED(v);
+    }
     return methods[m].backward(
         &a, (lsi_attention_inputs){q, k, v},
         (lsi_attention_gradients){dq, dk, dv, dout, o, saved});

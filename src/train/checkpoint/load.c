@@ -45,9 +45,9 @@ static ls_status open_step(ls_checkpoint *c, const char *folder)
 ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
                              const char *folder)
 {
-    if (out == NULL || group == NULL || folder == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_checkpoint_open needs out, a group and a folder");
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(folder);
     void *block = NULL;
     bool agreed;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_checkpoint),
@@ -79,12 +79,14 @@ void ls_checkpoint_close(ls_checkpoint **checkpoint)
 
 int64_t ls_checkpoint_step(const ls_checkpoint *checkpoint)
 {
-    return checkpoint->step;
+    return checkpoint != NULL ? checkpoint->step : -1;
 }
 
 const char *ls_checkpoint_value(const ls_checkpoint *checkpoint,
                                 const char *key)
 {
+    if (checkpoint == NULL || key == NULL)
+        return NULL;
     return json_string_value(
         json_object_get(json_object_get(checkpoint->manifest, "values"), key));
 }
@@ -265,9 +267,8 @@ ls_status ls_checkpoint_load(const ls_checkpoint *checkpoint, ls_params *params,
                              ls_optimizer *optimizer)
 {
     bool agreed;
-    if (checkpoint == NULL || params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_checkpoint_load needs a checkpoint and parameters");
+    LS_NEED(checkpoint);
+    LS_NEED(params);
     return lsi_share_outcome(checkpoint->group,
                              load(checkpoint, params, optimizer), &agreed);
 }

@@ -288,10 +288,10 @@ static ls_status save(saving *s, int keep)
 ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
                              const ls_checkpoint_parts *parts, int keep)
 {
-    if (group == NULL || folder == NULL || parts == NULL ||
-        parts->params == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_checkpoint_save needs a group, a "
-                                         "folder and parameters");
+    LS_NEED(group);
+    LS_NEED(folder);
+    LS_NEED(parts);
+    LS_NEED(parts->params);
     if (step < 0 || keep < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_checkpoint_save: step %" PRId64 " and keep %d must "

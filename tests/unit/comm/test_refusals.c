@@ -288,15 +288,15 @@ static void others(ls_group *group, void *argument)
     const bool odd = ls_group_rank(group) == 1;
     (void)argument;
     check_refused(group, 1, ls_group_select(group, odd ? NULL : ""),
-                  LS_ERR_ARGUMENT, "needs a line");
+                  LS_ERR_ARGUMENT, "line is NULL");
     check_refused(group, 1, ls_group_split(group, 0, 0, odd ? NULL : &part),
-                  LS_ERR_ARGUMENT, "no place");
+                  LS_ERR_ARGUMENT, "part is NULL");
     check_refused(
         group, 1,
         ls_all_gather_bytes(group, odd ? NULL : "ab", 2, sizes, &data),
-        LS_ERR_ARGUMENT, "a pointer is NULL");
+        LS_ERR_ARGUMENT, "send is NULL");
     check_refused(group, 1, ls_shared_alloc(group, 64, odd ? NULL : &data),
-                  LS_ERR_ARGUMENT, "a place for the address");
+                  LS_ERR_ARGUMENT, "data is NULL");
     CHECK_OK(ls_shared_alloc(group, 64, &data));
     void *own = data, *stray = &data;
     check_refused(group, 1, ls_shared_free(group, odd ? &stray : &data),

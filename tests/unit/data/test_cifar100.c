@@ -171,7 +171,7 @@ static void test_missing_paths(void **state)
     check_fails(in_folder("odd"), LS_ERR_IO, "/odd/train.bin'",
                 "not a regular file");
     check_fails("", LS_ERR_ARGUMENT, "no path", "folder");
-    check_fails(NULL, LS_ERR_ARGUMENT, "no path", "folder");
+    check_fails(NULL, LS_ERR_ARGUMENT, "ls_dataset_cifar100", "path is NULL");
 }
 
 static void test_no_such_split(void **state)

@@ -309,7 +309,8 @@ static void test_bad_names(void **state)
     ls_linear_layer fc = {0};
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    check_error(ls_linear_layer_init(&fc, params, NULL, 1, 1, true), "no name");
+    check_error(ls_linear_layer_init(&fc, params, NULL, 1, 1, true),
+                "name is NULL");
     check_error(ls_linear_layer_init(&fc, params, "", 1, 1, true), "no name");
     check_error(ls_linear_layer_init(&fc, params, name, 1, 1, true),
                 "longer than");

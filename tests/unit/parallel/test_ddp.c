@@ -354,7 +354,7 @@ static void test_bad_arguments(void **state)
                  "another ls_ddp");
     assert_null(second);
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, 2, true), LS_ERR_ARGUMENT,
-                 "no loss");
+                 "loss is NULL");
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, -1, true), LS_ERR_ARGUMENT,
                  "weight -1");
     assert_error(ls_ddp_backward(ddp, m.tape, NULL, NAN, true), LS_ERR_ARGUMENT,

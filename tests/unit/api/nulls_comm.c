@@ -1,0 +1,97 @@
+/* Groups and what they exchange. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/api/nulls.h"
+
+static ls_group *open_group(void)
+{
+    ls_group *group = NULL;
+    assert_ok(ls_group_open_threads(1, &group));
+    return group;
+}
+
+static void nulls_of_shared_memory(ls_group *group)
+{
+    void *data = NULL, *none = NULL;
+    REFUSES(ls_shared_alloc, "group data", P(group, group), 64, P(data, &data));
+    assert_ok(ls_shared_alloc(group, 64, &data));
+    GIVES(NULL, ls_shared_peer, "group data", P(group, group), P(data, data),
+          0);
+    REFUSES(ls_shared_free, "group data", P(group, group), P(data, &data));
+    assert_ok(ls_shared_free(group, &none));
+    assert_ok(ls_shared_free(group, &data));
+}
+
+void nulls_of_groups(void **state)
+{
+    char path[] = "/tmp/lockstep-nulls-XXXXXX";
+    ls_group *group = open_group(), *part = NULL, *none = NULL;
+    ls_group_counters counters = {1, 2, 3};
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    REFUSES(ls_group_split, "group part", P(group, group), 0, 0,
+            P(part, &part));
+    BEARS(ls_group_get_counters, "group out", P(group, group),
+          P(out, &counters));
+    assert_int_equal(counters.collectives, 0);
+    assert_int_equal(ls_group_rank(NULL), -1);
+    assert_int_equal(ls_group_local_rank(NULL), -1);
+    REFUSES(ls_group_select, "group line", P(group, group), P(line, ""));
+    REFUSES(ls_group_dump, "group path", P(group, group), P(path, path));
+    nulls_of_shared_memory(group);
+    unlink(path);
+    ls_group_close(&none);
+    ls_group_close(&group);
+}
+
+static void nulls_of_messages(ls_group *g)
+{
+    ls_request *request = NULL, *none = NULL;
+    float x = 0, y = 0;
+    REFUSES(ls_send, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
+    REFUSES(ls_recv, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
+    REFUSES_AS("ls_send", ls_isend, "group data", P(group, g), P(data, &x), 1,
+               LS_F32, 0, &request);
+    REFUSES(ls_isend, "request", g, &x, 1, LS_F32, 0, P(request, &request));
+    REFUSES_AS("ls_recv", ls_irecv, "group data", P(group, g), P(data, &x), 1,
+               LS_F32, 0, &request);
+    REFUSES(ls_irecv, "request", g, &x, 1, LS_F32, 0, P(request, &request));
+    REFUSES(ls_all_reduce_plan, "group request", P(group, g), &x, &y, 1, LS_F32,
+            LS_SUM, P(request, &request));
+    REFUSES_AS("ls_all_reduce", ls_all_reduce_plan, "send recv", g, P(send, &x),
+               P(recv, &y), 1, LS_F32, LS_SUM, &request);
+    ls_request_free(&none);
+    assert_null(request);
+}
+
+void nulls_of_collectives(void **state)
+{
+    ls_group *g = open_group();
+    float x = 0, y = 0;
+    size_t sizes[1];
+    void *all = NULL;
+    (void)state;
+    REFUSES(ls_broadcast, "group data", P(group, g), P(data, &x), 1, LS_F32, 0);
+    REFUSES(ls_all_reduce, "group send recv", P(group, g), P(send, &x),
+            P(recv, &y), 1, LS_F32, LS_SUM);
+    REFUSES(ls_reduce, "group send recv", P(group, g), P(send, &x), P(recv, &y),
+            1, LS_F32, LS_SUM, 0);
+    REFUSES(ls_all_gather, "group send recv", P(group, g), P(send, &x),
+            P(recv, &y), 1, LS_F32);
+    REFUSES(ls_reduce_scatter, "group send recv", P(group, g), P(send, &x),
+            P(recv, &y), 1, LS_F32, LS_SUM);
+    REFUSES(ls_gather, "group send recv", P(group, g), P(send, &x), P(recv, &y),
+            1, LS_F32, 0);
+    REFUSES(ls_scatter, "group send recv", P(group, g), P(send, &x),
+            P(recv, &y), 1, LS_F32, 0);
+    REFUSES(ls_all_to_all, "group send recv", P(group, g), P(send, &x),
+            P(recv, &y), 1, LS_F32);
+    REFUSES(ls_all_gather_bytes, "group send sizes all", P(group, g),
+            P(send, &x), 1, P(sizes, sizes), P(all, &all));
+    nulls_of_messages(g);
+    assert_ok(ls_barrier(g)); /* nothing of this has broken the group */
+    ls_group_close(&g);
+}

@@ -1,0 +1,67 @@
+/* Datasets, samplers, loaders and tokens. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/api/nulls.h"
+
+static void nulls_of_tokens(const char *path)
+{
+    const ls_token_batch batch = {.end = 50, .rows = 1, .length = 4};
+    int64_t inputs[4], targets[4];
+    ls_tokens *tokens = NULL, *none = NULL;
+    REFUSES(ls_tokens_open, "out path", P(out, &tokens), P(path, path),
+            LS_TOKENS_TEXT);
+    assert_ok(ls_tokens_builtin(&tokens, 100, 1));
+    REFUSES(ls_tokens_read, "tokens out", P(tokens, tokens), 0, 4,
+            P(out, inputs));
+    REFUSES(ls_tokens_batch, "tokens batch inputs targets", P(tokens, tokens),
+            P(batch, &batch), P(inputs, inputs), P(targets, targets));
+    ls_tokens_free(&none);
+    ls_tokens_free(&tokens);
+}
+
+static void nulls_of_loaders(const ls_dataset *dataset)
+{
+    const int64_t indices[] = {0, 1};
+    ls_loader *loader = NULL, *none = NULL;
+    ls_batch batch;
+    REFUSES(ls_loader_new, "out dataset", P(out, &loader), P(dataset, dataset),
+            2, 0);
+    assert_ok(ls_loader_new(&loader, dataset, 2, 0));
+    REFUSES(ls_loader_begin, "loader indices", P(loader, loader),
+            P(indices, indices), 2);
+    assert_ok(ls_loader_begin(loader, NULL, 0));
+    REFUSES(ls_loader_next, "loader batch", P(loader, loader),
+            P(batch, &batch));
+    ls_loader_free(&none);
+    ls_loader_free(&loader);
+}
+
+void nulls_of_data(void **state)
+{
+    static float images[3 * 32 * 32];
+    const ls_sampler sampler = {.count = 2, .size = 1};
+    int64_t indices[2] = {0, 1}, labels[1];
+    char path[] = "/tmp/lockstep-nulls-XXXXXX";
+    ls_dataset *dataset = NULL, *none = NULL;
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    REFUSES(ls_dataset_cifar100, "out path", P(out, &dataset), P(path, path),
+            LS_TRAIN);
+    assert_ok(ls_dataset_synthetic(&dataset, 2, 1, LS_TRAIN));
+    REFUSES(ls_dataset_read, "dataset indices images labels",
+            P(dataset, dataset), P(indices, indices), 1, P(images, images),
+            P(labels, labels));
+    assert_int_equal(ls_dataset_label(NULL, 0), -1);
+    assert_int_equal(ls_dataset_label(dataset, 2), -1);
+    assert_int_equal(ls_dataset_label(dataset, -1), -1);
+    REFUSES(ls_sampler_fill, "sampler indices", P(sampler, &sampler),
+            P(indices, indices));
+    nulls_of_loaders(dataset);
+    nulls_of_tokens(path);
+    unlink(path);
+    ls_dataset_free(&none);
+    ls_dataset_free(&dataset);
+}

@@ -1,0 +1,61 @@
+/* Tensors, and what needs no other object. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/api/nulls.h"
+
+static void nulls_of_files(ls_tensor *x)
+{
+    char path[] = "/tmp/lockstep-nulls-XXXXXX";
+    const ls_named_tensor named = {"x", x};
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    REFUSES(ls_safetensors_save, "path tensors", P(path, path),
+            P(tensors, &named), 1, NULL);
+    TAKES(ls_safetensors_save, "metadata", path, &named, 1, NULL);
+    REFUSES(ls_safetensors_load, "path tensors", P(path, path),
+            P(tensors, &named), 1);
+    assert_error(ls_safetensors_load(path, &(ls_named_tensor){"x", NULL}, 1),
+                 LS_ERR_ARGUMENT, "NULL");
+    assert_error(
+        ls_safetensors_save(path, &(ls_named_tensor){NULL, x}, 1, NULL),
+        LS_ERR_ARGUMENT, "NULL");
+    unlink(path);
+}
+
+void nulls_of_tensors(void **state)
+{
+    const int64_t shape[] = {2, 3}, one[] = {1};
+    float data[6] = {0};
+    double value = 0;
+    ls_tensor *x = NULL, *scalar = NULL, *out = NULL;
+    ls_dtype dtype = LS_F32;
+    ls_reduce_op op = LS_SUM;
+    (void)state;
+    assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape));
+    assert_ok(ls_tensor_zeros(&scalar, LS_F32, 1, one));
+    REFUSES(ls_tensor_new, "out shape", P(out, &out), LS_F32, 2,
+            P(shape, shape));
+    REFUSES(ls_tensor_zeros, "out shape", P(out, &out), LS_F32, 2,
+            P(shape, shape));
+    REFUSES(ls_tensor_wrap, "out data shape", P(out, &out), P(data, data),
+            LS_F32, 2, P(shape, shape));
+    REFUSES(ls_tensor_view, "tensor shape out", P(tensor, x), 2,
+            P(shape, shape), P(out, &out));
+    REFUSES(ls_tensor_narrow, "tensor out", P(tensor, x), 0, 0, 1,
+            P(out, &out));
+    REFUSES(ls_tensor_transpose, "tensor out", P(tensor, x), 0, 1,
+            P(out, &out));
+    REFUSES(ls_tensor_copy, "dst src", P(dst, x), P(src, x));
+    REFUSES(ls_tensor_item, "tensor out", P(tensor, scalar), P(out, &value));
+    REFUSES(ls_dtype_parse, "name out", P(name, "f32"), P(out, &dtype));
+    REFUSES(ls_reduce_op_parse, "name out", P(name, "sum"), P(out, &op));
+    assert_null(out);
+    nulls_of_files(x);
+
+    ls_tensor *none = NULL;
+    ls_tensor_free(&none);
+    ls_tensor_free(&x);
+    ls_tensor_free(&scalar);
+}

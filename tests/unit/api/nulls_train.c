@@ -1,0 +1,204 @@
+/* Optimizers, data parallelism and checkpoints. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/api/nulls.h"
+
+static const ls_init zeros = {LS_INIT_CONSTANT, 0, 0};
+static const int64_t shape23[] = {2, 3}, three[] = {3};
+
+static ls_params *make_params(ls_group *group, ls_tensor **w, ls_tensor **v)
+{
+    ls_params *params = NULL;
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_add(params, "w", 2, shape23, zeros, w));
+    assert_ok(ls_params_add(params, "v", 1, three, zeros, v));
+    assert_ok(ls_params_allocate(params, group, 1));
+    return params;
+}
+
+/* ---- optimizers ---------------------------------------------------------- */
+
+static void nulls_of_clipping(ls_params *params)
+{
+    double scale = 1, norm;
+    bool finite;
+    ls_clip *clip = NULL, *none = NULL;
+    REFUSES(ls_clip_new, "out params", P(out, &clip), P(params, params), 1);
+    assert_ok(ls_clip_new(&clip, params, 1));
+    REFUSES(ls_clip_grad, "clip grad_scale", P(clip, clip),
+            P(grad_scale, &scale), &norm);
+    TAKES(ls_clip_grad, "norm", clip, &scale, P(norm, &norm));
+    REFUSES(ls_clip_grad_scaled, "clip grad_scale finite", P(clip, clip),
+            P(grad_scale, &scale), &norm, P(finite, &finite));
+    TAKES(ls_clip_grad_scaled, "norm", clip, &scale, P(norm, &norm), &finite);
+    ls_clip_free(&none);
+    ls_clip_free(&clip);
+}
+
+/* NULL for a group: all parameters, which a second group cannot have. */
+static void nulls_of_groups_of_parameters(ls_params *params, ls_tensor *w)
+{
+    const ls_sgd_options sgd = {.lr = 0.1};
+    ls_optimizer *o = NULL;
+    REFUSES(ls_sgd_new_with, "out params", P(out, &o), P(params, params), &w, 1,
+            sgd);
+    TAKES(ls_sgd_new_with, "group", &o, params, NULL, 1, sgd);
+    REFUSES(ls_sgd_add_group, "optimizer", P(optimizer, o), &w, 1, sgd);
+    nulls_begin("ls_sgd_add_group", "group");
+    assert_true(nulls_next());
+    assert_error(ls_sgd_add_group(o, NULL, 1, sgd), LS_ERR_ARGUMENT,
+                 "'w' is in parameter group 0 already");
+    ls_optimizer_free(&o);
+
+    const ls_adamw_options adamw = ls_adamw_defaults();
+    REFUSES(ls_adamw_new_with, "out params", P(out, &o), P(params, params), &w,
+            1, adamw);
+    TAKES(ls_adamw_new_with, "group", &o, params, NULL, 1, adamw);
+    REFUSES(ls_adamw_add_group, "optimizer", P(optimizer, o), &w, 1, adamw);
+    nulls_begin("ls_adamw_add_group", "group");
+    assert_true(nulls_next());
+    assert_error(ls_adamw_add_group(o, NULL, 1, adamw), LS_ERR_ARGUMENT,
+                 "'w' is in parameter group 0 already");
+    assert_error(ls_adamw_add_group(o, (ls_tensor *[]){NULL}, 1, adamw),
+                 LS_ERR_ARGUMENT, "only parameters");
+    ls_optimizer_free(&o);
+}
+
+void nulls_of_optimizers(void **state)
+{
+    ls_tensor *w, *v;
+    ls_params *params = make_params(NULL, &w, &v);
+    ls_optimizer *o = NULL;
+    (void)state;
+    REFUSES(ls_sgd_new, "out params", P(out, &o), P(params, params),
+            (ls_sgd_options){.lr = 0.1});
+    REFUSES(ls_adamw_new, "out params", P(out, &o), P(params, params),
+            ls_adamw_defaults());
+    assert_null(o);
+    ls_optimizer_free(&o);
+    nulls_of_groups_of_parameters(params, w);
+    nulls_of_clipping(params);
+    ls_params_free(&params);
+}
+
+/* ---- data parallelism ---------------------------------------------------- */
+
+static void nulls_of_ddp(ls_group *group, ls_params *params)
+{
+    const ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp *ddp = NULL, *none = NULL;
+    ls_tape *tape = NULL;
+    bool any;
+    REFUSES(ls_ddp_new, "out group params options", P(out, &ddp),
+            P(group, group), P(params, params), P(options, &options));
+    assert_ok(ls_ddp_new(&ddp, group, params, &options));
+    assert_ok(ls_tape_new(&tape));
+    REFUSES(ls_ddp_backward, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0,
+            false);
+    REFUSES(ls_ddp_backward, "loss", ddp, tape, NULL, 1, false);
+    REFUSES(ls_ddp_join, "ddp any", P(ddp, ddp), false, P(any, &any));
+    ls_tape_fail(tape, LS_ERR_IO, "the first");
+    assert_error(ls_tape_watch(tape, NULL), LS_ERR_IO, "the first");
+    assert_error(ls_ddp_backward(ddp, tape, NULL, 1, true), LS_ERR_IO,
+                 "the first");
+    ls_tape_free(&tape);
+    ls_ddp_free(&none);
+    ls_ddp_free(&ddp);
+}
+
+static void nulls_of_ranges(ls_group *group)
+{
+    const ls_ddp_options options = ls_ddp_options_default();
+    float data[4] = {0};
+    const ls_ddp_range range = {data, 4};
+    ls_ddp *ddp = NULL;
+    REFUSES(ls_ddp_new_ranges, "out group ranges options", P(out, &ddp),
+            P(group, group), P(ranges, &range), 1, P(options, &options));
+    assert_null(ddp);
+}
+
+static void nulls_of_sync_bn(ls_group *group)
+{
+    const ls_sync_bn_options options = {0};
+    ls_params *params = NULL;
+    ls_sync_bn *bn = NULL, *none = NULL;
+    ls_tape *tape = NULL;
+    ls_tensor *x = NULL;
+    assert_ok(ls_params_new(&params));
+    REFUSES(ls_sync_bn_new, "out group params name", P(out, &bn),
+            P(group, group), P(params, params), P(name, "n"), 3, options);
+    assert_ok(ls_sync_bn_new(&bn, group, params, "n", 3, options));
+    assert_ok(ls_params_allocate(params, NULL, 1));
+    assert_ok(ls_tape_new(&tape));
+    assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape23));
+    STOPS(tape, ls_sync_bn_forward, "bn tape x", P(bn, bn), P(tape, tape),
+          P(x, x));
+    ls_tensor_free(&x);
+    ls_tape_free(&tape);
+    ls_sync_bn_free(&none);
+    ls_sync_bn_free(&bn);
+    ls_params_free(&params);
+}
+
+void nulls_of_data_parallelism(void **state)
+{
+    ls_group *group = NULL;
+    ls_tensor *w, *v;
+    (void)state;
+    assert_ok(ls_group_open_threads(1, &group));
+    ls_params *params = make_params(group, &w, &v);
+    nulls_of_ddp(group, params);
+    nulls_of_ranges(group);
+    nulls_of_sync_bn(group);
+    ls_params_free(&params);
+    ls_group_close(&group);
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+static void remove_checkpoint(const char *folder)
+{
+    static const char *const names[] = {"manifest.json", "model.safetensors",
+                                        "rank-00000-of-00001.safetensors", ""};
+    char path[128];
+    for (size_t i = 0; i < TEST_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/step-000000000001/%s", folder,
+                 names[i]);
+        assert_int_equal(remove(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+void nulls_of_checkpoints(void **state)
+{
+    char folder[] = "/tmp/lockstep-nulls-XXXXXX";
+    ls_group *group = NULL;
+    ls_tensor *w, *v;
+    ls_checkpoint *c = NULL, *none = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_ok(ls_group_open_threads(1, &group));
+    ls_params *params = make_params(NULL, &w, &v);
+    const ls_checkpoint_parts parts = {.params = params}, nothing = {0};
+    REFUSES(ls_checkpoint_save, "group folder parts", P(group, group),
+            P(folder, folder), 1, P(parts, &parts), 0);
+    assert_error(ls_checkpoint_save(group, folder, 1, &nothing, 0),
+                 LS_ERR_ARGUMENT, "parts->params is NULL");
+    assert_ok(ls_checkpoint_save(group, folder, 1, &parts, 0));
+    REFUSES(ls_checkpoint_open, "out group folder", P(out, &c), P(group, group),
+            P(folder, folder));
+    assert_ok(ls_checkpoint_open(&c, group, folder));
+    assert_int_equal(ls_checkpoint_step(NULL), -1);
+    GIVES(NULL, ls_checkpoint_value, "checkpoint key", P(checkpoint, c),
+          P(key, "k"));
+    REFUSES(ls_checkpoint_load, "checkpoint params", P(checkpoint, c),
+            P(params, params), NULL);
+    TAKES(ls_checkpoint_load, "optimizer", c, params, NULL);
+    ls_checkpoint_close(&none);
+    ls_checkpoint_close(&c);
+    ls_params_free(&params);
+    ls_group_close(&group);
+    remove_checkpoint(folder);
+}

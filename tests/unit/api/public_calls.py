@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes what the public headers say about pointers, as C.
+
+usage: public_calls.py FILE HEADER...
+
+NULL_ARGUMENT(function, argument) for each argument that is a pointer, of a
+function that has several; and for each function that has one or more, a call
+with NULLs and zeros alone, by what it returns:
+
+    ALL_NULL_STATUS(function, argument, call)   argument: "" if there are several
+    ALL_NULL_VALUE(function, call)
+    ALL_NULL_NOTHING(function, call)
+"""
+import re
+import sys
+
+FUNCTION = re.compile(r"LS_API\s+([^;{}()]*?)\b(ls_\w+)\s*\(([^;]*?)\)\s*"
+                      r"(?:__attribute__\s*\(\(.*?\)\)\s*\)*)?;", re.S)
+
+
+def strip_comments(text):
+    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+
+
+def split_parameter(text):
+    """("const char *", "name") of "const char *name"."""
+    match = re.fullmatch(r"(.*?)(\w+)", " ".join(text.split()))
+    return match.group(1).strip(), match.group(2)
+
+
+def parameters(text):
+    if text.strip() in ("void", ""):
+        return []
+    return [split_parameter(p) for p in text.split(",") if p.strip() != "..."]
+
+
+def write_function(out, returns, name, params):
+    pointers = [p for kind, p in params if kind.endswith("*")]
+    if not pointers:
+        return
+    for pointer in pointers if len(pointers) > 1 else []:
+        out.write(f"NULL_ARGUMENT({name}, {pointer})\n")
+    values = ["null" if kind.endswith("*") else f"({kind}){{0}}"
+              for kind, _ in params]
+    call = f"{name}({', '.join(values)})"
+    if returns == "ls_status":
+        argument = pointers[0] if len(pointers) == 1 else ""
+        out.write(f'ALL_NULL_STATUS({name}, "{argument}", {call})\n')
+    elif returns == "void":
+        out.write(f"ALL_NULL_NOTHING({name}, {call})\n")
+    else:
+        out.write(f"ALL_NULL_VALUE({name}, {call})\n")
+
+
+def functions(path):
+    """(what it returns, its name, its parameters) of each."""
+    with open(path, encoding="utf-8") as file:
+        text = strip_comments(file.read())
+    declared = len(re.findall(r"^LS_API\b", text, re.M))
+    found = FUNCTION.findall(text)
+    if declared != len(found):
+        sys.exit(f"{path}: LS_API {declared} times, but {len(found)} functions "
+                 "are understood")
+    return [(" ".join(returns.split()), name, parameters(params))
+            for returns, name, params in found]
+
+
+def main():
+    with open(sys.argv[1], "w", encoding="utf-8") as out:
+        for path in sys.argv[2:]:
+            for returns, name, params in functions(path):
+                write_function(out, returns, name, params)
+
+
+main()
