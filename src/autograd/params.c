@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
 /* ---- life ---------------------------------------------------------------- */
@@ -12,6 +13,7 @@
 ls_status ls_params_new(ls_params **out)
 {
     LS_NEED(out);
+    LS_TRY(lsi_kernels_check());
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));

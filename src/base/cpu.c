@@ -238,8 +238,8 @@ ls_status lsi_isa_from_env(lsi_isa *out)
 {
     const char *name = getenv("LOCKSTEP_ISA");
     lsi_isa wanted = lsi_cpu_isa();
-    if (name != NULL && *name != '\0')
-        LS_TRY(lsi_isa_parse(name, &wanted));
+    if (name != NULL && *name != '\0' && lsi_isa_parse(name, &wanted) != LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT, "LOCKSTEP_ISA: %s", ls_last_error());
     if (wanted > lsi_cpu_isa())
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "LOCKSTEP_ISA=%s, but this machine has %s at most",

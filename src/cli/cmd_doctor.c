@@ -3,6 +3,7 @@
  * and says what is wrong.
  */
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,18 +75,30 @@ static ls_status read_found(const glob_t *found, traces *out)
     return LS_OK;
 }
 
+/* The name as a pattern that fits only itself; returns its end. */
+static char *quote(char *to, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        if (strchr("*?[]\\", *name) != NULL)
+            *to++ = '\\';
+        *to++ = *name;
+    }
+    *to = '\0';
+    return to;
+}
+
 static ls_status read_folder(const char *folder, traces *out)
 {
-    char pattern[4096];
+    char pattern[2 * PATH_MAX];
     struct stat info;
     glob_t found = {0};
     if (stat(folder, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
     if (!S_ISDIR(info.st_mode))
         return lsi_fail(LS_ERR_IO, "%s is no folder", folder);
-    if (snprintf(pattern, sizeof(pattern), "%s/*.json", folder) >=
-        (int)sizeof(pattern))
+    if (strlen(folder) >= PATH_MAX - sizeof("/*.json"))
         return lsi_fail(LS_ERR_IO, "%s is too long a name", folder);
+    memcpy(quote(pattern, folder), "/*.json", sizeof("/*.json"));
     if (glob(pattern, 0, NULL, &found) != 0)
         return lsi_fail(LS_ERR_IO,
                         "%s has no records (*.json) in it; was it named by "

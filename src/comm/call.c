@@ -43,6 +43,12 @@ lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint)
     };
 }
 
+static bool has_redop(lsi_operation operation)
+{
+    return lsi_operation_reduces(operation) ||
+           lsi_operation_of(operation)->kind == LSI_KIND_PLANS;
+}
+
 static bool has_root(lsi_operation operation)
 {
     const lsi_root root = lsi_operation_of(operation)->root;
@@ -72,7 +78,7 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
     if (has_elements(call->operation))
         snprintf(elements, sizeof(elements), " of %zu %s", call->count,
                  ls_dtype_name(call->dtype));
-    if (lsi_operation_reduces(call->operation))
+    if (has_redop(call->operation))
         snprintf(redop, sizeof(redop), " (%s)", ls_reduce_op_name(call->redop));
     if (has_root(call->operation))
         snprintf(root, sizeof(root), " at root %d", call->root);
@@ -92,7 +98,7 @@ const char *lsi_call_difference(const lsi_call *a, const lsi_call *b)
     if (a->dtype != b->dtype)
         return "type";
     if (a->count != b->count)
-        return "count";
+        return lsi_operation_of(a->operation)->count;
     if (a->redop != b->redop)
         return "reduction";
     return a->root != b->root ? "root" : "nothing";

@@ -5,6 +5,7 @@
 #include "comm/failure.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "comm/awaited.h"
@@ -150,12 +151,20 @@ static ls_status report_mismatch(const lsi_failure *failure)
     if (failure->sequence != 0)
         snprintf(what, sizeof(what), "call #%llu",
                  (unsigned long long)failure->sequence);
+    const char *const differs = lsi_call_difference(&a, &b);
+    lsi_call_text(&a, text_a, sizeof(text_a));
+    lsi_call_text(&b, text_b, sizeof(text_b));
+    if (strcmp(text_a, text_b) == 0)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "ranks disagree about %s (%s differs): ranks %d and %d "
+                        "are both in %s",
+                        what, differs, failure->rank_a, failure->rank_b,
+                        text_a);
     return lsi_fail(LS_ERR_MISMATCH,
                     "ranks disagree about %s (%s differs): rank %d is in %s, "
                     "rank %d in %s",
-                    what, lsi_call_difference(&a, &b), failure->rank_a,
-                    lsi_call_text(&a, text_a, sizeof(text_a)), failure->rank_b,
-                    lsi_call_text(&b, text_b, sizeof(text_b)));
+                    what, differs, failure->rank_a, text_a, failure->rank_b,
+                    text_b);
 }
 
 static ls_status report_late(const ls_group *group, const lsi_failure *failure,

@@ -197,11 +197,13 @@ ls_status lsi_group_settle(ls_group *group)
         LS_TRY(lsi_far_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
     const ls_status status = ls_group_select(group, line == NULL ? "" : line);
+    if (status == LS_ERR_MISMATCH)
+        return lsi_fail(status,
+                        "LOCKSTEP_SELECT should be the same on all ranks: %s",
+                        ls_last_error());
     if (status == LS_OK || line == NULL || lsi_has_failed(group))
         return status;
-    char reason[512];
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
-    return lsi_fail(status, "LOCKSTEP_SELECT: %s", reason);
+    return lsi_fail(status, "LOCKSTEP_SELECT: %s", ls_last_error());
 }
 
 ls_status ls_group_select(ls_group *group, const char *line)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 typedef enum lsi_operation {
-#define X(name, text, kind, sends, receives, root) LSI_OP_##name,
+#define X(name, ...) LSI_OP_##name,
 #include "comm/operations.def"
 #undef X
     LSI_OP_COUNT
@@ -19,6 +19,7 @@ typedef enum lsi_operation_kind {
     LSI_KIND_MOVES,    /* a public collective that only moves data */
     LSI_KIND_REDUCES,  /* a public collective that combines it */
     LSI_KIND_NESTED,   /* a part of hierarchical collectives */
+    LSI_KIND_PLANS,    /* agrees on a collective to come */
     LSI_KIND_INTERNAL, /* exchanges what the library has to say */
     LSI_KIND_MESSAGE   /* between two ranks */
 } lsi_operation_kind;
@@ -43,6 +44,7 @@ typedef struct lsi_operation_row {
     lsi_operation_kind kind;
     lsi_extent sends, receives;
     lsi_root root;
+    const char *count; /* what that word of a call stands for */
 } lsi_operation_row;
 
 /* Behind the last is one for numbers that are no operation. */

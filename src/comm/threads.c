@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/open.h"
+#include "kernels/kernels.h"
 
 enum { PAGE = 4096 };
 
@@ -23,6 +24,7 @@ static ls_status open_all(lsi_node *node, int size, ls_group **made)
 ls_status ls_group_open_threads(int size, ls_group **groups)
 {
     LS_NEED(groups);
+    LS_TRY(lsi_kernels_check());
     lsi_node *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "kernels/kernels.h"
 
 static const char *const file_names[] = {
     [LS_TRAIN] = "train.bin",
@@ -108,6 +109,7 @@ ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
 {
     LS_NEED(out);
     LS_NEED(path);
+    LS_TRY(lsi_kernels_check());
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cifar100: no path; expected a folder or an archive");

@@ -19,6 +19,7 @@
 #include "base/threads.h"
 #include "data/dataset.h"
 #include "data/permutation.h"
+#include "kernels/kernels.h"
 
 enum {
     MAX_SHIFT = 4, /* of a window from the middle, each way */
@@ -205,6 +206,7 @@ ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count, uint64_t seed,
                                ls_split split)
 {
     LS_NEED(out);
+    LS_TRY(lsi_kernels_check());
     if (count < 1 || count > INT64_MAX / LSI_RECORD_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "synthetic: %" PRId64 " images; expected at least 1",

@@ -64,6 +64,12 @@ typedef struct lsi_kernels {
 /* The table for this process, filled on first use. Never NULL. */
 const lsi_kernels *lsi_kernels_get(void);
 
+/*
+ * Whether LOCKSTEP_ISA is a level that this machine has. Asked by what makes
+ * the things that compute: groups, tensors, parameters, tapes, datasets.
+ */
+ls_status lsi_kernels_check(void);
+
 /* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
 

@@ -4,13 +4,15 @@
  */
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "kernels/kernels.h"
 
 static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
 static lsi_kernels process_table;
+static ls_status process_status;
+static char process_error[256];
 
 static void climb(lsi_kernels *table, lsi_isa isa)
 {
@@ -24,16 +26,22 @@ static void climb(lsi_kernels *table, lsi_isa isa)
     table->isa = isa;
 }
 
-/* A bad LOCKSTEP_ISA is refused when a program starts; here it is too late. */
+/* Also after an error, which lsi_kernels_check tells, there is a table. */
 static void fill(void)
 {
-    lsi_isa isa;
-    if (lsi_isa_from_env(&isa) != LS_OK) {
-        isa = lsi_cpu_isa();
-        lsi_log(LSI_LOG_WARN, "%s; using %s", ls_last_error(),
-                lsi_isa_name(isa));
-    }
+    lsi_isa isa = lsi_cpu_isa();
+    process_status = lsi_isa_from_env(&isa);
+    if (process_status != LS_OK)
+        snprintf(process_error, sizeof process_error, "%s", ls_last_error());
     climb(&process_table, isa);
+}
+
+ls_status lsi_kernels_check(void)
+{
+    pthread_once(&fill_once, fill);
+    if (process_status == LS_OK)
+        return LS_OK;
+    return lsi_fail(process_status, "%s", process_error);
 }
 
 const lsi_kernels *lsi_kernels_get(void)

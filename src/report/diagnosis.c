@@ -135,6 +135,18 @@ static bool failed_with(const lsi_diagnosis *d, const char *kind)
 
 /* ---- disagreement -------------------------------------------------------- */
 
+/* Of these the record's number is no count. */
+static const char *meaning_of_count(const char *operation)
+{
+    static const char *const meanings[][2] = {{"select", "line"},
+                                              {"shared_alloc", "size"},
+                                              {"shared_free", "buffer"}};
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (strcmp(operation, meanings[i][0]) == 0)
+            return meanings[i][1];
+    return "count";
+}
+
 static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
 {
     if (strcmp(a->operation, b->operation) != 0)
@@ -142,7 +154,7 @@ static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
     if (strcmp(a->dtype, b->dtype) != 0)
         return "type";
     if (a->count != b->count)
-        return "count";
+        return meaning_of_count(a->operation);
     if (strcmp(a->redop, b->redop) != 0)
         return "reduction";
     return a->root != b->root ? "root" : NULL;
@@ -209,28 +221,41 @@ static bool compare(lsi_diagnosis *d, int64_t sequence)
     return false;
 }
 
-/* The numbers that any rank still remembers. */
-static void remembered(const lsi_diagnosis *d, int64_t *from, int64_t *to)
+/*
+ * A walk over the numbers that any rank still remembers, one after the other:
+ * there may be gaps of any size between them.
+ */
+typedef struct walk {
+    size_t next[LSI_TRACE_MOST_RANKS]; /* of a rank's calls */
+    int64_t sequence;
+} walk;
+
+static bool next_remembered(const lsi_diagnosis *d, walk *w)
 {
-    *from = INT64_MAX;
-    *to = 0;
+    int64_t least = INT64_MAX;
+    bool found = false;
     for (int r = 0; r < d->size; r++) {
-        if (d->trace[r] == NULL || d->trace[r]->collectives.n == 0)
+        const lsi_trace *trace = d->trace[r];
+        if (trace == NULL)
             continue;
-        const lsi_trace_calls *calls = &d->trace[r]->collectives;
-        const int64_t first = calls->call[0].sequence;
-        const int64_t last = calls->call[calls->n - 1].sequence;
-        *from = first < *from ? first : *from;
-        *to = last > *to ? last : *to;
+        const lsi_trace_calls *calls = &trace->collectives;
+        size_t *const next = &w->next[r];
+        if (*next < calls->n && calls->call[*next].sequence == w->sequence)
+            ++*next;
+        if (*next == calls->n || calls->call[*next].sequence > least)
+            continue;
+        least = calls->call[*next].sequence;
+        found = true;
     }
+    w->sequence = least;
+    return found;
 }
 
 static void find_mismatch(lsi_diagnosis *d)
 {
-    int64_t from, to;
-    remembered(d, &from, &to);
-    for (int64_t s = from; s <= to; s++)
-        if (compare(d, s))
+    walk w = {.sequence = 0};
+    while (next_remembered(d, &w))
+        if (compare(d, w.sequence))
             return;
     const lsi_trace_failure *failure = &d->newest->failure;
     if (!failed_with(d, "LS_ERR_MISMATCH"))
@@ -441,16 +466,17 @@ static void add_arrivals(lsi_diagnosis *d, int64_t sequence)
         first = own < first ? own : first;
     }
     d->timed++;
+    /* Clocks of hosts may be as far apart as numbers can be. */
     for (int r = 0; r < d->size; r++)
-        d->behind_us[r] += (double)(began(d, r, sequence) - first) * 1e-3;
+        d->behind_us[r] +=
+            (double)((uint64_t)began(d, r, sequence) - (uint64_t)first) * 1e-3;
 }
 
 static void find_stragglers(lsi_diagnosis *d)
 {
-    int64_t from, to;
-    remembered(d, &from, &to);
-    for (int64_t s = from; s <= to; s++)
-        add_arrivals(d, s);
+    walk w = {.sequence = 0};
+    while (next_remembered(d, &w))
+        add_arrivals(d, w.sequence);
     for (int r = 0; r < d->size && d->timed != 0; r++)
         d->behind_us[r] /= (double)d->timed;
 }

@@ -3,6 +3,7 @@
  */
 #include "report/jsonl.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct lsi_jsonl {
     char path[];
 };
 
-/* Where the first `keep` lines end; *n is how many of them there are. */
+/* Where the first `keep` lines end, or -1; *n is how many of them there are. */
 static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
 {
     char block[4096];
@@ -28,7 +29,11 @@ static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
     *n = 0;
     while (*n < keep) {
         const ssize_t got = pread(fd, block, sizeof(block), at);
-        if (got <= 0)
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
             break;
         for (ssize_t i = 0; i < got && *n < keep; i++) {
             if (block[i] != '\n')
@@ -49,6 +54,8 @@ static ls_status cut(int fd, const char *path, int64_t keep)
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return LS_OK;
     const off_t end = end_of_lines(fd, keep, &n);
+    if (end < 0) /* what cannot be read is not dropped for it */
+        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", path);
     if (n < keep)
         lsi_log(LSI_LOG_WARN,
                 "%s has %" PRId64 " of the %" PRId64 " lines that were "

@@ -29,6 +29,12 @@ static ls_status wrong(json_error_t *error, const char *text)
     return LS_ERR_FORMAT;
 }
 
+/* Also the sum of two such numbers, and one added to it, is a number. */
+static bool is_possible(int64_t number)
+{
+    return number >= 0 && number < LSI_TRACE_NUMBERS;
+}
+
 static int read_call(json_t *from, lsi_trace_call *to, json_error_t *error)
 {
     json_int_t sequence, count, root, began = 0, ended = 0;
@@ -65,6 +71,8 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
             return LS_ERR_FORMAT;
         if (call->sequence <= before)
             return wrong(error, "the operations are in no order");
+        if (!is_possible(call->sequence) || !is_possible(call->began_ns))
+            return wrong(error, "an operation has an impossible number");
         before = call->sequence;
     }
     return LS_OK;
@@ -134,7 +142,8 @@ static ls_status read_failure(json_t *from, lsi_trace_failure *to,
 
 static bool is_sound(const lsi_trace *trace)
 {
-    return trace->size >= 1 && trace->size <= LSI_TRACE_MOST_RANKS &&
+    return is_possible(trace->written_ns) && is_possible(trace->wall_ns) &&
+           trace->size >= 1 && trace->size <= LSI_TRACE_MOST_RANKS &&
            trace->rank >= 0 && trace->rank < trace->size &&
            trace->failure.rank >= 0 && trace->failure.rank < trace->size;
 }
@@ -159,7 +168,7 @@ static ls_status read_all(lsi_trace *trace, json_error_t *error)
     trace->completed = completed;
     LS_TRY(read_failure(failure, &trace->failure, error));
     if (!is_sound(trace))
-        return wrong(error, "there can be no such rank");
+        return wrong(error, "there can be no such rank or time");
     LS_TRY(read_ranks(ranks, trace, error));
     LS_TRY(read_calls(collectives, &trace->collectives, error));
     return read_calls(messages, &trace->messages, error);
@@ -168,21 +177,23 @@ static ls_status read_all(lsi_trace *trace, json_error_t *error)
 static ls_status load(const char *path, json_t **out)
 {
     json_error_t error;
-    json_int_t version = 0;
     char *text;
     size_t bytes;
     LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
-    json_t *json = json_loadb(text, bytes, 0, &error);
+    *out = json_loadb(text, bytes, 0, &error);
     lsi_free(text);
-    if (json == NULL)
-        return lsi_fail(LS_ERR_FORMAT, "%s is not whole: line %d: %s", path,
-                        error.line, error.text);
-    if (json_unpack(json, "{s:I}", "lockstep_record", &version) == 0 &&
-        version == LSI_TRACE_VERSION) {
-        *out = json;
+    if (*out != NULL)
         return LS_OK;
-    }
-    json_decref(json);
+    return lsi_fail(LS_ERR_FORMAT, "%s is not whole: line %d: %s", path,
+                    error.line, error.text);
+}
+
+static ls_status check_version(json_t *json, const char *path)
+{
+    json_int_t version = 0;
+    if (json_unpack(json, "{s:I}", "lockstep_record", &version) == 0 &&
+        version == LSI_TRACE_VERSION)
+        return LS_OK;
     if (version != 0)
         return lsi_fail(LS_ERR_FORMAT,
                         "%s is a record of version %d; this program reads %d",
@@ -195,11 +206,23 @@ static ls_status load(const char *path, json_t **out)
 
 ls_status lsi_trace_read(const char *path, lsi_trace **out)
 {
+    json_t *json = NULL;
+    LS_TRY(load(path, &json));
+    return lsi_trace_of_json(json, path, out);
+}
+
+ls_status lsi_trace_of_json(json_t *json, const char *path, lsi_trace **out)
+{
     void *block = NULL;
     json_error_t error;
-    LS_TRY(allocate(&block, 1, sizeof(lsi_trace)));
+    ls_status status = allocate(&block, 1, sizeof(lsi_trace));
+    if (status != LS_OK) {
+        json_decref(json);
+        return status;
+    }
     lsi_trace *trace = block;
-    ls_status status = load(path, &trace->json);
+    trace->json = json;
+    status = check_version(json, path);
     if (status == LS_OK) {
         status = read_all(trace, &error);
         if (status == LS_ERR_FORMAT)

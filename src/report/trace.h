@@ -13,6 +13,9 @@
 
 enum { LSI_TRACE_VERSION = 1, LSI_TRACE_MOST_RANKS = 1024 };
 
+/* Numbers of operations and nanoseconds are below: 146 years. */
+#define LSI_TRACE_NUMBERS (INT64_C(1) << 62)
+
 /* One operation. Texts belong to the trace. */
 typedef struct lsi_trace_call {
     int64_t sequence;
@@ -70,6 +73,10 @@ typedef struct lsi_trace {
  * what a rank writes; both name the file. *out is freed with lsi_trace_free.
  */
 ls_status lsi_trace_read(const char *path, lsi_trace **out);
+
+/* The same of what is in a file, the reference to which is taken over. */
+ls_status lsi_trace_of_json(json_t *json, const char *path, lsi_trace **out);
+
 void lsi_trace_free(lsi_trace **trace);
 
 #endif

@@ -92,6 +92,23 @@ static ls_status check(const field fields[FIELDS], const lsi_world *world)
     return LS_OK;
 }
 
+/* What is said of this machine's ranks; a launcher may say nothing of them. */
+static ls_status check_share(const field fields[FIELDS], int size)
+{
+    const field *rank = &fields[2], *share = &fields[3];
+    if (share->name == NULL || share->value == 0)
+        return LS_OK;
+    if (share->value > size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s is %d, but there are %d ranks in all", share->name,
+                        share->value, size);
+    if (rank->name != NULL && rank->value >= share->value)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s is %d but %s is %d; it should be below that",
+                        rank->name, rank->value, share->name, share->value);
+    return LS_OK;
+}
+
 /* ---- Slurm --------------------------------------------------------------- */
 
 /*
@@ -249,6 +266,7 @@ ls_status lsi_world_from_env(lsi_world *out)
     if (!share_known)
         world.local_size = world.size;
     LS_TRY(check(fields, &world));
+    LS_TRY(check_share(fields, world.size));
     LS_TRY(choose_transport(&world, share_known));
     name_meeting_point(&world);
     *out = world;

@@ -7,9 +7,11 @@
 #include "comm/bootstrap/environment.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/open.h"
+#include "kernels/kernels.h"
 
 ls_status ls_group_from_env(ls_group **group)
 {
+    LS_TRY(lsi_kernels_check());
     lsi_world world;
     double seconds;
     ls_group *made = NULL;

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "kernels/kernels.h"
 
 typedef struct method {
     const char *name;
@@ -150,6 +151,7 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
 {
     LS_NEED(shape);
     LS_NEED(bytes);
+    LS_TRY(lsi_kernels_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
@@ -181,6 +183,7 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
                                const void *q, const void *k, const void *v)
 {
     LS_NEED(shape);
+    LS_TRY(lsi_kernels_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
@@ -203,6 +206,7 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
                                 const float *saved)
 {
     LS_NEED(shape);
+    LS_TRY(lsi_kernels_check());
     lsi_attention a;
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));

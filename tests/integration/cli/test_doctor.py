@@ -22,7 +22,7 @@ def listens(pid):
 
 class Doctor(ProgramTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(prefix="records[1]*")
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
@@ -37,7 +37,7 @@ class Doctor(ProgramTest):
         return process, [pids[rank] for rank in range(ranks)]
 
     def files(self):
-        return glob.glob(os.path.join(self.folder, "*"))
+        return glob.glob(os.path.join(glob.escape(self.folder), "*"))
 
     def ask(self, process, pids):
         """Has every rank write, once that does not end it."""
@@ -73,7 +73,8 @@ class Doctor(ProgramTest):
         rows, _ = self.diagnosed(1)
         self.assertEqual(rows[0]["finding"], "dead")
         self.assertIn(f"pid {pids[1]}) died: it has done #", rows[0]["text"])
-        survivor = glob.glob(os.path.join(self.folder, "*-rank-0.json"))[0]
+        survivor = glob.glob(os.path.join(glob.escape(self.folder),
+                                          "*-rank-0.json"))[0]
         with open(survivor, encoding="utf-8") as file:
             failure = json.load(file)["failure"]
         self.assertEqual((failure["kind"], failure["rank"], failure["pid"],

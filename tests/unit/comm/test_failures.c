@@ -250,6 +250,28 @@ static ls_status differ_order(ls_group *group, bool odd, void *data)
     return status;
 }
 
+static ls_status differ_plan(ls_group *group, bool odd, void *data)
+{
+    ls_request *request = NULL;
+    return ls_all_reduce_plan(group, data, data, odd ? 2 : 1, LS_F32, LS_SUM,
+                              &request);
+}
+
+static ls_status differ_line(ls_group *group, bool odd, void *data)
+{
+    (void)data;
+    return ls_group_select(group, odd ? "all_reduce:0-inf:ring" : "");
+}
+
+static ls_status differ_buffer(ls_group *group, bool odd, void *data)
+{
+    void *a = NULL, *b = NULL;
+    (void)data;
+    CHECK_OK(ls_shared_alloc(group, 64, &a));
+    CHECK_OK(ls_shared_alloc(group, 64, &b));
+    return ls_shared_free(group, odd ? &a : &b);
+}
+
 static ls_status differ_message(ls_group *group, bool odd, void *data)
 {
     return odd ? ls_send(group, data, 3, LS_F32, 0)
@@ -264,6 +286,9 @@ static const disagreement disagreements[] = {
     {differ_redop, "(reduction differs)", "(min)", "(max)"},
     {differ_root, "(root differs)", "at root 0", "at root 1"},
     {differ_order, "(operation differs)", "in barrier", "in broadcast of"},
+    {differ_plan, "(count differs)", "in plan of 1 f32 (sum)", "of 2 f32"},
+    {differ_line, "(line differs)", "ranks ", " are both in select"},
+    {differ_buffer, "(buffer differs)", "ranks ", " are both in shared_free"},
     {differ_message, "(count differs)", "send of 3 f32", "recv of 4 f32"},
 };
 

@@ -101,6 +101,56 @@ static void check(scene *s, lsi_finding_kind kind, const char *text)
     assert_string_equal(finding->text, text);
 }
 
+/* ---- damage -------------------------------------------------------------- */
+
+/* Numbers that are far apart: each is looked at, and none in between. */
+static void gaps_cost_nothing(void **state)
+{
+    (void)state;
+    scene *s = healthy();
+    for (int r = 0; r < RANKS; r++)
+        s->call[r][2].sequence = LSI_TRACE_NUMBERS - 1;
+    s->call[1][2].count = 9;
+    s->call[2][1].sequence = LSI_TRACE_NUMBERS / 2;
+    check(s, LSI_FINDING_MISMATCH,
+          "call #4611686018427387903 differs (count): ranks 0, 2-3: all_reduce "
+          "of 8 f32 (sum); rank 1: all_reduce of 8 f32 (sum)");
+    assert_int_equal(s->found.timed, 2);
+}
+
+static void clocks_may_be_far_apart(void **state)
+{
+    (void)state;
+    scene *s = healthy();
+    s->trace[1].host = "there";
+    s->trace[1].wall_ns = LSI_TRACE_NUMBERS - 1;
+    s->trace[1].written_ns = 0;
+    s->trace[0].wall_ns = 0;
+    s->trace[0].written_ns = LSI_TRACE_NUMBERS - 1;
+    lsi_diagnose(s->given, s->n, 1.0, &s->found);
+    assert_int_equal(s->found.timed, CALLS);
+    assert_true(s->found.behind_us[1] > 9e15);
+    assert_true(s->found.behind_us[0] == 0);
+}
+
+/* What the number of a record is depends on the operation. */
+static void lines_and_buffers_are_no_counts(void **state)
+{
+    static const char *const texts[][2] = {
+        {"select",
+         "call #2 differs (line): ranks 0-1, 3: select; rank 2: select"},
+        {"shared_free", "call #2 differs (buffer): ranks 0-1, 3: shared_free; "
+                        "rank 2: shared_free"}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        scene *s = healthy();
+        for (int r = 0; r < RANKS; r++)
+            s->call[r][1].operation = s->call[r][1].call = texts[i][0];
+        s->call[2][1].count = 9;
+        check(s, LSI_FINDING_MISMATCH, texts[i][1]);
+    }
+}
+
 /* ---- nothing ------------------------------------------------------------- */
 
 static void health_is_no_finding(void **state)
@@ -404,6 +454,9 @@ static void a_thousand_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_cost_nothing),
+        cmocka_unit_test(clocks_may_be_far_apart),
+        cmocka_unit_test(lines_and_buffers_are_no_counts),
         cmocka_unit_test(health_is_no_finding),
         cmocka_unit_test(a_short_wait_is_no_finding),
         cmocka_unit_test(a_refused_call_is_no_finding),
