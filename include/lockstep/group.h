@@ -17,7 +17,9 @@
  * and wrong arguments of send and recv are errors of the caller alone.
  *
  * A group belongs to one thread at a time. Different groups may be used from
- * different threads at once.
+ * different threads at once. While a thread waits for something in one group,
+ * what it has left in flight in others moves on, until another thread uses
+ * these; if one of them fails meanwhile, its own requests tell.
  *
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }

@@ -21,6 +21,11 @@ const char *ls_last_error(void)
     return last_error;
 }
 
+void lsi_restore_error(const char *text)
+{
+    snprintf(last_error, sizeof(last_error), "%s", text);
+}
+
 static void record(int error_number, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 

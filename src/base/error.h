@@ -23,6 +23,9 @@ ls_status lsi_vfail(ls_status status, const char *format, va_list args)
 ls_status lsi_fail_errno(ls_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Puts back what ls_last_error has returned before something else failed. */
+void lsi_restore_error(const char *text);
+
 /*
  * Compilers do not look into other files. Shown that these return their first
  * argument, they see that a function does not go on after a failure.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/algo/algorithm.h"
+#include "comm/company.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
 #include "comm/far.h"
@@ -16,6 +17,7 @@
 #include "comm/paths.h"
 #include "comm/recorder.h"
 #include "comm/schedule/pull.h"
+#include "comm/sleep.h"
 #include "comm/wait.h"
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
@@ -151,6 +153,7 @@ static void enter_all(ls_group *group)
 ls_status lsi_op_submit(lsi_op *op)
 {
     ls_group *group = op->group;
+    lsi_company_take(group);
     if (lsi_has_failed(group))
         return lsi_report_failure(group);
     op->sequence = ++group->sequence;

@@ -13,7 +13,7 @@
 #include "comm/engine.h"
 #include "comm/far.h"
 #include "comm/parting.h"
-#include "comm/wait.h"
+#include "comm/sleep.h"
 
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "comm/agree.h"
 #include "comm/check.h"
+#include "comm/company.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
 #include "comm/far.h"
@@ -20,6 +21,7 @@
 #include "comm/select.h"
 #include "comm/select_file.h"
 #include "comm/shared.h"
+#include "comm/sleep.h"
 #include "comm/wait.h"
 
 #define DEFAULT_TIMEOUT 300.0
@@ -238,6 +240,7 @@ void ls_group_close(ls_group **group)
         return;
     ls_group *closing = *group;
     *group = NULL;
+    lsi_company_leave(closing);
     lsi_dump_leave(closing);
     atomic_store(&lsi_member_of(closing, closing->rank)->presence, LSI_LEFT);
     lsi_wake_all(closing);
@@ -290,6 +293,11 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
 
 void ls_group_get_counters(const ls_group *group, ls_group_counters *out)
 {
-    if (out != NULL)
-        *out = group != NULL ? *group->counters : (ls_group_counters){0};
+    if (out == NULL)
+        return;
+    *out = (ls_group_counters){0};
+    if (group == NULL)
+        return;
+    lsi_company_take(group);
+    *out = *group->counters;
 }

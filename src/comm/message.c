@@ -16,7 +16,7 @@
 #include "comm/failure.h"
 #include "comm/far.h"
 #include "comm/recorder.h"
-#include "comm/wait.h"
+#include "comm/sleep.h"
 
 enum { UNIT = sizeof(lsi_envelope) };
 

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "comm/failure.h"
 #include "comm/schedule/tree.h"
-#include "comm/wait.h"
+#include "comm/sleep.h"
 
 typedef struct record {
     uint64_t sequence, what, count; /* of the call */

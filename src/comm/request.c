@@ -8,6 +8,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
+#include "comm/company.h"
 #include "comm/engine.h"
 #include "comm/message.h"
 #include "comm/recorder.h"
@@ -130,7 +131,10 @@ ls_status ls_start(ls_request *request)
     LS_TRY(lsi_op_submit(&request->op));
     request->group->counters->collectives++;
     request->in_flight = true;
-    return lsi_progress(request->group);
+    LS_TRY(lsi_progress(request->group));
+    if (!request->op.done)
+        lsi_company_join(request->group);
+    return LS_OK;
 }
 
 ls_status lsi_refuse_planned(ls_request *request, ls_status status)
@@ -162,15 +166,20 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
 ls_status ls_test(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_test"));
+    lsi_company_take(request->group);
     const ls_status status = lsi_progress(request->group);
     if (*done_flag(request))
         return outcome(request);
-    return status == LS_OK ? LS_IN_PROGRESS : status;
+    LS_TRY(status);
+    if (lsi_has_company(request->group))
+        (void)lsi_company_move(request->group);
+    return LS_IN_PROGRESS;
 }
 
 ls_status ls_wait(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_wait"));
+    lsi_company_take(request->group);
     LS_TRY(lsi_wait_for(request->group, done_flag(request)));
     return outcome(request);
 }
@@ -204,6 +213,7 @@ static ls_status check_message(const ls_group *group, lsi_operation operation,
 static void post(ls_group *group, lsi_message *message, lsi_operation operation,
                  lsi_buffer buffer, int peer)
 {
+    lsi_company_take(group);
     if (operation == LSI_OP_SEND)
         lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
     else
@@ -242,6 +252,8 @@ static ls_status move_later(ls_group *group, lsi_operation operation,
         lsi_free(made);
         return status;
     }
+    if (!made->message.done)
+        lsi_company_join(group);
     *request = made;
     return LS_OK;
 }

@@ -151,6 +151,26 @@ typedef struct lsi_shared {
     uint64_t id;     /* the same on all ranks */
 } lsi_shared;
 
+/* ---- waiting ------------------------------------------------------------- */
+
+/* How a wait goes; see wait.c. */
+typedef struct lsi_patience {
+    int looks;           /* without sleeping */
+    int spins;           /* of these without yielding */
+    int yields;          /* the rest */
+    uint64_t began_ns;   /* waking time of the first sleep; 0 before it */
+    uint64_t checked_ns; /* the same, when peers were last looked at */
+    bool told;           /* other nodes know whom this rank waits for */
+    bool company;        /* other groups may have to be moved meanwhile */
+} lsi_patience;
+
+/* What a rank has seen when it announces its sleep; see sleep.c. */
+typedef struct lsi_doze {
+    uint32_t bell;
+    uint64_t activity;
+    bool for_cells;
+} lsi_doze;
+
 /* ---- the group ----------------------------------------------------------- */
 
 typedef struct lsi_range_row {
@@ -191,6 +211,12 @@ struct ls_group {
     lsi_stream *streams[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
     uint64_t activity; /* grows whenever anything moves */
+    lsi_doze doze;
+
+    /* company.c; the links are under its lock */
+    _Atomic uint64_t mover; /* the thread that may move it from others; or 0 */
+    ls_group *next_member, *next_borrowed;
+    bool borrowed;
 
     lsi_far *far;            /* NULL: all ranks are on one node */
     const ls_group *twin_of; /* whose shared buffers it knows, or NULL */

@@ -9,19 +9,12 @@
  * But if a stranger takes the CPU, it keeps it for milliseconds; so a yield
  * that takes long ends yielding for a good while.
  *
- * Sleeping, on one futex word that all ranks of the group share, always works:
- * the kernel runs a rank soon after it is woken, and moves it to an idle CPU.
- * The bits of FUTEX_WAKE_BITSET reach one rank (and those 32 apart) or all.
+ * Sleeping (sleep.c) always works: the kernel runs a rank soon after it is
+ * woken, and moves it to an idle CPU.
  */
 #include "comm/wait.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -29,11 +22,12 @@
 #include "base/threads.h"
 #include "base/waking.h"
 #include "comm/awaited.h"
+#include "comm/company.h"
 #include "comm/cpus.h"
-#include "comm/engine.h"
 #include "comm/failure.h"
 #include "comm/parting.h"
 #include "comm/recorder.h"
+#include "comm/sleep.h"
 
 enum {
     SPINS_ALONE = 500, /* some 30 microseconds */
@@ -58,29 +52,6 @@ enum {
 /* From when the launcher ends a rank until it gives up finding out why. */
 #define LAST_WORDS_NS ((uint64_t)500 * 1000 * 1000)
 
-static uint32_t bit_of(int rank)
-{
-    return (uint32_t)1 << (rank % 32);
-}
-
-static void ring(ls_group *group, uint32_t bits)
-{
-    atomic_fetch_add(&group->header->bell, 1);
-    syscall(SYS_futex, &group->header->bell, FUTEX_WAKE_BITSET, INT_MAX, NULL,
-            NULL, bits);
-}
-
-void lsi_wake_all(ls_group *group)
-{
-    ring(group, UINT32_MAX);
-}
-
-void lsi_wake_rank(ls_group *group, int rank)
-{
-    if (atomic_load(&lsi_member_of(group, rank)->asleep) != 0)
-        ring(group, bit_of(rank));
-}
-
 void lsi_learn_to_wait(ls_group *group)
 {
     const lsi_cpus found = lsi_cpus_of(group);
@@ -94,41 +65,6 @@ void lsi_learn_to_wait(ls_group *group)
     group->spinning_pays = true;
     group->retry = FIRST_RETRY;
     group->distrust = FIRST_DISTRUST;
-}
-
-static void futex_wait(ls_group *group, uint32_t seen, uint64_t ns)
-{
-    /* The timeout of FUTEX_WAIT_BITSET is a point in time. */
-    const uint64_t until = lsi_clock_ns() + ns;
-    const struct timespec timeout = {(time_t)(until / 1000000000),
-                                     (long)(until % 1000000000)};
-    syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET, seen, &timeout,
-            NULL, bit_of(group->rank));
-}
-
-/*
- * Announces the sleep, looks once more, and sleeps only if nothing has moved:
- * a peer either sees the announcement or its news are seen here.
- */
-static ls_status sleep_slice(ls_group *group, uint64_t ns)
-{
-    lsi_member *self = lsi_member_of(group, group->rank);
-    const bool for_cells = group->waits_completed;
-    const uint32_t bell = atomic_load(&group->header->bell);
-    atomic_fetch_add(&group->header->sleepers, 1);
-    if (for_cells)
-        atomic_fetch_add(&group->header->cell_waiters, 1);
-    atomic_store(&self->asleep, 1);
-    const uint64_t activity = group->activity;
-    const ls_status status = lsi_progress(group);
-    if (status == LS_OK && group->activity == activity &&
-        group->waits_completed == for_cells)
-        futex_wait(group, bell, ns);
-    atomic_store(&self->asleep, 0);
-    if (for_cells)
-        atomic_fetch_sub(&group->header->cell_waiters, 1);
-    atomic_fetch_sub(&group->header->sleepers, 1);
-    return status;
 }
 
 /*
@@ -228,29 +164,51 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     return LS_OK;
 }
 
+static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
+{
+    uint64_t told_for = 0;
+    const bool told = group->far != NULL && lsi_parting_told(&told_for);
+    if (!told && now - patience->checked_ns < LSI_SLICE_NS)
+        return LS_OK;
+    return look_around(group, patience, now, told_for >= LAST_WORDS_NS);
+}
+
+/* Moves the other groups of this thread, if there are any. */
+static bool move_company(ls_group *group, lsi_patience *patience)
+{
+    if (!patience->company)
+        return false;
+    const bool moved = lsi_company_move(group);
+    patience->company = lsi_has_company(group);
+    return moved;
+}
+
 ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks == 0) {
         lsi_record_wait(group);
         patience->spins = choose_spins(group);
         patience->yields = choose_yields(group);
+        patience->company = lsi_has_company(group);
     }
+    const bool moved = move_company(group, patience);
     if (patience->looks < patience->spins + patience->yields) {
-        if (patience->looks++ < patience->spins)
+        const bool spins = patience->looks++ < patience->spins;
+        if (!moved && spins)
             lsi_cpu_relax();
-        else
+        else if (!moved)
             yield(group, patience);
         return LS_OK;
     }
     group->spinning_pays = false;
     const uint64_t now = lsi_waking_ns();
-    uint64_t told_for = 0;
     if (patience->began_ns == 0) {
         patience->began_ns = patience->checked_ns = now;
         lsi_record_long_wait(group);
     }
-    const bool told = group->far != NULL && lsi_parting_told(&told_for);
-    if (told || now - patience->checked_ns >= LSI_SLICE_NS)
-        LS_TRY(look_around(group, patience, now, told_for >= LAST_WORDS_NS));
-    return sleep_slice(group, choose_sleep(group, now - patience->began_ns));
+    LS_TRY(look(group, patience, now));
+    if (moved)
+        return LS_OK;
+    return lsi_sleep(group, patience->company,
+                     choose_sleep(group, now - patience->began_ns));
 }

@@ -14,10 +14,9 @@
 #include "base/waking.h"
 #include "clocks.h"
 #include "comm/bootstrap/socket.h"
-#include "comm/state.h"
+#include "comm/sleep.h"
 #include "comm/transport/mpi_thread.h"
 #include "comm/transport/wire.h"
-#include "comm/wait.h"
 #include "ranks.h"
 
 #define HOUR_NS ((uint64_t)3600 * 1000 * 1000 * 1000)

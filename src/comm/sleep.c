@@ -1,0 +1,192 @@
+/*
+ * All ranks of a group sleep on one futex word, its bell. The bits of
+ * FUTEX_WAKE_BITSET reach one rank (and those 32 apart) or all.
+ *
+ * A rank that also has something in flight in other groups sleeps on all their
+ * bells at once. Kernels before 5.16, and filters that do not know the call,
+ * have no such sleep; then it naps and looks.
+ */
+#include "comm/sleep.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/company.h"
+#include "comm/engine.h"
+
+enum { MOST_BELLS = 32 };
+
+/* Where a rank cannot sleep on several bells, or no bell is rung. */
+#define NAP_NS ((uint64_t)1000 * 1000)
+
+/* ---- waking -------------------------------------------------------------- */
+
+static uint32_t bit_of(int rank)
+{
+    return (uint32_t)1 << (rank % 32);
+}
+
+static void ring(ls_group *group, uint32_t bits)
+{
+    atomic_fetch_add(&group->header->bell, 1);
+    syscall(SYS_futex, &group->header->bell, FUTEX_WAKE_BITSET, INT_MAX, NULL,
+            NULL, bits);
+}
+
+void lsi_wake_all(ls_group *group)
+{
+    ring(group, UINT32_MAX);
+}
+
+void lsi_wake_rank(ls_group *group, int rank)
+{
+    if (atomic_load(&lsi_member_of(group, rank)->asleep) != 0)
+        ring(group, bit_of(rank));
+}
+
+/* ---- sleeping ------------------------------------------------------------ */
+
+/* The timeouts of these calls are points in time. */
+static struct timespec after(uint64_t ns)
+{
+    const uint64_t until = lsi_clock_ns() + ns;
+    return (struct timespec){(time_t)(until / 1000000000),
+                             (long)(until % 1000000000)};
+}
+
+static void wait_for_bell(ls_group *group, uint64_t ns)
+{
+    const struct timespec until = after(ns);
+    syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET,
+            group->doze.bell, &until, NULL, bit_of(group->rank));
+}
+
+#ifdef FUTEX_WAITV_MAX
+
+static struct futex_waitv bell_of(const ls_group *group)
+{
+    return (struct futex_waitv){.val = group->doze.bell,
+                                .uaddr =
+                                    (uint64_t)(uintptr_t)&group->header->bell,
+                                .flags = FUTEX_32};
+}
+
+/* False if it cannot be done here. */
+static bool wait_for_bells(const ls_group *group, const ls_group *others,
+                           uint64_t ns)
+{
+    static atomic_bool unknown;
+    struct futex_waitv bells[MOST_BELLS] = {bell_of(group)};
+    const struct timespec until = after(ns);
+    unsigned n = 1;
+    for (; others != NULL && n < MOST_BELLS; others = others->next_borrowed)
+        bells[n++] = bell_of(others);
+    if (others != NULL || atomic_load(&unknown))
+        return false;
+    if (syscall(SYS_futex_waitv, bells, n, 0, &until, CLOCK_MONOTONIC) < 0 &&
+        (errno == ENOSYS || errno == EPERM))
+        atomic_store(&unknown, true);
+    return !atomic_load(&unknown);
+}
+
+#else
+
+static bool wait_for_bells(const ls_group *group, const ls_group *others,
+                           uint64_t ns)
+{
+    (void)group, (void)others, (void)ns;
+    return false;
+}
+
+#endif
+
+/* Nothing rings when a message from another node has come. */
+static bool spans_nodes(const ls_group *others)
+{
+    while (others != NULL && others->far == NULL)
+        others = others->next_borrowed;
+    return others != NULL;
+}
+
+static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
+{
+    if (lsi_company_is_wanted(others))
+        return;
+    if (ns > NAP_NS && spans_nodes(others))
+        ns = NAP_NS;
+    if (!wait_for_bells(group, others, ns))
+        wait_for_bell(group, ns < NAP_NS ? ns : NAP_NS);
+}
+
+/*
+ * A rank announces its sleep, looks once more, and sleeps only if nothing has
+ * moved: a peer either sees the announcement or its news are seen here.
+ */
+static void announce(ls_group *group)
+{
+    group->doze = (lsi_doze){.bell = atomic_load(&group->header->bell),
+                             .activity = group->activity,
+                             .for_cells = group->waits_completed};
+    atomic_fetch_add(&group->header->sleepers, 1);
+    if (group->doze.for_cells)
+        atomic_fetch_add(&group->header->cell_waiters, 1);
+    atomic_store(&lsi_member_of(group, group->rank)->asleep, 1);
+}
+
+static bool is_quiet(const ls_group *group)
+{
+    return group->activity == group->doze.activity &&
+           group->waits_completed == group->doze.for_cells;
+}
+
+static void take_back(ls_group *group)
+{
+    atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
+    if (group->doze.for_cells)
+        atomic_fetch_sub(&group->header->cell_waiters, 1);
+    atomic_fetch_sub(&group->header->sleepers, 1);
+}
+
+static ls_status sleep_alone(ls_group *group, uint64_t ns)
+{
+    announce(group);
+    const ls_status status = lsi_progress(group);
+    if (status == LS_OK && is_quiet(group))
+        wait_for_bell(group, ns);
+    take_back(group);
+    return status;
+}
+
+static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
+{
+    bool quiet = true;
+    announce(group);
+    for (ls_group *other = others; other != NULL; other = other->next_borrowed)
+        announce(other);
+    const ls_status status = lsi_progress(group);
+    (void)lsi_company_progress(others);
+    for (const ls_group *other = others; other != NULL;
+         other = other->next_borrowed)
+        quiet = quiet && is_quiet(other);
+    if (status == LS_OK && quiet && is_quiet(group))
+        wait_for_any(group, others, ns);
+    for (ls_group *other = others; other != NULL; other = other->next_borrowed)
+        take_back(other);
+    take_back(group);
+    return status;
+}
+
+ls_status lsi_sleep(ls_group *group, bool company, uint64_t ns)
+{
+    if (!company)
+        return sleep_alone(group, ns);
+    ls_group *others = lsi_company_borrow(group);
+    const ls_status status = sleep_with(group, others, ns);
+    lsi_company_return(others);
+    return status;
+}

@@ -1,0 +1,19 @@
+/*
+ * Sleeping until a peer does something, and waking those who sleep.
+ */
+#ifndef LS_COMM_SLEEP_H
+#define LS_COMM_SLEEP_H
+
+#include "comm/state.h"
+
+/*
+ * Looks once more, and sleeps if nothing has moved: for so long at most, and
+ * until something happens in the group, or in its company if it has one.
+ */
+ls_status lsi_sleep(ls_group *group, bool company, uint64_t ns);
+
+/* Wakes all ranks, or one. */
+void lsi_wake_all(ls_group *group);
+void lsi_wake_rank(ls_group *group, int rank);
+
+#endif
