@@ -248,7 +248,12 @@ LS_API ls_status ls_all_reduce_plan(ls_group *group, const void *send,
 /* Starts a planned request that is not in flight. Collective, returns soon. */
 LS_API ls_status ls_start(ls_request *request);
 
-/* Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Local. */
+/*
+ * Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Fails as a wait
+ * would, also if the peers do not come in time: it counts from the first test
+ * that finds nothing to have moved, but at most 0.2 s from one test to the
+ * next. Local.
+ */
 LS_API ls_status ls_test(ls_request *request);
 
 /* Returns when the request has finished or failed. */

@@ -13,6 +13,7 @@
 #include "comm/message.h"
 #include "comm/recorder.h"
 #include "comm/shards.h"
+#include "comm/wait.h"
 
 enum { REASON_BYTES = 512 };
 
@@ -148,6 +149,7 @@ ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 static ls_status outcome(ls_request *request)
 {
     request->in_flight = false;
+    lsi_glances_over(request->group);
     if (request->is_message || request->op.status == LS_OK)
         return LS_OK;
     return lsi_fail(request->op.status, "%s", request->reason);
@@ -171,8 +173,7 @@ ls_status ls_test(ls_request *request)
     if (*done_flag(request))
         return outcome(request);
     LS_TRY(status);
-    if (lsi_has_company(request->group))
-        (void)lsi_company_move(request->group);
+    LS_TRY(lsi_glance(request->group));
     return LS_IN_PROGRESS;
 }
 

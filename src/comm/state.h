@@ -164,6 +164,13 @@ typedef struct lsi_patience {
     bool company;        /* other groups may have to be moved meanwhile */
 } lsi_patience;
 
+/* The same, of a program that tests requests instead of waiting for them. */
+typedef struct lsi_glances {
+    lsi_patience patience;
+    uint64_t activity; /* of the group, at the first test in vain */
+    uint64_t ticks;    /* when the clock was last looked at */
+} lsi_glances;
+
 /* What a rank has seen when it announces its sleep; see sleep.c. */
 typedef struct lsi_doze {
     uint32_t bell;
@@ -211,6 +218,7 @@ struct ls_group {
     lsi_stream *streams[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
     uint64_t activity; /* grows whenever anything moves */
+    lsi_glances glances;
     lsi_doze doze;
 
     /* company.c; the links are under its lock */

@@ -42,6 +42,9 @@ enum {
     LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
 };
 
+/* A fraction of a millisecond, or a few: between two looks at the clock. */
+enum { GLANCE_TICKS = 1 << 18 };
+
 /* Nothing wakes a rank when a message from another node has come. */
 #define FIRST_NAP_NS ((uint64_t)20 * 1000)
 #define LAST_NAP_NS  ((uint64_t)1000 * 1000)
@@ -211,4 +214,32 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         return LS_OK;
     return lsi_sleep(group, patience->company,
                      choose_sleep(group, now - patience->began_ns));
+}
+
+/* ---- testing instead of waiting ------------------------------------------ */
+
+void lsi_glances_over(ls_group *group)
+{
+    if (group->glances.patience.began_ns != 0)
+        lsi_patience_rewarded(group, &group->glances.patience);
+}
+
+/* The clock costs as much as all the rest, so ticks say whether to look. */
+ls_status lsi_glance(ls_group *group)
+{
+    lsi_glances *glances = &group->glances;
+    lsi_patience *patience = &glances->patience;
+    if (lsi_has_company(group))
+        (void)lsi_company_move(group);
+    const uint64_t ticks = lsi_ticks();
+    if (glances->activity != group->activity)
+        lsi_glances_over(group);
+    else if (ticks - glances->ticks < GLANCE_TICKS)
+        return LS_OK;
+    glances->activity = group->activity;
+    glances->ticks = ticks;
+    const uint64_t now = lsi_waking_ns();
+    if (patience->began_ns == 0)
+        patience->began_ns = patience->checked_ns = now;
+    return look(group, patience, now);
 }

@@ -16,6 +16,15 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience);
 /* Something has moved: begins anew, and learns from how long it took. */
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
 
+/*
+ * Called when a request has been tested in vain: the same without waiting. Must
+ * cost next to nothing.
+ */
+ls_status lsi_glance(ls_group *group);
+
+/* What was tested is done. */
+void lsi_glances_over(ls_group *group);
+
 /* Decides how to wait, from the CPUs that the members may use. */
 void lsi_learn_to_wait(ls_group *group);
 

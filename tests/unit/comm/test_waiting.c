@@ -69,6 +69,7 @@ static void a_pause_of_all_does_not_count(void **state)
 
 typedef struct lateness {
     atomic_int over; /* on so many ranks */
+    bool by_message;
 } lateness;
 
 static void wait_for_late(ls_group *group, void *argument)
@@ -100,6 +101,129 @@ static void a_peer_that_is_late_is_given_up(void **state)
         run_threads(size, wait_for_late, &l);
     }
     clock_reset();
+}
+
+/* ---- testing instead of waiting ------------------------------------------ */
+
+static ls_status test_until_told(ls_request *request)
+{
+    ls_status status = LS_IN_PROGRESS;
+    while (status == LS_IN_PROGRESS)
+        status = ls_test(request);
+    return status;
+}
+
+static ls_request *start_sum(ls_group *group, float *data)
+{
+    ls_request *request = NULL;
+    CHECK_OK(
+        ls_all_reduce_plan(group, data, data, 1, LS_F32, LS_SUM, &request));
+    return request;
+}
+
+static void test_for_late(ls_group *group, void *argument)
+{
+    lateness *l = argument;
+    float x = 1;
+    int word = 0;
+    CHECK_OK(ls_group_set_timeout(group, 300));
+    ls_request *request = start_sum(group, &x);
+    if (is_last(group)) {
+        while (atomic_load(&l->over) < ls_group_size(group) - 1)
+            sched_yield();
+        ls_request_free(&request);
+        return;
+    }
+    if (l->by_message) {
+        ls_request_free(&request);
+        CHECK_OK(ls_irecv(group, &word, 1, LS_I32, ls_group_size(group) - 1,
+                          &request));
+    } else {
+        CHECK_OK(ls_start(request));
+    }
+    /* Time counts from the first test. */
+    atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
+    CHECK(ls_test(request) == LS_IN_PROGRESS);
+    const uint64_t begin = lsi_waking_ns();
+    atomic_store(&clock_step_ns, LSI_SLICE_NS / 2);
+    CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
+    CHECK(strstr(ls_last_error(), "gave up waiting for rank ") != NULL);
+    /* Of several, one may have begun before. */
+    CHECK(ls_group_size(group) > 2 ||
+          lsi_waking_ns() - begin >= 299 * 1000 * 1000 * (uint64_t)1000);
+    CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
+    ls_request_free(&request);
+    atomic_fetch_add(&l->over, 1);
+}
+
+static void who_tests_gives_up_in_time(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 3; size++)
+        for (int by_message = 0; by_message < 2; by_message++) {
+            lateness l = {.by_message = by_message == 1};
+            clock_reset();
+            run_threads(size, test_for_late, &l);
+        }
+    clock_reset();
+}
+
+/* A pause, and then the last comes. */
+static void test_through_a_pause(ls_group *group, void *argument)
+{
+    atomic_bool *over = argument;
+    float x = 1;
+    CHECK_OK(ls_group_set_timeout(group, 20));
+    ls_request *request = start_sum(group, &x);
+    if (is_last(group)) {
+        while (!atomic_load(over))
+            sched_yield();
+        CHECK_OK(ls_start(request));
+        CHECK_OK(ls_wait(request));
+    } else {
+        CHECK_OK(ls_start(request));
+        CHECK(ls_test(request) == LS_IN_PROGRESS);
+        atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
+        /* Long enough for another look at the peers, to say whom for. */
+        const int before = atomic_load(&clock_looks);
+        while (atomic_load(&clock_looks) < before + 20)
+            CHECK(ls_test(request) == LS_IN_PROGRESS);
+        CHECK(atomic_load(&lsi_member_of(group, 0)->awaits) == 2);
+        atomic_store(over, true);
+        CHECK_OK(test_until_told(request));
+        CHECK(atomic_load(&lsi_member_of(group, 0)->awaits) == 0);
+    }
+    CHECK(x == 2);
+    ls_request_free(&request);
+}
+
+static void who_tests_survives_a_pause(void **state)
+{
+    atomic_bool over = false;
+    (void)state;
+    clock_reset();
+    run_threads(2, test_through_a_pause, &over);
+}
+
+static void test_for_the_dead(ls_group *group, void *unused)
+{
+    float x = 1;
+    (void)unused;
+    ls_request *request = start_sum(group, &x);
+    if (is_last(group))
+        _exit(0);
+    CHECK_OK(ls_start(request));
+    CHECK(test_until_told(request) == LS_ERR_PEER_DEAD);
+    CHECK(strstr(ls_last_error(), "has died") != NULL);
+    ls_request_free(&request);
+}
+
+static void who_tests_hears_of_the_dead(void **state)
+{
+    (void)state;
+    clock_reset();
+    run_processes(2, test_for_the_dead, NULL);
+    run_processes(3, test_for_the_dead, NULL);
 }
 
 /* ---- meeting ------------------------------------------------------------- */
@@ -181,6 +305,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pause_of_all_does_not_count),
         cmocka_unit_test(a_peer_that_is_late_is_given_up),
+        cmocka_unit_test(who_tests_gives_up_in_time),
+        cmocka_unit_test(who_tests_survives_a_pause),
+        cmocka_unit_test(who_tests_hears_of_the_dead),
         cmocka_unit_test(a_deadline_of_the_meeting_survives_a_pause),
         cmocka_unit_test(who_polls_in_vain_goes_on),
         cmocka_unit_test(a_call_of_mpi_survives_a_pause),
