@@ -2,8 +2,8 @@
  * Decoder-only Transformer language models, in two shapes of the same blocks:
  *
  *     rope   RMSNorm, rotary positions, SwiGLU, no biases, a head of its own
- *     gpt2   LayerNorm, learned positions, GELU, biases, the embedding as head;
- *            published weights load by their own names
+ *     gpt2   LayerNorm, learned positions, GELU, biases, the embedding as head
+ *            or one of its own; published weights load by their own names
  *
  * A model adds its parameters to a set of the caller's, who allocates it:
  *
@@ -50,6 +50,8 @@ typedef struct ls_transformer_config {
     double rope_theta; /* 0 means 10000 */
     bool rope_halves;  /* as of ls_rope */
     ls_attention_method attention;
+    double norm_eps;  /* 0 means 1e-5 */
+    bool untied_head; /* with GPT2: a matrix of its own; with ROPE it is one */
 } ls_transformer_config;
 
 /* X(name, KIND, d_model, d_ff, layers, heads, vocabulary) */
@@ -113,14 +115,18 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
  * Fills the allocated parameters from a file: every one must be there with the
  * right shape, in f32, bf16 or f16, and the first that is not is named. GPT2's
  * names may all begin with "transformer.", and its matrices may all be (out,
- * in) as in checkpoints. What else the file has is not looked at.
+ * in) as in checkpoints. Where the file says what else makes its model (heads,
+ * norm_eps, rotary positions, a head of its own), that must be the model's,
+ * too: LS_ERR_FORMAT names what differs.
  */
 LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
 
 /*
- * The configuration that ls_transformer_save wrote into the file, or, of a
- * published GPT-2 file, what its shapes say: heads have 64 elements, as in all
- * sizes that were published.
+ * The configuration that ls_transformer_save wrote into the file; or, of GPT-2
+ * weights as published, what config.json beside the file says, as Hugging Face
+ * has it (LS_ERR_UNSUPPORTED names what there is no model for); or, if there is
+ * none, what the shapes say: of the sizes that were published the number of
+ * heads is known.
  */
 LS_API ls_status ls_transformer_read_config(const char *path,
                                             ls_transformer_config *out);

@@ -13,13 +13,14 @@
 #include "cli/command.h"
 #include "cli/lm_flags.h"
 #include "cli/ranks.h"
+#include "nn/transformer.h"
 #include "train/checkpoint/find.h"
 #include "train/generate.h"
 #include "train/models/lm.h"
 
 typedef struct args {
     const char *model, *size, *prompt;
-    int64_t tokens, top_k, seed, threads;
+    int64_t heads, tokens, top_k, seed, threads;
     double temperature;
 } args;
 
@@ -33,6 +34,10 @@ static const lsi_option options[] = {
         "of the model, for a file that does not say it; published GPT-2 "
         "weights need none",
         .choices = &lsi_lm_size_choices[1]),
+    ROW(heads, INT, "heads", 0, "N", NULL,
+        "of attention, for GPT-2 weights of a size that was not published and "
+        "without a config.json",
+        .min = 1, .max = 1 << 20),
     ROW(prompt, STRING, "prompt", 'p', "TEXT", NULL,
         "what to go on from (default: a new line); for a model of other tokens "
         "than bytes their numbers: 464,3290"),
@@ -60,8 +65,11 @@ typedef struct model {
 static ls_status read_config(const args *a, const char *path,
                              ls_transformer_config *out)
 {
-    return a->size != NULL ? ls_transformer_size(a->size, out)
-                           : ls_transformer_read_config(path, out);
+    if (a->size == NULL)
+        return lsi_transformer_read_config(path, a->heads, out);
+    LS_TRY(ls_transformer_size(a->size, out));
+    out->heads = a->heads > 0 ? a->heads : out->heads;
+    return LS_OK;
 }
 
 static ls_status open_model(const args *a, model *m)

@@ -26,6 +26,8 @@ ls_status lsi_lm_shape(const lsi_lm_shape_flags *flags,
     replace(&out->d_ff, flags->d_ff);
     replace(&out->vocabulary, flags->vocabulary);
     replace(&out->context, flags->context);
+    out->norm_eps = flags->norm_eps;
+    out->untied_head = flags->untied_head;
     out->rope_halves = strcmp(flags->rope, "halves") == 0;
     out->attention = strcmp(flags->attention, "naive") == 0
                          ? LS_ATTENTION_NAIVE

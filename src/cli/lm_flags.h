@@ -14,6 +14,8 @@
 typedef struct lsi_lm_shape_flags {
     const char *size, *rope, *attention;
     int64_t layers, d_model, heads, d_ff, vocabulary, context; /* 0: as size */
+    double norm_eps;
+    bool untied_head;
 } lsi_lm_shape_flags;
 
 /* "|tiny|small|...": the bar before the first name is to be skipped. */
@@ -35,6 +37,11 @@ extern const char lsi_lm_size_choices[];
             "numbers inside a block's second half", .min = 1, .max = 1 << 20), \
         ROW(field.vocabulary, INT, "vocab", 0, "N", NULL,                      \
             "tokens that there are (of text: 256)", .min = 1, .max = 1 << 20), \
+        ROW(field.norm_eps, REAL, "norm-eps", 0, "X", "1e-5",                  \
+            "what normalisations add to a variance", .min = 1e-30,             \
+            .max = 0.999),                                                     \
+        ROW(field.untied_head, BOOL, "untied-head", 0, NULL, NULL,             \
+            "gpt2: a matrix of its own as head (those of rope have one)"),     \
         ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
             "where a rotated pair goes: back to its place, or to both halves " \
             "of the head",                                                     \

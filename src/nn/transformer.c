@@ -16,8 +16,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-static const double norm_eps = 1e-5;
-
 /* ---- making -------------------------------------------------------------- */
 
 /* The angle of row t and pair k is t theta^(-2k / d_head). */
@@ -26,7 +24,7 @@ static ls_status make_tables(ls_transformer *m)
     const ls_transformer_config *c = &m->config;
     const int64_t pairs = c->d_model / c->heads / 2;
     const int64_t shape[] = {c->context, pairs};
-    const double theta = c->rope_theta > 0.0 ? c->rope_theta : 10000.0;
+    const double theta = lsi_transformer_theta(c);
     LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
     LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
     float *cosine = lsi_tensor_raw(m->cosine), *sine = lsi_tensor_raw(m->sine);
@@ -92,13 +90,6 @@ ls_transformer_get_config(const ls_transformer *model)
 
 /* ---- forward ------------------------------------------------------------- */
 
-static ls_tensor *normalise(const lsi_norm *norm, ls_tape *tape, ls_tensor *x)
-{
-    return norm->bias != NULL
-               ? ls_layer_norm(tape, x, norm->weight, norm->bias, norm_eps)
-               : ls_rms_norm(tape, x, norm->weight, norm_eps);
-}
-
 /* One way through a model. */
 typedef struct pass {
     const ls_transformer *model;
@@ -106,6 +97,14 @@ typedef struct pass {
     ls_tensor *cosine, *sine; /* from the first token's place on */
     lsi_cache *cache;         /* or NULL */
 } pass;
+
+static ls_tensor *normalise(const pass *p, const lsi_norm *norm, ls_tensor *x)
+{
+    const double eps = lsi_transformer_eps(&p->model->config);
+    return norm->bias != NULL
+               ? ls_layer_norm(p->tape, x, norm->weight, norm->bias, eps)
+               : ls_rms_norm(p->tape, x, norm->weight, eps);
+}
 
 /* (batch, length, d_model) as (batch, length, heads, d_head). */
 static ls_tensor *split_heads(const pass *p, ls_tensor *x)
@@ -224,11 +223,10 @@ static ls_tensor *join(const pass *p, ls_tensor *x, ls_tensor *part)
 static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
     const lsi_block *b = &p->model->blocks[layer];
-    ls_tape *tape = p->tape;
-    const int mark = lsi_tape_mark(tape);
-    x = join(p, x, attend(p, layer, normalise(&b->ln1, tape, x)));
-    lsi_tape_keep_only(tape, mark, x);
-    return join(p, x, feed_forward(b, tape, normalise(&b->ln2, tape, x)));
+    const int mark = lsi_tape_mark(p->tape);
+    x = join(p, x, attend(p, layer, normalise(p, &b->ln1, x)));
+    lsi_tape_keep_only(p->tape, mark, x);
+    return join(p, x, feed_forward(b, p->tape, normalise(p, &b->ln2, x)));
 }
 
 static int64_t first_place(const pass *p)
@@ -288,7 +286,7 @@ static ls_tensor *forward(pass *p, ls_tensor *tokens)
         x = block_forward(p, (size_t)i, x);
         lsi_tape_keep_only(p->tape, mark, x);
     }
-    x = normalise(&m->ln_final, p->tape, x);
+    x = normalise(p, &m->ln_final, x);
     lsi_tape_keep_only(p->tape, mark, x);
     return ls_linear(p->tape, x, m->head, NULL);
 }

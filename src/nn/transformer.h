@@ -27,8 +27,15 @@ struct ls_transformer {
     ls_tensor *cosine, *sine; /* ROPE: (context, d_head / 2); owned */
     lsi_block *blocks;
     lsi_norm ln_final;
-    ls_tensor *head; /* the embedding with GPT2 */
+    ls_tensor *head; /* the embedding with GPT2, unless untied_head */
 };
+
+/* Of a head that is not the embedding. */
+#define LSI_GPT2_HEAD "lm_head.weight"
+
+/* norm_eps and rope_theta, or what 0 means. */
+double lsi_transformer_eps(const ls_transformer_config *config);
+double lsi_transformer_theta(const ls_transformer_config *config);
 
 /*
  * The keys and values of the tokens that a model has seen, (layers, context,
@@ -62,9 +69,34 @@ ls_status lsi_transformer_describe(const ls_transformer_config *config,
  */
 bool lsi_gpt2_is_published(const struct lsi_safetensors_file *file);
 
-/* The configuration of such a file, by its shapes. */
-ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file,
+/*
+ * The configuration of such a file, by config.json beside it and by its shapes.
+ * `heads` is how many there are if neither says it; 0: not known.
+ */
+ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file, int64_t heads,
                          ls_transformer_config *out);
+
+/* Whether a file has a head whose elements are not those of the embedding. */
+ls_status lsi_gpt2_has_own_head(const struct lsi_safetensors_file *file,
+                                bool *out);
+
+/* As ls_transformer_read_config, where `heads` may help out; 0: not known. */
+ls_status lsi_transformer_read_config(const char *path, int64_t heads,
+                                      ls_transformer_config *out);
+
+/* What config.json says; 0 where it says nothing. */
+typedef struct lsi_gpt2_json {
+    bool found;
+    int64_t layers, heads, d_model, d_ff, context, vocabulary;
+    double norm_eps;
+    bool untied_head;
+} lsi_gpt2_json;
+
+/*
+ * Reads config.json in the folder of `path`, if there is one. LS_ERR_FORMAT if
+ * it is none of GPT-2, LS_ERR_UNSUPPORTED if it asks for what there is not.
+ */
+ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out);
 
 /* Adds all parameters, in order. */
 ls_status lsi_transformer_add_params(ls_transformer *model);

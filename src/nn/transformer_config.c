@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lockstep/transformer.h"
+#include "nn/transformer.h"
 
 static const int64_t usual_context = 1024;
 
@@ -43,6 +43,16 @@ ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
     return lsi_fail(LS_ERR_ARGUMENT,
                     "there is no model size '%s'; there are %s", name,
                     &size_names[2]);
+}
+
+double lsi_transformer_eps(const ls_transformer_config *config)
+{
+    return config->norm_eps > 0.0 ? config->norm_eps : 1e-5;
+}
+
+double lsi_transformer_theta(const ls_transformer_config *config)
+{
+    return config->rope_theta > 0.0 ? config->rope_theta : 10000.0;
 }
 
 /* Extents beyond this are mistakes, and products of three of them fit. */
@@ -87,6 +97,11 @@ ls_status ls_transformer_check(const ls_transformer_config *config)
     LS_TRY(check_extent("layers", config->layers));
     LS_TRY(check_extent("heads", config->heads));
     LS_TRY(check_heads(config));
+    if (!(config->norm_eps >= 0.0 && config->norm_eps < 1.0))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "transformer: norm_eps is %g; it must be positive and "
+                        "below 1",
+                        config->norm_eps);
     if (!(config->rope_theta >= 0.0 && config->rope_theta < 1e30))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "transformer: rope_theta is %g; it must be positive",

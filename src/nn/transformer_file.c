@@ -4,6 +4,7 @@
  * out): they are read and written through transposed views. Those of
  * checkpoints hold them as they lie in memory, (out, in), and are read, too.
  */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,34 +58,6 @@ static ls_status make_list(const ls_transformer *m, bool published,
     return LS_OK;
 }
 
-/* ---- loading ------------------------------------------------------------- */
-
-static ls_status open_file(lsi_safetensors_file *file, const char *path)
-{
-    LS_TRY(lsi_safetensors_open(file, path));
-    file->widens = true;
-    lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
-    return LS_OK;
-}
-
-ls_status ls_transformer_load(ls_transformer *model, const char *path)
-{
-    LS_NEED(model);
-    LS_NEED(path);
-    tensor_list list = {0};
-    lsi_safetensors_file file;
-    const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
-    LS_TRY(open_file(&file, path));
-    ls_status status =
-        make_list(model, gpt2 && lsi_gpt2_is_published(&file), &list);
-    if (status == LS_OK)
-        status = lsi_safetensors_fill(&file, list.items, list.n);
-    ls_params_changed(model->params);
-    free_list(&list);
-    lsi_safetensors_close(&file);
-    return status;
-}
-
 /* ---- the configuration --------------------------------------------------- */
 
 static const char *kind_name(ls_transformer_kind kind)
@@ -100,12 +73,13 @@ static const char *kind_name(ls_transformer_kind kind)
 ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
 {
     json_t *json = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b}", "kind",
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:f, s:b}", "kind",
         kind_name(c->kind), "vocabulary", (json_int_t)c->vocabulary, "context",
         (json_int_t)c->context, "d_model", (json_int_t)c->d_model, "d_ff",
         (json_int_t)c->d_ff, "layers", (json_int_t)c->layers, "heads",
         (json_int_t)c->heads, "rope_theta", c->rope_theta, "rope_halves",
-        (int)c->rope_halves);
+        (int)c->rope_halves, "norm_eps", c->norm_eps, "untied_head",
+        (int)c->untied_head);
     *out = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return *out != NULL
@@ -169,12 +143,13 @@ static bool parse_config(json_t *json, ls_transformer_config *c)
 {
     const char *kind = NULL;
     json_int_t n[6];
-    int halves = 0;
-    if (json_unpack(json, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:b}",
+    int halves = 0, untied = 0;
+    if (json_unpack(json,
+                    "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:b, s?F, s?b}",
                     "kind", &kind, "vocabulary", &n[0], "context", &n[1],
                     "d_model", &n[2], "d_ff", &n[3], "layers", &n[4], "heads",
-                    &n[5], "rope_theta", &c->rope_theta, "rope_halves",
-                    &halves) != 0)
+                    &n[5], "rope_theta", &c->rope_theta, "rope_halves", &halves,
+                    "norm_eps", &c->norm_eps, "untied_head", &untied) != 0)
         return false;
     c->vocabulary = n[0];
     c->context = n[1];
@@ -183,26 +158,61 @@ static bool parse_config(json_t *json, ls_transformer_config *c)
     c->layers = n[4];
     c->heads = n[5];
     c->rope_halves = halves != 0;
+    c->untied_head = untied != 0;
     return parse_kind(kind, &c->kind);
 }
 
-static ls_status read_config(const lsi_safetensors_file *file,
-                             ls_transformer_config *out)
+/* What the metadata say; false if that is nothing. */
+static bool read_metadata(const lsi_safetensors_file *file,
+                          ls_transformer_config *out)
 {
     const char *text = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY);
     json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    *out = (ls_transformer_config){0};
     const bool good = json != NULL && parse_config(json, out);
     json_decref(json);
-    if (good)
-        return ls_transformer_check(out);
-    if (text == NULL && lsi_gpt2_is_published(file)) {
-        LS_TRY(lsi_gpt2_infer(file, out));
-        return ls_transformer_check(out);
-    }
-    return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' does not say which transformer it holds: its "
-                    "metadata has no valid \"%s\"",
-                    file->path, LSI_TRANSFORMER_KEY);
+    return good;
+}
+
+static ls_status open_file(lsi_safetensors_file *file, const char *path)
+{
+    LS_TRY(lsi_safetensors_open(file, path));
+    file->widens = true;
+    file->outside = LSI_GPT2_HEAD;
+    lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
+    return LS_OK;
+}
+
+static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
+                             ls_transformer_config *out)
+{
+    const bool said = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY) != NULL;
+    if (!said && lsi_gpt2_is_published(file))
+        LS_TRY(lsi_gpt2_infer(file, heads, out));
+    else if (!read_metadata(file, out))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' does not say which transformer it holds: its "
+                        "metadata has no valid \"%s\"",
+                        file->path, LSI_TRANSFORMER_KEY);
+    LS_TRY(ls_transformer_check(out));
+    if (heads == 0 || heads == out->heads)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "'%s' says that it has %" PRId64 " heads, not %" PRId64,
+                    file->path, out->heads, heads);
+}
+
+ls_status lsi_transformer_read_config(const char *path, int64_t heads,
+                                      ls_transformer_config *out)
+{
+    ls_transformer_config config = {0};
+    lsi_safetensors_file file;
+    LS_TRY(open_file(&file, path));
+    const ls_status status = read_config(&file, heads, &config);
+    lsi_safetensors_close(&file);
+    if (status == LS_OK)
+        *out = config;
+    return status;
 }
 
 ls_status ls_transformer_read_config(const char *path,
@@ -210,12 +220,100 @@ ls_status ls_transformer_read_config(const char *path,
 {
     LS_NEED(path);
     LS_NEED(out);
-    ls_transformer_config config = {0};
+    return lsi_transformer_read_config(path, 0, out);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+static ls_status differs(const lsi_safetensors_file *file, const char *what,
+                         double has, double wanted)
+{
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' holds a model with %s %.9g, wanted is %.9g",
+                    file->path, what, has, wanted);
+}
+
+/* What shapes do not show. */
+static ls_status compare(const lsi_safetensors_file *file,
+                         const ls_transformer_config *has,
+                         const ls_transformer_config *wanted)
+{
+    const double eps = lsi_transformer_eps(has),
+                 wanted_eps = lsi_transformer_eps(wanted);
+    if (has->d_model != wanted->d_model)
+        return LS_OK; /* which shapes do show */
+    if (has->heads != wanted->heads)
+        return differs(file, "heads:", (double)has->heads,
+                       (double)wanted->heads);
+    if (eps != wanted_eps)
+        return differs(file, "norm_eps", eps, wanted_eps);
+    if (wanted->kind != LS_TRANSFORMER_ROPE)
+        return LS_OK;
+    if (lsi_transformer_theta(has) != lsi_transformer_theta(wanted))
+        return differs(file, "rope_theta", lsi_transformer_theta(has),
+                       lsi_transformer_theta(wanted));
+    return has->rope_halves == wanted->rope_halves
+               ? LS_OK
+               : differs(file, "rope_halves", has->rope_halves,
+                         wanted->rope_halves);
+}
+
+/* A model that shares its head cannot have that of the file. */
+static ls_status check_head(const lsi_safetensors_file *file,
+                            const ls_transformer_config *wanted)
+{
+    bool own;
+    if (wanted->kind != LS_TRANSFORMER_GPT2 || wanted->untied_head)
+        return LS_OK;
+    LS_TRY(lsi_gpt2_has_own_head(file, &own));
+    return own ? lsi_fail(LS_ERR_FORMAT,
+                          "'%s' has a head of its own, " LSI_GPT2_HEAD
+                          " is not wte.weight; wanted is a model whose head is "
+                          "the embedding (untied_head is false)",
+                          file->path)
+               : LS_OK;
+}
+
+/* Of another kind there are other tensors, of which the first is named. */
+static ls_status check_same(const lsi_safetensors_file *file,
+                            const ls_transformer_config *wanted)
+{
+    ls_transformer_config has;
+    lsi_gpt2_json json = {0};
+    LS_TRY(check_head(file, wanted));
+    if (read_metadata(file, &has))
+        return has.kind == wanted->kind ? compare(file, &has, wanted) : LS_OK;
+    if (wanted->kind != LS_TRANSFORMER_GPT2)
+        return LS_OK;
+    LS_TRY(lsi_gpt2_read_json(file->path, &json));
+    has = *wanted;
+    has.heads = json.heads;
+    has.norm_eps = json.norm_eps;
+    return json.found ? compare(file, &has, wanted) : LS_OK;
+}
+
+static ls_status fill(const ls_transformer *model,
+                      const lsi_safetensors_file *file)
+{
+    tensor_list list = {0};
+    const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
+    ls_status status = check_same(file, &model->config);
+    if (status == LS_OK)
+        status = make_list(model, gpt2 && lsi_gpt2_is_published(file), &list);
+    if (status == LS_OK)
+        status = lsi_safetensors_fill(file, list.items, list.n);
+    free_list(&list);
+    return status;
+}
+
+ls_status ls_transformer_load(ls_transformer *model, const char *path)
+{
+    LS_NEED(model);
+    LS_NEED(path);
     lsi_safetensors_file file;
     LS_TRY(open_file(&file, path));
-    const ls_status status = read_config(&file, &config);
+    const ls_status status = fill(model, &file);
+    ls_params_changed(model->params);
     lsi_safetensors_close(&file);
-    if (status == LS_OK)
-        *out = config;
     return status;
 }

@@ -148,7 +148,9 @@ static ls_status add_gpt2(ls_transformer *m)
         LS_TRY(add_gpt2_block(m, i));
     LS_TRY(add_norm(m, "ln_f", &m->ln_final));
     m->head = m->embedding;
-    return LS_OK;
+    return c->untied_head ? add_table(m, "lm_head", c->vocabulary,
+                                      gpt2_normal(1), &m->head)
+                          : LS_OK;
 }
 
 ls_status lsi_transformer_add_params(ls_transformer *model)

@@ -29,8 +29,9 @@ typedef struct lsi_safetensors_entry {
 
 typedef struct lsi_safetensors_file {
     const char *path;
-    const char *prefix; /* what the file puts before the names of tensors */
-    bool widens;        /* bf16 and f16 may fill tensors of f32 */
+    const char *prefix;  /* what the file puts before the names of tensors */
+    const char *outside; /* the name before which it does not; or NULL */
+    bool widens;         /* bf16 and f16 may fill tensors of f32 */
     int fd;
     uint64_t data_begin, data_size;
     struct json_t *header;

@@ -274,9 +274,14 @@ static const entry *find_behind(const file *f, const char *prefix,
     return NULL;
 }
 
+static const char *prefix_of(const file *f, const char *name)
+{
+    return f->outside != NULL && strcmp(name, f->outside) == 0 ? "" : f->prefix;
+}
+
 const entry *lsi_safetensors_find(const file *f, const char *name)
 {
-    return find_behind(f, f->prefix, name);
+    return find_behind(f, prefix_of(f, name), name);
 }
 
 static lsi_shape_text shape_of_entry(const entry *e)
@@ -318,7 +323,7 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     const entry *e = lsi_safetensors_find(f, wanted->name);
     if (e == NULL)
         return lsi_fail(LS_ERR_FORMAT, "'%s' has no tensor '%s%s'", f->path,
-                        f->prefix, wanted->name);
+                        prefix_of(f, wanted->name), wanted->name);
     if (!same_shape(e, tensor))
         return lsi_fail(LS_ERR_SHAPE,
                         "'%s': tensor '%s' has shape %s, wanted is %s", f->path,

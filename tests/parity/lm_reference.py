@@ -99,7 +99,8 @@ def main():
     for row in steps:
         rows = pieces(text, args, config, row["step"] - 1)
         logits = rope_forward(p, rows[:, :-1], config["layers"],
-                              config["heads"])
+                              config["heads"],
+                              config.get("norm_eps") or 1e-5)
         loss = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()

@@ -27,8 +27,8 @@ def embedding():
     backward("embedding", F.embedding(tokens(2, 20, 11), x), {"x": x})
 
 
-def rms_norm(x, w):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPS) * w
+def rms_norm(x, w, eps=EPS):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * w
 
 
 def norms():
@@ -68,6 +68,9 @@ def activations():
 BATCH, LENGTH, CONTEXT, VOCABULARY = 2, 9, 12, 23
 D, FF, LAYERS, HEADS = 16, 24, 2, 2
 
+# Heads of 32, of which there are three; an eps that is seen; a head of its own.
+OWN = {"d": 96, "heads": 3, "eps": 1e-2, "untied": True}
+
 
 class Parameters(dict):
     """Leaves in order of definition, each drawn from a seed of its own."""
@@ -85,24 +88,24 @@ def attend(q, k, v, heads, halves=None):
     return o.transpose(1, 2).flatten(-2)
 
 
-def rope_forward(p, ids, layers, heads):
+def rope_forward(p, ids, layers, heads, eps=EPS):
     """The logits of a model with the parameters p, by our names."""
     x = F.embedding(ids, p["token_embeddings.weight"])
     for i in range(layers):
         def product(x, name):
             return x @ p[f"layers.{i}.{name}.weight"].T
 
-        h = rms_norm(x, p[f"layers.{i}.ln1.weight"])
+        h = rms_norm(x, p[f"layers.{i}.ln1.weight"], eps)
         o = attend(*(product(h, f"attn.{t}_proj") for t in "qkv"), heads,
                    halves=False)
         x = x + product(o, "attn.output_proj")
-        h = rms_norm(x, p[f"layers.{i}.ln2.weight"])
+        h = rms_norm(x, p[f"layers.{i}.ln2.weight"], eps)
         inner = F.silu(product(h, "ffn.w1")) * product(h, "ffn.w3")
         x = x + product(inner, "ffn.w2")
-    return rms_norm(x, p["ln_final.weight"]) @ p["lm_head.weight"].T
+    return rms_norm(x, p["ln_final.weight"], eps) @ p["lm_head.weight"].T
 
 
-def rope_model():
+def rope_model(eps=EPS):
     p = Parameters()
     p.add("token_embeddings.weight", (VOCABULARY, D), 1.0)
     for i in range(LAYERS):
@@ -116,29 +119,31 @@ def rope_model():
         p.add(f"layers.{i}.ln2.weight", (D,), 1.0)
     p.add("ln_final.weight", (D,), 1.0)
     p.add("lm_head.weight", (VOCABULARY, D))
-    return p, lambda ids: rope_forward(p, ids, LAYERS, HEADS)
+    return p, lambda ids: rope_forward(p, ids, LAYERS, HEADS, eps)
 
 
-def gpt2_model():
+def gpt2_model(d=D, heads=HEADS, eps=EPS, untied=False):
     p = Parameters()
-    p.add("wte.weight", (VOCABULARY, D))
-    p.add("wpe.weight", (CONTEXT, D))
+    p.add("wte.weight", (VOCABULARY, d))
+    p.add("wpe.weight", (CONTEXT, d))
     for i in range(LAYERS):
         def add_both(name, shape, scale=0.25):
             p.add(f"h.{i}.{name}.weight", shape, scale)
             p.add(f"h.{i}.{name}.bias", shape[:1])
 
-        add_both("ln_1", (D,), 1.0)
-        add_both("attn.c_attn", (3 * D, D))
-        add_both("attn.c_proj", (D, D))
-        add_both("ln_2", (D,), 1.0)
-        add_both("mlp.c_fc", (FF, D))
-        add_both("mlp.c_proj", (D, FF))
-    p.add("ln_f.weight", (D,), 1.0)
-    p.add("ln_f.bias", (D,))
+        add_both("ln_1", (d,), 1.0)
+        add_both("attn.c_attn", (3 * d, d))
+        add_both("attn.c_proj", (d, d))
+        add_both("ln_2", (d,), 1.0)
+        add_both("mlp.c_fc", (FF, d))
+        add_both("mlp.c_proj", (d, FF))
+    p.add("ln_f.weight", (d,), 1.0)
+    p.add("ln_f.bias", (d,))
+    if untied:
+        p.add("lm_head.weight", (VOCABULARY, d))
 
     def norm(x, name):
-        return F.layer_norm(x, (D,), p[name + ".weight"], p[name + ".bias"], EPS)
+        return F.layer_norm(x, (d,), p[name + ".weight"], p[name + ".bias"], eps)
 
     def linear(x, name):
         return F.linear(x, p[name + ".weight"], p[name + ".bias"])
@@ -147,11 +152,12 @@ def gpt2_model():
         x = F.embedding(ids, p["wte.weight"]) + p["wpe.weight"][:ids.shape[1]]
         for i in range(LAYERS):
             h = linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn")
-            x = x + linear(attend(*h.split(D, -1), HEADS), f"h.{i}.attn.c_proj")
+            x = x + linear(attend(*h.split(d, -1), heads), f"h.{i}.attn.c_proj")
             h = linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")
             h = F.gelu(h, approximate="tanh")
             x = x + linear(h, f"h.{i}.mlp.c_proj")
-        return norm(x, "ln_f") @ p["wte.weight"].T
+        head = p["lm_head.weight" if untied else "wte.weight"]
+        return norm(x, "ln_f") @ head.T
 
     return p, forward
 
@@ -176,6 +182,8 @@ def main():
     activations()
     model("rope_model", rope_model())
     model("gpt2_model", gpt2_model())
+    model("rope_eps_model", rope_model(OWN["eps"]))
+    model("gpt2_own_model", gpt2_model(**OWN))
 
 
 if __name__ == "__main__":

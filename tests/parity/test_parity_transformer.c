@@ -104,11 +104,15 @@ static const ls_transformer_config tiny = {.vocabulary = VOCABULARY,
                                            .heads = 2};
 
 /*
- * Sums that follow each other: 16 or 24 products in each of 14 matrices, sums
- * over 16 in 5 norms, 9 keys twice, and on the way back the same and one over
+ * Sums that follow each other: d or 24 products in each of 14 matrices, sums
+ * over d in 5 norms, 9 keys twice, and on the way back the same and one over
  * the 18 places, or the vocabulary.
  */
-static const double deep = 14 * 24 + 5 * 16 + 2 * 2 * LENGTH;
+static double depth_of(const ls_transformer_config *c)
+{
+    const double widest = (double)(c->d_model > c->d_ff ? c->d_model : c->d_ff);
+    return 14 * widest + 5 * (double)c->d_model + 2 * 2 * LENGTH;
+}
 
 /* What make_transformer_vectors.py draws a parameter from. */
 static float scale_of(ls_transformer_kind kind, const char *name, int ndim)
@@ -148,6 +152,7 @@ static void close_network(network *net)
 static void check_network(const char *name, const ls_transformer_config *config)
 {
     network net = open_network(config);
+    const double deep = depth_of(config);
     ls_tape *tape = NULL;
     char line[96];
     assert_ok(ls_tape_new(&tape));
@@ -178,6 +183,9 @@ static void rope_model(void **state)
 {
     (void)state;
     check_network("rope_model", &tiny);
+    ls_transformer_config config = tiny;
+    config.norm_eps = 1e-2;
+    check_network("rope_eps_model", &config);
 }
 
 static void gpt2_model(void **state)
@@ -186,6 +194,11 @@ static void gpt2_model(void **state)
     ls_transformer_config config = tiny;
     config.kind = LS_TRANSFORMER_GPT2;
     check_network("gpt2_model", &config);
+    config.d_model = 96;
+    config.heads = 3;
+    config.norm_eps = 1e-2;
+    config.untied_head = true;
+    check_network("gpt2_own_model", &config);
 }
 
 int main(void)

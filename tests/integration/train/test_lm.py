@@ -1,5 +1,6 @@
 """lockstep train lm and generate: what they print, write, learn, refuse."""
 
+import json
 import os
 import shutil
 import struct
@@ -281,7 +282,56 @@ class Files(LmTest):
                            else files.to_f16(data))
                     for name, data in tensors.items()}
             files.write_safetensors(other, rows)
-            self.assertEqual(self.generate("--model", other, *draw), want)
+            self.assertEqual(self.generate("--model", other, "--heads", "1",
+                                           *draw), want)
+            self.refuse_generate("does not say how many heads it has",
+                                 "--model", other, *draw)
+
+    def test_published_configuration(self):
+        """config.json says what the tensors do not; --save keeps it."""
+        path, other = self.path("a.safetensors"), self.path("b.safetensors")
+        tokens = self.write("a.u16", struct.pack(
+            "<500H", *[i * i % 300 for i in range(500)]))
+        shape = ["--size", "gpt2", "--d-model", "96", "--heads", "3",
+                 "--norm-eps", "0.01", "--untied-head", "--data", tokens,
+                 "--vocab", "300", "--validate-every", "0"]
+        self.train(*shape, "--steps", "5", "--lr", "0.01", "--save", path)
+        header, tensors = files.read_safetensors(path)
+        self.assertEqual(header["lm_head.weight"]["shape"], [300, 96])
+        draw = ["--prompt", "7", "--tokens", "9", "--temperature", "0"]
+        want = self.generate("--model", path, *draw)
+        files.write_safetensors(other, {
+            name if name == "lm_head.weight" else "transformer." + name:
+            ("F32", header[name]["shape"], data)
+            for name, data in tensors.items()})
+        config = {"model_type": "gpt2", "n_layer": 1, "n_head": 3,
+                  "n_embd": 96, "n_positions": 16, "vocab_size": 300,
+                  "n_inner": 64, "layer_norm_epsilon": 0.01,
+                  "tie_word_embeddings": False}
+
+        def configure(**changes):
+            self.write("config.json",
+                       json.dumps({**config, **changes}).encode())
+
+        configure()
+        self.assertEqual(self.generate("--model", other, *draw), want)
+        self.train(*shape, "--steps", "0", "--init", other, "--save", path)
+        self.assertEqual(self.generate("--model", path, *draw), want)
+        configure(n_head=1)
+        for words, text in (
+                ([], "holds a model with heads: 1, wanted is 3"),
+                (["--heads", "1", "--norm-eps", "1e-5"],
+                 "holds a model with norm_eps 0.01, wanted is 1e-05")):
+            done = self.run_lm(*SHAPE, *shape, *words, "-n", "2", "--init",
+                               other)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("lockstep"), 1, done.stderr)
+            self.assertIn(text, done.stderr)
+        configure(activation_function="relu")
+        self.refuse_generate('asks for "activation_function": "relu"; there '
+                             'is "gelu_new" only', "--model", other, *draw)
+        configure(tie_word_embeddings=True)
+        self.refuse_generate("has a head of its own", "--model", other, *draw)
 
 
 class Checkpoints(LmTest):

@@ -1,12 +1,13 @@
 /*
- * What published GPT-2 files hold, by their names and shapes. The files here
- * have whole headers and holes for elements.
+ * What published GPT-2 files hold, by their names and shapes and by config.json
+ * beside them. The files here have whole headers and holes for elements.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "lockstep/transformer.h"
+#include "nn/transformer.h"
 #include "testing.h"
 
 enum { VOCABULARY = 50257, CONTEXT = 1024, HEADER_BYTES = 1 << 17 };
@@ -25,7 +26,7 @@ static const struct size {
 /* ---- files --------------------------------------------------------------- */
 
 typedef struct sparse {
-    char path[48];
+    char folder[40], path[64], config[64];
     char *header;
     size_t used;
     const char *prefix;
@@ -78,10 +79,10 @@ static void add_layer(sparse *s, int64_t number, int64_t d, int64_t ff)
 
 static sparse begin(const char *prefix)
 {
-    sparse s = {.path = "/tmp/lockstep-gpt2-sizes-XXXXXX", .prefix = prefix};
-    const int fd = mkstemp(s.path);
-    assert_true(fd >= 0);
-    close(fd);
+    sparse s = {.folder = "/tmp/lockstep-gpt2-XXXXXX", .prefix = prefix};
+    assert_non_null(mkdtemp(s.folder));
+    snprintf(s.path, sizeof s.path, "%s/model.safetensors", s.folder);
+    snprintf(s.config, sizeof s.config, "%s/config.json", s.folder);
     s.header = malloc(HEADER_BYTES);
     assert_non_null(s.header);
     return s;
@@ -98,6 +99,13 @@ static void finish(sparse *s)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(truncate(s->path, 8 + (off_t)length + s->end), 0);
     free(s->header);
+}
+
+static void discard(const sparse *s)
+{
+    unlink(s->path);
+    unlink(s->config);
+    assert_int_equal(rmdir(s->folder), 0);
 }
 
 static sparse published(const struct size *size, int64_t ff)
@@ -148,19 +156,19 @@ static void sizes_follow_from_shapes(void **state)
         assert_ok(ls_transformer_read_config(s.path, &config));
         expect_config(&config, &sizes[i], 4 * sizes[i].d_model);
         expect_parameters(&config, sizes[i].parameters);
-        unlink(s.path);
+        discard(&s);
     }
 }
 
 static void other_inner_layers_are_read(void **state)
 {
     (void)state;
-    const struct size size = {"", 128, 3, 2, 0};
+    const struct size size = {"", 768, 3, 12, 0};
     ls_transformer_config config;
     const sparse s = published(&size, 100);
     assert_ok(ls_transformer_read_config(s.path, &config));
     expect_config(&config, &size, 100);
-    unlink(s.path);
+    discard(&s);
 }
 
 static void expect_refused(sparse s, const char *part)
@@ -168,14 +176,17 @@ static void expect_refused(sparse s, const char *part)
     ls_transformer_config config;
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
                  part);
-    unlink(s.path);
+    discard(&s);
 }
 
 static void others_are_refused(void **state)
 {
     (void)state;
     expect_refused(published(&(struct size){"", 96, 2, 0, 0}, 384),
-                   "its d_model, 96, is no multiple of 64");
+                   "its d_model, 96, is of no published GPT-2 model; put its "
+                   "config.json beside it, or say how many (--heads)");
+    expect_refused(published(&(struct size){"", 128, 2, 0, 0}, 512),
+                   "its d_model, 128, is of no published GPT-2 model");
     sparse s = begin("");
     add_layer(&s, 0, 64, 256);
     finish(&s);
@@ -187,12 +198,215 @@ static void others_are_refused(void **state)
     expect_refused(s, "does not say which transformer it holds");
 }
 
+/* ---- config.json --------------------------------------------------------- */
+
+static const struct size three_heads = {"transformer.", 96, 2, 3, 0};
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A file of three heads of 32, with this beside it. */
+static sparse with_config(const char *json)
+{
+    const sparse s = published(&three_heads, 384);
+    put(s.config, json);
+    return s;
+}
+
+#define COUNTS "'n_layer': 2, 'n_head': 3, 'n_embd': 96, 'vocab_size': 50257"
+#define PLACES COUNTS ", 'n_positions': 1024"
+
+/* Quotation marks that need no backslashes here. */
+static const char *quoted(const char *text, char out[1024])
+{
+    snprintf(out, 1024, "%s", text);
+    for (char *c = out; *c != '\0'; c++)
+        *c = *c == '\'' ? '"' : *c;
+    return out;
+}
+
+static void configurations_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        double eps;
+    } good[] = {
+        {"{" PLACES "}", 0},
+        {"{" COUNTS ", 'n_ctx': 1024, 'n_inner': null}", 0},
+        {"{" PLACES ", 'n_ctx': 7, 'n_inner': 384, 'layer_norm_epsilon': 1e-6,"
+         " 'model_type': 'gpt2', 'activation_function': 'gelu_new',"
+         " 'scale_attn_weights': true, 'add_cross_attention': false,"
+         " 'scale_attn_by_inverse_layer_idx': false, 'pruned_heads': {},"
+         " 'reorder_and_upcast_attn': true, 'quantization_config': null,"
+         " 'tie_word_embeddings': true, 'attn_pdrop': 0.1}",
+         1e-6},
+    };
+    char json[1024];
+    for (size_t i = 0; i < TEST_COUNT(good); i++) {
+        ls_transformer_config config;
+        const sparse s = with_config(quoted(good[i].json, json));
+        assert_ok(ls_transformer_read_config(s.path, &config));
+        expect_config(&config, &three_heads, 384);
+        assert_true(config.norm_eps == good[i].eps);
+        assert_false(config.untied_head);
+        discard(&s);
+    }
+}
+
+static void expect_bad(const char *json, ls_status status, const char *part)
+{
+    ls_transformer_config config;
+    char real_json[1024], real_part[1024];
+    const sparse s = with_config(quoted(json, real_json));
+    assert_error(ls_transformer_read_config(s.path, &config), status,
+                 quoted(part, real_part));
+    discard(&s);
+}
+
+static void what_there_is_not_is_refused(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {"'model_type': 'llama'",
+                                        "'activation_function': 'gelu'",
+                                        "'activation_function': 'relu'",
+                                        "'scale_attn_weights': false",
+                                        "'scale_attn_by_inverse_layer_idx': "
+                                        "true",
+                                        "'add_cross_attention': true",
+                                        "'pruned_heads': {'1':[0]}",
+                                        "'quantization_config': {'bits':4}"};
+    for (size_t i = 0; i < TEST_COUNT(asked); i++) {
+        char json[256], part[128];
+        snprintf(json, sizeof json, "{" PLACES ", %s}", asked[i]);
+        snprintf(part, sizeof part, " asks for %s; there is ", asked[i]);
+        expect_bad(json, LS_ERR_UNSUPPORTED, part);
+    }
+}
+
+static void wrong_configurations_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *part;
+    } bad[] = {
+        {"", "is no valid JSON: line 1"},
+        {"{\n'n_head': 3", "is no valid JSON: line 2"},
+        {"{'n_head': 3, 'n_head': 4}", "duplicate object key"},
+        {"[3]", "is no JSON object"},
+        {"{}", "'n_layer' is missing; it should be a whole number above 0"},
+        {"{'n_layer': '2'}", "'n_layer' is '2'; it should be"},
+        {"{'n_layer': 2.5}", "'n_layer' is 2.5; it should be"},
+        {"{'n_layer': -2}", "'n_layer' is -2; it should be"},
+        {"{" COUNTS "}", "'n_positions' is missing"},
+        {"{" COUNTS ", 'n_ctx': 512}",
+         "says 'n_positions': 512, but the tensors are of 1024"},
+        {"{" PLACES ", 'n_inner': 400}",
+         "says 'n_inner': 400, but the tensors are of 384"},
+        {"{'n_layer': 3, 'n_head': 3, 'n_embd': 96, 'n_ctx': 1024,"
+         " 'vocab_size': 50257}",
+         "says 'n_layer': 3, but the tensors are of 2"},
+        {"{" PLACES ", 'layer_norm_epsilon': 0}",
+         "'layer_norm_epsilon' is 0; it should be a number between 0 and 1"},
+        {"{" PLACES ", 'layer_norm_epsilon': '1e-5'}",
+         "'layer_norm_epsilon' is '1e-5'"},
+        {"{" PLACES ", 'tie_word_embeddings': 1}",
+         "'tie_word_embeddings' is 1; it should be true or false"},
+        {"{" PLACES ", 'tie_word_embeddings': false}",
+         "has no lm_head.weight, but config.json beside it says"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(bad); i++)
+        expect_bad(bad[i].json, LS_ERR_FORMAT, bad[i].part);
+    expect_bad("{'n_layer': 2, 'n_head': 5, 'n_embd': 96, 'n_ctx': 1024, "
+               "'vocab_size': 50257}",
+               LS_ERR_ARGUMENT, "5 heads do not divide d_model 96");
+}
+
+/* Nobody waits for a pipe, or reads a device without end. */
+static void other_files_are_refused(void **state)
+{
+    (void)state;
+    ls_transformer_config config;
+    const sparse s = published(&three_heads, 384);
+    assert_int_equal(mkfifo(s.config, 0600), 0);
+    assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
+                 "config.json' is no configuration");
+    unlink(s.config);
+    assert_int_equal(symlink("/dev/zero", s.config), 0);
+    assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
+                 "config.json' is no configuration");
+    unlink(s.config);
+    assert_int_equal(mkdir(s.config, 0700), 0);
+    assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
+                 "config.json' is no configuration");
+    rmdir(s.config);
+    discard(&s);
+}
+
+static sparse with_head(const char *text)
+{
+    char json[1024];
+    sparse s = begin("transformer.");
+    for (int64_t i = 0; i < 2; i++)
+        add_layer(&s, i, 96, 384);
+    add(&s, "wpe.weight", CONTEXT, 96);
+    add(&s, "wte.weight", VOCABULARY, 96);
+    s.prefix = "";
+    add(&s, "lm_head.weight", VOCABULARY, 96);
+    finish(&s);
+    put(s.config, quoted(text, json));
+    return s;
+}
+
+/* Writes to the last element of the last tensor, the head. */
+static void change_head(const sparse *s)
+{
+    FILE *file = fopen(s->path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -1, SEEK_END), 0);
+    assert_int_equal(fputc(1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void heads_of_their_own_are_read(void **state)
+{
+    (void)state;
+    ls_transformer_config config;
+    sparse s = with_head("{" PLACES "}");
+    assert_ok(ls_transformer_read_config(s.path, &config));
+    assert_false(config.untied_head); /* all zeros, as the embedding */
+    change_head(&s);
+    assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
+                 "does not say \"tie_word_embeddings\": false");
+    unlink(s.config);
+    assert_ok(lsi_transformer_read_config(s.path, 3, &config));
+    assert_true(config.untied_head);
+    assert_int_equal(config.heads, 3);
+    discard(&s);
+    s = with_head("{" PLACES ", 'tie_word_embeddings': false}");
+    assert_ok(lsi_transformer_read_config(s.path, 3, &config));
+    assert_true(config.untied_head);
+    assert_error(lsi_transformer_read_config(s.path, 2, &config),
+                 LS_ERR_ARGUMENT, "says that it has 3 heads, not 2");
+    discard(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_follow_from_shapes),
         cmocka_unit_test(other_inner_layers_are_read),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(configurations_are_read),
+        cmocka_unit_test(what_there_is_not_is_refused),
+        cmocka_unit_test(wrong_configurations_are_refused),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(heads_of_their_own_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

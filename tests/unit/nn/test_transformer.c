@@ -1,11 +1,9 @@
 /*
- * Transformers: sizes, names, initial values, files, what is refused. Their
- * arithmetic: tests/parity.
+ * Transformers: sizes, names, initial values, what is refused. Their
+ * arithmetic: tests/parity; their files: test_transformer_file.c.
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "lockstep/transformer.h"
 #include "testing.h"
@@ -288,120 +286,6 @@ static void layouts_of_pairs_agree(void **state)
     close_network(&other);
 }
 
-/* ---- files --------------------------------------------------------------- */
-
-typedef struct path {
-    char text[64];
-} path;
-
-static path new_path(void)
-{
-    path p = {"/tmp/lockstep-transformer-XXXXXX"};
-    const int fd = mkstemp(p.text);
-    assert_true(fd >= 0);
-    close(fd);
-    return p;
-}
-
-static void expect_same_parameters(const network *a, const network *b)
-{
-    for (size_t i = 0; i < ls_params_count(a->params); i++) {
-        ls_tensor *x = ls_params_get(a->params, i);
-        ls_tensor *y = ls_params_get(b->params, i);
-        assert_memory_equal(ls_tensor_data(x), ls_tensor_data(y),
-                            (size_t)ls_tensor_count(x) * sizeof(float));
-    }
-}
-
-static void expect_same_config(const ls_transformer_config *a,
-                               const ls_transformer_config *b)
-{
-    assert_int_equal(a->kind, b->kind);
-    assert_int_equal(a->vocabulary, b->vocabulary);
-    assert_int_equal(a->context, b->context);
-    assert_int_equal(a->d_model, b->d_model);
-    assert_int_equal(a->d_ff, b->d_ff);
-    assert_int_equal(a->layers, b->layers);
-    assert_int_equal(a->heads, b->heads);
-    assert_true(a->rope_theta == b->rope_theta);
-    assert_int_equal(a->rope_halves, b->rope_halves);
-}
-
-static void files_bring_models_back(void **state)
-{
-    (void)state;
-    const path file = new_path();
-    for (int kind = 0; kind < LS_TRANSFORMER_KIND_COUNT; kind++) {
-        ls_transformer_config config = of_kind((ls_transformer_kind)kind);
-        config.rope_theta = 500;
-        config.rope_halves = true;
-        network net = open_network(&config, 4);
-        static const char *const metadata[] = {"steps", "12", NULL};
-        assert_ok(ls_transformer_save(net.model, file.text, metadata));
-        ls_transformer_config read;
-        assert_ok(ls_transformer_read_config(file.text, &read));
-        expect_same_config(&read, &config);
-        network other = open_network(&read, 5);
-        assert_ok(ls_transformer_load(other.model, file.text));
-        expect_same_parameters(&net, &other);
-        close_network(&net);
-        close_network(&other);
-    }
-    unlink(file.text);
-}
-
-/* As published: the matrices of products are (in, out). */
-static void gpt2_files_are_transposed(void **state)
-{
-    (void)state;
-    const path file = new_path();
-    const ls_transformer_config config = of_kind(LS_TRANSFORMER_GPT2);
-    network net = open_network(&config, 4);
-    ls_tensor *stored = NULL;
-    assert_ok(ls_transformer_save(net.model, file.text, NULL));
-    assert_ok(ls_tensor_new(&stored, LS_F32, 2, (const int64_t[]){8, 24}));
-    const ls_named_tensor wanted = {"h.1.attn.c_attn.weight", stored};
-    assert_ok(ls_safetensors_load(file.text, &wanted, 1));
-    size_t i = 0;
-    while (strcmp(ls_params_name(net.params, i), wanted.name) != 0)
-        i++;
-    const float *memory = ls_tensor_data(ls_params_get(net.params, i));
-    const float *got = ls_tensor_data(stored);
-    for (int in = 0; in < 8; in++)
-        for (int out = 0; out < 24; out++)
-            assert_true(got[in * 24 + out] == memory[out * 8 + in]);
-    ls_tensor_free(&stored);
-    close_network(&net);
-    unlink(file.text);
-}
-
-static void wrong_files_are_refused(void **state)
-{
-    (void)state;
-    const path file = new_path();
-    ls_transformer_config config = little;
-    network net = open_network(&config, 4);
-    assert_ok(ls_transformer_save(net.model, file.text, NULL));
-    config.d_ff = 13;
-    network other = open_network(&config, 4);
-    assert_error(ls_transformer_load(other.model, file.text), LS_ERR_SHAPE,
-                 "tensor 'layers.0.ffn.w1.weight' has shape (12, 8), wanted is "
-                 "(13, 8)");
-    close_network(&other);
-    config.layers = 3;
-    config.d_ff = 12;
-    other = open_network(&config, 4);
-    assert_error(ls_transformer_load(other.model, file.text), LS_ERR_FORMAT,
-                 "no tensor 'layers.2.attn.q_proj.weight'");
-    close_network(&other);
-    const ls_named_tensor one = {"x", ls_params_get(net.params, 0)};
-    assert_ok(ls_safetensors_save(file.text, &one, 1, NULL));
-    assert_error(ls_transformer_read_config(file.text, &config), LS_ERR_FORMAT,
-                 "does not say which transformer");
-    close_network(&net);
-    unlink(file.text);
-}
-
 /* ---- what is refused ----------------------------------------------------- */
 
 static void expect_refused(const ls_transformer_config *config,
@@ -435,6 +319,11 @@ static void configurations_are_checked(void **state)
     config = little;
     config.rope_theta = -1;
     expect_refused(&config, "rope_theta");
+    config = little;
+    config.norm_eps = -1e-5;
+    expect_refused(&config, "norm_eps is -1e-05");
+    config.norm_eps = NAN;
+    expect_refused(&config, "norm_eps is nan");
     config = little;
     config.kind = (ls_transformer_kind)7;
     expect_refused(&config, "no kind 7");
@@ -474,9 +363,6 @@ int main(void)
         cmocka_unit_test(initial_values_of_gpt2),
         cmocka_unit_test(nothing_looks_ahead),
         cmocka_unit_test(layouts_of_pairs_agree),
-        cmocka_unit_test(files_bring_models_back),
-        cmocka_unit_test(gpt2_files_are_transposed),
-        cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(configurations_are_checked),
         cmocka_unit_test(tokens_are_checked),
     };
