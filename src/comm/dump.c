@@ -191,7 +191,7 @@ uint64_t lsi_dump_group(const ls_group *group)
 {
     const lsi_far *far = group->far;
     return far == NULL
-               ? group->region_offset
+               ? atomic_load(&group->header->number) - 1
                : (uint64_t)far->id * LSI_MAX_RANKS + (uint64_t)far->world[0];
 }
 

@@ -408,6 +408,7 @@ ls_status lsi_far_open(const lsi_far_plan *plan, ls_group **out)
     LS_TRY(make(plan, &far));
     const lsi_membership membership = {.rank = plan->rank,
                                        .size = plan->size,
+                                       .sharers = local->size,
                                        .node_rank = own,
                                        .offset = plan->offset,
                                        .spans = true};

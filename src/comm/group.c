@@ -22,6 +22,7 @@
 #include "comm/select_file.h"
 #include "comm/shared.h"
 #include "comm/sleep.h"
+#include "comm/space.h"
 #include "comm/wait.h"
 
 #define DEFAULT_TIMEOUT 300.0
@@ -32,7 +33,6 @@
 static void bind_parts(ls_group *group)
 {
     const lsi_region_layout *at = &group->layout;
-    group->header = (lsi_header *)(void *)group->region;
     for (int class_ = 0; class_ < LSI_CHANNEL_CLASSES; class_++) {
         for (int peer = 0; peer < group->size; peer++) {
             const size_t n = at->ranks, me = (size_t)group->rank;
@@ -88,25 +88,41 @@ static ls_status allocate(ls_group *group, bool spans)
     return LS_OK;
 }
 
-/*
- * The first group begins the job's memory. Others map its header themselves,
- * as it may be closed before them.
- */
-static ls_status find_job(ls_group *group)
+/* The first to open a group gives it its number. */
+static void number(ls_group *group)
 {
-    void *at = group->header;
-    if (group->region_offset != 0)
-        LS_TRY(group->node->transport->map(group->node, 0, sizeof(lsi_header),
-                                           &at));
+    uint64_t none = 0;
+    _Atomic uint64_t *place = &group->header->number;
+    if (atomic_load(place) == none)
+        (void)atomic_compare_exchange_strong(
+            place, &none, atomic_fetch_add(&group->job->groups, 1) + 1);
+}
+
+static ls_status map(ls_group *group, uint64_t offset)
+{
+    const lsi_transport *transport = group->node->transport;
+    void *at = NULL;
+    LS_TRY(transport->map(group->node, 0, sizeof(lsi_job), &at));
     group->job = at;
+    LS_TRY(transport->map(group->node, offset, group->layout.bytes, &at));
+    group->region_offset = offset;
+    group->region = at;
+    group->header = at;
+    number(group);
     return LS_OK;
+}
+
+/* The last thing that is done with the region. */
+static void depart(ls_group *group)
+{
+    if (lsi_space_let_go(&group->header->hold, group->sharers))
+        lsi_space_give_back(group, group->region_offset, group->layout.bytes);
 }
 
 static void release(ls_group *group)
 {
-    if (group->job != NULL && group->job != group->header)
-        group->node->transport->unmap(group->node, group->job,
-                                      sizeof(lsi_header));
+    if (group->job != NULL)
+        group->node->transport->unmap(group->node, group->job, sizeof(lsi_job));
     if (group->region != NULL)
         group->node->transport->unmap(group->node, group->region,
                                       group->layout.bytes);
@@ -139,17 +155,13 @@ ls_status lsi_default_timeout(double *seconds)
 static ls_status fill(ls_group *group, const lsi_membership *membership)
 {
     double timeout;
-    void *region = NULL;
+    LS_TRY(map(group, membership->offset));
     LS_TRY(lsi_default_timeout(&timeout));
     LS_TRY(ls_group_set_timeout(group, timeout));
     LS_TRY(allocate(group, membership->spans));
     LS_TRY(lsi_select_environment(group->select));
     LS_TRY(lsi_recorder_open(&group->recorder));
-    LS_TRY(group->node->transport->map(group->node, membership->offset,
-                                       group->layout.bytes, &region));
-    group->region = region;
     bind_parts(group);
-    LS_TRY(find_job(group));
     enter_member(group, membership->node_rank);
     if (!membership->spans)
         lsi_dump_join(group); /* the others are not complete yet */
@@ -170,16 +182,23 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
     group->node = node;
     group->rank = membership.rank;
     group->size = membership.size;
-    group->region_offset = membership.offset;
+    group->sharers = membership.sharers;
     group->counters = &group->own_counters;
     group->layout = lsi_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {
+        if (group->region != NULL)
+            depart(group);
         release(group);
         return status;
     }
     *out = group;
     return LS_OK;
+}
+
+void lsi_job_begin(const ls_group *first)
+{
+    atomic_store(&first->job->end, LSI_FIRST_REGION + first->layout.bytes);
 }
 
 void lsi_group_look_around(ls_group *group)
@@ -240,12 +259,21 @@ void ls_group_close(ls_group **group)
         return;
     ls_group *closing = *group;
     *group = NULL;
+    /* A child that the process has forked leaves nothing: it never joined. */
+    const bool is_member =
+        lsi_member_of(closing, closing->rank)->pid == (int32_t)getpid();
     lsi_company_leave(closing);
     lsi_dump_leave(closing);
-    atomic_store(&lsi_member_of(closing, closing->rank)->presence, LSI_LEFT);
-    lsi_wake_all(closing);
-    lsi_shared_forget(closing);
-    lsi_far_close(closing);
+    if (is_member) {
+        atomic_store(&lsi_member_of(closing, closing->rank)->presence,
+                     LSI_LEFT);
+        lsi_wake_all(closing);
+    }
+    lsi_shared_forget(closing, is_member);
+    if (is_member) {
+        lsi_far_close(closing);
+        depart(closing);
+    }
     release(closing);
 }
 

@@ -8,6 +8,7 @@
 
 typedef struct lsi_membership {
     int rank, size;
+    int sharers;     /* how many of them are on this node */
     int node_rank;   /* of this rank in the job */
     uint64_t offset; /* of the control region in the job's memory */
     bool spans;      /* ranks are on several nodes: one of comm/far.h's */
@@ -19,6 +20,19 @@ typedef struct lsi_membership {
  */
 ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
                          ls_group **out);
+
+/* As one of the first group of a job, in which all ranks are on one node. */
+static inline lsi_membership lsi_first_membership(int rank, int size)
+{
+    return (lsi_membership){.rank = rank,
+                            .size = size,
+                            .sharers = size,
+                            .node_rank = rank,
+                            .offset = LSI_FIRST_REGION};
+}
+
+/* Of the job's memory the first group has been opened in, by its rank 0. */
+void lsi_job_begin(const ls_group *first);
 
 /* Seconds: LOCKSTEP_TIMEOUT, or 300. */
 ls_status lsi_default_timeout(double *seconds);

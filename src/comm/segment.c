@@ -1,7 +1,5 @@
 #include "comm/segment.h"
 
-enum { PAGE = 4096 };
-
 static size_t round_up(size_t n, size_t unit)
 {
     return (n + unit - 1) / unit * unit;
@@ -29,10 +27,11 @@ lsi_region_layout lsi_layout_of(int ranks)
     at.channel_bytes = channel_capacity(n);
     at.channel_stride = sizeof(lsi_channel) + at.channel_bytes;
     at.members = round_up(sizeof(lsi_header), LSI_LINE);
-    at.cells = round_up(at.members + n * sizeof(lsi_member), PAGE);
-    at.staging = round_up(at.cells + LSI_CELLS * n * at.cell_stride, PAGE);
+    at.cells = round_up(at.members + n * sizeof(lsi_member), LSI_PAGE);
+    at.staging = round_up(at.cells + LSI_CELLS * n * at.cell_stride, LSI_PAGE);
     at.channels = at.staging + n * LSI_STAGING_BYTES;
-    at.bytes = round_up(
-        at.channels + LSI_CHANNEL_CLASSES * n * n * at.channel_stride, PAGE);
+    at.bytes =
+        round_up(at.channels + LSI_CHANNEL_CLASSES * n * n * at.channel_stride,
+                 LSI_PAGE);
     return at;
 }

@@ -3,7 +3,8 @@
  *
  * One group has one control region:
  *
- *   header     the futex word on which everybody sleeps, the failure record
+ *   header     the futex word on which everybody sleeps, the failure record,
+ *              how many have left for good
  *   members    one a rank: who it is, how far it has come
  *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
  *   staging    one a rank: a window through which private memory is copied
@@ -48,6 +49,7 @@
 #include <stdint.h>
 
 enum {
+    LSI_PAGE = 4096,
     LSI_LINE = 64,
     LSI_CELLS = 8,              /* collectives published at once */
     LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
@@ -101,6 +103,31 @@ typedef struct lsi_failure {
     uint64_t what_a, count_a, what_b, count_b;
 } lsi_failure;
 
+/* In each range of the job's memory: how many ranks will not touch it again. */
+typedef struct lsi_hold {
+    alignas(LSI_LINE) _Atomic uint32_t gone;
+} lsi_hold;
+
+/* A range that nobody uses (comm/space.h); written by who holds it. */
+typedef struct lsi_vacancy {
+    _Atomic uint32_t state;
+    _Atomic uint64_t bytes;
+    uint64_t offset;
+} lsi_vacancy;
+
+enum { LSI_VACANCIES = 256 };
+
+/* What all groups of a job share, at the start of its memory. */
+typedef struct lsi_job {
+    _Atomic uint64_t end;    /* of all ranges that have been taken */
+    _Atomic uint64_t groups; /* how many there have been */
+    lsi_vacancy vacancies[LSI_VACANCIES];
+} lsi_job;
+
+/* Where the first group's control region begins. */
+#define LSI_FIRST_REGION                                                       \
+    ((sizeof(lsi_job) + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE)
+
 enum { LSI_HEALTHY = 0, LSI_FAILING = 1, LSI_FAILED = 2 };
 
 typedef struct lsi_header {
@@ -109,7 +136,8 @@ typedef struct lsi_header {
     _Atomic uint32_t cell_waiters;
     alignas(LSI_LINE) _Atomic uint32_t failed;
     lsi_failure failure;
-    alignas(LSI_LINE) _Atomic uint64_t file_end; /* in the first group */
+    _Atomic uint64_t number; /* from 1; no other group of the job has it */
+    lsi_hold hold;
 } lsi_header;
 
 typedef struct lsi_channel {

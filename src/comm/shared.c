@@ -15,8 +15,7 @@
 #include "comm/copy.h"
 #include "comm/failure.h"
 #include "comm/far.h"
-
-enum { PAGE = 4096 };
+#include "comm/space.h"
 
 /* A token names an allocation and a byte of the rank's part of it. */
 enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };
@@ -82,15 +81,22 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
            (token & (((uint64_t)1 << OFFSET_BITS) - 1));
 }
 
-uint64_t lsi_reserve(ls_group *group, size_t bytes)
+/* ---- making and dropping ------------------------------------------------- */
+
+/* How an allocation is laid out: a part for each rank, then the hold. */
+typedef struct shape {
+    size_t bytes, stride, mapped;
+} shape;
+
+static shape shape_of(const ls_group *group, size_t bytes)
 {
-    /* Huge pages need the same alignment in the file as in memory. */
-    const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
-    const uint64_t size = (bytes + unit - 1) / unit * unit + unit;
-    const uint64_t begin = atomic_fetch_add(&group->job->file_end, size);
-    return (begin + unit - 1) / unit * unit;
+    const size_t unit = bytes >= LSI_PAGE ? LSI_PAGE : LSI_LINE;
+    const size_t stride = (bytes / unit + 1) * unit;
+    const size_t all = (size_t)group->size * stride + sizeof(lsi_hold);
+    return (shape){bytes, stride, (all + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE};
 }
 
+/* Unmaps one that nobody is going to use, and takes it off the list. */
 static void detach(ls_group *group, lsi_shared *shared)
 {
     lsi_shared **link = &group->shared;
@@ -102,34 +108,44 @@ static void detach(ls_group *group, lsi_shared *shared)
     lsi_free(shared);
 }
 
-/* Maps the range and adds it to the list. */
-static ls_status attach(ls_group *group, uint64_t offset, size_t bytes)
+/* The same for one that others may still be using. */
+static void let_go(ls_group *group, lsi_shared *shared)
 {
-    const size_t n = (size_t)group->size;
-    const size_t unit = bytes >= PAGE ? PAGE : LSI_LINE;
-    const size_t stride = (bytes / unit + 1) * unit;
+    const uint64_t offset = shared->offset;
+    const size_t mapped = shared->mapped;
+    const bool last = lsi_space_let_go(shared->hold, group->size);
+    detach(group, shared);
+    if (last)
+        lsi_space_give_back(group, offset, mapped);
+}
+
+/* Maps the range and adds it to the list. */
+static ls_status attach(ls_group *group, uint64_t offset, shape made)
+{
     void *block = NULL, *base = NULL;
-    LS_TRY(lsi_memory_charge(stride, LS_MEMORY_COMM, "a shared buffer"));
-    const size_t mapped = (n * stride + PAGE - 1) / PAGE * PAGE;
+    LS_TRY(lsi_memory_charge(made.stride, LS_MEMORY_COMM, "a shared buffer"));
     ls_status status = lsi_alloc_zeroed(&block, sizeof(lsi_shared),
                                         LS_MEMORY_COMM, "a shared buffer");
     if (status == LS_OK)
-        status =
-            group->node->transport->map(group->node, offset, mapped, &base);
+        status = group->node->transport->map(group->node, offset, made.mapped,
+                                             &base);
     if (status != LS_OK) {
-        lsi_memory_discharge(stride, LS_MEMORY_COMM);
+        lsi_memory_discharge(made.stride, LS_MEMORY_COMM);
         lsi_free(block);
         return status;
     }
     /* A hint; the control region, which is sparse, does not get it. */
-    if (mapped >= HUGE_PAGE)
-        (void)madvise(base, mapped, MADV_HUGEPAGE);
+    if (made.mapped >= HUGE_PAGE)
+        (void)madvise(base, made.mapped, MADV_HUGEPAGE);
+    unsigned char *behind =
+        (unsigned char *)base + (size_t)group->size * made.stride;
     lsi_shared *shared = block;
     *shared = (lsi_shared){.next = group->shared,
                            .base = base,
-                           .stride = stride,
-                           .bytes = bytes,
-                           .mapped = mapped,
+                           .stride = made.stride,
+                           .bytes = made.bytes,
+                           .mapped = made.mapped,
+                           .hold = (lsi_hold *)(void *)behind,
                            .offset = offset,
                            .id = group->shared_id};
     group->shared = shared;
@@ -162,6 +178,38 @@ static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
     return agreed;
 }
 
+/* Of a range that rank 0 has taken in vain; nobody has touched it. */
+static void return_unused(ls_group *group, uint64_t offset, size_t bytes)
+{
+    if (group->rank == 0 && !lsi_has_failed(group))
+        lsi_space_give_back(group, offset, bytes);
+}
+
+static ls_status alloc_here(ls_group *group, const lsi_call *call, void **data)
+{
+    const shape wanted = shape_of(group, call->count);
+    uint64_t offset = 0, offsets[LSI_MAX_RANKS];
+    if (group->rank == 0)
+        offset = lsi_space_take(group, wanted.mapped);
+    ls_status status =
+        lsi_exchange(group, call, &offset, sizeof(offset), offsets);
+    if (status != LS_OK) {
+        return_unused(group, offset, wanted.mapped);
+        return status;
+    }
+    choose_id(group); /* also where this rank cannot map it */
+    status = attach(group, offsets[0], wanted);
+    const ls_status agreed = lsi_agree(group, call, status);
+    if (agreed != LS_OK) {
+        if (status == LS_OK)
+            detach(group, group->shared);
+        return_unused(group, offset, wanted.mapped);
+        return agreed;
+    }
+    *data = group->shared->base + (size_t)group->rank * group->shared->stride;
+    return LS_OK;
+}
+
 ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
 {
     LS_TRY(lsi_check_group(group, "ls_shared_alloc"));
@@ -171,20 +219,7 @@ ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
         return lsi_refuse(group, &call, status);
     if (group->far != NULL)
         return alloc_on_nodes(group, &call, data);
-    uint64_t offset = 0, offsets[LSI_MAX_RANKS];
-    if (group->rank == 0)
-        offset = lsi_reserve(group, (bytes + PAGE) * (size_t)group->size);
-    LS_TRY(lsi_exchange(group, &call, &offset, sizeof(offset), offsets));
-    choose_id(group); /* also where this rank cannot map it */
-    status = attach(group, offsets[0], bytes);
-    const ls_status agreed = lsi_agree(group, &call, status);
-    if (agreed != LS_OK) {
-        if (status == LS_OK)
-            detach(group, group->shared);
-        return agreed;
-    }
-    *data = group->shared->base + (size_t)group->rank * group->shared->stride;
-    return LS_OK;
+    return alloc_here(group, &call, data);
 }
 
 void *ls_shared_peer(const ls_group *group, const void *data, int rank)
@@ -262,14 +297,10 @@ void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 
 static void free_here(ls_group *group, const lsi_shared *found)
 {
-    const uint64_t offset = found->offset;
-    const size_t mapped = found->mapped;
     lsi_shared *mine = group->shared;
     while (mine != found)
         mine = mine->next;
-    detach(group, mine);
-    if (group->rank == 0)
-        group->node->transport->discard(group->node, offset, mapped);
+    let_go(group, mine);
 }
 
 ls_status ls_shared_free(ls_group *group, void **data)
@@ -287,7 +318,6 @@ ls_status ls_shared_free(ls_group *group, void **data)
             lsi_fail(LS_ERR_ARGUMENT,
                      "ls_shared_free of memory that ls_shared_alloc did not "
                      "return for this group"));
-    /* Nobody may still be reading; afterwards nobody can. */
     call.count = found->id;
     const ls_status status = lsi_agree(group, &call, LS_OK);
     if (status != LS_OK && !lsi_has_failed(group))
@@ -297,8 +327,8 @@ ls_status ls_shared_free(ls_group *group, void **data)
     return status;
 }
 
-void lsi_shared_forget(ls_group *group)
+void lsi_shared_forget(ls_group *group, bool is_member)
 {
     while (group->shared != NULL)
-        detach(group, group->shared);
+        (is_member ? let_go : detach)(group, group->shared);
 }

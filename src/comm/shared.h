@@ -29,10 +29,7 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
  */
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes);
 
-/* Reserves a range of the job's memory; page-aligned, never used before. */
-uint64_t lsi_reserve(ls_group *group, size_t bytes);
-
-/* Unmaps what the user has left behind. */
-void lsi_shared_forget(ls_group *group);
+/* Frees what the user has left behind; who is no member just unmaps it. */
+void lsi_shared_forget(ls_group *group, bool is_member);
 
 #endif

@@ -11,7 +11,7 @@
 #include "comm/collective.h"
 #include "comm/far.h"
 #include "comm/open.h"
-#include "comm/shared.h"
+#include "comm/space.h"
 #include "comm/twin.h"
 
 typedef struct wish {
@@ -70,9 +70,9 @@ static site reserve(ls_group *group, part mine)
     site made = {.id = lsi_far_next_id()};
     if (mine.leader != group->rank)
         return made;
-    made.offset = lsi_reserve(group, lsi_layout_of(mine.size).bytes);
+    made.offset = lsi_space_take(group, lsi_layout_of(mine.size).bytes);
     if (mine.here < mine.size)
-        made.local = lsi_reserve(group, lsi_layout_of(mine.here).bytes);
+        made.local = lsi_space_take(group, lsi_layout_of(mine.here).bytes);
     return made;
 }
 
@@ -82,6 +82,7 @@ static ls_status open_here(ls_group *group, int rank, int size, uint64_t offset,
     const lsi_membership membership = {
         .rank = rank,
         .size = size,
+        .sharers = size,
         .node_rank = lsi_member_of(group, group->rank)->node_rank,
         .offset = offset};
     return lsi_group_open(lsi_node_share(group->node), membership, out);

@@ -147,6 +147,7 @@ typedef struct lsi_shared {
     struct lsi_shared *next;
     unsigned char *base; /* rank 0's part */
     size_t stride, bytes, mapped;
+    lsi_hold *hold;  /* behind the parts */
     uint64_t offset; /* in the job's memory */
     uint64_t id;     /* the same on all ranks */
 } lsi_shared;
@@ -203,7 +204,8 @@ struct ls_group {
     unsigned char *region;
     lsi_region_layout layout;
     lsi_header *header;
-    lsi_header *job; /* the header of the job's first group */
+    lsi_job *job;
+    int sharers; /* how many ranks map the region: those of this node */
 
     uint64_t sequence;  /* of the last collective that was submitted */
     uint64_t completed; /* of the last that is done here */

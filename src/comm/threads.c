@@ -6,16 +6,13 @@
 #include "comm/open.h"
 #include "kernels/kernels.h"
 
-enum { PAGE = 4096 };
-
 static ls_status open_all(lsi_node *node, int size, ls_group **made)
 {
     for (int r = 0; r < size; r++) {
-        const lsi_membership membership = {r, size, r, 0, false};
-        LS_TRY(lsi_group_open(lsi_node_share(node), membership, &made[r]));
+        LS_TRY(lsi_group_open(lsi_node_share(node),
+                              lsi_first_membership(r, size), &made[r]));
     }
-    const uint64_t end = made[0]->layout.bytes;
-    atomic_store(&made[0]->job->file_end, (end + PAGE - 1) / PAGE * PAGE);
+    lsi_job_begin(made[0]);
     for (int r = 0; r < size; r++)
         lsi_group_look_around(made[r]);
     return LS_OK;

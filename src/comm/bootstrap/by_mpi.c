@@ -14,7 +14,7 @@
 #include "comm/collective.h"
 #include "comm/far.h"
 #include "comm/parting.h"
-#include "comm/shared.h"
+#include "comm/space.h"
 #include "comm/transport/modules.h"
 
 /* What each rank tells all others, twice: where it is, and how it went. */
@@ -158,7 +158,7 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
     ls_group *local = plan.local;
     uint64_t offset = 0;
     if (local->rank == 0)
-        offset = lsi_reserve(local, lsi_layout_of(plan.size).bytes);
+        offset = lsi_space_take(local, lsi_layout_of(plan.size).bytes);
     const ls_status status =
         lsi_exchange(local, &call, &offset, sizeof(offset), offsets);
     if (status != LS_OK) {

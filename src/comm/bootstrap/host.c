@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "comm/open.h"
 
-enum { PAGE = 4096, EVERYBODY = LSI_MAX_RANKS };
+enum { EVERYBODY = LSI_MAX_RANKS };
 
 /* How long a meeting that has failed stays open for those still on the way. */
 #define LATECOMER_SECONDS 0.5
@@ -197,10 +197,9 @@ static ls_status open_host(hosting *host, ls_group **out)
     lsi_node *node = NULL;
     LS_TRY(lsi_shm_create(&host->memfd));
     LS_TRY(lsi_shm_node(host->memfd, 0, &node)); /* owns it from now on */
-    const lsi_membership membership = {0, host->world->size, 0, 0, false};
-    LS_TRY(lsi_group_open(node, membership, out));
-    const uint64_t end = (*out)->layout.bytes;
-    atomic_store(&(*out)->job->file_end, (end + PAGE - 1) / PAGE * PAGE);
+    LS_TRY(
+        lsi_group_open(node, lsi_first_membership(0, host->world->size), out));
+    lsi_job_begin(*out);
     return LS_OK;
 }
 

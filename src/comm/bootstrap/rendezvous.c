@@ -90,9 +90,8 @@ static ls_status open_guest(const lsi_world *world, int memfd, ls_group **out)
 {
     lsi_node *node = NULL;
     LS_TRY(lsi_shm_node(memfd, world->rank, &node));
-    const lsi_membership membership = {world->rank, world->size, world->rank, 0,
-                                       false};
-    return lsi_group_open(node, membership, out);
+    return lsi_group_open(node, lsi_first_membership(world->rank, world->size),
+                          out);
 }
 
 static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,

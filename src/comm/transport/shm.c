@@ -26,8 +26,6 @@
 #include "comm/segment.h"
 #include "comm/transport/life.h"
 
-enum { PAGE = 4096 };
-
 #define FILE_BYTES ((off_t)1 << 62)
 
 /* The end of the file. */
@@ -36,7 +34,7 @@ typedef struct tail {
     lsi_life lives[LSI_MAX_RANKS];
 } tail;
 
-#define TAIL_BYTES ((sizeof(tail) + PAGE - 1) / PAGE * PAGE)
+#define TAIL_BYTES ((sizeof(tail) + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE)
 
 /* The word of a life that is shown by a lock. */
 #define BY_LOCK FUTEX_WAITERS
@@ -45,6 +43,7 @@ typedef struct shm_node {
     lsi_node base;
     int memfd;
     int rank;
+    uint64_t room; /* bytes of the file that are the job's */
     tail *tail;
     lsi_keeper *keeper; /* NULL: by lock */
 } shm_node;
@@ -57,7 +56,7 @@ static shm_node *shm(lsi_node *node)
 /* What precedes it is the job's. */
 static off_t tail_at(off_t file_bytes)
 {
-    return (file_bytes - (off_t)TAIL_BYTES) / PAGE * PAGE;
+    return (file_bytes - (off_t)TAIL_BYTES) / LSI_PAGE * LSI_PAGE;
 }
 
 ls_status lsi_shm_create(int *memfd)
@@ -88,29 +87,31 @@ ls_status lsi_shm_create(int *memfd)
     return LS_OK;
 }
 
-/* To touch what lies beyond the end of the file would be SIGBUS. */
-static ls_status check_end(int memfd, uint64_t offset, size_t bytes)
+/*
+ * Whether a range is the job's: behind it is the tail, and to touch what lies
+ * beyond the end of the file would be SIGBUS.
+ */
+static bool is_inside(const shm_node *node, uint64_t offset, size_t bytes)
 {
-    struct stat info;
-    if (fstat(memfd, &info) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot see the shared memory");
-    const uint64_t most = (uint64_t)tail_at(info.st_size);
-    if (bytes <= most && offset <= most - bytes)
-        return LS_OK;
-    return lsi_fail(
-        LS_ERR_MEMORY,
-        "cannot share %zu bytes more: the %lld of this job are used "
-        "up%s",
-        bytes, (long long)info.st_size,
-        info.st_size < FILE_BYTES
-            ? "; ulimit -f (RLIMIT_FSIZE) allows no larger file"
-            : "");
+    return bytes <= node->room && offset <= node->room - bytes;
+}
+
+static ls_status no_room(const shm_node *node, size_t bytes)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "cannot share %zu bytes more: the %llu of this job are "
+                    "used up%s",
+                    bytes, (unsigned long long)node->room,
+                    node->room < (uint64_t)tail_at(FILE_BYTES)
+                        ? "; ulimit -f (RLIMIT_FSIZE) allows no larger file"
+                        : "");
 }
 
 static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
                          void **out)
 {
-    LS_TRY(check_end(shm(node)->memfd, offset, bytes));
+    if (!is_inside(shm(node), offset, bytes))
+        return no_room(shm(node), bytes);
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                          shm(node)->memfd, (off_t)offset);
     if (address == MAP_FAILED)
@@ -126,11 +127,12 @@ static void shm_unmap(lsi_node *node, void *address, size_t bytes)
     munmap(address, bytes);
 }
 
-static void shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
+static bool shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
 {
-    (void)fallocate(shm(node)->memfd,
-                    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                    (off_t)bytes);
+    return is_inside(shm(node), offset, bytes) &&
+           fallocate(shm(node)->memfd,
+                     FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                     (off_t)bytes) == 0;
 }
 
 /* ---- who lives ----------------------------------------------------------- */
@@ -197,8 +199,9 @@ static ls_status map_tail(shm_node *node)
     if (fstat(node->memfd, &info) != 0 || info.st_size < (off_t)TAIL_BYTES)
         return lsi_fail(LS_ERR_SYSTEM, "what rank 0 has sent is not the shared "
                                        "memory of a job");
+    node->room = (uint64_t)tail_at(info.st_size);
     void *at = mmap(NULL, TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    node->memfd, tail_at(info.st_size));
+                    node->memfd, (off_t)node->room);
     if (at == MAP_FAILED)
         return lsi_fail_errno(LS_ERR_MEMORY,
                               "cannot map the end of the shared memory");

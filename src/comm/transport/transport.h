@@ -26,8 +26,11 @@ typedef struct lsi_transport {
     ls_status (*map)(lsi_node *node, uint64_t offset, size_t bytes, void **out);
     /* Undoes one map; the address and size are those of that call. */
     void (*unmap)(lsi_node *node, void *address, size_t bytes);
-    /* Gives the pages of a range back that no rank needs any more. */
-    void (*discard)(lsi_node *node, uint64_t offset, size_t bytes);
+    /*
+     * Gives the pages of a range back that no rank needs any more. Whether it
+     * now reads as zero and may be mapped for something else.
+     */
+    bool (*discard)(lsi_node *node, uint64_t offset, size_t bytes);
     /* Whether the process (or thread) that is `rank` of the job still runs. */
     bool (*alive)(lsi_node *node, int rank);
     /* Called once, when the last reference is dropped. Frees the node. */

@@ -6,7 +6,7 @@
 
 #include "comm/far.h"
 #include "comm/open.h"
-#include "comm/shared.h"
+#include "comm/space.h"
 
 enum { MOST = 24 };
 
@@ -208,7 +208,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
         ls_group *local[MOST];
         CHECK_OK(ls_group_open_threads(ranks[k], local));
         const uint64_t offset =
-            lsi_reserve(local[0], lsi_layout_of(size).bytes);
+            lsi_space_take(local[0], lsi_layout_of(size).bytes);
         for (int i = 0; i < ranks[k]; i++, rank++) {
             world[rank] = rank;
             place[rank] = k;
