@@ -240,7 +240,6 @@ struct ls_group {
     ls_group_counters own_counters;
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
-    int spins;           /* of one wait */
     bool bound;          /* to CPUs that no other rank may use */
     bool spinning_pays;
     int waits, retry;        /* since it did not; until it is tried again */
