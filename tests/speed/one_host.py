@@ -6,7 +6,8 @@
 
 Both run in turn, so many rounds. Of each the table has the least of the rounds'
 medians and of their 99th percentiles, of the slowest rank's time, in
-microseconds; and ours over theirs, which should be 1 at most. Buffers are
+microseconds; and ours over theirs, which should be 1 at most: the median of
+the rounds, because what follows each other meets the same machine. Buffers are
 private, results out of place or in place; and from ls_shared_alloc, which MPI's
 collectives know nothing of: there its time is that for private memory. A barrier
 has no buffers.
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 
@@ -55,11 +57,6 @@ def time_peer(operation, ranks, size, runs):
     return {place: (float(median), float(p99)) for place, median, p99 in rows}
 
 
-def keep_least(best, times):
-    for place, pair in times.items():
-        best[place] = tuple(map(min, pair, best.get(place, pair)))
-
-
 def runs_for(size):
     return 5000 if size <= 10000 else 500 if size <= 1000000 else 40
 
@@ -72,9 +69,13 @@ class Table:
         print("| --------- | ----: | ----: | ------- | ----- | --: | -------:"
               " | ----: | --: | -------: | ----: |")
 
-    def add(self, what, place, ours, theirs):
+    def add(self, what, place, rounds):
+        """Rounds of (ours, theirs), each of which is (p50, p99)."""
         operation, ranks, size, buffers = what
-        ratios = [a / b for a, b in zip(ours, theirs)]
+        ours, theirs = ([min(times) for times in zip(*pairs)]
+                        for pairs in zip(*rounds))
+        ratios = [statistics.median(a[i] / b[i] for a, b in rounds)
+                  for i in (0, 1)]
         self.rows += 1
         if ratios[0] > 1:
             self.over.append(f"{operation} -n {ranks} {size} {buffers} {place}"
@@ -93,16 +94,16 @@ class Table:
 def compare(table, operation, ranks, size, flags):
     runs = flags.runs or runs_for(size)
     kinds = flags.buffers if operation != "barrier" else ["private"]
-    ours = {kind: {} for kind in kinds}
-    theirs = {}
+    rounds = {}
     for _ in range(flags.rounds):
-        for kind, best in ours.items():
-            keep_least(best, time_lockstep(operation, ranks, size, runs, kind))
-        keep_least(theirs, time_peer(operation, ranks, size, runs))
-    for kind, best in ours.items():
-        for place, pair in best.items():
-            table.add((operation, ranks, size, kind), place, pair,
-                      theirs[place])
+        theirs = time_peer(operation, ranks, size, runs)
+        for kind in kinds:
+            ours = time_lockstep(operation, ranks, size, runs, kind)
+            for place, pair in ours.items():
+                rounds.setdefault((kind, place), []).append(
+                    (pair, theirs[place]))
+    for (kind, place), times in rounds.items():
+        table.add((operation, ranks, size, kind), place, times)
 
 
 def words(text):
