@@ -1,7 +1,8 @@
 # What every target of the project is compiled with.
 add_library(lockstep_flags INTERFACE)
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wcast-qual -Wstrict-prototypes -Wmissing-prototypes
+  -Wall -Wextra -Wshadow -Wcast-qual
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>
   -Wundef -Wvla -Wpointer-arith -Wformat=2 -Wwrite-strings
   -fno-math-errno -ffp-contract=off
   $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)

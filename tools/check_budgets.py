@@ -24,7 +24,7 @@ MEDIAN_LINES = 15  # of all functions in src/
 P90_LINES = 40
 
 FOLDERS = ("include", "src", "tests", "examples", "bench")
-SOURCE = (".c", ".h", ".cu")
+SOURCE = (".c", ".cpp", ".h", ".cu")
 KERNELS = os.path.join("src", "kernels") + os.sep
 NOT_CODE = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)

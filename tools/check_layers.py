@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-SOURCE = (".c", ".h", ".def", ".inc", ".cu")
+SOURCE = (".c", ".cpp", ".h", ".def", ".inc", ".cu")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]*)"')
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-SOURCE = (".c", ".h", ".def", ".inc", ".cu")
+SOURCE = (".c", ".cpp", ".h", ".def", ".inc", ".cu")
 TEXT = SOURCE + (".md", ".txt", ".py", ".sh", ".cmake", ".in", ".json", ".yml",
                  ".clang-tidy", ".clang-format", ".editorconfig", ".gitignore",
                  "dev", "run")

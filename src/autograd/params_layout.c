@@ -7,6 +7,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/agree.h"
 #include "tensor/tensor.h"
 
 static size_t padded(const lsi_param *param)
@@ -80,7 +81,7 @@ static ls_status alloc_slices(ls_params *params)
 }
 
 /* Points the tensors to their memory. */
-static ls_status attach_trained(ls_params *params)
+static ls_status attach_trained(const ls_params *params)
 {
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *param = params->params.items[i];
@@ -126,23 +127,31 @@ static void detach(const lsi_param_list *list)
     }
 }
 
+/* What no other rank has a part in. */
+static ls_status alloc_own(ls_params *params)
+{
+    LS_TRY(alloc_floats(&params->flat, params->count, LS_MEMORY_PARAMETERS,
+                        "the parameters"));
+    LS_TRY(alloc_floats(&params->rest, rest_size(params), LS_MEMORY_PARAMETERS,
+                        "frozen parameters"));
+    return alloc_slices(params);
+}
+
+static ls_status attach_all(const ls_params *params)
+{
+    LS_TRY(attach_trained(params));
+    return attach_rest(params);
+}
+
+/* Either all ranks have their memory or none has. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group)
 {
     ls_status status = LS_OK;
     params->count = place_trained(params);
     params->whole = (lsi_range){0, params->count};
-    LS_TRY_GOTO(status,
-                alloc_floats(&params->flat, params->count, LS_MEMORY_PARAMETERS,
-                             "the parameters"),
-                release);
-    LS_TRY_GOTO(status,
-                alloc_floats(&params->rest, rest_size(params),
-                             LS_MEMORY_PARAMETERS, "frozen parameters"),
-                release);
-    LS_TRY_GOTO(status, alloc_slices(params), release);
+    LS_TRY_GOTO(status, lsi_agree_to_plan(group, alloc_own(params)), release);
     LS_TRY_GOTO(status, alloc_gradients(params, group), release);
-    LS_TRY_GOTO(status, attach_trained(params), detach);
-    LS_TRY_GOTO(status, attach_rest(params), detach);
+    LS_TRY_GOTO(status, lsi_agree_to_plan(group, attach_all(params)), detach);
     return LS_OK;
 
 detach:

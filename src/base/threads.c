@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/cgroup.h"
+#include "base/error.h"
 #include "base/partition.h"
 
 enum { BOUNDARY = 16, MAX_THREADS = 4096 };
@@ -105,6 +107,92 @@ bool lsi_thread_watch(void *(*fn)(void *), void *context)
     return true;
 }
 
+/* ---- whether there is room for them ------------------------------------- */
+
+/* How many threads the calling thread may start, itself included. */
+static _Thread_local int granted = 1;
+
+enum { POOL_BYTES = 1 << 20 }; /* what OpenMP keeps of a pool, and more */
+
+static void *pass_through(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* Starts `n` threads, all of which are there at once, and ends them. */
+static bool try_threads(int n, pthread_t *threads)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int started = 0;
+    pthread_mutex_lock(&gate);
+    while (started < n &&
+           pthread_create(&threads[started], NULL, pass_through, &gate) == 0)
+        started++;
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&gate);
+    return started == n;
+}
+
+/*
+ * OpenMP ends the process if it cannot start a thread. So for each size of a
+ * pool that is new to the calling thread others try it first. Inside a region
+ * there are no new ones.
+ */
+static bool can_start(int threads)
+{
+    if (threads <= granted || omp_in_parallel())
+        return true;
+    sigset_t all, before;
+    pthread_t *const list = malloc((size_t)threads * sizeof(*list));
+    void *const room = mmap(NULL, POOL_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool can = list != NULL && room != MAP_FAILED;
+    if (can) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        can = try_threads(threads - 1, list);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    if (room != MAP_FAILED)
+        munmap(room, POOL_BYTES);
+    free(list);
+    if (can)
+        granted = threads;
+    return can;
+}
+
+ls_status lsi_threads_ask(void)
+{
+    const int threads = lsi_threads();
+    if (can_start(threads))
+        return LS_OK;
+    return lsi_fail(LS_ERR_MEMORY,
+                    "this process cannot start %d threads: there is no memory "
+                    "for them, or a limit of processes",
+                    threads);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* The range of one part of lsi_parallel_for. */
+typedef struct cutting {
+    size_t n;
+    int parts;
+    lsi_range_fn fn;
+    void *context;
+} cutting;
+
+static void do_part(const cutting *c, int part)
+{
+    const lsi_range range =
+        lsi_partition_aligned(c->n, (size_t)c->parts, (size_t)part, BOUNDARY);
+    c->fn(c->context, range.begin, range.end);
+}
+
 void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)
 {
     if (n == 0)
@@ -119,19 +207,22 @@ void lsi_parallel_for(size_t n, size_t grain, lsi_range_fn fn, void *context)
         fn(context, 0, n);
         return;
     }
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
-    for (int part = 0; part < parts; part++) {
-        const lsi_range range =
-            lsi_partition_aligned(n, (size_t)parts, (size_t)part, BOUNDARY);
-        fn(context, range.begin, range.end);
+    const cutting c = {n, parts, fn, context};
+    if (!can_start(parts)) {
+        for (int part = 0; part < parts; part++)
+            do_part(&c, part);
+        return;
     }
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+    for (int part = 0; part < parts; part++)
+        do_part(&c, part);
 }
 
 void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context)
 {
     const size_t threads = (size_t)lsi_threads();
     const int team = (int)(n < threads ? n : threads);
-    if (team <= 1) {
+    if (team <= 1 || !can_start(team)) {
         for (size_t task = 0; task < n; task++)
             fn(context, task, 0);
         return;
@@ -143,6 +234,11 @@ void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context)
 
 void lsi_parallel_team(lsi_team_fn fn, void *context)
 {
-#pragma omp parallel num_threads(lsi_threads())
+    const int team = lsi_threads();
+    if (!can_start(team)) {
+        fn(context, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(team)
     fn(context, omp_get_thread_num(), omp_get_num_threads());
 }

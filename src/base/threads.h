@@ -28,6 +28,13 @@ void lsi_threads_set(int threads);
 int lsi_threads(void);
 
 /*
+ * Whether the calling thread can start lsi_threads() threads; to be asked
+ * before code that uses OpenMP itself and would end the process. The loops
+ * below ask, and if there are none do all the work on the calling thread.
+ */
+ls_status lsi_threads_ask(void);
+
+/*
  * A thread beside the program's own, which takes no signals and is to be
  * joined. False if there is none.
  */

@@ -13,6 +13,7 @@
 #include "cli/bench.h"
 #include "cli/list.h"
 #include "cli/ranks.h"
+#include "comm/agree.h"
 #include "lockstep/parallel.h"
 
 static const double tolerance = 1e-3;
@@ -92,11 +93,13 @@ static ls_status make_input(bench_case *c)
 static ls_status make(bench_case *c)
 {
     const ls_sync_bn_options bn = {.kind = c->kind};
-    LS_TRY(make_input(c));
-    LS_TRY(ls_params_new(&c->params));
+    ls_status status = make_input(c);
+    if (status == LS_OK)
+        status = ls_params_new(&c->params);
+    LS_TRY(lsi_agree_to_plan(c->group, status));
     LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, bn));
     LS_TRY(ls_params_allocate(c->params, c->group, 0));
-    return ls_tape_new(&c->tape);
+    return lsi_agree_to_plan(c->group, ls_tape_new(&c->tape));
 }
 
 static void release(bench_case *c)

@@ -30,6 +30,12 @@ ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status)
     return lsi_exchange(group, call, NULL, 0, NULL);
 }
 
+ls_status lsi_agree_to_plan(ls_group *group, ls_status status)
+{
+    const lsi_call plan = {.operation = LSI_OP_PLAN};
+    return group == NULL ? status : lsi_agree(group, &plan, status);
+}
+
 void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell)
 {
     snprintf((char *)cell->payload, REASON_BYTES, "%s", op->reason);

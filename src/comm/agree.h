@@ -23,6 +23,12 @@ ls_status lsi_refuse_planned(ls_request *request, ls_status status);
  */
 ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status);
 
+/*
+ * The same before ranks make something together, where there is no call yet. A
+ * group that is NULL is this rank alone.
+ */
+ls_status lsi_agree_to_plan(ls_group *group, ls_status status);
+
 /* ---- for the engine ------------------------------------------------------ */
 
 /* Writes the reason into this rank's cell. */

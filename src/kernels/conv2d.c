@@ -52,10 +52,15 @@ static ls_status check_types(const lsi_conv2d *s)
 }
 
 /* In bf16 AMX is faster than f32, and nothing else is. */
-static bool half_pays(const lsi_conv2d *s)
+static ls_status choose_dtype(lsi_conv2d *s)
 {
-    return s->dtype == LS_BF16 && lsi_kernels_get()->isa >= LSI_ISA_AMX &&
-           lsi_conv2d_is_fast(s);
+    bool half = s->n > 0 && s->dtype == LS_BF16 &&
+                lsi_kernels_get()->isa >= LSI_ISA_AMX;
+    if (half)
+        LS_TRY(lsi_conv2d_is_fast(s, &half));
+    if (!half)
+        s->dtype = s->dsrc_dtype = LS_F32;
+    return LS_OK;
 }
 
 static lsi_conv2d shape_of(const conv2d_key *k)
@@ -78,12 +83,12 @@ static lsi_conv2d shape_of(const conv2d_key *k)
 static ls_status make_plan(const void *key, void **out)
 {
     void *block;
+    lsi_conv2d shape = shape_of(key);
+    LS_TRY(choose_dtype(&shape));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
                             "convolution plan"));
     lsi_conv2d_plan *plan = block;
-    plan->shape = shape_of(key);
-    if (plan->shape.n == 0 || !half_pays(&plan->shape))
-        plan->shape.dtype = plan->shape.dsrc_dtype = LS_F32;
+    plan->shape = shape;
     const bool plain =
         lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
     const ls_status status =

@@ -47,7 +47,8 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
     const int size = ls_group_size(ddp->group);
     const size_t capacity = lsi_shard_size(count, size) * (size_t)size;
     const lsi_range own = own_part(ddp, count);
-    LS_TRY(lsi_params_set_owned(ddp->params, &own, 1));
+    LS_TRY(lsi_agree_to_plan(ddp->group,
+                             lsi_params_set_owned(ddp->params, &own, 1)));
     if (share == LSI_SHARE_TENSORS)
         return lsi_params_share(ddp->params, ddp->group, capacity, false);
     ddp->owner.reduced = own;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "comm/agree.h"
 #include "comm/twin.h"
 #include "kernels/kernels.h"
 #include "parallel/shard.h"
@@ -42,12 +43,15 @@ static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
                        size_t indices)
 {
-    ls_ddp *ddp;
-    LS_TRY(alloc_array(&ddp, 1, sizeof(ls_ddp)));
-    ddp->group = group;
-    ddp->loss_scale = 1;
-    ddp->scale = 1;
-    ls_status status = alloc_spans(ddp, spans, indices);
+    ls_ddp *ddp = NULL;
+    ls_status status = alloc_array(&ddp, 1, sizeof(ls_ddp));
+    if (status == LS_OK) {
+        ddp->group = group;
+        ddp->loss_scale = 1;
+        ddp->scale = 1;
+        status = alloc_spans(ddp, spans, indices);
+    }
+    status = lsi_agree_to_plan(group, status);
     if (status == LS_OK)
         status = lsi_group_twin(group, &ddp->channel);
     if (status != LS_OK) {
@@ -90,8 +94,7 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span)
 
 /* What a rank wants; all must want the same. */
 typedef struct wish {
-    char text[248];
-    int64_t status;
+    char text[256];
 } wish;
 
 /* Differs if any span has another size (FNV-1a). */
@@ -103,31 +106,22 @@ static uint32_t hash_sizes(const ls_ddp *ddp)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options,
-                    ls_status status)
+static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options)
 {
-    wish own = {.status = status};
+    wish own = {{0}};
     size_t floats = 0;
     for (size_t i = 0; i < ddp->n; i++)
         floats += ddp->spans[i].count;
-    if (status == LS_OK)
-        snprintf(own.text, sizeof(own.text),
-                 "strategy %s, bucket_mb %.17g, unused_as_zero %d, %zu "
-                 "gradients of %zu floats (sizes %08" PRIx32 ")",
-                 options->strategy, options->bucket_mb, options->unused_as_zero,
-                 ddp->n, floats, hash_sizes(ddp));
+    snprintf(own.text, sizeof(own.text),
+             "strategy %s, bucket_mb %.17g, unused_as_zero %d, %zu gradients "
+             "of %zu floats (sizes %08" PRIx32 ")",
+             options->strategy, options->bucket_mb, options->unused_as_zero,
+             ddp->n, floats, hash_sizes(ddp));
     return own;
 }
 
-static ls_status compare(const wish *wishes, int rank, int size)
+static ls_status compare(const wish *wishes, int size)
 {
-    for (int r = 0; r < size; r++) {
-        if (wishes[r].status != LS_OK && r != rank)
-            return lsi_fail((ls_status)wishes[r].status,
-                            "data parallelism could not begin on rank %d; see "
-                            "its own error",
-                            r);
-    }
     for (int r = 1; r < size; r++) {
         if (memcmp(wishes[r].text, wishes[0].text, sizeof(wishes[0].text)) != 0)
             return lsi_fail(LS_ERR_MISMATCH,
@@ -141,16 +135,19 @@ static ls_status compare(const wish *wishes, int rank, int size)
 static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
                        ls_status status)
 {
-    const wish own = wish_of(ddp, options, status);
     const int size = ls_group_size(ddp->group);
-    wish *all;
-    LS_TRY(alloc_array(&all, (size_t)size, sizeof(wish)));
-    ls_status agreed =
-        ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
-    if (agreed == LS_OK && status == LS_OK)
-        agreed = compare(all, ls_group_rank(ddp->group), size);
+    wish *all = NULL;
+    if (status == LS_OK)
+        status = alloc_array(&all, (size_t)size, sizeof(wish));
+    status = lsi_agree_to_plan(ddp->channel, status);
+    if (status == LS_OK) {
+        const wish own = wish_of(ddp, options);
+        status = ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
+    }
+    if (status == LS_OK)
+        status = compare(all, size);
     lsi_free(all);
-    return status != LS_OK ? status : agreed;
+    return status;
 }
 
 ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/agree.h"
 #include "parallel/ddp_state.h"
 
 enum { TEXT_BYTES = 200, NAME_BYTES = 64 };
@@ -59,10 +60,12 @@ ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe)
     const size_t size = (size_t)ls_group_size(ddp->group);
     describe_own(ddp, describe, own, sizeof(own));
     char *const all = malloc(size * sizeof(own));
+    ls_status status = LS_OK;
     if (all == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to name unused parameters");
-    ls_status status =
-        ls_all_gather(ddp->channel, own, all, sizeof(own), LS_U8);
+        status = lsi_fail(LS_ERR_MEMORY, "no memory to name unused parameters");
+    status = lsi_agree_to_plan(ddp->channel, status);
+    if (status == LS_OK)
+        status = ls_all_gather(ddp->channel, own, all, sizeof(own), LS_U8);
     if (status == LS_OK)
         status = fail_with(all, size * sizeof(own));
     free(all);

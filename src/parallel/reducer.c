@@ -93,12 +93,14 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
     return LS_OK;
 }
 
-static ls_status fill(lsi_reducer *r, ls_group *channel,
-                      const lsi_reducer_plan *plan)
+/* *layout is the caller's. */
+static ls_status alloc_plan(lsi_reducer **out, size_t n, lsi_range **layout)
 {
     void *block;
-    const size_t n = plan->n;
     const char *const what = "the plan of gradients";
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_reducer), LS_MEMORY_COMM, what));
+    lsi_reducer *const r = *out = block;
+    r->n = n;
     LS_TRY(lsi_alloc_zeroed(&block, (n + 1) * sizeof(bucket), LS_MEMORY_COMM,
                             what));
     r->bucket = block;
@@ -108,26 +110,27 @@ static ls_status fill(lsi_reducer *r, ls_group *channel,
     r->ready = block;
     LS_TRY(
         lsi_alloc_zeroed(&block, n * sizeof(lsi_range), LS_MEMORY_COMM, what));
-    const size_t buckets =
-        lsi_bucket_layout(plan->spans, n, plan->bucket_bytes, block);
-    const ls_status status = plan_buckets(r, channel, plan, block, buckets);
-    lsi_free(block);
-    return status;
+    *layout = block;
+    return LS_OK;
 }
 
 ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
                           const lsi_reducer_plan *plan)
 {
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_reducer), LS_MEMORY_COMM,
-                            "the plan of gradients"));
-    lsi_reducer *r = block;
-    r->start = plan->start;
-    r->n = plan->n;
-    r->one_at_a_time = plan->one_at_a_time;
-    r->on_done = plan->done;
-    r->context = plan->context;
-    const ls_status status = fill(r, channel, plan);
+    lsi_reducer *r = NULL;
+    lsi_range *layout = NULL;
+    ls_status status = alloc_plan(&r, plan->n, &layout);
+    status = lsi_agree_to_plan(channel, status);
+    if (status == LS_OK) {
+        r->start = plan->start;
+        r->one_at_a_time = plan->one_at_a_time;
+        r->on_done = plan->done;
+        r->context = plan->context;
+        status = plan_buckets(r, channel, plan, layout,
+                              lsi_bucket_layout(plan->spans, plan->n,
+                                                plan->bucket_bytes, layout));
+    }
+    lsi_free(layout);
     if (status != LS_OK) {
         lsi_reducer_free(&r);
         return status;

@@ -34,15 +34,21 @@ static ls_status private_floats(size_t count, float **out)
     return LS_OK;
 }
 
-static ls_status plan(ls_sync_bn *bn)
+static ls_status alloc_private(ls_sync_bn *bn)
 {
     const size_t slot = lsi_bn_slot_floats(bn);
     const size_t slices = (size_t)bn->slices;
     LS_TRY(private_floats(bn->stride, &bn->variance));
     LS_TRY(private_floats((size_t)lsi_bn_parts(bn) * slot, &bn->slots));
+    return private_floats((slices - 1) * 2 * bn->stride, &bn->slice_sums);
+}
+
+static ls_status plan(ls_sync_bn *bn)
+{
+    const size_t slot = lsi_bn_slot_floats(bn);
+    const size_t slices = (size_t)bn->slices;
     LS_TRY(shared_floats(bn->group, slices * slot, &bn->own));
     LS_TRY(shared_floats(bn->group, 2 * bn->stride, &bn->sums));
-    LS_TRY(private_floats((slices - 1) * 2 * bn->stride, &bn->slice_sums));
     return ls_all_reduce_plan(bn->group, bn->sums, bn->sums, 2 * bn->stride,
                               LS_F32, LS_SUM, &bn->reduce);
 }
@@ -59,7 +65,7 @@ static ls_status make(ls_sync_bn *bn, ls_params *params, const char *name,
         bn->args.eps = eps;
     if (momentum > 0)
         bn->args.momentum = momentum;
-    return plan(bn);
+    return alloc_private(bn);
 }
 
 static ls_status check_arguments(int64_t features, ls_sync_bn_options options)
@@ -80,15 +86,10 @@ static ls_status check_arguments(int64_t features, ls_sync_bn_options options)
     return LS_OK;
 }
 
-ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
-                         const char *name, int64_t features,
-                         ls_sync_bn_options options)
+static ls_status describe(ls_sync_bn **out, ls_group *group,
+                          const ls_params *params, int64_t features,
+                          ls_sync_bn_options options)
 {
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(params);
-    LS_NEED(name);
-    LS_TRY(check_arguments(features, options));
     void *block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
                             "batch normalisation"));
@@ -102,7 +103,27 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
         ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
     bn->args.eps = options.eps;
     bn->args.momentum = options.momentum;
-    const ls_status status = make(bn, params, name, options.affine);
+    *out = bn;
+    return LS_OK;
+}
+
+ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
+                         const char *name, int64_t features,
+                         ls_sync_bn_options options)
+{
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(params);
+    LS_NEED(name);
+    ls_sync_bn *bn = NULL;
+    ls_status status = check_arguments(features, options);
+    if (status == LS_OK)
+        status = describe(&bn, group, params, features, options);
+    if (status == LS_OK)
+        status = make(bn, params, name, options.affine);
+    status = lsi_agree_to_plan(group, status);
+    if (status == LS_OK)
+        status = plan(bn);
     if (status != LS_OK) {
         ls_sync_bn_free(&bn);
         return status;

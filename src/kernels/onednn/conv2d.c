@@ -112,7 +112,8 @@ static ls_status plan_pass(const lsi_onednn_conv2d *conv, lsi_conv2d_pass which,
 {
     const int n_roles =
         conv->shape.bias && which != LSI_CONV2D_DATA ? BIAS + 1 : BIAS;
-    p->layouts = lsi_conv2d_pass_layouts(&conv->shape, which, conv->layouts);
+    LS_TRY(lsi_conv2d_pass_layouts(&conv->shape, which, conv->layouts,
+                                   &p->layouts));
     dnnl_primitive_desc_t desc;
     LS_TRY(lsi_conv2d_describe(&conv->shape, which, p->layouts, &desc));
     const ls_status status =

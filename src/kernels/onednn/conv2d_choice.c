@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/kernels.h"
+#include "kernels/onednn/calls.h"
 #include "kernels/onednn/op.h"
 
 enum {
@@ -127,11 +128,13 @@ static dnnl_status_t describe_pass(const lsi_conv2d *s, lsi_conv2d_pass pass,
         status = describe_op(&op, s, pass, algorithm, &t);
     if (status != dnnl_success)
         return status;
-    if (lsi_onednn_engine(&engine) != LS_OK ||
-        lsi_onednn_attr(&attr, false, pass == LSI_CONV2D_FORWARD && s->relu) !=
-            LS_OK)
-        return dnnl_runtime_error;
-    status = dnnl_primitive_desc_create(out, &op, attr, engine, hint);
+    ls_status made = lsi_onednn_engine(&engine);
+    if (made == LS_OK)
+        made = lsi_onednn_attr(&attr, false,
+                               pass == LSI_CONV2D_FORWARD && s->relu);
+    if (made != LS_OK)
+        return made == LS_ERR_MEMORY ? dnnl_out_of_memory : dnnl_runtime_error;
+    status = lsi_dnnl_primitive_desc_create(out, &op, attr, engine, hint);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
@@ -163,9 +166,12 @@ ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,
                               lsi_conv2d_layouts layouts,
                               dnnl_primitive_desc_t *out)
 {
-    if (winograd_pays(shape, layouts) &&
-        describe(shape, pass, layouts, dnnl_convolution_winograd, out) ==
-            dnnl_success) {
+    dnnl_status_t status = dnnl_unimplemented;
+    if (winograd_pays(shape, layouts))
+        status = describe(shape, pass, layouts, dnnl_convolution_winograd, out);
+    if (status == dnnl_out_of_memory)
+        return lsi_onednn_check(status, "a convolution");
+    if (status == dnnl_success) {
         if (scratch_bytes(*out) <= winograd_max_scratch)
             return LS_OK;
         dnnl_primitive_desc_destroy(*out);
@@ -175,21 +181,46 @@ ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,
         "a convolution");
 }
 
-/* Whether oneDNN has code of its own for the pass, not just plain loops. */
-static bool is_fast(const lsi_conv2d *shape, lsi_conv2d_pass pass,
-                    lsi_conv2d_layouts layouts)
+/*
+ * Whether oneDNN has code of its own for the pass, not just plain loops.
+ * Without memory it is not known: a rank must not choose otherwise than the
+ * others.
+ */
+static ls_status is_fast(const lsi_conv2d *shape, lsi_conv2d_pass pass,
+                         lsi_conv2d_layouts layouts, bool *fast)
 {
     dnnl_primitive_desc_t desc;
     const char *name = "ref";
-    if (describe(shape, pass, layouts, dnnl_convolution_direct, &desc) !=
-        dnnl_success)
-        return false;
-    const dnnl_status_t status =
+    dnnl_status_t status =
+        describe(shape, pass, layouts, dnnl_convolution_direct, &desc);
+    if (status == dnnl_out_of_memory)
+        return lsi_onednn_check(status, "a convolution");
+    *fast = status == dnnl_success;
+    if (!*fast)
+        return LS_OK;
+    status =
         dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-    const bool fast =
-        status == dnnl_success && strncmp(name, "ref", strlen("ref")) != 0;
+    *fast = status == dnnl_success && strncmp(name, "ref", strlen("ref")) != 0;
     dnnl_primitive_desc_destroy(desc);
-    return fast;
+    return LS_OK;
+}
+
+enum {
+    FORWARD = 1 << LSI_CONV2D_FORWARD,
+    DATA = 1 << LSI_CONV2D_DATA,
+    WEIGHT = 1 << LSI_CONV2D_WEIGHT
+};
+
+/* Whether all of these passes have. */
+static ls_status are_fast(const lsi_conv2d *shape, unsigned passes,
+                          lsi_conv2d_layouts layouts, bool *fast)
+{
+    *fast = true;
+    for (int pass = LSI_CONV2D_FORWARD; *fast && pass <= LSI_CONV2D_WEIGHT;
+         pass++)
+        if ((passes >> pass & 1) != 0)
+            LS_TRY(is_fast(shape, (lsi_conv2d_pass)pass, layouts, fast));
+    return LS_OK;
 }
 
 /* In order of preference; the last always works. */
@@ -222,35 +253,39 @@ ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
     lsi_conv2d one = *shape;
     one.n = 1; /* batches of all sizes have the same layouts */
     const int n = candidates(&one, list);
-    int chosen = 0;
-    while (chosen < n - 1 &&
-           !(is_fast(&one, LSI_CONV2D_FORWARD, list[chosen]) &&
-             is_fast(&one, LSI_CONV2D_WEIGHT, list[chosen])))
-        chosen++;
-    *out = list[chosen];
+    for (int i = 0; i < n - 1; i++) {
+        bool fast;
+        LS_TRY(are_fast(&one, FORWARD | WEIGHT, list[i], &fast));
+        if (fast) {
+            *out = list[i];
+            return LS_OK;
+        }
+    }
+    *out = list[n - 1];
     return LS_OK;
 }
 
-bool lsi_conv2d_is_fast(const lsi_conv2d *shape)
+ls_status lsi_conv2d_is_fast(const lsi_conv2d *shape, bool *fast)
 {
     lsi_conv2d one = *shape;
     lsi_conv2d_layouts chosen;
     one.n = 1;
-    return lsi_conv2d_choose_layouts(&one, &chosen) == LS_OK &&
-           is_fast(&one, LSI_CONV2D_FORWARD, chosen) &&
-           is_fast(&one, LSI_CONV2D_DATA, chosen) &&
-           is_fast(&one, LSI_CONV2D_WEIGHT, chosen);
+    LS_TRY(lsi_conv2d_choose_layouts(&one, &chosen));
+    return are_fast(&one, FORWARD | DATA | WEIGHT, chosen, fast);
 }
 
 /* Few channels leave blocks nearly empty where they are what is computed. */
-lsi_conv2d_layouts lsi_conv2d_pass_layouts(const lsi_conv2d *shape,
-                                           lsi_conv2d_pass pass,
-                                           lsi_conv2d_layouts chosen)
+ls_status lsi_conv2d_pass_layouts(const lsi_conv2d *shape, lsi_conv2d_pass pass,
+                                  lsi_conv2d_layouts chosen,
+                                  lsi_conv2d_layouts *out)
 {
-    const lsi_conv2d_layouts plain = {LSI_LAYOUT_PLAIN, LSI_LAYOUT_PLAIN};
+    bool fast = shape->c > FEW_CHANNELS;
+    *out = chosen;
     if (pass != LSI_CONV2D_DATA || shape->dtype != LS_F32)
-        return chosen;
-    if (shape->c <= FEW_CHANNELS || !is_fast(shape, pass, chosen))
-        return plain;
-    return chosen;
+        return LS_OK;
+    if (fast)
+        LS_TRY(are_fast(shape, DATA, chosen, &fast));
+    if (!fast)
+        *out = (lsi_conv2d_layouts){LSI_LAYOUT_PLAIN, LSI_LAYOUT_PLAIN};
+    return LS_OK;
 }

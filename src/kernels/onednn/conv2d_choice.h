@@ -25,12 +25,12 @@ ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
                                     lsi_conv2d_layouts *out);
 
 /* How they must lie for one pass: the same, or reordered before and after. */
-lsi_conv2d_layouts lsi_conv2d_pass_layouts(const lsi_conv2d *shape,
-                                           lsi_conv2d_pass pass,
-                                           lsi_conv2d_layouts chosen);
+ls_status lsi_conv2d_pass_layouts(const lsi_conv2d *shape, lsi_conv2d_pass pass,
+                                  lsi_conv2d_layouts chosen,
+                                  lsi_conv2d_layouts *out);
 
 /* Whether all passes in the shape's types have code of oneDNN's own. */
-bool lsi_conv2d_is_fast(const lsi_conv2d *shape);
+ls_status lsi_conv2d_is_fast(const lsi_conv2d *shape, bool *fast);
 
 /* The primitive of one pass on tensors that lie so. *out is the caller's. */
 ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,

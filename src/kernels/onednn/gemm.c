@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "kernels/onednn/calls.h"
 #include "kernels/onednn/op.h"
 #include "kernels/plan_cache.h"
 #include "kernels/ref/dense.h"
@@ -126,7 +127,7 @@ static ls_status fill_plan(gemm_plan *plan, const gemm_key *key)
     LS_TRY(lsi_onednn_check(describe_all(&matmul, key), "a matrix product"));
     LS_TRY(lsi_onednn_attr(&attr, key->accumulate, false));
     const dnnl_status_t status =
-        dnnl_primitive_desc_create(&desc, &matmul, attr, engine, NULL);
+        lsi_dnnl_primitive_desc_create(&desc, &matmul, attr, engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     if (status == dnnl_unimplemented) /* bf16 below AVX-512: plain loops */
         return LS_OK;

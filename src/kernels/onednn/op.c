@@ -2,21 +2,22 @@
 #include "kernels/onednn/op.h"
 
 #include "base/error.h"
+#include "kernels/onednn/calls.h"
 
 static dnnl_status_t append_post_ops(dnnl_primitive_attr_t attr,
                                      bool accumulate, bool relu)
 {
     dnnl_post_ops_t ops;
-    dnnl_status_t status = dnnl_post_ops_create(&ops);
+    dnnl_status_t status = lsi_dnnl_post_ops_create(&ops);
     if (status != dnnl_success)
         return status;
     if (accumulate)
-        status = dnnl_post_ops_append_sum(ops, 1.0F);
+        status = lsi_dnnl_post_ops_append_sum(ops, 1.0F);
     if (status == dnnl_success && relu)
-        status = dnnl_post_ops_append_eltwise(ops, 1.0F, dnnl_eltwise_relu,
-                                              0.0F, 0.0F);
+        status = lsi_dnnl_post_ops_append_eltwise(ops, 1.0F, dnnl_eltwise_relu,
+                                                  0.0F, 0.0F);
     if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(attr, ops);
+        status = lsi_dnnl_primitive_attr_set_post_ops(attr, ops);
     dnnl_post_ops_destroy(ops);
     return status;
 }
@@ -25,7 +26,8 @@ ls_status lsi_onednn_attr(dnnl_primitive_attr_t *out, bool accumulate,
                           bool relu)
 {
     dnnl_primitive_attr_t attr;
-    LS_TRY(lsi_onednn_check(dnnl_primitive_attr_create(&attr), "attributes"));
+    LS_TRY(
+        lsi_onednn_check(lsi_dnnl_primitive_attr_create(&attr), "attributes"));
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(
         attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && (accumulate || relu))
@@ -45,7 +47,7 @@ static ls_status add_arg(lsi_onednn_op *op, int role,
     LS_TRY(lsi_onednn_engine(&engine));
     dnnl_exec_arg_t *arg = &op->args[op->n_args];
     LS_TRY(lsi_onednn_check(
-        dnnl_memory_create(&arg->memory, desc, engine, DNNL_MEMORY_NONE),
+        lsi_dnnl_memory_create(&arg->memory, desc, engine, DNNL_MEMORY_NONE),
         "a memory object"));
     arg->arg = role;
     op->n_args++;
@@ -64,7 +66,7 @@ static ls_status add_args(lsi_onednn_op *op, dnnl_primitive_desc_t desc,
     op->scratch_bytes = dnnl_memory_desc_get_size(scratch);
     LS_TRY(add_arg(op, DNNL_ARG_SCRATCHPAD, scratch));
     op->n_args--;
-    return lsi_onednn_check(dnnl_primitive_create(&op->primitive, desc),
+    return lsi_onednn_check(lsi_dnnl_primitive_create(&op->primitive, desc),
                             "a primitive");
 }
 
@@ -90,7 +92,7 @@ ls_status lsi_onednn_op_reorder(lsi_onednn_op *op,
     dnnl_primitive_desc_t desc;
     LS_TRY(lsi_onednn_engine(&engine));
     LS_TRY(lsi_onednn_attr(&attr, accumulate, false));
-    const dnnl_status_t status = dnnl_reorder_primitive_desc_create(
+    const dnnl_status_t status = lsi_dnnl_reorder_primitive_desc_create(
         &desc, src, engine, dst, engine, attr);
     dnnl_primitive_attr_destroy(attr);
     LS_TRY(lsi_onednn_check(status, "a reorder of weights"));
@@ -118,10 +120,13 @@ ls_status lsi_onednn_op_run(lsi_onednn_op *op, void *scratch,
         dnnl_memory_set_data_handle(op->args[op->n_args].memory, scratch);
     for (int i = 0; i < op->n_args && status == dnnl_success; i++)
         status = dnnl_memory_set_data_handle(op->args[i].memory, pointers[i]);
+    if (status == dnnl_success && !op->has_run)
+        status = lsi_dnnl_ask();
     if (status == dnnl_success)
-        status = dnnl_primitive_execute(op->primitive, thread->stream,
-                                        op->n_args + 1, op->args);
+        status = lsi_dnnl_primitive_execute(op->primitive, thread->stream,
+                                            op->n_args + 1, op->args);
     if (status == dnnl_success)
         status = dnnl_stream_wait(thread->stream);
+    op->has_run |= status == dnnl_success;
     return lsi_onednn_check(status, "running a primitive");
 }

@@ -17,6 +17,7 @@ typedef struct lsi_onednn_op {
     dnnl_exec_arg_t args[LSI_ONEDNN_MAX_ARGS + 1]; /* the last is scratch */
     int n_args;                                    /* without scratch */
     size_t scratch_bytes;
+    bool has_run; /* the first run takes memory, of its own and for all */
 } lsi_onednn_op;
 
 /*

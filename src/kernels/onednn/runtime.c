@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
+#include "kernels/onednn/calls.h"
 #include "kernels/plan_cache.h"
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
@@ -57,9 +58,9 @@ static void init(void)
     const dnnl_version_t *v = dnnl_version();
     snprintf(version_text, sizeof(version_text), "oneDNN %d.%d.%d", v->major,
              v->minor, v->patch);
-    init_status = dnnl_set_max_cpu_isa(highest_isa(lsi_kernels_get()->isa));
+    init_status = lsi_dnnl_set_max_cpu_isa(highest_isa(lsi_kernels_get()->isa));
     if (init_status == dnnl_success)
-        init_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+        init_status = lsi_dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 
 void lsi_dense_init(void)
@@ -91,7 +92,7 @@ static ls_status make_thread(const void *key, void **out)
                             "oneDNN thread"));
     lsi_onednn_thread *thread = block;
     const dnnl_status_t status =
-        dnnl_stream_create(&thread->stream, e, dnnl_stream_default_flags);
+        lsi_dnnl_stream_create(&thread->stream, e, dnnl_stream_default_flags);
     if (status != dnnl_success) {
         lsi_free(block);
         return lsi_onednn_check(status, "a stream");
@@ -116,6 +117,7 @@ static const lsi_plan_kind thread_kind = {.name = "oneDNN thread",
 ls_status lsi_onednn_thread_get(lsi_onednn_thread **out)
 {
     void *thread;
+    LS_TRY(lsi_threads_ask());
     LS_TRY(lsi_plan_cache_get(&thread_kind, "", &thread));
     *out = thread;
     if (omp_get_max_threads() != lsi_threads())

@@ -6,6 +6,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/agree.h"
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
 
@@ -69,8 +70,8 @@ static ls_status add_norm(lsi_cifar_net *net, ls_group *group,
     return ls_sync_bn_new(&net->sync_bn, group, params, "bn1", HIDDEN, options);
 }
 
-static ls_status build(lsi_cifar_net *net, ls_group *group,
-                       const lsi_cifar_net_options *options)
+static ls_status add_first_layers(lsi_cifar_net *net,
+                                  const lsi_cifar_net_options *options)
 {
     const ls_conv2d_options conv = {.stride = 1, .relu = true};
     LS_TRY(ls_params_new(&net->model.params));
@@ -81,25 +82,43 @@ static ls_status build(lsi_cifar_net *net, ls_group *group,
                                 KERNEL, conv));
     LS_TRY(ls_conv2d_layer_init(&net->conv2, params, "conv2", CHANNELS,
                                 CHANNELS, KERNEL, conv));
+    return ls_linear_layer_init(&net->fc1, params, "fc1", POOLED, HIDDEN, true);
+}
+
+/* Takes part, or says why not, wherever the other ranks wait for this one. */
+static ls_status build(lsi_cifar_net *net, ls_group *group,
+                       const lsi_cifar_net_options *options)
+{
+    LS_TRY(lsi_agree_to_plan(group, add_first_layers(net, options)));
+    LS_TRY(lsi_agree_to_plan(group, add_norm(net, group, options->norm)));
+    ls_params *const params = net->model.params;
     LS_TRY(
-        ls_linear_layer_init(&net->fc1, params, "fc1", POOLED, HIDDEN, true));
-    LS_TRY(add_norm(net, group, options->norm));
-    LS_TRY(
-        ls_linear_layer_init(&net->fc2, params, "fc2", HIDDEN, CLASSES, true));
+        lsi_agree_to_plan(group, ls_linear_layer_init(&net->fc2, params, "fc2",
+                                                      HIDDEN, CLASSES, true)));
     return ls_params_allocate(params, group, options->seed);
+}
+
+static ls_status new_net(ls_group *group, lsi_cifar_net **out)
+{
+    void *block = NULL;
+    const ls_status status =
+        lsi_alloc_zeroed(&block, sizeof(lsi_cifar_net), LS_MEMORY_OTHER,
+                         "the CIFAR-100 network");
+    *out = block;
+    return lsi_agree_to_plan(group, status);
 }
 
 ls_status lsi_cifar_net_new(lsi_cifar_net **out, ls_group *group,
                             const lsi_cifar_net_options *options)
 {
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_cifar_net), LS_MEMORY_OTHER,
-                            "the CIFAR-100 network"));
-    lsi_cifar_net *net = block;
-    net->model.self = net;
-    net->model.forward = forward;
-    net->dropout = options->dropout;
-    const ls_status status = build(net, group, options);
+    lsi_cifar_net *net;
+    ls_status status = new_net(group, &net);
+    if (status == LS_OK) {
+        net->model.self = net;
+        net->model.forward = forward;
+        net->dropout = options->dropout;
+        status = build(net, group, options);
+    }
     if (status != LS_OK) {
         lsi_cifar_net_free(&net);
         return status;

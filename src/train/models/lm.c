@@ -5,6 +5,7 @@
 
 #include "autograd/params.h"
 #include "base/error.h"
+#include "comm/agree.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 
@@ -34,7 +35,7 @@ static void blank(const ls_params *params)
 ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
                      const ls_transformer_config *config, uint64_t seed)
 {
-    ls_status status = describe(lm, config);
+    ls_status status = lsi_agree_to_plan(group, describe(lm, config));
     if (status == LS_OK)
         status = ls_params_allocate(lm->params, group, seed);
     if (status != LS_OK)

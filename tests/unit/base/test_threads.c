@@ -2,6 +2,7 @@
  * Thread counts and the parallel loop: every element once, boundaries as
  * promised, and a quota that is an affinity mask.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -221,6 +222,39 @@ static void the_affinity_mask_counts(void **state)
     assert_int_equal(status, 0);
 }
 
+/* Without the room for stacks that nobody has. */
+static int with_huge_stacks(void)
+{
+    pthread_attr_t attr;
+    visits v = {.calls = 0};
+    const size_t n = 1000;
+    const int threads = 11; /* a pool that there has not been yet */
+    lsi_threads_set(threads);
+    if (pthread_attr_init(&attr) != 0 ||
+        pthread_attr_setstacksize(&attr, (size_t)1 << 46) != 0 ||
+        pthread_setattr_default_np(&attr) != 0)
+        return 2;
+    if (lsi_threads_ask() != LS_ERR_MEMORY)
+        return 3;
+    lsi_parallel_for(n, 16, visit, &v);
+    for (size_t i = 0; i < n; i++)
+        if (v.seen[i] != 1)
+            return 4;
+    return v.calls == threads ? 0 : 5; /* the same ranges, one by one */
+}
+
+static void without_room_for_threads_one_does_it_all(void **state)
+{
+    (void)state;
+    int status;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(with_huge_stacks());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void the_clock_goes_forward(void **state)
 {
     (void)state;
@@ -238,6 +272,7 @@ static void the_clock_goes_forward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_room_for_threads_one_does_it_all),
         cmocka_unit_test(the_affinity_mask_counts),
         cmocka_unit_test(default_follows_the_environment),
         cmocka_unit_test(set_is_clamped),
