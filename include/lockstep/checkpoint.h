@@ -12,6 +12,24 @@
  * Every file appears at once, and the manifest last: a folder without one is
  * what is left of a save that did not end, and is ignored. All functions here
  * are collective, and fail on all ranks with the same message or on none.
+ *
+ * A run that goes on where it was, if it had begun:
+ *
+ *     ls_checkpoint *found = NULL;
+ *     int64_t step = 0;
+ *     ls_status status = ls_checkpoint_open(&found, group, folder);
+ *     if (status == LS_OK) {
+ *         step = ls_checkpoint_step(found);
+ *         status = ls_checkpoint_load(found, params, optimizer);
+ *         ls_checkpoint_close(&found);
+ *     } else if (status == LS_ERR_NOT_FOUND) {
+ *         status = LS_OK; // nothing was saved yet: it begins
+ *     }
+ *     if (status != LS_OK)
+ *         return status; // to begin would train over what is there
+ *
+ * One run at a time saves in a folder: rank 0 holds a lock of the kernel on the
+ * file .lock in it, which ends with its process. Readers need none.
  */
 #ifndef LOCKSTEP_CHECKPOINT_H
 #define LOCKSTEP_CHECKPOINT_H
@@ -38,9 +56,16 @@ typedef struct ls_checkpoint_parts {
 /*
  * Saves to a new folder for this step in `folder`, which is made if it is not
  * there. The ranks write their parts at the same time. Then older checkpoints
- * are removed, except that the newest `keep` stay (0: all). After an error
- * everything older is as it was. If there is a checkpoint of this step already
- * it stays and the result is LS_ERR_STATE.
+ * are removed, except that the newest `keep` whole ones stay, this one among
+ * them (0: all), and what saves that did not end have left of older steps.
+ * What is newer, or a symbolic link, is neither counted nor removed; a warning
+ * says once what is newer. To know which are whole, each that was not saved or
+ * opened by this process is read once. Only files that a save writes are
+ * removed.
+ *
+ * After an error everything older is as it was. If there is a checkpoint of
+ * this step already it stays and the result is LS_ERR_STATE; so it is if
+ * another process saves in the folder: the message names it and its host.
  */
 LS_API ls_status ls_checkpoint_save(ls_group *group, const char *folder,
                                     int64_t step,
@@ -50,8 +75,14 @@ typedef struct ls_checkpoint ls_checkpoint;
 
 /*
  * Finds the newest whole checkpoint in a folder; what is not whole is named in
- * a warning (see LOCKSTEP_LOG) and passed over. If none is left the error says
- * what is wrong with the newest. On success *out is the caller's.
+ * a warning (see LOCKSTEP_LOG) and passed over. On success *out is the
+ * caller's.
+ *
+ *     LS_ERR_NOT_FOUND   nothing there yet: there is no such folder, or no save
+ *                        in it has come to its end
+ *     LS_ERR_FORMAT      some have, and none is whole; the message says what is
+ *                        wrong with the newest
+ *     LS_ERR_IO          that is no folder, or not one that can be read
  */
 LS_API ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
                                     const char *folder);

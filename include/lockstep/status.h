@@ -49,7 +49,8 @@ extern "C" {
     X(ERR_SYSTEM, -10, "a system call failed")                                 \
     X(ERR_PEER_DEAD, -11, "a peer died")                                       \
     X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
-    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")
+    X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
+    X(ERR_NOT_FOUND, -14, "there is nothing there yet")
 
 typedef enum ls_status {
 #define X(name, value, text) LS_##name = (value),

@@ -308,6 +308,7 @@ static ls_status prepare_together(job *j)
 
 static void release(job *j)
 {
+    lsi_resume_close(&j->resume);
     ls_checkpoint_close(&j->found);
     ls_tape_free(&j->tape);
     lsi_stepper_release(&j->stepper);

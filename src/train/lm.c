@@ -212,7 +212,7 @@ static ls_status go_on(job *j)
 }
 
 /* Before the validation that follows the step. */
-static ls_status save_checkpoint(const job *j, const lsi_lm_step *step)
+static ls_status save_checkpoint(job *j, const lsi_lm_step *step)
 {
     char loss[32];
     if (!lsi_resume_is_due(&j->resume, step->step))
@@ -250,6 +250,7 @@ static ls_status begin(const job *j)
 
 static void release(job *j)
 {
+    lsi_resume_close(&j->resume);
     ls_checkpoint_close(&j->found);
     ls_tape_free(&j->tape);
     lsi_stepper_release(&j->stepper);

@@ -9,48 +9,64 @@
 
 #include "base/error.h"
 #include "train/checkpoint/folder.h"
+#include "train/checkpoint/save.h"
 #include "train/outcome.h"
 
 /* ---- going on ------------------------------------------------------------ */
 
 /* Fails at once where a save would fail after hours. */
-static ls_status look(const lsi_resume_options *o, int64_t *newest)
+static ls_status prepare(lsi_resume *r)
 {
-    if (o->every > 0)
+    const lsi_resume_options *const o = r->options;
+    int64_t newest;
+    if (o->every > 0) {
         LS_TRY(lsi_folder_make(o->folder));
-    LS_TRY(lsi_steps_newest(o->folder, newest));
-    if (*newest < 0 || o->resume)
+        LS_TRY(lsi_folder_lock_take(&r->lock, o->folder));
+    }
+    if (o->resume)
+        return LS_OK;
+    LS_TRY(lsi_steps_newest(o->folder, &newest));
+    if (newest < 0)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "'%s' has a checkpoint of step %" PRId64 " already; go on "
                     "from there with --resume, or give another folder",
-                    o->folder, *newest);
+                    o->folder, newest);
 }
 
+/* Only if nothing has been saved there the job begins at its beginning. */
 static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
 {
-    LS_TRY(ls_checkpoint_open(out, r->group, r->options->folder));
-    const ls_status status = lsi_facts_check(&r->facts, *out);
+    ls_status status = ls_checkpoint_open(out, r->group, r->options->folder);
+    if (status == LS_ERR_NOT_FOUND) {
+        *out = NULL;
+        return LS_OK;
+    }
+    LS_TRY(status);
+    status = lsi_facts_check(&r->facts, *out);
     if (status != LS_OK)
         ls_checkpoint_close(out);
     return status;
 }
 
-ls_status lsi_resume_open(const lsi_resume *resume, ls_checkpoint **out)
+ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out)
 {
-    int64_t newest = -1;
     ls_status status = LS_OK;
     *out = NULL;
     if (resume->options->folder == NULL)
         return LS_OK;
     if (ls_group_rank(resume->group) == 0)
-        status = look(resume->options, &newest);
+        status = prepare(resume);
     LS_TRY(lsi_share_outcome(resume->group, status, resume->agreed));
-    LS_TRY(ls_broadcast(resume->group, &newest, 1, LS_I64, 0));
-    if (newest < 0)
+    if (!resume->options->resume)
         return LS_OK;
     return lsi_share_outcome(resume->group, open_and_check(resume, out),
                              resume->agreed);
+}
+
+void lsi_resume_close(lsi_resume *resume)
+{
+    lsi_folder_lock_drop(&resume->lock);
 }
 
 ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
@@ -87,8 +103,8 @@ bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
     return o->folder != NULL && o->every > 0 && step % o->every == 0;
 }
 
-/* Pairs of a job and of its stepper. */
-enum { MAX_VALUES = 2 * (LSI_MAX_FACTS + 8) };
+/* Three pairs are the stepper's. */
+enum { MAX_VALUES = 2 * (LSI_MAX_FACTS + LSI_JOB_VALUES + 3) };
 
 /* In the order of the values: facts, those of the job, those of the stepper. */
 static void join(const lsi_resume *r, const char *const *job,
@@ -107,7 +123,8 @@ static void join(const lsi_resume *r, const char *const *job,
     out[n] = NULL;
 }
 
-static ls_status save(const lsi_resume *r, const ls_params *params,
+/* Without memory of its own: a rank that has none must not stay away. */
+static ls_status save(lsi_resume *r, const ls_params *params,
                       const lsi_stepper *stepper, const char *const *job)
 {
     const ls_loss_scale *const s = &stepper->loss_scale;
@@ -120,11 +137,11 @@ static ls_status save(const lsi_resume *r, const ls_params *params,
     const char *values[MAX_VALUES + 1];
     join(r, job, own, values);
     const ls_checkpoint_parts parts = {params, stepper->optimizer, values};
-    return ls_checkpoint_save(r->group, r->options->folder, stepper->steps,
-                              &parts, (int)r->options->keep);
+    return lsi_checkpoint_save(r->group, &r->lock, r->options->folder,
+                               stepper->steps, &parts, (int)r->options->keep);
 }
 
-ls_status lsi_resume_save(const lsi_resume *resume, const ls_params *params,
+ls_status lsi_resume_save(lsi_resume *resume, const ls_params *params,
                           const lsi_stepper *stepper, const char *const *values)
 {
     return lsi_share_outcome(

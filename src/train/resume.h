@@ -6,6 +6,7 @@
 #define LS_TRAIN_RESUME_H
 
 #include "lockstep/checkpoint.h"
+#include "train/checkpoint/lock.h"
 #include "train/facts.h"
 #include "train/recipe.h"
 
@@ -16,29 +17,37 @@ typedef struct lsi_resume_options {
     bool resume;        /* go on from the newest, if there is one */
 } lsi_resume_options;
 
+enum { LSI_JOB_VALUES = 16 };
+
 typedef struct lsi_resume {
     ls_group *group;
     const lsi_resume_options *options;
     lsi_facts facts;
     bool *agreed; /* as in lsi_share_outcome */
+    lsi_folder_lock lock;
 } lsi_resume;
 
 /*
  * What to go on from: *out is NULL if the job begins at its beginning, else the
  * caller's. That is so if no save in the folder has come to its end. An error
  * if one has and the job is not to go on from it, if none of those is whole any
- * more, and if a fact is another one. Collective.
+ * more, if a fact is another one, and if another run saves there: a job that
+ * saves keeps all others from it until lsi_resume_close. Collective.
  */
-ls_status lsi_resume_open(const lsi_resume *resume, ls_checkpoint **out);
+ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out);
+
+/* Local. */
+void lsi_resume_close(lsi_resume *resume);
 
 /* Whether a checkpoint is to be made after so many steps. */
 bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
 
 /*
  * Makes one of the stepper's step. Its values are the facts and these, in the
- * form of those of ls_checkpoint_parts. Collective.
+ * form of those of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
+ * Collective.
  */
-ls_status lsi_resume_save(const lsi_resume *resume, const ls_params *params,
+ls_status lsi_resume_save(lsi_resume *resume, const ls_params *params,
                           const lsi_stepper *stepper,
                           const char *const *values);
 

@@ -1,6 +1,7 @@
 /* Finding a checkpoint; see find.h. */
 #include "train/checkpoint/find.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,32 +10,56 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/memo.h"
 
-static ls_status examine(const char *step_folder)
+ls_status lsi_checkpoint_verify(const char *step_folder)
 {
     json_t *manifest;
     LS_TRY(lsi_manifest_read(step_folder, &manifest));
     const ls_status status = lsi_manifest_verify(manifest, step_folder);
     json_decref(manifest);
+    if (status == LS_OK)
+        lsi_memo_add_whole(step_folder);
     return status;
 }
 
-/* Fails with what is wrong with the newest one. */
+ls_status lsi_checkpoint_verify_once(const char *step_folder)
+{
+    return lsi_memo_is_whole(step_folder) ? LS_OK
+                                          : lsi_checkpoint_verify(step_folder);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    return access(lsi_path_in(folder, name).text, F_OK) == 0;
+}
+
+/* Of the newest that came to its end it is said what is wrong. */
 static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
                            int64_t *step)
 {
     char reason[1024] = "";
     for (size_t i = 0; i < n; i++) {
-        if (examine(lsi_step_folder(folder, steps[i]).text) == LS_OK) {
+        const lsi_path path = lsi_step_folder(folder, steps[i]);
+        const ls_status status = lsi_checkpoint_verify(path.text);
+        if (status == LS_OK) {
             *step = steps[i];
             return LS_OK;
         }
+        if (status == LS_ERR_MEMORY || status == LS_ERR_BUDGET)
+            return status; /* which says nothing about the checkpoint */
         lsi_log(LSI_LOG_WARN, "ignored: %s", ls_last_error());
-        if (i == 0)
-            snprintf(reason, sizeof reason, "; %s", ls_last_error());
+        if (reason[0] == '\0' && has(path.text, LSI_MANIFEST_FILE))
+            snprintf(reason, sizeof reason, "%s", ls_last_error());
     }
-    return lsi_fail(LS_ERR_IO, "there is no whole checkpoint in '%s'%s", folder,
-                    reason);
+    if (reason[0] == '\0')
+        return lsi_fail(LS_ERR_NOT_FOUND,
+                        "there is no checkpoint in '%s' yet%s", folder,
+                        n > 0 ? ": no save has come to its end" : "");
+    return lsi_fail(LS_ERR_FORMAT,
+                    "there is no whole checkpoint in '%s', although some were "
+                    "saved; of the newest, %s",
+                    folder, reason);
 }
 
 ls_status lsi_checkpoint_newest(const char *folder, int64_t *step)
@@ -47,11 +72,6 @@ ls_status lsi_checkpoint_newest(const char *folder, int64_t *step)
     return status;
 }
 
-static bool has(const char *folder, const char *name)
-{
-    return access(lsi_path_in(folder, name).text, F_OK) == 0;
-}
-
 ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
 {
     struct stat info;
@@ -61,8 +81,8 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
         return LS_OK; /* whoever reads it will say what is wrong */
     }
     *out = lsi_path_in(path, LSI_MODEL_FILE);
-    if (has(path, LSI_MANIFEST_FILE) || lsi_is_step_folder(path))
-        return examine(path);
+    if (has(path, LSI_MANIFEST_FILE) || lsi_step_of(path) >= 0)
+        return lsi_checkpoint_verify(path);
     if (has(path, LSI_MODEL_FILE))
         return LS_OK;
     LS_TRY(lsi_checkpoint_newest(path, &step));

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -55,10 +56,10 @@ static int64_t step_of(const char *name)
                : -1;
 }
 
-bool lsi_is_step_folder(const char *path)
+int64_t lsi_step_of(const char *path)
 {
     lsi_path copy = lsi_path_in(NULL, path);
-    return step_of(basename(copy.text)) >= 0;
+    return step_of(basename(copy.text));
 }
 
 /* ---- lists --------------------------------------------------------------- */
@@ -104,6 +105,17 @@ ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n)
     return status;
 }
 
+lsi_step_state lsi_step_look(const char *folder, int64_t step)
+{
+    struct stat info;
+    const lsi_path path = lsi_step_folder(folder, step);
+    if (lstat(path.text, &info) != 0 || !S_ISDIR(info.st_mode))
+        return LSI_STEP_OTHER;
+    if (lstat(lsi_path_in(path.text, LSI_MANIFEST_FILE).text, &info) == 0)
+        return LSI_STEP_ENDED;
+    return errno == ENOENT ? LSI_STEP_TORN : LSI_STEP_OTHER;
+}
+
 ls_status lsi_steps_newest(const char *folder, int64_t *step)
 {
     int64_t *steps;
@@ -119,7 +131,7 @@ ls_status lsi_steps_newest(const char *folder, int64_t *step)
     return LS_OK;
 }
 
-/* ---- making and removing ------------------------------------------------- */
+/* ---- making -------------------------------------------------------------- */
 
 /* The folder around `path` holds its name on the disk afterwards. */
 static ls_status make_folder(const char *path)
@@ -153,31 +165,81 @@ ls_status lsi_step_check(const char *step_folder)
 
 ls_status lsi_step_make(const char *folder, int64_t step)
 {
-    LS_TRY(make_folder(folder));
     return make_folder(lsi_step_folder(folder, step).text);
 }
 
-static ls_status remove_files(const char *folder)
+/* ---- removing ------------------------------------------------------------ */
+
+static bool is_rank_file(const char *name)
 {
-    DIR *dir = opendir(folder);
-    if (dir == NULL && errno == ENOENT)
+    int rank, ranks;
+    return sscanf(name, "rank-%d-of-%d", &rank, &ranks) == 2 &&
+           strcmp(lsi_rank_file(rank, ranks).text, name) == 0;
+}
+
+/* A file of a checkpoint, or one in the making. */
+static bool is_ours(const char *name)
+{
+    lsi_path copy = lsi_path_in(NULL, name);
+    const char *const end = lsi_temporary_end(name);
+    if (end != NULL)
+        copy.text[end - name] = '\0';
+    return strcmp(copy.text, LSI_MODEL_FILE) == 0 ||
+           strcmp(copy.text, LSI_MANIFEST_FILE) == 0 || is_rank_file(copy.text);
+}
+
+static ls_status remove_file(int fd, const lsi_path *path, const char *name)
+{
+    if (unlinkat(fd, name, 0) == 0 || errno == ENOENT)
         return LS_OK;
-    if (dir == NULL)
-        return lsi_fail_errno(LS_ERR_IO, "cannot read the folder '%s'", folder);
-    unlink(lsi_path_in(folder, LSI_MANIFEST_FILE).text);
+    return lsi_fail_errno(LS_ERR_IO, "cannot remove '%s/%s'", path->text, name);
+}
+
+static ls_status remove_files(DIR *dir, const lsi_path *path)
+{
+    LS_TRY(remove_file(dirfd(dir), path, LSI_MANIFEST_FILE));
     for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlink(lsi_path_in(folder, e->d_name).text);
+        if (is_ours(e->d_name))
+            LS_TRY(remove_file(dirfd(dir), path, e->d_name));
     }
-    closedir(dir);
     return LS_OK;
+}
+
+ls_status lsi_step_clear(const char *folder, int64_t step)
+{
+    const lsi_path path = lsi_step_folder(folder, step);
+    const int fd =
+        open(path.text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return LS_OK;
+    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return lsi_fail(LS_ERR_IO,
+                        "'%s' is a link or a file and not a checkpoint's "
+                        "folder: it is not touched",
+                        path.text);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        const ls_status status =
+            lsi_fail_errno(LS_ERR_IO, "cannot read the folder '%s'", path.text);
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    const ls_status status = remove_files(dir, &path);
+    closedir(dir);
+    return status;
 }
 
 ls_status lsi_step_remove(const char *folder, int64_t step)
 {
     const lsi_path path = lsi_step_folder(folder, step);
-    LS_TRY(remove_files(path.text));
-    if (rmdir(path.text) != 0 && errno != ENOENT)
-        return lsi_fail_errno(LS_ERR_IO, "cannot remove '%s'", path.text);
-    return LS_OK;
+    LS_TRY(lsi_step_clear(folder, step));
+    if (rmdir(path.text) == 0 || errno == ENOENT)
+        return LS_OK;
+    if (errno == ENOTEMPTY || errno == EEXIST)
+        return lsi_fail(LS_ERR_IO,
+                        "'%s' holds files that are not of a checkpoint: they "
+                        "stay",
+                        path.text);
+    return lsi_fail_errno(LS_ERR_IO, "cannot remove '%s'", path.text);
 }

@@ -1,10 +1,11 @@
 /*
- * Folders of checkpoints: names, lists, making and removing. Local.
+ * Folders of checkpoints: names, lists, making and removing. What is removed
+ * has a name that a save gives, and lies in a step's folder itself: no link is
+ * followed. Local.
  */
 #ifndef LS_TRAIN_CHECKPOINT_FOLDER_H
 #define LS_TRAIN_CHECKPOINT_FOLDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +24,9 @@ lsi_path lsi_path_in(const char *folder, const char *name);
 /* Where the checkpoint of a step lies. */
 lsi_path lsi_step_folder(const char *folder, int64_t step);
 
-/* Whether that is the name of one, with or without a slash behind it. */
-bool lsi_is_step_folder(const char *path);
+/* The step whose folder has that name, with or without a slash behind; or -1.
+ */
+int64_t lsi_step_of(const char *path);
 
 /* The file of one of so many ranks. */
 lsi_path lsi_rank_file(int rank, int ranks);
@@ -35,19 +37,31 @@ lsi_path lsi_rank_file(int rank, int ranks);
  */
 ls_status lsi_steps_list(const char *folder, int64_t **out, size_t *n);
 
+typedef enum lsi_step_state {
+    LSI_STEP_ENDED, /* its save came to its end: it has a manifest */
+    LSI_STEP_TORN,  /* it has none */
+    LSI_STEP_OTHER  /* no folder, a link to one, or it cannot be told */
+} lsi_step_state;
+
+lsi_step_state lsi_step_look(const char *folder, int64_t step);
+
 /* The newest step whose save came to its end; -1: there is none. */
 ls_status lsi_steps_newest(const char *folder, int64_t *step);
 
 /* Makes a folder, if it is not there, to which files can be written. */
 ls_status lsi_folder_make(const char *folder);
 
-/* Makes the folder of a step, and the one around it; both lie on the disk. */
+/* Makes the folder of a step in one that is there. */
 ls_status lsi_step_make(const char *folder, int64_t step);
 
 /* Whether this rank sees, too, the folder of a step that rank 0 sees. */
 ls_status lsi_step_check(const char *step_folder);
 
-/* Removes what there is of a step; its manifest goes first. */
+/*
+ * Removes the files of a step, its manifest first; then also its folder, which
+ * is an error if anything else lies there. LS_OK if there is no such folder.
+ */
+ls_status lsi_step_clear(const char *folder, int64_t step);
 ls_status lsi_step_remove(const char *folder, int64_t step);
 
 #endif

@@ -2,6 +2,7 @@
 #include "train/checkpoint/manifest.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,10 +10,15 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/memory.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/optimizer_json.h"
 
 #define FORMAT "lockstep checkpoint 1"
+
+/* Of a manifest: it names parameters, ranks, and what the program told it. */
+enum { MOST_BYTES = 1 << 30 };
 
 static ls_status no_memory(void)
 {
@@ -34,6 +40,12 @@ static ls_status checksum(json_t *manifest, uint32_t *out)
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* Takes over the item; false if there is no memory. */
+static bool append(json_t *array, json_t *item)
+{
+    return json_array_append_new(array, item) == 0;
+}
+
 static json_t *file_json(const char *name, const lsi_file_sum *sum)
 {
     return json_pack("{s:s, s:I, s:I}", "name", name, "bytes",
@@ -43,16 +55,21 @@ static json_t *file_json(const char *name, const lsi_file_sum *sum)
 static json_t *files_json(const lsi_manifest *m)
 {
     json_t *files = json_array();
-    json_array_append_new(files, file_json(LSI_MODEL_FILE, &m->model));
-    for (int r = 0; r < m->ranks; r++)
-        json_array_append_new(files, file_json(lsi_rank_file(r, m->ranks).text,
-                                               &m->rank_files[r]));
-    return files;
+    bool good = append(files, file_json(LSI_MODEL_FILE, &m->model));
+    for (int r = 0; good && r < m->ranks; r++)
+        good = append(files, file_json(lsi_rank_file(r, m->ranks).text,
+                                       &m->rank_files[r]));
+    if (good)
+        return files;
+    json_decref(files);
+    return NULL;
 }
 
 static ls_status values_json(const char *const *values, json_t **out)
 {
     json_t *object = json_object();
+    if (object == NULL)
+        return no_memory();
     for (; values != NULL && values[0] != NULL; values += 2) {
         const char *value = values[1] != NULL ? values[1] : "";
         if (json_object_set_new(object, values[0], json_string(value)) != 0) {
@@ -66,10 +83,18 @@ static ls_status values_json(const char *const *values, json_t **out)
     return LS_OK;
 }
 
+static ls_status add_checksum(json_t *manifest)
+{
+    uint32_t sum;
+    LS_TRY(checksum(manifest, &sum));
+    if (json_object_set_new(manifest, "crc32", json_integer(sum)) == 0)
+        return LS_OK;
+    return no_memory();
+}
+
 static ls_status to_json(const lsi_manifest *m, json_t **out)
 {
     json_t *values;
-    uint32_t sum;
     LS_TRY(values_json(m->values, &values));
     json_t *manifest =
         json_pack("{s:s, s:I, s:i, s:o, s:o, s:o}", "format", FORMAT, "step",
@@ -78,12 +103,11 @@ static ls_status to_json(const lsi_manifest *m, json_t **out)
                   files_json(m));
     if (manifest == NULL)
         return no_memory();
-    const ls_status status = checksum(manifest, &sum);
+    const ls_status status = add_checksum(manifest);
     if (status != LS_OK) {
         json_decref(manifest);
         return status;
     }
-    json_object_set_new(manifest, "crc32", json_integer((json_int_t)sum));
     *out = manifest;
     return LS_OK;
 }
@@ -134,25 +158,67 @@ static ls_status check_format(json_t *manifest, const char *path)
     return LS_OK;
 }
 
+/* A copy, or a folder that was renamed, is not what its name says. */
+static ls_status check_step(const json_t *manifest, const char *folder)
+{
+    const json_t *field = json_object_get(manifest, "step");
+    const int64_t step =
+        json_is_integer(field) ? json_integer_value(field) : -1;
+    const int64_t named = lsi_step_of(folder);
+    if (named < 0 || named == step)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' holds step %lld and not that of its name, as its "
+                    "manifest says",
+                    folder, (long long)step);
+}
+
+/*
+ * Without memory the parser may call the text wrong: what it still cannot read
+ * the second time is.
+ */
+static ls_status parse(const char *path, const char *text, size_t bytes,
+                       json_t **out)
+{
+    json_error_t error;
+    for (int i = 0; i < 2; i++) {
+        *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+        if (*out != NULL)
+            return LS_OK;
+    }
+    return lsi_fail(LS_ERR_FORMAT, "'%s' is damaged: %s at byte %d", path,
+                    error.text, error.position);
+}
+
 ls_status lsi_manifest_read(const char *folder, json_t **out)
 {
     const lsi_path path = lsi_path_in(folder, LSI_MANIFEST_FILE);
-    json_error_t error;
+    json_t *manifest;
+    char *text;
+    size_t bytes;
     if (access(path.text, F_OK) != 0 && errno == ENOENT)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' has no manifest: the save did not end", folder);
-    json_t *manifest =
-        json_load_file(path.text, JSON_REJECT_DUPLICATES, &error);
-    if (manifest == NULL)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' is damaged: %s at byte %d",
-                        path.text, error.text, error.position);
-    const ls_status status = check_format(manifest, path.text);
+    LS_TRY(lsi_read_regular(path.text, MOST_BYTES, &text, &bytes));
+    ls_status status = parse(path.text, text, bytes, &manifest);
+    lsi_free(text);
+    LS_TRY(status);
+    status = check_format(manifest, path.text);
+    if (status == LS_OK)
+        status = check_step(manifest, folder);
     if (status != LS_OK) {
         json_decref(manifest);
         return status;
     }
     *out = manifest;
     return LS_OK;
+}
+
+static ls_status check_there(const lsi_path *path)
+{
+    if (access(path->text, F_OK) == 0 || errno != ENOENT)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT, "'%s' is missing", path->text);
 }
 
 static ls_status verify_file(const json_t *entry, const char *folder)
@@ -167,6 +233,7 @@ static ls_status verify_file(const json_t *entry, const char *folder)
         return lsi_fail(LS_ERR_FORMAT, "the manifest of '%s' is malformed",
                         folder);
     const lsi_path path = lsi_path_in(folder, name);
+    LS_TRY(check_there(&path));
     LS_TRY(lsi_file_sum_of(path.text, &sum));
     if ((json_int_t)sum.bytes != bytes)
         return lsi_fail(LS_ERR_FORMAT,
@@ -183,7 +250,12 @@ ls_status lsi_manifest_verify(const json_t *manifest, const char *folder)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach(json_object_get(manifest, "files"), i, entry)
+    const json_t *const files = json_object_get(manifest, "files");
+    if (json_array_size(files) != (size_t)lsi_manifest_ranks(manifest) + 1)
+        return lsi_fail(
+            LS_ERR_FORMAT, "the manifest of '%s' lists %zu files for %d ranks",
+            folder, json_array_size(files), lsi_manifest_ranks(manifest));
+    json_array_foreach(files, i, entry)
     {
         LS_TRY(verify_file(entry, folder));
     }

@@ -33,12 +33,17 @@ typedef struct lsi_manifest {
 ls_status lsi_manifest_write(const lsi_manifest *manifest, const char *folder);
 
 /*
- * Reads the manifest of a step's folder. LS_ERR_FORMAT if it is damaged or of
- * another version. *out is the caller's (json_decref).
+ * Reads the manifest of a step's folder. LS_ERR_FORMAT if there is none, or if
+ * it is damaged, of another version, or of another step than the folder's name
+ * says; LS_ERR_IO and others if it cannot be told. *out is the caller's
+ * (json_decref).
  */
 ls_status lsi_manifest_read(const char *folder, json_t **out);
 
-/* Whether all files are there and as they were: LS_ERR_FORMAT names one. */
+/*
+ * Whether all files are there and as they were: LS_ERR_FORMAT names one that is
+ * not; LS_ERR_IO and others if it cannot be told.
+ */
 ls_status lsi_manifest_verify(const json_t *manifest, const char *folder);
 
 int lsi_manifest_ranks(const json_t *manifest);

@@ -1,6 +1,7 @@
 /* An optimizer in a manifest; see optimizer_json.h. */
 #include "train/checkpoint/optimizer_json.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "autograd/params.h"
@@ -9,18 +10,43 @@
 
 /* ---- writing ------------------------------------------------------------- */
 
+/* Takes over the item; false if there is no memory. */
+static bool append(json_t *array, json_t *item)
+{
+    return json_array_append_new(array, item) == 0;
+}
+
+static json_t *states_json(const lsi_group *group)
+{
+    json_t *states = json_array();
+    bool good = states != NULL;
+    for (int s = 0; good && s < group->n_states; s++)
+        good = append(states, json_string(group->kind->state_names[s]));
+    if (good)
+        return states;
+    json_decref(states);
+    return NULL;
+}
+
+static json_t *names_json(const ls_params *params, const lsi_group *group)
+{
+    json_t *names = json_array();
+    bool good = names != NULL;
+    for (size_t i = 0; good && i < ls_params_count(params); i++) {
+        if (group->members[i])
+            good = append(names, json_string(ls_params_name(params, i)));
+    }
+    if (good)
+        return names;
+    json_decref(names);
+    return NULL;
+}
+
 static json_t *group_json(const ls_optimizer *optimizer, const lsi_group *group)
 {
-    json_t *states = json_array(), *names = json_array();
-    for (int s = 0; s < group->n_states; s++)
-        json_array_append_new(states, json_string(group->kind->state_names[s]));
-    for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
-        if (group->members[i])
-            json_array_append_new(
-                names, json_string(ls_params_name(optimizer->params, i)));
-    }
     return json_pack("{s:I, s:o, s:o}", "steps", (json_int_t)group->steps,
-                     "state", states, "parameters", names);
+                     "state", states_json(group), "parameters",
+                     names_json(optimizer->params, group));
 }
 
 json_t *lsi_optimizer_json(const ls_optimizer *optimizer)
@@ -28,9 +54,13 @@ json_t *lsi_optimizer_json(const ls_optimizer *optimizer)
     if (optimizer == NULL)
         return json_null();
     json_t *groups = json_array();
-    for (size_t g = 0; g < optimizer->n_groups; g++)
-        json_array_append_new(groups,
-                              group_json(optimizer, optimizer->groups[g]));
+    bool good = groups != NULL;
+    for (size_t g = 0; good && g < optimizer->n_groups; g++)
+        good = append(groups, group_json(optimizer, optimizer->groups[g]));
+    if (!good) {
+        json_decref(groups);
+        return NULL;
+    }
     return json_pack("{s:s, s:o}", "kind", optimizer->kind->name, "groups",
                      groups);
 }

@@ -1,8 +1,10 @@
 /*
- * Saving a checkpoint: rank 0 makes the folder, all ranks write their files,
- * rank 0 writes the manifest and removes what is too old. After each of the
- * three the ranks agree on how it went.
+ * Saving a checkpoint: rank 0 locks and makes the folder, all ranks write their
+ * files, rank 0 writes the manifest and removes what is too old. After each of
+ * the three the ranks agree on how it went.
  */
+#include "train/checkpoint/save.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +16,21 @@
 #include "base/memory.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
-#include "train/checkpoint/folder.h"
+#include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/memo.h"
+#include "train/checkpoint/prune.h"
 #include "train/outcome.h"
 #include "train/save.h"
 
 typedef struct saving {
     ls_group *group;
+    lsi_folder_lock *lock;
     const char *folder;
     int64_t step;
     const ls_checkpoint_parts *parts;
     lsi_path step_folder;
+    bool begun;         /* rank 0 has made the folder, and it is not whole */
     lsi_file_sum model; /* on rank 0 */
     lsi_file_sum own;   /* of this rank's file */
     lsi_file_sum *all;  /* of every rank's */
@@ -32,39 +38,38 @@ typedef struct saving {
 
 /* ---- the folder ---------------------------------------------------------- */
 
-static ls_status check_new(const char *folder, int64_t step)
+/* Only what is certainly not whole makes place. */
+static ls_status check_new(const saving *s)
 {
-    const lsi_path path = lsi_step_folder(folder, step);
-    json_t *manifest = NULL;
-    if (lsi_manifest_read(path.text, &manifest) != LS_OK)
+    const ls_status status = lsi_checkpoint_verify(s->step_folder.text);
+    if (status == LS_ERR_FORMAT)
         return LS_OK;
-    const ls_status status = lsi_manifest_verify(manifest, path.text);
-    json_decref(manifest);
-    if (status != LS_OK)
-        return LS_OK;
-    return lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
-                    path.text);
+    if (status == LS_OK)
+        return lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
+                        s->step_folder.text);
+    return status;
 }
 
 /* What a save that did not end has left of the same step must go. */
-static ls_status make_place(const saving *s)
+static ls_status make_place(saving *s)
 {
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
-    LS_TRY(check_new(s->folder, s->step));
-    LS_TRY(lsi_step_remove(s->folder, s->step));
+    LS_TRY(lsi_folder_make(s->folder));
+    LS_TRY(lsi_folder_lock_take(s->lock, s->folder));
+    LS_TRY(check_new(s));
+    LS_TRY(lsi_step_clear(s->folder, s->step));
+    s->begun = true;
     return lsi_step_make(s->folder, s->step);
 }
 
 /*
  * After a failure, what has been written takes space that may be missing.
- * Not to be called once there is a whole manifest. Returns the status.
+ * Returns the status, with its message.
  */
 static ls_status clear_place(const saving *s, ls_status status)
 {
     char reason[1024];
-    if (ls_group_rank(s->group) != 0)
-        return status;
     snprintf(reason, sizeof reason, "%s", ls_last_error());
     if (lsi_step_remove(s->folder, s->step) != LS_OK)
         lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
@@ -216,27 +221,7 @@ static ls_status write_files(saving *s, lsi_range share)
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* What cannot be removed costs space and nothing else. */
-static void remove_old(const saving *s, int keep)
-{
-    int64_t *steps;
-    size_t n, whole = 0;
-    if (keep == 0 || lsi_steps_list(s->folder, &steps, &n) != LS_OK)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        json_t *manifest;
-        const lsi_path path = lsi_step_folder(s->folder, steps[i]);
-        if (lsi_manifest_read(path.text, &manifest) != LS_OK)
-            continue;
-        json_decref(manifest);
-        if (++whole > (size_t)keep &&
-            lsi_step_remove(s->folder, steps[i]) != LS_OK)
-            lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
-    }
-    lsi_free(steps);
-}
-
-static ls_status finish(const saving *s, int keep)
+static ls_status finish(saving *s, int keep)
 {
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
@@ -246,10 +231,10 @@ static ls_status finish(const saving *s, int keep)
                                    .values = s->parts->values,
                                    .model = s->model,
                                    .rank_files = s->all};
-    const ls_status status = lsi_manifest_write(&manifest, s->step_folder.text);
-    if (status != LS_OK)
-        return clear_place(s, status);
-    remove_old(s, keep);
+    LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
+    s->begun = false; /* also if another rank dies now */
+    lsi_memo_add_whole(s->step_folder.text);
+    lsi_checkpoint_prune(s->folder, s->step, keep, s->lock->alone);
     return LS_OK;
 }
 
@@ -279,10 +264,23 @@ static ls_status save(saving *s, int keep)
     LS_TRY(check_same_step(s));
     LS_TRY(find_share(s, &share));
     LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
-    const ls_status status = write_all(s, share);
-    if (status != LS_OK)
-        return clear_place(s, status);
+    LS_TRY(write_all(s, share));
     return lsi_share_outcome(s->group, finish(s, keep), &agreed);
+}
+
+ls_status lsi_checkpoint_save(ls_group *group, lsi_folder_lock *lock,
+                              const char *folder, int64_t step,
+                              const ls_checkpoint_parts *parts, int keep)
+{
+    saving s = {.group = group,
+                .lock = lock,
+                .folder = folder,
+                .step = step,
+                .parts = parts,
+                .step_folder = lsi_step_folder(folder, step)};
+    const ls_status status = save(&s, keep);
+    lsi_free(s.all);
+    return s.begun ? clear_place(&s, status) : status;
 }
 
 ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
@@ -292,17 +290,16 @@ ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
     LS_NEED(folder);
     LS_NEED(parts);
     LS_NEED(parts->params);
+    if (folder[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_checkpoint_save: the folder has no name");
     if (step < 0 || keep < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_checkpoint_save: step %" PRId64 " and keep %d must "
                         "not be negative",
                         step, keep);
-    saving s = {.group = group,
-                .folder = folder,
-                .step = step,
-                .parts = parts,
-                .step_folder = lsi_step_folder(folder, step)};
-    const ls_status status = save(&s, keep);
-    lsi_free(s.all);
+    lsi_folder_lock lock = {.held = false};
+    const ls_status status =
+        lsi_checkpoint_save(group, &lock, folder, step, parts, keep);
+    lsi_folder_lock_drop(&lock);
     return status;
 }

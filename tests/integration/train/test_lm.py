@@ -396,13 +396,13 @@ class Checkpoints(LmTest):
         self.refuse_generate("has no manifest: the save did not end",
                              "--model", self.step(4) + "/")
         os.remove(self.step(2, "manifest.json"))
-        self.refuse_generate("there is no whole checkpoint in '"
-                             f"{self.checkpoints}'; '{self.step(4)}' has no "
-                             "manifest", "--model", self.checkpoints)
+        self.refuse_generate(f"there is no checkpoint in '{self.checkpoints}' "
+                             "yet: no save has come to its end", "--model",
+                             self.checkpoints)
 
     def test_others(self):
         os.mkdir(self.checkpoints)
-        self.refuse_generate("there is no whole checkpoint in", "--model",
+        self.refuse_generate("there is no checkpoint in", "--model",
                              self.checkpoints)
         self.save()
         path = self.step(4, "model.safetensors")

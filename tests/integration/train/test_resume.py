@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -26,13 +27,16 @@ def steps(folder, whole):
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    return [int(name[5:]) for name in names if not whole or
-            os.path.exists(os.path.join(folder, name, "manifest.json"))]
+    return [int(name[5:]) for name in names if name.startswith("step-") and
+            (not whole or
+             os.path.exists(os.path.join(folder, name, "manifest.json")))]
 
 
 def kill_all(process):
     """The program and the ranks that it has started, at once."""
-    pids = [process.pid, *children(process.pid)]
+    pids = [process.pid]
+    for pid in pids:
+        pids += children(pid)
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -276,6 +280,29 @@ class LanguageModel(ResumeTest):
         for step in (14, 13, 9, 6, 1):
             self.resume_after(step, *words)
 
+    def test_damaged_newest_ones(self):
+        """They neither count nor take the place of those that are saved."""
+        words = ("--batch-size", "2", "--schedule", "constant",
+                 "--checkpoint-dir", self.checkpoints)
+        for keep, damaged in (("1", (12,)), ("2", (8, 12))):
+            with self.subTest(keep=keep):
+                self.train("model", *words, "--save-every", "4", "--keep", "0",
+                           "--steps", "12")
+                for step in damaged:
+                    os.truncate(os.path.join(
+                        self.checkpoints, f"step-{step:012}",
+                        "model.safetensors"), 1000)
+                said = self.train("model", *words, "--save-every", "1",
+                                  "--steps", "10", "--keep", keep, "--resume")
+                self.assertEqual(said.count("but not whole: it is neither "
+                                            "counted nor removed"), 1)
+                self.assertEqual(sorted(steps(self.checkpoints, True)),
+                                 [9, 10, 12][-1 - int(keep):])
+                # The last one is where the next run goes on.
+                self.assertIn("resumed after step 10", self.train(
+                    "model", *words, "--steps", "11", "--resume"))
+                shutil.rmtree(self.checkpoints)
+
     def test_other_flags(self):
         self.train("model", "--batch-size", "2", *self.saving())
         for message, words in (
@@ -353,9 +380,37 @@ class Refusals(ResumeTest):
         with open(os.path.join(self.checkpoints, f"step-{newest:012}",
                                "model.safetensors"), "r+b") as file:
             file.truncate(1000)
+        files_before = sorted(os.listdir(self.checkpoints))
         done = self.call(*self.words("model", *self.saving()))
         self.assertEqual(done.returncode, 1)
         self.assertIn("there is no whole checkpoint in", done.stderr)
+        self.assertIn("although some were saved; of the newest, ", done.stderr)
+        self.assertEqual(sorted(os.listdir(self.checkpoints)), files_before)
+
+    def test_two_runs(self):
+        """The second is told who saves there; nothing of the first is lost."""
+        endless = ("--epochs", "100000", *self.saving(), "--keep", "0")
+        first = self.start(*self.words("first", *endless))
+        self.assertTrue(wait_until(lambda: steps(self.checkpoints, True), 30))
+        for words in (endless, (*endless[:-1], "1"),
+                      tuple(w for w in endless if w != "--resume")):
+            before = steps(self.checkpoints, True)
+            supervisor, = children(first.pid)
+            writer = children(supervisor)[0]
+            self.refuses(f"process {writer} on host {socket.gethostname()} "
+                         "saves checkpoints to", *words)
+            self.assertLessEqual(set(before),
+                                 set(steps(self.checkpoints, True)))
+        # Readers may, also now; and a killed run leaves no lock.
+        said = self.call(*self.words("reader", "--resume", "--checkpoint-dir",
+                                     self.checkpoints)).stderr
+        self.assertNotIn("saves checkpoints", said)
+        for pid in kill_all(first):
+            self.assertTrue(wait_until(lambda pid=pid: not is_running(pid)))
+        before = max(steps(self.checkpoints, True))
+        said = self.train("third", "--epochs", str(before // 4 + 2),
+                          *self.saving())
+        self.assertIn("resumed after step", said)
 
     def test_folder(self):
         with open(self.path("file"), "w", encoding="utf-8"):

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -163,6 +164,7 @@ static void locks_end_with_their_holder(void **state)
     assert_int_equal(pipe(said), 0);
     const pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         const int own = open(p.text, O_RDWR);
         byte = lsi_lock_file(own) == LSI_FILE_LOCKED ? 'y' : 'n';
         (void)!write(said[1], &byte, 1);

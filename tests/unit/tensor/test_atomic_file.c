@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -186,6 +187,7 @@ static pid_t start_writer(void)
     const pid_t child = fork();
     if (child == 0) {
         lsi_atomic_file file;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (lsi_atomic_file_open(&file, path) == LS_OK &&
             lsi_atomic_file_write(&file, "half", 4) == LS_OK)
             byte = 'y';

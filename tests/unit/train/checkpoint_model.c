@@ -1,14 +1,17 @@
 /* A small model for tests of checkpoints. */
 #include "checkpoint_model.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "autograd/params.h"
 #include "base/memory.h"
 #include "testing.h"
 #include "train/checkpoint/folder.h"
+#include "train/checkpoint/lock.h"
 
 static void add(ls_params *params, const char *name, int64_t n)
 {
@@ -96,6 +99,22 @@ void note(plan *p, const ls_group *group, ls_status status)
              status == LS_OK ? "" : ls_last_error());
 }
 
+void save(ls_group *group, void *opaque)
+{
+    plan *const p = opaque;
+    model m = make_model(p, group, 1);
+    train(&m, 0, p->steps);
+    exchange(p, group, &m);
+    float *mean = ls_tensor_data(ls_params_buffer(m.params, 0));
+    for (int i = 0; i < 3; i++)
+        mean[i] = (float)(10 * ls_group_rank(group) + i);
+    const char *const values[] = {"epoch", "7", "who", "me & you", NULL};
+    const ls_checkpoint_parts parts = {m.params, m.optimizer, values};
+    note(p, group,
+         ls_checkpoint_save(group, p->folder, p->step, &parts, p->keep));
+    free_model(&m);
+}
+
 void load(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
@@ -141,5 +160,82 @@ void discard(const plan *p)
     for (size_t i = 0; i < n; i++)
         assert_ok(lsi_step_remove(p->folder, steps[i]));
     lsi_free(steps);
+    unlink(lsi_path_in(p->folder, LSI_LOCK_FILE).text);
     assert_int_equal(rmdir(p->folder), 0);
+}
+
+void expect_ok(plan *p, int ranks, rank_fn fn)
+{
+    run_threads(ranks, fn, p);
+    for (int r = 0; r < ranks; r++) {
+        if (p->status[r] != LS_OK)
+            fail_msg("rank %d: %s", r, p->message[r]);
+    }
+}
+
+/* The same error everywhere. */
+void expect_error(plan *p, int ranks, rank_fn fn, const char *what)
+{
+    run_threads(ranks, fn, p);
+    for (int r = 0; r < ranks; r++) {
+        assert_int_not_equal(p->status[r], LS_OK);
+        assert_string_equal(p->message[r], p->message[0]);
+    }
+    if (strstr(p->message[0], what) == NULL)
+        fail_msg("'%s' does not say '%s'", p->message[0], what);
+}
+
+lsi_path file_of(const plan *p, int64_t step, const char *name)
+{
+    return lsi_path_in(lsi_step_folder(p->folder, step).text, name);
+}
+
+void flip_byte(lsi_path path, off_t offset)
+{
+    unsigned char byte;
+    const int fd = open(path.text, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, offset), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, offset), 1);
+    close(fd);
+}
+
+/* The steps that have a folder, newest first, as text. */
+const char *steps_of(const plan *p)
+{
+    static char text[256];
+    int64_t *steps;
+    size_t n, used = 0;
+    assert_ok(lsi_steps_list(p->folder, &steps, &n));
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld",
+                                 i > 0 ? " " : "", (long long)steps[i]);
+    lsi_free(steps);
+    return text;
+}
+
+/* By another process, so that this one does not know that it is whole. */
+void save_elsewhere(plan *p, int64_t step)
+{
+    p->step = step;
+    const pid_t child = fork();
+    if (child == 0) {
+        run_threads(1, save, p);
+        _exit(p->status[0] == LS_OK ? 0 : 1);
+    }
+    assert_int_equal(wait_process(child), 0);
+}
+
+void save_step(plan *p, int64_t step)
+{
+    p->step = step;
+    expect_ok(p, 2, save);
+}
+
+bool exists(lsi_path path)
+{
+    struct stat info;
+    return lstat(path.text, &info) == 0;
 }

@@ -5,7 +5,10 @@
 #ifndef TESTS_CHECKPOINT_MODEL_H
 #define TESTS_CHECKPOINT_MODEL_H
 
+#include <stdbool.h>
+
 #include "lockstep/checkpoint.h"
+#include "train/checkpoint/folder.h"
 #include "unit/comm/ranks.h"
 
 enum { MAX_RANKS = 4 };
@@ -40,6 +43,9 @@ void exchange(const plan *p, ls_group *group, const model *m);
 /* Notes what came of a rank's work, with its message. */
 void note(plan *p, const ls_group *group, ls_status status);
 
+/* Trains for p->steps and saves step p->step; notes what came of it. */
+void save(ls_group *group, void *opaque);
+
 /*
  * Opens the newest checkpoint and trains on from it for two steps. The result
  * must be that of training without a break, p->steps being done when it was
@@ -50,5 +56,22 @@ void load(ls_group *group, void *opaque);
 
 plan new_plan(void);
 void discard(const plan *p);
+
+/* Runs it on so many threads: well on all, or with the same error on all. */
+void expect_ok(plan *p, int ranks, rank_fn fn);
+void expect_error(plan *p, int ranks, rank_fn fn, const char *what);
+
+/* Saves by another process, so that this one does not know that it is whole. */
+void save_elsewhere(plan *p, int64_t step);
+
+/* Saves by two threads of this one. */
+void save_step(plan *p, int64_t step);
+
+/* The steps that have a folder, newest first: "12 9". */
+const char *steps_of(const plan *p);
+
+bool exists(lsi_path path);
+lsi_path file_of(const plan *p, int64_t step, const char *name);
+void flip_byte(lsi_path path, off_t offset);
 
 #endif

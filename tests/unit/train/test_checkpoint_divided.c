@@ -10,6 +10,7 @@
 
 #include "lockstep/checkpoint.h"
 #include "train/checkpoint/folder.h"
+#include "train/checkpoint/lock.h"
 #include "unit/comm/ranks.h"
 #include "unit/parallel/toy.h"
 #include "unit/parallel/weights.h"
@@ -93,6 +94,7 @@ static void check_pair(int saving, int loading, const plan *whole)
     assert_memory_equal(p.weights, whole->weights,
                         whole->count * sizeof(float));
     assert_ok(lsi_step_remove(folder, BEFORE));
+    unlink(lsi_path_in(folder, LSI_LOCK_FILE).text);
     assert_int_equal(rmdir(folder), 0);
 }
 

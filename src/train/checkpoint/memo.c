@@ -1,0 +1,72 @@
+#include "train/checkpoint/memo.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "train/checkpoint/folder.h"
+
+enum { PLACES = 4096 };
+
+/* Hashes, each at the place that it says; 0: none. */
+static _Atomic uint64_t known[PLACES];
+
+static bool has(uint64_t hash)
+{
+    return hash != 0 && atomic_load(&known[hash % PLACES]) == hash;
+}
+
+static void add(uint64_t hash)
+{
+    atomic_store(&known[hash % PLACES], hash);
+}
+
+static uint64_t hash_text(const char *text)
+{
+    return lsi_hash(LSI_HASH_START, text, strlen(text));
+}
+
+/* Adds what tells this file from any other, and from its own past. */
+static bool hash_file(uint64_t *hash, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return false;
+    *hash = lsi_hash(*hash, &info.st_dev, sizeof info.st_dev);
+    *hash = lsi_hash(*hash, &info.st_ino, sizeof info.st_ino);
+    *hash = lsi_hash(*hash, &info.st_size, sizeof info.st_size);
+    *hash = lsi_hash(*hash, &info.st_mtim, sizeof info.st_mtim);
+    *hash = lsi_hash(*hash, &info.st_ctim, sizeof info.st_ctim);
+    return true;
+}
+
+/* 0 if it cannot be told. */
+static uint64_t hash_step(const char *step_folder)
+{
+    uint64_t hash = hash_text(step_folder);
+    const lsi_path manifest = lsi_path_in(step_folder, LSI_MANIFEST_FILE);
+    return hash_file(&hash, step_folder) && hash_file(&hash, manifest.text)
+               ? hash
+               : 0;
+}
+
+void lsi_memo_add_whole(const char *step_folder)
+{
+    add(hash_step(step_folder));
+}
+
+bool lsi_memo_is_whole(const char *step_folder)
+{
+    return has(hash_step(step_folder));
+}
+
+bool lsi_memo_is_news(const char *kind)
+{
+    const uint64_t hash = hash_text(kind);
+    if (has(hash))
+        return false;
+    add(hash);
+    return true;
+}
