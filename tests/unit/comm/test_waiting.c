@@ -5,9 +5,7 @@
 #include "testing.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,8 +13,6 @@
 #include "clocks.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/sleep.h"
-#include "comm/transport/mpi_thread.h"
-#include "comm/transport/wire.h"
 #include "ranks.h"
 
 #define HOUR_NS ((uint64_t)3600 * 1000 * 1000 * 1000)
@@ -260,46 +256,6 @@ static void who_polls_in_vain_goes_on(void **state)
     close(ends[1]);
 }
 
-/* ---- calls of MPI -------------------------------------------------------- */
-
-static sem_t released;
-
-static int wait_for_release(void)
-{
-    while (sem_wait(&released) != 0)
-        continue;
-    return 7;
-}
-
-static void *pause_and_release(void *unused)
-{
-    const int before = atomic_load(&clock_looks);
-    (void)unused;
-    while (atomic_load(&clock_looks) < before + 2)
-        sched_yield();
-    atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
-    while (atomic_load(&clock_looks) < before + 5)
-        sched_yield();
-    (void)sem_post(&released);
-    return NULL;
-}
-
-static void a_call_of_mpi_survives_a_pause(void **state)
-{
-    pthread_t thread;
-    (void)state;
-    clock_reset();
-    assert_int_equal(sem_init(&released, 0, 0), 0);
-    assert_int_equal(pthread_create(&thread, NULL, pause_and_release, NULL), 0);
-    assert_int_equal(lsi_mpi_call(wait_for_release, 20), 7);
-    pthread_join(thread, NULL);
-    /* The last: from then on it is stuck. */
-    atomic_store(&clock_step_ns, 2 * LSI_SLICE_NS);
-    assert_int_equal(lsi_mpi_call(wait_for_release, 1), LSI_WIRE_LATE);
-    assert_int_equal(lsi_mpi_call(wait_for_release, 1), LSI_WIRE_LATE);
-    clock_reset();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,7 +266,6 @@ int main(void)
         cmocka_unit_test(who_tests_hears_of_the_dead),
         cmocka_unit_test(a_deadline_of_the_meeting_survives_a_pause),
         cmocka_unit_test(who_polls_in_vain_goes_on),
-        cmocka_unit_test(a_call_of_mpi_survives_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
