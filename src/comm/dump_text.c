@@ -136,12 +136,11 @@ static uint64_t arrived_in(const ls_group *group, int rank)
 /* Whether a rank of another node is alive is not known until it is missed. */
 static const char *presence_of_far(const ls_group *group, int rank)
 {
-    const lsi_header *header = group->header;
+    const lsi_failure *failure = lsi_failure_of(group);
     if (atomic_load(&lsi_member_of(group, rank)->presence) == LSI_LEFT)
         return "left";
-    if (atomic_load(&header->failed) == LSI_FAILED &&
-        header->failure.status == LS_ERR_PEER_DEAD &&
-        header->failure.rank_a == rank)
+    if (failure != NULL && failure->status == LS_ERR_PEER_DEAD &&
+        failure->rank_a == rank)
         return "dead";
     return "remote";
 }
@@ -274,9 +273,7 @@ static json_t *dump_json(const dump *d, const char *reason)
 
 char *lsi_dump_text(const ls_group *group, const char *reason)
 {
-    const bool failed = atomic_load(&group->header->failed) == LSI_FAILED;
-    const dump d = {group, lsi_instant_now(),
-                    failed ? &group->header->failure : NULL};
+    const dump d = {group, lsi_instant_now(), lsi_failure_of(group)};
     json_t *json = dump_json(&d, reason);
     char *text = json_dumps(json, JSON_INDENT(1));
     json_decref(json);

@@ -1,9 +1,12 @@
 /*
- * The failure record is written once, by whoever is first, and read by all.
- * Each rank then tells the story from its own side.
+ * A rank that fails the group writes down why, in a place of its own, and then
+ * its name where there is room for one: that of the first stays. So whoever
+ * reads the name finds all of the story, however slow its writer was, and tells
+ * it from its own side.
  */
 #include "comm/failure.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,12 +23,14 @@ enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 /* Whether this is the first on the node. */
 static bool note(ls_group *group, const lsi_failure *failure)
 {
-    uint32_t healthy = LSI_HEALTHY;
-    lsi_header *header = group->header;
-    if (!atomic_compare_exchange_strong(&header->failed, &healthy, LSI_FAILING))
+    uint32_t nobody = 0;
+    if (lsi_has_failed(group))
+        return false; /* by this rank itself, perhaps: others read why */
+    lsi_member_of(group, group->rank)->failure = *failure;
+    /* Releases the reason. */
+    if (!atomic_compare_exchange_strong(&group->header->failed, &nobody,
+                                        (uint32_t)group->rank + 1))
         return false;
-    header->failure = *failure;
-    atomic_store(&header->failed, LSI_FAILED);
     lsi_wake_all(group);
     return true;
 }
@@ -188,29 +193,20 @@ static ls_status tell(ls_group *group)
 {
     char own[CALL_BYTES + 64];
     own_text(group, own, sizeof(own));
-    /* The writer may be about to finish; if it died, say at least that. */
-    for (int i = 0;
-         i < 1000 * 1000 && atomic_load(&group->header->failed) != LSI_FAILED;
-         i++)
-        continue;
-    if (atomic_load(&group->header->failed) != LSI_FAILED)
-        return lsi_fail(LS_ERR_PEER_DEAD,
-                        "a peer died while it reported an error; this is rank "
-                        "%d, %s",
-                        group->rank, own);
-    const lsi_failure failure = group->header->failure;
-    switch ((ls_status)failure.status) {
+    const lsi_failure *failure = lsi_failure_of(group);
+    assert(failure != NULL);
+    switch ((ls_status)failure->status) {
     case LS_ERR_PEER_DEAD:
-        return report_dead(group, &failure, own);
+        return report_dead(group, failure, own);
     case LS_ERR_MISMATCH:
-        return report_mismatch(&failure);
+        return report_mismatch(failure);
     case LS_ERR_SYSTEM:
         return lsi_fail(LS_ERR_SYSTEM,
                         "rank %d could not read the memory of rank %d; this is "
                         "rank %d, %s",
-                        failure.rank_b, failure.rank_a, group->rank, own);
+                        failure->rank_b, failure->rank_a, group->rank, own);
     default:
-        return report_late(group, &failure, own);
+        return report_late(group, failure, own);
     }
 }
 
@@ -294,10 +290,9 @@ static ls_status check_calls(ls_group *group)
 
 int lsi_find_dead(const ls_group *group)
 {
-    const lsi_header *header = group->header;
-    if (atomic_load(&header->failed) == LSI_FAILED &&
-        header->failure.status == LS_ERR_PEER_DEAD)
-        return header->failure.rank_a;
+    const lsi_failure *failure = lsi_failure_of(group);
+    if (failure != NULL && failure->status == LS_ERR_PEER_DEAD)
+        return failure->rank_a;
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
         if (!lsi_is_far(group, r) &&

@@ -292,8 +292,8 @@ static ls_status local_failed(ls_group *group)
     const ls_group *local = far->local;
     lsi_failure failure = {.status = LS_ERR_PEER_DEAD,
                            .sequence = group->completed + 1};
-    if (atomic_load(&local->header->failed) == LSI_FAILED)
-        failure = local->header->failure;
+    if (lsi_has_failed(local))
+        failure = *lsi_failure_of(local);
     failure.rank_a = far->rank[far->first[far->node] + failure.rank_a];
     failure.rank_b = far->rank[far->first[far->node] + failure.rank_b];
     failure.sequence = group->completed + 1;

@@ -3,7 +3,7 @@
  *
  * One group has one control region:
  *
- *   header     the futex word on which everybody sleeps, the failure record,
+ *   header     the futex word on which everybody sleeps, who has failed first,
  *              how many have left for good
  *   members    one a rank: who it is, how far it has come
  *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
@@ -24,7 +24,7 @@
  *                                 or `completed`          readers
  *   bytes of a channel            head                    the receiver
  *   room in a channel             tail                    the sender
- *   the failure record            failed (LSI_FAILED)     all
+ *   why a rank fails the group    failed (its number)     all
  *
  * Reuse is the case that is easily forgotten: a reader's loads come before its
  * release store, so the writer, once it has acquired that word, cannot
@@ -82,6 +82,14 @@ typedef struct lsi_offer {
 
 typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
 
+typedef struct lsi_failure {
+    int32_t status; /* ls_status */
+    int32_t rank_a, rank_b;
+    int32_t told_to_end; /* rank_a did not wait for as long as it would */
+    uint64_t sequence;
+    uint64_t what_a, count_a, what_b, count_b;
+} lsi_failure;
+
 typedef struct lsi_member {
     alignas(LSI_LINE) _Atomic uint64_t completed;
     _Atomic uint32_t asleep;
@@ -93,15 +101,8 @@ typedef struct lsi_member {
     int32_t node_rank;          /* rank in the job, whatever the group */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
+    lsi_failure failure; /* if `failed` names this rank */
 } lsi_member;
-
-typedef struct lsi_failure {
-    int32_t status; /* ls_status */
-    int32_t rank_a, rank_b;
-    int32_t told_to_end; /* rank_a did not wait for as long as it would */
-    uint64_t sequence;
-    uint64_t what_a, count_a, what_b, count_b;
-} lsi_failure;
 
 /* In each range of the job's memory: how many ranks will not touch it again. */
 typedef struct lsi_hold {
@@ -128,14 +129,11 @@ typedef struct lsi_job {
 #define LSI_FIRST_REGION                                                       \
     ((sizeof(lsi_job) + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE)
 
-enum { LSI_HEALTHY = 0, LSI_FAILING = 1, LSI_FAILED = 2 };
-
 typedef struct lsi_header {
     alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
     alignas(LSI_LINE) _Atomic uint32_t sleepers;
     _Atomic uint32_t cell_waiters;
-    alignas(LSI_LINE) _Atomic uint32_t failed;
-    lsi_failure failure;
+    alignas(LSI_LINE) _Atomic uint32_t failed; /* 1 + a rank; 0: nobody */
     _Atomic uint64_t number; /* from 1; no other group of the job has it */
     lsi_hold hold;
 } lsi_header;
