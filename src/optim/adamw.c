@@ -69,18 +69,16 @@ static const ls_adamw_options defaults = {.lr = 1e-3,
                                           .weight_decay = 0.01,
                                           .order = LS_ADAMW_DECAY_FIRST};
 
-static ls_status make(ls_optimizer **out, ls_params *params, double lr,
-                      const lsi_optimizer_flags *flags)
+static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
     const bool last = strcmp(flags->decay_order, "last") == 0;
-    const ls_adamw_options options = {.lr = lr,
-                                      .beta1 = flags->beta1,
-                                      .beta2 = flags->beta2,
-                                      .eps = flags->eps,
-                                      .weight_decay = flags->weight_decay,
-                                      .order = last ? LS_ADAMW_DECAY_LAST
-                                                    : LS_ADAMW_DECAY_FIRST};
-    return ls_adamw_new(out, params, options);
+    *(ls_adamw_options *)options = (ls_adamw_options){
+        .lr = lr,
+        .beta1 = flags->beta1,
+        .beta2 = flags->beta2,
+        .eps = flags->eps,
+        .weight_decay = flags->weight_decay,
+        .order = last ? LS_ADAMW_DECAY_LAST : LS_ADAMW_DECAY_FIRST};
 }
 
 const lsi_optimizer_kind lsi_optimizer_adamw = {
@@ -91,7 +89,7 @@ const lsi_optimizer_kind lsi_optimizer_adamw = {
     .check = check,
     .n_states = n_states,
     .update = update,
-    .make = make,
+    .read = read,
 };
 
 ls_adamw_options ls_adamw_defaults(void)

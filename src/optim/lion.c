@@ -39,13 +39,10 @@ static ls_status check(const void *options)
 static const ls_lion_options defaults = {
     .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0};
 
-static ls_status make(ls_optimizer **out, ls_params *params, double lr,
-                      const lsi_optimizer_flags *flags)
+static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
-    return ls_lion_new(out, params,
-                       (ls_lion_options){lr, flags->lion_beta1,
-                                         flags->lion_beta2,
-                                         flags->weight_decay});
+    *(ls_lion_options *)options = (ls_lion_options){
+        lr, flags->lion_beta1, flags->lion_beta2, flags->weight_decay};
 }
 
 const lsi_optimizer_kind lsi_optimizer_lion = {
@@ -56,7 +53,7 @@ const lsi_optimizer_kind lsi_optimizer_lion = {
     .check = check,
     .n_states = n_states,
     .update = update,
-    .make = make,
+    .read = read,
 };
 
 ls_lion_options ls_lion_defaults(void)

@@ -49,6 +49,33 @@ double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind)
     return usual_lrs[i];
 }
 
+/* ---- as programs are told ------------------------------------------------ */
+
+/* Room for the options of any kind. */
+typedef union any_options {
+#define X(name, lr) ls_##name##_options name;
+#include "optim/optimizers.def"
+#undef X
+} any_options;
+
+ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
+                                   const lsi_optimizer_kind *kind, double lr,
+                                   const lsi_optimizer_flags *flags)
+{
+    any_options options;
+    kind->read(&options, lr, flags);
+    const lsi_group_spec spec = {kind, &options, lr, NULL, 0};
+    return lsi_optimizer_new(out, params, &spec);
+}
+
+int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
+                               const lsi_optimizer_flags *flags)
+{
+    any_options options;
+    kind->read(&options, lr, flags);
+    return kind->n_states(&options);
+}
+
 /* ---- options ------------------------------------------------------------- */
 
 /* What stays positive and finite as a float. */

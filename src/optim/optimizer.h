@@ -41,8 +41,8 @@ typedef struct lsi_optimizer_update {
 
 /* What a program was told, by flag. */
 typedef struct lsi_optimizer_flags {
-#define LSI_FLAG_REAL       double
-#define LSI_FLAG_CHOICE     const char *
+#define LSI_FLAG_REAL              double
+#define LSI_FLAG_CHOICE            const char *
 #define X(kind, owner, field, ...) LSI_FLAG_##kind field;
 #include "optim/flags.def"
 #undef X
@@ -61,9 +61,8 @@ typedef struct lsi_optimizer_kind {
     int (*n_states)(const void *options);
     /* Called by several threads at once for disjoint parts; cannot fail. */
     void (*update)(const lsi_optimizer_update *update);
-    /* As programs are told; takes the flags that it knows. */
-    ls_status (*make)(ls_optimizer **out, ls_params *params, double lr,
-                      const lsi_optimizer_flags *flags);
+    /* Its options as a program was told them, in the flags that it knows. */
+    void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);
 } lsi_optimizer_kind;
 
 #define X(name, lr) extern const lsi_optimizer_kind lsi_optimizer_##name;
@@ -76,6 +75,13 @@ const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
 /* The row of that name, or NULL; the learning rate that is usual for it. */
 const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
 double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
+
+/* One as a program was told; how many arrays of state it keeps. */
+ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
+                                   const lsi_optimizer_kind *kind, double lr,
+                                   const lsi_optimizer_flags *flags);
+int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
+                               const lsi_optimizer_flags *flags);
 
 /* ---- groups -------------------------------------------------------------- */
 

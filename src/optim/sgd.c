@@ -36,12 +36,10 @@ static ls_status check(const void *options)
 static const ls_sgd_options usual_options = {
     .lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
 
-static ls_status make(ls_optimizer **out, ls_params *params, double lr,
-                      const lsi_optimizer_flags *flags)
+static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
-    return ls_sgd_new(
-        out, params,
-        (ls_sgd_options){lr, flags->momentum, flags->weight_decay});
+    *(ls_sgd_options *)options =
+        (ls_sgd_options){lr, flags->momentum, flags->weight_decay};
 }
 
 const lsi_optimizer_kind lsi_optimizer_sgd = {
@@ -52,7 +50,7 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
     .check = check,
     .n_states = n_states,
     .update = update,
-    .make = make,
+    .read = read,
 };
 
 ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,

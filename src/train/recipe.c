@@ -74,7 +74,8 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
         .min_lr = recipe->min_lr,
         .warmup_steps = recipe->warmup_steps,
         .total_steps = total_steps};
-    LS_TRY(kind->make(&stepper->optimizer, params, lr, &recipe->flags));
+    LS_TRY(lsi_optimizer_from_flags(&stepper->optimizer, params, kind, lr,
+                                    &recipe->flags));
     if (recipe->clip_norm > 0)
         LS_TRY(ls_clip_new(&stepper->clip, params, recipe->clip_norm));
     return LS_OK;
