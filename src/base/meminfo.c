@@ -1,6 +1,7 @@
 #include "base/meminfo.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,19 +25,38 @@ int64_t lsi_meminfo_parse(const char *text, const char *key)
     return -1;
 }
 
+static bool read_text(const char *path, char *text, size_t room)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const ssize_t bytes = read(file, text, room - 1);
+    close(file);
+    if (bytes < 0)
+        return false;
+    text[bytes] = '\0';
+    return true;
+}
+
 int64_t lsi_memory_available(void)
 {
     char text[8192];
-    const int file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
+    if (!read_text("/proc/meminfo", text, sizeof(text)))
         return -1;
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
-    close(file);
-    if (bytes < 0)
-        return -1;
-    text[bytes] = '\0';
     const int64_t machine = lsi_meminfo_parse(text, "MemAvailable");
     const double group =
         lsi_cgroup_memory_room("/proc/self/cgroup", "/sys/fs/cgroup");
     return group > 0 && group < (double)machine ? (int64_t)group : machine;
+}
+
+/* The second number of the line is pages. */
+int64_t lsi_memory_resident(void)
+{
+    char text[128], *end;
+    if (!read_text("/proc/self/statm", text, sizeof(text)))
+        return -1;
+    (void)strtoll(text, &end, 10);
+    const char *const second = end;
+    const long long pages = strtoll(second, &end, 10);
+    return end == second ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
 }

@@ -15,4 +15,7 @@ int64_t lsi_meminfo_parse(const char *text, const char *key);
  */
 int64_t lsi_memory_available(void);
 
+/* The memory of this process that is in use; -1 if the kernel does not say. */
+int64_t lsi_memory_resident(void);
+
 #endif

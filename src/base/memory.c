@@ -6,7 +6,6 @@
 #include "base/memory.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,7 +38,8 @@ typedef struct counter {
 
 static counter counters[LS_MEMORY_TAG_COUNT];
 static counter total;
-static atomic_size_t budget; /* 0: none */
+static atomic_size_t budget;  /* 0: none */
+static atomic_size_t refused; /* see lsi_memory_take_refused */
 
 const char *ls_memory_tag_name(ls_memory_tag tag)
 {
@@ -112,12 +112,14 @@ static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
             return lsi_fail(LS_ERR_MEMORY, "%s: %zu bytes are too many", what,
                             bytes);
         *live = before + bytes;
-        if (limit != 0 && *live > limit)
+        if (limit != 0 && *live > limit) {
+            atomic_store(&refused, *live);
             return lsi_fail(LS_ERR_BUDGET,
                             "%s: %zu bytes (%s) on top of %zu live would go "
                             "over the memory budget of %zu",
                             what, bytes, ls_memory_tag_name(tag), before,
                             limit);
+        }
     } while (!atomic_compare_exchange_weak(&total.live, &before, *live));
     return LS_OK;
 }
@@ -129,6 +131,11 @@ static void count(size_t bytes, ls_memory_tag tag, size_t live)
     raise_peak(&total, live);
     atomic_fetch_add(&of_tag->allocated, 1);
     raise_peak(of_tag, atomic_fetch_add(&of_tag->live, bytes) + bytes);
+}
+
+size_t lsi_memory_take_refused(void)
+{
+    return atomic_exchange(&refused, 0);
 }
 
 ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what)
@@ -177,21 +184,38 @@ static block_header *take_block(size_t bytes)
     return memory;
 }
 
+/* Bytes that were promised here and are not in use yet, at least. */
+static size_t untouched(void)
+{
+    const size_t live = atomic_load(&total.live);
+    const int64_t resident = lsi_memory_resident();
+    return resident < 0 || (size_t)resident > live ? 0
+                                                   : live - (size_t)resident;
+}
+
 /*
  * The kernel promises memory that it does not have and kills who uses it. So a
- * large block is compared with what there is, unless a budget says otherwise.
+ * large block is compared with what there is, less what this process has been
+ * promised before, unless a budget says otherwise. What other ranks are about
+ * to take is known to who makes them take it (train/room.h).
  */
 static ls_status check_available(size_t bytes, ls_memory_tag tag,
                                  const char *what)
 {
     if (bytes < LARGE || atomic_load(&budget) != 0)
         return LS_OK;
-    const int64_t available = lsi_memory_available();
-    if (available < 0 || bytes <= (size_t)available)
+    const int64_t free_now = lsi_memory_available();
+    const size_t promised = untouched();
+    if (free_now < 0)
         return LS_OK;
+    const size_t available =
+        promised < (size_t)free_now ? (size_t)free_now - promised : 0;
+    if (bytes <= available)
+        return LS_OK;
+    atomic_store(&refused, atomic_load(&total.live) + bytes);
     return lsi_fail(LS_ERR_MEMORY,
-                    "%s: %zu bytes (%s) do not fit, %" PRId64 " are available",
-                    what, bytes, ls_memory_tag_name(tag), available);
+                    "%s: %zu bytes (%s) do not fit, %zu are available", what,
+                    bytes, ls_memory_tag_name(tag), available);
 }
 
 ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
@@ -203,6 +227,7 @@ ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
     block_header *header = take_block(bytes);
     if (header == NULL) {
         atomic_fetch_sub(&total.live, bytes);
+        atomic_store(&refused, live);
         return lsi_fail(LS_ERR_MEMORY, "%s: the system has no %zu bytes (%s)",
                         what, bytes, ls_memory_tag_name(tag));
     }

@@ -25,6 +25,12 @@ void lsi_free(void *block);
 ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what);
 void lsi_memory_discharge(size_t bytes, ls_memory_tag tag);
 
+/*
+ * What would have been live with the request that was refused last since the
+ * last call; 0: none was.
+ */
+size_t lsi_memory_take_refused(void);
+
 /* Takes a discharge back, whatever the budget; no peak rises. */
 void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag);
 

@@ -102,6 +102,19 @@ static ls_status measure(const lsi_bench *bench, const void *args,
     return status;
 }
 
+/* Of a job that broke off, the rows so far are a result, too. */
+static ls_status report_so_far(const lsi_invocation *call,
+                               const lsi_bench_flags *flags,
+                               const lsi_table *table, ls_status status)
+{
+    char reason[1024];
+    if (status != LS_OK && lsi_table_row_count(table) == 0)
+        return status;
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    const ls_status told = report(call, flags, table);
+    return status == LS_OK ? told : lsi_fail(status, "%s", reason);
+}
+
 static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
                    const lsi_bench *bench, const void *args, bool reports)
 {
@@ -118,8 +131,8 @@ static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
         status = measure(bench, args, flags->threads, table, &wrong);
     if (status == LS_OK && reports && fd != NULL)
         status = hand_over((int)strtol(fd, NULL, 10), table, true);
-    else if (status == LS_OK && reports)
-        status = report(call, flags, table);
+    else if (table != NULL && reports && fd == NULL)
+        status = report_so_far(call, flags, table, status);
     lsi_table_free(&table);
     if (status == LS_OK && wrong)
         status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
@@ -168,7 +181,7 @@ static ls_status run_ranks(const lsi_invocation *call,
     return status;
 }
 
-/* Of a job that broke off, the rows so far are a result, too. */
+/* The same of ranks that were started here. */
 static ls_status report_rest(const lsi_invocation *call,
                              const lsi_bench_flags *flags,
                              const lsi_table *table, bool complete)

@@ -23,7 +23,7 @@ enum { MAX_WAYS = 64 };
 typedef struct args {
     lsi_bench_flags common;
     const char *strategies, *bucket_mb, *model, *dtypes;
-    int64_t context, batch;
+    int64_t context, batch, budget;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -42,6 +42,7 @@ static const lsi_option options[] = {
     ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
         .max = 1 << 20),
     LSI_DTYPES_ROW(dtypes),
+    LSI_DDP_BUDGET_ROW(budget),
 };
 
 #define TIME(name_, title_)                                                    \
@@ -95,6 +96,7 @@ static const lsi_column columns[] = {
     MEMORY("init"),
     MEMORY("before_step"),
     MEMORY("after_step"),
+    LSI_DDP_ROOM_COLUMNS,
 };
 
 /* ---- what is measured ---------------------------------------------------- */
@@ -243,6 +245,9 @@ static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
     lsi_table_int(table, "global_batch_size", a->batch * ranks);
     lsi_table_int(table, "warmup_steps", c->warmup);
     lsi_table_int(table, "benchmark_steps", c->steps);
+    lsi_ddp_case_record_room(c, table);
+    if (!c->fits)
+        return LS_OK;
     LS_TRY(record_times(c, table));
     lsi_table_int(table, "bytes_sent", (int64_t)c->bytes);
     lsi_table_int(table, "collectives_per_step", (int64_t)c->collectives);
@@ -273,7 +278,9 @@ static ls_status measure_way(const args *a, lsi_ddp_case *c, lsi_table *table,
 {
     LS_TRY(lsi_ddp_case_run(c));
     LS_TRY(record(a, c, table));
-    return check(c, expected, wrong);
+    LS_TRY(lsi_bench_keep(c->group, table));
+    lsi_ddp_case_tell(c);
+    return c->fits ? check(c, expected, wrong) : LS_OK;
 }
 
 /* Every way with products of one type. */
@@ -288,7 +295,8 @@ static ls_status measure_ways(const plan *p, ls_group *group, lsi_table *table,
                           .strategy = p->ways[i].strategy,
                           .bucket_mb = p->ways[i].bucket_mb,
                           .warmup = p->args->common.warmup,
-                          .steps = p->args->common.iterations};
+                          .steps = p->args->common.iterations,
+                          .budget = p->args->budget};
         status = measure_way(p->args, &c, table, &expected, wrong);
         lsi_ddp_case_release(&c);
     }
@@ -342,7 +350,10 @@ const lsi_command lsi_command_bench_ddp = {
         "collectives are rank 0's, of one step. The JSON rows also hold "
         "rank 0's peak memory by kind, at the start, before and in the first "
         "step of the optimizer. If strategies do not end with the same bits "
-        "the exit status is 1.",
+        "the exit status is 1. A strategy for which there is no memory is a "
+        "row that says so, with what the ranks of a machine need at least. "
+        "Of a bench that is interrupted, the rows so far are shown and "
+        "written.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

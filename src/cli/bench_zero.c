@@ -22,7 +22,7 @@ static const double LEAST_BUCKET_MB = 1e-6;
 typedef struct args {
     lsi_bench_flags common;
     const char *model;
-    int64_t context, batch;
+    int64_t context, batch, budget;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -34,6 +34,7 @@ static const lsi_option options[] = {
         .max = 1 << 20),
     ROW(batch, INT, "batch", 0, "N", "2", "sequences of a rank", .min = 1,
         .max = 1 << 20),
+    LSI_DDP_BUDGET_ROW(budget),
 };
 
 #define COUNT(name_, title_)                                                   \
@@ -60,6 +61,7 @@ static const lsi_column columns[] = {
      .unit = "s",
      .type = LSI_COLUMN_REAL,
      .decimals = 4},
+    LSI_DDP_ROOM_COLUMNS,
 };
 
 /* Of a parameter. */
@@ -179,6 +181,15 @@ static void record_memory(const lsi_ddp_peaks *m, const expectation *e,
     lsi_table_int(table, "total.bytes", m->total);
 }
 
+static void begin_row(const args *a, const lsi_ddp_case *c, lsi_table *table)
+{
+    lsi_table_row(table);
+    lsi_table_text(table, "strategy", c->strategy);
+    lsi_table_text(table, "model", a->model);
+    lsi_table_int(table, "ranks", ls_group_size(c->group));
+    lsi_ddp_case_record_room(c, table);
+}
+
 /* All numbers are means over ranks: whole parameters divide unevenly. */
 static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
                         lsi_table *table, bool *wrong)
@@ -193,10 +204,7 @@ static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
         e = expect(f, c->model.params, ranks, moment != LSI_DDP_INIT);
         LS_TRY(mean_peaks(c, moment, &peaks));
         *wrong |= !as_expected(&peaks, &e, ranks);
-        lsi_table_row(table);
-        lsi_table_text(table, "strategy", c->strategy);
-        lsi_table_text(table, "model", a->model);
-        lsi_table_int(table, "ranks", ranks);
+        begin_row(a, c, table);
         lsi_table_text(table, "moment", lsi_ddp_moment_names[moment]);
         record_memory(&peaks, &e, table);
         record_pair(table, "bytes_sent", sent, e.sent);
@@ -206,6 +214,19 @@ static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
 }
 
 /* ---- all rows ------------------------------------------------------------ */
+
+static ls_status measure_case(const args *a, lsi_ddp_case *c, const formula *f,
+                              lsi_table *table, bool *wrong)
+{
+    LS_TRY(lsi_ddp_case_run(c));
+    if (c->fits)
+        LS_TRY(record(a, c, f, table, wrong));
+    else
+        begin_row(a, c, table);
+    LS_TRY(lsi_bench_keep(c->group, table));
+    lsi_ddp_case_tell(c);
+    return LS_OK;
+}
 
 static ls_status parse(const args *a, lsi_ddp_model_spec *out)
 {
@@ -233,10 +254,9 @@ static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
                           .bucket_mb = formulas[i].gradients ? LEAST_BUCKET_MB
                                                              : INFINITY,
                           .warmup = a->common.warmup,
-                          .steps = a->common.iterations};
-        status = lsi_ddp_case_run(&c);
-        if (status == LS_OK)
-            status = record(a, &c, &formulas[i], table, wrong);
+                          .steps = a->common.iterations,
+                          .budget = a->budget};
+        status = measure_case(a, &c, &formulas[i], table, wrong);
         lsi_ddp_case_release(&c);
     }
     return status;
@@ -275,7 +295,9 @@ const lsi_command lsi_command_bench_zero = {
         "it; bytes sent are those of one step. "
         "Both are a rank's, on average. Beside each stands what the formula of "
         "docs/parallel.md says (for gradients of fsdp the most); "
-        "more than 5% apart makes the exit status 1.",
+        "more than 5% apart makes the exit status 1. What there is no memory "
+        "for is a row that says so, with what the ranks of a machine need at "
+        "least.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -1,8 +1,11 @@
 #include "cli/ddp_case.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/agree.h"
 #include "parallel/ddp.h"
 
 const char *const lsi_ddp_moment_names[LSI_DDP_MOMENTS] = {
@@ -40,7 +43,9 @@ static ls_status make(lsi_ddp_case *c)
     LS_TRY(ls_ddp_new(&c->ddp, c->group, c->model.params, &how));
     lsi_ddp_defer_scale(c->ddp);
     ls_memory_reset_peak(); /* what it took to get here is over */
-    return ls_adamw_new(&c->optimizer, c->model.params, ls_adamw_defaults());
+    return lsi_agree_to_plan(
+        c->group,
+        ls_adamw_new(&c->optimizer, c->model.params, ls_adamw_defaults()));
 }
 
 static ls_status step(lsi_ddp_case *c, lsi_ddp_times *out, bool first)
@@ -95,31 +100,95 @@ static ls_status run_steps(lsi_ddp_case *c)
 static ls_status combine(const lsi_ddp_case *c)
 {
     const size_t n = (size_t)c->steps;
-    void *block;
-    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER,
-                     "times of steps"));
-    double *const steps = block;
+    double *const steps = c->slowest;
     for (size_t i = 0; i < n; i++)
         steps[i] = c->times[i].step;
-    ls_status status = ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_MAX);
-    if (status == LS_OK)
-        status = ls_all_reduce(c->group, c->times, c->times, n * N_TIMES,
-                               LS_F64, LS_AVG);
+    LS_TRY(ls_all_reduce(c->group, steps, steps, n, LS_F64, LS_MAX));
+    LS_TRY(ls_all_reduce(c->group, c->times, c->times, n * N_TIMES, LS_F64,
+                         LS_AVG));
     for (size_t i = 0; i < n; i++)
         c->times[i].step = steps[i];
-    lsi_free(block);
-    return status;
+    return LS_OK;
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+enum { MOMENTS = 2 }; /* of AdamW */
+
+static ls_status ask(lsi_ddp_case *c)
+{
+    lsi_room_wish wish = {.moments = MOMENTS,
+                          .rounded = c->spec->dtype != LS_F32};
+    ls_status status = lsi_strategy_find(c->strategy, &wish.strategy);
+    if (status == LS_OK)
+        status = lsi_ddp_model_parameters(c->spec, &wish.parameters);
+    LS_TRY(lsi_agree_to_plan(c->group, status));
+    LS_TRY(lsi_room_ask(c->group, lsi_room_needed(c->group, &wish), c->budget,
+                        &c->room));
+    return lsi_room_fits(c->room)
+               ? LS_OK
+               : lsi_room_fail(c->room, "weights, gradients and moments");
+}
+
+static ls_status alloc_times(lsi_ddp_case *c)
+{
+    void *block;
+    const size_t n = (size_t)c->steps;
+    LS_TRY(lsi_alloc(&block, n * (N_TIMES + 1) * sizeof(double),
+                     LS_MEMORY_OTHER, "times of steps"));
+    c->times = block;
+    c->slowest = (double *)block + n * N_TIMES;
+    return LS_OK;
+}
+
+static ls_status run(lsi_ddp_case *c)
+{
+    LS_TRY(ask(c));
+    LS_TRY(lsi_agree_to_plan(c->group, alloc_times(c)));
+    LS_TRY(make(c));
+    /* What steps take is a rank's own, and counted; what is made is not. */
+    if (c->room.available < INT64_MAX)
+        ls_memory_set_budget((size_t)c->room.available /
+                             (size_t)ls_group_local_size(c->group));
+    LS_TRY(run_steps(c));
+    return combine(c);
+}
+
+/* What the ranks of a machine would have had, had they got what was refused. */
+static ls_status note_refused(lsi_ddp_case *c)
+{
+    snprintf(c->reason, sizeof(c->reason), "%s", ls_last_error());
+    int64_t most =
+        (int64_t)lsi_memory_take_refused() * ls_group_local_size(c->group);
+    LS_TRY(ls_all_reduce(c->group, &most, &most, 1, LS_I64, LS_MAX));
+    if (most > c->room.needed)
+        c->room.needed = most;
+    return LS_OK;
 }
 
 ls_status lsi_ddp_case_run(lsi_ddp_case *c)
 {
-    void *block;
-    LS_TRY(lsi_alloc(&block, (size_t)c->steps * sizeof(lsi_ddp_times),
-                     LS_MEMORY_OTHER, "times of steps"));
-    c->times = block;
-    LS_TRY(make(c));
-    LS_TRY(run_steps(c));
-    return combine(c);
+    (void)lsi_memory_take_refused();
+    const ls_status status = run(c);
+    ls_memory_set_budget(0);
+    c->fits = status == LS_OK;
+    if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
+        return status;
+    return note_refused(c);
+}
+
+void lsi_ddp_case_record_room(const lsi_ddp_case *c, lsi_table *table)
+{
+    lsi_table_int(table, "needed_bytes", c->room.needed);
+    if (c->room.available < INT64_MAX)
+        lsi_table_int(table, "available_bytes", c->room.available);
+    lsi_table_text(table, "status", c->fits ? "ok" : "out of memory");
+}
+
+void lsi_ddp_case_tell(const lsi_ddp_case *c)
+{
+    if (!c->fits && ls_group_rank(c->group) == 0)
+        fprintf(stderr, "%s: %s\n", c->strategy, c->reason);
 }
 
 void lsi_ddp_case_release(lsi_ddp_case *c)

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "comm/agree.h"
 
 /* ---- which one ----------------------------------------------------------- */
 
@@ -92,16 +93,37 @@ static ls_status fill_batch(lsi_ddp_model *m, uint64_t rank)
     return fill_numbers(&m->y, &m->spec, y);
 }
 
-ls_status lsi_ddp_model_init(lsi_ddp_model *model, ls_group *group,
-                             const lsi_ddp_model_spec *spec)
+static ls_status describe(lsi_ddp_model *model, const lsi_ddp_model_spec *spec)
 {
     *model = (lsi_ddp_model){.spec = *spec};
     LS_TRY(ls_params_new(&model->params));
-    LS_TRY(add_model(model));
-    LS_TRY(ls_params_allocate(model->params, group, 1));
+    return add_model(model);
+}
+
+ls_status lsi_ddp_model_parameters(const lsi_ddp_model_spec *spec, int64_t *out)
+{
+    lsi_ddp_model model;
+    const ls_status status = describe(&model, spec);
+    if (status == LS_OK)
+        *out = ls_params_numel(model.params);
+    lsi_ddp_model_release(&model);
+    return status;
+}
+
+static ls_status prepare(lsi_ddp_model *model, uint64_t rank)
+{
     LS_TRY(ls_tape_new(&model->tape));
-    LS_TRY(ls_tape_set_autocast(model->tape, spec->dtype));
-    return fill_batch(model, (uint64_t)ls_group_rank(group));
+    LS_TRY(ls_tape_set_autocast(model->tape, model->spec.dtype));
+    return fill_batch(model, rank);
+}
+
+ls_status lsi_ddp_model_init(lsi_ddp_model *model, ls_group *group,
+                             const lsi_ddp_model_spec *spec)
+{
+    LS_TRY(lsi_agree_to_plan(group, describe(model, spec)));
+    LS_TRY(ls_params_allocate(model->params, group, 1));
+    return lsi_agree_to_plan(group,
+                             prepare(model, (uint64_t)ls_group_rank(group)));
 }
 
 void lsi_ddp_model_release(lsi_ddp_model *model)

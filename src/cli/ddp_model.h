@@ -21,6 +21,10 @@ typedef struct lsi_ddp_model_spec {
 /* "mlp", "mlp:WIDTH" or "lm:SIZE"; what is not in that is the caller's. */
 ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out);
 
+/* How many parameters it has; takes no memory for them. Local. */
+ls_status lsi_ddp_model_parameters(const lsi_ddp_model_spec *spec,
+                                   int64_t *out);
+
 typedef struct lsi_ddp_model {
     lsi_ddp_model_spec spec;
     ls_params *params;

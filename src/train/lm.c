@@ -17,6 +17,7 @@
 #include "tensor/tensor.h"
 #include "train/models/lm.h"
 #include "train/outcome.h"
+#include "train/room.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 
@@ -152,6 +153,25 @@ static ls_status prepare_alone(job *j)
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(collect_facts(j, &j->resume.facts));
     return make_batch(j);
+}
+
+/* Before anything large is made: whether there is room for it at all. */
+static ls_status ask_for_room(job *j)
+{
+    lsi_room room;
+    lsi_room_wish wish = {.moments = lsi_recipe_moments(&j->options->recipe),
+                          .rounded = j->options->dtype != LS_F32};
+    ls_status status =
+        lsi_strategy_find(j->options->ddp.strategy, &wish.strategy);
+    if (status == LS_OK)
+        status = lsi_lm_parameters(&j->config, &wish.parameters);
+    LS_TRY(lsi_share_outcome(j->group, status, j->agreed));
+    LS_TRY(lsi_room_ask(j->group, lsi_room_needed(j->group, &wish), 0, &room));
+    if (lsi_room_fits(room))
+        return LS_OK;
+    *j->agreed = true;
+    return lsi_room_fail(room,
+                         "weights, gradients and the state of the optimizer");
 }
 
 static ls_status make_model(job *j)
@@ -418,6 +438,7 @@ static ls_status save(const job *j)
 static ls_status run(job *j)
 {
     LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
+    LS_TRY(ask_for_room(j));
     LS_TRY(find_start(j));
     LS_TRY(lsi_share_outcome(j->group, make_model(j), j->agreed));
     LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));

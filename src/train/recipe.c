@@ -17,6 +17,15 @@ static bool is_cosine(const lsi_recipe *recipe)
     return strcmp(recipe->schedule, "cosine") == 0;
 }
 
+int lsi_recipe_moments(const lsi_recipe *recipe)
+{
+    const lsi_optimizer_kind *const kind =
+        lsi_optimizer_find(recipe->optimizer);
+    return kind == NULL ? 0
+                        : lsi_optimizer_flags_states(kind, lr_of(recipe, kind),
+                                                     &recipe->flags);
+}
+
 ls_status lsi_recipe_check(const lsi_recipe *recipe)
 {
     const lsi_optimizer_kind *const kind =

@@ -24,6 +24,9 @@ typedef struct lsi_recipe {
 /* LS_ERR_ARGUMENT for what no stepper could follow. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
 
+/* Numbers that its optimizer keeps of a parameter. */
+int lsi_recipe_moments(const lsi_recipe *recipe);
+
 /* What the steps of a run with so many in all depend on, by flag. */
 void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
                       lsi_facts *facts);

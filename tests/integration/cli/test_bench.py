@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import os
+import signal
 import tempfile
 import unittest
 
-from program import LOCKSTEP, ProgramTest, environment
+from program import (LOCKSTEP, ProgramTest, children, environment,
+                     wait_until)
 
 OPERATIONS = ("all-reduce", "reduce", "reduce-scatter", "broadcast",
               "all-gather", "all-to-all", "send-recv", "barrier")
@@ -29,6 +31,12 @@ class Benches(ProgramTest):
     def document(self, *words):
         return json.loads(self.succeeds("bench", *words, *QUICK, "--json",
                                         "-"))
+
+    def rows_and_reasons(self, *words):
+        """The rows, and what stderr says of those that did not fit."""
+        done = self.call("bench", *words, *QUICK, "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["rows"], done.stderr
 
     def rows(self, *words):
         return self.document(*words)["rows"]
@@ -287,6 +295,63 @@ class Ddp(Benches):
                          [(strategy, dtype) for dtype in ("bf16", "f32")
                           for strategy in ("flat", "shared", "zero1")])
 
+    def test_what_does_not_fit_is_a_row(self):
+        """2,101,248 parameters; numbers of each on two ranks."""
+        words = ("--model", "mlp:512", "--context", "8", "--batch", "1",
+                 "--threads", "1", "--bucket-mb", "1")
+        numbers = {"flat": 2 + 2 + 4, "owners": 2 + 2 + 2, "zero1": 2 + 2 + 2,
+                   "shared": 1 + 2 + 2, "fsdp": 1 + 1 + 2}
+        rows, told = self.rows_and_reasons("ddp", *words, "--strategy",
+                                           ",".join(numbers), "--budget",
+                                           "45m")
+        self.assertEqual(told.count("need at least"), 3)
+        for row in rows:
+            needed = 4 * 2101248 * numbers[row["strategy"]]
+            fits = needed <= 45 << 20
+            self.assertEqual(row["needed_bytes"], needed)
+            self.assertEqual(row["available_bytes"], 45 << 20)
+            self.assertEqual(row["status"], "ok" if fits else "out of memory")
+            self.assertEqual(row["step_time_avg_s"] is not None, fits)
+        self.assertEqual([row["status"] for row in rows],
+                         3 * ["out of memory"] + 2 * ["ok"])
+
+    def test_what_a_step_lacks_is_a_row(self):
+        """The model fits, its activations do not."""
+        rows, told = self.rows_and_reasons(*self.small, "--strategy", "flat",
+                                           "--context", "4096", "--budget",
+                                           "16m")
+        row = rows[0]
+        self.assertIn("flat: ", told)
+        self.assertIn("(activations)", told)
+        self.assertEqual(row["status"], "out of memory")
+        self.assertGreater(row["needed_bytes"], row["available_bytes"])
+
+    def test_rows_stay_when_a_rank_is_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            process = self.start(
+                "bench", "ddp", "-n", "2", "--threads", "1", "--model",
+                "mlp:512", "--batch", "1", "--context", "8", "--budget", "45m",
+                "--strategy", "flat,fsdp", "--bucket-mb", "1", "--iterations",
+                "1000000", "--json", path)
+
+            def told():
+                return os.pread(process.errors.fileno(), 1 << 16, 0).decode()
+
+            def ranks():
+                return [rank for child in children(process.pid)
+                        for rank in children(child)]
+
+            self.assertTrue(wait_until(lambda: "flat: " in told(), 50), told())
+            self.assertEqual(len(ranks()), 2)
+            os.kill(ranks()[1], signal.SIGKILL)
+            self.assertNotEqual(process.wait(timeout=50), 0)
+            self.assertIn("broke off after 1 row\n", told())
+            with open(path, encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+        self.assertEqual([(row["strategy"], row["status"]) for row in rows],
+                         [("flat", "out of memory")])
+
     def test_mistakes(self):
         for message, words in (
                 ("there are: naive, flat", ("--strategy", "fast")),
@@ -315,8 +380,23 @@ class Zero(Benches):
                 sent[row["strategy"]] * 4 * numbers * (n - 1) / n))
             self.assertEqual(row["state"]["formula"], int(
                 8 * numbers / (1 if row["strategy"] == "flat" else n)))
+            self.assertEqual(row["status"], "ok")
         self.assertEqual([row["moment"] for row in rows[:3]],
                          ["init", "before_step", "after_step"])
+
+    def test_what_does_not_fit_is_a_row(self):
+        rows, _ = self.rows_and_reasons(
+            "zero", "--threads", "1", "--model", "mlp:512", "--context", "4",
+            "--batch", "1", "--budget", "45m")
+        told = [(row["strategy"], row["moment"], row["status"])
+                for row in rows]
+        self.assertEqual(told[:3], [(strategy, None, "out of memory")
+                                    for strategy in ("flat", "owners",
+                                                     "zero1")])
+        self.assertEqual(told[3:], [(strategy, moment, "ok")
+                                    for strategy in ("shared", "fsdp")
+                                    for moment in ("init", "before_step",
+                                                   "after_step")])
 
     def test_mistakes(self):
         self.fails(2, "mlp:WIDTH", "bench", "zero", "--model", "cnn")

@@ -449,6 +449,11 @@ class Refused(LmTest):
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--save", nowhere)
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--metrics", nowhere)
 
+    def test_what_no_machine_has(self):
+        """It is asked for at once, and for all ranks."""
+        self.refuse(1, "the ranks of a machine need at least", "-n", "4",
+                    "--size", "10B", "--context", "8")
+
     def test_full_disk(self):
         self.refuse(1, "cannot write /dev/full: No space left on device",
                     *SHAPE, "-n", "2", "--steps", "3", "--log-every", "100",

@@ -172,6 +172,24 @@ static void more_than_the_machine_has_fails(void **state)
         assert_null(strstr(ls_last_error(), "do not fit"));
 }
 
+/* What was promised before counts, though nobody has touched it. */
+static void promises_add_up(void **state)
+{
+    void *first, *second = state;
+    const size_t most = (size_t)lsi_memory_available() / 10 * 6;
+    if (lsi_alloc(&first, most, LS_MEMORY_OTHER, "first") != LS_OK) {
+        assert_non_null(strstr(ls_last_error(), "the system has no"));
+        skip(); /* this one does not promise more than there is */
+    }
+    (void)lsi_memory_take_refused();
+    assert_error(lsi_alloc(&second, most, LS_MEMORY_OTHER, "second"),
+                 LS_ERR_MEMORY, "do not fit");
+    assert_ptr_equal(second, state);
+    assert_int_equal(lsi_memory_take_refused(), 2 * most);
+    assert_int_equal(lsi_memory_take_refused(), 0);
+    lsi_free(first);
+}
+
 static void charges_count_like_blocks(void **state)
 {
     (void)state;
@@ -261,6 +279,7 @@ int main(void)
         CASE(the_budget_holds),
         CASE(impossible_sizes_fail),
         CASE(more_than_the_machine_has_fails),
+        CASE(promises_add_up),
         CASE(charges_count_like_blocks),
         CASE(charges_move_between_tags),
         CASE(tags_have_names),

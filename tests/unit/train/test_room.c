@@ -1,0 +1,76 @@
+/*
+ * Whether there is room for what ranks are about to take: the formulas, and the
+ * question that they ask together.
+ */
+#include "testing.h"
+
+#include "base/error.h"
+#include "train/room.h"
+#include "unit/comm/ranks.h"
+
+enum { RANKS = 3 };
+
+static int64_t needed(const ls_group *group, const char *strategy, int moments,
+                      bool rounded)
+{
+    lsi_room_wish wish = {
+        .parameters = 1000, .moments = moments, .rounded = rounded};
+    CHECK_OK(lsi_strategy_find(strategy, &wish.strategy));
+    return lsi_room_needed(group, &wish);
+}
+
+/* The table of docs/parallel.md, of all ranks. */
+static void play_formulas(ls_group *group, void *unused)
+{
+    const int n = RANKS;
+    (void)unused;
+    CHECK(needed(group, "flat", 2, false) == 4000 * 4 * n);
+    CHECK(needed(group, "bucketed", 0, false) == 4000 * 2 * n);
+    CHECK(needed(group, "flat", 2, true) == 4000 * 4 * n + 2000 * n);
+    CHECK(needed(group, "zero1", 2, false) == 4000 * (2 * n + 2));
+    CHECK(needed(group, "owners", 1, false) == 4000 * (2 * n + 1));
+    CHECK(needed(group, "shared", 2, false) == 4000 * (1 + n + 2));
+    /* Here the most is when one copy is made of those of the ranks. */
+    CHECK(needed(group, "fsdp", 1, false) == 4000 * (n + 1));
+    CHECK(needed(group, "fsdp", 2, true) == 4000 * (1 + 1 + 2) + 2000);
+}
+
+static void formulas(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_formulas, NULL);
+}
+
+/* Every rank gets the numbers of the one that lacks most. */
+static void play_asking(ls_group *group, void *unused)
+{
+    lsi_room room;
+    const int rank = ls_group_rank(group);
+    (void)unused;
+    CHECK_OK(lsi_room_ask(group, 100 + rank, 1000, &room));
+    CHECK(lsi_room_fits(room));
+    CHECK(room.needed == 100 + RANKS - 1 && room.available == 1000);
+    CHECK_OK(lsi_room_ask(group, rank == 1 ? 2000 : 10, 1000, &room));
+    CHECK(!lsi_room_fits(room));
+    CHECK(room.needed == 2000 && room.available == 1000);
+    CHECK(lsi_room_fail(room, "a model") == LS_ERR_MEMORY);
+    CHECK(strstr(ls_last_error(), "2000 bytes, 1000 are available") != NULL);
+    /* No machine has as much; every one has a little. */
+    CHECK_OK(lsi_room_ask(group, INT64_MAX / 2, 0, &room));
+    CHECK(!lsi_room_fits(room));
+    CHECK_OK(lsi_room_ask(group, 1, 0, &room));
+    CHECK(lsi_room_fits(room));
+}
+
+static void asking(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_asking, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(formulas),
+                                       cmocka_unit_test(asking)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
