@@ -86,8 +86,9 @@ LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
 
 /*
  * Lays out and fills everything. With a group the gradients live in memory
- * shared by the node's ranks (collective); with NULL in private memory
- * (local). The values depend on (seed, index of the parameter, index of the
+ * shared by the node's ranks (collective; LS_ERR_MISMATCH names the first
+ * parameter that is not the same on all); with NULL in private memory (local).
+ * The values depend on (seed, index of the parameter, index of the
  * element) only, so equal seeds give equal models on any number of ranks.
  */
 LS_API ls_status ls_params_allocate(ls_params *params, ls_group *group,

@@ -50,9 +50,10 @@ LS_API ls_ddp_options ls_ddp_options_default(void);
 
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
- * to all ranks. The set and the group must outlive it. Collective; options that
- * are wrong or differ between ranks are an error on all of them. On success
- * *out is the caller's. A set can be wrapped once at a time.
+ * to all ranks. The set and the group must outlive it. NULL for the options
+ * means ls_ddp_options_default. Collective; options that are wrong, and options
+ * or parameters that differ between ranks, are an error on all of them. On
+ * success *out is the caller's. A set can be wrapped once at a time.
  */
 LS_API ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
                             const ls_ddp_options *options);
@@ -72,6 +73,8 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
  * return an error.
  *
  * ls_params_zero_grad also forgets the samples of micro-steps without sync.
+ * After an error in backward or in a sync the gradients are good for nothing
+ * until it is called: further micro-steps and steps are LS_ERR_STATE.
  */
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);
@@ -117,7 +120,8 @@ typedef struct ls_ddp_range {
  * Registers ranges, best in the order in which backward finishes them. The
  * array is copied, the memory stays the caller's. In memory from
  * ls_shared_alloc gradients are added up where they are; ranges that lie one
- * behind the other can travel together. Collective; freed by ls_ddp_free.
+ * behind the other can travel together. NULL for the options means
+ * ls_ddp_options_default. Collective; freed by ls_ddp_free.
  */
 LS_API ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
                                    const ls_ddp_range *ranges, size_t n,

@@ -1,10 +1,12 @@
 /* Parameter sets: definition, lookup, bookkeeping of gradients. */
 #include "autograd/params.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/same.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -200,12 +202,35 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
+static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
+{
+    const ls_params *params = list;
+    const size_t n = params->params.count;
+    const lsi_param *p =
+        i < n ? params->params.items[i] : params->buffers.items[i - n];
+    snprintf(text, LSI_LINE_BYTES, "%s '%.160s' %s",
+             i >= n         ? "buffer"
+             : p->trainable ? "parameter"
+                            : "frozen parameter",
+             p->name, lsi_shape_of(p->tensor).text);
+}
+
+ls_status lsi_params_same(const ls_params *params, ls_group *group)
+{
+    return lsi_same_listing(
+        group,
+        &(lsi_listing){params, params->params.count + params->buffers.count,
+                       line_of});
+}
+
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
     if (params->allocated)
         return lsi_fail(LS_ERR_STATE,
                         "the parameter set has been allocated before");
+    if (group != NULL)
+        LS_TRY(lsi_params_same(params, group));
     LS_TRY(lsi_params_layout(params, group));
     for (size_t i = 0; i < params->params.count; i++)
         lsi_param_fill(params->params.items[i], seed, false);

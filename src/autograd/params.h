@@ -181,6 +181,12 @@ void lsi_params_round(const ls_params *params, lsi_range range);
 void lsi_params_rounded(const ls_params *params);
 
 /*
+ * LS_OK if the sets of all ranks have the same names, shapes and kinds in the
+ * same order; else LS_ERR_MISMATCH names the first that differs. Collective.
+ */
+ls_status lsi_params_same(const ls_params *params, ls_group *group);
+
+/*
  * Whether this rank drops gradients that it does not own. If so: parameter
  * `index`'s is there now; those of a range have been reduced, and what is not
  * this rank's part of them is dropped.

@@ -65,23 +65,31 @@ static ls_status on_ready(void *context, size_t index)
 
 static void on_forgotten(void *context)
 {
-    ls_ddp *const ddp = context;
-    ddp->weight = 0;
-    ddp->unsynced = 0;
-    ddp->has_loss = false;
+    lsi_ddp_forget(context);
+}
+
+static ls_status check_spoiled(const ls_ddp *ddp)
+{
+    return ddp->spoiled
+               ? lsi_fail(LS_ERR_STATE,
+                          "the last backward failed, and its gradients are "
+                          "only partly there: begin the step again with "
+                          "ls_params_zero_grad")
+               : LS_OK;
 }
 
 static ls_status before_step(void *context)
 {
     ls_ddp *const ddp = context;
-    if (ddp->unsynced == 0)
-        return lsi_ddp_before_step(ddp);
-    const ls_status status =
-        lsi_fail(LS_ERR_STATE,
-                 "the gradients of %zu micro-step%s are this rank's alone: "
-                 "the last ls_ddp_backward before a step needs sync = true",
-                 ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
-    return lsi_ddp_refuse_step(ddp, status);
+    ls_status status = check_spoiled(ddp);
+    if (status == LS_OK && ddp->unsynced > 0)
+        status =
+            lsi_fail(LS_ERR_STATE,
+                     "the gradients of %zu micro-step%s are this rank's alone: "
+                     "the last ls_ddp_backward before a step needs sync = true",
+                     ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    return status == LS_OK ? lsi_ddp_before_step(ddp)
+                           : lsi_ddp_refuse_step(ddp, status);
 }
 
 static void moved(void *context, lsi_range range)
@@ -170,7 +178,9 @@ ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
     LS_NEED(out);
     LS_NEED(group);
     LS_NEED(params);
-    LS_NEED(options);
+    const ls_ddp_options usual = ls_ddp_options_default();
+    if (options == NULL)
+        options = &usual;
     const size_t n = ls_params_count(params);
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
@@ -245,8 +255,8 @@ ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
     return LS_OK;
 }
 
-static ls_status check_backward(const ls_tape *tape, const ls_tensor *loss,
-                                double weight)
+static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
+                                const ls_tensor *loss, double weight)
 {
     if (tape->status != LS_OK) /* say again what went wrong first */
         return lsi_fail(tape->status, "%s", tape->message);
@@ -256,14 +266,25 @@ static ls_status check_backward(const ls_tape *tape, const ls_tensor *loss,
                         "ls_ddp_backward: loss is NULL for samples of weight "
                         "%g; only a rank without samples may pass NULL",
                         weight);
-    return LS_OK;
+    return check_spoiled(ddp);
 }
 
-static ls_status accumulate(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
-                            double weight)
+/* `status` says whether the rank can take part. */
+static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
+                     bool sync, ls_status status)
 {
-    return loss != NULL ? ls_backward(tape, loss, weight * ddp->loss_scale)
-                        : LS_OK;
+    if (sync)
+        LS_TRY(lsi_ddp_begin(ddp));
+    if (status == LS_OK && loss != NULL)
+        status = ls_backward(tape, loss, scale);
+    if (!sync)
+        return status;
+    if (status == LS_OK)
+        status = fill_unused(ddp);
+    if (status == LS_OK)
+        return synchronise(ddp);
+    ddp->syncing = false;
+    return lsi_reducer_refuse(ddp->reducer, status);
 }
 
 ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
@@ -274,22 +295,18 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
     if (ddp->params == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_backward needs a ddp over parameters");
-    ls_status status = check_backward(tape, loss, weight);
-    if (status == LS_OK) {
+    ls_status status = check_backward(ddp, tape, loss, weight);
+    const bool sound = status == LS_OK;
+    if (sound) {
         ddp->weight += weight;
         ddp->unsynced++;
         ddp->has_loss |= loss != NULL;
     }
-    if (sync)
-        LS_TRY(lsi_ddp_begin(ddp));
-    if (status == LS_OK)
-        status = accumulate(ddp, tape, loss, weight);
-    if (!sync)
-        return status;
-    if (status == LS_OK)
-        status = fill_unused(ddp);
-    if (status == LS_OK)
-        return synchronise(ddp);
-    ddp->syncing = false;
-    return lsi_reducer_refuse(ddp->reducer, status);
+    status = run(ddp, tape, loss, weight * ddp->loss_scale, sync, status);
+    if (status != LS_OK && (sound || sync)) {
+        /* What failed is no micro-step, and took those before it along. */
+        lsi_ddp_forget(ddp);
+        ddp->spoiled = true;
+    }
+    return status;
 }

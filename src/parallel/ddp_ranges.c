@@ -49,7 +49,9 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
     LS_NEED(group);
     if (n > 0)
         LS_NEED(ranges);
-    LS_NEED(options);
+    const ls_ddp_options usual = ls_ddp_options_default();
+    if (options == NULL)
+        options = &usual;
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
     ls_status status = add_ranges(ddp, ranges, n);

@@ -3,7 +3,6 @@
  */
 #include "parallel/ddp_state.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "comm/agree.h"
+#include "comm/same.h"
 #include "comm/twin.h"
 #include "kernels/kernels.h"
 #include "parallel/shard.h"
@@ -97,26 +97,12 @@ typedef struct wish {
     char text[256];
 } wish;
 
-/* Differs if any span has another size (FNV-1a). */
-static uint32_t hash_sizes(const ls_ddp *ddp)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < ddp->n; i++)
-        hash = (hash ^ ddp->spans[i].count) * UINT64_C(1099511628211);
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
-static wish wish_of(const ls_ddp *ddp, const ls_ddp_options *options)
+static wish wish_of(const ls_ddp_options *options)
 {
     wish own = {{0}};
-    size_t floats = 0;
-    for (size_t i = 0; i < ddp->n; i++)
-        floats += ddp->spans[i].count;
     snprintf(own.text, sizeof(own.text),
-             "strategy %s, bucket_mb %.17g, unused_as_zero %d, %zu gradients "
-             "of %zu floats (sizes %08" PRIx32 ")",
-             options->strategy, options->bucket_mb, options->unused_as_zero,
-             ddp->n, floats, hash_sizes(ddp));
+             "strategy %s, bucket_mb %.17g, unused_as_zero %d",
+             options->strategy, options->bucket_mb, options->unused_as_zero);
     return own;
 }
 
@@ -141,13 +127,29 @@ static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
         status = alloc_array(&all, (size_t)size, sizeof(wish));
     status = lsi_agree_to_plan(ddp->channel, status);
     if (status == LS_OK) {
-        const wish own = wish_of(ddp, options);
+        const wish own = wish_of(options);
         status = ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
     }
     if (status == LS_OK)
         status = compare(all, size);
     lsi_free(all);
     return status;
+}
+
+static void range_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
+{
+    const lsi_span *const spans = list;
+    snprintf(text, LSI_LINE_BYTES, "range %zu of %zu floats", i,
+             spans[i].count);
+}
+
+static ls_status same_model(const ls_ddp *ddp)
+{
+    return ddp->params != NULL
+               ? lsi_params_same(ddp->params, ddp->channel)
+               : lsi_same_listing(
+                     ddp->channel,
+                     &(lsi_listing){ddp->spans, ddp->n, range_line});
 }
 
 ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
@@ -158,6 +160,7 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     if (status == LS_OK)
         status = lsi_strategy_of(options, &strategy, &bucket_bytes);
     LS_TRY(agree(ddp, options, status));
+    LS_TRY(same_model(ddp));
     size_t floats = 0;
     for (size_t i = 0; i < ddp->n; i++)
         floats += ddp->spans[i].extent;
@@ -234,10 +237,16 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     ls_status status = LS_OK;
     if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
         status = lsi_ddp_name_unused(ddp, describe);
+    lsi_ddp_forget(ddp);
+    return status;
+}
+
+void lsi_ddp_forget(ls_ddp *ddp)
+{
     ddp->weight = 0;
     ddp->unsynced = 0;
     ddp->has_loss = false;
-    return status;
+    ddp->spoiled = false;
 }
 
 typedef struct scaling {

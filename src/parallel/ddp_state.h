@@ -31,6 +31,7 @@ struct ls_ddp {
     lsi_span extra;
     bool own_extra;  /* allocated here, in memory shared by `group` */
     bool syncing;    /* a backward whose gradients travel */
+    bool spoiled;    /* gradients are partly there; until they are forgotten */
     bool has_loss;   /* there was one since the last sync */
     size_t unsynced; /* micro-steps since then */
     double weight;   /* of their samples */
@@ -74,6 +75,9 @@ typedef void (*lsi_ddp_describe)(const ls_ddp *ddp, size_t span, char *text,
  * then, and ddp->scale makes them means. Collective.
  */
 ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe);
+
+/* As if there had been no micro-step since the last sync. */
+void lsi_ddp_forget(ls_ddp *ddp);
 
 /* Multiplies all gradients with ddp->scale, which becomes 1. */
 void lsi_ddp_scale(ls_ddp *ddp);

@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "lockstep/optim.h"
@@ -276,6 +277,31 @@ static ls_tensor *broken_sum(const model *m, ls_tensor *x)
     return ls_tape_record(m->tape, &broken, NULL, &x, 1, &y, 1, NULL, 0);
 }
 
+/* Nobody adds to what is left, or steps with it, before it is forgotten. */
+static void expect_spoiled(const model *m, bool without_sync)
+{
+    ls_optimizer *sgd = NULL;
+    CHECK_OK(ls_sgd_new(&sgd, m->params, (ls_sgd_options){.lr = 0.5}));
+    CHECK(ls_optimizer_step(sgd, 1) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "the last backward failed") != NULL);
+    CHECK(strstr(ls_last_error(), "micro-step") == NULL);
+    CHECK(backward(m, 15, false) == LS_ERR_STATE);
+    CHECK(strstr(ls_last_error(), "ls_params_zero_grad") != NULL);
+    CHECK(backward(m, 15, true) == LS_ERR_STATE);
+    CHECK_OK(ls_ddp_set_loss_scale(m->ddp, 1));
+    ls_params_zero_grad(m->params);
+    ls_optimizer_free(&sgd);
+    if (!without_sync)
+        return;
+    /* The same for a micro-step of one's own. */
+    ls_tensor *loss = broken_sum(m, m->p[1]);
+    CHECK(ls_ddp_backward(m->ddp, m->tape, loss, 1, false) == LS_ERR_SYSTEM);
+    ls_tape_reset(m->tape);
+    CHECK_OK(ls_ddp_set_loss_scale(m->ddp, 1));
+    CHECK(backward(m, 15, false) == LS_ERR_STATE);
+    ls_params_zero_grad(m->params);
+}
+
 /* Rank 1 fails before its backward, or within; all of them are told. */
 static void play_failure(ls_group *group, void *opaque)
 {
@@ -292,9 +318,9 @@ static void play_failure(ls_group *group, void *opaque)
     CHECK(ls_ddp_backward(m.ddp, m.tape, loss, 1, true) == LS_ERR_SYSTEM);
     CHECK(strstr(ls_last_error(), "no more of this") != NULL);
     CHECK(fails || strstr(ls_last_error(), "rank 1 ") != NULL);
-    /* The next step is not the worse for it. */
     ls_tape_reset(m.tape);
-    ls_params_zero_grad(m.params);
+    expect_spoiled(&m, f->within);
+    /* The next step is not the worse for it. */
     CHECK_OK(backward(&m, 15, true));
     CHECK(ls_group_rank(group) != 0 || gradient(&m, 3) == 4);
     destroy(&m);
@@ -321,12 +347,99 @@ static void expect_other_sizes(ls_group *group)
     const size_t first = ls_group_rank(group) == 1 ? 3 : 2;
     float x[5] = {0};
     const ls_ddp_range ranges[] = {{x, first}, {x + first, 5 - first}};
-    const ls_ddp_options options = options_of("flat");
     ls_ddp *ddp = NULL;
-    CHECK(ls_ddp_new_ranges(&ddp, group, ranges, 2, &options) ==
-          LS_ERR_MISMATCH);
-    CHECK(strstr(ls_last_error(), "2 gradients of 5 floats (sizes ") != NULL);
+    CHECK(ls_ddp_new_ranges(&ddp, group, ranges, 2, NULL) == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(),
+                 "rank 0 has range 0 of 2 floats where rank 1 has range 0 of 3 "
+                 "floats") != NULL);
     CHECK(ddp == NULL);
+}
+
+/* ---- models that differ -------------------------------------------------- */
+
+/* Makes a model of so many parameters; that of rank 2 differs. */
+typedef struct variant {
+    int count;
+    int at; /* which */
+    enum { NAMED, SHAPED, FROZEN, BUFFER, MISSING } how;
+    const char *wanted;
+} variant;
+
+static void add_one(ls_params *params, const variant *v, int i, bool differs)
+{
+    char name[16];
+    ls_tensor *tensor = NULL;
+    const bool here = differs && i == v->at;
+    const int64_t shapes[2][2] = {{3, 4}, {4, 3}};
+    const ls_init init = {LS_INIT_CONSTANT, 1, 0};
+    snprintf(name, sizeof name, "%s%d", here && v->how == NAMED ? "q" : "p", i);
+    if (here && v->how == MISSING)
+        return;
+    if (here && v->how == BUFFER) {
+        CHECK_OK(
+            ls_params_add_buffer(params, name, 2, shapes[0], init, &tensor));
+        return;
+    }
+    CHECK_OK(ls_params_add(params, name, 2, shapes[here && v->how == SHAPED],
+                           init, &tensor));
+    if (here && v->how == FROZEN)
+        CHECK_OK(ls_params_set_trainable(params, tensor, false));
+}
+
+static ls_params *make_variant(const variant *v, bool differs)
+{
+    ls_params *params;
+    CHECK_OK(ls_params_new(&params));
+    for (int i = 0; i < v->count; i++)
+        add_one(params, v, i, differs);
+    return params;
+}
+
+/* Found where memory is shared, and where it is not. */
+static void play_variant(ls_group *group, void *opaque)
+{
+    const variant *const v = opaque;
+    const bool differs = ls_group_rank(group) == 2;
+    ls_ddp *ddp = NULL;
+    ls_params *params = make_variant(v, differs);
+    CHECK(ls_params_allocate(params, group, 1) == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), v->wanted) != NULL);
+    CHECK_OK(ls_params_allocate(params, NULL, 1));
+    CHECK(ls_ddp_new(&ddp, group, params, NULL) == LS_ERR_MISMATCH);
+    CHECK(strstr(ls_last_error(), v->wanted) != NULL);
+    ls_params_free(&params);
+    /* The group is as it was. */
+    params = make_variant(v, false);
+    CHECK_OK(ls_params_allocate(params, group, 1));
+    CHECK_OK(ls_ddp_new(&ddp, group, params, NULL));
+    ls_ddp_free(&ddp);
+    ls_params_free(&params);
+}
+
+static void test_models_differ(void **state)
+{
+    (void)state;
+    variant variants[] = {
+        {1, 0, NAMED,
+         "rank 0 has parameter 'p0' (3, 4) where rank 2 has parameter 'q0' (3, "
+         "4)"},
+        {33, 32, SHAPED,
+         "rank 0 has parameter 'p32' (3, 4) where rank 2 has parameter 'p32' "
+         "(4, 3)"},
+        {33, 16, FROZEN,
+         "rank 0 has parameter 'p16' (3, 4) where rank 2 has frozen parameter "
+         "'p16' (3, 4)"},
+        {2, 1, BUFFER,
+         "rank 0 has parameter 'p1' (3, 4) where rank 2 has buffer 'p1' (3, "
+         "4)"},
+        {7, 3, MISSING,
+         "rank 0 has parameter 'p3' (3, 4) where rank 2 has parameter 'p4' (3, "
+         "4)"},
+        {7, 6, MISSING,
+         "rank 0 has parameter 'p6' (3, 4) where rank 2 has nothing more"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(variants); i++)
+        run_threads(RANKS, play_variant, &variants[i]);
 }
 
 static void play_different(ls_group *group, void *unused)
@@ -367,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_forgotten_sync),
         cmocka_unit_test(test_a_rank_fails),
         cmocka_unit_test(test_ranks_differ),
+        cmocka_unit_test(test_models_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,8 +300,8 @@ static void play_unreadable(ls_group *group, void *opaque)
 static void test_what_cannot_be_read(void **state)
 {
     (void)state;
-    for (int64_t accumulate = 1; accumulate <= 3; accumulate++) {
-        for (int64_t batch = -1; batch < 4; batch++) {
+    for (int64_t accumulate = 1; accumulate <= 3; accumulate += 2) {
+        for (int64_t batch = -1; batch < 3; batch++) {
             plan p = {.failing = 2,
                       .norm = LSI_NORM_FUSED,
                       .accumulate = accumulate,
