@@ -1,10 +1,12 @@
 /*
  * O, L and the three gradients against float64, both methods, both types.
  */
+#include <math.h>
+
 #include "problem.h"
 #include "testing.h"
 
-/* Relative to the largest element of each array. */
+/* Of moderate scores; relative to the largest element of each array. */
 #define F32_BOUND  2e-5
 #define BF16_BOUND 2e-2
 
@@ -88,24 +90,130 @@ static void grouped_heads(void **state)
                         1.0);
 }
 
-/* Scores in the hundreds: a softmax without its maximum would overflow. */
+/* ---- large scores ---------------------------------------------------------
+ */
+
+/* Of one head: the largest score, and the largest sums of magnitudes. */
+typedef struct sizes {
+    double score;
+    double of[ARRAY_COUNT];
+} sizes;
+
+static double dot(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* The probabilities of a query, and |dP| + |D|; returns the largest score. */
+static double solve_query(const problem *p, int64_t query, double *prob,
+                          double *swing)
+{
+    const int64_t d = p->shape.d, n = p->shape.keys;
+    const double *q = p->exact[ARRAY_Q] + query * d;
+    const double *dout = p->exact[ARRAY_DOUT] + query * d;
+    double largest = 0, sum = 0, mean = 0;
+    const double l = p->l[query];
+    for (int64_t j = 0; j < n; j++) {
+        const double score =
+            dot(q, p->exact[ARRAY_K] + j * d, d) / sqrt((double)d);
+        largest = fmax(largest, fabs(score));
+        prob[j] = exp(score - l);
+        swing[j] = dot(dout, p->exact[ARRAY_V] + j * d, d);
+        mean += prob[j] * swing[j];
+        sum += prob[j];
+    }
+    assert_true(fabs(sum - 1) < 1e-9);
+    for (int64_t j = 0; j < n; j++)
+        swing[j] = fabs(swing[j]) + fabs(mean);
+    return largest;
+}
+
+/* to += factor * |from|, and the largest of it so far. */
+static void add(double *to, double factor, const double *from, int64_t n,
+                double *largest)
+{
+    for (int64_t i = 0; i < n; i++) {
+        to[i] += factor * fabs(from[i]);
+        *largest = fmax(*largest, to[i]);
+    }
+}
+
+enum { ROWS = 150, MOST_D = 128 };
+
+static sizes measure(const problem *p)
+{
+    static double sums[ARRAY_COUNT][ROWS * MOST_D];
+    double prob[ROWS], swing[ROWS];
+    const int64_t d = p->shape.d;
+    const double scale = 1 / sqrt((double)d);
+    sizes s = {.score = 0};
+    memset(sums, 0, sizeof sums);
+    for (int64_t i = 0; i < ROWS; i++) {
+        const double *q = p->exact[ARRAY_Q] + i * d;
+        const double *dout = p->exact[ARRAY_DOUT] + i * d;
+        s.score = fmax(s.score, solve_query(p, i, prob, swing));
+        for (int64_t j = 0; j < ROWS; j++) {
+            const double ds = scale * prob[j] * swing[j];
+            add(sums[ARRAY_O] + i * d, prob[j], p->exact[ARRAY_V] + j * d, d,
+                &s.of[ARRAY_O]);
+            add(sums[ARRAY_DQ] + i * d, ds, p->exact[ARRAY_K] + j * d, d,
+                &s.of[ARRAY_DQ]);
+            add(sums[ARRAY_DK] + j * d, ds, q, d, &s.of[ARRAY_DK]);
+            add(sums[ARRAY_DV] + j * d, prob[j], dout, d, &s.of[ARRAY_DV]);
+        }
+    }
+    return s;
+}
+
+static void expect_within(const problem *p, const sizes *s, double bound)
+{
+    for (problem_array a = ARRAY_O; a < ARRAY_COUNT; a++)
+        for (size_t i = 0; i < p->counts[a]; i++) {
+            const double off = fabs(problem_value(p, a, i) - p->exact[a][i]);
+            if (!(off <= bound * s->of[a]))
+                fail_msg("array %d, element %zu is off by %g, allowed is %g",
+                         (int)a, i, off, bound * s->of[a]);
+        }
+    for (int64_t i = 0; i < ROWS; i++)
+        assert_true(fabs((double)p->saved[i] - p->l[i]) <= bound * s->score);
+}
+
+/*
+ * docs/attention.md: the exponent of a probability is a score, a sum of d
+ * products, less another number as large, times a constant. Its error is that
+ * of the probability, relative to it, and so of all sums over them, relative to
+ * the sums of their magnitudes.
+ */
 static void large_scores(void **state)
 {
     (void)state;
-    problem p;
-    problem_new(&p,
-                (ls_attention_shape){.batch = 1,
-                                     .heads = 1,
-                                     .queries = 150,
-                                     .keys = 150,
-                                     .d = 64,
-                                     .causal = true},
-                12.0, 3);
-    problem_solve(&p);
-    problem_run(&p, LS_ATTENTION_FLASH);
-    /* A score of s carries an error of s * 2^-24 or so into the exponent. */
-    problem_check(&p, 2e-4);
-    problem_free(&p);
+    static const double inputs[] = {1, 12, 50};
+    static const int64_t widths[] = {16, 64, MOST_D};
+    for (size_t i = 0; i < 2 * TEST_COUNT(inputs) * TEST_COUNT(widths); i++) {
+        problem p;
+        const bool half = i % 2 == 1;
+        const int64_t d = widths[i / 2 % TEST_COUNT(widths)];
+        problem_new(&p,
+                    (ls_attention_shape){.batch = 1,
+                                         .heads = 1,
+                                         .queries = ROWS,
+                                         .keys = ROWS,
+                                         .d = d,
+                                         .dtype = half ? LS_BF16 : LS_F32},
+                    inputs[i / 2 / TEST_COUNT(widths)], 3 + i);
+        problem_solve(&p);
+        const sizes s = measure(&p);
+        const double bound = (half ? BF16_BOUND : F32_BOUND) +
+                             0x1p-24 * (sqrt((double)d) + 5) * s.score;
+        for (int m = 0; m < LS_ATTENTION_METHOD_COUNT; m++) {
+            problem_run(&p, (ls_attention_method)m);
+            expect_within(&p, &s, bound);
+        }
+        problem_free(&p);
+    }
 }
 
 /* Four heads of 128 x 64, standard normal: |a - b| <= 1e-2 + 1e-2 |b|. */
