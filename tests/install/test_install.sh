@@ -1,7 +1,8 @@
 #!/bin/bash
 # test_install.sh BUILD VERSION: installs BUILD to a new folder, then builds and
 # runs program.c against it through pkg-config and through find_package, each
-# with the shared and with the static library.
+# with the shared and with the static library; and the first program of README.md
+# by the lines that stand there.
 set -euo pipefail
 build=$1 version=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -63,9 +64,35 @@ build_with_cmake() {
     check "find_package, static" "$work/project/build/with_static"
 }
 
+# The first block of README.md after ```LANGUAGE that has the text.
+readme_block() {
+    awk -v fence="\`\`\`$1" -v text="$2" '
+        $0 == fence { block = ""; inside = 1; next }
+        /^```/ && inside { if (index(block, text)) { printf "%s", block; exit }
+                           inside = 0 }
+        inside { block = block $0 "\n" }' "$here/../../README.md"
+}
+
+# As a stranger would: with no other variable that says where anything is.
+build_as_in_readme() {
+    mkdir "$work/readme"
+    readme_block c ls_group_from_env >"$work/readme/hello.c"
+    {
+        readme_block sh PKG_CONFIG_PATH
+        echo 'lockstep run -n 3 -- ./hello'
+    } >"$work/readme/lines"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$CC")" >"$work/readme/cc"
+    chmod +x "$work/readme/cc"
+    (cd "$work/readme" && env -i HOME="$HOME" PREFIX="$prefix" \
+        PATH="$work/readme:$PATH" sh -eu lines) | sort >"$work/readme/out"
+    readme_block console './hello' | grep '^rank' | sort |
+        diff - "$work/readme/out" || { echo "README.md fails"; exit 1; }
+}
+
 build_with_pkg_config
 build_with_cmake
 if [ -x "$prefix/bin/lockstep" ]; then
     "$prefix/bin/lockstep" --version | grep -F "$version" ||
         { echo "the program does not know its version"; exit 1; }
+    build_as_in_readme
 fi
