@@ -46,7 +46,7 @@ void published_save(const published *p);
 ls_named_tensor *published_find(published *p, const char *name);
 
 /* The token at a place, and all logits [LENGTH][VOCABULARY]. */
-int token_at(int place);
+int token_at(int t);
 void published_logits(published *p, double *logits);
 
 #endif

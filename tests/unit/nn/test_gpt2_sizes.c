@@ -272,15 +272,16 @@ static void expect_bad(const char *json, ls_status status, const char *part)
 static void what_there_is_not_is_refused(void **state)
 {
     (void)state;
-    static const char *const asked[] = {"'model_type': 'llama'",
-                                        "'activation_function': 'gelu'",
-                                        "'activation_function': 'relu'",
-                                        "'scale_attn_weights': false",
-                                        "'scale_attn_by_inverse_layer_idx': "
-                                        "true",
-                                        "'add_cross_attention': true",
-                                        "'pruned_heads': {'1':[0]}",
-                                        "'quantization_config': {'bits':4}"};
+    static const char *const asked[] = {
+        "'model_type': 'llama'",
+        "'activation_function': 'gelu'",
+        "'activation_function': 'relu'",
+        "'scale_attn_weights': false",
+        "'scale_attn_by_inverse_layer_idx': true",
+        "'add_cross_attention': true",
+        "'pruned_heads': {'1':[0]}",
+        "'quantization_config': {'bits':4}",
+    };
     for (size_t i = 0; i < TEST_COUNT(asked); i++) {
         char json[256], part[128];
         snprintf(json, sizeof json, "{" PLACES ", %s}", asked[i]);
