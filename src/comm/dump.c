@@ -186,13 +186,13 @@ uint64_t lsi_dump_job(const ls_group *group)
     return group->far == NULL ? group->node->job : group->far->job;
 }
 
-/* Groups of disjoint ranks may have one id, but not the same first rank. */
+/* What the first rank calls the group, and which rank of the job that is. */
 uint64_t lsi_dump_group(const ls_group *group)
 {
     const lsi_far *far = group->far;
     return far == NULL
                ? atomic_load(&group->header->number) - 1
-               : (uint64_t)far->id * LSI_MAX_RANKS + (uint64_t)far->world[0];
+               : (uint64_t)far->id[0] * LSI_MAX_RANKS + (uint64_t)far->world[0];
 }
 
 /* ---- joining and leaving ------------------------------------------------- */

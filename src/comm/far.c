@@ -61,6 +61,12 @@ static ls_status took_off(ls_group *group, lsi_flight *flight, int result)
     return LS_OK;
 }
 
+/* Of a message to a rank. */
+static int tag_of(const lsi_far *far, int rank, int about)
+{
+    return far->id[rank] * LSI_TAGS + about;
+}
+
 ls_status lsi_far_send(ls_group *group, lsi_flight *flight, const void *data,
                        size_t bytes, int rank, int tag)
 {
@@ -68,7 +74,7 @@ ls_status lsi_far_send(ls_group *group, lsi_flight *flight, const void *data,
     *flight = (lsi_flight){.rank = rank};
     pthread_mutex_lock(&lock);
     const int result = far->wire->send(data, bytes, far->world[rank],
-                                       far->tag + tag, &flight->ticket);
+                                       tag_of(far, rank, tag), &flight->ticket);
     pthread_mutex_unlock(&lock);
     return took_off(group, flight, result);
 }
@@ -78,8 +84,9 @@ static ls_status receive(ls_group *group, lsi_flight *flight, lsi_buffer to,
 {
     lsi_far *far = group->far;
     pthread_mutex_lock(&lock);
-    const int result = far->wire->receive(to.data, to.count, peer,
-                                          far->tag + tag, &flight->ticket);
+    const int result =
+        far->wire->receive(to.data, to.count, peer,
+                           tag_of(far, group->rank, tag), &flight->ticket);
     pthread_mutex_unlock(&lock);
     return took_off(group, flight, result);
 }
@@ -150,7 +157,7 @@ static bool say_next(lsi_far *far, int rank)
     pthread_mutex_lock(&lock);
     flight->flying =
         far->wire->send(&says->word, sizeof(says->word), far->world[rank],
-                        far->tag + LSI_TAG_WORD, &flight->ticket) == 0;
+                        tag_of(far, rank, LSI_TAG_WORD), &flight->ticket) == 0;
     pthread_mutex_unlock(&lock);
     if (flight->flying)
         enlist(far, flight);
@@ -318,9 +325,9 @@ ls_status lsi_far_advance(lsi_op *op, ls_status (*move_on)(lsi_op *op))
 
 static _Atomic int next_id; /* of this process */
 
-int lsi_far_next_id(void)
+int lsi_far_new_id(void)
 {
-    return atomic_load(&next_id);
+    return atomic_fetch_add(&next_id, 1);
 }
 
 /* Numbers the nodes in the order of their first ranks. */
@@ -331,6 +338,7 @@ static void find_nodes(lsi_far *far, const lsi_far_plan *plan)
         while (plan->place[first] != plan->place[r])
             first++;
         far->world[r] = plan->world[r];
+        far->id[r] = plan->id[r];
         far->node_of[r] = first == r ? far->nodes++ : far->node_of[first];
         far->index_of[r] = far->ranks_on[far->node_of[r]]++;
     }
@@ -344,13 +352,14 @@ static void find_nodes(lsi_far *far, const lsi_far_plan *plan)
 
 static ls_status allocate(lsi_far *far, const lsi_far_plan *plan)
 {
-    enum { MAPS = 6 };
+    enum { MAPS = 7 };
     const size_t n = (size_t)plan->size;
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, MAPS * n * sizeof(int), LS_MEMORY_COMM,
                             "a group of several nodes"));
-    int **const maps[MAPS] = {&far->world,    &far->node_of, &far->index_of,
-                              &far->ranks_on, &far->first,   &far->rank};
+    int **const maps[MAPS] = {&far->world,    &far->id,       &far->node_of,
+                              &far->index_of, &far->ranks_on, &far->first,
+                              &far->rank};
     for (size_t i = 0; i < MAPS; i++)
         *maps[i] = (int *)block + i * n;
     LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_saying), LS_MEMORY_COMM,
@@ -369,6 +378,19 @@ static void release(lsi_far *far)
     lsi_free(far);
 }
 
+/* All ranks see the same numbers, and come to the same result. */
+static ls_status check_tags(const lsi_far_plan *plan)
+{
+    const int most = plan->wire->highest_tag / LSI_TAGS;
+    for (int r = 0; r < plan->size; r++)
+        if (plan->id[r] >= most)
+            return lsi_fail(LS_ERR_UNSUPPORTED,
+                            "rank %d has made %d groups that span nodes; %s "
+                            "has tags for no more",
+                            r, plan->id[r], plan->wire->library);
+    return LS_OK;
+}
+
 static ls_status make(const lsi_far_plan *plan, lsi_far **out)
 {
     void *block = NULL;
@@ -382,15 +404,10 @@ static ls_status make(const lsi_far_plan *plan, lsi_far **out)
     lsi_far *far = block;
     far->local = local;
     far->wire = plan->wire;
-    far->id = plan->id;
     far->job = plan->job;
-    far->tag = plan->id * LSI_TAGS;
     status = allocate(far, plan);
-    if (status == LS_OK && far->tag > plan->wire->highest_tag - LSI_TAGS)
-        status = lsi_fail(LS_ERR_UNSUPPORTED,
-                          "%d groups that span nodes have been made; %s has "
-                          "tags for no more",
-                          plan->id, plan->wire->library);
+    if (status == LS_OK)
+        status = check_tags(plan);
     if (status != LS_OK)
         release(far);
     else
@@ -421,8 +438,6 @@ ls_status lsi_far_open(const lsi_far_plan *plan, ls_group **out)
     lsi_dump_leave(far->local); /* the records are those of the whole group */
     lsi_dump_join(group);
     far->local->counters = group->counters;
-    if (plan->id >= atomic_load(&next_id))
-        atomic_store(&next_id, plan->id + 1);
     status = listen(group);
     if (status != LS_OK)
         ls_group_close(&group);

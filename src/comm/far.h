@@ -17,7 +17,11 @@
 
 /* ---- messages between nodes ---------------------------------------------- */
 
-/* What a message is about; the tags of a group begin at lsi_far.tag. */
+/*
+ * What a message is about. Each rank chooses a number for a group that no other
+ * of its groups has; the tags of what it receives begin at so many LSI_TAGS. So
+ * nobody has to agree, and threads may make groups at once.
+ */
 enum {
     LSI_TAG_NEWS,
     LSI_TAG_WORD,
@@ -80,11 +84,11 @@ typedef struct lsi_saying {
 typedef struct lsi_far {
     const lsi_wire *wire;
     ls_group *local; /* the ranks of this node, in their order in the group */
-    int id, tag;
-    uint64_t job;                 /* a number that no other job has */
-    int nodes, node;              /* how many, and which is this */
-    int lanes;                    /* schedule/nodes.h */
-    int *world;                   /* of each rank: its number on the wire */
+    uint64_t job;    /* a number that no other job has */
+    int nodes, node; /* how many, and which is this */
+    int lanes;       /* schedule/nodes.h */
+    int *world;      /* of each rank: its number on the wire */
+    int *id;         /* of each rank: what it calls the group */
     int *node_of, *index_of;      /* of each rank */
     int *ranks_on, *first, *rank; /* rank[first[node] + index] */
     lsi_news news;
@@ -98,9 +102,10 @@ typedef struct lsi_far {
 /* Who belongs to a group that spans nodes. */
 typedef struct lsi_far_plan {
     const lsi_wire *wire;
-    int rank, size, id;
+    int rank, size;
     uint64_t job;     /* the same on all nodes, and not that of any of them */
     const int *world; /* numbers on the wire, by rank */
+    const int *id;    /* what each has got from lsi_far_new_id for this group */
     const int *place; /* any numbers, equal for ranks of one node */
     ls_group *local;  /* taken over, on failure too */
     uint64_t offset;  /* of the control region in the node's memory */
@@ -112,9 +117,8 @@ ls_status lsi_far_open(const lsi_far_plan *plan, ls_group **out);
 /* Learns who the others are, once all have opened. Collective. */
 ls_status lsi_far_introduce(ls_group *group);
 
-/* A number for a new group that no rank of it has used: the largest of these.
- */
-int lsi_far_next_id(void);
+/* A number that this process has not used. */
+int lsi_far_new_id(void);
 
 /* Says goodbye if the group is well, and frees what lsi_far_open has made. */
 void lsi_far_close(ls_group *group);

@@ -25,12 +25,12 @@ typedef struct part {
     int leader; /* the first on this node */
 } part;
 
-/* What the first rank of a part on a node has reserved, for the others there.
- */
+/* What a rank contributes to its part. */
 typedef struct site {
+    /* Reserved by the first rank on a node, for the others there. */
     uint64_t offset; /* of the part's control region */
     uint64_t local;  /* and of that of its ranks on this node alone */
-    int32_t id;      /* the least number for a group that spans nodes */
+    int32_t id;      /* its number for the part, if that spans nodes */
 } site;
 
 /* Whether rank a comes before rank b in the order of (key, rank). */
@@ -67,7 +67,7 @@ static part part_of(const ls_group *group, const wish *wishes)
 
 static site reserve(ls_group *group, part mine)
 {
-    site made = {.id = lsi_far_next_id()};
+    site made = {.id = mine.here < mine.size ? lsi_far_new_id() : 0};
     if (mine.leader != group->rank)
         return made;
     made.offset = lsi_space_take(group, lsi_layout_of(mine.size).bytes);
@@ -108,9 +108,11 @@ static ls_status open_part(ls_group *group, const wish *wishes,
     const part mine = part_of(group, wishes);
     const site at = sites[mine.leader];
     int members[LSI_MAX_RANKS], world[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
+    int id[LSI_MAX_RANKS];
     lsi_far_plan plan = {.rank = mine.rank,
                          .size = mine.size,
                          .world = world,
+                         .id = id,
                          .place = place,
                          .offset = at.offset};
     if (mine.here == mine.size)
@@ -120,9 +122,8 @@ static ls_status open_part(ls_group *group, const wish *wishes,
     for (int i = 0; i < mine.size; i++) {
         world[i] = group->far->world[members[i]];
         place[i] = group->far->node_of[members[i]];
+        id[i] = sites[members[i]].id;
     }
-    for (int r = 0; r < group->size; r++)
-        plan.id = sites[r].id > plan.id ? sites[r].id : plan.id;
     plan.wire = group->far->wire;
     plan.job = group->far->job;
     return lsi_far_open(&plan, out);

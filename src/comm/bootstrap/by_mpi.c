@@ -21,7 +21,7 @@
 typedef struct card {
     uint64_t place; /* equal for ranks that may share memory */
     uint64_t job;   /* rank 0's counts */
-    int32_t id;     /* for a group; the largest counts */
+    int32_t id;     /* for the group, if that spans nodes */
     int32_t status;
 } card;
 
@@ -141,15 +141,6 @@ static void leave(int status, void *wire)
         (void)nanosleep(&moment, NULL);
 }
 
-/* A process may meet the others again after it has closed a group. */
-static int largest_id(const lsi_world *world, const card *cards)
-{
-    int id = 0;
-    for (int r = 0; r < world->size; r++)
-        id = cards[r].id > id ? cards[r].id : id;
-    return id;
-}
-
 static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
 {
     const lsi_call call = {.operation = LSI_OP_SPLIT};
@@ -189,17 +180,19 @@ static ls_status meet_all(const lsi_wire *wire, const lsi_world *world,
                           double seconds, ls_group **out)
 {
     static _Thread_local card cards[LSI_MAX_RANKS];
-    static _Thread_local int places[LSI_MAX_RANKS];
+    static _Thread_local int places[LSI_MAX_RANKS], ids[LSI_MAX_RANKS];
     ls_group *local = NULL;
     const card own = {
-        .place = own_place(), .job = lsi_job_number(), .id = lsi_far_next_id()};
+        .place = own_place(), .job = lsi_job_number(), .id = lsi_far_new_id()};
     LS_TRY(gather(wire, &own, seconds, cards));
     const lsi_world here = local_world(world, cards);
     number_places(world, cards, places);
+    for (int r = 0; r < world->size; r++)
+        ids[r] = cards[r].id;
     lsi_far_plan plan = {.wire = wire,
                          .rank = world->rank,
                          .size = world->size,
-                         .id = largest_id(world, cards),
+                         .id = ids,
                          .job = cards[0].job,
                          .place = places};
     ls_status status = meet_locally(&here, seconds, &local);

@@ -200,7 +200,7 @@ static void *play(void *argument)
 void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
 {
     player players[MOST];
-    int world[MOST], place[MOST], size = 0;
+    int world[MOST], id[MOST], place[MOST], size = 0;
     for (int k = 0; k < nodes; k++)
         size += ranks[k];
     CHECK(size <= MOST);
@@ -211,11 +211,13 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
             lsi_space_take(local[0], lsi_layout_of(size).bytes);
         for (int i = 0; i < ranks[k]; i++, rank++) {
             world[rank] = rank;
+            id[rank] = lsi_far_new_id();
             place[rank] = k;
             players[rank] = (player){.plan = {.wire = &wire,
                                               .rank = rank,
                                               .size = size,
                                               .world = world,
+                                              .id = id,
                                               .place = place,
                                               .local = local[i],
                                               .offset = offset},
