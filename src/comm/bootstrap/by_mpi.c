@@ -127,6 +127,8 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
                             : lsi_rendezvous(world, seconds, out);
 }
 
+static pid_t joined; /* the process that has; not a child that it forks */
+
 /*
  * MPI wants to be left properly, but to leave waits for all others. A process
  * that fails just ends, and the launcher ends the rest; MPICH's does that by
@@ -135,6 +137,8 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
 static void leave(int status, void *wire)
 {
     const struct timespec moment = {.tv_nsec = 400L * 1000 * 1000};
+    if (getpid() != joined)
+        return;
     if (status == 0)
         ((const lsi_wire *)wire)->close();
     else
@@ -162,6 +166,7 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
         const lsi_wire *read;
         void *write;
     } last = {plan.wire};
+    joined = getpid();
     on_exit(leave, last.write);
     plan.world = ranks;
     plan.offset = offsets[0];

@@ -48,6 +48,12 @@ def run(ranks, argv, env=None, timeout=100):
                           text=True, timeout=timeout)
 
 
+def scene(ranks, name):
+    """Runs a scene of scenes.c."""
+    return run(ranks, [os.environ["TEST_SCENES"], name],
+               {"LOCKSTEP_TIMEOUT": "20", "LOCKSTEP_MODULES": MODULES})
+
+
 def meet_again(ranks, seconds="10", *words):
     """Runs meet_again.c."""
     return run(ranks, [os.environ["TEST_MEET_AGAIN"], *words],

@@ -99,6 +99,15 @@ class Hosts(unittest.TestCase):
         done = mpirun.meet_again([2, 2])
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_ranks_wait_in_two_groups_at_once(self):
+        for ranks in ([1, 1], [2, 1], [2, 1, 2]):
+            done = mpirun.scene(ranks, "cross")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_child_exits_and_its_parent_goes_on(self):
+        done = mpirun.scene([1, 1], "fork")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_signal_asks_for_records(self):
         with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
                 mpirun.command([2, 2], FOREVER, {"LOCKSTEP_RECORD": folder}),
