@@ -127,7 +127,7 @@ LS_API ls_status ls_group_select(ls_group *group, const char *line);
  * Local; works on a failed group, too. `lockstep doctor` compares the files of
  * all ranks. If LOCKSTEP_RECORD names a folder, every group writes such a file
  * there when it fails, and all groups of a process when it gets SIGUSR1, unless
- * the program handles that signal itself.
+ * the program handles that signal itself (to ignore it is not to handle it).
  */
 LS_API ls_status ls_group_dump(ls_group *group, const char *path);
 

@@ -115,7 +115,8 @@ ls_status ls_group_dump(ls_group *group, const char *path)
 /* ---- SIGUSR1 ------------------------------------------------------------- */
 
 static sem_t asked;
-static bool listening; /* for the life of the process */
+static bool listening;          /* for the life of the process */
+static struct sigaction before; /* what was done about it */
 
 static void on_signal(int number)
 {
@@ -152,7 +153,7 @@ static void in_child(void)
     listening = false;
     if (sigaction(SIGUSR1, NULL, &action) == 0 &&
         action.sa_handler == on_signal)
-        (void)signal(SIGUSR1, SIG_DFL);
+        (void)sigaction(SIGUSR1, &before, NULL);
     after_fork();
 }
 
@@ -165,7 +166,8 @@ static void listen_to_signal(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sigaction action;
-    if (sigaction(SIGUSR1, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+    if (sigaction(SIGUSR1, NULL, &before) != 0 ||
+        (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
         return;
     pthread_once(&once, mind_forks);
     if (sem_init(&asked, 0, 0) != 0 || !lsi_thread_watch(watch, NULL)) {

@@ -6,7 +6,9 @@
  * If LOCKSTEP_RECORD names a folder, every group writes there when it fails and
  * when the process gets SIGUSR1. The signal's handler only wakes a thread,
  * which writes for all groups of the process, whatever these are doing. A
- * handler that the program has installed itself is left alone.
+ * handler that the program has installed itself is left alone. That the signal
+ * is ignored does not count as one: who starts the process may have seen to it,
+ * so that it lives until it has a group, as `lockstep run` does.
  */
 #ifndef LS_COMM_DUMP_H
 #define LS_COMM_DUMP_H

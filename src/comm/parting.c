@@ -67,6 +67,25 @@ static void *watch(void *unused)
     return NULL;
 }
 
+/* Unlike SIG_IGN this is not passed on to programs that the rank starts. */
+static void take_no_notice(int number)
+{
+    (void)number;
+}
+
+/* A child is not told to end by the launcher, and has nobody who watches. */
+static void in_child(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == on_end)
+        (void)signal(SIGTERM, SIG_DFL);
+}
+
+static void mind_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
 /* Unless the program handles the signal itself. */
 static bool handle(int number, void (*handler)(int))
 {
@@ -80,6 +99,8 @@ static bool handle(int number, void (*handler)(int))
 
 void lsi_parting_listen(const ls_group *group)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, mind_forks);
     pthread_mutex_lock(&lock);
     if (subject == NULL)
         subject = group;
@@ -88,8 +109,8 @@ void lsi_parting_listen(const ls_group *group)
     if (has_came && handle(SIGTERM, on_end))
         (void)lsi_thread_watch(watch, NULL);
     pthread_mutex_unlock(&lock);
-    (void)handle(SIGUSR1, SIG_IGN);
-    (void)handle(SIGPIPE, SIG_IGN); /* what is for the dead is no end */
+    (void)handle(SIGUSR1, take_no_notice);
+    (void)handle(SIGPIPE, take_no_notice); /* what is for the dead is no end */
 }
 
 void lsi_parting_forget(const ls_group *group)

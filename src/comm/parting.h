@@ -6,8 +6,8 @@
  * inside MPI and does not return, another thread says which rank has died.
  *
  * MPICH, if it is told to leave the others alone, sends them SIGUSR1, which
- * would end them, and is ignored; so is SIGPIPE, which who writes to a dead
- * rank's socket gets.
+ * would end them; nothing happens then, nor on SIGPIPE, which who writes to a
+ * dead rank's socket gets. Programs that the rank starts get both as usual.
  */
 #ifndef LS_COMM_PARTING_H
 #define LS_COMM_PARTING_H

@@ -76,6 +76,13 @@ static ls_status open_tags(lsi_ranks *ranks, int rank, int ends[2])
     return LS_OK;
 }
 
+/* SIGUSR1 then asks ranks for records, also those that have no group yet. */
+static bool wants_records(void)
+{
+    const char *folder = getenv("LOCKSTEP_RECORD");
+    return folder != NULL && *folder != '\0';
+}
+
 static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
                             pid_t *pid, int *error_number)
 {
@@ -93,6 +100,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .error = outputs[1],
         .cpus = s->cpus + share.begin,
         .n_cpus = lsi_range_size(share),
+        .spared = wants_records(),
     };
     const ls_status status = lsi_spawn_process(&what, pid, error_number);
     lsi_environment_free(environment);

@@ -32,6 +32,8 @@ static void become(const lsi_spawn *what, pid_t parent)
     redirect(what->error, STDERR_FILENO);
     if (what->n_cpus > 0)
         lsi_binding_apply(what->cpus, what->n_cpus);
+    if (what->spared)
+        (void)signal(SIGUSR1, SIG_IGN); /* while it is still blocked */
     sigprocmask(SIG_SETMASK, what->mask, NULL);
     execvpe(what->argv[0], what->argv, what->environment);
 }

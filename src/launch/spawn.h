@@ -5,6 +5,7 @@
 #define LS_LAUNCH_SPAWN_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -18,6 +19,7 @@ typedef struct lsi_spawn {
     int input, output, error; /* descriptors; -1: this process's own */
     const lsi_cpu *cpus;      /* to be bound to */
     size_t n_cpus;            /* 0: not bound */
+    bool spared;              /* it ignores SIGUSR1 until it handles it */
 } lsi_spawn;
 
 /*

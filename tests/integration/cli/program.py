@@ -60,12 +60,12 @@ class ProgramTest(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, check=False, **where)
 
-    def start(self, *words, out=subprocess.PIPE, **more):
+    def start(self, *words, out=subprocess.PIPE, env=None, **more):
         """Starts lockstep; it is killed if the test leaves it running."""
         errors = tempfile.TemporaryFile("w+", encoding="utf-8")
         process = subprocess.Popen(
-            [LOCKSTEP, *words], env=environment(), stdin=subprocess.DEVNULL,
-            stdout=out, stderr=errors, universal_newlines=True,
+            [LOCKSTEP, *words], env=env or environment(),
+            stdin=subprocess.DEVNULL, stdout=out, stderr=errors, universal_newlines=True,
             **more)
         process.errors = errors
 

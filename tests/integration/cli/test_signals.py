@@ -2,10 +2,12 @@
 
 import os
 import signal
+import tempfile
 import time
 import unittest
 
-from program import ProgramTest, children, is_running, wait_until
+from program import (LOCKSTEP, ProgramTest, children, environment, is_running,
+                     wait_until)
 
 HANDLER = """
 import os, signal
@@ -35,6 +37,27 @@ class Signals(ProgramTest):
             status, out, errors = self.ended(process)
             self.assertEqual((status, errors), (0, ""))
             self.assertEqual(out, ["got"] * 2, name)
+
+    def test_a_request_for_records_comes_too_early(self):
+        """It spares ranks that have no group yet."""
+        with tempfile.TemporaryDirectory() as folder:
+            go = os.path.join(folder, "go")
+            process = self.start(
+                "run", "-n", "2", "--", "bash", "-c",
+                "trap 'echo two' USR2; echo ready; while [ ! -e $0 ]; do sleep 0.02;"
+                "done; exec \"$1\" demo hello", go, LOCKSTEP,
+                env=environment(LOCKSTEP_RECORD=folder))
+            for word in ("ready", "two"):
+                for _ in range(2):
+                    self.assertEqual(process.stdout.readline(), word + "\n")
+                process.send_signal(signal.SIGUSR1)
+                process.send_signal(signal.SIGUSR2)
+            for _ in range(2):
+                self.assertEqual(process.stdout.readline(), "two\n")
+            with open(go, "w", encoding="ascii"):
+                pass
+            status, _, errors = self.ended(process)
+            self.assertEqual(status, 0, errors)
 
     def test_default_action(self):
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -223,6 +223,34 @@ static void a_signal_is_served_by_busy_ranks(void **state)
     clear();
 }
 
+/* Whether a signal would be ignored: what a program that it starts inherits. */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    CHECK(sigaction(number, NULL, &action) == 0);
+    return action.sa_handler == SIG_IGN;
+}
+
+static void be_asked_and_fork(ls_group *group, void *argument)
+{
+    be_asked(group, argument);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(is_ignored(SIGUSR1) ? 0 : 1);
+    CHECK(wait_process(child) == 0);
+}
+
+/* The launcher has started the process so, or somebody else. */
+static void who_ignored_the_signal_is_asked(void **state)
+{
+    (void)state;
+    void (*before)(int) = signal(SIGUSR1, SIG_IGN);
+    run_processes(2, be_asked_and_fork, NULL);
+    signal(SIGUSR1, before);
+    assert_int_equal(count_files("job-*.json"), 2);
+    clear();
+}
+
 static _Atomic int own_signals;
 
 static void own_handler(int signal_number)
@@ -311,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_written),
         cmocka_unit_test(what_cannot_be_written_hides_nothing),
         cmocka_unit_test(a_signal_is_served_by_busy_ranks),
+        cmocka_unit_test(who_ignored_the_signal_is_asked),
         cmocka_unit_test(a_handler_of_the_program_is_kept),
         cmocka_unit_test(asking_disturbs_nobody),
         cmocka_unit_test(a_program_may_ask),
