@@ -9,10 +9,15 @@
 
 #include <mpi.h>
 
+#include "base/waking.h"
 #include "comm/transport/mpi_meet.h"
 #include "comm/transport/wire.h"
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request is a word");
+
+#define CANCEL_SECONDS 1.0
+
+int lsi_mpi_stuck;
 
 static char sentence[MPI_MAX_ERROR_STRING + 256] = "no error";
 static lsi_wire wire;
@@ -49,6 +54,12 @@ static int wire_open(double seconds, int *rank, int *size)
 
 /* ---- messages ------------------------------------------------------------ */
 
+static int refuse(void)
+{
+    return lsi_mpi_refuse(-1, "a message that was given up is still on its "
+                              "way; MPI cannot be used any more");
+}
+
 static void keep(lsi_ticket *ticket, MPI_Request request)
 {
     ticket->handle = 0;
@@ -66,6 +77,8 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
                      lsi_ticket *ticket)
 {
     MPI_Request request = MPI_REQUEST_NULL;
+    if (lsi_mpi_stuck)
+        return refuse();
     const int result = lsi_mpi_check(MPI_Isend(data, (int)bytes, MPI_BYTE, peer,
                                                tag, lsi_mpi_comm, &request),
                                      "MPI_Isend");
@@ -77,6 +90,8 @@ static int wire_receive(void *data, size_t bytes, int peer, int tag,
                         lsi_ticket *ticket)
 {
     MPI_Request request = MPI_REQUEST_NULL;
+    if (lsi_mpi_stuck)
+        return refuse();
     const int from = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
     const int result = lsi_mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from,
                                                tag, lsi_mpi_comm, &request),
@@ -91,6 +106,8 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
     MPI_Status status;
     int flag = 0, count = 0;
     *done = -1;
+    if (lsi_mpi_stuck)
+        return refuse();
     const int code = MPI_Test(&request, &flag, &status);
     keep(ticket, request);
     if (lsi_mpi_check(code, "MPI_Test") != 0 || !flag)
@@ -101,13 +118,23 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
     return 0;
 }
 
+/*
+ * To cancel is a wish. What has begun to arrive goes on arriving, so the
+ * receive is over only when MPI says so, which it owes soon whatever the others
+ * do. One whose sender has stopped halfway may still keep it waiting.
+ */
 static void wire_cancel(lsi_ticket *ticket)
 {
     MPI_Request request = request_of(ticket);
-    if (request == MPI_REQUEST_NULL)
+    const double until = lsi_waking_seconds() + CANCEL_SECONDS;
+    int over = 0;
+    if (request == MPI_REQUEST_NULL || lsi_mpi_stuck)
         return;
     (void)MPI_Cancel(&request);
-    (void)MPI_Request_free(&request);
+    while (!over && lsi_waking_seconds() < until)
+        if (MPI_Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            over = 1;
+    lsi_mpi_stuck = !over;
     keep(ticket, MPI_REQUEST_NULL);
 }
 

@@ -121,7 +121,7 @@ int lsi_mpi_gather(const void *send, size_t bytes, void *recv, double seconds)
 {
     MPI_Request all = MPI_REQUEST_NULL;
     int size = 0;
-    if (lost)
+    if (lost || lsi_mpi_stuck)
         return lsi_mpi_refuse(LSI_WIRE_LATE, "an earlier meeting has failed");
     if (lsi_mpi_check(MPI_Comm_size(lsi_mpi_comm, &size), "MPI_Comm_size") != 0)
         return -1;

@@ -226,7 +226,7 @@ static int free_comm(void)
 void lsi_mpi_close(void)
 {
     int over = 0;
-    if (MPI_Finalized(&over) != MPI_SUCCESS || over ||
+    if (lsi_mpi_stuck || MPI_Finalized(&over) != MPI_SUCCESS || over ||
         lsi_mpi_comm == MPI_COMM_NULL)
         return;
     const int met = drain();

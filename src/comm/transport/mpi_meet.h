@@ -13,6 +13,12 @@ extern MPI_Comm lsi_mpi_comm; /* that of the library; null until all have met */
 extern char lsi_mpi_library[LSI_WIRE_LIBRARY_BYTES];
 extern int lsi_mpi_highest_tag;
 
+/*
+ * MPI holds on to memory that is not its own any more, and would write there
+ * when it is called: so it is not.
+ */
+extern int lsi_mpi_stuck;
+
 /* 0, or -1 with a sentence that says what went wrong. */
 int lsi_mpi_check(int code, const char *what);
 

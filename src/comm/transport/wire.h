@@ -54,7 +54,7 @@ typedef struct lsi_wire {
                    lsi_ticket *ticket);
     /* *done is the bytes that have moved, or -1 for not yet. */
     int (*test)(lsi_ticket *ticket, int64_t *done);
-    /* Gives up a receive that is not done. */
+    /* Gives up a receive that is not done; its bytes are then left alone. */
     void (*cancel)(lsi_ticket *ticket);
     /* Leaves, if all is well and all others leave, too. */
     void (*close)(void);
