@@ -136,8 +136,11 @@ LS_API ls_status ls_group_dump(ls_group *group, const char *path);
 /*
  * Allocates `bytes` on each rank, 64-byte aligned and zeroed, in memory that
  * all ranks of the node map. It is used like any other memory; collectives
- * recognise it and reduce in place without a copy. Collective; every rank
- * passes the same size. *data is released by ls_shared_free.
+ * recognise it and reduce in place without a copy. The memory is there when the
+ * call returns, at the cost of a first touch; if the machine, or the limit of a
+ * control group, has no room for the parts of all ranks of the node, the call
+ * is LS_ERR_MEMORY on all. Collective; every rank passes the same size. *data
+ * is released by ls_shared_free.
  */
 LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
 

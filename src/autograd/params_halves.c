@@ -45,7 +45,7 @@ ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
                                   size_t capacity)
 {
     const size_t bytes = header_at(capacity) + LINE;
-    LS_TRY(ls_shared_alloc(group, bytes, &params->halves.home));
+    LS_TRY(lsi_shared_alloc_sparse(group, bytes, &params->halves.home));
     lsi_memory_discharge(bytes, LS_MEMORY_COMM);
     params->halves.bytes = bytes;
     params->halves.first = lsi_shared_first_here(group, params->halves.home);

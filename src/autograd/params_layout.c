@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/agree.h"
+#include "comm/shared.h"
 #include "tensor/tensor.h"
 
 static size_t padded(const lsi_param *param)
@@ -64,7 +65,7 @@ static ls_status alloc_gradients(ls_params *params, ls_group *group)
         return alloc_floats(&params->flat_grad, count, LS_MEMORY_GRADIENTS,
                             "the gradients");
     void *shared = NULL;
-    LS_TRY(ls_shared_alloc(group, count * sizeof(float), &shared));
+    LS_TRY(lsi_shared_alloc_sparse(group, count * sizeof(float), &shared));
     params->flat_grad = shared;
     params->group = group;
     move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);

@@ -66,7 +66,8 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
                                       "way; free and make the set anew");
     const size_t bytes = capacity * sizeof(float);
     const size_t size = (size_t)ls_group_local_size(group);
-    LS_TRY(ls_shared_alloc(group, bytes, &home));
+    LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)
+                    : ls_shared_alloc(group, bytes, &home));
     set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
     const ls_status status =
         one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;

@@ -199,8 +199,7 @@ static size_t untouched(void)
  * promised before, unless a budget says otherwise. What other ranks are about
  * to take is known to who makes them take it (train/room.h).
  */
-static ls_status check_available(size_t bytes, ls_memory_tag tag,
-                                 const char *what)
+ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what)
 {
     if (bytes < LARGE || atomic_load(&budget) != 0)
         return LS_OK;
@@ -222,7 +221,7 @@ ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
                     const char *what)
 {
     size_t live;
-    LS_TRY(check_available(bytes, tag, what));
+    LS_TRY(lsi_memory_ask(bytes, tag, what));
     LS_TRY(reserve(bytes, tag, what, &live));
     block_header *header = take_block(bytes);
     if (header == NULL) {

@@ -19,6 +19,12 @@ ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
 void lsi_free(void *block);
 
 /*
+ * Whether so many bytes are there, as lsi_alloc asks for a large block: an
+ * error with both numbers if not. With a budget there are, up to that.
+ */
+ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what);
+
+/*
  * For memory that did not come from lsi_alloc (mappings): counts `bytes`
  * against the tag and the budget, or takes them back.
  */

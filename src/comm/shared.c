@@ -4,6 +4,7 @@
  */
 #include "comm/shared.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -159,33 +160,33 @@ static ls_status check_request(const ls_group *group, size_t bytes,
         return lsi_fail(LS_ERR_ARGUMENT, "ls_shared_alloc: data is NULL");
     const uint64_t most = ((uint64_t)1 << 43) / (uint64_t)group->size;
     if (bytes > most)
-        return lsi_fail(LS_ERR_MEMORY, "cannot share %zu bytes a rank", bytes);
+        return lsi_fail(LS_ERR_MEMORY,
+                        "cannot share %zu bytes a rank; %llu are the most for "
+                        "%d ranks",
+                        bytes, (unsigned long long)most, group->size);
     return LS_OK;
 }
 
-/* Each node has memory of its own. */
-static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
-                                void **data)
-{
-    void *made = NULL;
-    const ls_status status =
-        ls_shared_alloc(group->far->local, call->count, &made);
-    const ls_status agreed = lsi_agree(group, call, status);
-    if (agreed == LS_OK)
-        *data = made;
-    else
-        (void)ls_shared_free(group->far->local, &made);
-    return agreed;
-}
-
-/* Of a range that rank 0 has taken in vain; nobody has touched it. */
+/* Of a range that rank 0 has taken in vain. */
 static void return_unused(ls_group *group, uint64_t offset, size_t bytes)
 {
     if (group->rank == 0 && !lsi_has_failed(group))
         lsi_space_give_back(group, offset, bytes);
 }
 
-static ls_status alloc_here(ls_group *group, const lsi_call *call, void **data)
+/* Pages that two small parts have in common are reserved twice. */
+static ls_status reserve_part(const ls_group *group, const lsi_shared *shared)
+{
+    const size_t begin = (size_t)group->rank * shared->stride;
+    const size_t from = begin / LSI_PAGE * LSI_PAGE;
+    const size_t to =
+        (begin + shared->stride + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE;
+    return group->node->transport->reserve(group->node, shared->offset + from,
+                                           shared->base + from, to - from);
+}
+
+static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
+                            void **data)
 {
     const shape wanted = shape_of(group, call->count);
     uint64_t offset = 0, offsets[LSI_MAX_RANKS];
@@ -199,9 +200,12 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, void **data)
     }
     choose_id(group); /* also where this rank cannot map it */
     status = attach(group, offsets[0], wanted);
+    const bool attached = status == LS_OK;
+    if (attached && !sparse)
+        status = reserve_part(group, group->shared);
     const ls_status agreed = lsi_agree(group, call, status);
     if (agreed != LS_OK) {
-        if (status == LS_OK)
+        if (attached)
             detach(group, group->shared);
         return_unused(group, offset, wanted.mapped);
         return agreed;
@@ -210,16 +214,55 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, void **data)
     return LS_OK;
 }
 
-ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
+/*
+ * The parts of all ranks of this node. All ask before any of them reserves, as
+ * they meet in between.
+ */
+static ls_status ask(const ls_group *group, size_t bytes)
+{
+    char what[64];
+    snprintf(what, sizeof(what), "a buffer that %d ranks share", group->size);
+    return lsi_memory_ask(shape_of(group, bytes).mapped, LS_MEMORY_COMM, what);
+}
+
+static ls_status alloc(ls_group *group, size_t bytes, bool sparse, void **data);
+
+/* Each node has memory of its own. */
+static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
+                                bool sparse, void **data)
+{
+    void *made = NULL;
+    const ls_status status =
+        alloc(group->far->local, call->count, sparse, &made);
+    const ls_status agreed = lsi_agree(group, call, status);
+    if (agreed == LS_OK)
+        *data = made;
+    else
+        (void)ls_shared_free(group->far->local, &made);
+    return agreed;
+}
+
+static ls_status alloc(ls_group *group, size_t bytes, bool sparse, void **data)
 {
     LS_TRY(lsi_check_group(group, "ls_shared_alloc"));
     const lsi_call call = {.operation = LSI_OP_SHARED_ALLOC, .count = bytes};
     ls_status status = check_request(group, bytes, data);
+    if (status == LS_OK && group->far == NULL && !sparse)
+        status = ask(group, bytes);
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
-    if (group->far != NULL)
-        return alloc_on_nodes(group, &call, data);
-    return alloc_here(group, &call, data);
+    return group->far != NULL ? alloc_on_nodes(group, &call, sparse, data)
+                              : alloc_here(group, &call, sparse, data);
+}
+
+ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data)
+{
+    return alloc(group, bytes, false, data);
+}
+
+ls_status lsi_shared_alloc_sparse(ls_group *group, size_t bytes, void **data)
+{
+    return alloc(group, bytes, true, data);
 }
 
 void *ls_shared_peer(const ls_group *group, const void *data, int rank)

@@ -17,6 +17,13 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
 void *lsi_shared_first_here(const ls_group *group, const void *data);
 
 /*
+ * As ls_shared_alloc, but nothing is asked for or reserved: pages take memory
+ * when they are touched, and only those. For buffers of which most may never
+ * be, such as parameters that are in the first rank's part alone.
+ */
+ls_status lsi_shared_alloc_sparse(ls_group *group, size_t bytes, void **data);
+
+/*
  * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
  * ranks' parts. They are seen after the next collective, and until then nobody
  * else may use them. Local.

@@ -68,6 +68,19 @@ static ls_status inproc_map(lsi_node *base, uint64_t offset, size_t bytes,
     return status;
 }
 
+/* Kernels before 5.14 cannot; there is no other way for private memory. */
+static ls_status inproc_reserve(lsi_node *node, uint64_t offset, void *address,
+                                size_t bytes)
+{
+    (void)node;
+    (void)offset;
+    if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_MEMORY,
+                    "a shared buffer: the system has no %zu bytes for a part",
+                    bytes);
+}
+
 /* What was mapped as a whole may have users of a part of it. */
 static void inproc_unmap(lsi_node *base, void *address, size_t bytes)
 {
@@ -116,6 +129,7 @@ static const lsi_transport transport = {
     .name = "inproc",
     .one_address_space = true,
     .map = inproc_map,
+    .reserve = inproc_reserve,
     .unmap = inproc_unmap,
     .discard = inproc_discard,
     .alive = inproc_alive,

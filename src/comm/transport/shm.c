@@ -127,6 +127,28 @@ static void shm_unmap(lsi_node *node, void *address, size_t bytes)
     munmap(address, bytes);
 }
 
+/*
+ * Each rank does this for its own part, as it would at the first touch: that
+ * puts the pages where it runs, takes huge ones where they are granted, and in
+ * all takes as long. Kernels before 5.14 can only fill the file.
+ */
+static ls_status shm_reserve(lsi_node *node, uint64_t offset, void *address,
+                             size_t bytes)
+{
+    int failed = madvise(address, bytes, MADV_POPULATE_WRITE);
+    if (failed != 0 && errno == EINVAL)
+        do
+            failed = fallocate(shm(node)->memfd, FALLOC_FL_KEEP_SIZE,
+                               (off_t)offset, (off_t)bytes);
+        while (failed != 0 && errno == EINTR);
+    if (failed == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_MEMORY,
+                    "a shared buffer: the system has no %zu bytes for the part "
+                    "of rank %d",
+                    bytes, shm(node)->rank);
+}
+
 static bool shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
 {
     return is_inside(shm(node), offset, bytes) &&
@@ -213,6 +235,7 @@ static const lsi_transport transport = {
     .name = "shm",
     .one_address_space = false,
     .map = shm_map,
+    .reserve = shm_reserve,
     .unmap = shm_unmap,
     .discard = shm_discard,
     .alive = shm_alive,

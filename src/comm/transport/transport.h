@@ -24,6 +24,12 @@ typedef struct lsi_transport {
      * zero at first. Page-aligned. *out is written on success only.
      */
     ls_status (*map)(lsi_node *node, uint64_t offset, size_t bytes, void **out);
+    /*
+     * Makes a part of what is mapped be there, so that to touch it cannot fail.
+     * Page-aligned; `offset` is its place in the job's memory.
+     */
+    ls_status (*reserve)(lsi_node *node, uint64_t offset, void *address,
+                         size_t bytes);
     /* Undoes one map; the address and size are those of that call. */
     void (*unmap)(lsi_node *node, void *address, size_t bytes);
     /*
