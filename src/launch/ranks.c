@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/ended.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "launch/binding.h"
@@ -138,6 +139,7 @@ static ls_status prepare(lsi_ranks *ranks, start *s)
             : lsi_threads_default(lsi_cpus_available() / config->ranks);
     LS_TRY(lsi_job_init(&s->job, config->ranks, threads, config->master_port));
     ranks->n = config->ranks;
+    memcpy(ranks->job, s->job.id, sizeof(ranks->job));
     ranks->pids = calloc(n, sizeof(*ranks->pids));
     if (config->tag_output)
         ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
@@ -183,6 +185,9 @@ bool lsi_ranks_reap(lsi_ranks *ranks, lsi_ended *ended)
                 continue;
             ranks->pids[i] = 0;
             ranks->alive--;
+            /* After a failure all are ended anyway. */
+            if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                lsi_ended_say(ranks->job, i);
             *ended = (lsi_ended){.rank = i, .pid = pid, .status = status};
             return true;
         }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/environment.h"
 #include "launch/launch.h"
 #include "launch/tag.h"
 
@@ -17,6 +18,7 @@ typedef struct lsi_ranks {
     pid_t *pids; /* 0: not started, or reaped */
     lsi_tag *tags;
     int n_tags;
+    char job[sizeof(((lsi_job *)NULL)->id)];
 } lsi_ranks;
 
 /* A rank that has ended; status as from waitpid. */

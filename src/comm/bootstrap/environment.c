@@ -269,6 +269,7 @@ ls_status lsi_world_from_env(lsi_world *out)
     LS_TRY(check_share(fields, world.size));
     LS_TRY(choose_transport(&world, share_known));
     name_meeting_point(&world);
+    world.job = variable("LOCKSTEP_JOB");
     *out = world;
     return LS_OK;
 }

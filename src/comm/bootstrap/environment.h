@@ -11,8 +11,9 @@
 typedef struct lsi_world {
     int rank, size;
     int local_rank, local_size;
-    bool by_mpi;   /* they meet by MPI, not on this machine alone */
-    char name[64]; /* of the meeting point: the same on all ranks of a job */
+    bool by_mpi;     /* they meet by MPI, not on this machine alone */
+    char name[64];   /* of the meeting point: the same on all ranks of a job */
+    const char *job; /* whose launcher may say who has ended; or NULL */
 } lsi_world;
 
 /*

@@ -8,10 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/ended.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "comm/bootstrap/rendezvous.h"
 #include "comm/open.h"
 
-enum { EVERYBODY = LSI_MAX_RANKS };
+enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 
 /* How long a meeting that has failed stays open for those still on the way. */
 #define LATECOMER_SECONDS 0.5
@@ -19,6 +22,7 @@ enum { EVERYBODY = LSI_MAX_RANKS };
 typedef struct hosting {
     const lsi_world *world;
     lsi_deadline deadline;
+    lsi_deadline say_at; /* whom it waits for */
     int listener;
     int guests[EVERYBODY];    /* the socket of each rank, or -1 */
     int strangers[EVERYBODY]; /* connected, but have not said who they are */
@@ -29,26 +33,60 @@ typedef struct hosting {
 
 /* ---- waiting for the guests ---------------------------------------------- */
 
-/* "1, 3, 4": the ranks that have not come. */
-static void list_missing(const hosting *host, char *text, size_t bytes)
+/* "6 of 8 ranks have joined; missing 3, 5", the missing as far as they fit. */
+static void count_ranks(const hosting *host, char text[COUNT_BYTES])
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int r = 1; r < host->world->size && used < bytes; r++)
-        if (host->guests[r] < 0)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%d",
-                                     used == 0 ? "" : ", ", r);
+    const int size = host->world->size;
+    int missing = size - host->arrived;
+    int used =
+        snprintf(text, COUNT_BYTES, "%d of %d ranks have joined; missing",
+                 host->arrived, size);
+    const char *before = " ";
+    for (int r = 1; r < size && used < COUNT_BYTES - MORE_BYTES; r++) {
+        if (host->guests[r] >= 0)
+            continue;
+        used += snprintf(text + used, MORE_BYTES, "%s%d", before, r);
+        before = ", ";
+        missing--;
+    }
+    if (missing > 0)
+        snprintf(text + used, MORE_BYTES, " and %d more", missing);
 }
 
 static ls_status time_out(const hosting *host)
 {
-    char missing[256];
-    list_missing(host, missing, sizeof(missing));
+    char count[COUNT_BYTES];
+    count_ranks(host, count);
     return lsi_fail(LS_ERR_TIMEOUT,
-                    "%d of %d ranks did not come in time: rank %s. Were they "
-                    "started on this machine, in the same job?",
-                    host->world->size - host->arrived, host->world->size,
-                    missing);
+                    "time is up, and %s. Were they started on this machine, in "
+                    "the same job?",
+                    count);
+}
+
+/* Nobody has come for a while. */
+static ls_status look_for_missing(hosting *host)
+{
+    const lsi_world *world = host->world;
+    char count[COUNT_BYTES];
+    for (int r = 1; world->job != NULL && r < world->size; r++)
+        if (host->guests[r] < 0 && lsi_has_ended(world->job, r))
+            return lsi_fail(LS_ERR_PEER_DEAD,
+                            "rank %d exited with status 0 before it joined the "
+                            "%d ranks of its job",
+                            r, world->size);
+    if (lsi_deadline_poll(host->say_at) == 0) {
+        host->say_at = lsi_deadline_in(0);
+        count_ranks(host, count);
+        lsi_log(LSI_LOG_WARN, "%s", count);
+    }
+    return LS_OK;
+}
+
+/* Milliseconds until it is time to look; for poll. */
+static int patience_of(const hosting *host)
+{
+    const int left = lsi_deadline_poll(host->deadline);
+    return left >= 0 && left < LSI_LOOK_MS ? left : LSI_LOOK_MS;
 }
 
 static ls_status accept_stranger(hosting *host)
@@ -141,12 +179,13 @@ static ls_status gather_guests(hosting *host)
             if (host->guests[r] >= 0)
                 polled[n++] =
                     (struct pollfd){.fd = host->guests[r], .events = POLLIN};
-        const int ready =
-            poll(polled, (nfds_t)n, lsi_deadline_poll(host->deadline));
+        const int ready = poll(polled, (nfds_t)n, patience_of(host));
         if (ready < 0 && errno != EINTR)
             return lsi_fail_errno(LS_ERR_SYSTEM, "rank 0 cannot poll");
         if (ready == 0 && lsi_deadline_poll(host->deadline) == 0)
             return time_out(host);
+        if (ready == 0)
+            LS_TRY(look_for_missing(host));
         if (ready > 0)
             LS_TRY(attend(host, polled, n));
     }
@@ -265,6 +304,7 @@ ls_status lsi_host(const lsi_world *world, lsi_deadline deadline,
 {
     hosting host = {.world = world,
                     .deadline = deadline,
+                    .say_at = lsi_deadline_in(LSI_SAY_SECONDS),
                     .listener = -1,
                     .arrived = 1,
                     .memfd = -1};

@@ -4,10 +4,13 @@
 #include "comm/bootstrap/rendezvous.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/ended.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/bootstrap/host.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/open.h"
@@ -23,10 +26,23 @@ static void pause_us(long us)
     nanosleep(&pause, NULL);
 }
 
-/* Knocks until rank 0 opens. */
-static ls_status find_host(const lsi_world *world, lsi_deadline deadline,
-                           int *out)
+/* Of those who wait for rank 0 one says so: who gets a name for it first. */
+static int say_that_we_wait(const lsi_world *world)
 {
+    char name[sizeof(world->name) + 8];
+    snprintf(name, sizeof(name), "%s-waits", world->name);
+    const int herald = lsi_listen(name, 0);
+    if (herald >= 0)
+        lsi_log(LSI_LOG_WARN, "rank 0 of %d has not come yet; this is rank %d",
+                world->size, world->rank);
+    return herald;
+}
+
+/* Knocks until rank 0 opens. */
+static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
+                       int *herald)
+{
+    lsi_deadline say_at = lsi_deadline_in(LSI_SAY_SECONDS);
     for (long pause = FIRST_PAUSE_US;; pause *= 2) {
         const int fd = lsi_connect(world->name);
         if (fd >= 0) {
@@ -44,9 +60,29 @@ static ls_status find_host(const lsi_world *world, lsi_deadline deadline,
                             "start, on this machine and in the same job "
                             "(LOCKSTEP_JOB, MASTER_ADDR, MASTER_PORT)?",
                             world->rank, world->size);
+        if (pause >= LONGEST_PAUSE_US && world->job != NULL &&
+            lsi_has_ended(world->job, 0))
+            return lsi_fail(LS_ERR_PEER_DEAD,
+                            "rank 0 exited with status 0 before it joined; "
+                            "this is rank %d of %d",
+                            world->rank, world->size);
+        if (lsi_deadline_poll(say_at) == 0) {
+            say_at = lsi_deadline_in(0);
+            *herald = say_that_we_wait(world);
+        }
         pause = pause > LONGEST_PAUSE_US ? LONGEST_PAUSE_US : pause;
         pause_us(pause);
     }
+}
+
+static ls_status find_host(const lsi_world *world, lsi_deadline deadline,
+                           int *out)
+{
+    int herald = -1;
+    const ls_status status = knock(world, deadline, out, &herald);
+    if (herald >= 0)
+        close(herald);
+    return status;
 }
 
 static ls_status say(const lsi_world *world, int fd, ls_status status)

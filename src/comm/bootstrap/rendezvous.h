@@ -12,6 +12,13 @@
 #include "comm/bootstrap/environment.h"
 #include "lockstep/group.h"
 
+/*
+ * Ranks that wait look so often whether those they miss have ended, and say
+ * after so long whom they wait for.
+ */
+enum { LSI_LOOK_MS = 100 };
+#define LSI_SAY_SECONDS 5.0
+
 /* Meets the other ranks. Waits at most `seconds` (0: for ever). */
 ls_status lsi_rendezvous(const lsi_world *world, double seconds,
                          ls_group **out);

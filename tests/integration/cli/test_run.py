@@ -95,6 +95,18 @@ class Ranks(ProgramTest):
         self.assertEqual(self.lines("-n", "1", *shell(script), env=env), ["0"])
 
 
+class Early(ProgramTest):
+    """Ranks that end before the others have met them."""
+
+    def test_the_others_do_not_wait(self):
+        for early in range(3):
+            done = self.call("run", "-n", "3", *shell(
+                f"test $RANK = {early} || exec $LOCKSTEP bench barrier"))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"rank {early} exited with status 0 before it joined",
+                          done.stderr)
+
+
 class TorchrunFlags(ProgramTest):
     def test_taken(self):
         for flags in (["--nproc-per-node", "2"], ["--nproc_per_node=2"],

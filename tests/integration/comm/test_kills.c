@@ -106,13 +106,13 @@ static int named_rank(void)
 {
     const char *text = ls_last_error();
     const char *vain = strstr(text, "in vain for rank 0");
-    const char *missing = strstr(text, "in time: rank ");
+    const char *missing = strstr(text, "; missing ");
     int rank = -1;
     if (vain != NULL)
         return 0;
-    if (missing != NULL)
-        text = missing + strlen("in time: ");
-    return sscanf(text, "rank %d", &rank) == 1 ? rank : -1;
+    const int found = missing != NULL ? sscanf(missing, "; missing %d", &rank)
+                                      : sscanf(text, "rank %d", &rank);
+    return found == 1 ? rank : -1;
 }
 
 static void set_int(const char *name, int value)

@@ -1,0 +1,18 @@
+/*
+ * How the launcher tells those ranks of its job that wait for another that it
+ * has ended: it listens at a name which says so. Whoever looks finds it, sooner
+ * or later, and nobody needs a descriptor of the launcher's or asks it; who
+ * does not wait sees nothing of it.
+ */
+#ifndef LS_BASE_ENDED_H
+#define LS_BASE_ENDED_H
+
+#include <stdbool.h>
+
+/* A rank of the job (LOCKSTEP_JOB) has ended. Said until this process ends. */
+void lsi_ended_say(const char *job, int rank);
+
+/* Whether a process of this user says so. */
+bool lsi_has_ended(const char *job, int rank);
+
+#endif
