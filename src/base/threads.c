@@ -22,26 +22,26 @@ enum { BOUNDARY = 16, MAX_THREADS = 4096 };
 static atomic_int current_threads; /* 0: not set yet */
 
 /* The mask can be wider than cpu_set_t on large machines. */
-static int affinity_count(void)
+int lsi_affinity_count(void)
 {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
         if (set == NULL)
-            return 1;
+            return 0;
         const size_t bytes = CPU_ALLOC_SIZE((size_t)cpus);
         const int failed = sched_getaffinity(0, bytes, set);
         const int error = failed ? errno : 0;
-        const int count = failed ? 1 : CPU_COUNT_S(bytes, set);
+        const int count = failed ? 0 : CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
         if (error != EINVAL)
             return count;
     }
-    return 1;
+    return 0;
 }
 
 int lsi_cpus_available(void)
 {
-    int cpus = affinity_count();
+    int cpus = lsi_affinity_count();
     const double quota =
         lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     if (quota > 0 && quota < cpus)

@@ -11,6 +11,12 @@
 #include "lockstep/status.h"
 
 /*
+ * CPUs in this process's affinity mask; 0 if the kernel does not tell, as in a
+ * sandbox that denies the call.
+ */
+int lsi_affinity_count(void);
+
+/*
  * CPUs that this process may use: its affinity mask, limited by the cgroup's
  * quota (rounded up). At least 1.
  */

@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/threads.h"
+
 /* The part of the topology's order that lies within our own binding. */
 static size_t list_cpus(hwloc_topology_t topology, lsi_cpu **out)
 {
@@ -39,6 +41,9 @@ size_t lsi_binding_cpus(lsi_cpu **out)
 {
     hwloc_topology_t topology;
     *out = NULL;
+    /* hwloc would ask for the mask without end if it were denied. */
+    if (lsi_affinity_count() < 1)
+        return 0;
     if (hwloc_topology_init(&topology) != 0)
         return 0;
     size_t found = 0;

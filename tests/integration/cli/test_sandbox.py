@@ -1,0 +1,53 @@
+"""lockstep run where little is allowed."""
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+import unittest
+
+from program import ProgramTest, children, wait_until
+
+SCHED_GETAFFINITY = {"x86_64": 204, "aarch64": 123}.get(platform.machine())
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD_NUMBER, JUMP_UNLESS_EQUAL, RETURN = 0x20, 0x15, 0x06
+ALLOW, FAIL_WITH_EPERM = 0x7fff0000, 0x00050001
+
+
+def deny(number):
+    """From now on, that system call fails with EPERM."""
+    program = b"".join(struct.pack("HBBI", *line) for line in (
+        (LOAD_NUMBER, 0, 0, 0), (JUMP_UNLESS_EQUAL, 0, 1, number),
+        (RETURN, 0, 0, FAIL_WITH_EPERM), (RETURN, 0, 0, ALLOW)))
+    buffer = ctypes.create_string_buffer(program)
+    filters = ctypes.create_string_buffer(struct.pack(
+        "HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or \
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filters, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+class Sandbox(ProgramTest):
+    def start(self, *words, **more):
+        """Whatever comes of it, nothing of it stays."""
+        process = super().start(*words, **more)
+
+        def clean():
+            for pid in children(process.pid):
+                os.kill(pid, signal.SIGKILL)
+        self.addCleanup(clean)
+        return process
+
+    @unittest.skipIf(SCHED_GETAFFINITY is None, "its number is not known here")
+    def test_affinity_that_is_denied(self):
+        """Ranks are not bound then."""
+        process = self.start("run", "-n", "2", "--", "echo", "here",
+                             preexec_fn=lambda: deny(SCHED_GETAFFINITY))
+        self.assertTrue(wait_until(lambda: process.poll() is not None, 30))
+        self.assertEqual(self.ended(process), (0, ["here"] * 2, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
