@@ -238,8 +238,17 @@ const lsi_command lsi_command_run = {
         "ranks; a second INT, TERM, HUP or QUIT ends them. When a rank fails "
         "it is named, the others get a grace, then SIGTERM, then SIGKILL. "
         "Nothing that a rank started outlives the job.\n\n"
+        "With --tag-output, lines pass through a buffer of 256 KB a stream. "
+        "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
+        "they write, as they would for the reader itself: nothing is lost. "
+        "When they have ended, the launcher waits for the reader; if the job "
+        "was to end (a request, the timeout), only until nobody has read for "
+        "the grace, and it says that output is lost. Ranks whose reader is "
+        "gone get SIGPIPE; any other error of writing costs what was to be "
+        "written.\n\n"
         "Exit status: 0 if all ranks ended with 0; that of the first that "
-        "failed, 128 + n if signal n killed it; 2 wrong usage; 124 timeout; "
+        "failed, 128 + n if signal n killed it; 1 output could not be written; "
+        "2 wrong usage; 124 timeout; "
         "126 the program cannot be run; 127 there is no such program.",
     .options = options,
     .n_options = N_OPTIONS,

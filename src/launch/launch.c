@@ -80,13 +80,16 @@ static int wait_for(const front *f, pid_t supervisor)
     return status;
 }
 
-/* Nobody is left to supervise: the kernel kills the ranks, we the rest. */
+/*
+ * Nobody is left to supervise: the kernel kills the ranks, we the rest. Then it
+ * is said, for who reads that may stand still.
+ */
 static int supervisor_lost(const front *f, int number)
 {
+    lsi_sweep(f->children_before, f->n_children_before);
     fprintf(stderr,
             "lockstep: the supervisor of the ranks was killed by signal %d\n",
             number);
-    lsi_sweep(f->children_before, f->n_children_before);
     return 128 + number;
 }
 

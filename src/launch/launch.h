@@ -32,8 +32,9 @@ typedef struct lsi_launch_config {
     int threads;       /* OMP_NUM_THREADS of a rank; 0: lsi_threads_default */
     int master_port;   /* MASTER_PORT; 0: one that is free now */
     double timeout;    /* seconds; 0: none */
-    double grace;      /* seconds that the others get after a failure, and
-                          again between SIGTERM and SIGKILL */
+    double grace;      /* seconds that the others get after a failure, again
+                          between SIGTERM and SIGKILL, and a reader who stands
+                          still when the job was to end */
     bool bind;         /* ranks to disjoint cpus, if there are enough */
     bool tag_output;   /* "[rank] " in front of each line of output */
     bool quiet_exit;   /* ranks say themselves why they exit with an error */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -28,9 +27,10 @@ typedef struct start {
     int no_input; /* /dev/null */
 } start;
 
-static int fail_start(void)
+static int fail_start(const lsi_ranks *ranks)
 {
-    fprintf(stderr, "lockstep: cannot start the ranks: %s\n", ls_last_error());
+    lsi_output_say(ranks->output, "cannot start the ranks: %s",
+                   ls_last_error());
     return 1;
 }
 
@@ -51,12 +51,13 @@ static const char *hint_for(const char *program)
                                         : "";
 }
 
-static int fail_program(const char *program, int error_number)
+static int fail_program(const lsi_ranks *ranks, const char *program,
+                        int error_number)
 {
     const bool missing = error_number == ENOENT || error_number == ENOTDIR;
-    fprintf(stderr, "lockstep: cannot run %s: %s%s\n", program,
-            missing ? "no such program" : strerror(error_number),
-            hint_for(program));
+    lsi_output_say(ranks->output, "cannot run %s: %s%s", program,
+                   missing ? "no such program" : strerror(error_number),
+                   hint_for(program));
     return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
 }
 
@@ -70,8 +71,8 @@ static bool reads_input(const lsi_launch_config *config, int rank)
 static ls_status open_tags(lsi_ranks *ranks, int rank, int ends[2])
 {
     for (int i = 0; i < 2; i++) {
-        const int out = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
-        LS_TRY(lsi_tag_open(&ranks->tags[ranks->n_tags], rank, out, &ends[i]));
+        LS_TRY(lsi_tag_open(&ranks->tags[ranks->n_tags], rank,
+                            ranks->output->sinks[i], &ends[i]));
         ranks->n_tags++;
     }
     return LS_OK;
@@ -122,9 +123,9 @@ static int start_rank(lsi_ranks *ranks, const start *s, int rank)
             close(ends[i]);
     }
     if (status != LS_OK)
-        return fail_start();
+        return fail_start(ranks);
     if (error_number != 0)
-        return fail_program(s->config->argv[0], error_number);
+        return fail_program(ranks, s->config->argv[0], error_number);
     ranks->alive++;
     return 0;
 }
@@ -157,7 +158,7 @@ int lsi_ranks_start(lsi_ranks *ranks, const lsi_launch_config *config,
                     const sigset_t *mask)
 {
     start s = {.config = config, .mask = mask, .no_input = -1};
-    int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start();
+    int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
     free(s.cpus);

@@ -10,6 +10,7 @@
 
 #include "launch/environment.h"
 #include "launch/launch.h"
+#include "launch/output.h"
 #include "launch/tag.h"
 
 typedef struct lsi_ranks {
@@ -19,6 +20,7 @@ typedef struct lsi_ranks {
     lsi_tag *tags;
     int n_tags;
     char job[sizeof(((lsi_job *)NULL)->id)];
+    const lsi_output *output; /* for what is to be said, and for the tags */
 } lsi_ranks;
 
 /* A rank that has ended; status as from waitpid. */
@@ -29,8 +31,9 @@ typedef struct lsi_ended {
 } lsi_ended;
 
 /*
- * Starts all. Returns 0; or, having said on stderr what failed, the exit
- * status of the job, with those alive that had been started before.
+ * Starts all, with `output` set before. Returns 0; or, having said on stderr
+ * what failed, the exit status of the job, with those alive that had been
+ * started before.
  */
 int lsi_ranks_start(lsi_ranks *ranks, const lsi_launch_config *config,
                     const sigset_t *mask);

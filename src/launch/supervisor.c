@@ -1,7 +1,9 @@
 /*
  * The life of a job: running; after a failure a grace, in which the other
- * ranks notice by themselves; then SIGTERM; then SIGKILL. One loop waits for
- * whatever comes first: a signal, a rank's end, output, a deadline.
+ * ranks notice by themselves; then SIGTERM; then SIGKILL. When all have ended,
+ * what they wrote is written. One loop waits for whatever comes first: a
+ * signal, a rank's end, output, a deadline. Nothing else in it waits: who reads
+ * the output may stand still.
  */
 #include "launch/supervisor.h"
 
@@ -15,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/waking.h"
+#include "launch/output.h"
 #include "launch/ranks.h"
 #include "launch/signals.h"
 #include "launch/sweep.h"
@@ -25,16 +29,25 @@ typedef enum phase { RUNNING, GRACE, TERMINATING, KILLING } phase;
 typedef struct supervisor {
     const lsi_launch_config *config;
     lsi_ranks ranks;
-    struct pollfd *polled; /* signals, lifeline, then the tags */
+    lsi_output output;
+    struct pollfd *polled; /* signals, lifeline, output, then the tags */
+    int first_tag;         /* to be read next: each in its turn */
     phase phase;
     double timeout_at; /* in waking time; 0: never */
     double next_at;    /* when the next phase begins; 0: never */
     double stopped_at; /* when the ranks were told to stop; 0: they run */
     int verdict;       /* exit status of the job; -1: nobody failed so far */
     int end_requests;  /* from outside: INT, TERM, HUP, QUIT */
+    int asked_by;      /* the first of them; 0: none */
+    bool timed_out;
+    int write_error;    /* of the output, which has been told; 0: none */
+    bool is_draining;   /* all ranks have ended */
+    bool is_over;       /* what is not written yet is lost */
+    uint64_t written;   /* of the output, when last looked at */
+    double still_since; /* when the reader was last seen not to stand still */
 } supervisor;
 
-enum { POLL_SIGNALS, POLL_LIFELINE, POLL_TAGS };
+enum { POLL_SIGNALS, POLL_LIFELINE, POLL_OUTPUT, POLL_TAGS };
 
 /* ---- phases ----------------------------------------------------------- */
 
@@ -66,21 +79,64 @@ static void enter(supervisor *s, phase next)
     }
 }
 
+static void time_out(supervisor *s)
+{
+    s->timeout_at = 0;
+    s->timed_out = true;
+    if (s->is_draining)
+        return;
+    lsi_output_say(&s->output, "timeout: %d of %d ranks did not end in %g s",
+                   s->ranks.alive, s->ranks.n, s->config->timeout);
+    if (s->verdict < 0)
+        s->verdict = LSI_EXIT_TIMEOUT;
+    enter(s, TERMINATING);
+}
+
+/* Nobody reads: the grace is over, and what is not written is lost. */
+static void give_output_up(supervisor *s)
+{
+    if (s->verdict < 0)
+        s->verdict = s->timed_out ? LSI_EXIT_TIMEOUT : 128 + s->asked_by;
+    if (lsi_output_give_up_stuck(&s->output))
+        lsi_output_say(&s->output,
+                       "output is lost: for %g s nobody has read it",
+                       s->config->grace);
+}
+
+/* Looked at before more is to be written. */
+static void watch_reader(supervisor *s)
+{
+    const uint64_t written = lsi_output_written(&s->output);
+    if (written != s->written || !lsi_output_is_stuck(&s->output))
+        s->still_since = lsi_waking_seconds();
+    s->written = written;
+}
+
+/*
+ * A job that nobody wants to end waits for a reader as any program does. One
+ * that is to end waits as long as somebody reads, and then a grace.
+ */
+static void be_patient(supervisor *s, double now)
+{
+    if (s->asked_by == 0 && !s->timed_out)
+        return;
+    if (now >= s->still_since + s->config->grace) {
+        give_output_up(s);
+        s->still_since = now;
+    }
+    s->next_at = s->still_since + s->config->grace;
+}
+
 static void pass_deadlines(supervisor *s)
 {
     const double now = lsi_waking_seconds();
     if (s->stopped_at > 0)
         return;
-    if (s->timeout_at > 0 && now >= s->timeout_at) {
-        s->timeout_at = 0;
-        fprintf(stderr,
-                "lockstep: timeout: %d of %d ranks did not end in %g s\n",
-                s->ranks.alive, s->ranks.n, s->config->timeout);
-        if (s->verdict < 0)
-            s->verdict = LSI_EXIT_TIMEOUT;
-        enter(s, TERMINATING);
-    }
-    if (s->next_at > 0 && now >= s->next_at)
+    if (s->timeout_at > 0 && now >= s->timeout_at)
+        time_out(s);
+    if (s->is_draining)
+        be_patient(s, now);
+    else if (s->next_at > 0 && now >= s->next_at)
         enter(s, (phase)(s->phase + 1));
 }
 
@@ -126,8 +182,8 @@ static void blame(supervisor *s, const lsi_ended *first)
     s->verdict = exit_status_of(status);
     if (WIFSIGNALED(status) && s->end_requests > 0 &&
         lsi_signal_ends(WTERMSIG(status))) {
-        fprintf(stderr, "lockstep: ended by SIG%s\n",
-                sigabbrev_np(WTERMSIG(status)));
+        lsi_output_say(&s->output, "ended by SIG%s",
+                       sigabbrev_np(WTERMSIG(status)));
         return;
     }
     if (WIFEXITED(status) && s->config->quiet_exit)
@@ -136,8 +192,8 @@ static void blame(supervisor *s, const lsi_ended *first)
     if (s->ranks.alive > 0)
         snprintf(rest, sizeof(rest), "; the others have %g s to end",
                  s->config->grace);
-    fprintf(stderr, "lockstep: rank %d (pid %d) %s%s\n", first->rank,
-            (int)first->pid, what, rest);
+    lsi_output_say(&s->output, "rank %d (pid %d) %s%s", first->rank,
+                   (int)first->pid, what, rest);
 }
 
 /*
@@ -175,9 +231,16 @@ static void pass_on(supervisor *s, int number)
         go_on(s);
     if (!lsi_signal_ends(number))
         return;
+    if (s->asked_by == 0)
+        s->asked_by = number;
     /* The first is answered in peace: saving a checkpoint takes time. */
-    if (++s->end_requests == 2)
-        enter(s, TERMINATING);
+    if (++s->end_requests < 2)
+        return;
+    enter(s, TERMINATING);
+    if (s->is_draining) {
+        s->is_over = true;
+        s->verdict = s->verdict < 0 ? 128 + number : s->verdict;
+    }
 }
 
 static void read_signal(supervisor *s)
@@ -206,64 +269,134 @@ static bool is_ready(const struct pollfd *polled)
     return (polled->revents & (POLLIN | POLLHUP | POLLERR)) != 0;
 }
 
+/*
+ * What a write failed with is said once; true if it is said now. That a reader
+ * has gone is no error.
+ */
+static bool tell_error(supervisor *s)
+{
+    for (int i = 0; i < 2 && s->write_error == 0; i++) {
+        s->write_error = lsi_sink_look(s->output.sinks[i]).error;
+        if (s->write_error == 0)
+            continue;
+        lsi_output_say(&s->output, "output is lost: cannot write to %s: %s",
+                       i == 0 ? "stdout" : "stderr", strerror(s->write_error));
+        return true;
+    }
+    return false;
+}
+
+static void look_at_output(supervisor *s)
+{
+    uint64_t changes;
+    const ssize_t bytes = read(s->output.wake, &changes, sizeof(changes));
+    (void)bytes; /* how often it has changed does not matter */
+    (void)tell_error(s);
+}
+
+static void read_tags(supervisor *s)
+{
+    const int n = s->is_draining ? 0 : s->ranks.n_tags;
+    for (int k = 0; k < n; k++) {
+        const int i = (s->first_tag + k) % n;
+        if (is_ready(&s->polled[POLL_TAGS + i]))
+            (void)lsi_tag_pump(&s->ranks.tags[i]);
+    }
+    s->first_tag = n > 0 ? (s->first_tag + 1) % n : 0;
+}
+
 static void step(supervisor *s)
 {
-    const int n_tags = s->ranks.n_tags;
+    const int n_tags = s->is_draining ? 0 : s->ranks.n_tags;
     for (int i = 0; i < n_tags; i++)
-        s->polled[POLL_TAGS + i] =
-            (struct pollfd){.fd = s->ranks.tags[i].in, .events = POLLIN};
+        s->polled[POLL_TAGS + i] = (struct pollfd){
+            .fd = lsi_tag_to_poll(&s->ranks.tags[i]), .events = POLLIN};
     if (poll(s->polled, (nfds_t)(POLL_TAGS + n_tags), wait_ms(s)) < 0)
         return;
-    for (int i = 0; i < n_tags; i++) {
-        if (is_ready(&s->polled[POLL_TAGS + i]))
-            lsi_tag_pump(&s->ranks.tags[i]);
-    }
+    watch_reader(s);
     if (is_ready(&s->polled[POLL_SIGNALS]))
         read_signal(s);
     if (is_ready(&s->polled[POLL_LIFELINE])) {
         s->polled[POLL_LIFELINE].fd = -1;
         enter(s, KILLING);
+        s->is_over = true;
     }
+    if (is_ready(&s->polled[POLL_OUTPUT]))
+        look_at_output(s);
+    read_tags(s);
     pass_deadlines(s);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static bool is_drained(supervisor *s)
+{
+    bool all = true;
+    for (int i = 0; i < s->ranks.n_tags; i++)
+        all = lsi_tag_finish(&s->ranks.tags[i]) && all;
+    return all && lsi_output_is_empty(&s->output) && !tell_error(s);
 }
 
 /* What the ranks left behind goes first: it may hold their output open. */
 static void finish(supervisor *s)
 {
     lsi_sweep(NULL, 0);
-    for (int i = 0; i < s->ranks.n_tags; i++)
-        lsi_tag_drain(&s->ranks.tags[i]);
+    s->is_draining = true;
+    s->next_at = 0;
+    watch_reader(s);
+    pass_deadlines(s);
+    while (!s->is_over && !is_drained(s))
+        step(s);
+    lsi_output_close(&s->output);
+    free(s->polled);
 }
 
-static bool init(supervisor *s, int lifeline)
+/*
+ * A reader that has gone is an error of write(), and a terminal that stops
+ * groups in the background when they write (tostop) does not stop this one.
+ */
+static void block_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+static ls_status init(supervisor *s, int lifeline)
 {
     const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks;
-    sigset_t pipe_signal;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    sigprocmask(SIG_BLOCK, &pipe_signal, NULL);
+    block_signals();
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    LS_TRY(lsi_output_open(&s->output));
+    s->ranks.output = &s->output;
     s->polled = calloc(polled, sizeof(*s->polled));
-    const int signals = open_signals();
-    if (s->polled == NULL || signals < 0) {
-        fprintf(stderr, "lockstep: cannot supervise ranks: %s\n",
-                strerror(errno));
-        free(s->polled);
-        return false;
-    }
-    s->polled[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
-    s->polled[POLL_LIFELINE] =
-        (struct pollfd){.fd = lifeline, .events = POLLIN};
-    return true;
+    if (s->polled == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
+                        s->config->ranks);
+    const int fds[POLL_TAGS] = {
+        [POLL_SIGNALS] = open_signals(),
+        [POLL_LIFELINE] = lifeline,
+        [POLL_OUTPUT] = s->output.wake,
+    };
+    if (fds[POLL_SIGNALS] < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no signalfd");
+    for (int i = 0; i < POLL_TAGS; i++)
+        s->polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    return LS_OK;
 }
 
 int lsi_supervise(const lsi_launch_config *config, int lifeline,
                   const sigset_t *mask)
 {
     supervisor s = {.config = config, .verdict = -1};
-    if (!init(&s, lifeline))
+    if (init(&s, lifeline) != LS_OK) {
+        fprintf(stderr, "lockstep: cannot supervise ranks: %s\n",
+                ls_last_error());
         return 1;
+    }
     const int failed = lsi_ranks_start(&s.ranks, config, mask);
     if (failed != 0) {
         s.verdict = failed;
@@ -274,6 +407,7 @@ int lsi_supervise(const lsi_launch_config *config, int lifeline,
     while (s.ranks.alive > 0)
         step(&s);
     finish(&s);
-    free(s.polled);
-    return s.verdict < 0 ? 0 : s.verdict;
+    if (s.verdict < 0)
+        s.verdict = s.write_error == 0 ? 0 : 1;
+    return s.verdict;
 }

@@ -10,79 +10,106 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launch/launch.h"
 
-ls_status lsi_tag_open(lsi_tag *tag, int rank, int out, int *write_end)
+enum {
+    HEAD_BYTES = sizeof("[1023] "), /* and the end of the line */
+    /* At most: of bytes that all end a line, and of a line begun before. */
+    TEXT_BYTES = (HEAD_BYTES + 1) * LSI_TAG_LINE_BYTES + 2 * HEAD_BYTES,
+    SPARE_BYTES = 16 << 10 /* for what the supervisor has to say */
+};
+
+_Static_assert(LSI_LAUNCH_MAX_RANKS <= 1024, "HEAD_BYTES");
+_Static_assert(TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES, "never any room");
+
+typedef struct text {
+    size_t used;
+    char bytes[TEXT_BYTES];
+} text;
+
+ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_sink *sink, int *write_end)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "no pipe for a rank's output");
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the rank's end is another file */
     tag->rank = rank;
     tag->in = ends[0];
-    tag->out = out;
+    tag->sink = sink;
     tag->used = 0;
     *write_end = ends[1];
     return LS_OK;
 }
 
-/* Nobody reads any more: the rank is told by SIGPIPE, as it would be. */
+/* The rank is told by SIGPIPE, if it writes again. */
 static void stop(lsi_tag *tag)
 {
     close(tag->in);
     tag->in = -1;
 }
 
-static void write_out(lsi_tag *tag, const char *data, size_t bytes)
+static bool has_room(const lsi_tag *tag)
 {
-    while (bytes > 0 && tag->in >= 0) {
-        const ssize_t written = write(tag->out, data, bytes);
-        if (written < 0 && errno != EINTR) {
-            stop(tag);
-        } else if (written > 0) {
-            data += written;
-            bytes -= (size_t)written;
-        }
-    }
+    const size_t waiting = lsi_sink_look(tag->sink).waiting;
+    return waiting + TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES;
 }
 
-/* A begun line, ended here, in one piece with its tag. */
-static void end_line(lsi_tag *tag)
+int lsi_tag_to_poll(lsi_tag *tag)
 {
-    char text[LSI_TAG_LINE_BYTES + 32];
-    const int head = snprintf(text, sizeof(text), "[%d] ", tag->rank);
-    memcpy(text + head, tag->line, tag->used);
-    text[(size_t)head + tag->used] = '\n';
-    write_out(tag, text, (size_t)head + tag->used + 1);
+    if (tag->in >= 0 && lsi_sink_look(tag->sink).gone)
+        stop(tag);
+    return has_room(tag) ? tag->in : -1;
+}
+
+static void end_line(lsi_tag *tag, text *out)
+{
+    char *begin = out->bytes + out->used;
+    const int head = snprintf(begin, HEAD_BYTES, "[%d] ", tag->rank);
+    memcpy(begin + head, tag->line, tag->used);
+    begin[(size_t)head + tag->used] = '\n';
+    out->used += (size_t)head + tag->used + 1;
     tag->used = 0;
 }
 
 static void take(lsi_tag *tag, const char *data, size_t bytes)
 {
+    text out;
+    out.used = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (data[i] == '\n' || tag->used == sizeof(tag->line))
-            end_line(tag);
+            end_line(tag, &out);
         if (data[i] != '\n')
             tag->line[tag->used++] = data[i];
     }
+    if (out.used > 0)
+        (void)lsi_sink_put(tag->sink, out.bytes, out.used);
 }
 
-void lsi_tag_pump(lsi_tag *tag)
+static void end(lsi_tag *tag)
+{
+    if (tag->used > 0)
+        take(tag, "\n", 1);
+    stop(tag);
+}
+
+bool lsi_tag_pump(lsi_tag *tag)
 {
     char data[LSI_TAG_LINE_BYTES];
+    if (lsi_tag_to_poll(tag) < 0)
+        return false;
     const ssize_t bytes = read(tag->in, data, sizeof(data));
-    if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (bytes > 0) {
+    if (bytes > 0)
         take(tag, data, (size_t)bytes);
-        return;
-    }
-    if (tag->used > 0)
-        end_line(tag);
-    if (tag->in >= 0)
-        stop(tag);
+    else if (bytes == 0 || errno != EAGAIN)
+        end(tag);
+    return bytes > 0;
 }
 
-void lsi_tag_drain(lsi_tag *tag)
+bool lsi_tag_finish(lsi_tag *tag)
 {
-    while (tag->in >= 0)
-        lsi_tag_pump(tag);
+    while (lsi_tag_pump(tag))
+        continue;
+    if (lsi_tag_to_poll(tag) >= 0) /* empty, and held open by a stranger */
+        end(tag);
+    return tag->in < 0;
 }

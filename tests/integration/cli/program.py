@@ -52,20 +52,22 @@ class ProgramTest(unittest.TestCase):
     maxDiff = None
 
     def call(self, *words, stdin=subprocess.DEVNULL, env=None, text=None,
-             cwd=None):
-        """Runs lockstep to its end."""
+             cwd=None, before=()):
+        """Runs lockstep to its end, by another program if one is before it."""
         where = {"input": text} if text is not None else {"stdin": stdin}
         return subprocess.run(
-            [LOCKSTEP, *words], env=env or environment(), timeout=50, cwd=cwd,
+            [*before, LOCKSTEP, *words], env=env or environment(), timeout=50, cwd=cwd,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             universal_newlines=True, check=False, **where)
 
-    def start(self, *words, out=subprocess.PIPE, env=None, **more):
+    def start(self, *words, out=subprocess.PIPE, err=None, before=(),
+              env=None, **more):
         """Starts lockstep; it is killed if the test leaves it running."""
         errors = tempfile.TemporaryFile("w+", encoding="utf-8")
         process = subprocess.Popen(
-            [LOCKSTEP, *words], env=env or environment(),
-            stdin=subprocess.DEVNULL, stdout=out, stderr=errors, universal_newlines=True,
+            [*before, LOCKSTEP, *words], env=env or environment(),
+            stdin=subprocess.DEVNULL, stdout=out,
+            stderr=errors if err is None else err, universal_newlines=True,
             **more)
         process.errors = errors
 

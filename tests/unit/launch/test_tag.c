@@ -1,9 +1,11 @@
 /*
- * Lines with their rank, however the bytes arrive.
+ * Lines with their rank, however the bytes arrive and are read.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "launch/tag.h"
@@ -12,17 +14,21 @@
 /* A tag whose lines go into a pipe that can be read. */
 typedef struct setup {
     lsi_tag tag;
-    int in;   /* the rank's end */
-    int read; /* where lines arrive */
+    lsi_sink *sink;
+    int wake;
+    int in;       /* the rank's end */
+    int lines[2]; /* where lines arrive */
 } setup;
 
 static setup *open_setup(void)
 {
     setup *s = malloc(sizeof(*s));
-    int ends[2];
-    assert_int_equal(pipe(ends), 0);
-    assert_ok(lsi_tag_open(&s->tag, 3, ends[1], &s->in));
-    s->read = ends[0];
+    assert_int_equal(pipe(s->lines), 0);
+    s->wake = eventfd(0, EFD_NONBLOCK);
+    assert_true(s->wake >= 0);
+    assert_ok(lsi_sink_new(s->lines[1], s->wake, &s->sink));
+    assert_ok(lsi_tag_open(&s->tag, 3, s->sink, &s->in));
+    fcntl(s->lines[0], F_SETFL, O_NONBLOCK);
     return s;
 }
 
@@ -30,22 +36,39 @@ static void close_setup(setup *s)
 {
     if (s->tag.in >= 0)
         close(s->tag.in);
-    close(s->tag.out);
-    close(s->read);
+    lsi_sink_free(s->sink);
+    close(s->wake);
+    close(s->lines[0]);
+    close(s->lines[1]);
     free(s);
+}
+
+/* Waits until the sink has something to tell. */
+static void await_change(setup *s)
+{
+    struct pollfd polled = {.fd = s->wake, .events = POLLIN};
+    uint64_t changes;
+    assert_int_equal(poll(&polled, 1, 30000), 1);
+    assert_int_equal(read(s->wake, &changes, sizeof(changes)), 8);
+}
+
+static void flush(setup *s)
+{
+    while (lsi_sink_look(s->sink).waiting > 0)
+        await_change(s);
 }
 
 static void say(setup *s, const char *text)
 {
     assert_int_equal(write(s->in, text, strlen(text)), strlen(text));
-    lsi_tag_pump(&s->tag);
+    assert_true(lsi_tag_pump(&s->tag));
 }
 
 static void assert_heard(setup *s, const char *expected)
 {
     char text[256] = "";
-    fcntl(s->read, F_SETFL, O_NONBLOCK);
-    const ssize_t bytes = read(s->read, text, sizeof(text) - 1);
+    flush(s);
+    const ssize_t bytes = read(s->lines[0], text, sizeof(text) - 1);
     text[bytes > 0 ? bytes : 0] = '\0';
     assert_string_equal(text, expected);
 }
@@ -58,11 +81,12 @@ static void whole_lines_only(void **state)
     assert_heard(s, "");
     say(s, "llo\n\nwor");
     assert_heard(s, "[3] hello\n[3] \n");
+    assert_false(lsi_tag_pump(&s->tag)); /* and does not wait */
     say(s, "ld\n");
     assert_heard(s, "[3] world\n");
     say(s, "no end");
     close(s->in);
-    lsi_tag_drain(&s->tag);
+    assert_true(lsi_tag_finish(&s->tag));
     assert_heard(s, "[3] no end\n");
     assert_int_equal(s->tag.in, -1);
     close_setup(s);
@@ -78,12 +102,12 @@ static void endless_line(void **state)
     memset(text, 'x', BYTES);
     assert_int_equal(write(s->in, text, BYTES), BYTES);
     close(s->in);
-    lsi_tag_drain(&s->tag);
+    assert_true(lsi_tag_finish(&s->tag));
+    flush(s);
     size_t lines = 0;
     size_t xs = 0;
     char c;
-    fcntl(s->read, F_SETFL, O_NONBLOCK);
-    while (read(s->read, &c, 1) == 1) {
+    while (read(s->lines[0], &c, 1) == 1) {
         lines += c == '\n';
         xs += c == 'x';
     }
@@ -93,18 +117,70 @@ static void endless_line(void **state)
     close_setup(s);
 }
 
+/* Somebody else holds the pipe open and writes nothing. */
+static void a_stranger_is_not_waited_for(void **state)
+{
+    (void)state;
+    setup *s = open_setup();
+    say(s, "begun");
+    assert_true(lsi_tag_finish(&s->tag));
+    assert_heard(s, "[3] begun\n");
+    close(s->in);
+    close_setup(s);
+}
+
+/*
+ * While nobody reads, the pipe is not read either, so that the rank has to
+ * wait; all of it arrives later. Lines that are nothing but ends grow most.
+ */
+static void a_reader_that_stands_still(void **state)
+{
+    (void)state;
+    setup *s = open_setup();
+    char ends[4096];
+    memset(ends, '\n', sizeof(ends));
+    fcntl(s->in, F_SETFL, O_NONBLOCK);
+    size_t sent = 0;
+    ssize_t bytes;
+    while ((bytes = write(s->in, ends, sizeof(ends))) > 0 ||
+           lsi_tag_pump(&s->tag))
+        sent += bytes > 0 ? (size_t)bytes : 0;
+    assert_int_equal(lsi_tag_to_poll(&s->tag), -1);
+    assert_true(s->tag.in >= 0);
+    assert_true(lsi_sink_look(s->sink).waiting <= LSI_SINK_BYTES);
+    assert_false(lsi_tag_finish(&s->tag));
+    close(s->in);
+    char line[5];
+    size_t heard = 0;
+    bool finished = false;
+    while (!finished || lsi_sink_look(s->sink).waiting > 0) {
+        finished = lsi_tag_finish(&s->tag);
+        while (read(s->lines[0], line, 5) == 5) {
+            assert_memory_equal(line, "[3] \n", 5);
+            heard++;
+        }
+    }
+    while (read(s->lines[0], line, 5) == 5)
+        heard++;
+    assert_int_equal(heard, sent);
+    close_setup(s);
+}
+
 /* When nobody reads the lines, the rank's pipe is closed. */
 static void reader_gone(void **state)
 {
     (void)state;
     setup *s = open_setup();
     signal(SIGPIPE, SIG_IGN);
-    close(s->read);
+    close(s->lines[0]);
     say(s, "a line\n");
+    while (!lsi_sink_look(s->sink).gone)
+        await_change(s);
+    assert_int_equal(lsi_tag_to_poll(&s->tag), -1);
     assert_int_equal(s->tag.in, -1);
     assert_int_equal(write(s->in, "x", 1), -1);
     close(s->in);
-    s->read = open("/dev/null", O_RDONLY);
+    s->lines[0] = open("/dev/null", O_RDONLY);
     close_setup(s);
 }
 
@@ -113,6 +189,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_lines_only),
         cmocka_unit_test(endless_line),
+        cmocka_unit_test(a_stranger_is_not_waited_for),
+        cmocka_unit_test(a_reader_that_stands_still),
         cmocka_unit_test(reader_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,286 @@
+/*
+ * A ring buffer between the loop that fills it and the thread that empties it.
+ */
+#include "launch/output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+struct lsi_sink {
+    int fd, wake;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool has_writer; /* the thread, which starts with the first byte */
+    bool abandoned;  /* whoever uses it last frees it: here the writer */
+    lsi_sink_state state;
+    size_t begin; /* of what waits, in the ring */
+    char ring[LSI_SINK_BYTES];
+};
+
+/* ---- the writer ------------------------------------------------------- */
+
+/*
+ * What to write next: up to PIPE_BUF bytes, which a pipe takes in one piece
+ * beside what others write, and whole lines if there are any.
+ */
+static size_t next_piece(const lsi_sink *sink)
+{
+    size_t bytes = sink->state.waiting;
+    if (bytes > LSI_SINK_BYTES - sink->begin)
+        bytes = LSI_SINK_BYTES - sink->begin;
+    if (bytes > PIPE_BUF)
+        bytes = PIPE_BUF;
+    const char *piece = sink->ring + sink->begin;
+    const char *line_end = memrchr(piece, '\n', bytes);
+    return line_end == NULL ? bytes : (size_t)(line_end - piece) + 1;
+}
+
+static void tell(const lsi_sink *sink)
+{
+    const uint64_t one = 1;
+    if (sink->wake < 0)
+        return;
+    const ssize_t written = write(sink->wake, &one, sizeof(one));
+    (void)written; /* it is full: readable anyway */
+}
+
+/* A descriptor that does not block is waited for; bytes, or -1 and errno. */
+static ssize_t write_some(int fd, const char *data, size_t bytes)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLOUT};
+    ssize_t written;
+    while ((written = write(fd, data, bytes)) < 0) {
+        if (errno == EAGAIN)
+            (void)poll(&polled, 1, -1);
+        else if (errno != EINTR)
+            return -1;
+    }
+    return written;
+}
+
+/* With the lock; what was given up meanwhile is not there any more. */
+static void account(lsi_sink *sink, ssize_t written, size_t tried, int error)
+{
+    lsi_sink_state *state = &sink->state;
+    if (state->gone)
+        return;
+    if (written < 0 && error == EPIPE) {
+        state->gone = true;
+        state->waiting = 0;
+        return;
+    }
+    if (written < 0 && state->error == 0)
+        state->error = error;
+    const size_t done = written < 0 ? tried : (size_t)written;
+    sink->begin = (sink->begin + done) % LSI_SINK_BYTES;
+    state->waiting -= done;
+    state->written += written < 0 ? 0 : done;
+}
+
+static void release(lsi_sink *sink)
+{
+    pthread_cond_destroy(&sink->changed);
+    pthread_mutex_destroy(&sink->lock);
+    free(sink);
+}
+
+static void *write_all(void *context)
+{
+    lsi_sink *sink = context;
+    pthread_mutex_lock(&sink->lock);
+    while (!sink->abandoned && !sink->state.gone) {
+        if (sink->state.waiting == 0) {
+            pthread_cond_wait(&sink->changed, &sink->lock);
+            continue;
+        }
+        const char *piece = sink->ring + sink->begin;
+        const size_t bytes = next_piece(sink);
+        pthread_mutex_unlock(&sink->lock);
+        const ssize_t written = write_some(sink->fd, piece, bytes);
+        const int error = errno;
+        pthread_mutex_lock(&sink->lock);
+        account(sink, written, bytes, error);
+        tell(sink);
+    }
+    sink->has_writer = false;
+    const bool last = sink->abandoned;
+    pthread_mutex_unlock(&sink->lock);
+    if (last)
+        release(sink);
+    return NULL;
+}
+
+/* ---- one sink --------------------------------------------------------- */
+
+ls_status lsi_sink_new(int fd, int wake, lsi_sink **out)
+{
+    lsi_sink *sink = calloc(1, sizeof(*sink));
+    if (sink == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a buffer of output");
+    sink->fd = fd;
+    sink->wake = wake;
+    pthread_mutex_init(&sink->lock, NULL);
+    pthread_cond_init(&sink->changed, NULL);
+    *out = sink;
+    return LS_OK;
+}
+
+void lsi_sink_free(lsi_sink *sink)
+{
+    if (sink == NULL)
+        return;
+    pthread_mutex_lock(&sink->lock);
+    const bool last = !sink->has_writer;
+    sink->abandoned = true;
+    sink->wake = -1;
+    pthread_cond_signal(&sink->changed);
+    pthread_mutex_unlock(&sink->lock);
+    if (last)
+        release(sink);
+}
+
+lsi_sink_state lsi_sink_look(lsi_sink *sink)
+{
+    pthread_mutex_lock(&sink->lock);
+    const lsi_sink_state state = sink->state;
+    pthread_mutex_unlock(&sink->lock);
+    return state;
+}
+
+/* With the lock. Without a thread (a limit on them) it may stand still. */
+static void wake_writer(lsi_sink *sink)
+{
+    if (sink->has_writer) {
+        pthread_cond_signal(&sink->changed);
+        return;
+    }
+    sink->has_writer = lsi_thread_watch(write_all, sink);
+    while (!sink->has_writer && sink->state.waiting > 0) {
+        const size_t bytes = next_piece(sink);
+        const ssize_t written =
+            write_some(sink->fd, sink->ring + sink->begin, bytes);
+        account(sink, written, bytes, errno);
+    }
+}
+
+bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes)
+{
+    pthread_mutex_lock(&sink->lock);
+    const size_t waiting = sink->state.waiting;
+    const bool taken = !sink->state.gone && bytes <= LSI_SINK_BYTES - waiting;
+    if (taken) {
+        const size_t end = (sink->begin + waiting) % LSI_SINK_BYTES;
+        const size_t room = LSI_SINK_BYTES - end;
+        const size_t first = bytes < room ? bytes : room;
+        memcpy(sink->ring + end, data, first);
+        memcpy(sink->ring, data + first, bytes - first);
+        sink->state.waiting += bytes;
+        wake_writer(sink);
+    }
+    pthread_mutex_unlock(&sink->lock);
+    return taken;
+}
+
+void lsi_sink_give_up(lsi_sink *sink)
+{
+    pthread_mutex_lock(&sink->lock);
+    sink->state.waiting = 0;
+    sink->state.gone = true;
+    pthread_cond_signal(&sink->changed);
+    pthread_mutex_unlock(&sink->lock);
+}
+
+/* ---- both ------------------------------------------------------------- */
+
+static bool is_one_file(int a, int b)
+{
+    struct stat first, second;
+    return fstat(a, &first) == 0 && fstat(b, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+ls_status lsi_output_open(lsi_output *output)
+{
+    *output = (lsi_output){.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (output->wake < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no eventfd for output");
+    LS_TRY(lsi_sink_new(STDOUT_FILENO, output->wake, &output->sinks[0]));
+    if (is_one_file(STDOUT_FILENO, STDERR_FILENO))
+        output->sinks[1] = output->sinks[0]; /* and lines stay in order */
+    else
+        LS_TRY(lsi_sink_new(STDERR_FILENO, output->wake, &output->sinks[1]));
+    return LS_OK;
+}
+
+void lsi_output_close(lsi_output *output)
+{
+    lsi_sink_free(output->sinks[0]);
+    if (output->sinks[1] != output->sinks[0])
+        lsi_sink_free(output->sinks[1]);
+    close(output->wake);
+}
+
+bool lsi_output_is_empty(const lsi_output *output)
+{
+    return lsi_sink_look(output->sinks[0]).waiting == 0 &&
+           lsi_sink_look(output->sinks[1]).waiting == 0;
+}
+
+uint64_t lsi_output_written(const lsi_output *output)
+{
+    return lsi_sink_look(output->sinks[0]).written +
+           lsi_sink_look(output->sinks[1]).written;
+}
+
+/* A stream that takes bytes is not: its writer is about to write. */
+static bool is_stuck(lsi_sink *sink)
+{
+    struct pollfd polled = {.fd = sink->fd, .events = POLLOUT};
+    return lsi_sink_look(sink).waiting > 0 && poll(&polled, 1, 0) == 0;
+}
+
+bool lsi_output_is_stuck(const lsi_output *output)
+{
+    return is_stuck(output->sinks[0]) || is_stuck(output->sinks[1]);
+}
+
+bool lsi_output_give_up_stuck(const lsi_output *output)
+{
+    for (int i = 0; i < 2; i++) {
+        if (is_stuck(output->sinks[i]))
+            lsi_sink_give_up(output->sinks[i]);
+    }
+    return !lsi_sink_look(output->sinks[1]).gone;
+}
+
+void lsi_output_say(const lsi_output *output, const char *format, ...)
+{
+    static const char name[] = "lockstep: ";
+    char text[1024];
+    va_list arguments;
+    memcpy(text, name, sizeof(name));
+    size_t used = sizeof(name) - 1;
+    va_start(arguments, format);
+    const int length =
+        vsnprintf(text + used, sizeof(text) - used, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return;
+    used += (size_t)length;
+    if (used > sizeof(text) - 2) /* cut */
+        used = sizeof(text) - 2;
+    text[used] = '\n';
+    (void)lsi_sink_put(output->sinks[1], text, used + 1);
+}
