@@ -86,7 +86,7 @@ static int wait_for(const front *f, pid_t supervisor)
  */
 static int supervisor_lost(const front *f, int number)
 {
-    lsi_sweep(f->children_before, f->n_children_before);
+    (void)lsi_sweep(f->children_before, f->n_children_before);
     fprintf(stderr,
             "lockstep: the supervisor of the ranks was killed by signal %d\n",
             number);

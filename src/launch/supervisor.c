@@ -340,7 +340,12 @@ static bool is_drained(supervisor *s)
 /* What the ranks left behind goes first: it may hold their output open. */
 static void finish(supervisor *s)
 {
-    lsi_sweep(NULL, 0);
+    const size_t left = lsi_sweep(NULL, 0);
+    if (left > 0)
+        lsi_output_say(&s->output,
+                       "%zu of the processes that the ranks left behind may "
+                       "not be ended: they are another user's",
+                       left);
     s->is_draining = true;
     s->next_at = 0;
     watch_reader(s);

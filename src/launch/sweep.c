@@ -1,6 +1,7 @@
 /*
  * Children are found by looking through /proc: the kernel's own list of them
- * is not compiled into every kernel.
+ * is not compiled into every kernel. Where there is no /proc, the kernel is
+ * asked about every number that a process can have, which takes a second.
  */
 #include "launch/sweep.h"
 
@@ -42,21 +43,47 @@ static void append(pid_t **list, size_t *n, pid_t pid)
     *list = longer;
 }
 
-size_t lsi_children(pid_t **out)
+static size_t list_by_proc(pid_t **list)
 {
-    pid_t *list = NULL;
     size_t n = 0;
     DIR *proc = opendir("/proc");
     const struct dirent *entry;
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         const long pid = strtol(entry->d_name, NULL, 10);
         if (pid > 0 && parent_of(entry->d_name) == getpid())
-            append(&list, &n, (pid_t)pid);
+            append(list, &n, (pid_t)pid);
     }
     if (proc != NULL)
         closedir(proc);
-    *out = list;
     return n;
+}
+
+/* Whether there is such a child, alive or not yet reaped. */
+static bool has_child(idtype_t which, pid_t pid)
+{
+    siginfo_t info;
+    return waitid(which, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static size_t list_by_asking(pid_t **list)
+{
+    enum { LAST_PID = 4 << 20 }; /* the most that Linux has */
+    size_t n = 0;
+    for (pid_t pid = 1; pid <= LAST_PID; pid++) {
+        if (has_child(P_PID, pid))
+            append(list, &n, pid);
+    }
+    return n;
+}
+
+size_t lsi_children(pid_t **out)
+{
+    *out = NULL;
+    /* The usual case costs one call. */
+    if (!has_child(P_ALL, 0))
+        return 0;
+    const size_t n = list_by_proc(out);
+    return n > 0 ? n : list_by_asking(out);
 }
 
 static bool contains(const pid_t *list, size_t n, pid_t pid)
@@ -68,16 +95,24 @@ static bool contains(const pid_t *list, size_t n, pid_t pid)
     return false;
 }
 
-/* Kills and reaps the children of this moment; how many there were. */
-static size_t sweep_once(const pid_t *spared, size_t n)
+/*
+ * Kills and reaps the children of this moment; how many there were. One that
+ * may not be killed, because it has become another user's, is not waited for.
+ */
+static size_t sweep_once(const pid_t *spared, size_t n, size_t *left)
 {
     pid_t *children;
     const size_t found = lsi_children(&children);
     size_t killed = 0;
+    *left = 0;
     for (size_t i = 0; i < found; i++) {
         if (contains(spared, n, children[i]))
             continue;
-        kill(children[i], SIGKILL);
+        if (kill(children[i], SIGKILL) != 0 && errno == EPERM &&
+            waitpid(children[i], NULL, WNOHANG) == 0) {
+            (*left)++;
+            continue;
+        }
         while (waitpid(children[i], NULL, 0) < 0 && errno == EINTR)
             continue;
         killed++;
@@ -86,13 +121,10 @@ static size_t sweep_once(const pid_t *spared, size_t n)
     return killed;
 }
 
-void lsi_sweep(const pid_t *spared, size_t n)
+size_t lsi_sweep(const pid_t *spared, size_t n)
 {
-    /* The usual case costs one call: nothing was left behind. */
-    siginfo_t info;
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 &&
-        errno == ECHILD)
-        return;
-    while (sweep_once(spared, n) > 0)
+    size_t left;
+    while (sweep_once(spared, n, &left) > 0)
         continue;
+    return left;
 }

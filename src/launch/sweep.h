@@ -16,8 +16,9 @@ size_t lsi_children(pid_t **out);
 /*
  * Kills and reaps every child except the `n` listed, then those that thereby
  * become children, until there are none. It has no effect on grandchildren
- * unless this process is their subreaper.
+ * unless this process is their subreaper. Returns how many there still are,
+ * which we are not allowed to kill.
  */
-void lsi_sweep(const pid_t *spared, size_t n);
+size_t lsi_sweep(const pid_t *spared, size_t n);
 
 #endif

@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import subprocess
 import tempfile
 import unittest
 
@@ -238,6 +240,8 @@ class NothingLeftBehind(ProgramTest):
     def started(self, script="echo $$; sleep 300 & echo $!; wait"):
         process = self.start("run", "-n", "2", *shell(script))
         pids = [int(process.stdout.readline()) for _ in range(4)]
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL)
+                                 for pid in pids if is_running(pid)])
         return process, pids
 
     def assert_all_end(self, pids):
@@ -259,6 +263,23 @@ class NothingLeftBehind(ProgramTest):
         self.assertEqual(status, 128 + 9)
         self.assertIn("supervisor", errors)
         self.assert_all_end(pids)
+
+    def test_another_users_process_is_not_waited_for(self):
+        powerless = ("setpriv", "--bounding-set", "-kill")
+        another = ("setpriv", "--reuid", "12345")
+        if subprocess.run([*powerless, *another, "true"], check=False,
+                          stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("nobody becomes another user here")
+        done = self.call("run", "--tag-output", *shell(
+            " ".join(another) + " sleep 300 & "
+            "until grep -q '^Uid:.12345' /proc/$!/status; do :; done; echo $!"),
+            before=powerless)
+        stray = int(done.stdout.split()[1])
+        self.addCleanup(lambda: is_running(stray) and
+                        os.kill(stray, signal.SIGKILL))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("1 of the processes that the ranks left behind may not "
+                      "be ended", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""lockstep run where little is allowed."""
+"""lockstep run where little is allowed: calls that are denied, no /proc."""
 
 import ctypes
 import os
 import platform
 import signal
 import struct
+import subprocess
 import unittest
 
-from program import ProgramTest, children, wait_until
+from program import ProgramTest, children, is_running, wait_until
 
 SCHED_GETAFFINITY = {"x86_64": 204, "aarch64": 123}.get(platform.machine())
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -47,6 +48,29 @@ class Sandbox(ProgramTest):
                              preexec_fn=lambda: deny(SCHED_GETAFFINITY))
         self.assertTrue(wait_until(lambda: process.poll() is not None, 30))
         self.assertEqual(self.ended(process), (0, ["here"] * 2, ""))
+
+
+class NoProc(ProgramTest):
+    BEFORE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+              'mount -t tmpfs none /proc && exec "$@"', "sh")
+
+    def setUp(self):
+        if subprocess.run([*self.BEFORE, "true"], stderr=subprocess.DEVNULL,
+                          check=False).returncode != 0:
+            self.skipTest("no mounts of its own can be had here")
+
+    def test_nothing_is_left_behind(self):
+        """In the rank's process group, and in a session of its own."""
+        for flags in ((), ("--tag-output",)):
+            process = self.start("run", *flags, "--", "sh", "-c",
+                                 "sleep 300 & echo $!;"
+                                 "setsid sh -c 'echo $$; exec sleep 300' & "
+                                 "read line", before=self.BEFORE)
+            self.assertTrue(wait_until(lambda: process.poll() is not None, 50))
+            status, out, errors = self.ended(process)
+            self.assertEqual((status, len(out)), (1, 2), errors)
+            for line in out:
+                self.assertFalse(is_running(int(line.split()[-1])))
 
 
 if __name__ == "__main__":
