@@ -41,7 +41,8 @@ static const lsi_option options[] = {
         .min = 0, .max = 1e9),
     ROW(grace, REAL, "grace", 0, "S", "3",
         "seconds that the other ranks get after one failed, and again between "
-        "SIGTERM and SIGKILL",
+        "our SIGTERM and SIGKILL; they do not limit what ranks do after a "
+        "first request to end",
         .min = 0, .max = 1e6),
     ROW(tag_output, BOOL, "tag-output", 0, NULL, NULL,
         "put [rank] in front of each line of output"),
@@ -235,9 +236,15 @@ const lsi_command lsi_command_run = {
         "environment, as torchrun sets them. Rank 0 reads the standard input "
         "unless that is a terminal; the others read nothing.\n\n"
         "Signals (INT, TERM, HUP, QUIT, USR1, USR2, TSTP, CONT) go to all "
-        "ranks; a second INT, TERM, HUP or QUIT ends them. When a rank fails "
-        "it is named, the others get a grace, then SIGTERM, then SIGKILL. "
-        "Nothing that a rank started outlives the job.\n\n"
+        "ranks. A first request to end (INT, TERM, HUP, QUIT) leaves them all "
+        "the time that they take to save what they have; a second one sends "
+        "SIGTERM and, after the grace, SIGKILL. Requests within a second are "
+        "one, as is one that is sent to every process of the job; but each "
+        "Ctrl-C counts. A rank that dies of such a signal, or ends with 128 + "
+        "its number, has not failed then.\n\n"
+        "When a rank fails it is named, the others get a grace, then SIGTERM, "
+        "then, a grace later, SIGKILL. Nothing that a rank started outlives "
+        "the job.\n\n"
         "With --tag-output, lines pass through a buffer of 256 KB a stream. "
         "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
         "they write, as they would for the reader itself: nothing is lost. "

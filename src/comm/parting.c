@@ -26,14 +26,19 @@ static bool has_came; /* under the lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const ls_group *subject;
 
-/* A rank that computes, and so does not look, ends all the same. */
+/*
+ * A rank that computes, and so does not look, ends all the same. The signal may
+ * come twice, from the launcher and from who sent it to all processes of the
+ * job: its second counts from the first.
+ */
 static void on_end(int number)
 {
     const int saved = errno;
     (void)number;
-    atomic_store(&told, true);
-    (void)sem_post(&came);
-    alarm(1);
+    if (!atomic_exchange(&told, true)) {
+        (void)sem_post(&came);
+        alarm(1);
+    }
     errno = saved;
 }
 

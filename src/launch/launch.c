@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
@@ -69,9 +70,14 @@ static void tear_down(front *f)
 static int wait_for(const front *f, pid_t supervisor)
 {
     int status;
+    siginfo_t info;
+    lsi_requests requests = {0};
     while (waitpid(supervisor, &status, WNOHANG) != supervisor) {
-        const int number = sigwaitinfo(&f->waited, NULL);
+        const int number = sigwaitinfo(&f->waited, &info);
         if (number <= 0 || number == SIGCHLD)
+            continue;
+        if (lsi_signal_ends(number) &&
+            !lsi_request_counts(&requests, &info, lsi_clock_seconds()))
             continue;
         kill(supervisor, number);
         if (number == SIGTSTP)

@@ -48,7 +48,8 @@ typedef struct lsi_launch_config {
  * LSI_EXIT_CANNOT_RUN if the program could not be run. What went wrong with
  * the ranks is said on stderr. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
  * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks; a
- * second request to end (INT, TERM, HUP, QUIT) ends them after the grace.
+ * second request to end (INT, TERM, HUP, QUIT; signals.h says what is one)
+ * ends them after the grace.
  *
  * Rank 0 reads this process's standard input unless that is a terminal, the
  * others read nothing. Call it from a process with one thread. An error here

@@ -28,6 +28,7 @@ typedef enum phase { RUNNING, GRACE, TERMINATING, KILLING } phase;
 
 typedef struct supervisor {
     const lsi_launch_config *config;
+    pid_t front;
     lsi_ranks ranks;
     lsi_output output;
     struct pollfd *polled; /* signals, lifeline, output, then the tags */
@@ -37,8 +38,9 @@ typedef struct supervisor {
     double next_at;    /* when the next phase begins; 0: never */
     double stopped_at; /* when the ranks were told to stop; 0: they run */
     int verdict;       /* exit status of the job; -1: nobody failed so far */
-    int end_requests;  /* from outside: INT, TERM, HUP, QUIT */
-    int asked_by;      /* the first of them; 0: none */
+    int end_requests;  /* from the front: INT, TERM, HUP, QUIT */
+    int asked_by;      /* the first from anywhere; 0: none */
+    bool has_failed;   /* a rank, and not because it was asked to end */
     bool timed_out;
     int write_error;    /* of the output, which has been told; 0: none */
     bool is_draining;   /* all ranks have ended */
@@ -173,19 +175,35 @@ static void describe(int status, char *out, size_t bytes)
         snprintf(out, bytes, "ended with exit status %d", WEXITSTATUS(status));
 }
 
-/* The first failure is named; those that follow from it are not. */
+/*
+ * A rank that was asked to end and died of that, or exits with the status that
+ * says so, has not failed: the others may still save what they have.
+ */
+static bool is_answer(int status)
+{
+    return lsi_signal_ends(exit_status_of(status) - 128);
+}
+
+static void take_answer(supervisor *s, int status)
+{
+    if (s->verdict >= 0)
+        return;
+    s->verdict = exit_status_of(status);
+    lsi_output_say(&s->output, "ended by SIG%s",
+                   sigabbrev_np(s->verdict - 128));
+}
+
+/*
+ * The first failure is named, also one behind answers; those that follow from
+ * it are not.
+ */
 static void blame(supervisor *s, const lsi_ended *first)
 {
     const int status = first->status;
     char what[96];
     char rest[96] = "";
-    s->verdict = exit_status_of(status);
-    if (WIFSIGNALED(status) && s->end_requests > 0 &&
-        lsi_signal_ends(WTERMSIG(status))) {
-        lsi_output_say(&s->output, "ended by SIG%s",
-                       sigabbrev_np(WTERMSIG(status)));
-        return;
-    }
+    if (s->verdict < 0)
+        s->verdict = exit_status_of(status);
     if (WIFEXITED(status) && s->config->quiet_exit)
         return;
     describe(status, what, sizeof(what));
@@ -210,12 +228,17 @@ static void reap(supervisor *s)
     lsi_ended ended;
     lsi_ended first = {0};
     while (lsi_ranks_reap(&s->ranks, &ended)) {
-        if (exit_status_of(ended.status) != 0 && is_earlier(&ended, &first))
+        if (exit_status_of(ended.status) == 0)
+            continue;
+        s->has_failed = s->has_failed || !is_answer(ended.status);
+        if (s->asked_by != 0 && is_answer(ended.status))
+            take_answer(s, ended.status);
+        else if (is_earlier(&ended, &first))
             first = ended;
     }
     if (first.pid == 0)
         return;
-    if (s->verdict < 0)
+    if (s->verdict < 0 || s->phase == RUNNING)
         blame(s, &first);
     enter(s, GRACE);
 }
@@ -229,12 +252,29 @@ static void pass_on(supervisor *s, int number)
         s->stopped_at = lsi_waking_seconds();
     if (number == SIGCONT)
         go_on(s);
-    if (!lsi_signal_ends(number))
+}
+
+/*
+ * The front has told repeats from requests. What comes from elsewhere, and
+ * asks to end, has most likely been sent to every process of the job (systemd,
+ * Slurm), the front among them, however late that gets round to it: so it is
+ * never a second request.
+ */
+static void request_end(supervisor *s, int number, bool is_from_front)
+{
+    if (!is_from_front && s->asked_by != 0)
         return;
+    const bool again = is_from_front && ++s->end_requests > 1;
     if (s->asked_by == 0)
         s->asked_by = number;
+    if (s->phase == GRACE && !s->has_failed) { /* the ranks got it before us */
+        s->phase = RUNNING;
+        s->next_at = 0;
+    }
     /* The first is answered in peace: saving a checkpoint takes time. */
-    if (++s->end_requests < 2)
+    if (!again || number != SIGTERM)
+        lsi_ranks_signal(&s->ranks, number);
+    if (!again)
         return;
     enter(s, TERMINATING);
     if (s->is_draining) {
@@ -248,10 +288,13 @@ static void read_signal(supervisor *s)
     struct signalfd_siginfo info;
     if (read(s->polled[POLL_SIGNALS].fd, &info, sizeof(info)) != sizeof(info))
         return;
-    if (info.ssi_signo == SIGCHLD)
+    const int number = (int)info.ssi_signo;
+    if (number == SIGCHLD)
         reap(s);
+    else if (lsi_signal_ends(number))
+        request_end(s, number, (pid_t)info.ssi_pid == s->front);
     else
-        pass_on(s, (int)info.ssi_signo);
+        pass_on(s, number);
 }
 
 static int open_signals(void)
@@ -372,6 +415,7 @@ static void block_signals(void)
 static ls_status init(supervisor *s, int lifeline)
 {
     const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks;
+    s->front = getppid();
     block_signals();
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

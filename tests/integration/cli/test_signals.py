@@ -1,8 +1,11 @@
 """lockstep run: signals that the launcher receives."""
 
+import fcntl
 import os
+import select
 import signal
 import tempfile
+import termios
 import time
 import unittest
 
@@ -20,8 +23,38 @@ while True:
     signal.pause()
 """
 
+# Answers no to the first, and does not end.
+DEAF = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"no\\n"))
+os.write(1, b"ready\\n")
+while True:
+    time.sleep(10)
+"""
 
-class Signals(ProgramTest):
+# Saves for so many seconds; says when it begins and when it has. Rank 1 may do
+# something else: what the signal does by default, or end with that status.
+SAVER = """
+import os, signal, sys, time
+asked = []
+other = sys.argv[2] if os.environ["RANK"] == "1" else ""
+if not other:
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+elif other != "default":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(int(other)))
+os.write(1, b"ready\\n")
+while not asked:
+    time.sleep(0.01)
+os.write(1, b"saving\\n")
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    time.sleep(0.01)
+os.write(1, b"saved\\n")
+"""
+
+
+class SignalTest(ProgramTest):
     def started(self, script, *flags, ranks=2):
         """Ranks that have said that they are ready."""
         process = self.start("run", "-n", str(ranks), *flags, "--", "bash",
@@ -30,6 +63,8 @@ class Signals(ProgramTest):
             self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+
+class Signals(SignalTest):
     def test_every_rank_gets_them(self):
         for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2"):
             process = self.started("exec python3 -c '" + HANDLER % name + "'")
@@ -77,15 +112,18 @@ class Signals(ProgramTest):
         self.assertEqual(out, ["inner"])
 
     def test_second_request_ends_them(self):
-        process = self.started("trap 'echo no' INT; trap '' TERM; echo ready;"
-                               "while :; do sleep 0.02; done",
+        process = self.started("exec python3 -c '" + DEAF + "'",
                                "--grace", "0.1", ranks=1)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.stdout.readline(), "no\n")
         self.assertIsNone(process.poll())
-        process.send_signal(signal.SIGINT)
-        status, _, _ = self.ended(process)
-        self.assertEqual(status, 128 + signal.SIGKILL)
+
+        def ask_again():
+            process.send_signal(signal.SIGINT)
+            return select.select([process.stdout], [], [], 0.1)[0]
+        self.assertTrue(wait_until(ask_again, 30))
+        status, out, _ = self.ended(process)
+        self.assertEqual((status, out), (128 + signal.SIGKILL, ["no"]))
 
     def test_ignored_ones_stay_ignored(self):
         def ignore():
@@ -152,6 +190,91 @@ class Signals(ProgramTest):
                              "kill -STOP $$")
         status, _, errors = self.ended(process)
         self.assertEqual(status, 5, errors)
+
+
+class Requests(SignalTest):
+    """Ranks that need longer than the grace to save what they have."""
+
+    def savers(self, other="", ranks=2, grace=0.1, seconds=1):
+        process = self.start("run", "-n", str(ranks), "--grace", str(grace),
+                             "--", "python3", "-c", SAVER, str(seconds), other)
+        for _ in range(ranks):
+            self.assertEqual(process.stdout.readline(), "ready\n")
+        supervisor, = children(process.pid)
+        return process, [process.pid, supervisor, *children(supervisor)]
+
+    def test_one_sent_to_every_process_is_one(self):
+        for turned in (False, True):
+            process, everyone = self.savers()
+            for pid in reversed(everyone) if turned else everyone:
+                os.kill(pid, signal.SIGTERM)
+            status, out, errors = self.ended(process)
+            self.assertEqual((status, errors), (0, ""))
+            self.assertEqual(out, ["saved", "saved", "saving", "saving"])
+
+    def test_one_sent_twice_at_once_is_one(self):
+        """As timeout(1) does: to its child, then to its child's group."""
+        for _ in range(10):
+            process, _ = self.savers(ranks=1)
+            since = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.stdout.readline(), "saving\n")
+            process.send_signal(signal.SIGTERM)
+            in_time = time.monotonic() - since < 0.9
+            status, out, _ = self.ended(process)
+            if in_time:
+                self.assertEqual((status, out), (0, ["saved"]))
+                return
+        self.skipTest("this machine is too slow to send two signals at once")
+
+    def test_one_to_the_supervisor_counts_but_never_twice(self):
+        process, (_, supervisor, *_) = self.savers(ranks=1)
+        os.kill(supervisor, signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), "saving\n")
+        os.kill(supervisor, signal.SIGTERM)
+        self.assertEqual(self.ended(process)[:2], (0, ["saved"]))
+
+    def test_who_ends_by_the_signal_ends_nobody_else(self):
+        for other in ("143", "default"):
+            process, _ = self.savers(other)
+            process.send_signal(signal.SIGTERM)
+            status, out, errors = self.ended(process)
+            self.assertEqual((status, out), (143, ["saved", "saving"]))
+            self.assertEqual(errors, "lockstep: ended by SIGTERM\n")
+
+    def test_ranks_that_get_it_before_the_launcher(self):
+        process, (_, _, *ranks) = self.savers("143", grace=2, seconds=5)
+        os.kill(ranks[1], signal.SIGTERM)
+        self.assertTrue(wait_until(lambda: not is_running(ranks[1])))
+        process.send_signal(signal.SIGTERM)
+        status, out, _ = self.ended(process)
+        self.assertEqual((status, out), (143, ["saved", "saving"]))
+
+    def test_who_fails_while_others_save_is_named(self):
+        process, _ = self.savers("5")
+        process.send_signal(signal.SIGTERM)
+        status, _, errors = self.ended(process)
+        self.assertEqual(status, 5)
+        self.assertRegex(errors, r"^lockstep: rank 1 \(pid \d+\) ended with exit "
+                         r"status 5; the others have 0.1 s to end\n$")
+
+    def test_keys_count_each(self):
+        """Ctrl-C twice in a terminal, however quickly."""
+        terminal, its_other_end = os.openpty()
+        self.addCleanup(os.close, terminal)
+        self.addCleanup(os.close, its_other_end)
+
+        def take_terminal():
+            os.setsid()
+            fcntl.ioctl(its_other_end, termios.TIOCSCTTY, 0)
+        process = self.start(
+            "run", "--grace", "0.1", "--", "python3", "-c", DEAF,
+            preexec_fn=take_terminal)
+        for answer in ("ready\n", "no\n"):
+            self.assertEqual(process.stdout.readline(), answer)
+            self.assertIsNone(process.poll())
+            os.write(terminal, b"\x03")
+        self.assertEqual(self.ended(process)[0], 128 + signal.SIGKILL)
 
 
 if __name__ == "__main__":
