@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "launch/binding.h"
 #include "launch/environment.h"
+#include "launch/leash.h"
 #include "launch/spawn.h"
 
 /* What starting needs and supervising does not. */
@@ -25,6 +26,7 @@ typedef struct start {
     lsi_cpu *cpus;
     size_t n_cpus;
     int no_input; /* /dev/null */
+    int leash;
 } start;
 
 static int fail_start(const lsi_ranks *ranks)
@@ -103,6 +105,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .cpus = s->cpus + share.begin,
         .n_cpus = lsi_range_size(share),
         .spared = wants_records(),
+        .leash = s->leash,
     };
     const ls_status status = lsi_spawn_process(&what, pid, error_number);
     lsi_environment_free(environment);
@@ -149,6 +152,7 @@ static ls_status prepare(lsi_ranks *ranks, start *s)
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
+    s->leash = lsi_leash_open();
     if (config->bind && config->ranks > 1)
         s->n_cpus = lsi_binding_cpus(&s->cpus);
     return LS_OK;
@@ -157,13 +161,15 @@ static ls_status prepare(lsi_ranks *ranks, start *s)
 int lsi_ranks_start(lsi_ranks *ranks, const lsi_launch_config *config,
                     const sigset_t *mask)
 {
-    start s = {.config = config, .mask = mask, .no_input = -1};
+    start s = {.config = config, .mask = mask, .no_input = -1, .leash = -1};
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
     free(s.cpus);
     if (s.no_input >= 0)
         close(s.no_input);
+    if (s.leash >= 0)
+        close(s.leash);
     return failed;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "launch/launch.h"
+#include "launch/leash.h"
 
 static void redirect(int from, int to)
 {
@@ -27,6 +28,7 @@ static void become(const lsi_spawn *what, pid_t parent)
     /* The parent may have died before the line above. */
     if (getppid() != parent)
         _exit(1);
+    lsi_leash_take(what->leash);
     redirect(what->input, STDIN_FILENO);
     redirect(what->output, STDOUT_FILENO);
     redirect(what->error, STDERR_FILENO);

@@ -20,6 +20,7 @@ typedef struct lsi_spawn {
     const lsi_cpu *cpus;      /* to be bound to */
     size_t n_cpus;            /* 0: not bound */
     bool spared;              /* it ignores SIGUSR1 until it handles it */
+    int leash;                /* of lsi_leash_open */
 } lsi_spawn;
 
 /*

@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from program import ProgramTest, environment, is_running, wait_until
+from program import (ProgramTest, children, environment, is_running,
+                     wait_until)
 
 CPUS = len(os.sched_getaffinity(0))
 
@@ -263,6 +264,16 @@ class NothingLeftBehind(ProgramTest):
         self.assertEqual(status, 128 + 9)
         self.assertIn("supervisor", errors)
         self.assert_all_end(pids)
+
+    def test_both_killed(self):
+        """What is in a rank's process group does not outlive it."""
+        process, pids = self.started()
+        supervisor, = children(process.pid)
+        # Stopped, so that it cannot help.
+        os.kill(process.pid, signal.SIGSTOP)
+        os.kill(supervisor, signal.SIGKILL)
+        self.assert_all_end(pids)
+        process.kill()
 
     def test_another_users_process_is_not_waited_for(self):
         powerless = ("setpriv", "--bounding-set", "-kill")
