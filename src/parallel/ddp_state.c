@@ -3,6 +3,7 @@
  */
 #include "parallel/ddp_state.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,11 +128,12 @@ static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
         status = alloc_array(&all, (size_t)size, sizeof(wish));
     status = lsi_agree_to_plan(ddp->channel, status);
     if (status == LS_OK) {
+        assert(all != NULL); /* or this rank would not have agreed */
         const wish own = wish_of(options);
         status = ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
+        if (status == LS_OK)
+            status = compare(all, size);
     }
-    if (status == LS_OK)
-        status = compare(all, size);
     lsi_free(all);
     return status;
 }
@@ -160,6 +162,7 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
     if (status == LS_OK)
         status = lsi_strategy_of(options, &strategy, &bucket_bytes);
     LS_TRY(agree(ddp, options, status));
+    assert(strategy != NULL);
     LS_TRY(same_model(ddp));
     size_t floats = 0;
     for (size_t i = 0; i < ddp->n; i++)

@@ -1,6 +1,7 @@
 /*
  * Naming the parameters that a step has not used. Every rank learns of all.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +65,12 @@ ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe)
     if (all == NULL)
         status = lsi_fail(LS_ERR_MEMORY, "no memory to name unused parameters");
     status = lsi_agree_to_plan(ddp->channel, status);
-    if (status == LS_OK)
+    if (status == LS_OK) {
+        assert(all != NULL); /* or this rank would not have agreed */
         status = ls_all_gather(ddp->channel, own, all, sizeof(own), LS_U8);
-    if (status == LS_OK)
-        status = fail_with(all, size * sizeof(own));
+        if (status == LS_OK)
+            status = fail_with(all, size * sizeof(own));
+    }
     free(all);
     return status;
 }

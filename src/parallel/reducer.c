@@ -1,5 +1,6 @@
 #include "parallel/reducer.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,6 +123,7 @@ ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
     ls_status status = alloc_plan(&r, plan->n, &layout);
     status = lsi_agree_to_plan(channel, status);
     if (status == LS_OK) {
+        assert(r != NULL && layout != NULL); /* or it would not have agreed */
         r->start = plan->start;
         r->one_at_a_time = plan->one_at_a_time;
         r->on_done = plan->done;

@@ -4,6 +4,7 @@
  */
 #include "parallel/sync_bn.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "autograd/node.h"
@@ -122,8 +123,10 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
     if (status == LS_OK)
         status = make(bn, params, name, options.affine);
     status = lsi_agree_to_plan(group, status);
-    if (status == LS_OK)
+    if (status == LS_OK) {
+        assert(bn != NULL); /* or this rank would not have agreed */
         status = plan(bn);
+    }
     if (status != LS_OK) {
         ls_sync_bn_free(&bn);
         return status;

@@ -22,7 +22,13 @@
 
 enum { FRAMES = 64 };
 
-/* glibc's own, under names that need no looking up. */
+/*
+ * glibc's own, under names that need no looking up, and ours in their place. A
+ * library may use the names of libc's functions, and only the parameters' names
+ * of those are reserved.
+ * NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c)
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
+ */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t n, size_t bytes);
 extern void *__libc_realloc(void *block, size_t bytes);
@@ -116,6 +122,11 @@ int posix_memalign(void **block, size_t alignment, size_t bytes)
     *block = made;
     return 0;
 }
+
+/*
+ * NOLINTEND(readability-inconsistent-declaration-parameter-name)
+ * NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c)
+ */
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -16,6 +16,7 @@
 
 /* ---- a malloc that fails ------------------------------------------------- */
 
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c): glibc's own */
 extern void *__libc_malloc(size_t bytes);
 
 static _Thread_local long fails_in; /* requests; 0: none does */
@@ -30,8 +31,10 @@ static bool is_cxx(const void *caller)
 
 /*
  * In place of libc's, for all that is loaded. What fails in a parallel region
- * of oneDNN nobody can catch (kernels/onednn/calls.h).
+ * of oneDNN nobody can catch (kernels/onednn/calls.h). libc's declaration has
+ * reserved names for parameters.
  */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t bytes)
 {
     if (fails_in > 0 && is_cxx(__builtin_return_address(0)) &&
