@@ -326,11 +326,14 @@ class Ddp(Benches):
         self.assertEqual(row["status"], "out of memory")
         self.assertGreater(row["needed_bytes"], row["available_bytes"])
 
-    def test_rows_stay_when_a_rank_is_killed(self):
+    def rows_after_a_kill(self, *launcher):
+        """The rows of a bench of which rank 1 is killed in the second case,
+        and what it said."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "rows.json")
+            ranks = () if launcher else ("-n", "2")
             process = self.start(
-                "bench", "ddp", "-n", "2", "--threads", "1", "--model",
+                *launcher, "bench", "ddp", *ranks, "--threads", "1", "--model",
                 "mlp:512", "--batch", "1", "--context", "8", "--budget", "45m",
                 "--strategy", "flat,fsdp", "--bucket-mb", "1", "--iterations",
                 "1000000", "--json", path)
@@ -338,19 +341,24 @@ class Ddp(Benches):
             def told():
                 return os.pread(process.errors.fileno(), 1 << 16, 0).decode()
 
-            def ranks():
-                return [rank for child in children(process.pid)
-                        for rank in children(child)]
-
             self.assertTrue(wait_until(lambda: "flat: " in told(), 50), told())
-            self.assertEqual(len(ranks()), 2)
-            os.kill(ranks()[1], signal.SIGKILL)
+            pids = [rank for child in children(process.pid)
+                    for rank in children(child)]
+            self.assertEqual(len(pids), 2)
+            os.kill(pids[1], signal.SIGKILL)
             self.assertNotEqual(process.wait(timeout=50), 0)
-            self.assertIn("broke off after 1 row\n", told())
             with open(path, encoding="utf-8") as file:
-                rows = json.load(file)["rows"]
-        self.assertEqual([(row["strategy"], row["status"]) for row in rows],
-                         [("flat", "out of memory")])
+                return json.load(file)["rows"], told()
+
+    def test_rows_stay_when_a_rank_is_killed(self):
+        for launcher in ((), ("run", "-n", "2", "--", LOCKSTEP)):
+            with self.subTest(launcher=launcher):
+                rows, told = self.rows_after_a_kill(*launcher)
+                self.assertEqual([(row["strategy"], row["status"])
+                                  for row in rows],
+                                 [("flat", "out of memory")])
+                self.assertEqual("broke off after 1 row\n" in told,
+                                 launcher == ())
 
     def test_mistakes(self):
         for message, words in (
