@@ -50,6 +50,19 @@ static void record(int error_number, const char *format, va_list args)
     memcpy(last_error, text, sizeof(text));
 }
 
+ls_status lsi_error_of_peer(int number)
+{
+    static const ls_status all[] = {
+#define X(name, value, text) LS_##name,
+        LS_STATUS_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (number < 0 && (int)all[i] == number)
+            return all[i];
+    return LS_ERR_SYSTEM;
+}
+
 ls_status lsi_vfail(ls_status status, const char *format, va_list args)
 {
     record(0, format, args);

@@ -26,6 +26,9 @@ ls_status lsi_fail_errno(ls_status status, const char *format, ...)
 /* Puts back what ls_last_error has returned before something else failed. */
 void lsi_restore_error(const char *text);
 
+/* The error with the number that a peer has sent; LS_ERR_SYSTEM if none has. */
+ls_status lsi_error_of_peer(int number);
+
 /*
  * Compilers do not look into other files. Shown that these return their first
  * argument, they see that a function does not go on after a failure.

@@ -111,6 +111,9 @@ static ls_status parse_size(piece text, size_t *out)
         return LS_OK;
     }
     int64_t bytes = 0;
+    if (text.length >= sizeof(copy))
+        return lsi_fail(LS_ERR_ARGUMENT, "\"%.*s\" is too long for a size",
+                        (int)text.length, text.text);
     snprintf(copy, sizeof(copy), "%.*s", (int)text.length, text.text);
     LS_TRY(lsi_parse_bytes(copy, &bytes));
     *out = (size_t)bytes;

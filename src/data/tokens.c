@@ -189,9 +189,9 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
         LS_NEED(out);
     if (begin < 0 || n < 0 || begin > tokens->count - n)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': tokens %" PRId64 " to %" PRId64 " are not all "
-                        "among its %" PRId64,
-                        tokens->name, begin, begin + n, tokens->count);
+                        "'%s': %" PRId64 " tokens from %" PRId64 " on are not "
+                        "all among its %" PRId64,
+                        tokens->name, n, begin, tokens->count);
     for (int64_t i = 0; i < n; i++)
         out[i] = token_at(tokens, begin + i);
     return LS_OK;

@@ -135,16 +135,14 @@ static bool failed_with(const lsi_diagnosis *d, const char *kind)
 
 /* ---- disagreement -------------------------------------------------------- */
 
-/* Of these the record's number is no count. */
+/* What the number of a call stands for. */
 static const char *meaning_of_count(const char *operation)
 {
-    static const char *const meanings[][2] = {{"select", "line"},
-                                              {"shared_alloc", "size"},
-                                              {"shared_free", "buffer"}};
-    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-        if (strcmp(operation, meanings[i][0]) == 0)
-            return meanings[i][1];
-    return "count";
+    if (strcmp(operation, "select") == 0)
+        return "line";
+    if (strcmp(operation, "shared_alloc") == 0)
+        return "size";
+    return strcmp(operation, "shared_free") == 0 ? "buffer" : "count";
 }
 
 static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
@@ -232,23 +230,19 @@ typedef struct walk {
 
 static bool next_remembered(const lsi_diagnosis *d, walk *w)
 {
-    int64_t least = INT64_MAX;
-    bool found = false;
+    int64_t least = INT64_MAX; /* which no operation has */
     for (int r = 0; r < d->size; r++) {
-        const lsi_trace *trace = d->trace[r];
-        if (trace == NULL)
+        if (d->trace[r] == NULL)
             continue;
-        const lsi_trace_calls *calls = &trace->collectives;
+        const lsi_trace_calls *calls = &d->trace[r]->collectives;
         size_t *const next = &w->next[r];
         if (*next < calls->n && calls->call[*next].sequence == w->sequence)
             ++*next;
-        if (*next == calls->n || calls->call[*next].sequence > least)
-            continue;
-        least = calls->call[*next].sequence;
-        found = true;
+        if (*next < calls->n && calls->call[*next].sequence < least)
+            least = calls->call[*next].sequence;
     }
     w->sequence = least;
-    return found;
+    return least != INT64_MAX;
 }
 
 static void find_mismatch(lsi_diagnosis *d)

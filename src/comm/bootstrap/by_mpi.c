@@ -111,12 +111,14 @@ static ls_status agree(const lsi_wire *wire, const lsi_world *world,
     LS_TRY(gather(wire, &(card){.status = met}, seconds, cards));
     if (met != LS_OK)
         return lsi_fail(met, "%s", reason);
-    for (int r = 0; r < world->size; r++)
-        if (cards[r].status != LS_OK)
-            return lsi_fail((ls_status)cards[r].status,
-                            "rank %d could not meet the others on its node: "
-                            "%s",
-                            r, ls_status_text((ls_status)cards[r].status));
+    for (int r = 0; r < world->size; r++) {
+        if (cards[r].status == LS_OK)
+            continue;
+        const ls_status status = lsi_error_of_peer(cards[r].status);
+        return lsi_fail(status,
+                        "rank %d could not meet the others on its node: %s", r,
+                        ls_status_text(status));
+    }
     return LS_OK;
 }
 

@@ -250,13 +250,19 @@ static ls_status await_ready(hosting *host)
                                            sizeof(hello), NULL, host->deadline);
         if (got == 0)
             return lost(r);
-        if (got < 0)
+        if (got < 0 && errno == ETIMEDOUT)
             return lsi_fail_errno(LS_ERR_TIMEOUT,
                                   "rank %d did not open its group", r);
-        if (hello.status != LS_OK)
-            return lsi_fail((ls_status)hello.status,
-                            "rank %d could not open its group: %s", r,
-                            ls_status_text((ls_status)hello.status));
+        if (got < 0 || hello.magic != LSI_RENDEZVOUS_MAGIC || hello.rank != r)
+            return lsi_fail(LS_ERR_SYSTEM,
+                            "rank %d speaks another language: are all ranks "
+                            "linked with the same version of the library?",
+                            r);
+        if (hello.status == LS_OK)
+            continue;
+        const ls_status status = lsi_error_of_peer(hello.status);
+        return lsi_fail(status, "rank %d could not open its group: %s", r,
+                        ls_status_text(status));
     }
     return LS_OK;
 }

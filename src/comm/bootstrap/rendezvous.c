@@ -112,14 +112,30 @@ static ls_status hear(const lsi_world *world, int fd, lsi_deadline deadline,
         return lsi_fail(LS_ERR_TIMEOUT,
                         "rank 0 did not answer in time; this is rank %d of %d",
                         world->rank, world->size);
-    if (got < 0 || answer.magic != LSI_RENDEZVOUS_MAGIC)
+    const bool lacks =
+        got > 0 && answer.status == LS_OK && memfd != NULL && *memfd < 0;
+    if (got < 0 || answer.magic != LSI_RENDEZVOUS_MAGIC || lacks)
         return lsi_fail(LS_ERR_SYSTEM,
                         "rank 0 speaks another language: are all ranks linked "
                         "with the same version of the library?");
     if (answer.status != LS_OK)
-        return lsi_fail((ls_status)answer.status, "%.*s",
-                        (int)sizeof(answer.text), answer.text);
+        return lsi_fail(
+            lsi_error_of_peer(answer.status), "%.*s", (int)sizeof(answer.text),
+            answer.text[0] != '\0' ? answer.text : "rank 0 does not say why");
     return LS_OK;
+}
+
+/* The answer that brings the memory, which is the caller's to close then. */
+static ls_status hear_memory(const lsi_world *world, int fd,
+                             lsi_deadline deadline, int *memfd)
+{
+    int came = -1;
+    const ls_status status = hear(world, fd, deadline, &came);
+    if (status == LS_OK)
+        *memfd = came;
+    else if (came >= 0)
+        close(came);
+    return status;
 }
 
 static ls_status open_guest(const lsi_world *world, int memfd, ls_group **out)
@@ -135,7 +151,7 @@ static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,
 {
     int memfd = -1;
     LS_TRY(say(world, fd, LS_OK));
-    LS_TRY(hear(world, fd, deadline, &memfd));
+    LS_TRY(hear_memory(world, fd, deadline, &memfd));
     ls_group *group = NULL;
     const ls_status opened = open_guest(world, memfd, &group);
     ls_status status = say(world, fd, opened);

@@ -104,12 +104,23 @@ int lsi_send_packet(int fd, const void *data, size_t bytes, int descriptor)
     return sent == (ssize_t)bytes ? 0 : -1;
 }
 
+/* The first that came; there is room for one more than anybody should send. */
 static int take_descriptor(struct msghdr *message)
 {
     int descriptor = -1;
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
-        memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (header == NULL || header->cmsg_level != SOL_SOCKET ||
+        header->cmsg_type != SCM_RIGHTS)
+        return -1;
+    const size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < n; i++) {
+        int came;
+        memcpy(&came, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+        if (i == 0)
+            descriptor = came;
+        else
+            close(came);
+    }
     return descriptor;
 }
 
@@ -152,7 +163,7 @@ int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
         *descriptor = came;
     else if (came >= 0)
         close(came);
-    if (got == (ssize_t)bytes)
+    if (got == (ssize_t)bytes && (message.msg_flags & MSG_TRUNC) == 0)
         return 1;
     errno = EPROTO;
     return -1;

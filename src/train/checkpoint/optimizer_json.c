@@ -126,6 +126,11 @@ static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
                             "the checkpoint keeps other numbers for '%s' than "
                             "this optimizer",
                             name);
+        if (steps_of(saved) < 0)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s' has taken %lld steps in the checkpoint; it "
+                            "should be 0 or more",
+                            name, (long long)steps_of(saved));
         first = first != NULL ? first : saved;
         if (steps_of(saved) != steps_of(first))
             return lsi_fail(LS_ERR_FORMAT,

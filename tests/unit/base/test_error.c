@@ -54,6 +54,16 @@ static void cuts_long_messages(void **state)
     assert_string_equal(ls_last_error() + length - 4, "a...");
 }
 
+static void numbers_of_peers_are_errors(void **state)
+{
+    (void)state;
+    assert_int_equal(lsi_error_of_peer(LS_ERR_IO), LS_ERR_IO);
+    assert_int_equal(lsi_error_of_peer(LS_ERR_MISMATCH), LS_ERR_MISMATCH);
+    assert_int_equal(lsi_error_of_peer(LS_IN_PROGRESS), LS_ERR_SYSTEM);
+    assert_int_equal(lsi_error_of_peer(-1000), LS_ERR_SYSTEM);
+    assert_int_equal(lsi_error_of_peer(INT32_MIN), LS_ERR_SYSTEM);
+}
+
 static ls_status forwards(ls_status status, int *reached)
 {
     LS_TRY(status);
@@ -109,6 +119,7 @@ int main(void)
         cmocka_unit_test(adds_the_text_of_errno),
         cmocka_unit_test(adds_to_its_own_text),
         cmocka_unit_test(cuts_long_messages),
+        cmocka_unit_test(numbers_of_peers_are_errors),
         cmocka_unit_test(try_returns_early),
         cmocka_unit_test(each_thread_has_its_own),
     };

@@ -116,8 +116,10 @@ static void tokens_are_checked(void **state)
     assert_error(ls_tokens_check(tokens, 99), LS_ERR_FORMAT,
                  "token 2 is 99, but the vocabulary has 99");
     assert_ok(ls_tokens_read(tokens, 0, 4, out));
+    assert_error(ls_tokens_read(tokens, INT64_MAX, INT64_MAX, out),
+                 LS_ERR_ARGUMENT, "tokens from 9223372036854775807 on");
     assert_error(ls_tokens_read(tokens, 1, 4, out), LS_ERR_ARGUMENT,
-                 "tokens 1 to 5");
+                 "4 tokens from 1 on");
     const ls_token_batch batch = {.end = 4, .rows = 1, .length = 4};
     assert_error(ls_tokens_batch(tokens, &batch, out, out), LS_ERR_ARGUMENT,
                  "4 tokens are too few for pieces of 4");
