@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 
 /* Large enough that a read is not what decompression waits for. */
-enum { READ_BLOCK = 1 << 18 };
+enum { READ_BLOCK = 1 << 17 };
 
 static ls_status open_archive(struct archive *archive, int fd, const char *path,
                               const char *member)

@@ -1,0 +1,87 @@
+/*
+ * What the kernel says about the machine: control groups, memory; and dividing
+ * the processors that it names among ranks.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cgroup.h"
+#include "base/meminfo.h"
+#include "fuzz.h"
+#include "launch/binding.h"
+
+static void read_texts(fuzz_input *in)
+{
+    double cpus = 1;
+    char path[64];
+    char *a = fuzz_line(in), *b = fuzz_line(in), *rest = fuzz_rest(in);
+    if (lsi_cgroup_parse_v2(a, &cpus))
+        fuzz_demand(cpus >= 0);
+    if (lsi_cgroup_parse_v1(a, b, &cpus))
+        fuzz_demand(cpus >= 0);
+    if (lsi_cgroup_path(rest, NULL, path, sizeof(path)))
+        fuzz_demand(memchr(path, '\0', sizeof(path)) != NULL);
+    if (lsi_cgroup_path(rest, "cpu", path, sizeof(path)))
+        fuzz_demand(memchr(path, '\0', sizeof(path)) != NULL);
+    fuzz_demand(lsi_meminfo_parse(rest, "MemAvailable") >= -1);
+    free(a);
+    free(b);
+    free(rest);
+}
+
+/* The files of a group, a line each, in the root of a hierarchy. */
+static void read_files(fuzz_input *in)
+{
+    static const char *const names[] = {"cpu.max", "memory.max",
+                                        "memory.current", "memory.stat"};
+    char *groups = fuzz_line(in);
+    for (int i = 0; i < 4; i++) {
+        char *text = i < 3 ? fuzz_line(in) : fuzz_rest(in);
+        fuzz_write(names[i], text, strlen(text));
+        free(text);
+    }
+    const char *proc = fuzz_file(groups, strlen(groups));
+    const double cpus = lsi_cgroup_cpu_limit(proc, fuzz_folder());
+    const double room = lsi_cgroup_memory_room(proc, fuzz_folder());
+    fuzz_demand(cpus >= 0);
+    fuzz_demand(room == 0 || room >= 1);
+    free(groups);
+}
+
+/* Ranks get cpus of their own, in order, and together all of them. */
+static void divide(fuzz_input *in)
+{
+    lsi_cpu cpus[32];
+    const int ranks = 1 + fuzz_byte(in) % 40;
+    const size_t n = in->size < 32 ? in->size : 32;
+    size_t end = 0;
+    for (size_t i = 0; i < n; i++)
+        cpus[i] = (lsi_cpu){(int)i, fuzz_byte(in)};
+    for (int r = 0; r < ranks; r++) {
+        const lsi_range share = lsi_binding_share(cpus, n, ranks, r);
+        if (n < (size_t)ranks) {
+            fuzz_demand(lsi_range_size(share) == 0);
+            continue;
+        }
+        fuzz_demand(share.begin == end && share.end > share.begin);
+        end = share.end;
+    }
+    fuzz_demand(n < (size_t)ranks || end == n);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_input in = {data, size};
+    switch (fuzz_byte(&in) % 8) {
+    case 0:
+        read_files(&in);
+        break;
+    case 1:
+        divide(&in);
+        break;
+    default:
+        read_texts(&in);
+    }
+    return 0;
+}

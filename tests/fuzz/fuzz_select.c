@@ -1,0 +1,62 @@
+/*
+ * The selection table: a line, as LOCKSTEP_SELECT has it, and the same as a
+ * file. The first byte says what the table knows of its machine.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/select.h"
+#include "comm/select_file.h"
+#include "fuzz.h"
+
+static const size_t sizes[] = {0,       1, 4095, 4096, 65536, (size_t)1 << 40,
+                               SIZE_MAX};
+
+/* Somebody serves every size. */
+static void check(const lsi_select_table *table)
+{
+    for (int op = LSI_OP_BROADCAST; op < LSI_OP_GATHER_BYTES; op++)
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            const lsi_algorithm *const *found =
+                lsi_select_find(table, (lsi_operation)op, sizes[i]);
+            fuzz_demand(found != NULL && found[0] != NULL);
+        }
+}
+
+/* What is a line of a file is one by itself. */
+static void read_as_file(const char *path, lsi_select_table *table)
+{
+    char text[LSI_SELECT_FILE_BYTES];
+    if (!fuzz_ok(lsi_select_read(path, text)))
+        return;
+    if (fuzz_ok(lsi_select_parse(text, table)))
+        check(table);
+}
+
+static void write_and_read(const char *line, lsi_select_table *table)
+{
+    static char text[LSI_SELECT_FILE_BYTES + 512];
+    lsi_select_file_text(line, 4, text, sizeof(text));
+    read_as_file(fuzz_file(text, strlen(text)), table);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static lsi_select_table table;
+    fuzz_input in = {data, size};
+    const uint8_t flags = fuzz_byte(&in);
+    table = (lsi_select_table){.deterministic = flags & 1,
+                               .copying_pays = flags & 2,
+                               .spans = flags & 4};
+    if (flags & 8) {
+        read_as_file(fuzz_file(in.data, in.size), &table);
+        return 0;
+    }
+    char *line = fuzz_rest(&in);
+    if (fuzz_ok(lsi_select_parse(line, &table))) {
+        check(&table);
+        write_and_read(line, &table);
+    }
+    free(line);
+    return 0;
+}

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Makes what the fuzz targets begin with: small inputs that are right, or
+nearly so. usage: make_seeds.py FOLDER, which gets a folder for each target."""
+import gzip
+import io
+import json
+import os
+import struct
+import sys
+import tarfile
+
+RECORD = 3074
+
+
+def word(value):
+    return struct.pack("<I", value)
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+# ---- safetensors -----------------------------------------------------------
+
+def tensors(shapes, dtype="F32", size=4):
+    """The header for tensors one behind the other, and their bytes."""
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        count = size
+        for extent in shape:
+            count *= extent
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [at, at + count]}
+        at += count
+    return header, at
+
+
+def safetensors():
+    header, size = tensors({"a": [2, 3], "b": [6, 0]})
+    text = compact(header)
+    whole = struct.pack("<Q", len(text)) + text + bytes(size)
+    yield b"\x02" + whole
+    yield b"\x00" + struct.pack("<Q", 2) + b"{}"
+    yield b"\x03" + word(size) + text
+    yield b"\x05" + word(size) + text
+    half, size = tensors({"a": [2, 3]}, "BF16", 2)
+    yield b"\x03" + word(size) + compact(half)
+    half["__metadata__"] = {"key": "value"}
+    yield b"\x03" + word(size) + compact(half)
+    whole, size = tensors({"a": [2, 3], "c": [2, 2], "b": [6, 0]})
+    whole["c"]["dtype"] = "I32"
+    yield b"\x07" + word(size) + compact(whole)
+
+
+def gpt2_shapes(d, inner, published):
+    def matrix(rows, columns):
+        return [rows, columns] if published else [columns, rows]
+    return {
+        "wte.weight": [2, d], "wpe.weight": [2, d],
+        "h.0.ln_1.weight": [d], "h.0.ln_1.bias": [d],
+        "h.0.attn.c_attn.weight": matrix(d, 3 * d),
+        "h.0.attn.c_attn.bias": [3 * d],
+        "h.0.attn.c_proj.weight": matrix(d, d), "h.0.attn.c_proj.bias": [d],
+        "h.0.ln_2.weight": [d], "h.0.ln_2.bias": [d],
+        "h.0.mlp.c_fc.weight": matrix(d, inner), "h.0.mlp.c_fc.bias": [inner],
+        "h.0.mlp.c_proj.weight": matrix(inner, d), "h.0.mlp.c_proj.bias": [d],
+        "ln_f.weight": [d], "ln_f.bias": [d],
+    }
+
+
+def gpt2():
+    for form in (b"\x00", b"\x01"):
+        for published in (True, False):
+            header, size = tensors(gpt2_shapes(64, 1, published))
+            yield form + word(size) + compact(header)
+            header, size = tensors(gpt2_shapes(64, 1, published), "F16", 2)
+            yield form + word(size) + compact(
+                {f"transformer.{name}": entry for name, entry in header.items()})
+    config = {"kind": "gpt2", "vocabulary": 2, "context": 2, "d_model": 64,
+              "d_ff": 1, "layers": 1, "heads": 1, "rope_theta": 0.0,
+              "rope_halves": False}
+    header = {"__metadata__": {"transformer": json.dumps(config)}}
+    yield b"\x00" + word(0) + compact(header)
+
+
+# ---- checkpoints -----------------------------------------------------------
+
+def optimizer(steps=3):
+    return {"kind": "adamw", "groups": [
+        {"steps": steps, "state": ["exp_avg", "exp_avg_sq"],
+         "parameters": ["w", "v"]}]}
+
+
+def checkpoint():
+    manifest = {"step": 1, "ranks": 1, "optimizer": optimizer(), "values": {},
+                "files": [{"name": "x", "bytes": 0, "crc32": 0}]}
+    yield b"\x05" + compact(manifest)
+    manifest["files"] = []
+    yield b"\x05" + compact(manifest)
+    yield b"\x05" + compact({**manifest, "optimizer": optimizer(-1)})
+    yield b"\x00" + compact(manifest)
+    yield b"\x01\x00\x00" + b"1 2 3 4 5 6 7 8 9 1e1"
+    names = {"exp_avg/v@0": [2], "exp_avg_sq/v@0": [2], "exp_avg/w@0": [6],
+             "exp_avg_sq/w@0": [3], "exp_avg_sq/w@3": [3], "buffer/b": [2]}
+    header, size = tensors(names)
+    yield b"\x02" + word(size) + compact(header)
+
+
+# ---- records ---------------------------------------------------------------
+
+def call(sequence, operation="all_reduce", status="done", **more):
+    return {"sequence": sequence, "call": f"{operation} of 8 f32",
+            "operation": operation, "count": 8, "dtype": "f32", "redop": "sum",
+            "root": 0, "bytes": 32, "began_ns": 90 + sequence,
+            "ended_ns": 91 + sequence, "status": status, **more}
+
+
+def record(rank, size=2, failure=None, calls=(1, 2), messages=()):
+    ranks = [{"rank": r, "presence": "alive", "pid": 10 + r, "host": "here",
+              "completed": 2, "arrived": 2, "waits_for": 1}
+             for r in range(size)]
+    return compact({
+        "lockstep_record": 1, "job": "j", "group": 0, "rank": rank,
+        "size": size, "host": "here", "pid": 10 + rank, "reason": "SIGUSR1",
+        "written_ns": 10 ** 10, "wall_ns": 10 ** 12, "completed": 2,
+        "failure": failure, "ranks": ranks,
+        "collectives": [c if isinstance(c, dict) else call(c) for c in calls],
+        "messages": list(messages)})
+
+
+def records():
+    yield record(0) + b"\0" + record(1)
+    yield record(0) + b"\0" + record(1, calls=(1, call(2, "barrier")))
+    yield record(0, calls=(1, 2 ** 61)) + b"\0" + record(1)
+    yield record(1, calls=(1, call(2, status="in flight")))
+    yield record(0, failure={"kind": "LS_ERR_PEER_DEAD", "sequence": 2,
+                             "rank": 1})
+    yield record(0, failure={"kind": "LS_ERR_TIMEOUT", "sequence": 2,
+                             "rank": 1}, calls=(call(2, status="failed"),))
+    side = {"rank": 0, "call": "barrier"}
+    yield record(0, failure={"kind": "LS_ERR_MISMATCH", "sequence": 2,
+                             "field": "count", "sides": [side, side]})
+    yield record(0, messages=[call(1, "send", "in flight", peer=1)])
+
+
+def jsonl():
+    yield b'\x01{"a":1}\n{"a":2}\n'
+    yield b"\x07{}\n{}"
+    yield b"\x00\n\n"
+
+
+# ---- lines and words -------------------------------------------------------
+
+def select():
+    for flags in (0, 1, 2, 4, 7):
+        yield bytes([flags]) + b"all_reduce:0-4k:flat;4k-inf:direct|staged"
+        yield bytes([flags]) + b"broadcast:0-inf:staged,reduce:1m-2g:ring"
+        yield bytes([flags])
+    yield b"\x08# a comment\nmachine: x, 2 cpus\nall_reduce:0-inf:staged\n"
+
+
+def options():
+    yield b"\x00-i\n7\n--bytes=4k\n-r1.5\n--no-flag\n-c\ntwo\n--\nmore"
+    yield b"\x02--integer\n3\n--string=x\n-l\na,b\n--help"
+    yield b"\x00--any-integer=9223372036854775807\nmore"
+    yield b"\x01-n\n4\n--threads\n2\n--\ntrue"
+    yield b"\x01--nproc_per_node=auto\n--standalone\ntrue"
+    yield b"\x01--rdzv_backend\nc10d"
+    yield b"\x01--nnodes=1:1\n--node_rank=0\n--master_addr=localhost\nx"
+
+
+def lists():
+    yield b"1,2,3"
+    yield b"4k,10m,1g,3"
+    yield b"0,1000,0,2"
+    yield b"8,1m,64,2"
+    yield b"9223372036854775807"
+
+
+def machine():
+    yield b"\x0250000 100000\n100000\n0::/user\n4:cpu,cpuacct:/x\n"
+    yield b"\x03max 100000\n-1\nMemAvailable: 1234 kB\n"
+    yield (b"\x000::/\n50000 100000\n1000000\n2000\n"
+           b"active_file 5\ninactive_file 6\n")
+    yield b"\x01\x03\x00\x00\x01\x01\x02\x02"
+
+
+def environment():
+    def line(index, value):
+        return bytes([index]) + value + b"\n"
+    yield line(0, b"1") + line(1, b"2") + line(2, b"1") + line(3, b"2")
+    yield line(4, b"1") + line(5, b"4") + line(6, b"1") + line(7, b"2")
+    yield line(8, b"0") + line(9, b"2") + line(10, b"0") + line(11, b"2")
+    yield (line(12, b"1") + line(13, b"7") + line(14, b"0") + line(15, b"0") +
+           line(16, b"4") + line(17, b"2(x3),1") + line(18, b"2"))
+    yield line(19, b"mpi") + line(20, b"job") + line(21, b"1.5")
+    yield line(22, b"1") + line(23, b"ref") + line(24, b"2,1")
+
+
+# ---- data ------------------------------------------------------------------
+
+def cifar100():
+    yield b"\x02\x01\x03\x63\x13\x00"
+    yield b"\x01\x00\x05\x00\x00"
+
+
+def tar(name, content, form=tarfile.USTAR_FORMAT):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def archive():
+    one = b"\x01\x02" + bytes(RECORD - 2)
+    # Without the blocks of zeros at the end, which only make inputs long.
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        yield b"\x01" + tar("cifar-100-binary/test.bin", one, form)[:512 * 8]
+    yield b"\x01" + tar("a" * 120 + "/test.bin", b"xy",
+                        tarfile.PAX_FORMAT)[:512 * 5]
+    yield b"\x01" + tar("b" * 180 + "/test.bin", b"xy",
+                        tarfile.GNU_FORMAT)[:512 * 5]
+    yield b"\x00" + gzip.compress(tar("test.bin", one), mtime=0)
+    yield b""
+
+
+def tokens():
+    for form in range(5):
+        yield bytes([form]) + word(0) + b"some text of a file"
+    yield b"\x02" + word(1 + 2 * 6) + bytes(12)
+    yield b"\x02" + word(2 + 2 * 3 - 2) + bytes(8)
+
+
+# ---- meetings --------------------------------------------------------------
+
+def hello(rank, size=4, status=0):
+    return struct.pack("<Qiiii", 0, rank, size, 77, status)
+
+
+def rendezvous():
+    host = b"".join(b"\x02" + hello(r) + b"\x02" + hello(r)
+                    for r in (1, 2, 3))
+    yield b"\x00" + host
+    yield b"\x02" + host
+    yield b"\x00\x02" + hello(1) + b"\x02" + hello(1, status=-4)
+    yield b"\x03\x03" + struct.pack("<Qi", 0, 0) + bytes(492)
+    yield b"\x01\x03" + struct.pack("<Qi", 0, -9) + b"a reason" + bytes(480)
+
+
+def card(place, job, number, status):
+    return struct.pack("<QQii", place, job, number, status)
+
+
+def meeting():
+    cards = b"".join(card(r % 2, 5, r, 0) for r in range(6)) + b"\0"
+    yield cards + cards
+    yield cards + b"".join(card(0, 0, 0, -r) for r in range(6))
+
+
+TARGETS = (archive, checkpoint, cifar100, environment, gpt2, jsonl, lists,
+           machine, meeting, options, records, rendezvous, safetensors, select,
+           tokens)
+
+
+def main():
+    for target in TARGETS:
+        folder = os.path.join(sys.argv[1], target.__name__)
+        os.makedirs(folder, exist_ok=True)
+        for i, seed in enumerate(target()):
+            with open(os.path.join(folder, f"seed-{i}"), "wb") as file:
+                file.write(seed)
+
+
+main()
