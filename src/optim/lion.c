@@ -64,6 +64,8 @@ ls_lion_options ls_lion_defaults(void)
 ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
                       ls_lion_options options)
 {
+    LS_NEED(out);
+    LS_NEED(params);
     return ls_lion_new_with(out, params, NULL, 0, options);
 }
 
@@ -71,6 +73,8 @@ ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
                            ls_tensor *const *group, size_t n,
                            ls_lion_options options)
 {
+    LS_NEED(out);
+    LS_NEED(params);
     const lsi_group_spec spec = {&lsi_optimizer_lion, &options, options.lr,
                                  group, n};
     return lsi_optimizer_new(out, params, &spec);
@@ -79,6 +83,7 @@ ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
 ls_status ls_lion_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                             size_t n, ls_lion_options options)
 {
+    LS_NEED(optimizer);
     const lsi_group_spec spec = {&lsi_optimizer_lion, &options, options.lr,
                                  group, n};
     return lsi_optimizer_add_group(optimizer, &spec);

@@ -364,8 +364,7 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
 /* What the layer takes; NULL if the tape has failed. */
 static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
-    if (!lsi_tape_has(tape, bn, "ls_sync_bn_forward", "bn") ||
-        !lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
+    if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
         ls_tape_status(tape) != LS_OK)
         return NULL;
     if (ls_tape_autocast(tape) != LS_F32)
@@ -394,9 +393,8 @@ static ls_tensor *stay_away(const ls_sync_bn *bn, const ls_tape *tape)
 
 ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
-    if (bn == NULL)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "sync_batch_norm needs a layer");
+    if (!lsi_tape_has(tape, bn, __func__, "bn"))
+        return NULL;
     ls_tensor *const input = input_of(bn, tape, x);
     if (!ls_tape_is_training(tape))
         return ls_batch_norm(tape, input, &bn->args);

@@ -257,7 +257,7 @@ class Round:
                           self.random.randrange(3, STEPS), "--seed", "5",
                           *flags)
         check(half.end(30) == 0, "the first half has failed")
-        steps = sorted(os.listdir(place))
+        steps = step_folders(place)
         damaged = self.random.sample(steps, self.random.choice([1, 1, 2, 3]))
         done = [mutate(self.random, os.path.join(place, step), place)
                 for step in damaged]
@@ -267,6 +267,10 @@ class Round:
                   f"after {done} of {steps}: {self.told}")
         else:
             check(got == wanted, f"after {done}: other bits")
+
+
+def step_folders(place):
+    return sorted(n for n in os.listdir(place) if n.startswith("step-"))
 
 
 def mutate(source, step, place):
@@ -289,7 +293,7 @@ def mutate(source, step, place):
     if how == "remove":
         os.remove(victim)
     elif how == "swap":
-        other = source.choice(sorted(os.listdir(place)))
+        other = source.choice(step_folders(place))
         where = os.path.join(place, other, os.path.basename(victim))
         if os.path.exists(where):
             shutil.copy(where, victim + ".new")

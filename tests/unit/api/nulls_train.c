@@ -64,6 +64,17 @@ static void nulls_of_groups_of_parameters(ls_params *params, ls_tensor *w)
     assert_error(ls_adamw_add_group(o, (ls_tensor *[]){NULL}, 1, adamw),
                  LS_ERR_ARGUMENT, "only parameters");
     ls_optimizer_free(&o);
+
+    const ls_lion_options lion = ls_lion_defaults();
+    REFUSES(ls_lion_new_with, "out params", P(out, &o), P(params, params), &w,
+            1, lion);
+    TAKES(ls_lion_new_with, "group", &o, params, NULL, 1, lion);
+    REFUSES(ls_lion_add_group, "optimizer", P(optimizer, o), &w, 1, lion);
+    nulls_begin("ls_lion_add_group", "group");
+    assert_true(nulls_next());
+    assert_error(ls_lion_add_group(o, NULL, 1, lion), LS_ERR_ARGUMENT,
+                 "'w' is in parameter group 0 already");
+    ls_optimizer_free(&o);
 }
 
 void nulls_of_optimizers(void **state)
@@ -76,6 +87,8 @@ void nulls_of_optimizers(void **state)
             (ls_sgd_options){.lr = 0.1});
     REFUSES(ls_adamw_new, "out params", P(out, &o), P(params, params),
             ls_adamw_defaults());
+    REFUSES(ls_lion_new, "out params", P(out, &o), P(params, params),
+            ls_lion_defaults());
     assert_null(o);
     ls_optimizer_free(&o);
     nulls_of_groups_of_parameters(params, w);
@@ -91,9 +104,9 @@ static void nulls_of_ddp(ls_group *group, ls_params *params)
     ls_ddp *ddp = NULL, *none = NULL;
     ls_tape *tape = NULL;
     bool any;
-    REFUSES(ls_ddp_new, "out group params options", P(out, &ddp),
-            P(group, group), P(params, params), P(options, &options));
-    assert_ok(ls_ddp_new(&ddp, group, params, &options));
+    REFUSES(ls_ddp_new, "out group params", P(out, &ddp), P(group, group),
+            P(params, params), &options);
+    TAKES(ls_ddp_new, "options", &ddp, group, params, NULL);
     assert_ok(ls_tape_new(&tape));
     REFUSES(ls_ddp_backward, "ddp tape", P(ddp, ddp), P(tape, tape), NULL, 0,
             false);
@@ -114,9 +127,11 @@ static void nulls_of_ranges(ls_group *group)
     float data[4] = {0};
     const ls_ddp_range range = {data, 4};
     ls_ddp *ddp = NULL;
-    REFUSES(ls_ddp_new_ranges, "out group ranges options", P(out, &ddp),
-            P(group, group), P(ranges, &range), 1, P(options, &options));
+    REFUSES(ls_ddp_new_ranges, "out group ranges", P(out, &ddp),
+            P(group, group), P(ranges, &range), 1, &options);
     assert_null(ddp);
+    TAKES(ls_ddp_new_ranges, "options", &ddp, group, &range, 1, NULL);
+    ls_ddp_free(&ddp);
 }
 
 static void nulls_of_sync_bn(ls_group *group)
@@ -163,6 +178,8 @@ static void remove_checkpoint(const char *folder)
     static const char *const names[] = {"manifest.json", "model.safetensors",
                                         "rank-00000-of-00001.safetensors", ""};
     char path[128];
+    snprintf(path, sizeof path, "%s/.lock", folder);
+    assert_int_equal(remove(path), 0);
     for (size_t i = 0; i < TEST_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/step-000000000001/%s", folder,
                  names[i]);

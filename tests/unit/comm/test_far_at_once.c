@@ -7,7 +7,7 @@
 #include "comm/collective.h"
 #include "comm/far.h"
 #include "comm/open.h"
-#include "comm/shared.h"
+#include "comm/space.h"
 #include "nodes.h"
 
 /* The same ranks once more, under numbers that they have got before. */
@@ -19,7 +19,7 @@ static ls_group *open_again(ls_group *group, const int *ids)
     ls_group *local = NULL, *made = NULL;
     CHECK_OK(ls_group_split(group, far->node, 0, &local));
     if (ls_group_rank(local) == 0)
-        offset = lsi_reserve(local, lsi_layout_of(group->size).bytes);
+        offset = lsi_space_take(local, lsi_layout_of(group->size).bytes);
     CHECK_OK(lsi_exchange(local, &call, &offset, sizeof(offset), offsets));
     const lsi_far_plan plan = {.wire = far->wire,
                                .rank = group->rank,

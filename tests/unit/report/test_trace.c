@@ -128,9 +128,9 @@ static void a_pipe_is_refused(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_error(lsi_trace_read(path, &trace), LS_ERR_IO, "no regular file");
+    assert_error(lsi_trace_read(path, &trace), LS_ERR_IO, "not a regular file");
     unlink(path);
-    assert_error(lsi_trace_read(path, &trace), LS_ERR_IO, "cannot read");
+    assert_error(lsi_trace_read(path, &trace), LS_ERR_IO, "cannot open");
     rmdir(folder);
 }
 
