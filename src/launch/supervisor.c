@@ -421,10 +421,6 @@ static ls_status init(supervisor *s, int lifeline)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     LS_TRY(lsi_output_open(&s->output));
     s->ranks.output = &s->output;
-    s->polled = calloc(polled, sizeof(*s->polled));
-    if (s->polled == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
-                        s->config->ranks);
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),
         [POLL_LIFELINE] = lifeline,
@@ -432,6 +428,10 @@ static ls_status init(supervisor *s, int lifeline)
     };
     if (fds[POLL_SIGNALS] < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "no signalfd");
+    s->polled = calloc(polled, sizeof(*s->polled));
+    if (s->polled == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
+                        s->config->ranks);
     for (int i = 0; i < POLL_TAGS; i++)
         s->polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     return LS_OK;
