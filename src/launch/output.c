@@ -193,6 +193,12 @@ bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes)
     return taken;
 }
 
+bool lsi_sink_is_stuck(lsi_sink *sink)
+{
+    struct pollfd polled = {.fd = sink->fd, .events = POLLOUT};
+    return lsi_sink_look(sink).waiting > 0 && poll(&polled, 1, 0) == 0;
+}
+
 void lsi_sink_give_up(lsi_sink *sink)
 {
     pthread_mutex_lock(&sink->lock);
@@ -236,33 +242,6 @@ bool lsi_output_is_empty(const lsi_output *output)
 {
     return lsi_sink_look(output->sinks[0]).waiting == 0 &&
            lsi_sink_look(output->sinks[1]).waiting == 0;
-}
-
-uint64_t lsi_output_written(const lsi_output *output)
-{
-    return lsi_sink_look(output->sinks[0]).written +
-           lsi_sink_look(output->sinks[1]).written;
-}
-
-/* A stream that takes bytes is not: its writer is about to write. */
-static bool is_stuck(lsi_sink *sink)
-{
-    struct pollfd polled = {.fd = sink->fd, .events = POLLOUT};
-    return lsi_sink_look(sink).waiting > 0 && poll(&polled, 1, 0) == 0;
-}
-
-bool lsi_output_is_stuck(const lsi_output *output)
-{
-    return is_stuck(output->sinks[0]) || is_stuck(output->sinks[1]);
-}
-
-bool lsi_output_give_up_stuck(const lsi_output *output)
-{
-    for (int i = 0; i < 2; i++) {
-        if (is_stuck(output->sinks[i]))
-            lsi_sink_give_up(output->sinks[i]);
-    }
-    return !lsi_sink_look(output->sinks[1]).gone;
 }
 
 void lsi_output_say(const lsi_output *output, const char *format, ...)

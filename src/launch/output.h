@@ -44,6 +44,12 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink);
 /* All of it or, if it does not fit or the sink is gone, nothing. */
 bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes);
 
+/*
+ * Whether bytes wait for a reader that stands still. While the stream takes
+ * bytes it does not: the writer is about to write.
+ */
+bool lsi_sink_is_stuck(lsi_sink *sink);
+
 /* From now on it is gone, with what waits in it. */
 void lsi_sink_give_up(lsi_sink *sink);
 
@@ -58,18 +64,6 @@ void lsi_output_close(lsi_output *output);
 
 /* Whether everything has been written that can be. */
 bool lsi_output_is_empty(const lsi_output *output);
-
-/* Bytes that have been written: if they grow, somebody reads. */
-uint64_t lsi_output_written(const lsi_output *output);
-
-/* Whether bytes wait in one of them for a reader that stands still. */
-bool lsi_output_is_stuck(const lsi_output *output);
-
-/*
- * Gives up what is stuck. Whether stderr is still there to say so: it may be
- * the one that was.
- */
-bool lsi_output_give_up_stuck(const lsi_output *output);
 
 /* "lockstep: ..." and the end of the line, on stderr. */
 void lsi_output_say(const lsi_output *output, const char *format, ...)

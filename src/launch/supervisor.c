@@ -26,6 +26,12 @@
 
 typedef enum phase { RUNNING, GRACE, TERMINATING, KILLING } phase;
 
+/* Who reads the output: nobody knows but by what has been written. */
+typedef struct reader {
+    uint64_t written;
+    double still_since; /* when it was last seen not to stand still */
+} reader;
+
 typedef struct supervisor {
     const lsi_launch_config *config;
     pid_t front;
@@ -42,11 +48,10 @@ typedef struct supervisor {
     int asked_by;      /* the first from anywhere; 0: none */
     bool has_failed;   /* a rank, and not because it was asked to end */
     bool timed_out;
-    int write_error;    /* of the output, which has been told; 0: none */
-    bool is_draining;   /* all ranks have ended */
-    bool is_over;       /* what is not written yet is lost */
-    uint64_t written;   /* of the output, when last looked at */
-    double still_since; /* when the reader was last seen not to stand still */
+    int write_error;   /* of the output, which has been told; 0: none */
+    bool is_draining;  /* all ranks have ended */
+    bool is_over;      /* what is not written yet is lost */
+    reader readers[2]; /* of stdout, of stderr */
 } supervisor;
 
 enum { POLL_SIGNALS, POLL_LIFELINE, POLL_OUTPUT, POLL_TAGS };
@@ -94,24 +99,25 @@ static void time_out(supervisor *s)
     enter(s, TERMINATING);
 }
 
-/* Nobody reads: the grace is over, and what is not written is lost. */
-static void give_output_up(supervisor *s)
+/* Looked at before more is to be written. */
+static void watch_readers(supervisor *s)
 {
-    if (s->verdict < 0)
-        s->verdict = s->timed_out ? LSI_EXIT_TIMEOUT : 128 + s->asked_by;
-    if (lsi_output_give_up_stuck(&s->output))
-        lsi_output_say(&s->output,
-                       "output is lost: for %g s nobody has read it",
-                       s->config->grace);
+    for (int i = 0; i < 2; i++) {
+        reader *r = &s->readers[i];
+        const uint64_t written = lsi_sink_look(s->output.sinks[i]).written;
+        if (written != r->written || !lsi_sink_is_stuck(s->output.sinks[i]))
+            r->still_since = lsi_waking_seconds();
+        r->written = written;
+    }
 }
 
-/* Looked at before more is to be written. */
-static void watch_reader(supervisor *s)
+static void give_output_up(supervisor *s, lsi_sink *sink)
 {
-    const uint64_t written = lsi_output_written(&s->output);
-    if (written != s->written || !lsi_output_is_stuck(&s->output))
-        s->still_since = lsi_waking_seconds();
-    s->written = written;
+    lsi_sink_give_up(sink);
+    if (s->verdict < 0)
+        s->verdict = s->timed_out ? LSI_EXIT_TIMEOUT : 128 + s->asked_by;
+    lsi_output_say(&s->output, "output is lost: for %g s nobody has read it",
+                   s->config->grace);
 }
 
 /*
@@ -122,11 +128,15 @@ static void be_patient(supervisor *s, double now)
 {
     if (s->asked_by == 0 && !s->timed_out)
         return;
-    if (now >= s->still_since + s->config->grace) {
-        give_output_up(s);
-        s->still_since = now;
+    s->next_at = 0;
+    for (int i = 0; i < 2; i++) {
+        double end = s->readers[i].still_since + s->config->grace;
+        if (now >= end && lsi_sink_is_stuck(s->output.sinks[i]))
+            give_output_up(s, s->output.sinks[i]);
+        end = end > now ? end : now + s->config->grace;
+        if (s->next_at == 0 || end < s->next_at)
+            s->next_at = end;
     }
-    s->next_at = s->still_since + s->config->grace;
 }
 
 static void pass_deadlines(supervisor *s)
@@ -356,7 +366,7 @@ static void step(supervisor *s)
             .fd = lsi_tag_to_poll(&s->ranks.tags[i]), .events = POLLIN};
     if (poll(s->polled, (nfds_t)(POLL_TAGS + n_tags), wait_ms(s)) < 0)
         return;
-    watch_reader(s);
+    watch_readers(s);
     if (is_ready(&s->polled[POLL_SIGNALS]))
         read_signal(s);
     if (is_ready(&s->polled[POLL_LIFELINE])) {
@@ -391,7 +401,7 @@ static void finish(supervisor *s)
                        left);
     s->is_draining = true;
     s->next_at = 0;
-    watch_reader(s);
+    watch_readers(s);
     pass_deadlines(s);
     while (!s->is_over && !is_drained(s))
         step(s);
