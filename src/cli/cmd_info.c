@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/json.h"
 #include "base/meminfo.h"
 #include "base/threads.h"
 #include "cli/affinity.h"
@@ -93,7 +94,7 @@ static int run(const lsi_invocation *call)
     if (lsi_isa_from_env(&isa) != LS_OK)
         return lsi_cli_error();
     json_t *info = collect();
-    char *text = json_dumps(info, JSON_INDENT(2));
+    char *text = lsi_json_dumps(info, JSON_INDENT(2));
     if (text == NULL)
         return lsi_cli_usage("no memory");
     const char *name;

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "comm/algo/algorithm.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
@@ -275,7 +276,7 @@ char *lsi_dump_text(const ls_group *group, const char *reason)
 {
     const dump d = {group, lsi_instant_now(), lsi_failure_of(group)};
     json_t *json = dump_json(&d, reason);
-    char *text = json_dumps(json, JSON_INDENT(1));
+    char *text = lsi_json_dumps(json, JSON_INDENT(1));
     json_decref(json);
     return text;
 }

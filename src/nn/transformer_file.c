@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "nn/transformer.h"
 #include "tensor/safetensors.h"
@@ -80,7 +81,7 @@ ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
         (json_int_t)c->heads, "rope_theta", c->rope_theta, "rope_halves",
         (int)c->rope_halves, "norm_eps", c->norm_eps, "untied_head",
         (int)c->untied_head);
-    *out = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    *out = json != NULL ? lsi_json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return *out != NULL
                ? LS_OK

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "report/output.h"
 
@@ -112,7 +113,7 @@ ls_status lsi_jsonl_open(lsi_jsonl **out, const char *path, int64_t keep)
 
 ls_status lsi_jsonl_write(lsi_jsonl *lines, json_t *object)
 {
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    char *text = lsi_json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(object);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a line of JSON");

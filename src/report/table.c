@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "report/table_private.h"
 
@@ -129,7 +130,7 @@ ls_status lsi_table_status(const lsi_table *table)
 ls_status lsi_table_dump(const lsi_table *table, char **out)
 {
     LS_TRY(table->status);
-    char *text = json_dumps(table->rows, JSON_COMPACT);
+    char *text = lsi_json_dumps(table->rows, JSON_COMPACT);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");
     *out = text;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
 #include "report/output.h"
@@ -79,7 +80,8 @@ ls_status lsi_table_json(const lsi_table *table, int argc,
         json_pack("{s:s, s:o, s:o, s:o}", "lockstep", ls_version_string(),
                   "command", command_line(argc, argv), "machine",
                   lsi_machine_json(), "rows", nested_rows(table));
-    char *text = json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *text =
+        lsi_json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(document);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a table of results");

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
@@ -50,12 +51,13 @@ static ls_status parse_header(file *f, const char *text, size_t bytes)
                         "'%s' is no safetensors file: its header does not "
                         "begin with {",
                         f->path);
-    f->header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (f->header == NULL)
+    const ls_status status =
+        lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &f->header, &error);
+    if (status == LS_ERR_FORMAT)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s': the header is no valid JSON: %s at byte %d",
                         f->path, error.text, error.position);
-    return LS_OK;
+    return status;
 }
 
 static ls_status read_header(file *f, uint64_t file_size)

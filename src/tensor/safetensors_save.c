@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "tensor/atomic_file.h"
 #include "tensor/safetensors.h"
@@ -72,8 +73,12 @@ static ls_status sort_places(const char *path, const ls_named_tensor *tensors,
 static json_t *describe(const ls_tensor *tensor, uint64_t begin)
 {
     json_t *shape = json_array();
-    for (int d = 0; d < tensor->ndim; d++)
-        json_array_append_new(shape, json_integer(tensor->shape[d]));
+    for (int d = 0; d < tensor->ndim; d++) {
+        if (json_array_append_new(shape, json_integer(tensor->shape[d])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
                      lsi_safetensors_dtype_of(tensor->dtype).text, "shape",
                      shape, "data_offsets", (json_int_t)begin,
@@ -161,7 +166,7 @@ static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
 static ls_status write_all(lsi_atomic_file *file, const json_t *header,
                            const place *places, size_t n)
 {
-    char *text = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char *text = lsi_json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
                         file->path);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,9 +173,14 @@ ls_status lsi_step_make(const char *folder, int64_t step)
 
 static bool is_rank_file(const char *name)
 {
-    int rank, ranks;
-    return sscanf(name, "rank-%d-of-%d", &rank, &ranks) == 2 &&
-           strcmp(lsi_rank_file(rank, ranks).text, name) == 0;
+    char *middle;
+    if (strncmp(name, "rank-", 5) != 0)
+        return false;
+    const int rank = (int)strtol(name + 5, &middle, 10);
+    if (strncmp(middle, "-of-", 4) != 0)
+        return false;
+    const int ranks = (int)strtol(middle + 4, NULL, 10);
+    return strcmp(lsi_rank_file(rank, ranks).text, name) == 0;
 }
 
 /* A file of a checkpoint, or one in the making. */

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/optimizer_json.h"
@@ -30,7 +31,7 @@ static ls_status no_memory(void)
 static ls_status checksum(json_t *manifest, uint32_t *out)
 {
     json_object_del(manifest, "crc32");
-    char *text = json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = lsi_json_dumps(manifest, JSON_COMPACT | JSON_SORT_KEYS);
     if (text == NULL)
         return no_memory();
     *out = (uint32_t)crc32_z(0, (const Bytef *)text, strlen(text));
@@ -129,7 +130,7 @@ ls_status lsi_manifest_write(const lsi_manifest *manifest, const char *folder)
 {
     json_t *json;
     LS_TRY(to_json(manifest, &json));
-    char *text = json_dumps(json, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    char *text = lsi_json_dumps(json, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     json_decref(json);
     if (text == NULL)
         return no_memory();
@@ -173,19 +174,14 @@ static ls_status check_step(const json_t *manifest, const char *folder)
                     folder, (long long)step);
 }
 
-/*
- * Without memory the parser may call the text wrong: what it still cannot read
- * the second time is.
- */
 static ls_status parse(const char *path, const char *text, size_t bytes,
                        json_t **out)
 {
     json_error_t error;
-    for (int i = 0; i < 2; i++) {
-        *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-        if (*out != NULL)
-            return LS_OK;
-    }
+    const ls_status status =
+        lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out, &error);
+    if (status != LS_ERR_FORMAT)
+        return status;
     return lsi_fail(LS_ERR_FORMAT, "'%s' is damaged: %s at byte %d", path,
                     error.text, error.position);
 }
