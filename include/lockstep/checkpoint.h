@@ -63,9 +63,11 @@ typedef struct ls_checkpoint_parts {
  * opened by this process is read once. Only files that a save writes are
  * removed.
  *
- * After an error everything older is as it was. If there is a checkpoint of
- * this step already it stays and the result is LS_ERR_STATE; so it is if
- * another process saves in the folder: the message names it and its host.
+ * After an error everything older is as it was, and this one is not there, or
+ * whole if the ranks only failed to tell each other so. If there is a
+ * checkpoint of this step already it stays and the result is LS_ERR_STATE; so
+ * it is if another process saves in the folder: the message names it and its
+ * host.
  */
 LS_API ls_status ls_checkpoint_save(ls_group *group, const char *folder,
                                     int64_t step,

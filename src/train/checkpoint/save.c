@@ -1,7 +1,7 @@
 /*
  * Saving a checkpoint: rank 0 locks and makes the folder, all ranks write their
- * files, rank 0 writes the manifest and removes what is too old. After each of
- * the three the ranks agree on how it went.
+ * files, rank 0 writes the manifest. After each of the three the ranks agree on
+ * how it went. Then rank 0 removes what is too old.
  */
 #include "train/checkpoint/save.h"
 
@@ -221,7 +221,7 @@ static ls_status write_files(saving *s, lsi_range share)
 
 /* ---- the end ------------------------------------------------------------- */
 
-static ls_status finish(saving *s, int keep)
+static ls_status finish(saving *s)
 {
     if (ls_group_rank(s->group) != 0)
         return LS_OK;
@@ -234,7 +234,6 @@ static ls_status finish(saving *s, int keep)
     LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
     s->begun = false; /* also if another rank dies now */
     lsi_memo_add_whole(s->step_folder.text);
-    lsi_checkpoint_prune(s->folder, s->step, keep, s->lock->alone);
     return LS_OK;
 }
 
@@ -265,7 +264,11 @@ static ls_status save(saving *s, int keep)
     LS_TRY(find_share(s, &share));
     LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
     LS_TRY(write_all(s, share));
-    return lsi_share_outcome(s->group, finish(s, keep), &agreed);
+    LS_TRY(lsi_share_outcome(s->group, finish(s), &agreed));
+    /* Not before all know of it: after an error what is older is there. */
+    if (ls_group_rank(s->group) == 0)
+        lsi_checkpoint_prune(s->folder, s->step, keep, s->lock->alone);
+    return LS_OK;
 }
 
 ls_status lsi_checkpoint_save(ls_group *group, lsi_folder_lock *lock,

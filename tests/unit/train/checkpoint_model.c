@@ -1,6 +1,7 @@
 /* A small model for tests of checkpoints. */
 #include "checkpoint_model.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +148,9 @@ void load(ls_group *group, void *opaque)
 plan new_plan(void)
 {
     plan p = {.step = 5, .steps = 3, .hidden = 333};
-    snprintf(p.folder, sizeof p.folder, "/tmp/lockstep-checkpoint-XXXXXX");
+    const char *const around = getenv("TMPDIR");
+    snprintf(p.folder, sizeof p.folder, "%.20s/lockstep-checkpoint-XXXXXX",
+             around != NULL ? around : "/tmp");
     assert_non_null(mkdtemp(p.folder));
     return p;
 }
@@ -238,4 +241,43 @@ bool exists(lsi_path path)
 {
     struct stat info;
     return lstat(path.text, &info) == 0;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char block[4096];
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t n; (n = fread(block, 1, sizeof block, in)) > 0;)
+        assert_int_equal(fwrite(block, 1, n, out), n);
+    assert_int_equal(fclose(in), 0);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void copy_step(const char *from, const char *to)
+{
+    DIR *const dir = opendir(from);
+    assert_non_null(dir);
+    assert_int_equal(mkdir(to, 0777), 0);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] != '.')
+            copy_file(lsi_path_in(from, e->d_name).text,
+                      lsi_path_in(to, e->d_name).text);
+    }
+    closedir(dir);
+}
+
+plan copy_plan(const plan *from)
+{
+    plan p = *from;
+    int64_t *steps;
+    size_t n;
+    memcpy(p.folder, new_plan().folder, sizeof p.folder);
+    assert_ok(lsi_steps_list(from->folder, &steps, &n));
+    for (size_t i = 0; i < n; i++)
+        copy_step(lsi_step_folder(from->folder, steps[i]).text,
+                  lsi_step_folder(p.folder, steps[i]).text);
+    lsi_free(steps);
+    return p;
 }

@@ -70,6 +70,9 @@ void save_step(plan *p, int64_t step);
 /* The steps that have a folder, newest first: "12 9". */
 const char *steps_of(const plan *p);
 
+/* Another folder with the same steps, whose files are others. */
+plan copy_plan(const plan *from);
+
 bool exists(lsi_path path);
 lsi_path file_of(const plan *p, int64_t step, const char *name);
 void flip_byte(lsi_path path, off_t offset);
