@@ -161,6 +161,7 @@ typedef struct lsi_patience {
     int yields;          /* the rest */
     uint64_t began_ns;   /* waking time of the first sleep; 0 before it */
     uint64_t checked_ns; /* the same, when peers were last looked at */
+    uint64_t since_ns;   /* the same as began_ns, by the clock */
     bool told;           /* other nodes know whom this rank waits for */
     bool company;        /* other groups may have to be moved meanwhile */
 } lsi_patience;

@@ -160,12 +160,22 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     if (late || told_to_end)
         return lsi_time_out(group, !late);
     lsi_awaited_note(group);
-    /* All that wait give up at about the same time, and should know whom for */
-    if (timeout != 0 && waited >= tell_after(timeout) && !patience->told) {
+    /*
+     * All that wait give up at about the same time, and should know whom for,
+     * also from one that has got no CPU for most of it: so by the clock.
+     */
+    if (timeout != 0 && !patience->told &&
+        lsi_clock_ns() - patience->since_ns >= tell_after(timeout)) {
         patience->told = true;
         lsi_awaited_tell(group);
     }
     return LS_OK;
+}
+
+static void begin(lsi_patience *patience, uint64_t now)
+{
+    patience->began_ns = patience->checked_ns = now;
+    patience->since_ns = lsi_clock_ns();
 }
 
 static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
@@ -207,7 +217,7 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
     group->spinning_pays = false;
     const uint64_t now = lsi_waking_ns();
     if (patience->began_ns == 0) {
-        patience->began_ns = patience->checked_ns = now;
+        begin(patience, now);
         lsi_record_long_wait(group);
     }
     LS_TRY(look(group, patience, now));
@@ -241,6 +251,6 @@ ls_status lsi_glance(ls_group *group)
     glances->ticks = ticks;
     const uint64_t now = lsi_waking_ns();
     if (patience->began_ns == 0)
-        patience->began_ns = patience->checked_ns = now;
+        begin(patience, now);
     return look(group, patience, now);
 }
