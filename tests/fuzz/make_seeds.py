@@ -154,7 +154,7 @@ def jsonl():
 def select():
     for flags in (0, 1, 2, 4, 7):
         yield bytes([flags]) + b"all_reduce:0-4k:flat;4k-inf:direct|staged"
-        yield bytes([flags]) + b"broadcast:0-inf:staged,reduce:1m-2g:ring"
+        yield bytes([flags]) + b"broadcast:0-inf:staged,reduce:1m-2g:butterfly"
         yield bytes([flags])
     yield b"\x08# a comment\nmachine: x, 2 cpus\nall_reduce:0-inf:staged\n"
 
@@ -230,7 +230,7 @@ def tokens():
     for form in range(5):
         yield bytes([form]) + word(0) + b"some text of a file"
     yield b"\x02" + word(1 + 2 * 6) + bytes(12)
-    yield b"\x02" + word(2 + 2 * 3 - 2) + bytes(8)
+    yield b"\x02" + word(2 * 2) + bytes(8)
 
 
 # ---- meetings --------------------------------------------------------------
