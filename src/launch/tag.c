@@ -92,11 +92,10 @@ static void end(lsi_tag *tag)
     stop(tag);
 }
 
-bool lsi_tag_pump(lsi_tag *tag)
+/* Whether there was something; at the end, or after an error, it is over. */
+static bool read_some(lsi_tag *tag)
 {
     char data[LSI_TAG_LINE_BYTES];
-    if (lsi_tag_to_poll(tag) < 0)
-        return false;
     const ssize_t bytes = read(tag->in, data, sizeof(data));
     if (bytes > 0)
         take(tag, data, (size_t)bytes);
@@ -105,11 +104,16 @@ bool lsi_tag_pump(lsi_tag *tag)
     return bytes > 0;
 }
 
+bool lsi_tag_pump(lsi_tag *tag)
+{
+    return lsi_tag_to_poll(tag) >= 0 && read_some(tag);
+}
+
+/* The room may come at any moment: only a read says that nothing is left. */
 bool lsi_tag_finish(lsi_tag *tag)
 {
-    while (lsi_tag_pump(tag))
-        continue;
-    if (lsi_tag_to_poll(tag) >= 0) /* empty, and held open by a stranger */
-        end(tag);
+    while (lsi_tag_to_poll(tag) >= 0)
+        if (!read_some(tag) && tag->in >= 0) /* a stranger holds it open */
+            end(tag);
     return tag->in < 0;
 }
