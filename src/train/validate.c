@@ -4,6 +4,8 @@
  */
 #include "train/validate.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "train/outcome.h"
@@ -53,6 +55,7 @@ static ls_status prepare(validation *v)
 static ls_status evaluate(validation *v)
 {
     int64_t n = 0;
+    assert(v->chunk != NULL); /* or this rank would have refused */
     while (n < v->chunk_size && v->chunk[n] != NO_SAMPLE)
         n++;
     LS_TRY(lsi_images_begin(v->images, v->chunk, n));

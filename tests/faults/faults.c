@@ -15,6 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * What takes the place of libc's functions is called as they are, but for their
+ * parameters, whose names are reserved; and glibc's own malloc is used by the
+ * names that need no looking up, which allocates.
+ * NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c)
+ * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
+ */
+
 static fault armed;
 static atomic_int left; /* calls until the one that fails; 0: none does */
 static atomic_bool fired;
@@ -149,7 +157,6 @@ int mkdir(const char *path, mode_t mode)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Not by dlsym, which allocates. */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t n, size_t bytes);
 extern void *__libc_realloc(void *block, size_t bytes);
@@ -187,3 +194,7 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd,
                ? MAP_FAILED
                : REAL(mmap)(at, bytes, protection, flags, fd, offset);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name)
+ * NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c)
+ */

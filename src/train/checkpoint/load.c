@@ -49,7 +49,8 @@ ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
     LS_NEED(group);
     LS_NEED(folder);
     if (folder[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_checkpoint_open: the folder has no name");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_checkpoint_open: the folder has no name");
     void *block = NULL;
     bool agreed;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_checkpoint),

@@ -294,7 +294,8 @@ ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
     LS_NEED(parts);
     LS_NEED(parts->params);
     if (folder[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_checkpoint_save: the folder has no name");
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_checkpoint_save: the folder has no name");
     if (step < 0 || keep < 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_checkpoint_save: step %" PRId64 " and keep %d must "
