@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "nn/transformer.h"
 
@@ -36,10 +37,12 @@ static ls_status parse(const char *path, const char *text, size_t bytes,
                        json_t **out)
 {
     json_error_t error;
-    *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*out == NULL)
+    const ls_status status =
+        lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out, &error);
+    if (status == LS_ERR_FORMAT)
         return lsi_fail(LS_ERR_FORMAT, "'%s' is no valid JSON: line %d: %s",
                         path, error.line, error.text);
+    LS_TRY(status);
     if (json_is_object(*out))
         return LS_OK;
     json_decref(*out);
@@ -103,7 +106,7 @@ static ls_status read_file(const char *path, json_t **out)
 /* A value as it stands in the file, cut to fit. */
 static const char *value_text(const json_t *value, char text[VALUE_BYTES])
 {
-    char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *dump = lsi_json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     snprintf(text, VALUE_BYTES, "%s", dump != NULL ? dump : "");
     free(dump);
     return text;

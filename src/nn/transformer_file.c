@@ -168,9 +168,13 @@ static bool read_metadata(const lsi_safetensors_file *file,
                           ls_transformer_config *out)
 {
     const char *text = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY);
-    json_t *json = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_error_t error;
+    json_t *json = NULL;
     *out = (ls_transformer_config){0};
-    const bool good = json != NULL && parse_config(json, out);
+    if (text == NULL ||
+        lsi_json_loadb(text, strlen(text), 0, &json, &error) != LS_OK)
+        return false;
+    const bool good = parse_config(json, out);
     json_decref(json);
     return good;
 }

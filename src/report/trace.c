@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 
 /* Of a file; those of 1024 ranks with all their operations have two MB. */
@@ -180,10 +181,10 @@ static ls_status load(const char *path, json_t **out)
     char *text;
     size_t bytes;
     LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
-    *out = json_loadb(text, bytes, 0, &error);
+    const ls_status status = lsi_json_loadb(text, bytes, 0, out, &error);
     lsi_free(text);
-    if (*out != NULL)
-        return LS_OK;
+    if (status != LS_ERR_FORMAT)
+        return status;
     return lsi_fail(LS_ERR_FORMAT, "%s is not whole: line %d: %s", path,
                     error.line, error.text);
 }

@@ -15,6 +15,7 @@ static lsi_fact *next(lsi_facts *facts, const char *name)
     assert(facts->n < LSI_MAX_FACTS);
     lsi_fact *const fact = &facts->all[facts->n++];
     fact->name = name;
+    fact->before = NULL;
     return fact;
 }
 
@@ -49,12 +50,20 @@ void lsi_facts_digest(lsi_facts *facts, const char *name, const int64_t *values,
              lsi_hash(LSI_HASH_START, values, n * sizeof *values));
 }
 
+void lsi_facts_before(lsi_facts *facts, const char *value)
+{
+    assert(facts->n > 0);
+    facts->all[facts->n - 1].before = value;
+}
+
 ls_status lsi_facts_check(const lsi_facts *facts,
                           const ls_checkpoint *checkpoint)
 {
     for (size_t i = 0; i < facts->n; i++) {
         const lsi_fact *const fact = &facts->all[i];
-        const char *const saved = ls_checkpoint_value(checkpoint, fact->name);
+        const char *saved = ls_checkpoint_value(checkpoint, fact->name);
+        if (saved == NULL)
+            saved = fact->before;
         if (saved == NULL || strcmp(saved, fact->value) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "cannot go on from the checkpoint of step %" PRId64

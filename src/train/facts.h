@@ -15,6 +15,7 @@ enum { LSI_MAX_FACTS = 40 };
 typedef struct lsi_fact {
     const char *name; /* of the flag, as a rule */
     char value[48];
+    const char *before; /* what it is in checkpoints that do not say, or NULL */
 } lsi_fact;
 
 typedef struct lsi_facts {
@@ -26,6 +27,12 @@ typedef struct lsi_facts {
 void lsi_facts_text(lsi_facts *facts, const char *name, const char *value);
 void lsi_facts_int(lsi_facts *facts, const char *name, int64_t value);
 void lsi_facts_real(lsi_facts *facts, const char *name, double value);
+
+/*
+ * Of the last fact: checkpoints of older versions do not have it, and were made
+ * with this value, which must outlive the facts.
+ */
+void lsi_facts_before(lsi_facts *facts, const char *value);
 
 /* A sum over values, which others hardly have. */
 void lsi_facts_digest(lsi_facts *facts, const char *name, const int64_t *values,

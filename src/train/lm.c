@@ -58,7 +58,9 @@ static void collect_model_facts(const ls_transformer_config *c,
     lsi_facts_int(facts, "--vocab", c->vocabulary);
     lsi_facts_int(facts, "--context", c->context);
     lsi_facts_real(facts, "--norm-eps", c->norm_eps);
+    lsi_facts_before(facts, "1e-05");
     lsi_facts_text(facts, "--untied-head", c->untied_head ? "on" : "off");
+    lsi_facts_before(facts, "off");
     lsi_facts_text(facts, "--rope", c->rope_halves ? "halves" : "pairs");
     lsi_facts_text(facts, "--attention",
                    c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");

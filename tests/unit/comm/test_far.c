@@ -351,7 +351,8 @@ static void miss_the_last(ls_group *group, void *argument)
     absence *a = argument;
     const int last = ls_group_size(group) - 1;
     char reason[64];
-    CHECK_OK(ls_group_set_timeout(group, 0.6));
+    /* Half of it is for others to hear whom each waits for. */
+    CHECK_OK(ls_group_set_timeout(group, 1.6));
     CHECK_OK(ls_barrier(group));
     if (ls_group_rank(group) == last) {
         while (atomic_load(&a->over) != last)

@@ -1,0 +1,78 @@
+/*
+ * Facts of a run against those of a checkpoint, also of one that older versions
+ * have made.
+ */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lockstep/autograd.h"
+#include "testing.h"
+#include "train/facts.h"
+
+static int remove_one(const char *path, const struct stat *info, int kind,
+                      struct FTW *where)
+{
+    (void)info;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static ls_params *make_params(void)
+{
+    const int64_t n = 3;
+    ls_params *params = NULL;
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_add(params, "w", 1, &n, (ls_init){LS_INIT_NORMAL, 0, 1},
+                            NULL));
+    assert_ok(ls_params_allocate(params, NULL, 1));
+    return params;
+}
+
+static void what_a_run_depends_on(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/lockstep-facts-XXXXXX";
+    static const char *const values[] = {"--lr", "0.1", "--size", "tiny", NULL};
+    ls_group *group = NULL;
+    ls_checkpoint *checkpoint = NULL;
+    ls_params *params = make_params();
+    const ls_checkpoint_parts parts = {params, NULL, values};
+    assert_non_null(mkdtemp(folder));
+    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_checkpoint_save(group, folder, 7, &parts, 0));
+    assert_ok(ls_checkpoint_open(&checkpoint, group, folder));
+
+    lsi_facts facts = {.n = 0};
+    lsi_facts_real(&facts, "--lr", 0.1);
+    lsi_facts_text(&facts, "--size", "tiny");
+    assert_ok(lsi_facts_check(&facts, checkpoint));
+    lsi_facts_real(&facts, "--norm-eps", 1e-5);
+    assert_error(lsi_facts_check(&facts, checkpoint), LS_ERR_ARGUMENT,
+                 "step 7: it was made with --norm-eps unknown, this run has "
+                 "1e-05");
+    lsi_facts_before(&facts, "1e-05");
+    assert_ok(lsi_facts_check(&facts, checkpoint));
+    lsi_facts_before(&facts, "0.01");
+    assert_error(lsi_facts_check(&facts, checkpoint), LS_ERR_ARGUMENT,
+                 "made with --norm-eps 0.01, this run has 1e-05");
+    facts = (lsi_facts){.n = 0};
+    lsi_facts_text(&facts, "--size", "small");
+    lsi_facts_before(&facts, "small"); /* what is said counts */
+    assert_error(lsi_facts_check(&facts, checkpoint), LS_ERR_ARGUMENT,
+                 "made with --size tiny, this run has small");
+
+    ls_checkpoint_close(&checkpoint);
+    ls_group_close(&group);
+    ls_params_free(&params);
+    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_run_depends_on),
+    };
+    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
+}
