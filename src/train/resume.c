@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -83,14 +84,28 @@ ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
                     ls_checkpoint_step(checkpoint), key);
 }
 
+/* 0 if losses were not scaled. */
+static ls_status read_scale(const ls_checkpoint *checkpoint, double *out)
+{
+    const char *const text = ls_checkpoint_value(checkpoint, "loss_scale");
+    char *end = NULL;
+    *out = text != NULL ? strtod(text, &end) : 0;
+    const bool whole = text == NULL || (end != text && *end == '\0');
+    if (whole && *out >= 0 && isfinite(*out))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the checkpoint of step %" PRId64 " has a loss_scale of "
+                    "'%s'",
+                    ls_checkpoint_step(checkpoint), text);
+}
+
 ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
                           lsi_stepper *stepper)
 {
     ls_loss_scale *const s = &stepper->loss_scale;
-    const char *const scale = ls_checkpoint_value(checkpoint, "loss_scale");
     LS_TRY(lsi_resume_number(checkpoint, "good_steps", &s->good_steps));
     LS_TRY(lsi_resume_number(checkpoint, "skipped", &s->skipped));
-    s->scale = scale != NULL ? strtod(scale, NULL) : 0;
+    LS_TRY(read_scale(checkpoint, &s->scale));
     stepper->steps = ls_checkpoint_step(checkpoint);
     return ls_checkpoint_load(checkpoint, params, stepper->optimizer);
 }

@@ -9,6 +9,7 @@
 #include "lockstep/autograd.h"
 #include "testing.h"
 #include "train/facts.h"
+#include "train/resume.h"
 
 static int remove_one(const char *path, const struct stat *info, int kind,
                       struct FTW *where)
@@ -69,10 +70,43 @@ static void what_a_run_depends_on(void **state)
     assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* A number of the scale of losses that no run has had. */
+static void scales_are_numbers(void **state)
+{
+    (void)state;
+    static const char *const scales[] = {"nan", "-1",    "inf", "",
+                                         "1x",  "65536", "0"};
+    enum { BAD = 5 };
+    ls_group *group = NULL;
+    ls_params *params = make_params();
+    assert_ok(ls_group_open_threads(1, &group));
+    for (size_t i = 0; i < TEST_COUNT(scales); i++) {
+        char folder[] = "/tmp/lockstep-facts-XXXXXX";
+        const char *const values[] = {
+            "loss_scale", scales[i], "good_steps", "3", "skipped", "0", NULL};
+        const ls_checkpoint_parts parts = {params, NULL, values};
+        ls_checkpoint *checkpoint = NULL;
+        lsi_stepper stepper = {0};
+        assert_non_null(mkdtemp(folder));
+        assert_ok(ls_checkpoint_save(group, folder, 7, &parts, 0));
+        assert_ok(ls_checkpoint_open(&checkpoint, group, folder));
+        const ls_status status = lsi_resume_load(checkpoint, params, &stepper);
+        if (i < BAD)
+            assert_error(status, LS_ERR_FORMAT, "has a loss_scale of");
+        else
+            assert_ok(status);
+        ls_checkpoint_close(&checkpoint);
+        assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+    ls_group_close(&group);
+    ls_params_free(&params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_run_depends_on),
+        cmocka_unit_test(scales_are_numbers),
     };
     return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
 }
