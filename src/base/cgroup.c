@@ -240,7 +240,7 @@ double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
     return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
 }
 
-double lsi_cgroup_memory_room(const char *proc_file, const char *mount)
+double lsi_cgroup_memory_left(const char *proc_file, const char *mount)
 {
     static const hierarchy list[] = {{"", NULL, room_v2},
                                      {"/unified", NULL, room_v2},

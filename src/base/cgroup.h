@@ -31,6 +31,6 @@ bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
 double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
 
 /* The bytes that the tightest memory limit leaves, at least 1, or 0: none. */
-double lsi_cgroup_memory_room(const char *proc_file, const char *mount);
+double lsi_cgroup_memory_left(const char *proc_file, const char *mount);
 
 #endif

@@ -45,7 +45,7 @@ int64_t lsi_memory_available(void)
         return -1;
     const int64_t machine = lsi_meminfo_parse(text, "MemAvailable");
     const double group =
-        lsi_cgroup_memory_room("/proc/self/cgroup", "/sys/fs/cgroup");
+        lsi_cgroup_memory_left("/proc/self/cgroup", "/sys/fs/cgroup");
     return group > 0 && group < (double)machine ? (int64_t)group : machine;
 }
 

@@ -313,8 +313,8 @@ static const lsi_bench bench = {
     .measure = measure,
 };
 
-int lsi_attention_sweep(const lsi_invocation *call,
-                        const lsi_attention_args *args)
+int lsi_bench_attention_rows(const lsi_invocation *call,
+                             const lsi_attention_args *args)
 {
     return lsi_bench_run(call, &args->common, &bench, args);
 }

@@ -50,7 +50,7 @@ typedef struct lsi_attention_args {
     "sums in double; a difference makes the exit status 1."
 
 /* Runs the command: returns its exit status. */
-int lsi_attention_sweep(const lsi_invocation *call,
-                        const lsi_attention_args *args);
+int lsi_bench_attention_rows(const lsi_invocation *call,
+                             const lsi_attention_args *args);
 
 #endif

@@ -19,7 +19,7 @@
 #include "cli/ranks.h"
 #include "launch/launch.h"
 #include "lockstep/profile.h"
-#include "report/output.h"
+#include "report/result.h"
 
 /* The descriptor of the file in memory, for rank 0. */
 #define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
@@ -28,8 +28,8 @@
 
 static ls_status check_outputs(const lsi_bench_flags *flags)
 {
-    LS_TRY(lsi_output_check(flags->json));
-    return lsi_output_check(flags->csv);
+    LS_TRY(lsi_result_check(flags->json));
+    return lsi_result_check(flags->csv);
 }
 
 static ls_status write_csv(const char *path, const lsi_table *table)
@@ -43,7 +43,7 @@ static ls_status write_csv(const char *path, const lsi_table *table)
     if (fclose(stream) != 0 && status == LS_OK)
         status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
     if (status == LS_OK)
-        status = lsi_output_write(path, text, bytes);
+        status = lsi_result_write(path, text, bytes);
     free(text);
     return status;
 }
@@ -52,7 +52,7 @@ static ls_status report(const lsi_invocation *call,
                         const lsi_bench_flags *flags, const lsi_table *table)
 {
     LS_TRY(lsi_table_status(table));
-    if (!lsi_output_is_stdout(flags->json) && !lsi_output_is_stdout(flags->csv))
+    if (!lsi_result_is_stdout(flags->json) && !lsi_result_is_stdout(flags->csv))
         LS_TRY(lsi_table_markdown(table, stdout));
     if (flags->json != NULL)
         LS_TRY(lsi_table_json_write(table, call->line_argc,
@@ -241,7 +241,7 @@ int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
         !contains(&ranks, launched.size))
         return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
                              call->argv[0], text, launched.size);
-    if (lsi_output_is_stdout(flags->json) && lsi_output_is_stdout(flags->csv))
+    if (lsi_result_is_stdout(flags->json) && lsi_result_is_stdout(flags->csv))
         return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
                              call->argv[0]);
     if (launched.size > 0)

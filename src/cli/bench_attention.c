@@ -15,7 +15,7 @@ static int run(const lsi_invocation *call)
     int exit_status;
     if (!lsi_cli_parse(call, &args, NULL, &exit_status))
         return exit_status;
-    return lsi_attention_sweep(call, &args);
+    return lsi_bench_attention_rows(call, &args);
 }
 
 const lsi_command lsi_command_bench_attention = {

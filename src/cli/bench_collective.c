@@ -20,10 +20,10 @@
 
 typedef struct args {
     lsi_bench_flags common;
-    lsi_steps steps;
+    lsi_list_steps steps;
     int64_t root;
     const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
-    const lsi_collective *collective;
+    const lsi_bench_collective *collective;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -104,7 +104,7 @@ static const lsi_column all_columns[] = {
 enum { N_COLUMNS = sizeof(all_columns) / sizeof(all_columns[0]) };
 
 /* A root is a column only of operations that have one. Returns how many. */
-static size_t choose_columns(const lsi_collective *c, lsi_column *out)
+static size_t choose_columns(const lsi_bench_collective *c, lsi_column *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < N_COLUMNS; i++)
@@ -148,7 +148,7 @@ static ls_status list_sizes(const args *a, lsi_list *out)
 /* Of the larger buffer, for each element of a block. */
 static size_t unit_bytes(const bench_state *b)
 {
-    const lsi_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->a->collective;
     const bool blocks = c->sends_blocks || c->receives_blocks;
     return (blocks ? (size_t)ls_group_size(b->x.group) : 1) *
            ls_dtype_size(b->x.dtype);
@@ -174,8 +174,8 @@ static size_t largest_count(const bench_state *b)
 /* Elements that are wrong on all ranks after one run. */
 static ls_status check(bench_state *b, int64_t *wrong)
 {
-    const lsi_collective *c = b->a->collective;
-    lsi_collective_fill(c, &b->x);
+    const lsi_bench_collective *c = b->a->collective;
+    lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
     *wrong = (int64_t)c->wrong(&b->x);
     return ls_all_reduce(b->x.group, wrong, wrong, 1, LS_I64, LS_SUM);
@@ -209,7 +209,7 @@ static ls_status time_runs(bench_state *b, lsi_stats *out)
  */
 static ls_status select_algorithm(const bench_state *b)
 {
-    const lsi_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->a->collective;
     char line[128];
     if (b->a->algorithm == NULL)
         return LS_OK;
@@ -246,7 +246,7 @@ typedef struct result {
 static void add_row(bench_state *b, const result *r)
 {
     const lsi_exercise *x = &b->x;
-    const lsi_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->a->collective;
     const int ranks = ls_group_size(x->group);
     const size_t bytes = x->count * unit_bytes(b);
     const double algbw = (double)bytes / r->stats.median * 1e-9;
@@ -304,7 +304,7 @@ typedef struct places {
 
 static ls_status choose_places(const args *a, places *out)
 {
-    const lsi_collective *c = a->collective;
+    const lsi_bench_collective *c = a->collective;
     const char *place = a->preset != NULL ? "in" : a->place;
     const bool both = strcmp(place, "both") == 0;
     *out = (places){
@@ -324,7 +324,7 @@ static ls_status warm_up(bench_state *b, const places *p)
     b->x.count = largest_count(b);
     b->x.send = b->buffers[0];
     b->x.recv = b->buffers[p->out ? 1 : 0];
-    lsi_collective_fill(b->a->collective, &b->x);
+    lsi_bench_collective_fill(b->a->collective, &b->x);
     return repeat(b, b->a->common.warmup);
 }
 
@@ -449,7 +449,7 @@ static int run(const lsi_invocation *call)
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status))
         return exit_status;
-    a.collective = lsi_collective_find(call->command->name);
+    a.collective = lsi_bench_collective_find(call->command->name);
     bench.n_columns = choose_columns(a.collective, columns);
     if (a.preset != NULL && a.common.ranks == NULL)
         a.common.ranks = "2,4,6";

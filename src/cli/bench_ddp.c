@@ -96,7 +96,7 @@ static const lsi_column columns[] = {
     MEMORY("init"),
     MEMORY("before_step"),
     MEMORY("after_step"),
-    LSI_DDP_ROOM_COLUMNS,
+    LSI_DDP_DEMAND_COLUMNS,
 };
 
 /* ---- what is measured ---------------------------------------------------- */
@@ -245,7 +245,7 @@ static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
     lsi_table_int(table, "global_batch_size", a->batch * ranks);
     lsi_table_int(table, "warmup_steps", c->warmup);
     lsi_table_int(table, "benchmark_steps", c->steps);
-    lsi_ddp_case_record_room(c, table);
+    lsi_ddp_case_record_demand(c, table);
     if (!c->fits)
         return LS_OK;
     LS_TRY(record_times(c, table));

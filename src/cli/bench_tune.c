@@ -17,8 +17,8 @@
 #include "cli/tune.h"
 #include "comm/algo/algorithm.h"
 #include "comm/select_file.h"
-#include "report/output.h"
 #include "report/progress.h"
+#include "report/result.h"
 
 /* The smallest size leaves the sizes below for this program's own calls. */
 enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
@@ -77,7 +77,7 @@ typedef struct bench_state {
 /* ---- measuring -------------------------------------------------------- */
 
 /* Of one run, seconds of the slowest rank; so all ranks get the same. */
-static ls_status time_run(bench_state *b, const lsi_collective *c,
+static ls_status time_run(bench_state *b, const lsi_bench_collective *c,
                           double *seconds)
 {
     LS_TRY(ls_barrier(b->x.group));
@@ -87,9 +87,9 @@ static ls_status time_run(bench_state *b, const lsi_collective *c,
     return ls_all_reduce(b->x.group, seconds, seconds, 1, LS_F64, LS_MAX);
 }
 
-static ls_status check(bench_state *b, const lsi_collective *c)
+static ls_status check(bench_state *b, const lsi_bench_collective *c)
 {
-    lsi_collective_fill(c, &b->x);
+    lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
     int64_t wrong = (int64_t)c->wrong(&b->x);
     LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
@@ -101,7 +101,7 @@ static ls_status check(bench_state *b, const lsi_collective *c)
  * The median, which nothing that happens once can move; the least of all
  * rounds, which are far apart, so that a stranger does not disturb each.
  */
-static ls_status time_algorithm(bench_state *b, const lsi_collective *c,
+static ls_status time_algorithm(bench_state *b, const lsi_bench_collective *c,
                                 double *best)
 {
     const args *a = b->a;
@@ -123,7 +123,8 @@ static ls_status time_algorithm(bench_state *b, const lsi_collective *c,
 }
 
 /* Leaves 0 if the ranks cannot use the algorithm for these buffers. */
-static ls_status measure_algorithm(bench_state *b, const lsi_collective *c,
+static ls_status measure_algorithm(bench_state *b,
+                                   const lsi_bench_collective *c,
                                    const lsi_algorithm *algorithm, size_t bytes,
                                    double *seconds)
 {
@@ -147,7 +148,7 @@ static ls_status measure_algorithm(bench_state *b, const lsi_collective *c,
 /* ---- an operation ----------------------------------------------------- */
 
 /* Its algorithms; found[i] is the row of tune->algorithms[i], NULL behind. */
-static void list_algorithms(const lsi_collective *c, lsi_tune *tune,
+static void list_algorithms(const lsi_bench_collective *c, lsi_tune *tune,
                             const lsi_algorithm **found)
 {
     const lsi_algorithm *row;
@@ -166,7 +167,7 @@ static void list_algorithms(const lsi_collective *c, lsi_tune *tune,
     }
 }
 
-static ls_status measure_size(bench_state *b, const lsi_collective *c,
+static ls_status measure_size(bench_state *b, const lsi_bench_collective *c,
                               const lsi_algorithm *const *rows, lsi_tune *tune,
                               int at)
 {
@@ -187,7 +188,7 @@ static ls_status measure_size(bench_state *b, const lsi_collective *c,
     return LS_OK;
 }
 
-static void add_rows(bench_state *b, const lsi_collective *c,
+static void add_rows(bench_state *b, const lsi_bench_collective *c,
                      const lsi_tune *tune)
 {
     for (int s = 0; s < tune->n_sizes; s++)
@@ -210,7 +211,7 @@ static void add_rows(bench_state *b, const lsi_collective *c,
             }
 }
 
-static ls_status tune_operation(bench_state *b, const lsi_collective *c,
+static ls_status tune_operation(bench_state *b, const lsi_bench_collective *c,
                                 char *line, size_t bytes)
 {
     lsi_tune tune = {.n_sizes = (int)b->sizes.n};
@@ -228,8 +229,8 @@ static ls_status tune_operation(bench_state *b, const lsi_collective *c,
 
 static bool prints_rows(const args *a)
 {
-    return lsi_output_is_stdout(a->common.json) ||
-           lsi_output_is_stdout(a->common.csv);
+    return lsi_result_is_stdout(a->common.json) ||
+           lsi_result_is_stdout(a->common.csv);
 }
 
 static ls_status report(const bench_state *b, const char *line)
@@ -245,7 +246,7 @@ static ls_status report(const bench_state *b, const char *line)
         return LS_OK;
     (void)lsi_select_file_text(line, ls_group_size(b->x.group), text,
                                sizeof(text));
-    return lsi_output_write(b->a->save, text, strlen(text));
+    return lsi_result_write(b->a->save, text, strlen(text));
 }
 
 static ls_status tune_all(bench_state *b)
@@ -258,7 +259,7 @@ static ls_status tune_all(bench_state *b)
     for (size_t i = 0; i < OPERATIONS; i++) {
         if (i > 0)
             line[used++] = ',';
-        LS_TRY(tune_operation(b, lsi_collective_find(operations[i]),
+        LS_TRY(tune_operation(b, lsi_bench_collective_find(operations[i]),
                               line + used, sizeof(line) - 1 - used));
         used += strlen(line + used);
     }
@@ -332,7 +333,7 @@ static ls_status check_flags(const void *context)
     if (a->common.ranks != NULL && strchr(a->common.ranks, ',') != NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
                         a->common.ranks);
-    LS_TRY(lsi_output_check(a->save));
+    LS_TRY(lsi_result_check(a->save));
     return list_sizes(a, &sizes);
 }
 

@@ -61,7 +61,7 @@ static const lsi_column columns[] = {
      .unit = "s",
      .type = LSI_COLUMN_REAL,
      .decimals = 4},
-    LSI_DDP_ROOM_COLUMNS,
+    LSI_DDP_DEMAND_COLUMNS,
 };
 
 /* Of a parameter. */
@@ -187,7 +187,7 @@ static void begin_row(const args *a, const lsi_ddp_case *c, lsi_table *table)
     lsi_table_text(table, "strategy", c->strategy);
     lsi_table_text(table, "model", a->model);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
-    lsi_ddp_case_record_room(c, table);
+    lsi_ddp_case_record_demand(c, table);
 }
 
 /* All numbers are means over ranks: whole parameters divide unevenly. */

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "report/diagnosis.h"
-#include "report/output.h"
+#include "report/result.h"
 #include "report/table.h"
 
 typedef struct args {
@@ -277,7 +277,7 @@ static ls_status examine(const traces *some, const args *a, lsi_table *rows)
         diagnose_next(some, &next, a->late, &d);
         for (int i = 0; i < d.n_findings; i++)
             add_finding(rows, &d, &d.finding[i]);
-        if (lsi_output_is_stdout(a->json))
+        if (lsi_result_is_stdout(a->json))
             continue;
         if (before != 0)
             putchar('\n');
@@ -291,7 +291,7 @@ static ls_status work(const lsi_invocation *call, const args *a,
 {
     traces some = {0};
     lsi_table *rows = NULL;
-    ls_status status = lsi_output_check(a->json);
+    ls_status status = lsi_result_check(a->json);
     if (status == LS_OK)
         status = read_folder(folder, &some);
     if (status == LS_OK)

@@ -14,7 +14,7 @@
 #include "cli/recipe_flags.h"
 #include "cli/resume_flags.h"
 #include "cli/train_log.h"
-#include "report/output.h"
+#include "report/result.h"
 
 typedef struct args {
     lsi_rank_flags ranks;
@@ -113,7 +113,7 @@ static ls_status on_begin(void *context, const lsi_cifar100_start *start)
     const args *const a = s->args;
     if (s->log.quiet)
         return LS_OK;
-    LS_TRY(lsi_output_check_file(a->save));
+    LS_TRY(lsi_result_check_file(a->save));
     LS_TRY(lsi_train_log_open(&s->log, a->metrics, start->epoch));
     fprintf(stderr,
             "cifar100: %" PRId64 " images to train, %" PRId64

@@ -12,7 +12,7 @@
 #include "cli/ranks.h"
 #include "cli/recipe_flags.h"
 #include "cli/resume_flags.h"
-#include "report/output.h"
+#include "report/result.h"
 
 typedef struct args {
     lsi_rank_flags ranks;
@@ -105,7 +105,7 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
                             .seed = (uint64_t)a->seed,
                             .save = a->save,
                             .resume = a->resume};
-    return lsi_lm_shape(&a->shape, &out->model);
+    return lsi_cli_lm_shape(&a->shape, &out->model);
 }
 
 static ls_status on_begin(void *context, const lsi_lm_start *start)
@@ -113,7 +113,7 @@ static ls_status on_begin(void *context, const lsi_lm_start *start)
     session *s = context;
     if (s->log.quiet)
         return lsi_lm_log_open(&s->log, start, NULL);
-    LS_TRY(lsi_output_check_file(s->args->save));
+    LS_TRY(lsi_result_check_file(s->args->save));
     lsi_cli_dtype_note(lsi_cli_dtype(s->args->dtype));
     LS_TRY(lsi_lm_log_open(&s->log, start, s->args->metrics));
     lsi_cli_tell_resume(&s->args->resume, start->step);

@@ -168,7 +168,7 @@ static double all_but_own_twice(int ranks)
 
 /* ---- the table -------------------------------------------------------- */
 
-static const lsi_collective collectives[] = {
+static const lsi_bench_collective collectives[] = {
     {
         .name = "all-reduce",
         .select = "all_reduce",
@@ -255,15 +255,16 @@ static const lsi_collective collectives[] = {
     },
 };
 
-const lsi_collective *lsi_collective_find(const char *name)
+const lsi_bench_collective *lsi_bench_collective_find(const char *name)
 {
-    const lsi_collective *c = collectives;
+    const lsi_bench_collective *c = collectives;
     while (strcmp(c->name, name) != 0)
         c++;
     return c;
 }
 
-void lsi_collective_fill(const lsi_collective *c, const lsi_exercise *x)
+void lsi_bench_collective_fill(const lsi_bench_collective *c,
+                               const lsi_exercise *x)
 {
     const size_t ranks = (size_t)ls_group_size(x->group);
     const size_t block = x->count * ls_dtype_size(x->dtype);

@@ -22,7 +22,7 @@ typedef struct lsi_exercise {
     int root;
 } lsi_exercise;
 
-typedef struct lsi_collective {
+typedef struct lsi_bench_collective {
     const char *name;   /* "all-reduce" */
     const char *select; /* in the selection table; NULL if it is not there */
     bool reduces, has_root, has_data;
@@ -37,12 +37,13 @@ typedef struct lsi_collective {
      * the links must carry whatever the algorithm.
      */
     double (*bus_factor)(int ranks);
-} lsi_collective;
+} lsi_bench_collective;
 
 /* The one with that name, such as "all-reduce"; it must exist. */
-const lsi_collective *lsi_collective_find(const char *name);
+const lsi_bench_collective *lsi_bench_collective_find(const char *name);
 
 /* Fills the buffers with this rank's data; where results go, with others. */
-void lsi_collective_fill(const lsi_collective *c, const lsi_exercise *x);
+void lsi_bench_collective_fill(const lsi_bench_collective *c,
+                               const lsi_exercise *x);
 
 #endif

@@ -117,17 +117,18 @@ enum { MOMENTS = 2 }; /* of AdamW */
 
 static ls_status ask(lsi_ddp_case *c)
 {
-    lsi_room_wish wish = {.moments = MOMENTS,
-                          .rounded = c->spec->dtype != LS_F32};
+    lsi_memory_plan wish = {.moments = MOMENTS,
+                            .rounded = c->spec->dtype != LS_F32};
     ls_status status = lsi_strategy_find(c->strategy, &wish.strategy);
     if (status == LS_OK)
         status = lsi_ddp_model_parameters(c->spec, &wish.parameters);
     LS_TRY(lsi_agree_to_plan(c->group, status));
-    LS_TRY(lsi_room_ask(c->group, lsi_room_needed(c->group, &wish), c->budget,
-                        &c->room));
-    return lsi_room_fits(c->room)
+    LS_TRY(lsi_memory_demand_ask(
+        c->group, lsi_memory_plan_bytes(c->group, &wish), c->budget, &c->room));
+    return lsi_memory_demand_fits(c->room)
                ? LS_OK
-               : lsi_room_fail(c->room, "weights, gradients and moments");
+               : lsi_memory_demand_fail(c->room,
+                                        "weights, gradients and moments");
 }
 
 static ls_status alloc_times(lsi_ddp_case *c)
@@ -177,7 +178,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c)
     return note_refused(c);
 }
 
-void lsi_ddp_case_record_room(const lsi_ddp_case *c, lsi_table *table)
+void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table)
 {
     lsi_table_int(table, "needed_bytes", c->room.needed);
     if (c->room.available < INT64_MAX)

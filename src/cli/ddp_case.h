@@ -7,7 +7,7 @@
 
 #include "cli/ddp_model.h"
 #include "report/table.h"
-#include "train/room.h"
+#include "train/memory_demand.h"
 
 /* Of a step, in seconds; means over ranks, but `step` is the slowest rank's. */
 typedef struct lsi_ddp_times {
@@ -40,8 +40,8 @@ typedef struct lsi_ddp_case {
     int64_t warmup, steps;
     int64_t budget; /* of the ranks of a machine; 0: what it has */
     /* Filled in by the run. */
-    lsi_room room; /* needed: at least */
-    bool fits;     /* whether there was memory for it; if not: */
+    lsi_memory_demand room; /* needed: at least */
+    bool fits;              /* whether there was memory for it; if not: */
     char reason[512];
     lsi_ddp_model model;
     ls_ddp *ddp;
@@ -65,7 +65,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
         "memory that the ranks of a machine may use together; 0: what it has " \
         "free",                                                                \
         .min = 0, .max = 1e18)
-#define LSI_DDP_ROOM_COLUMNS                                                   \
+#define LSI_DDP_DEMAND_COLUMNS                                                 \
     {.name = "needed_bytes", .title = "Needed", .type = LSI_COLUMN_INT},       \
         {.name = "available_bytes",                                            \
          .title = "Available",                                                 \
@@ -74,7 +74,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
         .name = "status", .title = "Status"                                    \
     }
 
-void lsi_ddp_case_record_room(const lsi_ddp_case *c, lsi_table *table);
+void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 
 /* Says on stderr, as rank 0, why there was no room. */
 void lsi_ddp_case_tell(const lsi_ddp_case *c);

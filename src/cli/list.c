@@ -87,7 +87,7 @@ ls_status lsi_each_word(const char *flag, const char *text, lsi_word_fn fn,
     return LS_OK;
 }
 
-ls_status lsi_list_of_steps(const lsi_steps *steps, lsi_list *out)
+ls_status lsi_list_of_steps(const lsi_list_steps *steps, lsi_list *out)
 {
     if (steps->min > steps->max)
         return lsi_fail(LS_ERR_ARGUMENT,

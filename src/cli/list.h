@@ -25,12 +25,12 @@ ls_status lsi_list_of_sizes(const char *flag, const char *text, int64_t min,
 
 /* From min to max, each `add` more than the one before, or if that is 0
  * `factor` times as much. */
-typedef struct lsi_steps {
+typedef struct lsi_list_steps {
     int64_t min, max, add, factor;
-} lsi_steps;
+} lsi_list_steps;
 
 /* For the flags -b and -e. A size of 0 is followed by 1. */
-ls_status lsi_list_of_steps(const lsi_steps *steps, lsi_list *out);
+ls_status lsi_list_of_steps(const lsi_list_steps *steps, lsi_list *out);
 
 /*
  * Calls fn for each word of a list; each is given the same context. Ends at the

@@ -16,8 +16,8 @@ static void replace(int64_t *value, int64_t flag)
         *value = flag;
 }
 
-ls_status lsi_lm_shape(const lsi_lm_shape_flags *flags,
-                       ls_transformer_config *out)
+ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
+                           ls_transformer_config *out)
 {
     LS_TRY(ls_transformer_size(flags->size, out));
     replace(&out->layers, flags->layers);

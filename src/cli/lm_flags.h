@@ -51,7 +51,7 @@ extern const char lsi_lm_size_choices[];
             .choices = "flash|naive")
 
 /* The configuration that the flags stand for; not checked. */
-ls_status lsi_lm_shape(const lsi_lm_shape_flags *flags,
-                       ls_transformer_config *out);
+ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
+                           ls_transformer_config *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/output.h"
+#include "report/result.h"
 
 ls_status lsi_print_now(const char *format, ...)
 {

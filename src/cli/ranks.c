@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "comm/bootstrap/environment.h"
-#include "comm/cpus.h"
+#include "comm/rank_cpus.h"
 #include "launch/launch.h"
 
 /*
@@ -45,7 +45,8 @@ void lsi_cli_set_threads(int64_t threads, int cpus)
 ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
 {
     LS_TRY(ls_group_from_env(out));
-    lsi_cli_set_threads(threads, lsi_cpus_share(*out, lsi_cpus_available()));
+    lsi_cli_set_threads(threads,
+                        lsi_rank_cpus_share(*out, lsi_cpus_available()));
     return LS_OK;
 }
 

@@ -12,7 +12,7 @@ ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
 {
     /* What is ahead in the queue may fail, too, and record its own reason. */
     char reason[REASON_BYTES];
-    lsi_op *op = &group->call;
+    lsi_collective *op = &group->call;
     snprintf(reason, sizeof(reason), "%s", ls_last_error());
     op->group = group;
     op->call = *call;
@@ -20,7 +20,7 @@ ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
     op->send = op->recv = NULL; /* of the call before */
     op->block = 0;
     op->reason = reason;
-    return lsi_op_complete(op);
+    return lsi_collective_complete(op);
 }
 
 ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status)
@@ -36,13 +36,13 @@ ls_status lsi_agree_to_plan(ls_group *group, ls_status status)
     return group == NULL ? status : lsi_agree(group, &plan, status);
 }
 
-void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell)
+void lsi_publish_refusal(const lsi_collective *op, lsi_cell *cell)
 {
     snprintf((char *)cell->payload, REASON_BYTES, "%s", op->reason);
     cell->bytes = REASON_BYTES;
 }
 
-ls_status lsi_report_refusal(const lsi_op *op)
+ls_status lsi_report_refusal(const lsi_collective *op)
 {
     char name[CALL_BYTES];
     const int own = op->group->rank;

@@ -32,9 +32,9 @@ ls_status lsi_agree_to_plan(ls_group *group, ls_status status);
 /* ---- for the engine ------------------------------------------------------ */
 
 /* Writes the reason into this rank's cell. */
-void lsi_publish_refusal(const lsi_op *op, lsi_cell *cell);
+void lsi_publish_refusal(const lsi_collective *op, lsi_cell *cell);
 
 /* Says who refused and why, once all have arrived. */
-ls_status lsi_report_refusal(const lsi_op *op);
+ls_status lsi_report_refusal(const lsi_collective *op);
 
 #endif

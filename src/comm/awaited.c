@@ -1,13 +1,13 @@
 #include "comm/awaited.h"
 
-#include "comm/far.h"
+#include "comm/internode.h"
 
 bool lsi_is_behind(const ls_group *group, int rank)
 {
-    const lsi_op *op = group->first;
+    const lsi_collective *op = group->first;
     if (op == NULL)
         return false;
-    if (op->state < LSI_OP_ENTERED)
+    if (op->state < LSI_COLLECTIVE_ENTERED)
         return group->seen[rank] < op->sequence - LSI_CELLS;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
@@ -17,7 +17,7 @@ bool lsi_is_behind(const ls_group *group, int rank)
 
 static bool is_on_node(const ls_group *group, int rank)
 {
-    return !lsi_is_far(group, rank);
+    return !lsi_on_other_node(group, rank);
 }
 
 /* The first other rank that is behind, of this node or of the others. */
@@ -36,20 +36,20 @@ static int late_from_afar(const ls_group *group)
     const int late = first_behind(group, false);
     if (late < 0)
         return -1;
-    const lsi_far *far = group->far;
-    const int bringer = far->rank[far->first[far->node]];
+    const lsi_internode *net = group->net;
+    const int bringer = net->rank[net->first[net->node]];
     if (bringer != group->rank)
         return bringer;
-    return far->news.in.flying ? far->news.in.rank : late;
+    return net->arrivals.in.pending ? net->arrivals.in.rank : late;
 }
 
 /* The other end of a message that an algorithm has sent or awaits. */
-static int flying_peer(const lsi_far *far)
+static int flying_peer(const lsi_internode *net)
 {
     int sent_to = -1;
-    for (const lsi_flight *f = far->flying; f != NULL; f = f->next) {
-        if (f == &far->hears || f == &far->news.in || f == &far->news.out ||
-            f == &far->says[f->rank].flight)
+    for (const lsi_wire_request *f = net->pending; f != NULL; f = f->next) {
+        if (f == &net->receive_control || f == &net->arrivals.in ||
+            f == &net->arrivals.out || f == &net->control[f->rank].request)
             continue;
         if (f->receives)
             return f->rank;
@@ -60,9 +60,9 @@ static int flying_peer(const lsi_far *far)
 
 static int late_inside(const ls_group *group)
 {
-    const lsi_far *far = group->far;
-    const int late = first_behind(far->local, true);
-    return late < 0 ? -1 : far->rank[far->first[far->node] + late];
+    const lsi_internode *net = group->net;
+    const int late = first_behind(net->local, true);
+    return late < 0 ? -1 : net->rank[net->first[net->node] + late];
 }
 
 /* -1 if it is nobody in particular. */
@@ -71,11 +71,11 @@ static int awaited(const ls_group *group)
     if (group->active != NULL)
         return group->active->peer;
     int late = first_behind(group, true);
-    if (late >= 0 || group->far == NULL)
+    if (late >= 0 || group->net == NULL)
         return late;
     late = late_from_afar(group);
     if (late < 0)
-        late = flying_peer(group->far);
+        late = flying_peer(group->net);
     return late < 0 ? late_inside(group) : late;
 }
 
@@ -93,8 +93,8 @@ void lsi_awaited_note(ls_group *group)
 
 void lsi_awaited_tell(ls_group *group)
 {
-    if (group->far != NULL)
-        lsi_far_tell_awaits(group);
+    if (group->net != NULL)
+        lsi_internode_tell_awaits(group);
 }
 
 void lsi_awaited_forget(ls_group *group, bool told)

@@ -47,7 +47,7 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
     return LS_OK;
 }
 
-ls_status lsi_check_span(const lsi_call *call, lsi_span span)
+ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span)
 {
     if (span.data == NULL && call->count * span.blocks != 0)
         return lsi_fail(LS_ERR_ARGUMENT, "%s: the %s buffer is NULL",
@@ -55,8 +55,8 @@ ls_status lsi_check_span(const lsi_call *call, lsi_span span)
     return LS_OK;
 }
 
-static ls_status check_overlap(const lsi_call *call, lsi_span send,
-                               lsi_span recv, long blocks)
+static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
+                               lsi_buffer_extent recv, long blocks)
 {
     const size_t block = call->count * ls_dtype_size(call->dtype);
     const uintptr_t s = (uintptr_t)send.data, r = (uintptr_t)recv.data;
@@ -71,10 +71,11 @@ static ls_status check_overlap(const lsi_call *call, lsi_span send,
 }
 
 ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
-                         lsi_span send, lsi_span recv, long blocks)
+                         lsi_buffer_extent send, lsi_buffer_extent recv,
+                         long blocks)
 {
     LS_TRY(lsi_check_arguments(group, call));
-    LS_TRY(lsi_check_span(call, send));
-    LS_TRY(lsi_check_span(call, recv));
+    LS_TRY(lsi_check_extent(call, send));
+    LS_TRY(lsi_check_extent(call, recv));
     return check_overlap(call, send, recv, blocks);
 }

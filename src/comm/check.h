@@ -8,11 +8,11 @@
 #include "comm/state.h"
 
 /* A buffer that a call reads or writes; bytes computed without overflow. */
-typedef struct lsi_span {
+typedef struct lsi_buffer_extent {
     const char *name;
     const void *data;
     size_t blocks; /* of count elements each */
-} lsi_span;
+} lsi_buffer_extent;
 
 ls_status lsi_check_group(const ls_group *group, const char *what);
 
@@ -20,13 +20,14 @@ ls_status lsi_check_group(const ls_group *group, const char *what);
 ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
 
 /* A pointer is there unless there is nothing to point at. */
-ls_status lsi_check_span(const lsi_call *call, lsi_span span);
+ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span);
 
 /*
  * The arguments, both buffers, and that the two do not overlap, except that
  * recv may begin `blocks` blocks after send (before, if negative).
  */
 ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
-                         lsi_span send, lsi_span recv, long blocks);
+                         lsi_buffer_extent send, lsi_buffer_extent recv,
+                         long blocks);
 
 #endif

@@ -8,7 +8,7 @@
 #include "comm/select.h"
 
 /* The most private memory that any candidate may ask for. */
-static size_t scratch_needed(const lsi_op *op)
+static size_t scratch_needed(const lsi_collective *op)
 {
     size_t most = 0;
     for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
@@ -20,7 +20,7 @@ static size_t scratch_needed(const lsi_op *op)
     return most;
 }
 
-static ls_status reserve_scratch(lsi_op *op)
+static ls_status reserve_scratch(lsi_collective *op)
 {
     const size_t bytes = scratch_needed(op);
     if (bytes <= op->scratch_bytes)
@@ -34,7 +34,7 @@ static ls_status reserve_scratch(lsi_op *op)
     return LS_OK;
 }
 
-static void find_candidates(lsi_op *op)
+static void find_candidates(lsi_collective *op)
 {
     const size_t bytes = lsi_most_sent(op);
     const lsi_algorithm *const *found =
@@ -45,8 +45,9 @@ static void find_candidates(lsi_op *op)
         op->candidates[0] = lsi_algorithm_find(op->call.operation, "flat", 4);
 }
 
-ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
-                         const void *send, void *recv)
+ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
+                                 const lsi_call *call, const void *send,
+                                 void *recv)
 {
     op->group = group;
     op->call = *call;
@@ -59,11 +60,12 @@ ls_status lsi_op_prepare(lsi_op *op, ls_group *group, const lsi_call *call,
     return reserve_scratch(op);
 }
 
-void lsi_op_nest(lsi_op *op, ls_group *group, const lsi_call *call,
-                 const void *send, void *recv)
+void lsi_collective_nest(lsi_collective *op, ls_group *group,
+                         const lsi_call *call, const void *send, void *recv)
 {
     const lsi_operation operation = call->operation;
-    *op = (lsi_op){.group = group, .call = *call, .send = send, .recv = recv};
+    *op = (lsi_collective){
+        .group = group, .call = *call, .send = send, .recv = recv};
     op->item = ls_dtype_size(call->dtype);
     op->block = call->count * op->item;
     op->candidates[0] = lsi_algorithm_find(operation, "direct", 6);
@@ -74,8 +76,8 @@ void lsi_op_nest(lsi_op *op, ls_group *group, const lsi_call *call,
 ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
                        size_t bytes, void *recv)
 {
-    lsi_op *op = &group->call;
-    LS_TRY(lsi_op_prepare(op, group, call, send, recv));
+    lsi_collective *op = &group->call;
+    LS_TRY(lsi_collective_prepare(op, group, call, send, recv));
     op->block = bytes;
-    return lsi_op_complete(op);
+    return lsi_collective_complete(op);
 }

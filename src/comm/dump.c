@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "comm/check.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -185,16 +185,16 @@ static void listen_to_signal(void)
 
 uint64_t lsi_dump_job(const ls_group *group)
 {
-    return group->far == NULL ? group->node->job : group->far->job;
+    return group->net == NULL ? group->node->job : group->net->job;
 }
 
 /* What the first rank calls the group, and which rank of the job that is. */
 uint64_t lsi_dump_group(const ls_group *group)
 {
-    const lsi_far *far = group->far;
-    return far == NULL
+    const lsi_internode *net = group->net;
+    return net == NULL
                ? atomic_load(&group->header->number) - 1
-               : (uint64_t)far->id[0] * LSI_MAX_RANKS + (uint64_t)far->world[0];
+               : (uint64_t)net->id[0] * LSI_MAX_RANKS + (uint64_t)net->world[0];
 }
 
 /* ---- joining and leaving ------------------------------------------------- */

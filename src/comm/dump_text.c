@@ -9,7 +9,7 @@
 #include "comm/algo/algorithm.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/recorder.h"
 
 typedef struct dump {
@@ -114,7 +114,7 @@ static json_t *ring_json(const dump *d, const lsi_record *ring,
 {
     static lsi_recorded taken[LSI_RECORDS]; /* writers come one by one */
     json_t *list = json_array();
-    const size_t n = lsi_records_take(ring, taken);
+    const size_t n = lsi_recorder_ordered(ring, taken);
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, one(d, &taken[i]));
     return list;
@@ -149,7 +149,7 @@ static const char *presence_of_far(const ls_group *group, int rank)
 static const char *presence_of(const ls_group *group, int rank)
 {
     const lsi_member *member = lsi_member_of(group, rank);
-    if (lsi_is_far(group, rank))
+    if (lsi_on_other_node(group, rank))
         return presence_of_far(group, rank);
     switch (atomic_load(&member->presence)) {
     case LSI_ABSENT:

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/algo/algorithm.h"
-#include "comm/company.h"
+#include "comm/coprogress.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/message.h"
 #include "comm/paths.h"
 #include "comm/recorder.h"
@@ -26,7 +26,7 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
         return true;
     for (int r = 0; r < group->size; r++) {
         /* What ranks of other nodes published is passed on when it may be. */
-        if (group->seen[r] >= sequence || lsi_is_far(group, r))
+        if (group->seen[r] >= sequence || lsi_on_other_node(group, r))
             continue;
         /* Acquires: what that rank has loaded may be overwritten. */
         group->seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
@@ -49,7 +49,7 @@ static bool all_stamped(const ls_group *group, uint64_t sequence,
     return true;
 }
 
-void lsi_op_publish(lsi_op *op)
+void lsi_collective_publish(lsi_collective *op)
 {
     ls_group *group = op->group;
     const uint64_t stamp = lsi_stamp(op->sequence, ++op->phase);
@@ -63,7 +63,7 @@ void lsi_op_publish(lsi_op *op)
         lsi_wake_all(group);
 }
 
-ls_status lsi_op_arrived(lsi_op *op)
+ls_status lsi_collective_arrived(lsi_collective *op)
 {
     ls_group *group = op->group;
     const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
@@ -89,7 +89,7 @@ ls_status lsi_op_arrived(lsi_op *op)
  * candidate that this rank can take part in. One that contributes nothing has
  * nothing to begin, and stands in no other's way.
  */
-static uint64_t begin_ahead(lsi_op *op, uint64_t able)
+static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
 {
     uint64_t begun = 0;
     const bool idle = lsi_sent(op) == 0;
@@ -107,7 +107,7 @@ static uint64_t begin_ahead(lsi_op *op, uint64_t able)
     return begun;
 }
 
-static void publish_data(lsi_op *op)
+static void publish_data(lsi_collective *op)
 {
     const int rank = op->group->rank;
     lsi_offer *offer = lsi_offer_of(op, rank);
@@ -123,7 +123,7 @@ static void publish_data(lsi_op *op)
 }
 
 /* Publishes the arrival if the cell's last use is over for everybody. */
-static bool enter(lsi_op *op)
+static bool enter(lsi_collective *op)
 {
     ls_group *group = op->group;
     if (op->sequence > LSI_CELLS &&
@@ -139,8 +139,8 @@ static bool enter(lsi_op *op)
     cell->what = print.what;
     cell->count = print.count;
     cell->completed = group->completed;
-    op->state = LSI_OP_ENTERED;
-    lsi_op_publish(op);
+    op->state = LSI_COLLECTIVE_ENTERED;
+    lsi_collective_publish(op);
     return true;
 }
 
@@ -150,14 +150,14 @@ static void enter_all(ls_group *group)
         group->entering = group->entering->next;
 }
 
-ls_status lsi_op_submit(lsi_op *op)
+ls_status lsi_collective_submit(lsi_collective *op)
 {
     ls_group *group = op->group;
-    lsi_company_take(group);
+    lsi_coprogress_take(group);
     if (lsi_has_failed(group))
         return lsi_report_failure(group);
     op->sequence = ++group->sequence;
-    op->state = LSI_OP_QUEUED;
+    op->state = LSI_COLLECTIVE_QUEUED;
     op->algorithm = NULL;
     op->done = false;
     op->phase = 0;
@@ -198,7 +198,7 @@ static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
  * The first candidate whose needs every rank has offered. All ranks look at
  * the same offers and come to the same result.
  */
-static ls_status agree_on_algorithm(lsi_op *op)
+static ls_status agree_on_algorithm(lsi_collective *op)
 {
     op->algorithm = op->candidates[0];
     assert(op->algorithm != NULL);
@@ -220,10 +220,10 @@ static ls_status agree_on_algorithm(lsi_op *op)
                     needs_of(op->algorithm, able));
 }
 
-static void finish(lsi_op *op, ls_status status)
+static void finish(lsi_collective *op, ls_status status)
 {
     ls_group *group = op->group;
-    op->state = LSI_OP_IDLE;
+    op->state = LSI_COLLECTIVE_IDLE;
     op->done = true;
     op->status = status;
     if (status != LS_OK && op->failure != NULL)
@@ -239,13 +239,13 @@ static void finish(lsi_op *op, ls_status status)
         lsi_wake_all(group);
 }
 
-static ls_status advance(lsi_op *op)
+static ls_status advance(lsi_collective *op)
 {
-    if (op->state == LSI_OP_ENTERED) {
-        const ls_status status = lsi_op_arrived(op);
+    if (op->state == LSI_COLLECTIVE_ENTERED) {
+        const ls_status status = lsi_collective_arrived(op);
         if (status != LS_OK)
             return status;
-        op->state = LSI_OP_RUNNING;
+        op->state = LSI_COLLECTIVE_RUNNING;
         if (op->call.refusal != LS_OK || op->refuser >= 0)
             return lsi_report_refusal(op);
         LS_TRY(agree_on_algorithm(op));
@@ -262,8 +262,8 @@ static ls_status progress_queue(ls_group *group)
 {
     while (group->first != NULL) {
         enter_all(group);
-        lsi_op *op = group->first;
-        if (op->state < LSI_OP_ENTERED)
+        lsi_collective *op = group->first;
+        if (op->state < LSI_COLLECTIVE_ENTERED)
             break;
         const ls_status status = advance(op);
         if (status == LS_IN_PROGRESS)
@@ -285,7 +285,8 @@ ls_status lsi_progress(ls_group *group)
         return lsi_report_failure(group);
     const bool failed = lsi_has_failed(group);
     group->waits_completed = false;
-    ls_status status = group->far == NULL ? LS_OK : lsi_far_progress(group);
+    ls_status status =
+        group->net == NULL ? LS_OK : lsi_internode_progress(group);
     if (status == LS_OK)
         status = progress_queue(group);
     if (status == LS_OK && group->active != NULL)
@@ -311,9 +312,9 @@ ls_status lsi_wait_for(ls_group *group, const bool *done)
     }
 }
 
-ls_status lsi_op_complete(lsi_op *op)
+ls_status lsi_collective_complete(lsi_collective *op)
 {
-    LS_TRY(lsi_op_submit(op));
+    LS_TRY(lsi_collective_submit(op));
     LS_TRY(lsi_wait_for(op->group, &op->done));
     return op->status;
 }

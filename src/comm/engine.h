@@ -10,13 +10,13 @@
  * Appends a filled-in op (call, send, recv, candidates, scratch) to the queue
  * and publishes its arrival if it can. The op must stay in place until done.
  */
-ls_status lsi_op_submit(lsi_op *op);
+ls_status lsi_collective_submit(lsi_collective *op);
 
 /* Moves what can move without waiting. Fails if the group has failed. */
 ls_status lsi_progress(ls_group *group);
 
 /* Submits an op and returns when it is done. */
-ls_status lsi_op_complete(lsi_op *op);
+ls_status lsi_collective_complete(lsi_collective *op);
 
 /* Returns when *done is true. */
 ls_status lsi_wait_for(ls_group *group, const bool *done);
@@ -24,13 +24,13 @@ ls_status lsi_wait_for(ls_group *group, const bool *done);
 /* ---- for algorithms ------------------------------------------------------ */
 
 /* Tells the others that this rank has reached its next phase. */
-void lsi_op_publish(lsi_op *op);
+void lsi_collective_publish(lsi_collective *op);
 
 /*
  * LS_OK if every rank has reached the phase that this rank published last,
  * LS_IN_PROGRESS if not yet.
  */
-ls_status lsi_op_arrived(lsi_op *op);
+ls_status lsi_collective_arrived(lsi_collective *op);
 
 /* Whether every rank has left collective `sequence` behind. */
 bool lsi_all_completed(ls_group *group, uint64_t sequence);

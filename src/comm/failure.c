@@ -14,8 +14,8 @@
 #include "comm/awaited.h"
 #include "comm/dump.h"
 #include "comm/engine.h"
-#include "comm/far.h"
-#include "comm/parting.h"
+#include "comm/internode.h"
+#include "comm/sigterm.h"
 #include "comm/sleep.h"
 
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
@@ -37,8 +37,8 @@ static bool note(ls_group *group, const lsi_failure *failure)
 
 void lsi_post_failure(ls_group *group, const lsi_failure *failure)
 {
-    if (note(group, failure) && group->far != NULL)
-        lsi_far_tell(group, failure);
+    if (note(group, failure) && group->net != NULL)
+        lsi_internode_tell(group, failure);
 }
 
 void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
@@ -88,7 +88,7 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     const int length = snprintf(
         text + used, TABLE_BYTES - MORE_BYTES - used,
         "\n  rank %d (%s%spid %d): %s%s%s", rank,
-        group->far == NULL ? "" : member->host, group->far == NULL ? "" : ", ",
+        group->net == NULL ? "" : member->host, group->net == NULL ? "" : ", ",
         (int)member->pid, what, waiting,
         atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
     if (length > 0 && (size_t)length < TABLE_BYTES - MORE_BYTES - used)
@@ -216,17 +216,17 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
-    if (group->far != NULL)
-        lsi_far_abandon(group);
+    if (group->net != NULL)
+        lsi_internode_abandon(group);
     lsi_dump_failure(group, ls_last_error());
-    lsi_parting_said();
+    lsi_sigterm_said();
     return tell(group); /* writing may have had an error of its own */
 }
 
 /* ---- detecting ----------------------------------------------------------- */
 
 /* A rank that refuses a call may have other arguments, but no other call. */
-static bool is_refusal(lsi_op *op, const lsi_cell *cell, int rank)
+static bool is_refusal(lsi_collective *op, const lsi_cell *cell, int rank)
 {
     const lsi_call theirs =
         lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
@@ -237,7 +237,7 @@ static bool is_refusal(lsi_op *op, const lsi_cell *cell, int rank)
     return theirs.refusal != LS_OK || op->call.refusal != LS_OK;
 }
 
-ls_status lsi_check_call(lsi_op *op, int rank)
+ls_status lsi_check_call(lsi_collective *op, int rank)
 {
     ls_group *group = op->group;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
@@ -277,8 +277,8 @@ static bool is_awaited(const ls_group *group, int rank)
 /* Another look at those that have arrived: a late one must not hide them. */
 static ls_status check_calls(ls_group *group)
 {
-    lsi_op *op = group->first;
-    if (op == NULL || op->state != LSI_OP_ENTERED)
+    lsi_collective *op = group->first;
+    if (op == NULL || op->state != LSI_COLLECTIVE_ENTERED)
         return LS_OK;
     for (int r = 0; r < group->size; r++) {
         const lsi_cell *cell = lsi_cell_of(group, op->sequence, r);
@@ -295,7 +295,7 @@ int lsi_find_dead(const ls_group *group)
         return failure->rank_a;
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
-        if (!lsi_is_far(group, r) &&
+        if (!lsi_on_other_node(group, r) &&
             atomic_load(&member->presence) == LSI_PRESENT &&
             !group->node->transport->alive(group->node, member->node_rank))
             return r;
@@ -309,7 +309,7 @@ ls_status lsi_check_peers(ls_group *group)
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
         const bool left = atomic_load(&member->presence) == LSI_LEFT;
-        if (r == group->rank || (lsi_is_far(group, r) && !left))
+        if (r == group->rank || (lsi_on_other_node(group, r) && !left))
             continue;
         if (left
                 ? !is_awaited(group, r)
@@ -327,7 +327,7 @@ ls_status lsi_check_peers(ls_group *group)
 
 ls_status lsi_time_out(ls_group *group, bool told_to_end)
 {
-    const lsi_op *op = group->first;
+    const lsi_collective *op = group->first;
     lsi_awaited_note(group);
     lsi_post_failure(group,
                      &(lsi_failure){.status = LS_ERR_TIMEOUT,

@@ -31,7 +31,7 @@ void lsi_hear_failure(ls_group *group, const lsi_failure *failure);
 ls_status lsi_report_failure(ls_group *group);
 
 /* Compares a rank's call with one's own; posts and reports a difference. */
-ls_status lsi_check_call(lsi_op *op, int rank);
+ls_status lsi_check_call(lsi_collective *op, int rank);
 
 /* Looks for ranks that disagree, have died or have left. Not for hot paths. */
 ls_status lsi_check_peers(ls_group *group);
@@ -41,7 +41,7 @@ int lsi_find_dead(const ls_group *group);
 
 /*
  * Fails the group because others did not come in time, be it that this rank was
- * told to end before (parting.h).
+ * told to end before (sigterm.h).
  */
 ls_status lsi_time_out(ls_group *group, bool told_to_end);
 

@@ -11,10 +11,10 @@
 #include "base/memory.h"
 #include "comm/agree.h"
 #include "comm/check.h"
-#include "comm/company.h"
+#include "comm/coprogress.h"
 #include "comm/dump.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/open.h"
 #include "comm/recorder.h"
 #include "comm/remote.h"
@@ -132,7 +132,7 @@ static void release(ls_group *group)
     lsi_free(group->select);
     lsi_free(group->seen);
     lsi_free(group->call.scratch);
-    lsi_node_release(group->node);
+    lsi_node_memory_release(group->node);
     lsi_free(group);
 }
 
@@ -168,14 +168,14 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     return LS_OK;
 }
 
-ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
+ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
                          ls_group **out)
 {
     void *block = NULL;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_group),
                                         LS_MEMORY_COMM, "a process group");
     if (status != LS_OK) {
-        lsi_node_release(node);
+        lsi_node_memory_release(node);
         return status;
     }
     ls_group *group = block;
@@ -184,7 +184,7 @@ ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
     group->size = membership.size;
     group->sharers = membership.sharers;
     group->counters = &group->own_counters;
-    group->layout = lsi_layout_of(membership.size);
+    group->layout = lsi_region_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {
         if (group->region != NULL)
@@ -204,18 +204,18 @@ void lsi_job_begin(const ls_group *first)
 void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
-    group->can_copy = group->far == NULL && lsi_remote_probe(group);
+    group->can_copy = group->net == NULL && lsi_remote_probe(group);
     lsi_select_look_around(group);
 }
 
 ls_status lsi_group_settle(ls_group *group)
 {
-    if (group->far != NULL)
-        LS_TRY(lsi_group_settle(group->far->local));
+    if (group->net != NULL)
+        LS_TRY(lsi_group_settle(group->net->local));
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
-    if (group->far != NULL)
-        LS_TRY(lsi_far_introduce(group));
+    if (group->net != NULL)
+        LS_TRY(lsi_internode_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
     const ls_status status = ls_group_select(group, line == NULL ? "" : line);
     if (status == LS_ERR_MISMATCH)
@@ -262,7 +262,7 @@ void ls_group_close(ls_group **group)
     /* A child that the process has forked leaves nothing: it never joined. */
     const bool is_member =
         lsi_member_of(closing, closing->rank)->pid == (int32_t)getpid();
-    lsi_company_leave(closing);
+    lsi_coprogress_leave(closing);
     lsi_dump_leave(closing);
     if (is_member) {
         atomic_store(&lsi_member_of(closing, closing->rank)->presence,
@@ -271,7 +271,7 @@ void ls_group_close(ls_group **group)
     }
     lsi_shared_forget(closing, is_member);
     if (is_member) {
-        lsi_far_close(closing);
+        lsi_internode_close(closing);
         depart(closing);
     }
     release(closing);
@@ -293,14 +293,14 @@ int ls_group_local_rank(const ls_group *group)
 {
     if (group == NULL)
         return -1;
-    return group->far == NULL ? group->rank : group->far->local->rank;
+    return group->net == NULL ? group->rank : group->net->local->rank;
 }
 
 int ls_group_local_size(const ls_group *group)
 {
     if (group == NULL)
         return 0;
-    return group->far == NULL ? group->size : group->far->local->size;
+    return group->net == NULL ? group->size : group->net->local->size;
 }
 
 ls_status ls_group_set_timeout(ls_group *group, double seconds)
@@ -314,8 +314,8 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
     group->timeout_ns = (uint64_t)(seconds * 1e9);
     if (seconds > 0 && group->timeout_ns == 0)
         group->timeout_ns = 1;
-    if (group->far != NULL)
-        group->far->local->timeout_ns = group->timeout_ns;
+    if (group->net != NULL)
+        group->net->local->timeout_ns = group->timeout_ns;
     return LS_OK;
 }
 
@@ -326,6 +326,6 @@ void ls_group_get_counters(const ls_group *group, ls_group_counters *out)
     *out = (ls_group_counters){0};
     if (group == NULL)
         return;
-    lsi_company_take(group);
+    lsi_coprogress_take(group);
     *out = *group->counters;
 }

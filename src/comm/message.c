@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/recorder.h"
 #include "comm/sleep.h"
 
@@ -192,8 +192,8 @@ static bool move_data(ls_group *group, lsi_stream *stream, lsi_message *message)
 static ls_status move_message(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
-    if (lsi_is_far(group, stream->peer))
-        return lsi_far_move(group, stream, message);
+    if (lsi_on_other_node(group, stream->peer))
+        return lsi_internode_move(group, stream, message);
     if (!message->opened) {
         const ls_status status = move_envelope(group, stream, message);
         if (status != LS_OK)

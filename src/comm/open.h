@@ -11,14 +11,14 @@ typedef struct lsi_membership {
     int sharers;     /* how many of them are on this node */
     int node_rank;   /* of this rank in the job */
     uint64_t offset; /* of the control region in the job's memory */
-    bool spans;      /* ranks are on several nodes: one of comm/far.h's */
+    bool spans;      /* ranks are on several nodes: one of comm/internode.h's */
 } lsi_membership;
 
 /*
  * Maps the control region and enters this rank as a member; says nothing to
  * the others. Takes one reference to the node, on failure too.
  */
-ls_status lsi_group_open(lsi_node *node, lsi_membership membership,
+ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
                          ls_group **out);
 
 /* As one of the first group of a job, in which all ranks are on one node. */

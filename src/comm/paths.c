@@ -11,7 +11,7 @@ enum {
     COPY_IN_PLACE = 2 << 20
 };
 
-lsi_place lsi_place_of(const lsi_op *op)
+lsi_place lsi_place_of(const lsi_collective *op)
 {
     const lsi_place place = {.operation = op->call.operation,
                              .block = op->block,
@@ -19,25 +19,25 @@ lsi_place lsi_place_of(const lsi_op *op)
                              .root = op->call.root,
                              .cut = {op->cut.first * op->item,
                                      op->cut.shard * op->item,
-                                     op->cut.lanes,
+                                     op->cut.rails,
                                      {op->cut.window.begin * op->item,
                                       op->cut.window.end * op->item}}};
     return place;
 }
 
-size_t lsi_sent(const lsi_op *op)
+size_t lsi_sent(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     return lsi_contribution(&place, op->group->rank);
 }
 
-size_t lsi_most_sent(const lsi_op *op)
+size_t lsi_most_sent(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     return lsi_contribution_most(&place);
 }
 
-lsi_range lsi_block_of(const lsi_op *op, int rank)
+lsi_range lsi_block_of(const lsi_collective *op, int rank)
 {
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
@@ -50,27 +50,27 @@ lsi_range lsi_block_of(const lsi_op *op, int rank)
                                  LSI_LINE / op->item);
 }
 
-bool lsi_op_receives(const lsi_op *op, int rank)
+bool lsi_collective_receives(const lsi_collective *op, int rank)
 {
     return lsi_operation_of(op->call.operation)->root != LSI_ROOT_RECEIVER ||
            op->call.root == rank;
 }
 
-bool lsi_exchanges_in_place(const lsi_op *op)
+bool lsi_exchanges_in_place(const lsi_collective *op)
 {
     const lsi_operation_row *row = lsi_operation_of(op->call.operation);
     return row->sends == LSI_EXTENT_BLOCKS &&
            row->receives == LSI_EXTENT_BLOCKS && op->send == op->recv;
 }
 
-bool lsi_delivers_to(const lsi_op *op, int owner, int rank)
+bool lsi_delivers_to(const lsi_collective *op, int owner, int rank)
 {
-    if (!lsi_op_receives(op, rank))
+    if (!lsi_collective_receives(op, rank))
         return false;
     return lsi_operation_reduces_whole(op->call.operation) || rank == owner;
 }
 
-size_t lsi_delivery_offset(const lsi_op *op, size_t begin)
+size_t lsi_delivery_offset(const lsi_collective *op, size_t begin)
 {
     if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS ||
         op->cut.window.end != 0)
@@ -79,7 +79,7 @@ size_t lsi_delivery_offset(const lsi_op *op, size_t begin)
 }
 
 /* In place, an exchange would overwrite what others have yet to take. */
-static bool must_be_staged(const lsi_op *op)
+static bool must_be_staged(const lsi_collective *op)
 {
     return lsi_exchanges_in_place(op) && op->group->size > 1;
 }
@@ -88,21 +88,21 @@ static bool must_be_staged(const lsi_op *op)
  * In place, what the kernel would copy is still dirty in another cache, which
  * is slow: 1 MB took 151 us, through the windows 116; 3 MB 303 and 395.
  */
-static bool has_better_than_copy(const lsi_op *op)
+static bool has_better_than_copy(const lsi_collective *op)
 {
     return lsi_operation_reduces_whole(op->call.operation) &&
            op->send == op->recv && op->block < (size_t)COPY_IN_PLACE &&
            op->candidates[1] != NULL;
 }
 
-void lsi_make_offer(lsi_op *op, lsi_offer *offer)
+void lsi_make_offer(lsi_collective *op, lsi_offer *offer)
 {
     const ls_group *group = op->group;
     const bool alone = group->size == 1;
     *offer = (lsi_offer){.able = LSI_PATH_NODES};
-    if (group->far != NULL)
+    if (group->net != NULL)
         return; /* between nodes there are messages only */
-    const bool receives = lsi_op_receives(op, group->rank);
+    const bool receives = lsi_collective_receives(op, group->rank);
     const uint64_t recv_at = receives ? lsi_shared_token(group, op->recv) : 0;
     uint64_t send_at = lsi_shared_token(group, op->send);
     if (lsi_operation_reduces_whole(op->call.operation) && send_at == 0 &&
@@ -128,28 +128,28 @@ void lsi_make_offer(lsi_op *op, lsi_offer *offer)
     };
 }
 
-bool lsi_goes_past_caches(const lsi_op *op)
+bool lsi_goes_past_caches(const lsi_collective *op)
 {
     /* Windows follow each other; in place, the caches hold the result. */
     return op->send != op->recv && op->cut.window.end == 0 &&
            op->call.count * op->item >= (size_t)LARGE;
 }
 
-void lsi_pack(const lsi_op *op)
+void lsi_pack(const lsi_collective *op)
 {
     const size_t bytes = lsi_sent(op);
     if (bytes != 0)
         lsi_copy_out(lsi_cell_data(op, op->group->rank), op->send, bytes);
 }
 
-const unsigned char *lsi_seen_send(const lsi_op *op, int rank)
+const unsigned char *lsi_seen_send(const lsi_collective *op, int rank)
 {
     if (rank == op->group->rank)
         return op->send;
     return lsi_shared_resolve(op->group, lsi_offer_of(op, rank)->send_at, rank);
 }
 
-unsigned char *lsi_seen_recv(const lsi_op *op, int rank)
+unsigned char *lsi_seen_recv(const lsi_collective *op, int rank)
 {
     if (rank == op->group->rank)
         return op->recv;
@@ -157,7 +157,7 @@ unsigned char *lsi_seen_recv(const lsi_op *op, int rank)
 }
 
 /* What this rank has for blocks that others reduce. */
-static size_t given_away(const lsi_op *op)
+static size_t given_away(const lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;
     const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
@@ -171,7 +171,7 @@ static size_t given_away(const lsi_op *op)
     return given;
 }
 
-void lsi_count_reduced(const lsi_op *op)
+void lsi_count_reduced(const lsi_collective *op)
 {
     const int rank = op->group->rank;
     const size_t own = lsi_range_size(lsi_block_of(op, rank)) * op->item;
@@ -181,8 +181,8 @@ void lsi_count_reduced(const lsi_op *op)
     op->group->counters->bytes_sent += given_away(op) + own * receivers;
 }
 
-void lsi_reduce_into(const lsi_op *op, void *dst, const void *const *srcs,
-                     int n_srcs, size_t elements)
+void lsi_reduce_into(const lsi_collective *op, void *dst,
+                     const void *const *srcs, int n_srcs, size_t elements)
 {
     const bool average = op->call.redop == LS_AVG;
     lsi_kernels_get()->reduce(dst, srcs, n_srcs, elements, op->call.dtype,

@@ -56,14 +56,14 @@ static lsi_record *find(lsi_record *ring, uint64_t number)
     return OWN(record->number) == number ? record : NULL;
 }
 
-void lsi_record_begin(const lsi_op *op)
+void lsi_record_begin(const lsi_collective *op)
 {
     lsi_record *ring = op->group->recorder->collective;
     begin(&ring[op->sequence % LSI_RECORDS], op->sequence, &op->call,
           (uintptr_t)op->recv - (uintptr_t)op->send, op->block);
 }
 
-void lsi_record_end(const lsi_op *op)
+void lsi_record_end(const lsi_collective *op)
 {
     lsi_record *record = find(op->group->recorder->collective, op->sequence);
     if (record == NULL)
@@ -149,8 +149,8 @@ static int by_number(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-size_t lsi_records_take(const lsi_record ring[LSI_RECORDS],
-                        lsi_recorded out[LSI_RECORDS])
+size_t lsi_recorder_ordered(const lsi_record ring[LSI_RECORDS],
+                            lsi_recorded out[LSI_RECORDS])
 {
     size_t n = 0;
     for (int i = 0; i < LSI_RECORDS; i++)

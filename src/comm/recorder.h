@@ -52,8 +52,8 @@ struct lsi_recorder {
 ls_status lsi_recorder_open(lsi_recorder **out);
 
 /* A collective has been submitted; it is over. */
-void lsi_record_begin(const lsi_op *op);
-void lsi_record_end(const lsi_op *op);
+void lsi_record_begin(const lsi_collective *op);
+void lsi_record_end(const lsi_collective *op);
 
 /* A message has been queued; it is over. */
 void lsi_record_message(ls_group *group, lsi_message *message,
@@ -69,7 +69,7 @@ bool lsi_record_find(const lsi_recorder *recorder, uint64_t sequence,
                      lsi_recorded *out);
 
 /* The records of a ring, the oldest first; returns how many. */
-size_t lsi_records_take(const lsi_record ring[LSI_RECORDS],
-                        lsi_recorded out[LSI_RECORDS]);
+size_t lsi_recorder_ordered(const lsi_record ring[LSI_RECORDS],
+                            lsi_recorded out[LSI_RECORDS]);
 
 #endif

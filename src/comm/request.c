@@ -8,7 +8,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
-#include "comm/company.h"
+#include "comm/coprogress.h"
 #include "comm/engine.h"
 #include "comm/message.h"
 #include "comm/recorder.h"
@@ -22,7 +22,7 @@ struct ls_request {
     bool is_message;
     bool in_flight;
     lsi_message message;
-    lsi_op op;
+    lsi_collective op;
     const void *send; /* as planned; the op may come to read from recv */
     char reason[REASON_BYTES];
 };
@@ -59,7 +59,7 @@ static ls_status make_planned(ls_group *group, const wanted *w,
     LS_TRY(make(group, &request));
     request->op.cut = (lsi_cut){.first = w->first, .shard = w->shard};
     const ls_status status =
-        lsi_op_prepare(&request->op, group, &w->call, w->send, w->recv);
+        lsi_collective_prepare(&request->op, group, &w->call, w->send, w->recv);
     if (status != LS_OK) {
         lsi_free(request);
         return status;
@@ -73,7 +73,8 @@ static ls_status make_planned(ls_group *group, const wanted *w,
 
 static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
 {
-    const lsi_span from = {"send", w->send, 1}, to = {"recv", w->recv, 1};
+    const lsi_buffer_extent from = {"send", w->send, 1},
+                            to = {"recv", w->recv, 1};
     lsi_call agreed = w->call;
     agreed.operation = LSI_OP_PLAN;
     ls_request *made = NULL;
@@ -129,12 +130,12 @@ ls_status ls_start(ls_request *request)
             lsi_fail(LS_ERR_STATE,
                      "ls_start of a request that is in flight: wait first"));
     request->op.send = request->send;
-    LS_TRY(lsi_op_submit(&request->op));
+    LS_TRY(lsi_collective_submit(&request->op));
     request->group->counters->collectives++;
     request->in_flight = true;
     LS_TRY(lsi_progress(request->group));
     if (!request->op.done)
-        lsi_company_join(request->group);
+        lsi_coprogress_join(request->group);
     return LS_OK;
 }
 
@@ -149,7 +150,7 @@ ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 static ls_status outcome(ls_request *request)
 {
     request->in_flight = false;
-    lsi_glances_over(request->group);
+    lsi_polling_over(request->group);
     if (request->is_message || request->op.status == LS_OK)
         return LS_OK;
     return lsi_fail(request->op.status, "%s", request->reason);
@@ -168,19 +169,19 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
 ls_status ls_test(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_test"));
-    lsi_company_take(request->group);
+    lsi_coprogress_take(request->group);
     const ls_status status = lsi_progress(request->group);
     if (*done_flag(request))
         return outcome(request);
     LS_TRY(status);
-    LS_TRY(lsi_glance(request->group));
+    LS_TRY(lsi_poll(request->group));
     return LS_IN_PROGRESS;
 }
 
 ls_status ls_wait(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_wait"));
-    lsi_company_take(request->group);
+    lsi_coprogress_take(request->group);
     LS_TRY(lsi_wait_for(request->group, done_flag(request)));
     return outcome(request);
 }
@@ -208,13 +209,13 @@ static ls_status check_message(const ls_group *group, lsi_operation operation,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%s: there is no rank %d in a group of %d",
                         lsi_operation_name(operation), peer, group->size);
-    return lsi_check_span(&call, (lsi_span){"data", buffer.data, 1});
+    return lsi_check_extent(&call, (lsi_buffer_extent){"data", buffer.data, 1});
 }
 
 static void post(ls_group *group, lsi_message *message, lsi_operation operation,
                  lsi_buffer buffer, int peer)
 {
-    lsi_company_take(group);
+    lsi_coprogress_take(group);
     if (operation == LSI_OP_SEND)
         lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
     else
@@ -254,7 +255,7 @@ static ls_status move_later(ls_group *group, lsi_operation operation,
         return status;
     }
     if (!made->message.done)
-        lsi_company_join(group);
+        lsi_coprogress_join(group);
     *request = made;
     return LS_OK;
 }

@@ -13,7 +13,7 @@ static size_t channel_capacity(size_t ranks)
     return ranks <= 64 ? 32 * 1024 : 8 * 1024;
 }
 
-lsi_region_layout lsi_layout_of(int ranks)
+lsi_region_layout lsi_region_layout_of(int ranks)
 {
     const size_t n = (size_t)ranks;
     lsi_region_layout at = {.ranks = n};

@@ -155,6 +155,6 @@ typedef struct lsi_region_layout {
     size_t bytes; /* of all, a multiple of the page size */
 } lsi_region_layout;
 
-lsi_region_layout lsi_layout_of(int ranks);
+lsi_region_layout lsi_region_layout_of(int ranks);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "comm/algo/algorithm.h"
-#include "comm/cpus.h"
+#include "comm/rank_cpus.h"
 
 /*
  * Short messages travel in cells; long ones stay where they are, if others can
@@ -54,7 +54,7 @@ static const char *default_line(const lsi_select_table *table)
 void lsi_select_look_around(ls_group *group)
 {
     group->select->copying_pays =
-        !lsi_cpu_is_amd() && lsi_ranks_have_cpus(group);
+        !lsi_cpu_is_amd() && lsi_rank_cpus_suffice(group);
 }
 
 /* A piece of the line: text up to a delimiter. */

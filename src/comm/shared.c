@@ -15,7 +15,7 @@
 #include "comm/collective.h"
 #include "comm/copy.h"
 #include "comm/failure.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/space.h"
 
 /* A token names an allocation and a byte of the rank's part of it. */
@@ -23,10 +23,10 @@ enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
 
-/* A twin sees the buffers of the group that it is made from. */
+/* A duplicate sees the buffers of the group that it is made from. */
 static const lsi_shared *buffers(const ls_group *group)
 {
-    return group->twin_of != NULL ? group->twin_of->shared : group->shared;
+    return group->dup_of != NULL ? group->dup_of->shared : group->shared;
 }
 
 static const lsi_shared *find_id(const ls_group *group, uint64_t id)
@@ -233,12 +233,12 @@ static ls_status alloc_on_nodes(ls_group *group, const lsi_call *call,
 {
     void *made = NULL;
     const ls_status status =
-        alloc(group->far->local, call->count, sparse, &made);
+        alloc(group->net->local, call->count, sparse, &made);
     const ls_status agreed = lsi_agree(group, call, status);
     if (agreed == LS_OK)
         *data = made;
     else
-        (void)ls_shared_free(group->far->local, &made);
+        (void)ls_shared_free(group->net->local, &made);
     return agreed;
 }
 
@@ -247,11 +247,11 @@ static ls_status alloc(ls_group *group, size_t bytes, bool sparse, void **data)
     LS_TRY(lsi_check_group(group, "ls_shared_alloc"));
     const lsi_call call = {.operation = LSI_OP_SHARED_ALLOC, .count = bytes};
     ls_status status = check_request(group, bytes, data);
-    if (status == LS_OK && group->far == NULL && !sparse)
+    if (status == LS_OK && group->net == NULL && !sparse)
         status = ask(group, bytes);
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
-    return group->far != NULL ? alloc_on_nodes(group, &call, sparse, data)
+    return group->net != NULL ? alloc_on_nodes(group, &call, sparse, data)
                               : alloc_here(group, &call, sparse, data);
 }
 
@@ -269,11 +269,11 @@ void *ls_shared_peer(const ls_group *group, const void *data, int rank)
 {
     if (group == NULL || data == NULL || rank < 0 || rank >= group->size)
         return NULL;
-    if (group->far != NULL)
-        return lsi_is_far(group, rank)
+    if (group->net != NULL)
+        return lsi_on_other_node(group, rank)
                    ? NULL
-                   : ls_shared_peer(group->far->local, data,
-                                    group->far->index_of[rank]);
+                   : ls_shared_peer(group->net->local, data,
+                                    group->net->index_of[rank]);
     const lsi_shared *s = find(group, data);
     if (s == NULL)
         return NULL;
@@ -326,8 +326,8 @@ void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
 
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 {
-    if (group->far != NULL)
-        group = group->far->local;
+    if (group->net != NULL)
+        group = group->net->local;
     const lsi_shared *const s = find(group, data);
     if (s != NULL)
         group->node->transport->discard(
@@ -353,7 +353,7 @@ ls_status ls_shared_free(ls_group *group, void **data)
     if (*data == NULL)
         return LS_OK;
     lsi_call call = {.operation = LSI_OP_SHARED_FREE};
-    ls_group *here = group->far == NULL ? group : group->far->local;
+    ls_group *here = group->net == NULL ? group : group->net->local;
     const lsi_shared *found = find(here, *data);
     if (found == NULL)
         return lsi_refuse(

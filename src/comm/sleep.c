@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/company.h"
+#include "comm/coprogress.h"
 #include "comm/engine.h"
 
 enum { MOST_BELLS = 32 };
 
 /* Where a rank cannot sleep on several bells, or no bell is rung. */
-#define NAP_NS ((uint64_t)1000 * 1000)
+#define SLEEP_NS ((uint64_t)1000 * 1000)
 
 /* ---- waking -------------------------------------------------------------- */
 
@@ -63,14 +63,14 @@ static void wait_for_bell(ls_group *group, uint64_t ns)
 {
     const struct timespec until = after(ns);
     syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET,
-            group->doze.bell, &until, NULL, bit_of(group->rank));
+            group->sleeper.bell, &until, NULL, bit_of(group->rank));
 }
 
 #ifdef FUTEX_WAITV_MAX
 
 static struct futex_waitv bell_of(const ls_group *group)
 {
-    return (struct futex_waitv){.val = group->doze.bell,
+    return (struct futex_waitv){.val = group->sleeper.bell,
                                 .uaddr =
                                     (uint64_t)(uintptr_t)&group->header->bell,
                                 .flags = FUTEX_32};
@@ -108,19 +108,19 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
 /* Nothing rings when a message from another node has come. */
 static bool spans_nodes(const ls_group *others)
 {
-    while (others != NULL && others->far == NULL)
+    while (others != NULL && others->net == NULL)
         others = others->next_borrowed;
     return others != NULL;
 }
 
 static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
 {
-    if (lsi_company_is_wanted(others))
+    if (lsi_coprogress_wanted(others))
         return;
-    if (ns > NAP_NS && spans_nodes(others))
-        ns = NAP_NS;
+    if (ns > SLEEP_NS && spans_nodes(others))
+        ns = SLEEP_NS;
     if (!wait_for_bells(group, others, ns))
-        wait_for_bell(group, ns < NAP_NS ? ns : NAP_NS);
+        wait_for_bell(group, ns < SLEEP_NS ? ns : SLEEP_NS);
 }
 
 /*
@@ -129,25 +129,25 @@ static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
  */
 static void announce(ls_group *group)
 {
-    group->doze = (lsi_doze){.bell = atomic_load(&group->header->bell),
-                             .activity = group->activity,
-                             .for_cells = group->waits_completed};
+    group->sleeper = (lsi_sleeper){.bell = atomic_load(&group->header->bell),
+                                   .activity = group->activity,
+                                   .for_cells = group->waits_completed};
     atomic_fetch_add(&group->header->sleepers, 1);
-    if (group->doze.for_cells)
+    if (group->sleeper.for_cells)
         atomic_fetch_add(&group->header->cell_waiters, 1);
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 1);
 }
 
 static bool is_quiet(const ls_group *group)
 {
-    return group->activity == group->doze.activity &&
-           group->waits_completed == group->doze.for_cells;
+    return group->activity == group->sleeper.activity &&
+           group->waits_completed == group->sleeper.for_cells;
 }
 
 static void take_back(ls_group *group)
 {
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
-    if (group->doze.for_cells)
+    if (group->sleeper.for_cells)
         atomic_fetch_sub(&group->header->cell_waiters, 1);
     atomic_fetch_sub(&group->header->sleepers, 1);
 }
@@ -169,7 +169,7 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
     for (ls_group *other = others; other != NULL; other = other->next_borrowed)
         announce(other);
     const ls_status status = lsi_progress(group);
-    (void)lsi_company_progress(others);
+    (void)lsi_coprogress_run(others);
     for (const ls_group *other = others; other != NULL;
          other = other->next_borrowed)
         quiet = quiet && is_quiet(other);
@@ -181,12 +181,12 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
     return status;
 }
 
-ls_status lsi_sleep(ls_group *group, bool company, uint64_t ns)
+ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns)
 {
-    if (!company)
+    if (!coprogress)
         return sleep_alone(group, ns);
-    ls_group *others = lsi_company_borrow(group);
+    ls_group *others = lsi_coprogress_borrow(group);
     const ls_status status = sleep_with(group, others, ns);
-    lsi_company_return(others);
+    lsi_coprogress_return(others);
     return status;
 }

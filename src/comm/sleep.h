@@ -10,7 +10,7 @@
  * Looks once more, and sleeps if nothing has moved: for so long at most, and
  * until something happens in the group, or in its company if it has one.
  */
-ls_status lsi_sleep(ls_group *group, bool company, uint64_t ns);
+ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns);
 
 /* Wakes all ranks, or one. */
 void lsi_wake_all(ls_group *group);

@@ -9,10 +9,10 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
-#include "comm/far.h"
+#include "comm/dup.h"
+#include "comm/internode.h"
 #include "comm/open.h"
 #include "comm/space.h"
-#include "comm/twin.h"
 
 typedef struct wish {
     int32_t color, key;
@@ -42,8 +42,8 @@ static bool before(const wish *wishes, int a, int b)
 
 static bool share_node(const ls_group *group, int a, int b)
 {
-    return group->far == NULL ||
-           group->far->node_of[a] == group->far->node_of[b];
+    return group->net == NULL ||
+           group->net->node_of[a] == group->net->node_of[b];
 }
 
 static part part_of(const ls_group *group, const wish *wishes)
@@ -67,12 +67,13 @@ static part part_of(const ls_group *group, const wish *wishes)
 
 static site reserve(ls_group *group, part mine)
 {
-    site made = {.id = mine.here < mine.size ? lsi_far_new_id() : 0};
+    site made = {.id = mine.here < mine.size ? lsi_internode_new_id() : 0};
     if (mine.leader != group->rank)
         return made;
-    made.offset = lsi_space_take(group, lsi_layout_of(mine.size).bytes);
+    made.offset = lsi_space_take(group, lsi_region_layout_of(mine.size).bytes);
     if (mine.here < mine.size)
-        made.local = lsi_space_take(group, lsi_layout_of(mine.here).bytes);
+        made.local =
+            lsi_space_take(group, lsi_region_layout_of(mine.here).bytes);
     return made;
 }
 
@@ -85,7 +86,7 @@ static ls_status open_here(ls_group *group, int rank, int size, uint64_t offset,
         .sharers = size,
         .node_rank = lsi_member_of(group, group->rank)->node_rank,
         .offset = offset};
-    return lsi_group_open(lsi_node_share(group->node), membership, out);
+    return lsi_group_open(lsi_node_memory_share(group->node), membership, out);
 }
 
 /* The members of this rank's part in their new order. */
@@ -109,24 +110,24 @@ static ls_status open_part(ls_group *group, const wish *wishes,
     const site at = sites[mine.leader];
     int members[LSI_MAX_RANKS], world[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
     int id[LSI_MAX_RANKS];
-    lsi_far_plan plan = {.rank = mine.rank,
-                         .size = mine.size,
-                         .world = world,
-                         .id = id,
-                         .place = place,
-                         .offset = at.offset};
+    lsi_internode_plan plan = {.rank = mine.rank,
+                               .size = mine.size,
+                               .world = world,
+                               .id = id,
+                               .place = place,
+                               .offset = at.offset};
     if (mine.here == mine.size)
         return open_here(group, mine.rank, mine.size, at.offset, out);
     LS_TRY(open_here(group, mine.here_rank, mine.here, at.local, &plan.local));
     list_members(group, wishes, members);
     for (int i = 0; i < mine.size; i++) {
-        world[i] = group->far->world[members[i]];
-        place[i] = group->far->node_of[members[i]];
+        world[i] = group->net->world[members[i]];
+        place[i] = group->net->node_of[members[i]];
         id[i] = sites[members[i]].id;
     }
-    plan.wire = group->far->wire;
-    plan.job = group->far->job;
-    return lsi_far_open(&plan, out);
+    plan.wire = group->net->wire;
+    plan.job = group->net->job;
+    return lsi_internode_open(&plan, out);
 }
 
 ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
@@ -151,8 +152,8 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
     status = lsi_agree(group, &call, status);
     if (status == LS_OK && made != NULL) {
         made->timeout_ns = group->timeout_ns;
-        if (made->far != NULL)
-            made->far->local->timeout_ns = group->timeout_ns;
+        if (made->net != NULL)
+            made->net->local->timeout_ns = group->timeout_ns;
         status = lsi_group_settle(made);
     }
     if (status != LS_OK) {
@@ -163,17 +164,17 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
     return LS_OK;
 }
 
-ls_status lsi_group_twin(ls_group *group, ls_group **out)
+ls_status lsi_group_dup(ls_group *group, ls_group **out)
 {
     ls_group *made = NULL;
     LS_TRY(lsi_check_group(group, "a twin"));
     LS_TRY(ls_group_split(group, 0, group->rank, &made));
     assert(made != NULL); /* who has a color gets a group */
-    made->twin_of = group;
+    made->dup_of = group;
     made->counters = group->counters;
-    if (made->far != NULL) {
-        made->far->local->twin_of = group->far->local;
-        made->far->local->counters = group->counters;
+    if (made->net != NULL) {
+        made->net->local->dup_of = group->net->local;
+        made->net->local->counters = group->counters;
     }
     *made->select = *group->select;
     *out = made;

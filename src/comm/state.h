@@ -18,11 +18,11 @@
 #include "comm/transport/wire.h"
 #include "lockstep/group.h"
 
-typedef struct lsi_op lsi_op;
+typedef struct lsi_collective lsi_collective;
 typedef struct lsi_message lsi_message;
 typedef struct lsi_algorithm lsi_algorithm;
 typedef struct lsi_recorder lsi_recorder;
-typedef struct lsi_far lsi_far;
+typedef struct lsi_internode lsi_internode;
 
 /* ---- paths: what ranks can offer each other ------------------------------ */
 
@@ -48,33 +48,34 @@ typedef struct lsi_stream {
     lsi_message *first, *last;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
-    uint64_t credits;  /* between nodes: given or taken; see far_message.c */
+    uint64_t
+        credits; /* between nodes: given or taken; see internode_message.c */
     int peer;
     bool receives, active;
 } lsi_stream;
 
 /* A message between nodes that has been posted. */
-typedef struct lsi_flight {
-    struct lsi_flight *next, **link;
+typedef struct lsi_wire_request {
+    struct lsi_wire_request *next, **link;
     lsi_ticket ticket;
     int rank; /* at the other end */
-    bool receives, flying;
+    bool receives, pending;
     size_t bytes; /* that have arrived */
-} lsi_flight;
+} lsi_wire_request;
 
-/* A message of any length, which travels in pieces; see far_parcel.c. */
-typedef struct lsi_parcel {
+/* A message of any length, which travels in fragments; see bulk.c. */
+typedef struct lsi_bulk {
     unsigned char *data;
     size_t bytes;
     int rank, tag; /* to whom, or from whom */
     bool receives;
-    lsi_flight *flights; /* as many are on the way at once */
+    lsi_wire_request *requests; /* as many are on the way at once */
     size_t room;
-    size_t posted, arrived; /* pieces */
+    size_t posted, arrived; /* fragments */
     size_t held;            /* the last ones, which may not be posted yet */
-} lsi_parcel;
+} lsi_bulk;
 
-enum { LSI_MESSAGE_PIECES = 8 };
+enum { LSI_MESSAGE_FRAGMENTS = 8 };
 
 struct lsi_message {
     lsi_message *next;
@@ -87,26 +88,26 @@ struct lsi_message {
 
     /* To or from another node. */
     lsi_envelope arrived;
-    lsi_flight head, credit;
+    lsi_wire_request head, credit;
     bool posted; /* the head is, or has been, under way */
     bool asked;  /* for a credit */
-    lsi_parcel body;
-    lsi_flight pieces[LSI_MESSAGE_PIECES];
+    lsi_bulk body;
+    lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
 };
 
 /* ---- collectives --------------------------------------------------------- */
 
-typedef enum lsi_op_state {
-    LSI_OP_IDLE,
-    LSI_OP_QUEUED,  /* no cell yet */
-    LSI_OP_ENTERED, /* arrival published */
-    LSI_OP_RUNNING  /* all have arrived and agree */
-} lsi_op_state;
+typedef enum lsi_collective_state {
+    LSI_COLLECTIVE_IDLE,
+    LSI_COLLECTIVE_QUEUED,  /* no cell yet */
+    LSI_COLLECTIVE_ENTERED, /* arrival published */
+    LSI_COLLECTIVE_RUNNING  /* all have arrived and agree */
+} lsi_collective_state;
 
 enum { LSI_CANDIDATES = 4 };
 
-struct lsi_op {
-    lsi_op *next;
+struct lsi_collective {
+    lsi_collective *next;
     ls_group *group;
     lsi_call call;
     const void *send;
@@ -127,7 +128,7 @@ struct lsi_op {
     void *scratch;
     size_t scratch_bytes;
 
-    lsi_op_state state;
+    lsi_collective_state state;
     bool done;
     ls_status status; /* once done */
     char *failure;    /* where to keep the text of it, or NULL */
@@ -159,26 +160,27 @@ typedef struct lsi_patience {
     int looks;           /* without sleeping */
     int spins;           /* of these without yielding */
     int yields;          /* the rest */
-    uint64_t began_ns;   /* waking time of the first sleep; 0 before it */
+    uint64_t began_ns;   /* time of the suspending clock of the first sleep; 0
+                            before it */
     uint64_t checked_ns; /* the same, when peers were last looked at */
     uint64_t since_ns;   /* the same as began_ns, by the clock */
     bool told;           /* other nodes know whom this rank waits for */
-    bool company;        /* other groups may have to be moved meanwhile */
+    bool coprogress;     /* other groups may have to be moved meanwhile */
 } lsi_patience;
 
 /* The same, of a program that tests requests instead of waiting for them. */
-typedef struct lsi_glances {
+typedef struct lsi_polling {
     lsi_patience patience;
     uint64_t activity; /* of the group, at the first test in vain */
     uint64_t ticks;    /* when the clock was last looked at */
-} lsi_glances;
+} lsi_polling;
 
 /* What a rank has seen when it announces its sleep; see sleep.c. */
-typedef struct lsi_doze {
+typedef struct lsi_sleeper {
     uint32_t bell;
     uint64_t activity;
     bool for_cells;
-} lsi_doze;
+} lsi_sleeper;
 
 /* ---- the group ----------------------------------------------------------- */
 
@@ -200,7 +202,7 @@ typedef struct lsi_select_table {
 
 struct ls_group {
     int rank, size;
-    lsi_node *node;
+    lsi_node_memory *node;
     uint64_t region_offset;
     unsigned char *region;
     lsi_region_layout layout;
@@ -213,31 +215,31 @@ struct ls_group {
     uint64_t staged;    /* of the last that used the staging windows */
     uint64_t *seen;     /* completed, as last read from each rank */
     uint64_t seen_by_all;
-    bool waits_completed; /* something waits for others to complete */
-    lsi_op *first, *last; /* in flight */
-    lsi_op *entering;     /* the first without a cell */
-    lsi_op call;          /* for the calls that return when done */
+    bool waits_completed;         /* something waits for others to complete */
+    lsi_collective *first, *last; /* in flight */
+    lsi_collective *entering;     /* the first without a cell */
+    lsi_collective call;          /* for the calls that return when done */
 
     lsi_stream *streams[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
     uint64_t activity; /* grows whenever anything moves */
-    lsi_glances glances;
-    lsi_doze doze;
+    lsi_polling polling;
+    lsi_sleeper sleeper;
 
-    /* company.c; the links are under its lock */
+    /* coprogress.c; the links are under its lock */
     _Atomic uint64_t mover; /* the thread that may move it from others; or 0 */
     ls_group *next_member, *next_borrowed;
     bool borrowed;
 
-    lsi_far *far;            /* NULL: all ranks are on one node */
-    const ls_group *twin_of; /* whose shared buffers it knows, or NULL */
+    lsi_internode *net;     /* NULL: all ranks are on one node */
+    const ls_group *dup_of; /* whose shared buffers it knows, or NULL */
     lsi_shared *shared;
     uint64_t shared_id; /* of the last allocation */
     lsi_select_table *select;
     lsi_recorder *recorder;
     const char *record_folder; /* NULL: none is written */
     ls_group *next_recorded;
-    ls_group_counters *counters; /* its own, or those of twin_of */
+    ls_group_counters *counters; /* its own, or those of dup_of */
     ls_group_counters own_counters;
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
@@ -245,7 +247,7 @@ struct ls_group {
     bool spinning_pays;
     int waits, retry;        /* since it did not; until it is tried again */
     int waits_without_yield; /* still to come */
-    int distrust;            /* as many, after the next long yield */
+    int backoff;             /* as many, after the next long yield */
     bool can_copy;           /* from every other rank's private memory */
     bool failed;
 };
@@ -264,14 +266,14 @@ static inline lsi_cell *lsi_cell_of(const ls_group *group, uint64_t sequence,
                                 index * group->layout.cell_stride);
 }
 
-static inline lsi_offer *lsi_offer_of(const lsi_op *op, int rank)
+static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)
 {
     return (lsi_offer *)(void *)lsi_cell_of(op->group, op->sequence, rank)
         ->payload;
 }
 
 /* What a rank has packed into its cell. */
-static inline unsigned char *lsi_cell_data(const lsi_op *op, int rank)
+static inline unsigned char *lsi_cell_data(const lsi_collective *op, int rank)
 {
     return lsi_cell_of(op->group, op->sequence, rank)->payload +
            (op->offers ? LSI_OFFER_BYTES : 0);

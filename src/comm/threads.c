@@ -6,10 +6,10 @@
 #include "comm/open.h"
 #include "kernels/kernels.h"
 
-static ls_status open_all(lsi_node *node, int size, ls_group **made)
+static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 {
     for (int r = 0; r < size; r++) {
-        LS_TRY(lsi_group_open(lsi_node_share(node),
+        LS_TRY(lsi_group_open(lsi_node_memory_share(node),
                               lsi_first_membership(r, size), &made[r]));
     }
     lsi_job_begin(made[0]);
@@ -22,14 +22,14 @@ ls_status ls_group_open_threads(int size, ls_group **groups)
 {
     LS_NEED(groups);
     LS_TRY(lsi_kernels_check());
-    lsi_node *node = NULL;
+    lsi_node_memory *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "a group of %d ranks; 1 to %d are "
                         "possible",
                         size, LSI_MAX_RANKS);
-    LS_TRY(lsi_inproc_node(&node));
+    LS_TRY(lsi_node_memory_inproc(&node));
     ls_status status = lsi_alloc_zeroed(
         &block, (size_t)size * sizeof(ls_group *), LS_MEMORY_COMM, "groups");
     ls_group **made = block;
@@ -42,6 +42,6 @@ ls_status ls_group_open_threads(int size, ls_group **groups)
             ls_group_close(&made[r]);
     }
     lsi_free(made);
-    lsi_node_release(node);
+    lsi_node_memory_release(node);
     return status;
 }

@@ -20,34 +20,34 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/suspending_clock.h"
 #include "base/threads.h"
-#include "base/waking.h"
 #include "comm/awaited.h"
-#include "comm/company.h"
-#include "comm/cpus.h"
+#include "comm/coprogress.h"
 #include "comm/failure.h"
-#include "comm/parting.h"
+#include "comm/rank_cpus.h"
 #include "comm/recorder.h"
+#include "comm/sigterm.h"
 #include "comm/sleep.h"
 
 enum {
     SPINS_ALONE = 500, /* some 30 microseconds */
     FEW_SPINS = 2,
-    PARTING_SPINS = 100000, /* some milliseconds: until two ranks are parted */
+    SIGTERM_SPINS = 100000, /* some milliseconds: until two ranks are parted */
     FIRST_RETRY = 8,        /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
-    YIELDS = 250,        /* of one wait */
-    FIRST_DISTRUST = 16, /* waits without yielding, after a long one; doubles */
-    LAST_DISTRUST = 4096,
+    YIELDS = 250,       /* of one wait */
+    FIRST_BACKOFF = 16, /* waits without yielding, after a long one; doubles */
+    LAST_BACKOFF = 4096,
     LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
 };
 
 /* A fraction of a millisecond, or a few: between two looks at the clock. */
-enum { GLANCE_TICKS = 1 << 18 };
+enum { POLL_TICKS = 1 << 18 };
 
 /* Nothing wakes a rank when a message from another node has come. */
-#define FIRST_NAP_NS ((uint64_t)20 * 1000)
-#define LAST_NAP_NS  ((uint64_t)1000 * 1000)
+#define FIRST_SLEEP_NS ((uint64_t)20 * 1000)
+#define LAST_SLEEP_NS  ((uint64_t)1000 * 1000)
 
 /* From when a rank waits until other nodes hear whom for, at the latest. */
 #define TELL_NS ((uint64_t)500 * 1000 * 1000)
@@ -57,16 +57,16 @@ enum { GLANCE_TICKS = 1 << 18 };
 
 void lsi_learn_to_wait(ls_group *group)
 {
-    const lsi_cpus found = lsi_cpus_of(group);
+    const lsi_rank_cpus found = lsi_rank_cpus_of(group);
     const int available = lsi_cpus_available(); /* knows the quota, too */
     /* A look that asks MPI takes as long as a yield or longer. */
-    group->crowded = group->far != NULL ||
+    group->crowded = group->net != NULL ||
                      (available < found.own ? available : found.together) <
                          ls_group_local_size(group);
     group->bound = found.disjoint && !group->crowded;
     group->spinning_pays = true;
     group->retry = FIRST_RETRY;
-    group->distrust = FIRST_DISTRUST;
+    group->backoff = FIRST_BACKOFF;
 }
 
 /*
@@ -87,7 +87,7 @@ static int choose_spins(ls_group *group)
     group->waits = 0;
     if (group->retry < LAST_RETRY)
         group->retry *= 2;
-    return PARTING_SPINS;
+    return SIGTERM_SPINS;
 }
 
 static int choose_yields(ls_group *group)
@@ -103,7 +103,7 @@ static int choose_yields(ls_group *group)
 /*
  * A yield that takes long went to a stranger, or to a peer that computes. The
  * former come again, and each time ranks sleep for longer instead; the latter
- * is over at once, and each yield that pays takes some of the distrust away.
+ * is over at once, and each yield that pays takes some of the backoff away.
  */
 static void yield(ls_group *group, lsi_patience *patience)
 {
@@ -111,21 +111,21 @@ static void yield(ls_group *group, lsi_patience *patience)
     sched_yield();
     if (lsi_clock_ns() - before < LONG_YIELD_NS)
         return;
-    group->waits_without_yield = group->distrust;
-    if (group->distrust < LAST_DISTRUST)
-        group->distrust *= 2;
+    group->waits_without_yield = group->backoff;
+    if (group->backoff < LAST_BACKOFF)
+        group->backoff *= 2;
     patience->yields = 0;
 }
 
 /* In proportion to the wait so far, so that little is lost by looking late. */
 static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
 {
-    const uint64_t nap = waited_ns / 8;
-    if (group->far == NULL)
+    const uint64_t sleep_ns = waited_ns / 8;
+    if (group->net == NULL)
         return LSI_SLICE_NS;
-    if (nap < FIRST_NAP_NS)
-        return FIRST_NAP_NS;
-    return nap < LAST_NAP_NS ? nap : LAST_NAP_NS;
+    if (sleep_ns < FIRST_SLEEP_NS)
+        return FIRST_SLEEP_NS;
+    return sleep_ns < LAST_SLEEP_NS ? sleep_ns : LAST_SLEEP_NS;
 }
 
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
@@ -135,8 +135,8 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
         group->retry = FIRST_RETRY;
     }
     if (patience->looks > patience->spins && patience->yields != 0 &&
-        group->distrust > FIRST_DISTRUST)
-        group->distrust--;
+        group->backoff > FIRST_BACKOFF)
+        group->backoff--;
     if (patience->began_ns != 0)
         lsi_awaited_forget(group, patience->told);
     *patience = (lsi_patience){0};
@@ -152,7 +152,7 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
                              uint64_t now, bool told_to_end)
 {
     const uint64_t timeout =
-        (group->twin_of != NULL ? group->twin_of : group)->timeout_ns;
+        (group->dup_of != NULL ? group->dup_of : group)->timeout_ns;
     const uint64_t waited = now - patience->began_ns;
     const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
@@ -181,19 +181,19 @@ static void begin(lsi_patience *patience, uint64_t now)
 static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
 {
     uint64_t told_for = 0;
-    const bool told = group->far != NULL && lsi_parting_told(&told_for);
+    const bool told = group->net != NULL && lsi_sigterm_told(&told_for);
     if (!told && now - patience->checked_ns < LSI_SLICE_NS)
         return LS_OK;
     return look_around(group, patience, now, told_for >= LAST_WORDS_NS);
 }
 
 /* Moves the other groups of this thread, if there are any. */
-static bool move_company(ls_group *group, lsi_patience *patience)
+static bool move_others(ls_group *group, lsi_patience *patience)
 {
-    if (!patience->company)
+    if (!patience->coprogress)
         return false;
-    const bool moved = lsi_company_move(group);
-    patience->company = lsi_has_company(group);
+    const bool moved = lsi_coprogress_move(group);
+    patience->coprogress = lsi_coprogress_due(group);
     return moved;
 }
 
@@ -203,9 +203,9 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         lsi_record_wait(group);
         patience->spins = choose_spins(group);
         patience->yields = choose_yields(group);
-        patience->company = lsi_has_company(group);
+        patience->coprogress = lsi_coprogress_due(group);
     }
-    const bool moved = move_company(group, patience);
+    const bool moved = move_others(group, patience);
     if (patience->looks < patience->spins + patience->yields) {
         const bool spins = patience->looks++ < patience->spins;
         if (!moved && spins)
@@ -215,7 +215,7 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
         return LS_OK;
     }
     group->spinning_pays = false;
-    const uint64_t now = lsi_waking_ns();
+    const uint64_t now = lsi_suspending_clock_ns();
     if (patience->began_ns == 0) {
         begin(patience, now);
         lsi_record_long_wait(group);
@@ -223,33 +223,33 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
     LS_TRY(look(group, patience, now));
     if (moved)
         return LS_OK;
-    return lsi_sleep(group, patience->company,
+    return lsi_sleep(group, patience->coprogress,
                      choose_sleep(group, now - patience->began_ns));
 }
 
 /* ---- testing instead of waiting ------------------------------------------ */
 
-void lsi_glances_over(ls_group *group)
+void lsi_polling_over(ls_group *group)
 {
-    if (group->glances.patience.began_ns != 0)
-        lsi_patience_rewarded(group, &group->glances.patience);
+    if (group->polling.patience.began_ns != 0)
+        lsi_patience_rewarded(group, &group->polling.patience);
 }
 
 /* The clock costs as much as all the rest, so ticks say whether to look. */
-ls_status lsi_glance(ls_group *group)
+ls_status lsi_poll(ls_group *group)
 {
-    lsi_glances *glances = &group->glances;
-    lsi_patience *patience = &glances->patience;
-    if (lsi_has_company(group))
-        (void)lsi_company_move(group);
+    lsi_polling *polling = &group->polling;
+    lsi_patience *patience = &polling->patience;
+    if (lsi_coprogress_due(group))
+        (void)lsi_coprogress_move(group);
     const uint64_t ticks = lsi_ticks();
-    if (glances->activity != group->activity)
-        lsi_glances_over(group);
-    else if (ticks - glances->ticks < GLANCE_TICKS)
+    if (polling->activity != group->activity)
+        lsi_polling_over(group);
+    else if (ticks - polling->ticks < POLL_TICKS)
         return LS_OK;
-    glances->activity = group->activity;
-    glances->ticks = ticks;
-    const uint64_t now = lsi_waking_ns();
+    polling->activity = group->activity;
+    polling->ticks = ticks;
+    const uint64_t now = lsi_suspending_clock_ns();
     if (patience->began_ns == 0)
         begin(patience, now);
     return look(group, patience, now);

@@ -20,10 +20,10 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
  * Called when a request has been tested in vain: the same without waiting. Must
  * cost next to nothing.
  */
-ls_status lsi_glance(ls_group *group);
+ls_status lsi_poll(ls_group *group);
 
 /* What was tested is done. */
-void lsi_glances_over(ls_group *group);
+void lsi_polling_over(ls_group *group);
 
 /* Decides how to wait, from the CPUs that the members may use. */
 void lsi_learn_to_wait(ls_group *group);

@@ -12,11 +12,12 @@
 #include "base/threads.h"
 
 /* The part of the topology's order that lies within our own binding. */
-static size_t list_cpus(hwloc_topology_t topology, lsi_cpu **out)
+static size_t list_cpus(hwloc_topology_t topology, lsi_hardware_thread **out)
 {
     const int n = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU);
     hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
-    lsi_cpu *cpus = n > 0 ? malloc((size_t)n * sizeof(*cpus)) : NULL;
+    lsi_hardware_thread *cpus =
+        n > 0 ? malloc((size_t)n * sizeof(*cpus)) : NULL;
     size_t found = 0;
     if (allowed != NULL && cpus != NULL &&
         hwloc_get_cpubind(topology, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
@@ -26,7 +27,7 @@ static size_t list_cpus(hwloc_topology_t topology, lsi_cpu **out)
             const hwloc_obj_t core =
                 hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
             if (hwloc_bitmap_isset(allowed, pu->os_index))
-                cpus[found++] = (lsi_cpu){
+                cpus[found++] = (lsi_hardware_thread){
                     .cpu = (int)pu->os_index,
                     .core = core != NULL ? (int)core->logical_index : i,
                 };
@@ -37,7 +38,7 @@ static size_t list_cpus(hwloc_topology_t topology, lsi_cpu **out)
     return found;
 }
 
-size_t lsi_binding_cpus(lsi_cpu **out)
+size_t lsi_binding_cpus(lsi_hardware_thread **out)
 {
     hwloc_topology_t topology;
     *out = NULL;
@@ -53,7 +54,7 @@ size_t lsi_binding_cpus(lsi_cpu **out)
     return found;
 }
 
-static size_t count_cores(const lsi_cpu *cpus, size_t n)
+static size_t count_cores(const lsi_hardware_thread *cpus, size_t n)
 {
     size_t cores = 0;
     for (size_t i = 0; i < n; i++)
@@ -62,7 +63,7 @@ static size_t count_cores(const lsi_cpu *cpus, size_t n)
 }
 
 /* The index of the first cpu of core number `core` of the list; n behind. */
-static size_t core_begin(const lsi_cpu *cpus, size_t n, size_t core)
+static size_t core_begin(const lsi_hardware_thread *cpus, size_t n, size_t core)
 {
     size_t seen = 0;
     for (size_t i = 0; i < n; i++) {
@@ -73,7 +74,8 @@ static size_t core_begin(const lsi_cpu *cpus, size_t n, size_t core)
     return n;
 }
 
-lsi_range lsi_binding_share(const lsi_cpu *cpus, size_t n, int ranks, int rank)
+lsi_range lsi_binding_share(const lsi_hardware_thread *cpus, size_t n,
+                            int ranks, int rank)
 {
     if (n < (size_t)ranks)
         return (lsi_range){0, 0};
@@ -85,7 +87,7 @@ lsi_range lsi_binding_share(const lsi_cpu *cpus, size_t n, int ranks, int rank)
                        core_begin(cpus, n, share.end)};
 }
 
-void lsi_binding_apply(const lsi_cpu *cpus, size_t n)
+void lsi_binding_apply(const lsi_hardware_thread *cpus, size_t n)
 {
     int highest = 0;
     for (size_t i = 0; i < n; i++)

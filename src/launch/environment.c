@@ -64,14 +64,15 @@ static ls_status free_port(int *port)
     return status;
 }
 
-ls_status lsi_job_init(lsi_job *job, int ranks, int threads, int port)
+ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
+                               int port)
 {
     unsigned char random[16];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return lsi_fail_errno(LS_ERR_SYSTEM, "no random numbers for a job id");
     if (port == 0)
         LS_TRY(free_port(&port));
-    *job = (lsi_job){.ranks = ranks, .threads = threads, .port = port};
+    *job = (lsi_job_identity){.ranks = ranks, .threads = threads, .port = port};
     for (size_t i = 0; i < sizeof(random); i++)
         snprintf(job->id + 2 * i, 3, "%02x", random[i]);
     return LS_OK;
@@ -107,7 +108,8 @@ static bool add(char **list, size_t *n, const char *name, int value)
     return true;
 }
 
-static bool add_own(char **list, size_t *n, const lsi_job *job, int rank)
+static bool add_own(char **list, size_t *n, const lsi_job_identity *job,
+                    int rank)
 {
     const struct {
         const char *name;
@@ -150,7 +152,8 @@ static bool add_inherited(char **list, size_t *n)
     return true;
 }
 
-ls_status lsi_environment_new(const lsi_job *job, int rank, char ***out)
+ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
+                              char ***out)
 {
     size_t inherited = 0;
     while (environ[inherited] != NULL)

@@ -7,22 +7,24 @@
 #include "lockstep/status.h"
 
 /* What all ranks of a job have in common. */
-typedef struct lsi_job {
+typedef struct lsi_job_identity {
     int ranks;
     int threads;
     int port;
     char id[33]; /* 128 random bits in hexadecimal: LOCKSTEP_JOB */
-} lsi_job;
+} lsi_job_identity;
 
 /* A new job with a random id and, if `port` is 0, a port that is free now. */
-ls_status lsi_job_init(lsi_job *job, int ranks, int threads, int port);
+ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
+                               int port);
 
 /*
  * This process's environment with the variables of one rank in it, and without
  * those by which another launcher describes its own ranks. *out is freed by
  * lsi_environment_free.
  */
-ls_status lsi_environment_new(const lsi_job *job, int rank, char ***out);
+ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
+                              char ***out);
 void lsi_environment_free(char **environment);
 
 #endif

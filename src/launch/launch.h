@@ -10,7 +10,8 @@
  * If the front is killed, the supervisor sees its lifeline close and kills
  * every rank and whatever they started (it is the subreaper of them all). If
  * the supervisor is killed, the kernel kills the ranks (parent-death signal)
- * and their process groups (leash.h), and the front what else they started.
+ * and their process groups (orphan_guard.h), and the front what else they
+ * started.
  */
 #ifndef LS_LAUNCH_LAUNCH_H
 #define LS_LAUNCH_LAUNCH_H

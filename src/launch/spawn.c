@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "launch/launch.h"
-#include "launch/leash.h"
+#include "launch/orphan_guard.h"
 
 static void redirect(int from, int to)
 {
@@ -28,7 +28,7 @@ static void become(const lsi_spawn *what, pid_t parent)
     /* The parent may have died before the line above. */
     if (getppid() != parent)
         _exit(1);
-    lsi_leash_take(what->leash);
+    lsi_orphan_guard_take(what->orphan_guard);
     redirect(what->input, STDIN_FILENO);
     redirect(what->output, STDOUT_FILENO);
     redirect(what->error, STDERR_FILENO);

@@ -15,12 +15,12 @@
 typedef struct lsi_spawn {
     char *const *argv;
     char *const *environment;
-    const sigset_t *mask;     /* of blocked signals */
-    int input, output, error; /* descriptors; -1: this process's own */
-    const lsi_cpu *cpus;      /* to be bound to */
-    size_t n_cpus;            /* 0: not bound */
-    bool spared;              /* it ignores SIGUSR1 until it handles it */
-    int leash;                /* of lsi_leash_open */
+    const sigset_t *mask;            /* of blocked signals */
+    int input, output, error;        /* descriptors; -1: this process's own */
+    const lsi_hardware_thread *cpus; /* to be bound to */
+    size_t n_cpus;                   /* 0: not bound */
+    bool spared;      /* it ignores SIGUSR1 until it handles it */
+    int orphan_guard; /* of lsi_orphan_guard_open */
 } lsi_spawn;
 
 /*

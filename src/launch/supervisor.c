@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "launch/output.h"
-#include "launch/ranks.h"
+#include "launch/processes.h"
 #include "launch/signals.h"
 #include "launch/sweep.h"
 
@@ -35,12 +35,12 @@ typedef struct reader {
 typedef struct supervisor {
     const lsi_launch_config *config;
     pid_t front;
-    lsi_ranks ranks;
+    lsi_processes ranks;
     lsi_output output;
     struct pollfd *polled; /* signals, lifeline, output, then the tags */
     int first_tag;         /* to be read next: each in its turn */
     phase phase;
-    double timeout_at; /* in waking time; 0: never */
+    double timeout_at; /* in time of the suspending clock; 0: never */
     double next_at;    /* when the next phase begins; 0: never */
     double stopped_at; /* when the ranks were told to stop; 0: they run */
     int verdict;       /* exit status of the job; -1: nobody failed so far */
@@ -61,7 +61,7 @@ enum { POLL_SIGNALS, POLL_LIFELINE, POLL_OUTPUT, POLL_TAGS };
 /* Time in which the ranks were stopped was not theirs. */
 static void go_on(supervisor *s)
 {
-    const double lost = lsi_waking_seconds() - s->stopped_at;
+    const double lost = lsi_suspending_clock_seconds() - s->stopped_at;
     if (s->stopped_at == 0)
         return;
     s->stopped_at = 0;
@@ -75,13 +75,13 @@ static void enter(supervisor *s, phase next)
         return;
     go_on(s);
     s->phase = next;
-    s->next_at = lsi_waking_seconds() + s->config->grace;
+    s->next_at = lsi_suspending_clock_seconds() + s->config->grace;
     if (next == TERMINATING) {
-        lsi_ranks_signal(&s->ranks, SIGTERM);
+        lsi_processes_signal(&s->ranks, SIGTERM);
         /* One that is stopped would not notice. */
-        lsi_ranks_signal(&s->ranks, SIGCONT);
+        lsi_processes_signal(&s->ranks, SIGCONT);
     } else if (next == KILLING) {
-        lsi_ranks_signal(&s->ranks, SIGKILL);
+        lsi_processes_signal(&s->ranks, SIGKILL);
         s->next_at = 0;
     }
 }
@@ -106,7 +106,7 @@ static void watch_readers(supervisor *s)
         reader *r = &s->readers[i];
         const uint64_t written = lsi_sink_look(s->output.sinks[i]).written;
         if (written != r->written || !lsi_sink_is_stuck(s->output.sinks[i]))
-            r->still_since = lsi_waking_seconds();
+            r->still_since = lsi_suspending_clock_seconds();
         r->written = written;
     }
 }
@@ -141,7 +141,7 @@ static void be_patient(supervisor *s, double now)
 
 static void pass_deadlines(supervisor *s)
 {
-    const double now = lsi_waking_seconds();
+    const double now = lsi_suspending_clock_seconds();
     if (s->stopped_at > 0)
         return;
     if (s->timeout_at > 0 && now >= s->timeout_at)
@@ -163,7 +163,7 @@ static int wait_ms(const supervisor *s)
         at = s->next_at;
     if (at == 0)
         return -1;
-    const double ms = (at - lsi_waking_seconds()) * 1e3 + 1;
+    const double ms = (at - lsi_suspending_clock_seconds()) * 1e3 + 1;
     if (ms < 0)
         return 0;
     return ms > LSI_SLICE_MS ? LSI_SLICE_MS : (int)ms;
@@ -207,7 +207,7 @@ static void take_answer(supervisor *s, int status)
  * The first failure is named, also one behind answers; those that follow from
  * it are not.
  */
-static void blame(supervisor *s, const lsi_ended *first)
+static void blame(supervisor *s, const lsi_process_end *first)
 {
     const int status = first->status;
     char what[96];
@@ -228,16 +228,16 @@ static void blame(supervisor *s, const lsi_ended *first)
  * Of several found dead at once the one killed by a signal counts as the
  * first: the others have more likely failed because of it.
  */
-static bool is_earlier(const lsi_ended *a, const lsi_ended *b)
+static bool is_earlier(const lsi_process_end *a, const lsi_process_end *b)
 {
     return b->pid == 0 || (WIFSIGNALED(a->status) && !WIFSIGNALED(b->status));
 }
 
 static void reap(supervisor *s)
 {
-    lsi_ended ended;
-    lsi_ended first = {0};
-    while (lsi_ranks_reap(&s->ranks, &ended)) {
+    lsi_process_end ended;
+    lsi_process_end first = {0};
+    while (lsi_processes_reap(&s->ranks, &ended)) {
         if (exit_status_of(ended.status) == 0)
             continue;
         s->has_failed = s->has_failed || !is_answer(ended.status);
@@ -257,9 +257,9 @@ static void reap(supervisor *s)
 
 static void pass_on(supervisor *s, int number)
 {
-    lsi_ranks_signal(&s->ranks, number);
+    lsi_processes_signal(&s->ranks, number);
     if (number == SIGTSTP && s->stopped_at == 0)
-        s->stopped_at = lsi_waking_seconds();
+        s->stopped_at = lsi_suspending_clock_seconds();
     if (number == SIGCONT)
         go_on(s);
 }
@@ -283,7 +283,7 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     }
     /* The first is answered in peace: saving a checkpoint takes time. */
     if (!again || number != SIGTERM)
-        lsi_ranks_signal(&s->ranks, number);
+        lsi_processes_signal(&s->ranks, number);
     if (!again)
         return;
     enter(s, TERMINATING);
@@ -456,13 +456,13 @@ int lsi_supervise(const lsi_launch_config *config, int lifeline,
                 ls_last_error());
         return 1;
     }
-    const int failed = lsi_ranks_start(&s.ranks, config, mask);
+    const int failed = lsi_processes_start(&s.ranks, config, mask);
     if (failed != 0) {
         s.verdict = failed;
         enter(&s, TERMINATING);
     }
     if (config->timeout > 0)
-        s.timeout_at = lsi_waking_seconds() + config->timeout;
+        s.timeout_at = lsi_suspending_clock_seconds() + config->timeout;
     while (s.ranks.alive > 0)
         step(&s);
     finish(&s);

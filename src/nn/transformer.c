@@ -41,9 +41,9 @@ static ls_status make_tables(ls_transformer *m)
 static ls_status build(ls_transformer *m)
 {
     void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block,
-                            (size_t)m->config.layers * sizeof(lsi_block),
-                            LS_MEMORY_OTHER, "the blocks of a transformer"));
+    LS_TRY(lsi_alloc_zeroed(
+        &block, (size_t)m->config.layers * sizeof(lsi_transformer_block),
+        LS_MEMORY_OTHER, "the blocks of a transformer"));
     m->blocks = block;
     LS_TRY(lsi_transformer_add_params(m));
     return m->config.kind == LS_TRANSFORMER_ROPE ? make_tables(m) : LS_OK;
@@ -95,7 +95,7 @@ typedef struct pass {
     const ls_transformer *model;
     ls_tape *tape;
     ls_tensor *cosine, *sine; /* from the first token's place on */
-    lsi_cache *cache;         /* or NULL */
+    lsi_kv_cache *cache;      /* or NULL */
 } pass;
 
 static ls_tensor *normalise(const pass *p, const lsi_norm *norm, ls_tensor *x)
@@ -135,7 +135,7 @@ static ls_tensor *turned(const pass *p, const ls_linear_layer *layer,
     return out;
 }
 
-static qkv rope_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
+static qkv rope_qkv(const pass *p, const lsi_transformer_block *b, ls_tensor *x)
 {
     return (qkv){
         .q = turned(p, &b->q, x),
@@ -154,7 +154,7 @@ static ls_tensor *third(const pass *p, ls_tensor *all, int64_t number)
     return out;
 }
 
-static qkv gpt2_qkv(const pass *p, const lsi_block *b, ls_tensor *x)
+static qkv gpt2_qkv(const pass *p, const lsi_transformer_block *b, ls_tensor *x)
 {
     ls_tensor *all = ls_linear_layer_forward(&b->qkv, p->tape, x);
     const qkv out = {third(p, all, 0), third(p, all, 1), third(p, all, 2)};
@@ -185,7 +185,7 @@ static ls_tensor *keep_rows(const pass *p, ls_tensor *cached, size_t layer,
 static ls_tensor *attend(const pass *p, size_t layer, ls_tensor *x)
 {
     const ls_transformer_config *c = &p->model->config;
-    const lsi_block *b = &p->model->blocks[layer];
+    const lsi_transformer_block *b = &p->model->blocks[layer];
     ls_attention_options options = {
         .method = c->attention, .causal = true, .rows_outside = true};
     qkv in =
@@ -203,7 +203,8 @@ static ls_tensor *attend(const pass *p, size_t layer, ls_tensor *x)
     return ls_linear_layer_forward(&b->output, p->tape, o);
 }
 
-static ls_tensor *feed_forward(const lsi_block *b, ls_tape *tape, ls_tensor *x)
+static ls_tensor *feed_forward(const lsi_transformer_block *b, ls_tape *tape,
+                               ls_tensor *x)
 {
     ls_tensor *h = ls_linear_layer_forward(&b->w1, tape, x);
     h = b->w3.weight != NULL
@@ -222,7 +223,7 @@ static ls_tensor *join(const pass *p, ls_tensor *x, ls_tensor *part)
 
 static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
-    const lsi_block *b = &p->model->blocks[layer];
+    const lsi_transformer_block *b = &p->model->blocks[layer];
     const int mark = lsi_tape_mark(p->tape);
     x = join(p, x, attend(p, layer, normalise(p, &b->ln1, x)));
     lsi_tape_keep_only(p->tape, mark, x);
@@ -302,7 +303,7 @@ ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
 
 /* ---- token by token ------------------------------------------------------ */
 
-ls_status lsi_cache_new(lsi_cache *cache, const ls_transformer *model)
+ls_status lsi_kv_cache_new(lsi_kv_cache *cache, const ls_transformer *model)
 {
     const ls_transformer_config *c = &model->config;
     const int64_t shape[] = {c->layers, c->context, c->heads,
@@ -311,7 +312,7 @@ ls_status lsi_cache_new(lsi_cache *cache, const ls_transformer *model)
     return ls_tensor_new(&cache->values, LS_F32, 4, shape);
 }
 
-void lsi_cache_free(lsi_cache *cache)
+void lsi_kv_cache_free(lsi_kv_cache *cache)
 {
     ls_tensor_free(&cache->keys);
     ls_tensor_free(&cache->values);
@@ -319,7 +320,7 @@ void lsi_cache_free(lsi_cache *cache)
 }
 
 ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
-                                  ls_tensor *tokens, lsi_cache *cache)
+                                  ls_tensor *tokens, lsi_kv_cache *cache)
 {
     pass p = {.model = model, .tape = tape, .cache = cache};
     if (!check_tokens(model, tape, tokens))

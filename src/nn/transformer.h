@@ -11,13 +11,13 @@ typedef struct lsi_norm {
     ls_tensor *weight, *bias; /* bias with GPT2 only */
 } lsi_norm;
 
-typedef struct lsi_block {
+typedef struct lsi_transformer_block {
     lsi_norm ln1, ln2;
     ls_linear_layer q, k, v; /* ROPE */
     ls_linear_layer qkv;     /* GPT2 */
     ls_linear_layer output;
     ls_linear_layer w1, w2, w3; /* w3 with ROPE only */
-} lsi_block;
+} lsi_transformer_block;
 
 struct ls_transformer {
     ls_transformer_config config;
@@ -25,7 +25,7 @@ struct ls_transformer {
     ls_tensor *embedding;
     ls_tensor *positions;     /* GPT2 */
     ls_tensor *cosine, *sine; /* ROPE: (context, d_head / 2); owned */
-    lsi_block *blocks;
+    lsi_transformer_block *blocks;
     lsi_norm ln_final;
     ls_tensor *head; /* the embedding with GPT2, unless untied_head */
 };
@@ -42,21 +42,21 @@ double lsi_transformer_theta(const ls_transformer_config *config);
  * heads, d_head), in f32 also if products are half: what is left to do for one
  * token more is that token alone.
  */
-typedef struct lsi_cache {
+typedef struct lsi_kv_cache {
     ls_tensor *keys, *values;
     int64_t used; /* tokens; the caller may set it to 0 */
-} lsi_cache;
+} lsi_kv_cache;
 
-/* *cache, all zero before, is freed by lsi_cache_free in any case. */
-ls_status lsi_cache_new(lsi_cache *cache, const ls_transformer *model);
-void lsi_cache_free(lsi_cache *cache);
+/* *cache, all zero before, is freed by lsi_kv_cache_free in any case. */
+ls_status lsi_kv_cache_new(lsi_kv_cache *cache, const ls_transformer *model);
+void lsi_kv_cache_free(lsi_kv_cache *cache);
 
 /*
  * As ls_transformer_forward for tokens (1, n) that follow those in the cache,
  * and adds them to it. n is 1 unless the cache is empty. Without gradients.
  */
 ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
-                                  ls_tensor *tokens, lsi_cache *cache);
+                                  ls_tensor *tokens, lsi_kv_cache *cache);
 
 /* Under which a file's metadata has the text of lsi_transformer_describe. */
 #define LSI_TRANSFORMER_KEY "transformer"

@@ -87,7 +87,7 @@ static ls_status add_block_norm(const ls_transformer *m, const char *prefix,
 
 static ls_status add_rope_block(const ls_transformer *m, int64_t index)
 {
-    lsi_block *b = &m->blocks[index];
+    lsi_transformer_block *b = &m->blocks[index];
     const int64_t d = m->config.d_model, ff = m->config.d_ff;
     const product products[] = {
         {"attn.q_proj", d, d, 1, &b->q},
@@ -108,7 +108,7 @@ static ls_status add_rope_block(const ls_transformer *m, int64_t index)
 
 static ls_status add_gpt2_block(const ls_transformer *m, int64_t index)
 {
-    lsi_block *b = &m->blocks[index];
+    lsi_transformer_block *b = &m->blocks[index];
     const int64_t d = m->config.d_model, ff = m->config.d_ff;
     const double residual = 1.0 / sqrt(2.0 * (double)m->config.layers);
     const product attention[] = {{"attn.c_attn", d, 3 * d, 1, &b->qkv},

@@ -111,8 +111,8 @@ ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
 {
     LS_NEED(out);
     LS_NEED(params);
-    const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
-                                 group, n};
+    const lsi_param_group_spec spec = {&lsi_optimizer_adamw, &options,
+                                       options.lr, group, n};
     return lsi_optimizer_new(out, params, &spec);
 }
 
@@ -120,7 +120,7 @@ ls_status ls_adamw_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                              size_t n, ls_adamw_options options)
 {
     LS_NEED(optimizer);
-    const lsi_group_spec spec = {&lsi_optimizer_adamw, &options, options.lr,
-                                 group, n};
+    const lsi_param_group_spec spec = {&lsi_optimizer_adamw, &options,
+                                       options.lr, group, n};
     return lsi_optimizer_add_group(optimizer, &spec);
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "optim/group.h"
+#include "optim/param_group.h"
 
 /* Elements that are worth another thread: about 10 microseconds. */
 enum { GRAIN = 16384 };
@@ -64,7 +64,7 @@ ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
 {
     any_options options;
     kind->read(&options, lr, flags);
-    const lsi_group_spec spec = {kind, &options, lr, NULL, 0};
+    const lsi_param_group_spec spec = {kind, &options, lr, NULL, 0};
     return lsi_optimizer_new(out, params, &spec);
 }
 
@@ -122,7 +122,7 @@ static ls_status check_params(const ls_params *params)
 }
 
 ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
-                            const lsi_group_spec *spec)
+                            const lsi_param_group_spec *spec)
 {
     LS_TRY(check_params(params));
     void *block = NULL;
@@ -146,7 +146,7 @@ void ls_optimizer_free(ls_optimizer **optimizer)
     if (optimizer == NULL || *optimizer == NULL)
         return;
     for (size_t i = 0; i < (*optimizer)->n_groups; i++)
-        lsi_group_free(&(*optimizer)->groups[i]);
+        lsi_param_group_free(&(*optimizer)->groups[i]);
     lsi_free((*optimizer)->groups);
     lsi_free(*optimizer);
     *optimizer = NULL;
@@ -154,7 +154,7 @@ void ls_optimizer_free(ls_optimizer **optimizer)
 
 /* Groups are few and come seldom: each makes the list anew. */
 ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
-                                  const lsi_group_spec *spec)
+                                  const lsi_param_group_spec *spec)
 {
     if (spec->kind != optimizer->kind)
         return lsi_fail(LS_ERR_ARGUMENT,
@@ -162,18 +162,18 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
                         "kind %s",
                         spec->kind->name, optimizer->kind->name);
     const size_t n = optimizer->n_groups;
-    lsi_group *group = NULL;
+    lsi_param_group *group = NULL;
     void *block = NULL;
-    LS_TRY(lsi_group_new(&group, optimizer, spec));
+    LS_TRY(lsi_param_group_new(&group, optimizer, spec));
     const ls_status status =
-        lsi_alloc(&block, (n + 1) * sizeof(lsi_group *), LS_MEMORY_STATE,
+        lsi_alloc(&block, (n + 1) * sizeof(lsi_param_group *), LS_MEMORY_STATE,
                   "the groups of an optimizer");
     if (status != LS_OK) {
-        lsi_group_free(&group);
+        lsi_param_group_free(&group);
         return status;
     }
     if (n > 0)
-        memcpy(block, optimizer->groups, n * sizeof(lsi_group *));
+        memcpy(block, optimizer->groups, n * sizeof(lsi_param_group *));
     lsi_free(optimizer->groups);
     optimizer->groups = block;
     optimizer->groups[optimizer->n_groups++] = group;
@@ -189,17 +189,17 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 
 typedef struct step_job {
     const lsi_optimizer_kind *kind;
-    const lsi_group *group;
+    const lsi_param_group *group;
     size_t first; /* element of the group's state that 0 stands for */
     lsi_optimizer_memory memory;
     double grad_scale;
 } step_job;
 
 /* Elements begin..end-1 of the group's state, all of the same segment. */
-static void update_run(const step_job *job, const lsi_segment *segment,
+static void update_run(const step_job *job, const lsi_state_segment *segment,
                        size_t begin, size_t end)
 {
-    const lsi_group *group = job->group;
+    const lsi_param_group *group = job->group;
     const size_t flat = segment->range.begin + (begin - segment->at);
     lsi_optimizer_update update = {.param = job->memory.param + flat,
                                    .grad = job->memory.grad + flat,
@@ -218,7 +218,7 @@ static void update_part(void *context, size_t begin, size_t end)
     const step_job *job = context;
     const size_t stop = job->first + end;
     size_t at = job->first + begin;
-    const lsi_segment *segment = lsi_group_segment(job->group, at);
+    const lsi_state_segment *segment = lsi_param_group_segment(job->group, at);
     for (; at < stop; segment++) {
         const size_t segment_end = segment->at + lsi_range_size(segment->range);
         const size_t run_end = stop < segment_end ? stop : segment_end;
@@ -231,8 +231,8 @@ void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
                               lsi_optimizer_memory memory, double grad_scale)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++) {
-        const lsi_group *group = optimizer->groups[i];
-        const lsi_range part = lsi_group_part(group, range);
+        const lsi_param_group *group = optimizer->groups[i];
+        const lsi_range part = lsi_param_group_part(group, range);
         step_job job = {.kind = optimizer->kind,
                         .group = group,
                         .first = part.begin,

@@ -86,19 +86,19 @@ int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
 /* ---- groups -------------------------------------------------------------- */
 
 /* What a group is made of. The options are checked and copied. */
-typedef struct lsi_group_spec {
+typedef struct lsi_param_group_spec {
     const lsi_optimizer_kind *kind;
     const void *options;
     double lr;
     ls_tensor *const *params; /* NULL: every trained one */
     size_t n;
-} lsi_group_spec;
+} lsi_param_group_spec;
 
 /* An optimizer with one group. */
 ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
-                            const lsi_group_spec *spec);
+                            const lsi_param_group_spec *spec);
 ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
-                                  const lsi_group_spec *spec);
+                                  const lsi_param_group_spec *spec);
 
 /* Options of any kind are refused in the same words; NaN is, too. */
 ls_status lsi_check_lr(const char *kind, double lr);

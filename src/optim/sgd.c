@@ -67,8 +67,8 @@ ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
 {
     LS_NEED(out);
     LS_NEED(params);
-    const lsi_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
-                                 group, n};
+    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                       group, n};
     return lsi_optimizer_new(out, params, &spec);
 }
 
@@ -76,7 +76,7 @@ ls_status ls_sgd_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
                            size_t n, ls_sgd_options options)
 {
     LS_NEED(optimizer);
-    const lsi_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
-                                 group, n};
+    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                       group, n};
     return lsi_optimizer_add_group(optimizer, &spec);
 }

@@ -3,7 +3,7 @@
 
 #include "autograd/params.h"
 #include "base/error.h"
-#include "optim/group.h"
+#include "optim/param_group.h"
 
 static lsi_range without_padding(const ls_params *params, size_t index)
 {
@@ -13,9 +13,9 @@ static lsi_range without_padding(const ls_params *params, size_t index)
 }
 
 /* What a segment has of a parameter. */
-static ls_status visit(const lsi_group *group, const lsi_segment *segment,
-                       lsi_range wanted, lsi_state_piece *piece,
-                       lsi_state_fn fn, void *context)
+static ls_status visit(const lsi_param_group *group,
+                       const lsi_state_segment *segment, lsi_range wanted,
+                       lsi_state_piece *piece, lsi_state_fn fn, void *context)
 {
     const lsi_range part = lsi_range_common(wanted, segment->range);
     const char *const *names = group->kind->state_names;
@@ -34,7 +34,7 @@ static ls_status visit(const lsi_group *group, const lsi_segment *segment,
 }
 
 static ls_status visit_group(const ls_optimizer *optimizer,
-                             const lsi_group *group, lsi_range range,
+                             const lsi_param_group *group, lsi_range range,
                              lsi_state_fn fn, void *context)
 {
     const ls_params *params = optimizer->params;

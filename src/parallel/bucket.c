@@ -2,12 +2,12 @@
 
 #include <stdbool.h>
 
-static bool follows(const lsi_span *before, const lsi_span *after)
+static bool follows(const lsi_grad_range *before, const lsi_grad_range *after)
 {
     return before->data + before->extent == after->data;
 }
 
-size_t lsi_bucket_layout(const lsi_span *spans, size_t n, uint64_t limit,
+size_t lsi_bucket_layout(const lsi_grad_range *spans, size_t n, uint64_t limit,
                          lsi_range *out)
 {
     size_t buckets = 0;

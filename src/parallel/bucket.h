@@ -12,11 +12,11 @@
 #define LSI_BUCKET_MB 1e6
 
 /* Gradients in memory. */
-typedef struct lsi_span {
+typedef struct lsi_grad_range {
     float *data;
     size_t count;  /* gradients */
     size_t extent; /* floats that may travel, with padding; >= count */
-} lsi_span;
+} lsi_grad_range;
 
 /*
  * Divides spans 0..n-1, in the order in which they become final, into buckets
@@ -25,7 +25,7 @@ typedef struct lsi_span {
  * begin. Returns how many buckets there are; the spans of bucket i are
  * out[i].begin .. out[i].end - 1. `out` has room for n.
  */
-size_t lsi_bucket_layout(const lsi_span *spans, size_t n, uint64_t limit,
+size_t lsi_bucket_layout(const lsi_grad_range *spans, size_t n, uint64_t limit,
                          lsi_range *out);
 
 #endif

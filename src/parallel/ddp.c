@@ -119,12 +119,12 @@ static void add_spans(ls_ddp *ddp)
         const ls_tensor *const tensor = ls_params_get(ddp->params, i);
         const lsi_range range = lsi_params_range(ddp->params, i);
         lsi_ddp_add_span(ddp, i,
-                         (lsi_span){grads + range.begin,
-                                    (size_t)ls_tensor_count(tensor),
-                                    lsi_range_size(range)});
+                         (lsi_grad_range){grads + range.begin,
+                                          (size_t)ls_tensor_count(tensor),
+                                          lsi_range_size(range)});
     }
-    ddp->extra = (lsi_span){lsi_params_grad_extra(ddp->params), LSI_GRAD_EXTRA,
-                            LSI_GRAD_EXTRA};
+    ddp->extra = (lsi_grad_range){lsi_params_grad_extra(ddp->params),
+                                  LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
 }
 
 static ls_status check_params(const ls_params *params,

@@ -34,9 +34,9 @@ static ls_status add_ranges(ls_ddp *ddp, const ls_ddp_range *ranges, size_t n)
     for (size_t i = 0; i < n; i++)
         lsi_ddp_add_span(
             ddp, i,
-            (lsi_span){ranges[i].data, ranges[i].count, ranges[i].count});
+            (lsi_grad_range){ranges[i].data, ranges[i].count, ranges[i].count});
     LS_TRY(ls_shared_alloc(ddp->group, LSI_GRAD_EXTRA * sizeof(float), &extra));
-    ddp->extra = (lsi_span){extra, LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
+    ddp->extra = (lsi_grad_range){extra, LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
     ddp->own_extra = true;
     return LS_OK;
 }

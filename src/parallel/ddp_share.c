@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/agree.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/shared.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
@@ -20,7 +20,7 @@ static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
     const float *const base = ls_params_flat_grad(ddp->params, &count);
     if (spans.begin >= spans.end)
         return (lsi_range){0, 0};
-    const lsi_span *const last = &ddp->spans[spans.end - 1];
+    const lsi_grad_range *const last = &ddp->spans[spans.end - 1];
     return (lsi_range){(size_t)(ddp->spans[spans.begin].data - base),
                        (size_t)(last->data + last->extent - base)};
 }
@@ -37,7 +37,7 @@ static lsi_range own_part(const ls_ddp *ddp, size_t count)
 
 ls_status lsi_ddp_take_part(ls_ddp *ddp)
 {
-    const lsi_share share = ddp->strategy->share;
+    const lsi_sharding share = ddp->strategy->share;
     size_t count;
     ls_params_flat(ddp->params, &count);
     ddp->owner.reduced = (lsi_range){0, count};
@@ -102,8 +102,8 @@ static ls_status swap_shards(const ls_ddp *ddp)
     size_t count;
     if (lsi_ddp_on_one_node(ddp))
         return LS_OK;
-    LS_TRY(lsi_far_swap(ddp->channel, ls_params_flat(ddp->params, &count),
-                        ddp->shard * sizeof(float)));
+    LS_TRY(lsi_internode_swap(ddp->channel, ls_params_flat(ddp->params, &count),
+                              ddp->shard * sizeof(float)));
     LS_TRY(ls_barrier(ddp->channel));
     /* What has come from afar was not rounded while it was stepped. */
     lsi_params_round(ddp->params,

@@ -12,8 +12,8 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "comm/agree.h"
+#include "comm/dup.h"
 #include "comm/same.h"
-#include "comm/twin.h"
 #include "kernels/kernels.h"
 #include "parallel/shard.h"
 
@@ -32,7 +32,7 @@ static ls_status alloc_array(void *out, size_t n, size_t item)
 
 static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 {
-    LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_span)));
+    LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_grad_range)));
     LS_TRY(alloc_array(&ddp->unused, spans, sizeof(bool)));
     LS_TRY(alloc_array(&ddp->index_of, spans, sizeof(size_t)));
     LS_TRY(alloc_array(&ddp->span_of, indices, sizeof(size_t)));
@@ -54,7 +54,7 @@ ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
     }
     status = lsi_agree_to_plan(group, status);
     if (status == LS_OK)
-        status = lsi_group_twin(group, &ddp->channel);
+        status = lsi_group_dup(group, &ddp->channel);
     if (status != LS_OK) {
         ls_ddp_free(&ddp);
         return status;
@@ -84,7 +84,7 @@ void ls_ddp_free(ls_ddp **out)
     lsi_free(ddp);
 }
 
-void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span)
+void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span)
 {
     ddp->index_of[ddp->n] = index;
     ddp->span_of[index] = ddp->n;
@@ -140,7 +140,7 @@ static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
 
 static void range_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {
-    const lsi_span *const spans = list;
+    const lsi_grad_range *const spans = list;
     snprintf(text, LSI_LINE_BYTES, "range %zu of %zu floats", i,
              spans[i].count);
 }
@@ -219,7 +219,7 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
 
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 {
-    const lsi_span *const s = &ddp->spans[span];
+    const lsi_grad_range *const s = &ddp->spans[span];
     if (s->extent > 0) /* else there may be no data */
         memset(s->data, 0, s->extent * sizeof(float));
     if (!ddp->has_loss)

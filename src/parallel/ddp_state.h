@@ -23,12 +23,12 @@ struct ls_ddp {
     size_t shard; /* floats of a rank's part, if it has one; see shard.h */
     double waited;
     bool unused_as_zero;
-    lsi_span *spans; /* in the order in which they should become final */
+    lsi_grad_range *spans; /* in the order in which they should become final */
     size_t n;
     size_t *index_of; /* [n] what the user calls a span */
     size_t *span_of;  /* the other way round; SIZE_MAX: none */
     bool *unused;     /* [n] in this sync */
-    lsi_span extra;
+    lsi_grad_range extra;
     bool own_extra;  /* allocated here, in memory shared by `group` */
     bool syncing;    /* a backward whose gradients travel */
     bool spoiled;    /* gradients are partly there; until they are forgotten */
@@ -55,7 +55,7 @@ ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,
 ls_status lsi_ddp_check_weight(double weight);
 
 /* Adds `index`, the next to become final. */
-void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_span span);
+void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span);
 
 /* Begins a sync: what is ready from now on travels. Local. */
 ls_status lsi_ddp_begin(ls_ddp *ddp);

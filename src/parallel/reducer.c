@@ -41,18 +41,19 @@ static bool extra_follows(const lsi_reducer_plan *plan)
 {
     if (plan->n == 0 || plan->shard != 0)
         return false;
-    const lsi_span *const last = &plan->spans[plan->n - 1];
+    const lsi_grad_range *const last = &plan->spans[plan->n - 1];
     return last->data + last->extent == plan->extra.data;
 }
 
-static ls_status plan_sum(ls_group *channel, lsi_span range, ls_request **out)
+static ls_status plan_sum(ls_group *channel, lsi_grad_range range,
+                          ls_request **out)
 {
     return ls_all_reduce_plan(channel, range.data, range.data, range.extent,
                               LS_F32, LS_SUM, out);
 }
 
 static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,
-                              lsi_span range, ls_request **out)
+                              lsi_grad_range range, ls_request **out)
 {
     if (plan->shard == 0)
         return plan_sum(channel, range, out);
@@ -62,13 +63,13 @@ static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,
         channel, (lsi_buffer){range.data, range.extent, LS_F32}, shards, out);
 }
 
-static lsi_span join(const lsi_span *spans, lsi_range range)
+static lsi_grad_range join(const lsi_grad_range *spans, lsi_range range)
 {
-    const lsi_span *const first = &spans[range.begin];
-    const lsi_span *const last = &spans[range.end - 1];
+    const lsi_grad_range *const first = &spans[range.begin];
+    const lsi_grad_range *const last = &spans[range.end - 1];
     const float *const end = last->data + last->extent;
-    return (lsi_span){.data = first->data,
-                      .extent = (size_t)(end - first->data)};
+    return (lsi_grad_range){.data = first->data,
+                            .extent = (size_t)(end - first->data)};
 }
 
 static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
@@ -77,7 +78,7 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
 {
     const bool along = extra_follows(plan);
     for (size_t b = 0; b < buckets; b++) {
-        lsi_span range = join(plan->spans, layout[b]);
+        lsi_grad_range range = join(plan->spans, layout[b]);
         if (along && b + 1 == buckets)
             range.extent += plan->extra.extent;
         for (size_t i = layout[b].begin; i < layout[b].end; i++)

@@ -21,7 +21,7 @@
 typedef struct lsi_reducer lsi_reducer;
 
 typedef struct lsi_reducer_plan {
-    const lsi_span *spans; /* copied */
+    const lsi_grad_range *spans; /* copied */
     size_t n;
     uint64_t bucket_bytes;
     lsi_start start;
@@ -30,7 +30,7 @@ typedef struct lsi_reducer_plan {
      * it in memory, and else by themselves. What they hold must be decided
      * when the last span is ready.
      */
-    lsi_span extra;
+    lsi_grad_range extra;
     /*
      * Not 0: a rank gets the sums of its shard only; the spans lie one behind
      * the other, and rank r owns floats r * shard .. (r + 1) * shard - 1.

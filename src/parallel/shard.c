@@ -15,7 +15,7 @@ lsi_range lsi_shard_of(size_t count, size_t shard, int rank)
 }
 
 /* The first span whose middle lies behind `part` of `parts` of all. */
-static size_t first_behind(const lsi_span *spans, size_t n, size_t total,
+static size_t first_behind(const lsi_grad_range *spans, size_t n, size_t total,
                            lsi_range part)
 {
     size_t before = 0;
@@ -28,7 +28,8 @@ static size_t first_behind(const lsi_span *spans, size_t n, size_t total,
     return n;
 }
 
-lsi_range lsi_shard_spans(const lsi_span *spans, size_t n, int size, int rank)
+lsi_range lsi_shard_spans(const lsi_grad_range *spans, size_t n, int size,
+                          int rank)
 {
     const size_t parts = (size_t)size, r = (size_t)rank;
     size_t total = 0;

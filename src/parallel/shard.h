@@ -20,6 +20,7 @@ lsi_range lsi_shard_of(size_t count, size_t shard, int rank);
  * The spans that a rank owns if none is divided: neighbours, as near to equal
  * shares of the floats as that allows.
  */
-lsi_range lsi_shard_spans(const lsi_span *spans, size_t n, int size, int rank);
+lsi_range lsi_shard_spans(const lsi_grad_range *spans, size_t n, int size,
+                          int rank);
 
 #endif

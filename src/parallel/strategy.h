@@ -23,19 +23,19 @@ typedef enum lsi_start {
 } lsi_start;
 
 /* Of what a rank has its part only. */
-typedef enum lsi_share {
+typedef enum lsi_sharding {
     LSI_SHARE_NOTHING,
     LSI_SHARE_TENSORS, /* state; it owns whole parameters */
     LSI_SHARE_STATE,   /* state, and reduced gradients */
     LSI_SHARE_WEIGHTS, /* as STATE; the ranks of a node have one copy */
     LSI_SHARE_ALL      /* as WEIGHTS; a rank drops the gradients of others */
-} lsi_share;
+} lsi_sharding;
 
 typedef struct lsi_strategy {
     const char *name, *text;
     lsi_bucketing buckets;
     lsi_start start;
-    lsi_share share;
+    lsi_sharding share;
 } lsi_strategy;
 
 /* All strategies; *n is how many. */

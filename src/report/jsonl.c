@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "report/output.h"
+#include "report/result.h"
 
 struct lsi_jsonl {
     int fd; /* -1: lines are dropped */
@@ -85,7 +85,7 @@ static ls_status open_lines(const char *path, int64_t keep, int *fd)
         *fd = -1;
         return LS_OK;
     }
-    if (!lsi_output_is_stdout(path))
+    if (!lsi_result_is_stdout(path))
         return open_file(path, keep, fd);
     *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (*fd < 0)

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
-#include "report/output.h"
+#include "report/result.h"
 #include "report/table_private.h"
 
 /* The object at a dotted path without its last part, made where missing. */
@@ -97,7 +97,7 @@ ls_status lsi_table_json_write(const lsi_table *table, int argc,
     /* The terminating zero becomes the end of the last line. */
     const size_t length = strlen(text);
     text[length] = '\n';
-    const ls_status status = lsi_output_write(path, text, length + 1);
+    const ls_status status = lsi_result_write(path, text, length + 1);
     free(text);
     return status;
 }

@@ -148,37 +148,40 @@ static int64_t total_steps(const job *j)
 /* ---- checkpoints --------------------------------------------------------- */
 
 /* Labels from all over the images: of other data some are likely others. */
-static void collect_data_facts(const job *j, lsi_facts *facts)
+static void collect_data_config(const job *j, lsi_run_config *config)
 {
     enum { LABELS = 1024 };
     int64_t some[LABELS];
     const int64_t n = ls_dataset_count(j->train_set);
     for (int64_t i = 0; i < LABELS; i++)
         some[i] = ls_dataset_label(j->train_set, n * i / LABELS);
-    lsi_facts_int(facts, "images to train:", train_images(j));
-    lsi_facts_int(facts, "images to validate:", ls_dataset_count(j->test_set));
-    lsi_facts_digest(facts, "data with labels of sum", some, LABELS);
+    lsi_run_config_int(config, "images to train:", train_images(j));
+    lsi_run_config_int(config,
+                       "images to validate:", ls_dataset_count(j->test_set));
+    lsi_run_config_digest(config, "data with labels of sum", some, LABELS);
 }
 
 /* What other bits would come of, if it were otherwise. */
-static void collect_facts(const job *j, lsi_facts *facts)
+static void collect_config(const job *j, lsi_run_config *config)
 {
     static const char *const norms[] = {[LSI_NORM_FUSED] = "fused",
                                         [LSI_NORM_GATHERED] = "gathered",
                                         [LSI_NORM_LOCAL] = "off"};
     const lsi_cifar100_options *const o = j->options;
     const int size = ls_group_size(j->group);
-    lsi_facts_text(facts, "train", "cifar100");
-    lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
-    lsi_facts_int(facts, "--seed", (int64_t)o->seed);
-    collect_data_facts(j, facts);
-    lsi_facts_int(facts, "--batch-size over all ranks:", o->batch_size * size);
-    lsi_facts_int(facts, "--accumulate", o->accumulate);
-    lsi_facts_int(facts, "--slices", slices_of(j) * size);
-    lsi_facts_text(facts, "--sync-bn", norms[o->norm]);
-    lsi_facts_text(facts, "--dtype", ls_dtype_name(o->dtype));
-    lsi_facts_text(facts, "--dropout", o->dropout ? "on" : "off");
-    lsi_recipe_facts(&o->recipe, total_steps(j), facts);
+    lsi_run_config_text(config, "train", "cifar100");
+    lsi_run_config_text(config, "--data",
+                        o->data != NULL ? "given" : "built-in");
+    lsi_run_config_int(config, "--seed", (int64_t)o->seed);
+    collect_data_config(j, config);
+    lsi_run_config_int(config,
+                       "--batch-size over all ranks:", o->batch_size * size);
+    lsi_run_config_int(config, "--accumulate", o->accumulate);
+    lsi_run_config_int(config, "--slices", slices_of(j) * size);
+    lsi_run_config_text(config, "--sync-bn", norms[o->norm]);
+    lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_text(config, "--dropout", o->dropout ? "on" : "off");
+    lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
 static uint64_t collectives(const job *j)
@@ -411,7 +414,7 @@ static ls_status save(const job *j)
 
 static ls_status find_start(job *j)
 {
-    collect_facts(j, &j->resume.facts);
+    collect_config(j, &j->resume.config);
     LS_TRY(lsi_resume_open(&j->resume, &j->found));
     if (j->found == NULL)
         return LS_OK;

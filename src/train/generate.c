@@ -100,8 +100,8 @@ typedef struct window {
     ls_tape *tape;
     ls_tensor *tokens; /* (1, length) */
     int64_t length, used;
-    int64_t choices; /* tokens below it are drawn */
-    lsi_cache cache; /* of the first tokens, so many as it says */
+    int64_t choices;    /* tokens below it are drawn */
+    lsi_kv_cache cache; /* of the first tokens, so many as it says */
 } window;
 
 static void push(window *w, int64_t token)
@@ -150,7 +150,7 @@ static ls_status run(window *w, const lsi_generation *g)
     const int64_t shape[] = {1, w->length};
     LS_TRY(ls_tape_new(&w->tape));
     ls_tape_set_training(w->tape, false);
-    LS_TRY(lsi_cache_new(&w->cache, w->model));
+    LS_TRY(lsi_kv_cache_new(&w->cache, w->model));
     LS_TRY(ls_tensor_zeros(&w->tokens, LS_I64, 2, shape));
     for (int64_t i = 0; i < g->prompt_length; i++)
         push(w, g->prompt[i]);
@@ -175,7 +175,7 @@ ls_status lsi_generate(const ls_transformer *model,
                 .choices = any ? c->vocabulary : limit};
     const ls_status status = run(&w, generation);
     ls_tensor_free(&w.tokens);
-    lsi_cache_free(&w.cache);
+    lsi_kv_cache_free(&w.cache);
     ls_tape_free(&w.tape);
     return status;
 }

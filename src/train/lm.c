@@ -15,9 +15,9 @@
 #include "nn/transformer.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
+#include "train/memory_demand.h"
 #include "train/models/lm.h"
 #include "train/outcome.h"
-#include "train/room.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 
@@ -44,30 +44,31 @@ typedef struct job {
     double first_loss;    /* of that step */
 } job;
 
-/* ---- facts --------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------
+ */
 
-static void collect_model_facts(const ls_transformer_config *c,
-                                lsi_facts *facts)
+static void collect_model_config(const ls_transformer_config *c,
+                                 lsi_run_config *config)
 {
-    lsi_facts_text(facts, "blocks",
-                   c->kind == LS_TRANSFORMER_GPT2 ? "gpt2" : "rope");
-    lsi_facts_int(facts, "--layers", c->layers);
-    lsi_facts_int(facts, "--d-model", c->d_model);
-    lsi_facts_int(facts, "--heads", c->heads);
-    lsi_facts_int(facts, "--d-ff", c->d_ff);
-    lsi_facts_int(facts, "--vocab", c->vocabulary);
-    lsi_facts_int(facts, "--context", c->context);
-    lsi_facts_real(facts, "--norm-eps", c->norm_eps);
-    lsi_facts_before(facts, "1e-05");
-    lsi_facts_text(facts, "--untied-head", c->untied_head ? "on" : "off");
-    lsi_facts_before(facts, "off");
-    lsi_facts_text(facts, "--rope", c->rope_halves ? "halves" : "pairs");
-    lsi_facts_text(facts, "--attention",
-                   c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
+    lsi_run_config_text(config, "blocks",
+                        c->kind == LS_TRANSFORMER_GPT2 ? "gpt2" : "rope");
+    lsi_run_config_int(config, "--layers", c->layers);
+    lsi_run_config_int(config, "--d-model", c->d_model);
+    lsi_run_config_int(config, "--heads", c->heads);
+    lsi_run_config_int(config, "--d-ff", c->d_ff);
+    lsi_run_config_int(config, "--vocab", c->vocabulary);
+    lsi_run_config_int(config, "--context", c->context);
+    lsi_run_config_real(config, "--norm-eps", c->norm_eps);
+    lsi_run_config_before(config, "1e-05");
+    lsi_run_config_text(config, "--untied-head", c->untied_head ? "on" : "off");
+    lsi_run_config_before(config, "off");
+    lsi_run_config_text(config, "--rope", c->rope_halves ? "halves" : "pairs");
+    lsi_run_config_text(config, "--attention",
+                        c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
 }
 
 /* Pieces from all over the data: one that differs is likely to differ there. */
-static ls_status collect_data_facts(const job *j, lsi_facts *facts)
+static ls_status collect_data_config(const job *j, lsi_run_config *config)
 {
     enum { PIECES = 64, PIECE = 64 };
     int64_t some[PIECES * PIECE];
@@ -76,8 +77,9 @@ static ls_status collect_data_facts(const job *j, lsi_facts *facts)
     for (int64_t i = 0; i < PIECES; i++)
         LS_TRY(ls_tokens_read(j->tokens, (n - length) * i / (PIECES - 1),
                               length, some + i * length));
-    lsi_facts_int(facts, "tokens of data:", n);
-    lsi_facts_digest(facts, "data of sum", some, (size_t)(PIECES * length));
+    lsi_run_config_int(config, "tokens of data:", n);
+    lsi_run_config_digest(config, "data of sum", some,
+                          (size_t)(PIECES * length));
     return LS_OK;
 }
 
@@ -87,22 +89,23 @@ static const char *tokens_name(const job *j)
 }
 
 /* What other bits, or other lines, would come of, if it were otherwise. */
-static ls_status collect_facts(const job *j, lsi_facts *facts)
+static ls_status collect_config(const job *j, lsi_run_config *config)
 {
     const lsi_lm_options *o = j->options;
-    lsi_facts_text(facts, "train", "lm");
-    lsi_facts_text(facts, "--data", o->data != NULL ? "given" : "built-in");
-    lsi_facts_int(facts, "--seed", (int64_t)o->seed);
-    LS_TRY(collect_data_facts(j, facts));
-    lsi_facts_text(facts, "--init", o->init != NULL ? "given" : "none");
-    collect_model_facts(&j->config, facts);
-    lsi_facts_int(facts, "--batch-size over all ranks:",
-                  o->batch_size * ls_group_size(j->group));
-    lsi_facts_int(facts, "--accumulate", o->accumulate);
-    lsi_facts_text(facts, "--dtype", ls_dtype_name(o->dtype));
-    lsi_facts_int(facts, "--validate-every", o->validate_every);
-    lsi_facts_int(facts, "--validate-batches", o->validate_batches);
-    lsi_recipe_facts(&o->recipe, o->steps, facts);
+    lsi_run_config_text(config, "train", "lm");
+    lsi_run_config_text(config, "--data",
+                        o->data != NULL ? "given" : "built-in");
+    lsi_run_config_int(config, "--seed", (int64_t)o->seed);
+    LS_TRY(collect_data_config(j, config));
+    lsi_run_config_text(config, "--init", o->init != NULL ? "given" : "none");
+    collect_model_config(&j->config, config);
+    lsi_run_config_int(config, "--batch-size over all ranks:",
+                       o->batch_size * ls_group_size(j->group));
+    lsi_run_config_int(config, "--accumulate", o->accumulate);
+    lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_int(config, "--validate-every", o->validate_every);
+    lsi_run_config_int(config, "--validate-batches", o->validate_batches);
+    lsi_recipe_describe(&o->recipe, o->steps, config);
     return LS_OK;
 }
 
@@ -153,27 +156,28 @@ static ls_status prepare_alone(job *j)
     LS_TRY(choose_model(j));
     LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
     LS_TRY(lsi_recipe_check(&j->options->recipe));
-    LS_TRY(collect_facts(j, &j->resume.facts));
+    LS_TRY(collect_config(j, &j->resume.config));
     return make_batch(j);
 }
 
 /* Before anything large is made: whether there is room for it at all. */
 static ls_status ask_for_room(job *j)
 {
-    lsi_room room;
-    lsi_room_wish wish = {.moments = lsi_recipe_moments(&j->options->recipe),
-                          .rounded = j->options->dtype != LS_F32};
+    lsi_memory_demand room;
+    lsi_memory_plan wish = {.moments = lsi_recipe_moments(&j->options->recipe),
+                            .rounded = j->options->dtype != LS_F32};
     ls_status status =
         lsi_strategy_find(j->options->ddp.strategy, &wish.strategy);
     if (status == LS_OK)
         status = lsi_lm_parameters(&j->config, &wish.parameters);
     LS_TRY(lsi_share_outcome(j->group, status, j->agreed));
-    LS_TRY(lsi_room_ask(j->group, lsi_room_needed(j->group, &wish), 0, &room));
-    if (lsi_room_fits(room))
+    LS_TRY(lsi_memory_demand_ask(
+        j->group, lsi_memory_plan_bytes(j->group, &wish), 0, &room));
+    if (lsi_memory_demand_fits(room))
         return LS_OK;
     *j->agreed = true;
-    return lsi_room_fail(room,
-                         "weights, gradients and the state of the optimizer");
+    return lsi_memory_demand_fail(
+        room, "weights, gradients and the state of the optimizer");
 }
 
 static ls_status make_model(job *j)

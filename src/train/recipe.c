@@ -47,27 +47,27 @@ static bool concerns(const char *owner, const char *optimizer)
     return strcmp(owner, optimizer) == 0 || strcmp(owner, "any") == 0;
 }
 
-void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
-                      lsi_facts *facts)
+void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
+                         lsi_run_config *config)
 {
     const lsi_optimizer_kind *const kind =
         lsi_optimizer_find(recipe->optimizer);
-    lsi_facts_text(facts, "--optimizer", recipe->optimizer);
-    lsi_facts_real(facts, "--lr",
-                   kind != NULL ? lr_of(recipe, kind) : recipe->lr);
-#define REAL(name, value)   lsi_facts_real(facts, "--" name, value)
-#define CHOICE(name, value) lsi_facts_text(facts, "--" name, value)
+    lsi_run_config_text(config, "--optimizer", recipe->optimizer);
+    lsi_run_config_real(config, "--lr",
+                        kind != NULL ? lr_of(recipe, kind) : recipe->lr);
+#define REAL(name, value)   lsi_run_config_real(config, "--" name, value)
+#define CHOICE(name, value) lsi_run_config_text(config, "--" name, value)
 #define X(kind, owner, field, name, ...)                                       \
     if (concerns(#owner, recipe->optimizer))                                   \
         kind(name, recipe->flags.field);
 #include "optim/flags.def"
 #undef X
-    lsi_facts_text(facts, "--schedule", recipe->schedule);
-    lsi_facts_int(facts, "--warmup-steps", recipe->warmup_steps);
-    lsi_facts_real(facts, "--min-lr", recipe->min_lr);
-    lsi_facts_real(facts, "--clip-norm", recipe->clip_norm);
+    lsi_run_config_text(config, "--schedule", recipe->schedule);
+    lsi_run_config_int(config, "--warmup-steps", recipe->warmup_steps);
+    lsi_run_config_real(config, "--min-lr", recipe->min_lr);
+    lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);
     if (is_cosine(recipe))
-        lsi_facts_int(facts, "a cosine of so many steps:", total_steps);
+        lsi_run_config_int(config, "a cosine of so many steps:", total_steps);
 }
 
 static ls_status fill(lsi_stepper *stepper, ls_params *params,

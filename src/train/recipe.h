@@ -6,7 +6,7 @@
 #define LS_TRAIN_RECIPE_H
 
 #include "optim/optimizer.h"
-#include "train/facts.h"
+#include "train/run_config.h"
 
 typedef struct lsi_recipe {
     const char *optimizer; /* a row of optimizers.def */
@@ -28,8 +28,8 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe);
 int lsi_recipe_moments(const lsi_recipe *recipe);
 
 /* What the steps of a run with so many in all depend on, by flag. */
-void lsi_recipe_facts(const lsi_recipe *recipe, int64_t total_steps,
-                      lsi_facts *facts);
+void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
+                         lsi_run_config *config);
 
 /* A recipe at work on a parameter set. */
 typedef struct lsi_stepper {

@@ -44,7 +44,7 @@ static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
         return LS_OK;
     }
     LS_TRY(status);
-    status = lsi_facts_check(&r->facts, *out);
+    status = lsi_run_config_check(&r->config, *out);
     if (status != LS_OK)
         ls_checkpoint_close(out);
     return status;
@@ -119,16 +119,17 @@ bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
 }
 
 /* Three pairs are the stepper's. */
-enum { MAX_VALUES = 2 * (LSI_MAX_FACTS + LSI_JOB_VALUES + 3) };
+enum { MAX_VALUES = 2 * (LSI_MAX_SETTINGS + LSI_JOB_VALUES + 3) };
 
-/* In the order of the values: facts, those of the job, those of the stepper. */
+/* In the order of the values: settings, those of the job, those of the stepper.
+ */
 static void join(const lsi_resume *r, const char *const *job,
                  const char *const *stepper, const char **out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < r->facts.n; i++) {
-        out[n++] = r->facts.all[i].name;
-        out[n++] = r->facts.all[i].value;
+    for (size_t i = 0; i < r->config.n; i++) {
+        out[n++] = r->config.all[i].name;
+        out[n++] = r->config.all[i].value;
     }
     while (*job != NULL)
         out[n++] = *job++;

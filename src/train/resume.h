@@ -7,8 +7,8 @@
 
 #include "lockstep/checkpoint.h"
 #include "train/checkpoint/lock.h"
-#include "train/facts.h"
 #include "train/recipe.h"
+#include "train/run_config.h"
 
 typedef struct lsi_resume_options {
     const char *folder; /* NULL: there are no checkpoints */
@@ -22,7 +22,7 @@ enum { LSI_JOB_VALUES = 16 };
 typedef struct lsi_resume {
     ls_group *group;
     const lsi_resume_options *options;
-    lsi_facts facts;
+    lsi_run_config config;
     bool *agreed; /* as in lsi_share_outcome */
     lsi_folder_lock lock;
 } lsi_resume;
@@ -31,7 +31,7 @@ typedef struct lsi_resume {
  * What to go on from: *out is NULL if the job begins at its beginning, else the
  * caller's. That is so if no save in the folder has come to its end. An error
  * if one has and the job is not to go on from it, if none of those is whole any
- * more, if a fact is another one, and if another run saves there: a job that
+ * more, if a setting is another one, and if another run saves there: a job that
  * saves keeps all others from it until lsi_resume_close. Collective.
  */
 ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out);
@@ -43,8 +43,8 @@ void lsi_resume_close(lsi_resume *resume);
 bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
 
 /*
- * Makes one of the stepper's step. Its values are the facts and these, in the
- * form of those of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
+ * Makes one of the stepper's step. Its values are the settings and these, in
+ * the form of those of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
  * Collective.
  */
 ls_status lsi_resume_save(lsi_resume *resume, const ls_params *params,

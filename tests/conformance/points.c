@@ -2,12 +2,12 @@
 
 bool add_pairs(pair_set seen, const point *p)
 {
-    bool news = false;
+    bool arrivals = false;
     for (int a = 0; a < DIMENSIONS; a++)
         for (int b = 0; b < a; b++) {
             bool *pair = &seen[a][p->at[a]][b][p->at[b]];
-            news = news || !*pair;
+            arrivals = arrivals || !*pair;
             *pair = true;
         }
-    return news;
+    return arrivals;
 }

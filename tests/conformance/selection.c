@@ -33,7 +33,7 @@ static bool must_run(const ls_group *group, const lsi_algorithm *algorithm,
 {
     const uint64_t needs = algorithm->needs;
     const size_t bytes = sent_bytes(group, algorithm->operation, c.block);
-    const bool one_node = group->far == NULL;
+    const bool one_node = group->net == NULL;
     if (algorithm->in_cells)
         return bytes < LSI_FLAT_BYTES;
     if ((needs & LSI_PATH_NODES) != 0)

@@ -188,13 +188,13 @@ static void run_gather_shards(ls_group *group, unsigned char *shared, int root)
     const int rank = ls_group_rank(group);
     int32_t *const own = malloc(n * sizeof(int32_t));
     int32_t *const data = shared != NULL ? (int32_t *)(void *)shared : own;
-    lsi_op op;
+    lsi_collective op;
     CHECK(own != NULL);
     for (size_t i = 0; i < n; i++)
         data[i] = i / SHARD == (size_t)rank ? (int32_t)i : -1;
-    lsi_op_nest(&op, group, &call, data, data);
+    lsi_collective_nest(&op, group, &call, data, data);
     op.cut = (lsi_cut){.shard = SHARD};
-    CHECK_OK(lsi_op_complete(&op));
+    CHECK_OK(lsi_collective_complete(&op));
     for (size_t i = 0; i < n; i++)
         CHECK(data[i] ==
               (root == LSI_ROOT_ALL || root == rank || i / SHARD == (size_t)rank
@@ -225,7 +225,7 @@ static void run_rows(ls_group *group, progress *run)
     }
     free(run->seen);
     run_internal(group);
-    for (int i = 0; i < 2 && group->far == NULL; i++) {
+    for (int i = 0; i < 2 && group->net == NULL; i++) {
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], LSI_ROOT_ALL);
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], 0);
     }

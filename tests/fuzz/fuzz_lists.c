@@ -54,10 +54,10 @@ static void step(const char *text)
     const int64_t most = 1000000000000;
     if (lsi_list_of_sizes("-x", text, 0, most, &flags) != LS_OK || flags.n < 4)
         return;
-    const lsi_steps steps = {.min = flags.values[0],
-                             .max = flags.values[1],
-                             .add = flags.values[2],
-                             .factor = 2 + flags.values[3] % (1 << 20)};
+    const lsi_list_steps steps = {.min = flags.values[0],
+                                  .max = flags.values[1],
+                                  .add = flags.values[2],
+                                  .factor = 2 + flags.values[3] % (1 << 20)};
     if (fuzz_ok(lsi_list_of_steps(&steps, &list)))
         check_list(&list, steps.min, steps.max);
 }

@@ -43,7 +43,7 @@ static void read_files(fuzz_input *in)
     }
     const char *proc = fuzz_file(groups, strlen(groups));
     const double cpus = lsi_cgroup_cpu_limit(proc, fuzz_folder());
-    const double room = lsi_cgroup_memory_room(proc, fuzz_folder());
+    const double room = lsi_cgroup_memory_left(proc, fuzz_folder());
     fuzz_demand(cpus >= 0);
     fuzz_demand(room == 0 || room >= 1);
     free(groups);
@@ -52,12 +52,12 @@ static void read_files(fuzz_input *in)
 /* Ranks get cpus of their own, in order, and together all of them. */
 static void divide(fuzz_input *in)
 {
-    lsi_cpu cpus[32];
+    lsi_hardware_thread cpus[32];
     const int ranks = 1 + fuzz_byte(in) % 40;
     const size_t n = in->size < 32 ? in->size : 32;
     size_t end = 0;
     for (size_t i = 0; i < n; i++)
-        cpus[i] = (lsi_cpu){(int)i, fuzz_byte(in)};
+        cpus[i] = (lsi_hardware_thread){(int)i, fuzz_byte(in)};
     for (int r = 0; r < ranks; r++) {
         const lsi_range share = lsi_binding_share(cpus, n, ranks, r);
         if (n < (size_t)ranks) {

@@ -9,13 +9,13 @@
 #include "fuzz.h"
 
 /* Their functions that hear. */
-#include "comm/bootstrap/host.c"
 #include "comm/bootstrap/rendezvous.c"
+#include "comm/bootstrap/rendezvous_server.c"
 
 enum { RANKS = 4, PACKETS = 6 };
 
 static const lsi_world world = {.rank = 0, .size = RANKS, .local_size = RANKS};
-static const lsi_world guest = {.rank = 1, .size = RANKS, .local_size = RANKS};
+static const lsi_world client = {.rank = 1, .size = RANKS, .local_size = RANKS};
 
 /* A length, and whether what the parser looks at first is right. */
 static bool send_packet(int fd, fuzz_input *in, bool descriptor)
@@ -52,42 +52,42 @@ static int free_descriptors(void)
 
 static void be_host(fuzz_input *in, bool descriptor)
 {
-    hosting host = {.world = &world,
-                    .deadline = lsi_deadline_in(10),
-                    .listener = -1,
-                    .arrived = 1,
-                    .memfd = -1};
+    server_state server = {.world = &world,
+                           .deadline = lsi_deadline_in(10),
+                           .listener = -1,
+                           .arrived = 1,
+                           .memfd = -1};
     int pairs[PACKETS][2], n = 0;
     ls_status status = LS_OK;
     for (int r = 0; r < RANKS; r++)
-        host.guests[r] = -1;
+        server.clients[r] = -1;
     for (; n < PACKETS; n++) {
         fuzz_demand(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
                                pairs[n]) == 0);
-        host.strangers[host.n_strangers++] = pairs[n][1];
+        server.strangers[server.n_strangers++] = pairs[n][1];
         const bool sent = send_packet(pairs[n][0], in, descriptor);
         send_packet(pairs[n][0], in, false); /* that the group is open */
         shutdown(pairs[n][0], SHUT_WR);
         if (fuzz_ok(status))
-            status = greet(&host, host.n_strangers - 1);
+            status = greet(&server, server.n_strangers - 1);
         if (!sent) {
             n++;
             break;
         }
     }
-    fuzz_demand(host.arrived >= 1 && host.arrived <= RANKS);
-    if (fuzz_ok(status) && host.arrived == RANKS)
-        status = await_ready(&host);
+    fuzz_demand(server.arrived >= 1 && server.arrived <= RANKS);
+    if (fuzz_ok(status) && server.arrived == RANKS)
+        status = await_ready(&server);
     fuzz_ok(status);
-    tell_all(&host, status, -1);
-    clean_up(&host);
+    tell_all(&server, status, -1);
+    clean_up(&server);
     for (int i = 0; i < n; i++)
         close(pairs[i][0]);
 }
 
 /* ---- another rank -------------------------------------------------------- */
 
-static void be_guest(fuzz_input *in, bool descriptor)
+static void be_client(fuzz_input *in, bool descriptor)
 {
     int pair[2];
     int memfd = -1;
@@ -95,8 +95,8 @@ static void be_guest(fuzz_input *in, bool descriptor)
                 0);
     send_packet(pair[0], in, descriptor);
     shutdown(pair[0], SHUT_WR);
-    fuzz_ok(say(&guest, pair[1], LS_OK));
-    if (fuzz_ok(hear_memory(&guest, pair[1], lsi_deadline_in(10), &memfd))) {
+    fuzz_ok(say(&client, pair[1], LS_OK));
+    if (fuzz_ok(hear_memory(&client, pair[1], lsi_deadline_in(10), &memfd))) {
         fuzz_demand(memfd >= 0); /* or there is nothing to share */
         close(memfd);
     }
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (form % 2 == 0)
         be_host(&in, form & 2);
     else
-        be_guest(&in, form & 2);
+        be_client(&in, form & 2);
     fuzz_demand(free_descriptors() == before);
     return 0;
 }

@@ -21,18 +21,18 @@ struct lsi_algorithm {
      * Begins before the others have arrived, if it can; NULL for none. Only
      * done if what this rank offers rules out all candidates before.
      */
-    bool (*ahead)(lsi_op *op);
+    bool (*ahead)(lsi_collective *op);
     /*
      * Called when all ranks have arrived and agree; again and again while it
      * returns LS_IN_PROGRESS, with op->step 0 the first time. Must not wait.
      */
-    ls_status (*run)(lsi_op *op);
+    ls_status (*run)(lsi_collective *op);
     /* Private memory that it uses through op->scratch; NULL for none. */
-    size_t (*scratch)(const lsi_op *op);
+    size_t (*scratch)(const lsi_collective *op);
 };
 
 #define X(operation, name, in_cells, own_order, needs, ahead, run, scratch)    \
-    ls_status run(lsi_op *op);
+    ls_status run(lsi_collective *op);
 #include "comm/algo/algorithms.def"
 #undef X
 
@@ -48,19 +48,19 @@ const char *lsi_algorithm_names(lsi_operation operation, char *text,
                                 size_t bytes);
 
 /* Those that can begin before the others have arrived. */
-bool lsi_reduce_packed_ahead(lsi_op *op);
-bool lsi_reduce_staged_ahead(lsi_op *op);
-bool lsi_move_staged_ahead(lsi_op *op);
+bool lsi_reduce_packed_ahead(lsi_collective *op);
+bool lsi_reduce_staged_ahead(lsi_collective *op);
+bool lsi_move_staged_ahead(lsi_collective *op);
 
 /* Those that need private memory. */
-size_t lsi_all_gather_nodes_scratch(const lsi_op *op);
-size_t lsi_all_reduce_ring_scratch(const lsi_op *op);
-size_t lsi_reduce_butterfly_scratch(const lsi_op *op);
-size_t lsi_all_reduce_doubling_scratch(const lsi_op *op);
-size_t lsi_all_reduce_halving_scratch(const lsi_op *op);
-size_t lsi_lanes_nodes_scratch(const lsi_op *op);
-size_t lsi_reduce_scatter_nodes_scratch(const lsi_op *op);
-size_t lsi_reduce_copy_scratch(const lsi_op *op);
-size_t lsi_move_pairs_scratch(const lsi_op *op);
+size_t lsi_all_gather_nodes_scratch(const lsi_collective *op);
+size_t lsi_all_reduce_ring_scratch(const lsi_collective *op);
+size_t lsi_reduce_butterfly_scratch(const lsi_collective *op);
+size_t lsi_all_reduce_doubling_scratch(const lsi_collective *op);
+size_t lsi_all_reduce_halving_scratch(const lsi_collective *op);
+size_t lsi_rails_nodes_scratch(const lsi_collective *op);
+size_t lsi_reduce_scatter_nodes_scratch(const lsi_collective *op);
+size_t lsi_reduce_copy_scratch(const lsi_collective *op);
+size_t lsi_move_pairs_scratch(const lsi_collective *op);
 
 #endif

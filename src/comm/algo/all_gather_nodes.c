@@ -20,18 +20,18 @@
 #include "comm/algo/move.h"
 #include "comm/algo/nodes_shares.h"
 #include "comm/collective.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/paths.h"
 #include "comm/schedule/shares.h"
 
-size_t lsi_all_gather_nodes_scratch(const lsi_op *op)
+size_t lsi_all_gather_nodes_scratch(const lsi_collective *op)
 {
-    if (op->group->far == NULL)
+    if (op->group->net == NULL)
         return 0; /* cannot be used, which the ranks will find */
     return lsi_relay_bytes(op);
 }
 
-static unsigned char *result_at(const lsi_op *op, size_t element)
+static unsigned char *result_at(const lsi_collective *op, size_t element)
 {
     return (unsigned char *)op->recv + element * op->item;
 }
@@ -39,7 +39,7 @@ static unsigned char *result_at(const lsi_op *op, size_t element)
 /* ---- what there is to do ------------------------------------------------- */
 
 /* From the owners of what this rank carries. */
-static void add_ins(lsi_op *op, const lsi_stretch *s)
+static void add_ins(lsi_collective *op, const lsi_stretch *s)
 {
     for (int r = s->rank; r < s->rank + s->ranks; r++) {
         const lsi_range part = lsi_range_common(s->own, lsi_block_of(op, r));
@@ -48,11 +48,11 @@ static void add_ins(lsi_op *op, const lsi_stretch *s)
 }
 
 /* To those who carry what this rank owns. */
-static void add_outs(lsi_op *op, int node)
+static void add_outs(lsi_collective *op, int node)
 {
-    const lsi_far *far = op->group->far;
-    for (int i = 0; i < far->ranks_on[node]; i++) {
-        const int rank = far->rank[far->first[node] + i];
+    const lsi_internode *net = op->group->net;
+    for (int i = 0; i < net->ranks_on[node]; i++) {
+        const int rank = net->rank[net->first[node] + i];
         const lsi_range part = lsi_own_carried(op, rank);
         lsi_add_trip(op, rank, false, part, result_at(op, part.begin),
                      op->item);
@@ -60,20 +60,20 @@ static void add_outs(lsi_op *op, int node)
 }
 
 /* The node's own part comes first: it is there already. */
-static void open_relay(lsi_op *op)
+static void open_relay(lsi_collective *op)
 {
-    const lsi_far *far = op->group->far;
+    const lsi_internode *net = op->group->net;
     lsi_relay *relay = lsi_relay_of(op);
     lsi_relay_clear(op);
     lsi_move_own(op);
-    for (int turn = -1; turn < far->nodes - 1; turn++) {
-        const int to = lsi_turn_to(far->nodes, far->node, turn);
-        const int from = lsi_turn_from(far->nodes, far->node, turn);
-        if (to != far->node)
+    for (int turn = -1; turn < net->nodes - 1; turn++) {
+        const int to = lsi_turn_to(net->nodes, net->node, turn);
+        const int from = lsi_turn_from(net->nodes, net->node, turn);
+        if (to != net->node)
             add_outs(op, to);
         lsi_stretch *s = &lsi_stretches(op)[relay->stretches];
         for (int i = 0; lsi_next_stretch(op, from, &i, s); s++) {
-            if (from != far->node)
+            if (from != net->node)
                 add_ins(op, s);
             relay->stretches++;
         }
@@ -83,7 +83,7 @@ static void open_relay(lsi_op *op)
 /* ---- inside the node ----------------------------------------------------- */
 
 /* Once this rank has its share of the window. */
-static ls_status begin_spread(const lsi_op *op, lsi_op *inside,
+static ls_status begin_spread(const lsi_collective *op, lsi_collective *inside,
                               const lsi_stretch *s, lsi_cut cut)
 {
     const lsi_range own = lsi_own_window(op, s, &cut);
@@ -94,21 +94,21 @@ static ls_status begin_spread(const lsi_op *op, lsi_op *inside,
                            .root = LSI_ROOT_ALL,
                            .count = lsi_range_size(s->elements)};
     unsigned char *data = result_at(op, s->elements.begin);
-    cut.lanes = (size_t)op->group->far->local->size;
-    lsi_op_nest(inside, op->group->far->local, &call, data, data);
+    cut.rails = (size_t)op->group->net->local->size;
+    lsi_collective_nest(inside, op->group->net->local, &call, data, data);
     inside->cut = cut;
-    return lsi_op_submit(inside);
+    return lsi_collective_submit(inside);
 }
 
 /* ---- moving on ----------------------------------------------------------- */
 
-static bool all_begun(const lsi_op *op)
+static bool all_begun(const lsi_collective *op)
 {
     lsi_cut cut;
     return lsi_window_at(op, &lsi_relay_of(op)->begun, &cut) == NULL;
 }
 
-static ls_status move_on(lsi_op *op)
+static ls_status move_on(lsi_collective *op)
 {
     const lsi_relay *relay = lsi_relay_of(op);
     if (op->step == 0)
@@ -126,7 +126,7 @@ static ls_status move_on(lsi_op *op)
     return over ? LS_OK : LS_IN_PROGRESS;
 }
 
-ls_status lsi_all_gather_nodes(lsi_op *op)
+ls_status lsi_all_gather_nodes(lsi_collective *op)
 {
-    return lsi_far_advance(op, move_on);
+    return lsi_internode_advance(op, move_on);
 }

@@ -12,34 +12,34 @@
 #include "comm/algo/points.h"
 #include "comm/schedule/halving.h"
 
-size_t lsi_all_reduce_doubling_scratch(const lsi_op *op)
+size_t lsi_all_reduce_doubling_scratch(const lsi_collective *op)
 {
     return lsi_sums_scratch(op) + lsi_wide_bytes(op, op->call.count);
 }
 
-static lsi_buffer all_sums(const lsi_op *op)
+static lsi_buffer all_sums(const lsi_collective *op)
 {
     return (lsi_buffer){lsi_sums(op), op->call.count, lsi_wide_dtype(op)};
 }
 
-static lsi_buffer all_incoming(const lsi_op *op)
+static lsi_buffer all_incoming(const lsi_collective *op)
 {
     return (lsi_buffer){lsi_incoming(op), op->call.count, lsi_wide_dtype(op)};
 }
 
-static lsi_buffer result(const lsi_op *op)
+static lsi_buffer result(const lsi_collective *op)
 {
     return (lsi_buffer){op->recv, op->call.count, op->call.dtype};
 }
 
 /* The partner in round k = 0..rounds-1. */
-static int partner(const lsi_op *op, lsi_halving h, int k)
+static int partner(const lsi_collective *op, lsi_halving h, int k)
 {
     return op->group->rank ^ lsi_halving_distance(h, k);
 }
 
 /* Step 1 folds, 2..rounds+1 exchange, rounds+2 unfolds. */
-static void post(lsi_op *op, int step)
+static void post(lsi_collective *op, int step)
 {
     const int rank = op->group->rank;
     const lsi_halving h = lsi_halving_of(op->group->size);
@@ -61,7 +61,7 @@ static void post(lsi_op *op, int step)
     }
 }
 
-static void finish(lsi_op *op, int step)
+static void finish(lsi_collective *op, int step)
 {
     const int rank = op->group->rank;
     const lsi_halving h = lsi_halving_of(op->group->size);
@@ -77,7 +77,7 @@ static void finish(lsi_op *op, int step)
         lsi_narrow(op, op->recv, sums.data, sums.count);
 }
 
-ls_status lsi_all_reduce_doubling(lsi_op *op)
+ls_status lsi_all_reduce_doubling(lsi_collective *op)
 {
     const int rounds = lsi_halving_of(op->group->size).rounds;
     return lsi_points_run(op, rounds + 2, post, finish);

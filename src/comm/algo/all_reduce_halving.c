@@ -9,13 +9,13 @@
 #include "comm/algo/points.h"
 #include "comm/schedule/halving.h"
 
-size_t lsi_all_reduce_halving_scratch(const lsi_op *op)
+size_t lsi_all_reduce_halving_scratch(const lsi_collective *op)
 {
     return lsi_sums_scratch(op) + lsi_wide_bytes(op, op->call.count);
 }
 
 /* Elements of blocks first..first+blocks-1 of as many as ranks take part. */
-static lsi_range blocks_of(const lsi_op *op, lsi_halving h, int first,
+static lsi_range blocks_of(const lsi_collective *op, lsi_halving h, int first,
                            int blocks)
 {
     const size_t parts = (size_t)h.active, unit = LSI_LINE / op->item;
@@ -26,13 +26,14 @@ static lsi_range blocks_of(const lsi_op *op, lsi_halving h, int first,
         lsi_partition_aligned(count, parts, last, unit).end};
 }
 
-static lsi_buffer wide(const lsi_op *op, unsigned char *vector, lsi_range range)
+static lsi_buffer wide(const lsi_collective *op, unsigned char *vector,
+                       lsi_range range)
 {
     return (lsi_buffer){vector + lsi_wide_bytes(op, range.begin),
                         lsi_range_size(range), lsi_wide_dtype(op)};
 }
 
-static lsi_buffer result(const lsi_op *op, lsi_range range)
+static lsi_buffer result(const lsi_collective *op, lsi_range range)
 {
     return (lsi_buffer){(unsigned char *)op->recv + range.begin * op->item,
                         lsi_range_size(range), op->call.dtype};
@@ -44,7 +45,7 @@ typedef struct exchange {
     lsi_range mine, theirs;
 } exchange;
 
-static exchange exchange_of(const lsi_op *op, lsi_halving h, int k)
+static exchange exchange_of(const lsi_collective *op, lsi_halving h, int k)
 {
     const int rank = op->group->rank;
     const int distance = lsi_halving_distance(h, k);
@@ -54,7 +55,7 @@ static exchange exchange_of(const lsi_op *op, lsi_halving h, int k)
         blocks_of(op, h, lsi_halving_keeps(partner, distance), distance)};
 }
 
-static void post_fold(lsi_op *op, lsi_halving h, bool back)
+static void post_fold(lsi_collective *op, lsi_halving h, bool back)
 {
     const int rank = op->group->rank;
     const int peer = lsi_halving_fold_peer(h, rank);
@@ -74,7 +75,7 @@ static void post_fold(lsi_op *op, lsi_halving h, bool back)
 }
 
 /* Step 1 folds, then come halving and doubling rounds; the last unfolds. */
-static void post(lsi_op *op, int step)
+static void post(lsi_collective *op, int step)
 {
     const lsi_halving h = lsi_halving_of(op->group->size);
     const int last = 2 * h.rounds + 2;
@@ -96,7 +97,7 @@ static void post(lsi_op *op, int step)
     }
 }
 
-static void finish(lsi_op *op, int step)
+static void finish(lsi_collective *op, int step)
 {
     const int rank = op->group->rank;
     const lsi_halving h = lsi_halving_of(op->group->size);
@@ -119,7 +120,7 @@ static void finish(lsi_op *op, int step)
     }
 }
 
-ls_status lsi_all_reduce_halving(lsi_op *op)
+ls_status lsi_all_reduce_halving(lsi_collective *op)
 {
     const int rounds = lsi_halving_of(op->group->size).rounds;
     return lsi_points_run(op, 2 * rounds + 2, post, finish);

@@ -11,19 +11,19 @@
 #include "comm/algo/points.h"
 #include "comm/schedule/ring.h"
 
-size_t lsi_all_reduce_ring_scratch(const lsi_op *op)
+size_t lsi_all_reduce_ring_scratch(const lsi_collective *op)
 {
     return lsi_sums_scratch(op) + lsi_wide_bytes(op, lsi_largest_block(op));
 }
 
-static lsi_buffer sums_of(const lsi_op *op, int block)
+static lsi_buffer sums_of(const lsi_collective *op, int block)
 {
     const lsi_range range = lsi_block_of(op, block);
     return (lsi_buffer){lsi_sums(op) + lsi_wide_bytes(op, range.begin),
                         lsi_range_size(range), lsi_wide_dtype(op)};
 }
 
-static lsi_buffer result_of(const lsi_op *op, int block)
+static lsi_buffer result_of(const lsi_collective *op, int block)
 {
     const lsi_range range = lsi_block_of(op, block);
     return (lsi_buffer){(unsigned char *)op->recv + range.begin * op->item,
@@ -31,7 +31,7 @@ static lsi_buffer result_of(const lsi_op *op, int block)
 }
 
 /* Steps 1..N-1 sum, steps N..2(N-1) gather. */
-static void post(lsi_op *op, int t)
+static void post(lsi_collective *op, int t)
 {
     const int rank = op->group->rank, n = op->group->size;
     lsi_buffer out, in;
@@ -47,7 +47,7 @@ static void post(lsi_op *op, int t)
     lsi_post_receive(op, in, lsi_ring_left(rank, n));
 }
 
-static void finish(lsi_op *op, int t)
+static void finish(lsi_collective *op, int t)
 {
     const int rank = op->group->rank, n = op->group->size;
     if (t >= n)
@@ -59,14 +59,14 @@ static void finish(lsi_op *op, int t)
 }
 
 /* Nothing to send: the result is what was given. */
-static ls_status alone(lsi_op *op)
+static ls_status alone(lsi_collective *op)
 {
     lsi_widen(op, lsi_sums(op), op->send, op->call.count);
     lsi_narrow(op, op->recv, lsi_sums(op), op->call.count);
     return LS_OK;
 }
 
-ls_status lsi_all_reduce_ring(lsi_op *op)
+ls_status lsi_all_reduce_ring(lsi_collective *op)
 {
     const int n = op->group->size;
     return n == 1 ? alone(op) : lsi_points_run(op, 2 * (n - 1), post, finish);

@@ -13,7 +13,7 @@
 #include "comm/algo/points.h"
 #include "comm/schedule/tree.h"
 
-static void post(lsi_op *op, int step)
+static void post(lsi_collective *op, int step)
 {
     const int rank = op->group->rank, n = op->group->size;
     const lsi_buffer nothing = {NULL, 0, LS_U8};
@@ -22,7 +22,7 @@ static void post(lsi_op *op, int step)
                      lsi_dissemination_receives_from(rank, n, step - 1));
 }
 
-ls_status lsi_barrier_dissemination(lsi_op *op)
+ls_status lsi_barrier_dissemination(lsi_collective *op)
 {
     const int rounds = lsi_doubling_rounds(op->group->size);
     return lsi_points_steps(op, rounds, post, NULL);

@@ -12,7 +12,7 @@
 #include "comm/algo/points.h"
 #include "comm/schedule/tree.h"
 
-static void post(lsi_op *op, int step)
+static void post(lsi_collective *op, int step)
 {
     const int rank = op->group->rank, n = op->group->size;
     const int root = op->call.root, round = step - 1;
@@ -25,7 +25,7 @@ static void post(lsi_op *op, int step)
         lsi_post_receive(op, data, from);
 }
 
-ls_status lsi_broadcast_tree(lsi_op *op)
+ls_status lsi_broadcast_tree(lsi_collective *op)
 {
     const int rounds = lsi_doubling_rounds(op->group->size);
     return lsi_points_steps(op, rounds, post, NULL);

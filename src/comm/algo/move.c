@@ -4,7 +4,7 @@
 
 #include "comm/paths.h"
 
-void lsi_count_moved(const lsi_op *op)
+void lsi_count_moved(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -14,7 +14,7 @@ void lsi_count_moved(const lsi_op *op)
                 lsi_pull_of(&place, r, rank).bytes;
 }
 
-void lsi_move_own(const lsi_op *op)
+void lsi_move_own(const lsi_collective *op)
 {
     const int rank = op->group->rank;
     const lsi_place place = lsi_place_of(op);

@@ -7,9 +7,9 @@
 #include "comm/state.h"
 
 /* Counts the bytes that other ranks take from this one. */
-void lsi_count_moved(const lsi_op *op);
+void lsi_count_moved(const lsi_collective *op);
 
 /* Copies what this rank takes from itself, unless it is in place already. */
-void lsi_move_own(const lsi_op *op);
+void lsi_move_own(const lsi_collective *op);
 
 #endif

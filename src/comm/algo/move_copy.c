@@ -11,7 +11,7 @@
 #include "comm/paths.h"
 #include "comm/remote.h"
 
-static ls_status take_all(const lsi_op *op)
+static ls_status take_all(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -29,12 +29,12 @@ static ls_status take_all(const lsi_op *op)
     return LS_OK;
 }
 
-ls_status lsi_move_copy(lsi_op *op)
+ls_status lsi_move_copy(lsi_collective *op)
 {
     if (op->step == 0) {
         LS_TRY(take_all(op));
         op->step = 1;
-        lsi_op_publish(op);
+        lsi_collective_publish(op);
     }
-    return lsi_op_arrived(op);
+    return lsi_collective_arrived(op);
 }

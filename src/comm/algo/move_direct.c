@@ -11,7 +11,7 @@
 #include "comm/algo/move.h"
 #include "comm/paths.h"
 
-static void take_all(const lsi_op *op)
+static void take_all(const lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -26,12 +26,12 @@ static void take_all(const lsi_op *op)
     lsi_count_moved(op);
 }
 
-ls_status lsi_move_direct(lsi_op *op)
+ls_status lsi_move_direct(lsi_collective *op)
 {
     if (op->step == 0) {
         take_all(op);
         op->step = 1;
-        lsi_op_publish(op);
+        lsi_collective_publish(op);
     }
-    return lsi_op_arrived(op);
+    return lsi_collective_arrived(op);
 }

@@ -10,7 +10,7 @@
 #include "comm/algo/move.h"
 #include "comm/paths.h"
 
-ls_status lsi_move_flat(lsi_op *op)
+ls_status lsi_move_flat(lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     unsigned char *recv = op->recv;

@@ -14,24 +14,24 @@
 #include "comm/paths.h"
 
 /* Scratch: 2 N messages, then what is saved. */
-static lsi_message *messages(const lsi_op *op)
+static lsi_message *messages(const lsi_collective *op)
 {
     return op->scratch;
 }
 
-static size_t messages_bytes(const lsi_op *op)
+static size_t messages_bytes(const lsi_collective *op)
 {
     return 2 * (size_t)op->group->size * sizeof(lsi_message);
 }
 
-size_t lsi_move_pairs_scratch(const lsi_op *op)
+size_t lsi_move_pairs_scratch(const lsi_collective *op)
 {
     return messages_bytes(op) + (lsi_exchanges_in_place(op)
                                      ? (size_t)op->group->size * op->block
                                      : 0);
 }
 
-static unsigned char *sent_from(const lsi_op *op)
+static unsigned char *sent_from(const lsi_collective *op)
 {
     union {
         const void *read;
@@ -42,7 +42,7 @@ static unsigned char *sent_from(const lsi_op *op)
                : send.write;
 }
 
-static void post(lsi_op *op)
+static void post(lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
@@ -67,7 +67,7 @@ static void post(lsi_op *op)
     }
 }
 
-ls_status lsi_move_pairs(lsi_op *op)
+ls_status lsi_move_pairs(lsi_collective *op)
 {
     if (op->step == 0) {
         post(op);

@@ -1,6 +1,6 @@
 /*
  * The chunks in which a vector travels between nodes: their memory, and where
- * in it and in the vector things are. See lanes_nodes.c.
+ * in it and in the vector things are. See rails_nodes.c.
  */
 #ifndef LS_COMM_ALGO_NODES_CHUNK_H
 #define LS_COMM_ALGO_NODES_CHUNK_H
@@ -18,11 +18,11 @@ typedef enum lsi_chunk_stage {
 } lsi_chunk_stage;
 
 typedef struct lsi_chunk {
-    lsi_op sum, spread;    /* inside the node */
-    lsi_range range;       /* elements of the vector */
-    lsi_chunk_stage stage; /* what is being done */
-    int step;              /* of the exchange */
-    bool posted;           /* the messages of that step */
+    lsi_collective sum, spread; /* inside the node */
+    lsi_range range;            /* elements of the vector */
+    lsi_chunk_stage stage;      /* what is being done */
+    int step;                   /* of the exchange */
+    bool posted;                /* the messages of that step */
 } lsi_chunk;
 
 typedef struct lsi_travel {
@@ -38,37 +38,41 @@ static inline size_t lsi_lines(size_t bytes)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* The lanes that this rank carries. */
-lsi_range lsi_own_lanes(const ls_group *group);
+/* The rails that this rank carries. */
+lsi_range lsi_own_rails(const ls_group *group);
 
 /* Elements of a whole chunk. */
-size_t lsi_chunk_elements(const lsi_op *op);
+size_t lsi_chunk_elements(const lsi_collective *op);
 
-/* Of a lane, if so many are cut into lanes. */
-size_t lsi_lane_elements(const lsi_op *op, size_t elements);
+/* Of a rail, if so many are cut into rails. */
+size_t lsi_rail_elements(const lsi_collective *op, size_t elements);
 
-/* The most parcels that come in for a lane in one step; as many go out. */
-size_t lsi_lane_legs(const lsi_op *op);
+/* The most bulk messages that come in for a rail in one step; as many go out.
+ */
+size_t lsi_rail_legs(const lsi_collective *op);
 
 /* The most bytes of one of them. */
-size_t lsi_leg_bytes(const lsi_op *op);
+size_t lsi_leg_bytes(const lsi_collective *op);
 
 /* ---- places -------------------------------------------------------------- */
 
-lsi_travel *lsi_travel_of(const lsi_op *op);
+lsi_travel *lsi_travel_of(const lsi_collective *op);
 
-/* Of a lane: its parcels, the flights of their pieces, room for what comes. */
-lsi_parcel *lsi_lane_parcels(const lsi_op *op, const lsi_chunk *c, size_t lane);
-lsi_flight *lsi_lane_flights(const lsi_op *op, const lsi_chunk *c, size_t lane);
-unsigned char *lsi_lane_incoming(const lsi_op *op, const lsi_chunk *c,
-                                 size_t lane);
+/* Of a rail: its bulk messages, the requests of their fragments, room for what
+ * comes. */
+lsi_bulk *lsi_rail_bulks(const lsi_collective *op, const lsi_chunk *c,
+                         size_t rail);
+lsi_wire_request *lsi_rail_requests(const lsi_collective *op,
+                                    const lsi_chunk *c, size_t rail);
+unsigned char *lsi_rail_incoming(const lsi_collective *op, const lsi_chunk *c,
+                                 size_t rail);
 
 /* Where the results of a chunk go, and its sums until they are results. */
-unsigned char *lsi_chunk_result(const lsi_op *op, const lsi_chunk *c);
-unsigned char *lsi_chunk_sums(const lsi_op *op, const lsi_chunk *c);
+unsigned char *lsi_chunk_result(const lsi_collective *op, const lsi_chunk *c);
+unsigned char *lsi_chunk_sums(const lsi_collective *op, const lsi_chunk *c);
 
-/* Elements of some parts of a lane, counted from the start of the chunk. */
-lsi_range lsi_lane_range(const lsi_op *op, const lsi_chunk *c, size_t lane,
-                         lsi_range parts);
+/* Elements of some parts of a rail, counted from the start of the chunk. */
+lsi_range lsi_rail_range(const lsi_collective *op, const lsi_chunk *c,
+                         size_t rail, lsi_range parts);
 
 #endif

@@ -1,7 +1,7 @@
 #include "comm/algo/nodes_shares.h"
 
 #include "base/error.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/paths.h"
 #include "comm/schedule/shares.h"
 
@@ -10,43 +10,43 @@ enum { LEAST_WINDOW = 256 * 1024, MOST_WINDOW = 1 << 20 };
 
 /* ---- sizes and places ---------------------------------------------------- */
 
-static size_t stretches_bytes(const lsi_op *op)
+static size_t stretches_bytes(const lsi_collective *op)
 {
     return lsi_lines((size_t)op->group->size * sizeof(lsi_stretch));
 }
 
-static size_t trips_bytes(const lsi_op *op)
+static size_t trips_bytes(const lsi_collective *op)
 {
     return lsi_lines((size_t)op->group->size * sizeof(lsi_trip));
 }
 
-size_t lsi_relay_bytes(const lsi_op *op)
+size_t lsi_relay_bytes(const lsi_collective *op)
 {
     return lsi_lines(sizeof(lsi_relay)) + stretches_bytes(op) +
            2 * trips_bytes(op);
 }
 
-lsi_relay *lsi_relay_of(const lsi_op *op)
+lsi_relay *lsi_relay_of(const lsi_collective *op)
 {
     return op->scratch;
 }
 
-static void *place(const lsi_op *op, size_t bytes)
+static void *place(const lsi_collective *op, size_t bytes)
 {
     return (unsigned char *)op->scratch + lsi_lines(sizeof(lsi_relay)) + bytes;
 }
 
-lsi_stretch *lsi_stretches(const lsi_op *op)
+lsi_stretch *lsi_stretches(const lsi_collective *op)
 {
     return place(op, 0);
 }
 
-lsi_trip *lsi_outs(const lsi_op *op)
+lsi_trip *lsi_outs(const lsi_collective *op)
 {
     return place(op, stretches_bytes(op));
 }
 
-lsi_trip *lsi_ins(const lsi_op *op)
+lsi_trip *lsi_ins(const lsi_collective *op)
 {
     return place(op, stretches_bytes(op) + trips_bytes(op));
 }
@@ -54,7 +54,7 @@ lsi_trip *lsi_ins(const lsi_op *op)
 /* ---- what there is to do ------------------------------------------------- */
 
 /* What ranks that follow each other own; nothing of some of them, maybe. */
-static lsi_range owned_by(const lsi_op *op, int rank, int ranks)
+static lsi_range owned_by(const lsi_collective *op, int rank, int ranks)
 {
     lsi_range all = {0, 0};
     for (int r = rank; r < rank + ranks; r++) {
@@ -69,7 +69,8 @@ static lsi_range owned_by(const lsi_op *op, int rank, int ranks)
 }
 
 /* Its own ranks share it as they own it: number `index` is the first owner. */
-static lsi_cut as_owned(const lsi_op *op, const lsi_stretch *s, int index)
+static lsi_cut as_owned(const lsi_collective *op, const lsi_stretch *s,
+                        int index)
 {
     const bool shards =
         lsi_operation_of(op->call.operation)->receives == LSI_EXTENT_SHARD;
@@ -86,9 +87,9 @@ static lsi_range offsets_in_use(const lsi_cut *cut, size_t n)
                                    : (lsi_range){0, cut->shard};
 }
 
-static size_t width_of(const lsi_op *op, size_t n)
+static size_t width_of(const lsi_collective *op, size_t n)
 {
-    const size_t ranks = (size_t)op->group->far->local->size;
+    const size_t ranks = (size_t)op->group->net->local->size;
     const size_t line = LSI_LINE / op->item;
     size_t bytes = n * op->item / LSI_CHUNKS;
     bytes = bytes < LEAST_WINDOW ? LEAST_WINDOW : bytes;
@@ -96,12 +97,12 @@ static size_t width_of(const lsi_op *op, size_t n)
     return (bytes / op->item / ranks + line - 1) / line * line;
 }
 
-static void make_stretch(const lsi_op *op, int index, lsi_stretch *s)
+static void make_stretch(const lsi_collective *op, int index, lsi_stretch *s)
 {
-    const lsi_far *far = op->group->far;
-    const ls_group *local = far->local;
+    const lsi_internode *net = op->group->net;
+    const ls_group *local = net->local;
     const size_t n = lsi_range_size(s->elements);
-    s->cut = s->node == far->node ? as_owned(op, s, index)
+    s->cut = s->node == net->node ? as_owned(op, s, index)
                                   : lsi_shares(n, local->size);
     const lsi_range own = lsi_cut_part(&s->cut, n, local->size, local->rank);
     s->own =
@@ -111,12 +112,13 @@ static void make_stretch(const lsi_op *op, int index, lsi_stretch *s)
     s->upto = s->own.begin;
 }
 
-bool lsi_next_stretch(const lsi_op *op, int node, int *index, lsi_stretch *s)
+bool lsi_next_stretch(const lsi_collective *op, int node, int *index,
+                      lsi_stretch *s)
 {
-    const lsi_far *far = op->group->far;
-    while (*index < far->ranks_on[node]) {
-        const int begin = *index, *ranks = &far->rank[far->first[node] + begin];
-        const int length = lsi_run_length(ranks, far->ranks_on[node] - begin);
+    const lsi_internode *net = op->group->net;
+    while (*index < net->ranks_on[node]) {
+        const int begin = *index, *ranks = &net->rank[net->first[node] + begin];
+        const int length = lsi_run_length(ranks, net->ranks_on[node] - begin);
         *index += length;
         *s = (lsi_stretch){.node = node, .rank = ranks[0], .ranks = length};
         s->elements = owned_by(op, s->rank, s->ranks);
@@ -128,9 +130,9 @@ bool lsi_next_stretch(const lsi_op *op, int node, int *index, lsi_stretch *s)
     return false;
 }
 
-static lsi_range own_run(const lsi_op *op)
+static lsi_range own_run(const lsi_collective *op)
 {
-    const int *node_of = op->group->far->node_of;
+    const int *node_of = op->group->net->node_of;
     int begin = op->group->rank, end = begin + 1;
     while (begin > 0 && node_of[begin - 1] == node_of[begin])
         begin--;
@@ -139,7 +141,7 @@ static lsi_range own_run(const lsi_op *op)
     return owned_by(op, begin, end - begin);
 }
 
-void lsi_relay_clear(const lsi_op *op)
+void lsi_relay_clear(const lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     *relay = (lsi_relay){0};
@@ -148,16 +150,16 @@ void lsi_relay_clear(const lsi_op *op)
     relay->added = relay->block.begin;
 }
 
-lsi_range lsi_own_carried(const lsi_op *op, int carrier)
+lsi_range lsi_own_carried(const lsi_collective *op, int carrier)
 {
     const lsi_relay *relay = lsi_relay_of(op);
-    const lsi_far *far = op->group->far;
-    return lsi_carried(relay->run, far->ranks_on[far->node_of[carrier]],
-                       far->index_of[carrier], relay->block);
+    const lsi_internode *net = op->group->net;
+    return lsi_carried(relay->run, net->ranks_on[net->node_of[carrier]],
+                       net->index_of[carrier], relay->block);
 }
 
-void lsi_add_trip(lsi_op *op, int rank, bool receives, lsi_range elements,
-                  unsigned char *data, size_t unit)
+void lsi_add_trip(lsi_collective *op, int rank, bool receives,
+                  lsi_range elements, unsigned char *data, size_t unit)
 {
     lsi_relay *relay = lsi_relay_of(op);
     const size_t bytes = lsi_range_size(elements) * unit;
@@ -167,13 +169,13 @@ void lsi_add_trip(lsi_op *op, int rank, bool receives, lsi_range elements,
         receives ? &lsi_ins(op)[relay->ins++] : &lsi_outs(op)[relay->outs++];
     *trip = (lsi_trip){.elements = elements,
                        .stretch = relay->stretches,
-                       .parcel = {.data = data,
-                                  .bytes = bytes,
-                                  .rank = rank,
-                                  .tag = LSI_TAG_STEP,
-                                  .receives = receives,
-                                  .flights = trip->flights,
-                                  .room = LSI_TRIP_PIECES}};
+                       .bulk = {.data = data,
+                                .bytes = bytes,
+                                .rank = rank,
+                                .tag = LSI_TAG_STEP,
+                                .receives = receives,
+                                .requests = trip->requests,
+                                .room = LSI_TRIP_PIECES}};
     if (!receives)
         op->group->counters->bytes_sent += bytes;
 }
@@ -184,28 +186,27 @@ void lsi_add_trip(lsi_op *op, int rank, bool receives, lsi_range elements,
  * One after the other, so that not all nodes send to the same one: the next
  * begins when the one before is on its way.
  */
-ls_status lsi_move_outs(lsi_op *op)
+ls_status lsi_move_outs(lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     for (size_t i = relay->outs_done; i < relay->outs; i++) {
-        lsi_parcel *parcel = &lsi_outs(op)[i].parcel;
-        const ls_status status = lsi_parcel_move(op->group, parcel);
+        lsi_bulk *bulk = &lsi_outs(op)[i].bulk;
+        const ls_status status = lsi_bulk_move(op->group, bulk);
         if (status != LS_OK && status != LS_IN_PROGRESS)
             return status;
         if (status == LS_OK && i == relay->outs_done)
             relay->outs_done++;
-        if (parcel->posted < lsi_parcel_pieces(parcel->bytes))
+        if (bulk->posted < lsi_bulk_fragments(bulk->bytes))
             break;
     }
     return relay->outs_done == relay->outs ? LS_OK : LS_IN_PROGRESS;
 }
 
-ls_status lsi_move_ins(lsi_op *op)
+ls_status lsi_move_ins(lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     for (size_t i = relay->ins_done; i < relay->ins; i++) {
-        const ls_status status =
-            lsi_parcel_move(op->group, &lsi_ins(op)[i].parcel);
+        const ls_status status = lsi_bulk_move(op->group, &lsi_ins(op)[i].bulk);
         if (status != LS_OK && status != LS_IN_PROGRESS)
             return status;
         if (status == LS_OK && i == relay->ins_done)
@@ -216,14 +217,14 @@ ls_status lsi_move_ins(lsi_op *op)
 
 static size_t trip_upto(const lsi_trip *trip)
 {
-    const lsi_parcel *parcel = &trip->parcel;
-    const size_t unit = parcel->bytes / lsi_range_size(trip->elements);
-    const size_t bytes = parcel->arrived * LSI_WIRE_PIECE;
-    return bytes >= parcel->bytes ? trip->elements.end
-                                  : trip->elements.begin + bytes / unit;
+    const lsi_bulk *bulk = &trip->bulk;
+    const size_t unit = bulk->bytes / lsi_range_size(trip->elements);
+    const size_t bytes = bulk->arrived * LSI_WIRE_PIECE;
+    return bytes >= bulk->bytes ? trip->elements.end
+                                : trip->elements.begin + bytes / unit;
 }
 
-size_t lsi_arrived_upto(const lsi_op *op, lsi_range range)
+size_t lsi_arrived_upto(const lsi_collective *op, lsi_range range)
 {
     const lsi_relay *relay = lsi_relay_of(op);
     size_t upto = range.end;
@@ -237,7 +238,8 @@ size_t lsi_arrived_upto(const lsi_op *op, lsi_range range)
     return upto;
 }
 
-lsi_stretch *lsi_window_at(const lsi_op *op, lsi_spot *spot, lsi_cut *cut)
+lsi_stretch *lsi_window_at(const lsi_collective *op, lsi_spot *spot,
+                           lsi_cut *cut)
 {
     const lsi_relay *relay = lsi_relay_of(op);
     for (; spot->stretch < relay->stretches; spot->stretch++) {
@@ -260,7 +262,7 @@ static void next_window(lsi_spot *spot)
     spot->passed++;
 }
 
-static lsi_op *free_inside(const lsi_op *op)
+static lsi_collective *free_inside(const lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     return relay->begun.passed - relay->done.passed == LSI_CHUNKS
@@ -268,10 +270,10 @@ static lsi_op *free_inside(const lsi_op *op)
                : &relay->inside[relay->begun.passed % LSI_CHUNKS];
 }
 
-ls_status lsi_begin_windows(const lsi_op *op, lsi_begin_fn *begin)
+ls_status lsi_begin_windows(const lsi_collective *op, lsi_begin_fn *begin)
 {
     lsi_relay *relay = lsi_relay_of(op);
-    lsi_op *inside;
+    lsi_collective *inside;
     while ((inside = free_inside(op)) != NULL) {
         lsi_cut cut;
         const lsi_stretch *s = lsi_window_at(op, &relay->begun, &cut);
@@ -285,10 +287,10 @@ ls_status lsi_begin_windows(const lsi_op *op, lsi_begin_fn *begin)
     return LS_OK;
 }
 
-lsi_range lsi_own_window(const lsi_op *op, const lsi_stretch *s,
+lsi_range lsi_own_window(const lsi_collective *op, const lsi_stretch *s,
                          const lsi_cut *cut)
 {
-    const ls_group *local = op->group->far->local;
+    const ls_group *local = op->group->net->local;
     const lsi_range part = lsi_cut_part(cut, lsi_range_size(s->elements),
                                         local->size, local->rank);
     if (lsi_range_size(part) == 0)
@@ -297,11 +299,12 @@ lsi_range lsi_own_window(const lsi_op *op, const lsi_stretch *s,
                        s->elements.begin + part.end};
 }
 
-ls_status lsi_windows_done(const lsi_op *op)
+ls_status lsi_windows_done(const lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     while (relay->done.passed < relay->begun.passed) {
-        const lsi_op *inside = &relay->inside[relay->done.passed % LSI_CHUNKS];
+        const lsi_collective *inside =
+            &relay->inside[relay->done.passed % LSI_CHUNKS];
         lsi_cut cut;
         if (!inside->done)
             break;

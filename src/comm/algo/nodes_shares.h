@@ -30,8 +30,8 @@ typedef struct lsi_stretch {
 typedef struct lsi_trip {
     lsi_range elements;
     size_t stretch; /* as many had been made before it */
-    lsi_parcel parcel;
-    lsi_flight flights[LSI_TRIP_PIECES];
+    lsi_bulk bulk;
+    lsi_wire_request requests[LSI_TRIP_PIECES];
 } lsi_trip;
 
 /* A place in the order of all windows. */
@@ -44,7 +44,7 @@ typedef struct lsi_relay {
     size_t stretches, outs, ins, outs_done, ins_done;
     lsi_spot begun, done;
     lsi_range run, block; /* what this rank's run owns, and this rank */
-    lsi_op inside[LSI_CHUNKS];
+    lsi_collective inside[LSI_CHUNKS];
 
     /* Of a reduction. */
     size_t own;   /* the stretch with this rank's block */
@@ -56,12 +56,12 @@ typedef struct lsi_relay {
 /* ---- sizes and places ---------------------------------------------------- */
 
 /* Of the part of the scratch that is described here. */
-size_t lsi_relay_bytes(const lsi_op *op);
+size_t lsi_relay_bytes(const lsi_collective *op);
 
-lsi_relay *lsi_relay_of(const lsi_op *op);
-lsi_stretch *lsi_stretches(const lsi_op *op);
-lsi_trip *lsi_outs(const lsi_op *op);
-lsi_trip *lsi_ins(const lsi_op *op);
+lsi_relay *lsi_relay_of(const lsi_collective *op);
+lsi_stretch *lsi_stretches(const lsi_collective *op);
+lsi_trip *lsi_outs(const lsi_collective *op);
+lsi_trip *lsi_ins(const lsi_collective *op);
 
 /* ---- what there is to do ------------------------------------------------- */
 
@@ -69,43 +69,45 @@ lsi_trip *lsi_ins(const lsi_op *op);
  * The next stretch of a node whose ranks from number *index on have not been
  * looked at, but for where its data is; false if there is none.
  */
-bool lsi_next_stretch(const lsi_op *op, int node, int *index, lsi_stretch *s);
+bool lsi_next_stretch(const lsi_collective *op, int node, int *index,
+                      lsi_stretch *s);
 
 /* Begins with nothing to do. */
-void lsi_relay_clear(const lsi_op *op);
+void lsi_relay_clear(const lsi_collective *op);
 
 /* Elements that go to a rank, or come from it; of so many bytes each. */
-void lsi_add_trip(lsi_op *op, int rank, bool receives, lsi_range elements,
-                  unsigned char *data, size_t unit);
+void lsi_add_trip(lsi_collective *op, int rank, bool receives,
+                  lsi_range elements, unsigned char *data, size_t unit);
 
 /* What rank `carrier` of another node carries of what this rank owns. */
-lsi_range lsi_own_carried(const lsi_op *op, int carrier);
+lsi_range lsi_own_carried(const lsi_collective *op, int carrier);
 
 /* ---- moving on ----------------------------------------------------------- */
 
 /* Moves what is on the way: LS_OK once all has arrived, and left. */
-ls_status lsi_move_outs(lsi_op *op);
-ls_status lsi_move_ins(lsi_op *op);
+ls_status lsi_move_outs(lsi_collective *op);
+ls_status lsi_move_ins(lsi_collective *op);
 
 /* Up to which element of a range all has arrived. */
-size_t lsi_arrived_upto(const lsi_op *op, lsi_range range);
+size_t lsi_arrived_upto(const lsi_collective *op, lsi_range range);
 
 /* The window at a place in order, or NULL behind the last. */
-lsi_stretch *lsi_window_at(const lsi_op *op, lsi_spot *spot, lsi_cut *cut);
+lsi_stretch *lsi_window_at(const lsi_collective *op, lsi_spot *spot,
+                           lsi_cut *cut);
 
 /*
  * Begins windows in one order on all ranks of the node, as many as may be under
  * way at once, up to one of which `begin` says LS_IN_PROGRESS: not yet.
  */
-typedef ls_status lsi_begin_fn(const lsi_op *op, lsi_op *inside,
+typedef ls_status lsi_begin_fn(const lsi_collective *op, lsi_collective *inside,
                                const lsi_stretch *s, lsi_cut cut);
-ls_status lsi_begin_windows(const lsi_op *op, lsi_begin_fn *begin);
+ls_status lsi_begin_windows(const lsi_collective *op, lsi_begin_fn *begin);
 
 /* This rank's share of a window: elements of the vector. */
-lsi_range lsi_own_window(const lsi_op *op, const lsi_stretch *s,
+lsi_range lsi_own_window(const lsi_collective *op, const lsi_stretch *s,
                          const lsi_cut *cut);
 
 /* Takes note of the windows that have been done. */
-ls_status lsi_windows_done(const lsi_op *op);
+ls_status lsi_windows_done(const lsi_collective *op);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "comm/algo/algorithm.h"
 
-ls_status lsi_nothing(lsi_op *op)
+ls_status lsi_nothing(lsi_collective *op)
 {
     (void)op;
     return LS_OK;

@@ -10,32 +10,32 @@
 #include "comm/algo/points.h"
 #include "comm/message.h"
 
-static size_t block_bytes(const lsi_op *op, int block)
+static size_t block_bytes(const lsi_collective *op, int block)
 {
     return lsi_range_size(lsi_block_of(op, block)) * op->item;
 }
 
 /* Scratch: 2 N messages, then a slot for each rank's version of one's block. */
-static lsi_message *messages(const lsi_op *op)
+static lsi_message *messages(const lsi_collective *op)
 {
     return op->scratch;
 }
 
-static unsigned char *slot(const lsi_op *op, int rank)
+static unsigned char *slot(const lsi_collective *op, int rank)
 {
     const size_t before = 2 * (size_t)op->group->size * sizeof(lsi_message);
     return (unsigned char *)op->scratch + before +
            (size_t)rank * block_bytes(op, op->group->rank);
 }
 
-size_t lsi_reduce_butterfly_scratch(const lsi_op *op)
+size_t lsi_reduce_butterfly_scratch(const lsi_collective *op)
 {
     const size_t n = (size_t)op->group->size;
     return 2 * n * sizeof(lsi_message) + n * block_bytes(op, op->group->rank);
 }
 
 /* What a rank sends to the owner of a block. */
-static lsi_buffer given(const lsi_op *op, int block)
+static lsi_buffer given(const lsi_collective *op, int block)
 {
     const lsi_range range = lsi_block_of(op, block);
     union {
@@ -47,7 +47,7 @@ static lsi_buffer given(const lsi_op *op, int block)
 }
 
 /* Where the result of a block goes; one's own, to its slot if to nowhere. */
-static lsi_buffer result(const lsi_op *op, int block)
+static lsi_buffer result(const lsi_collective *op, int block)
 {
     const int rank = op->group->rank;
     const lsi_range range = lsi_block_of(op, block);
@@ -58,7 +58,7 @@ static lsi_buffer result(const lsi_op *op, int block)
     return to;
 }
 
-static void post_scatter(lsi_op *op)
+static void post_scatter(lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;
     for (int i = 1; i < n; i++) {
@@ -72,7 +72,7 @@ static void post_scatter(lsi_op *op)
     }
 }
 
-static void post_gather(lsi_op *op)
+static void post_gather(lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;
     for (int i = 1; i < n; i++) {
@@ -86,7 +86,7 @@ static void post_gather(lsi_op *op)
     }
 }
 
-static void reduce_own(lsi_op *op)
+static void reduce_own(lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;
     const void *srcs[LSI_MAX_RANKS];
@@ -97,7 +97,7 @@ static void reduce_own(lsi_op *op)
     lsi_reduce_into(op, to.data, srcs, n, to.count);
 }
 
-static bool all_done(const lsi_op *op)
+static bool all_done(const lsi_collective *op)
 {
     const int rank = op->group->rank, n = op->group->size;
     for (int r = 0; r < n; r++)
@@ -107,7 +107,7 @@ static bool all_done(const lsi_op *op)
     return true;
 }
 
-ls_status lsi_reduce_butterfly(lsi_op *op)
+ls_status lsi_reduce_butterfly(lsi_collective *op)
 {
     if (op->step == 0) {
         post_scatter(op);

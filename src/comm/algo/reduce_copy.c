@@ -22,20 +22,20 @@
 enum { TILES_BYTES = 256 * 1024, MOST_TILE_BYTES = 64 * 1024 };
 
 /* Bytes of each rank's tile: they share the second cache. */
-static size_t tile_bytes(const lsi_op *op)
+static size_t tile_bytes(const lsi_collective *op)
 {
     const size_t share = TILES_BYTES / (size_t)op->group->size;
     const size_t bytes = share < MOST_TILE_BYTES ? share : MOST_TILE_BYTES;
     return bytes / LSI_LINE * LSI_LINE;
 }
 
-static size_t tiles_bytes(const lsi_op *op)
+static size_t tiles_bytes(const lsi_collective *op)
 {
     return tile_bytes(op) * (size_t)op->group->size;
 }
 
 /* The results of a reduce have no other place than behind the tiles. */
-size_t lsi_reduce_copy_scratch(const lsi_op *op)
+size_t lsi_reduce_copy_scratch(const lsi_collective *op)
 {
     const bool elsewhere =
         lsi_operation_of(op->call.operation)->root == LSI_ROOT_RECEIVER;
@@ -45,7 +45,7 @@ size_t lsi_reduce_copy_scratch(const lsi_op *op)
 }
 
 /* Where one's own reduced block goes. */
-static unsigned char *result_place(const lsi_op *op, size_t begin)
+static unsigned char *result_place(const lsi_collective *op, size_t begin)
 {
     const int rank = op->group->rank;
     if (lsi_delivers_to(op, rank, rank))
@@ -56,7 +56,7 @@ static unsigned char *result_place(const lsi_op *op, size_t begin)
 }
 
 /* Where a peer has put its block, in its address space. */
-static uint64_t result_address(const lsi_op *op, int peer)
+static uint64_t result_address(const lsi_collective *op, int peer)
 {
     const lsi_offer *offer = lsi_offer_of(op, peer);
     const size_t begin = lsi_block_of(op, peer).begin;
@@ -65,7 +65,8 @@ static uint64_t result_address(const lsi_op *op, int peer)
     return offer->scratch + tiles_bytes(op);
 }
 
-static ls_status reduce_tile(const lsi_op *op, size_t begin, size_t elements)
+static ls_status reduce_tile(const lsi_collective *op, size_t begin,
+                             size_t elements)
 {
     const int rank = op->group->rank, size = op->group->size;
     const void *srcs[LSI_MAX_RANKS];
@@ -83,7 +84,7 @@ static ls_status reduce_tile(const lsi_op *op, size_t begin, size_t elements)
     return LS_OK;
 }
 
-static ls_status reduce_block(lsi_op *op)
+static ls_status reduce_block(lsi_collective *op)
 {
     const int rank = op->group->rank;
     const lsi_range block = lsi_block_of(op, rank);
@@ -95,7 +96,7 @@ static ls_status reduce_block(lsi_op *op)
     return LS_OK;
 }
 
-static ls_status take_results(lsi_op *op)
+static ls_status take_results(lsi_collective *op)
 {
     const int rank = op->group->rank, size = op->group->size;
     for (int i = 1; i < size; i++) {
@@ -113,17 +114,17 @@ static ls_status take_results(lsi_op *op)
 }
 
 /* Steps 0 and 1 each do something and publish it; step 2 is done. */
-ls_status lsi_reduce_copy(lsi_op *op)
+ls_status lsi_reduce_copy(lsi_collective *op)
 {
     while (op->step < 2) {
-        const ls_status arrived = lsi_op_arrived(op);
+        const ls_status arrived = lsi_collective_arrived(op);
         if (arrived != LS_OK)
             return arrived;
         LS_TRY(op->step == 0 ? reduce_block(op) : take_results(op));
         op->step++;
-        lsi_op_publish(op);
+        lsi_collective_publish(op);
     }
-    const ls_status status = lsi_op_arrived(op);
+    const ls_status status = lsi_collective_arrived(op);
     if (status == LS_OK)
         lsi_count_reduced(op);
     return status;

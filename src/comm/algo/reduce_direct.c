@@ -20,7 +20,7 @@
 enum { TILE_BYTES = 32 * 1024 };
 
 /* Elements of which all sources and the result stay in the first cache. */
-static size_t tile_elements(const lsi_op *op)
+static size_t tile_elements(const lsi_collective *op)
 {
     const size_t parts = (size_t)op->group->size + 1;
     const size_t elements = TILE_BYTES / parts / op->item;
@@ -34,7 +34,7 @@ typedef struct buffers {
 } buffers;
 
 /* Where one's own block is loaded from and goes to. */
-static void find_buffers(const lsi_op *op, buffers *at)
+static void find_buffers(const lsi_collective *op, buffers *at)
 {
     const int rank = op->group->rank;
     at->receivers = 0;
@@ -48,7 +48,7 @@ static void find_buffers(const lsi_op *op, buffers *at)
     }
 }
 
-static void deliver(const lsi_op *op, unsigned char *to,
+static void deliver(const lsi_collective *op, unsigned char *to,
                     const unsigned char *from, size_t bytes)
 {
     if (lsi_goes_past_caches(op))
@@ -58,8 +58,8 @@ static void deliver(const lsi_op *op, unsigned char *to,
 }
 
 /* Reduces in the first receiver, or where it stays in the first cache. */
-static void reduce_tile(const lsi_op *op, const buffers *at, size_t begin,
-                        size_t elements)
+static void reduce_tile(const lsi_collective *op, const buffers *at,
+                        size_t begin, size_t elements)
 {
     const void *srcs[LSI_MAX_RANKS];
     const size_t to = lsi_delivery_offset(op, begin);
@@ -72,7 +72,7 @@ static void reduce_tile(const lsi_op *op, const buffers *at, size_t begin,
         deliver(op, at->recv[i] + to, sum, elements * op->item);
 }
 
-static void reduce_block(lsi_op *op)
+static void reduce_block(lsi_collective *op)
 {
     buffers at;
     const lsi_range block = lsi_block_of(op, op->group->rank);
@@ -85,12 +85,12 @@ static void reduce_block(lsi_op *op)
     lsi_count_reduced(op);
 }
 
-ls_status lsi_reduce_direct(lsi_op *op)
+ls_status lsi_reduce_direct(lsi_collective *op)
 {
     if (op->step == 0) {
         reduce_block(op);
         op->step = 1;
-        lsi_op_publish(op);
+        lsi_collective_publish(op);
     }
-    return lsi_op_arrived(op);
+    return lsi_collective_arrived(op);
 }

@@ -14,7 +14,7 @@
 /* Past this, it pays that each rank reduces a part only. */
 enum { MOST_OF_ALL = 256 * 1024 };
 
-bool lsi_reduce_packed_ahead(lsi_op *op)
+bool lsi_reduce_packed_ahead(lsi_collective *op)
 {
     const size_t bytes = lsi_most_sent(op);
     if (bytes > LSI_FLAT_BYTES ||
@@ -24,7 +24,7 @@ bool lsi_reduce_packed_ahead(lsi_op *op)
     return true;
 }
 
-ls_status lsi_reduce_flat(lsi_op *op)
+ls_status lsi_reduce_flat(lsi_collective *op)
 {
     ls_group *group = op->group;
     const void *srcs[LSI_MAX_RANKS];
@@ -36,10 +36,10 @@ ls_status lsi_reduce_flat(lsi_op *op)
     }
     for (int r = 0; r < group->size; r++)
         srcs[r] = lsi_cell_data(op, r) + range.begin * op->item;
-    if (lsi_op_receives(op, group->rank))
+    if (lsi_collective_receives(op, group->rank))
         lsi_reduce_into(op, to, srcs, group->size, lsi_range_size(range));
     for (int r = 0; r < group->size; r++)
-        if (r != group->rank && lsi_op_receives(op, r))
+        if (r != group->rank && lsi_collective_receives(op, r))
             group->counters->bytes_sent += op->block;
     return LS_OK;
 }

@@ -24,7 +24,7 @@
 #include "comm/algo/nodes_shares.h"
 #include "comm/algo/points.h"
 #include "comm/collective.h"
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/schedule/shares.h"
 #include "kernels/kernels.h"
 
@@ -32,89 +32,91 @@ enum { LEAST_ADDED = 16 * 1024 }; /* elements at once, if more are to come */
 
 /* ---- memory -------------------------------------------------------------- */
 
-static bool is_wider(const lsi_op *op)
+static bool is_wider(const lsi_collective *op)
 {
     return lsi_wide_dtype(op) != op->call.dtype;
 }
 
 /* A rank that is alone on its node sends what it has. */
-static bool adds_inside(const lsi_op *op)
+static bool adds_inside(const lsi_collective *op)
 {
-    return op->group->far->local->size > 1 || is_wider(op);
+    return op->group->net->local->size > 1 || is_wider(op);
 }
 
 /* Room for one's own block from one node. */
-static size_t slot_bytes(const lsi_op *op)
+static size_t slot_bytes(const lsi_collective *op)
 {
     return lsi_lines(
         lsi_wide_bytes(op, lsi_range_size(lsi_block_of(op, op->group->rank))));
 }
 
-static size_t sums_bytes(const lsi_op *op, const lsi_stretch *s)
+static size_t sums_bytes(const lsi_collective *op, const lsi_stretch *s)
 {
     return lsi_lines(lsi_wide_bytes(op, lsi_range_size(s->own)));
 }
 
 /* Room for one window of all ranks of the node, as f32. */
-static size_t widened_bytes(const lsi_op *op, const lsi_stretch *s)
+static size_t widened_bytes(const lsi_collective *op, const lsi_stretch *s)
 {
-    const size_t ranks = (size_t)op->group->far->local->size;
+    const size_t ranks = (size_t)op->group->net->local->size;
     return is_wider(op) ? lsi_lines(lsi_wide_bytes(op, ranks * s->width)) : 0;
 }
 
-static size_t all_slots_bytes(const lsi_op *op)
+static size_t all_slots_bytes(const lsi_collective *op)
 {
-    return (size_t)op->group->far->nodes * slot_bytes(op);
+    return (size_t)op->group->net->nodes * slot_bytes(op);
 }
 
 /* Behind the relay: slots, sums for others, widened windows. */
-size_t lsi_reduce_scatter_nodes_scratch(const lsi_op *op)
+size_t lsi_reduce_scatter_nodes_scratch(const lsi_collective *op)
 {
-    const lsi_far *far = op->group->far;
+    const lsi_internode *net = op->group->net;
     size_t sums = 0, widened = 0;
     lsi_stretch s;
-    if (far == NULL)
+    if (net == NULL)
         return 0; /* cannot be used, which the ranks will find */
-    for (int node = 0; node < far->nodes; node++)
+    for (int node = 0; node < net->nodes; node++)
         for (int i = 0; lsi_next_stretch(op, node, &i, &s);) {
             const size_t wide = widened_bytes(op, &s);
             widened = wide > widened ? wide : widened;
-            if (node != far->node && adds_inside(op))
+            if (node != net->node && adds_inside(op))
                 sums += sums_bytes(op, &s);
         }
     return lsi_relay_bytes(op) + all_slots_bytes(op) + LSI_CHUNKS * widened +
            sums;
 }
 
-static unsigned char *behind_relay(const lsi_op *op)
+static unsigned char *behind_relay(const lsi_collective *op)
 {
     return (unsigned char *)op->scratch + lsi_relay_bytes(op);
 }
 
-static unsigned char *slot(const lsi_op *op, int node)
+static unsigned char *slot(const lsi_collective *op, int node)
 {
     return behind_relay(op) + (size_t)node * slot_bytes(op);
 }
 
 /* ---- what there is to do ------------------------------------------------- */
 
-static unsigned char *sent_from(const lsi_op *op, size_t element)
+static unsigned char *sent_from(const lsi_collective *op, size_t element)
 {
     union {
         const void *read;
         unsigned char *write;
-    } send = {op->send}; /* parcels have one pointer for both directions */
+    } send = {
+        op->send}; /* bulk messages have one pointer for both directions */
     return send.write + element * op->item;
 }
 
 /* What is nobody's sum but one's own needs no adding up. */
-static void place_sums(const lsi_op *op, lsi_stretch *s, unsigned char **room)
+static void place_sums(const lsi_collective *op, lsi_stretch *s,
+                       unsigned char **room)
 {
     if (!adds_inside(op)) {
         s->data = sent_from(op, s->own.begin);
         s->upto = s->own.end;
         s->offsets = (lsi_range){0, 0};
-    } else if (s->node == op->group->far->node) {
+    } else if (s->node == op->group->net->node) {
         s->data = slot(op, s->node);
     } else {
         s->data = *room;
@@ -122,14 +124,14 @@ static void place_sums(const lsi_op *op, lsi_stretch *s, unsigned char **room)
     }
 }
 
-static unsigned char *sum_at(const lsi_op *op, const lsi_stretch *s,
+static unsigned char *sum_at(const lsi_collective *op, const lsi_stretch *s,
                              size_t element)
 {
     return s->data + lsi_wide_bytes(op, element - s->own.begin);
 }
 
 /* To the owners of what this rank carries. */
-static void add_outs(lsi_op *op, const lsi_stretch *s)
+static void add_outs(lsi_collective *op, const lsi_stretch *s)
 {
     for (int r = s->rank; r < s->rank + s->ranks; r++) {
         const lsi_range part = lsi_range_common(s->own, lsi_block_of(op, r));
@@ -139,12 +141,12 @@ static void add_outs(lsi_op *op, const lsi_stretch *s)
 }
 
 /* From those who carry what this rank owns. */
-static void add_ins(lsi_op *op, int node)
+static void add_ins(lsi_collective *op, int node)
 {
-    const lsi_far *far = op->group->far;
+    const lsi_internode *net = op->group->net;
     const size_t begin = lsi_relay_of(op)->block.begin;
-    for (int i = 0; i < far->ranks_on[node]; i++) {
-        const int rank = far->rank[far->first[node] + i];
+    for (int i = 0; i < net->ranks_on[node]; i++) {
+        const int rank = net->rank[net->first[node] + i];
         const lsi_range part = lsi_own_carried(op, rank);
         if (lsi_range_size(part) != 0)
             lsi_add_trip(op, rank, true, part,
@@ -154,14 +156,15 @@ static void add_ins(lsi_op *op, int node)
     }
 }
 
-static void add_stretch(lsi_op *op, lsi_stretch *s, unsigned char **room)
+static void add_stretch(lsi_collective *op, lsi_stretch *s,
+                        unsigned char **room)
 {
     lsi_relay *relay = lsi_relay_of(op);
     const size_t wide = widened_bytes(op, s);
     if (wide > relay->widened_bytes)
         relay->widened_bytes = wide;
     place_sums(op, s, room);
-    if (s->node != op->group->far->node)
+    if (s->node != op->group->net->node)
         add_outs(op, s);
     else if (op->group->rank >= s->rank && op->group->rank < s->rank + s->ranks)
         relay->own = relay->stretches;
@@ -169,16 +172,16 @@ static void add_stretch(lsi_op *op, lsi_stretch *s, unsigned char **room)
 }
 
 /* The node's own part comes last: nobody else waits for it. */
-static void open_relay(lsi_op *op)
+static void open_relay(lsi_collective *op)
 {
-    const lsi_far *far = op->group->far;
+    const lsi_internode *net = op->group->net;
     lsi_relay *relay = lsi_relay_of(op);
-    unsigned char *room = slot(op, far->nodes);
+    unsigned char *room = slot(op, net->nodes);
     lsi_relay_clear(op);
-    for (int turn = 0; turn < far->nodes; turn++) {
-        const int to = lsi_turn_to(far->nodes, far->node, turn);
-        const int from = lsi_turn_from(far->nodes, far->node, turn);
-        if (from != far->node)
+    for (int turn = 0; turn < net->nodes; turn++) {
+        const int to = lsi_turn_to(net->nodes, net->node, turn);
+        const int from = lsi_turn_from(net->nodes, net->node, turn);
+        if (from != net->node)
             add_ins(op, from);
         lsi_stretch *s = &lsi_stretches(op)[relay->stretches];
         for (int i = 0; lsi_next_stretch(op, to, &i, s); s++)
@@ -193,12 +196,12 @@ static void open_relay(lsi_op *op)
  * Puts the window together as f32, share behind share, and has it cut like
  * that.
  */
-static size_t widen(const lsi_op *op, const lsi_stretch *s, lsi_cut *cut,
-                    unsigned char *to)
+static size_t widen(const lsi_collective *op, const lsi_stretch *s,
+                    lsi_cut *cut, unsigned char *to)
 {
     const size_t n = lsi_range_size(s->elements);
     const size_t width = lsi_range_size(cut->window);
-    const int ranks = op->group->far->local->size;
+    const int ranks = op->group->net->local->size;
     lsi_cut tight = {.shard = width, .window = {0, width}};
     size_t total = 0;
     for (int i = 0; i < ranks; i++) {
@@ -217,7 +220,7 @@ static size_t widen(const lsi_op *op, const lsi_stretch *s, lsi_cut *cut,
     return total;
 }
 
-static ls_status begin_sum(const lsi_op *op, lsi_op *inside,
+static ls_status begin_sum(const lsi_collective *op, lsi_collective *inside,
                            const lsi_stretch *s, lsi_cut cut)
 {
     const lsi_relay *relay = lsi_relay_of(op);
@@ -234,16 +237,16 @@ static ls_status begin_sum(const lsi_op *op, lsi_op *inside,
         call.count = widen(op, s, &cut, wide);
         from = wide;
     }
-    lsi_op_nest(inside, op->group->far->local, &call, from,
-                sum_at(op, s, own.begin));
+    lsi_collective_nest(inside, op->group->net->local, &call, from,
+                        sum_at(op, s, own.begin));
     inside->cut = cut;
-    return lsi_op_submit(inside);
+    return lsi_collective_submit(inside);
 }
 
 /* ---- between nodes ------------------------------------------------------- */
 
 /* Pieces of sums may go as far as those have been added up. */
-static void release_sums(const lsi_op *op)
+static void release_sums(const lsi_collective *op)
 {
     const lsi_relay *relay = lsi_relay_of(op);
     for (size_t i = relay->outs_done; i < relay->outs; i++) {
@@ -252,33 +255,33 @@ static void release_sums(const lsi_op *op)
         const lsi_range there =
             lsi_range_common(trip->elements, (lsi_range){0, upto});
         const size_t bytes = lsi_wide_bytes(op, lsi_range_size(there));
-        const size_t all = lsi_parcel_pieces(trip->parcel.bytes);
-        trip->parcel.held =
-            bytes == trip->parcel.bytes ? 0 : all - bytes / LSI_WIRE_PIECE;
+        const size_t all = lsi_bulk_fragments(trip->bulk.bytes);
+        trip->bulk.held =
+            bytes == trip->bulk.bytes ? 0 : all - bytes / LSI_WIRE_PIECE;
     }
 }
 
 /* Folds what has come from all nodes, in the order of the nodes. */
-static void add_up(const lsi_op *op, lsi_range range)
+static void add_up(const lsi_collective *op, lsi_range range)
 {
     const lsi_relay *relay = lsi_relay_of(op);
-    const lsi_far *far = op->group->far;
+    const lsi_internode *net = op->group->net;
     const size_t n = lsi_range_size(range);
     const size_t at = lsi_wide_bytes(op, range.begin - relay->block.begin);
     unsigned char *to =
         (unsigned char *)op->recv + lsi_delivery_offset(op, range.begin);
-    void *sum = is_wider(op) ? slot(op, far->node) + at : to;
+    void *sum = is_wider(op) ? slot(op, net->node) + at : to;
     const void *srcs[LSI_MAX_RANKS];
-    for (int k = 0; k < far->nodes; k++)
+    for (int k = 0; k < net->nodes; k++)
         srcs[k] = slot(op, k) + at;
-    srcs[far->node] = sum_at(op, &lsi_stretches(op)[relay->own], range.begin);
+    srcs[net->node] = sum_at(op, &lsi_stretches(op)[relay->own], range.begin);
     lsi_kernels_get()->reduce(
-        sum, srcs, far->nodes, n, lsi_wide_dtype(op),
+        sum, srcs, net->nodes, n, lsi_wide_dtype(op),
         op->call.redop == LS_AVG ? LS_SUM : op->call.redop, 1.0);
     lsi_narrow(op, to, sum, n);
 }
 
-static void add_arrived(const lsi_op *op)
+static void add_arrived(const lsi_collective *op)
 {
     lsi_relay *relay = lsi_relay_of(op);
     const lsi_range left = {relay->added, relay->block.end};
@@ -295,7 +298,7 @@ static void add_arrived(const lsi_op *op)
 
 /* ---- moving on ----------------------------------------------------------- */
 
-static ls_status move_on(lsi_op *op)
+static ls_status move_on(lsi_collective *op)
 {
     const lsi_relay *relay = lsi_relay_of(op);
     if (op->step == 0)
@@ -316,7 +319,7 @@ static ls_status move_on(lsi_op *op)
     return over ? LS_OK : LS_IN_PROGRESS;
 }
 
-ls_status lsi_reduce_scatter_nodes(lsi_op *op)
+ls_status lsi_reduce_scatter_nodes(lsi_collective *op)
 {
-    return lsi_far_advance(op, move_on);
+    return lsi_internode_advance(op, move_on);
 }

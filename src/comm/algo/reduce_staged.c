@@ -10,7 +10,7 @@
  *            blocks)      data in place)
  *
  * so in each step a rank does all three, for three chunks, and meets the others
- * once. A window half holds N lanes: N-1 incoming ones and the result. What one
+ * once. A window half holds N slots: N-1 incoming ones and the result. What one
  * step writes is read in the next and overwritten in the one after that.
  *
  * Steps: chunks + 3. Bytes that leave a rank: 2 S (N-1)/N for all-reduce.
@@ -29,15 +29,15 @@ typedef struct piece {
     size_t begin, elements; /* of the vector */
 } piece;
 
-static int lanes(const lsi_op *op)
+static int slots(const lsi_collective *op)
 {
     return op->group->size;
 }
 
-static piece chunk_of(const lsi_op *op, int owner, size_t k)
+static piece chunk_of(const lsi_collective *op, int owner, size_t k)
 {
     const lsi_range block = lsi_block_of(op, owner);
-    const size_t chunk = lsi_window_chunk(lanes(op)) / op->item;
+    const size_t chunk = lsi_window_chunk(slots(op)) / op->item;
     const size_t size = lsi_range_size(block);
     if (k * chunk >= size)
         return (piece){block.begin, 0};
@@ -45,27 +45,29 @@ static piece chunk_of(const lsi_op *op, int owner, size_t k)
     return (piece){block.begin + k * chunk, left < chunk ? left : chunk};
 }
 
-/* Lane j of a rank's window holds its data for block j; its own, the result. */
-static unsigned char *lane_of(const lsi_op *op, int rank, int lane, size_t k)
+/* Slot j of a rank's window holds its data for block j; its own, the result. */
+static unsigned char *rail_of(const lsi_collective *op, int rank, int slot,
+                              size_t k)
 {
-    return lsi_window_lane(op->group, rank, k, lane,
-                           lsi_window_chunk(lanes(op)));
+    return lsi_window_slot(op->group, rank, k, slot,
+                           lsi_window_chunk(slots(op)));
 }
 
-static void copy_in(lsi_op *op, size_t k)
+static void copy_in(lsi_collective *op, size_t k)
 {
     const int rank = op->group->rank;
     for (int j = 0; j < op->group->size; j++) {
         const piece p = chunk_of(op, j, k);
         if (j == rank || p.elements == 0)
             continue;
-        lsi_copy_out(lane_of(op, rank, j, k),
+        lsi_copy_out(rail_of(op, rank, j, k),
                      (const unsigned char *)op->send + p.begin * op->item,
                      p.elements * op->item);
     }
 }
 
-static void deliver(const lsi_op *op, void *to, const void *from, size_t bytes)
+static void deliver(const lsi_collective *op, void *to, const void *from,
+                    size_t bytes)
 {
     if (lsi_goes_past_caches(op))
         lsi_copy_past_caches(to, from, bytes);
@@ -74,8 +76,8 @@ static void deliver(const lsi_op *op, void *to, const void *from, size_t bytes)
 }
 
 /* Reduces a tile and, if others want it, puts it into the window. */
-static void reduce_tile(const lsi_op *op, piece p, const void *const *srcs,
-                        unsigned char *window)
+static void reduce_tile(const lsi_collective *op, piece p,
+                        const void *const *srcs, unsigned char *window)
 {
     unsigned char tile[TILE_BYTES], *to = tile, *recv = NULL;
     const int rank = op->group->rank;
@@ -90,7 +92,7 @@ static void reduce_tile(const lsi_op *op, piece p, const void *const *srcs,
         lsi_copy_out(window, to, p.elements * op->item);
 }
 
-static void reduce_chunk(const lsi_op *op, size_t k)
+static void reduce_chunk(const lsi_collective *op, size_t k)
 {
     const int rank = op->group->rank, size = op->group->size;
     const piece chunk = chunk_of(op, rank, k);
@@ -102,14 +104,14 @@ static void reduce_chunk(const lsi_op *op, size_t k)
         const size_t left = chunk.elements - i;
         const piece p = {chunk.begin + i, left < tile ? left : tile};
         for (int r = 0; r < size; r++)
-            srcs[r] = lane_of(op, r, rank, k) + i * op->item;
+            srcs[r] = rail_of(op, r, rank, k) + i * op->item;
         srcs[rank] = (const unsigned char *)op->send + p.begin * op->item;
         reduce_tile(op, p, srcs,
-                    shares ? lane_of(op, rank, rank, k) + i * op->item : NULL);
+                    shares ? rail_of(op, rank, rank, k) + i * op->item : NULL);
     }
 }
 
-static void copy_out(lsi_op *op, size_t k)
+static void copy_out(lsi_collective *op, size_t k)
 {
     const int rank = op->group->rank;
     for (int j = 0; j < op->group->size; j++) {
@@ -118,13 +120,13 @@ static void copy_out(lsi_op *op, size_t k)
             continue;
         deliver(op,
                 (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin),
-                lane_of(op, j, j, k), p.elements * op->item);
+                rail_of(op, j, j, k), p.elements * op->item);
     }
 }
 
-static size_t chunks(const lsi_op *op)
+static size_t chunks(const lsi_collective *op)
 {
-    const size_t chunk = lsi_window_chunk(lanes(op)) / op->item;
+    const size_t chunk = lsi_window_chunk(slots(op)) / op->item;
     size_t most = 0;
     for (int r = 0; r < op->group->size; r++) {
         const size_t size = lsi_range_size(lsi_block_of(op, r));
@@ -133,7 +135,7 @@ static size_t chunks(const lsi_op *op)
     return (most + chunk - 1) / chunk;
 }
 
-static void step(lsi_op *op, size_t k)
+static void step(lsi_collective *op, size_t k)
 {
     /* In place, a chunk must have been copied in before it is written. */
     copy_in(op, k);
@@ -143,7 +145,7 @@ static void step(lsi_op *op, size_t k)
         copy_out(op, k - 2);
 }
 
-bool lsi_reduce_staged_ahead(lsi_op *op)
+bool lsi_reduce_staged_ahead(lsi_collective *op)
 {
     if (!lsi_window_free(op))
         return false;
@@ -151,7 +153,7 @@ bool lsi_reduce_staged_ahead(lsi_op *op)
     return true;
 }
 
-ls_status lsi_reduce_staged(lsi_op *op)
+ls_status lsi_reduce_staged(lsi_collective *op)
 {
     const ls_status status = lsi_window_steps(op, chunks(op) + 2, step);
     if (status == LS_OK)

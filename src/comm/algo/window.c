@@ -1,14 +1,14 @@
 #include "comm/algo/window.h"
 
-bool lsi_window_free(const lsi_op *op)
+bool lsi_window_free(const lsi_collective *op)
 {
     ls_group *group = op->group;
     /* Acquires the windows from those who have read them last. */
     return group->first == op && lsi_all_completed(group, group->staged);
 }
 
-ls_status lsi_window_steps(lsi_op *op, size_t steps,
-                           void (*step)(lsi_op *op, size_t k))
+ls_status lsi_window_steps(lsi_collective *op, size_t steps,
+                           void (*step)(lsi_collective *op, size_t k))
 {
     ls_group *group = op->group;
     if (op->step == 0) {
@@ -18,12 +18,12 @@ ls_status lsi_window_steps(lsi_op *op, size_t steps,
         op->step = op->ahead;
     }
     while (op->step < steps) {
-        const ls_status status = lsi_op_arrived(op);
+        const ls_status status = lsi_collective_arrived(op);
         if (status != LS_OK)
             return status;
         step(op, op->step);
         if (++op->step < steps)
-            lsi_op_publish(op);
+            lsi_collective_publish(op);
     }
     return LS_OK;
 }

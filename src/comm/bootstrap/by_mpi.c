@@ -12,8 +12,8 @@
 #include "base/hash.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/collective.h"
-#include "comm/far.h"
-#include "comm/parting.h"
+#include "comm/internode.h"
+#include "comm/sigterm.h"
 #include "comm/space.h"
 #include "comm/transport/modules.h"
 
@@ -147,7 +147,7 @@ static void leave(int status, void *wire)
         (void)nanosleep(&moment, NULL);
 }
 
-static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
+static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
 {
     const lsi_call call = {.operation = LSI_OP_SPLIT};
     static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
@@ -155,7 +155,7 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
     ls_group *local = plan.local;
     uint64_t offset = 0;
     if (local->rank == 0)
-        offset = lsi_space_take(local, lsi_layout_of(plan.size).bytes);
+        offset = lsi_space_take(local, lsi_region_layout_of(plan.size).bytes);
     const ls_status status =
         lsi_exchange(local, &call, &offset, sizeof(offset), offsets);
     if (status != LS_OK) {
@@ -172,8 +172,8 @@ static ls_status join_nodes(lsi_far_plan plan, ls_group **out)
     on_exit(leave, last.write);
     plan.world = ranks;
     plan.offset = offsets[0];
-    LS_TRY(lsi_far_open(&plan, out));
-    lsi_parting_listen(*out);
+    LS_TRY(lsi_internode_open(&plan, out));
+    lsi_sigterm_listen(*out);
     return LS_OK;
 }
 
@@ -189,19 +189,20 @@ static ls_status meet_all(const lsi_wire *wire, const lsi_world *world,
     static _Thread_local card cards[LSI_MAX_RANKS];
     static _Thread_local int places[LSI_MAX_RANKS], ids[LSI_MAX_RANKS];
     ls_group *local = NULL;
-    const card own = {
-        .place = own_place(), .job = lsi_job_number(), .id = lsi_far_new_id()};
+    const card own = {.place = own_place(),
+                      .job = lsi_job_number(),
+                      .id = lsi_internode_new_id()};
     LS_TRY(gather(wire, &own, seconds, cards));
     const lsi_world here = local_world(world, cards);
     number_places(world, cards, places);
     for (int r = 0; r < world->size; r++)
         ids[r] = cards[r].id;
-    lsi_far_plan plan = {.wire = wire,
-                         .rank = world->rank,
-                         .size = world->size,
-                         .id = ids,
-                         .job = cards[0].job,
-                         .place = places};
+    lsi_internode_plan plan = {.wire = wire,
+                               .rank = world->rank,
+                               .size = world->size,
+                               .id = ids,
+                               .job = cards[0].job,
+                               .place = places};
     ls_status status = meet_locally(&here, seconds, &local);
     status = agree(wire, world, status, seconds, cards);
     if (status != LS_OK) {

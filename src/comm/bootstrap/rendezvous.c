@@ -11,7 +11,7 @@
 #include "base/ended.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/bootstrap/host.h"
+#include "comm/bootstrap/rendezvous_server.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/open.h"
 
@@ -138,10 +138,10 @@ static ls_status hear_memory(const lsi_world *world, int fd,
     return status;
 }
 
-static ls_status open_guest(const lsi_world *world, int memfd, ls_group **out)
+static ls_status open_client(const lsi_world *world, int memfd, ls_group **out)
 {
-    lsi_node *node = NULL;
-    LS_TRY(lsi_shm_node(memfd, world->rank, &node));
+    lsi_node_memory *node = NULL;
+    LS_TRY(lsi_node_memory_shm(memfd, world->rank, &node));
     return lsi_group_open(node, lsi_first_membership(world->rank, world->size),
                           out);
 }
@@ -153,7 +153,7 @@ static ls_status meet(const lsi_world *world, int fd, lsi_deadline deadline,
     LS_TRY(say(world, fd, LS_OK));
     LS_TRY(hear_memory(world, fd, deadline, &memfd));
     ls_group *group = NULL;
-    const ls_status opened = open_guest(world, memfd, &group);
+    const ls_status opened = open_client(world, memfd, &group);
     ls_status status = say(world, fd, opened);
     if (status == LS_OK && opened == LS_OK)
         status = hear(world, fd, deadline, NULL);
@@ -171,7 +171,7 @@ ls_status lsi_rendezvous(const lsi_world *world, double seconds, ls_group **out)
 {
     int fd = -1;
     if (world->rank == 0)
-        return lsi_host(world, lsi_deadline_in(seconds), out);
+        return lsi_rendezvous_serve(world, lsi_deadline_in(seconds), out);
     const lsi_deadline deadline =
         lsi_deadline_in(seconds > 0 ? seconds + GRACE_SECONDS : 0);
     LS_TRY(find_host(world, deadline, &fd));

@@ -7,20 +7,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 
 lsi_deadline lsi_deadline_in(double seconds)
 {
     if (seconds <= 0)
         return (lsi_deadline){0};
-    return (lsi_deadline){lsi_waking_ns() + (uint64_t)(seconds * 1e9)};
+    return (lsi_deadline){lsi_suspending_clock_ns() +
+                          (uint64_t)(seconds * 1e9)};
 }
 
 int lsi_deadline_poll(lsi_deadline deadline)
 {
     if (deadline.at_ns == 0)
         return -1;
-    const uint64_t now = lsi_waking_ns();
+    const uint64_t now = lsi_suspending_clock_ns();
     if (now >= deadline.at_ns)
         return 0;
     const uint64_t left = (deadline.at_ns - now) / 1000000 + 1;

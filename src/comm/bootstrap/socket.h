@@ -28,8 +28,9 @@ typedef struct lsi_answer {
 #define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740003u
 
 /*
- * Time left; created from seconds, 0 meaning no limit. It is waking time, that
- * of the thread which has made it (base/waking.h).
+ * Time left; created from seconds, 0 meaning no limit. It is time of the
+ * suspending clock, that of the thread which has made it
+ * (base/suspending_clock.h).
  */
 typedef struct lsi_deadline {
     uint64_t at_ns; /* 0: never */

@@ -9,11 +9,11 @@
 
 /*
  * The vector begins at `first` of a longer one, which is cut into shards. Rank
- * r owns number r or, if there are `lanes` of them (not 0), a part of those.
+ * r owns number r or, if there are `rails` of them (not 0), a part of those.
  * With a window that is not empty it is only about that part of each shard.
  */
 typedef struct lsi_cut {
-    size_t first, shard, lanes;
+    size_t first, shard, rails;
     lsi_range window;
 } lsi_cut;
 
@@ -23,8 +23,8 @@ static inline lsi_range lsi_cut_part(const lsi_cut *cut, size_t n, int ranks,
 {
     const size_t r = (size_t)rank;
     lsi_range owned = {r, r + 1};
-    if (cut->lanes != 0)
-        owned = lsi_partition(cut->lanes, (size_t)ranks, r);
+    if (cut->rails != 0)
+        owned = lsi_partition(cut->rails, (size_t)ranks, r);
     lsi_range part = {owned.begin * cut->shard, owned.end * cut->shard};
     if (cut->window.end != 0)
         part =

@@ -2,9 +2,9 @@
 
 #include "comm/schedule/halving.h"
 
-/* ---- lanes --------------------------------------------------------------- */
+/* ---- rails --------------------------------------------------------------- */
 
-int lsi_lanes_between(const int *ranks, int nodes)
+int lsi_rails_between(const int *ranks, int nodes)
 {
     int most = 1;
     for (int k = 0; k < nodes; k++)
@@ -12,20 +12,20 @@ int lsi_lanes_between(const int *ranks, int nodes)
     return most;
 }
 
-lsi_range lsi_lanes_carried(int lanes, int ranks, int index)
+lsi_range lsi_rails_carried(int rails, int ranks, int index)
 {
-    return lsi_partition((size_t)lanes, (size_t)ranks, (size_t)index);
+    return lsi_partition((size_t)rails, (size_t)ranks, (size_t)index);
 }
 
-int lsi_lane_carrier(int lanes, int ranks, int lane)
+int lsi_rail_carrier(int rails, int ranks, int rail)
 {
     int index = 0;
-    while (lsi_lanes_carried(lanes, ranks, index).end <= (size_t)lane)
+    while (lsi_rails_carried(rails, ranks, index).end <= (size_t)rail)
         index++;
     return index;
 }
 
-/* ---- the exchange of a lane ---------------------------------------------- */
+/* ---- the exchange of a rail ---------------------------------------------- */
 
 static lsi_range one(int part)
 {

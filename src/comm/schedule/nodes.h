@@ -1,12 +1,12 @@
 /*
  * Who talks to whom between nodes, and about which part. Pure.
  *
- * The vector that a node has reduced is cut into lanes: as many as the node
- * with the most ranks has ranks. The ranks of a node carry the lanes between
- * them, in order, so that each lane has one carrier on every node and no rank
- * is idle. The carriers of a lane then exchange it:
+ * The vector that a node has reduced is cut into rails: as many as the node
+ * with the most ranks has ranks. The ranks of a node carry the rails between
+ * them, in order, so that each rail has one carrier on every node and no rank
+ * is idle. The carriers of a rail then exchange it:
  *
- *   few nodes    directly, part p of the lane with node p: all send, p adds up,
+ *   few nodes    directly, part p of the rail with node p: all send, p adds up,
  *                p sends the sum to all. Two steps.
  *   many nodes   by recursive halving and doubling (halving.h): a step for each
  *                power of two in both directions, and with a number of nodes
@@ -27,18 +27,18 @@
 
 enum { LSI_FEW_NODES = 8 }; /* that exchange directly */
 
-/* ---- lanes --------------------------------------------------------------- */
+/* ---- rails --------------------------------------------------------------- */
 
 /* How many there are, from the number of ranks on each node. */
-int lsi_lanes_between(const int *ranks, int nodes);
+int lsi_rails_between(const int *ranks, int nodes);
 
-/* The lanes that rank `index` of a node's `ranks` carries; never none. */
-lsi_range lsi_lanes_carried(int lanes, int ranks, int index);
+/* The rails that rank `index` of a node's `ranks` carries; never none. */
+lsi_range lsi_rails_carried(int rails, int ranks, int index);
 
-/* Which of a node's `ranks` carries a lane. */
-int lsi_lane_carrier(int lanes, int ranks, int lane);
+/* Which of a node's `ranks` carries a rail. */
+int lsi_rail_carrier(int rails, int ranks, int rail);
 
-/* ---- the exchange of a lane ---------------------------------------------- */
+/* ---- the exchange of a rail ---------------------------------------------- */
 
 /* One message: the node at its other end, and which parts it holds. */
 typedef struct lsi_leg {
@@ -56,7 +56,7 @@ typedef struct lsi_rooted {
     int nodes, root;
 } lsi_rooted;
 
-/* Into how many parts a lane is cut. */
+/* Into how many parts a rail is cut. */
 int lsi_nodes_parts(int nodes);
 
 /* How many steps there are, and the number of the first that gathers. */

@@ -56,7 +56,7 @@ size_t lsi_contribution_most(const lsi_place *place)
     return first > root ? first : root;
 }
 
-int lsi_lanes(const lsi_place *place)
+int lsi_pull_readers(const lsi_place *place)
 {
     return lsi_operation_of(place->operation)->sends == LSI_EXTENT_BLOCKS
                ? place->size

@@ -38,6 +38,6 @@ size_t lsi_contribution_most(const lsi_place *place);
 
 /* 1 if all who take from a rank take the same bytes, else the number of ranks.
  */
-int lsi_lanes(const lsi_place *place);
+int lsi_pull_readers(const lsi_place *place);
 
 #endif

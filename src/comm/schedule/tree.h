@@ -54,7 +54,7 @@ static inline int lsi_dissemination_receives_from(int rank, int size, int round)
  * something in a round that is new to the receiver, itself included. They are
  * it and those to its left.
  */
-static inline int lsi_dissemination_news(int size, int round)
+static inline int lsi_dissemination_blocks(int size, int round)
 {
     const int held = 1 << round;
     return size - held < held ? size - held : held;

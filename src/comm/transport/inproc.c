@@ -21,12 +21,12 @@ typedef struct range {
 } range;
 
 typedef struct inproc_node {
-    lsi_node base;
+    lsi_node_memory base;
     pthread_mutex_t lock; /* of the list */
     range *ranges;
 } inproc_node;
 
-static inproc_node *inproc(lsi_node *node)
+static inproc_node *inproc(lsi_node_memory *node)
 {
     return (inproc_node *)(void *)node;
 }
@@ -49,8 +49,8 @@ static ls_status add_range(inproc_node *node, uint64_t offset, size_t bytes,
     return LS_OK;
 }
 
-static ls_status inproc_map(lsi_node *base, uint64_t offset, size_t bytes,
-                            void **out)
+static ls_status inproc_map(lsi_node_memory *base, uint64_t offset,
+                            size_t bytes, void **out)
 {
     inproc_node *node = inproc(base);
     ls_status status = LS_OK;
@@ -69,8 +69,8 @@ static ls_status inproc_map(lsi_node *base, uint64_t offset, size_t bytes,
 }
 
 /* Kernels before 5.14 cannot; there is no other way for private memory. */
-static ls_status inproc_reserve(lsi_node *node, uint64_t offset, void *address,
-                                size_t bytes)
+static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
+                                void *address, size_t bytes)
 {
     (void)node;
     (void)offset;
@@ -82,7 +82,7 @@ static ls_status inproc_reserve(lsi_node *node, uint64_t offset, void *address,
 }
 
 /* What was mapped as a whole may have users of a part of it. */
-static void inproc_unmap(lsi_node *base, void *address, size_t bytes)
+static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
 {
     inproc_node *node = inproc(base);
     (void)bytes;
@@ -103,7 +103,7 @@ static void inproc_unmap(lsi_node *base, void *address, size_t bytes)
  * The last unmap gives the pages back, which may be yet to come. There are
  * addresses enough to use none twice.
  */
-static bool inproc_discard(lsi_node *node, uint64_t offset, size_t bytes)
+static bool inproc_discard(lsi_node_memory *node, uint64_t offset, size_t bytes)
 {
     (void)node;
     (void)offset;
@@ -112,14 +112,14 @@ static bool inproc_discard(lsi_node *node, uint64_t offset, size_t bytes)
 }
 
 /* A thread cannot die alone. */
-static bool inproc_alive(lsi_node *node, int rank)
+static bool inproc_alive(lsi_node_memory *node, int rank)
 {
     (void)node;
     (void)rank;
     return true;
 }
 
-static void inproc_destroy(lsi_node *base)
+static void inproc_destroy(lsi_node_memory *base)
 {
     pthread_mutex_destroy(&inproc(base)->lock);
     lsi_free(base);
@@ -136,7 +136,7 @@ static const lsi_transport transport = {
     .destroy = inproc_destroy,
 };
 
-ls_status lsi_inproc_node(lsi_node **out)
+ls_status lsi_node_memory_inproc(lsi_node_memory **out)
 {
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(inproc_node), LS_MEMORY_COMM,

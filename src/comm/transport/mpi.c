@@ -9,7 +9,7 @@
 
 #include <mpi.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "comm/transport/mpi_meet.h"
 #include "comm/transport/wire.h"
 
@@ -126,12 +126,12 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
 static void wire_cancel(lsi_ticket *ticket)
 {
     MPI_Request request = request_of(ticket);
-    const double until = lsi_waking_seconds() + CANCEL_SECONDS;
+    const double until = lsi_suspending_clock_seconds() + CANCEL_SECONDS;
     int over = 0;
     if (request == MPI_REQUEST_NULL || lsi_mpi_stuck)
         return;
     (void)MPI_Cancel(&request);
-    while (!over && lsi_waking_seconds() < until)
+    while (!over && lsi_suspending_clock_seconds() < until)
         if (MPI_Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             over = 1;
     lsi_mpi_stuck = !over;

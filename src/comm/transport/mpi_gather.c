@@ -10,7 +10,7 @@
 
 #include <mpi.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "comm/transport/mpi_meet.h"
 
 #define ROLL_SECONDS 1.0 /* for answers */
@@ -31,15 +31,15 @@ static int hear(char *here)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    int there = 0, heard = 0;
+    int there = 0, received = 0;
     while (MPI_Improbe(MPI_ANY_SOURCE, lsi_mpi_highest_tag, lsi_mpi_comm,
                        &there, &message, &status) == MPI_SUCCESS &&
            there) {
         here[status.MPI_SOURCE] = 1;
-        heard = 1;
+        received = 1;
         (void)MPI_Mrecv(NULL, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     }
-    return heard;
+    return received;
 }
 
 static void say(int rank, int size)
@@ -76,11 +76,11 @@ static int name_missing(const char *here, int size, char *text)
 static int call_roll(char *here, int rank, int size, double seconds)
 {
     char names[NAMES_BYTES];
-    const double until = lsi_waking_seconds() + ROLL_SECONDS;
+    const double until = lsi_suspending_clock_seconds() + ROLL_SECONDS;
     here[rank] = 1;
     say(rank, size);
     int missing = name_missing(here, size, names);
-    while (missing > 0 && lsi_waking_seconds() < until) {
+    while (missing > 0 && lsi_suspending_clock_seconds() < until) {
         nap();
         (void)hear(here);
         missing = name_missing(here, size, names);
@@ -101,7 +101,7 @@ static int call_roll(char *here, int rank, int size, double seconds)
 static int wait_for(MPI_Request *all, char *here, int size, double seconds)
 {
     int met = 0, rank = 0;
-    const double since = lsi_waking_seconds();
+    const double since = lsi_suspending_clock_seconds();
     (void)MPI_Comm_rank(lsi_mpi_comm, &rank);
     for (;;) {
         if (lsi_mpi_check(MPI_Test(all, &met, MPI_STATUS_IGNORE), "MPI_Test") !=
@@ -110,7 +110,7 @@ static int wait_for(MPI_Request *all, char *here, int size, double seconds)
         if (met)
             return 0;
         if (hear(here) ||
-            (seconds > 0 && lsi_waking_seconds() - since > seconds))
+            (seconds > 0 && lsi_suspending_clock_seconds() - since > seconds))
             return call_roll(here, rank, size, seconds);
         nap();
     }

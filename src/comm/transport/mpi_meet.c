@@ -12,7 +12,7 @@
 
 #include <mpi.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "comm/transport/mpi_meet.h"
 #include "comm/transport/mpi_thread.h"
 
@@ -168,10 +168,10 @@ static int drain(void)
 {
     MPI_Request all = MPI_REQUEST_NULL;
     int met = 0;
-    const double until = lsi_waking_seconds() + LEAVE_SECONDS;
+    const double until = lsi_suspending_clock_seconds() + LEAVE_SECONDS;
     if (MPI_Ibarrier(lsi_mpi_comm, &all) != MPI_SUCCESS)
         return 0;
-    while (!met && lsi_waking_seconds() < until) {
+    while (!met && lsi_suspending_clock_seconds() < until) {
         (void)take_unwanted();
         if (MPI_Test(&all, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return 0;

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "comm/transport/wire.h"
 
 static sem_t asked, answered;
@@ -58,10 +58,11 @@ static struct timespec after_ms(long ms)
     return at;
 }
 
-/* Whether it came before `until`, in waking time; 0: it is waited for. */
+/* Whether it came before `until`, in time of the suspending clock; 0: it is
+ * waited for. */
 static int has_answered(double until)
 {
-    while (until == 0 || lsi_waking_seconds() < until) {
+    while (until == 0 || lsi_suspending_clock_seconds() < until) {
         const struct timespec look = after_ms(LSI_SLICE_MS);
         if (sem_clockwait(&answered, CLOCK_MONOTONIC, &look) == 0)
             return 1;
@@ -72,7 +73,8 @@ static int has_answered(double until)
 /* Without a thread the call is made here, and waits as long as it waits. */
 int lsi_mpi_call(int (*call)(void), double seconds)
 {
-    const double until = seconds > 0 ? lsi_waking_seconds() + seconds : 0;
+    const double until =
+        seconds > 0 ? lsi_suspending_clock_seconds() + seconds : 0;
     if (stuck)
         return LSI_WIRE_LATE;
     if (!runs && start() != 0)

@@ -40,7 +40,7 @@ typedef struct tail {
 #define BY_LOCK FUTEX_WAITERS
 
 typedef struct shm_node {
-    lsi_node base;
+    lsi_node_memory base;
     int memfd;
     int rank;
     uint64_t room; /* bytes of the file that are the job's */
@@ -48,7 +48,7 @@ typedef struct shm_node {
     lsi_keeper *keeper; /* NULL: by lock */
 } shm_node;
 
-static shm_node *shm(lsi_node *node)
+static shm_node *shm(lsi_node_memory *node)
 {
     return (shm_node *)(void *)node;
 }
@@ -107,7 +107,7 @@ static ls_status no_room(const shm_node *node, size_t bytes)
                         : "");
 }
 
-static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
+static ls_status shm_map(lsi_node_memory *node, uint64_t offset, size_t bytes,
                          void **out)
 {
     if (!is_inside(shm(node), offset, bytes))
@@ -121,7 +121,7 @@ static ls_status shm_map(lsi_node *node, uint64_t offset, size_t bytes,
     return LS_OK;
 }
 
-static void shm_unmap(lsi_node *node, void *address, size_t bytes)
+static void shm_unmap(lsi_node_memory *node, void *address, size_t bytes)
 {
     (void)node;
     munmap(address, bytes);
@@ -132,8 +132,8 @@ static void shm_unmap(lsi_node *node, void *address, size_t bytes)
  * puts the pages where it runs, takes huge ones where they are granted, and in
  * all takes as long. Kernels before 5.14 can only fill the file.
  */
-static ls_status shm_reserve(lsi_node *node, uint64_t offset, void *address,
-                             size_t bytes)
+static ls_status shm_reserve(lsi_node_memory *node, uint64_t offset,
+                             void *address, size_t bytes)
 {
     int failed = madvise(address, bytes, MADV_POPULATE_WRITE);
     if (failed != 0 && errno == EINVAL)
@@ -149,7 +149,7 @@ static ls_status shm_reserve(lsi_node *node, uint64_t offset, void *address,
                     bytes, shm(node)->rank);
 }
 
-static bool shm_discard(lsi_node *node, uint64_t offset, size_t bytes)
+static bool shm_discard(lsi_node_memory *node, uint64_t offset, size_t bytes)
 {
     return is_inside(shm(node), offset, bytes) &&
            fallocate(shm(node)->memfd,
@@ -174,7 +174,7 @@ static bool is_locked(const shm_node *node, int rank)
 }
 
 /* One's own lock never shows, and one is alive. */
-static bool shm_alive(lsi_node *base, int rank)
+static bool shm_alive(lsi_node_memory *base, int rank)
 {
     const shm_node *node = shm(base);
     const lsi_life *life = &node->tail->lives[rank];
@@ -205,7 +205,7 @@ static ls_status show_life(shm_node *node)
 
 /* ---- making and destroying ----------------------------------------------- */
 
-static void shm_destroy(lsi_node *base)
+static void shm_destroy(lsi_node_memory *base)
 {
     shm_node *node = shm(base);
     lsi_life_end(node->keeper);
@@ -242,7 +242,7 @@ static const lsi_transport transport = {
     .destroy = shm_destroy,
 };
 
-ls_status lsi_shm_node(int memfd, int rank, lsi_node **out)
+ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out)
 {
     void *block = NULL;
     ls_status status = lsi_alloc_zeroed(&block, sizeof(shm_node),

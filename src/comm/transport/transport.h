@@ -12,7 +12,7 @@
 
 #include "lockstep/status.h"
 
-typedef struct lsi_node lsi_node;
+typedef struct lsi_node_memory lsi_node_memory;
 
 /* Every slot is mandatory. None may block on another rank. */
 typedef struct lsi_transport {
@@ -23,40 +23,41 @@ typedef struct lsi_transport {
      * Maps bytes [offset, offset + bytes) of the job's memory, which read as
      * zero at first. Page-aligned. *out is written on success only.
      */
-    ls_status (*map)(lsi_node *node, uint64_t offset, size_t bytes, void **out);
+    ls_status (*map)(lsi_node_memory *node, uint64_t offset, size_t bytes,
+                     void **out);
     /*
      * Makes a part of what is mapped be there, so that to touch it cannot fail.
      * Page-aligned; `offset` is its place in the job's memory.
      */
-    ls_status (*reserve)(lsi_node *node, uint64_t offset, void *address,
+    ls_status (*reserve)(lsi_node_memory *node, uint64_t offset, void *address,
                          size_t bytes);
     /* Undoes one map; the address and size are those of that call. */
-    void (*unmap)(lsi_node *node, void *address, size_t bytes);
+    void (*unmap)(lsi_node_memory *node, void *address, size_t bytes);
     /*
      * Gives the pages of a range back that no rank needs any more. Whether it
      * now reads as zero and may be mapped for something else.
      */
-    bool (*discard)(lsi_node *node, uint64_t offset, size_t bytes);
+    bool (*discard)(lsi_node_memory *node, uint64_t offset, size_t bytes);
     /* Whether the process (or thread) that is `rank` of the job still runs. */
-    bool (*alive)(lsi_node *node, int rank);
+    bool (*alive)(lsi_node_memory *node, int rank);
     /* Called once, when the last reference is dropped. Frees the node. */
-    void (*destroy)(lsi_node *node);
+    void (*destroy)(lsi_node_memory *node);
 } lsi_transport;
 
 /* The part that all kinds of node begin with. */
-struct lsi_node {
+struct lsi_node_memory {
     const lsi_transport *transport;
     atomic_int references;
     uint64_t job; /* no other job has this number; the same on all ranks */
 };
 
-static inline lsi_node *lsi_node_share(lsi_node *node)
+static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)
 {
     atomic_fetch_add(&node->references, 1);
     return node;
 }
 
-static inline void lsi_node_release(lsi_node *node)
+static inline void lsi_node_memory_release(lsi_node_memory *node)
 {
     if (atomic_fetch_sub(&node->references, 1) == 1)
         node->transport->destroy(node);
@@ -66,7 +67,7 @@ static inline void lsi_node_release(lsi_node *node)
  * Takes over a memfd that all processes of the job hold (closed on failure
  * too) and marks the caller as `rank`, alive until its process ends.
  */
-ls_status lsi_shm_node(int memfd, int rank, lsi_node **out);
+ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out);
 
 /* A number for a new job. */
 uint64_t lsi_job_number(void);
@@ -75,6 +76,6 @@ uint64_t lsi_job_number(void);
 ls_status lsi_shm_create(int *memfd);
 
 /* Memory of this process only, for threads that play ranks. */
-ls_status lsi_inproc_node(lsi_node **out);
+ls_status lsi_node_memory_inproc(lsi_node_memory **out);
 
 #endif

@@ -4,13 +4,13 @@
  * which the result is the same on any number of threads.
  *
  * Whole rounds of heads are one head a worker; the heads that are left are
- * divided among all workers. Both take pairs from a board, alone or together.
+ * divided among all workers. Both take pairs from a queue, alone or together.
  */
 #include "kernels/attention/attention.h"
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "kernels/attention/flash_board.h"
+#include "kernels/attention/flash_queue.h"
 #include "kernels/kernels.h"
 
 enum { BLOCK = LSI_FLASH_BLOCK };
@@ -27,8 +27,8 @@ typedef struct backward_run {
     size_t head_floats; /* memory of one key head: sums and packed blocks */
     float *heads;       /* of each worker, or of each head that is divided */
     float *pairs;       /* of each worker */
-    char *boards;       /* of each worker, or one of all divided heads */
-    size_t board_bytes; /* of one head */
+    char *queues;       /* of each worker, or one of all divided heads */
+    size_t queue_bytes; /* of one head */
     size_t first;       /* of the heads that are divided */
     size_t divided;     /* how many; fewer than workers */
 } backward_run;
@@ -206,50 +206,50 @@ static void do_pair(const backward_run *r, size_t kv, float *memory,
 
 /* ---- the two ways to share out the work --------------------------------- */
 
-/* Pairs of the heads from `first` on, as long as the board has some. */
-static void do_pairs(const backward_run *r, lsi_flash_board *board,
+/* Pairs of the heads from `first` on, as long as the queue has some. */
+static void do_pairs(const backward_run *r, lsi_flash_queue *queue,
                      size_t first, float *memory, int worker, float *workspace)
 {
     lsi_flash_turn t = {.head = 0};
-    while (lsi_flash_board_take(board, worker, &t)) {
+    while (lsi_flash_queue_take(queue, worker, &t)) {
         do_pair(r, first + t.head, memory + t.head * r->head_floats,
-                &board->orders[t.head], &t, workspace);
-        lsi_flash_board_done(board, &t);
+                &queue->orders[t.head], &t, workspace);
+        lsi_flash_queue_done(queue, &t);
     }
 }
 
-/* A board of `heads` heads; what no pair will touch is already cleared. */
-static lsi_flash_board set_up(const backward_run *r, void *at, size_t first,
+/* A queue of `heads` heads; what no pair will touch is already cleared. */
+static lsi_flash_queue set_up(const backward_run *r, void *at, size_t first,
                               size_t heads, float *memory, int workers)
 {
     const lsi_flash_order order = {.rows = row_blocks(r),
                                    .columns = r->key_blocks,
                                    .blocks = r->query_blocks,
                                    .causal = r->a->causal};
-    lsi_flash_board board = lsi_flash_board_make(at, heads, workers, &order);
+    lsi_flash_queue queue = lsi_flash_queue_make(at, heads, workers, &order);
     for (size_t h = 0; h < heads; h++) {
         const size_t batch = (first + h) / r->a->kv_heads;
-        board.orders[h].seen = blocks_of(lsi_attention_keys(r->a, batch));
+        queue.orders[h].seen = blocks_of(lsi_attention_keys(r->a, batch));
         clear_unseen(r, first + h, memory + h * r->head_floats,
-                     &board.orders[h]);
+                     &queue.orders[h]);
     }
-    lsi_flash_board_start(&board);
-    return board;
+    lsi_flash_queue_start(&queue);
+    return queue;
 }
 
 static void head_task(void *context, size_t kv, int worker)
 {
     const backward_run *r = context;
     float *memory = r->heads + (size_t)worker * r->head_floats;
-    lsi_flash_board board = set_up(
-        r, r->boards + (size_t)worker * r->board_bytes, kv, 1, memory, 1);
-    do_pairs(r, &board, kv, memory, 0,
+    lsi_flash_queue queue = set_up(
+        r, r->queues + (size_t)worker * r->queue_bytes, kv, 1, memory, 1);
+    do_pairs(r, &queue, kv, memory, 0,
              r->pairs + (size_t)worker * r->pair_floats);
 }
 
 typedef struct divided_run {
     const backward_run *r;
-    lsi_flash_board board;
+    lsi_flash_queue queue;
 } divided_run;
 
 static void divided_heads(void *context, int worker, int workers)
@@ -257,7 +257,7 @@ static void divided_heads(void *context, int worker, int workers)
     divided_run *d = context;
     const backward_run *r = d->r;
     (void)workers;
-    do_pairs(r, &d->board, r->first, r->heads, worker,
+    do_pairs(r, &d->queue, r->first, r->heads, worker,
              r->pairs + (size_t)worker * r->pair_floats);
 }
 
@@ -266,7 +266,7 @@ static void run_divided(const backward_run *r)
     if (r->divided == 0)
         return;
     divided_run d = {.r = r,
-                     .board = set_up(r, r->boards, r->first, r->divided,
+                     .queue = set_up(r, r->queues, r->first, r->divided,
                                      r->heads, lsi_threads())};
     lsi_parallel_team(divided_heads, &d);
 }
@@ -300,11 +300,11 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
     r.key_floats = r.ops->key_floats(&r.shared);
     r.pair_floats = r.ops->pair_workspace();
     r.head_floats = head_floats(&r);
-    r.board_bytes = lsi_flash_board_bytes(1, row_blocks(&r), r.key_blocks);
+    r.queue_bytes = lsi_flash_queue_bytes(1, row_blocks(&r), r.key_blocks);
     return r;
 }
 
-/* Memory of the heads that are worked on, of the pairs, and of the boards. */
+/* Memory of the heads that are worked on, of the pairs, and of the queues. */
 static ls_status take_memory(backward_run *r, size_t heads, size_t workers)
 {
     const size_t at_once = workers < heads ? workers : heads;
@@ -312,11 +312,11 @@ static ls_status take_memory(backward_run *r, size_t heads, size_t workers)
     const size_t floats = heads_floats + workers * r->pair_floats;
     void *memory;
     LS_TRY(lsi_attention_workspace(floats * sizeof(float) +
-                                       at_once * r->board_bytes,
+                                       at_once * r->queue_bytes,
                                    "attention's backward", &memory));
     r->heads = memory;
     r->pairs = r->heads + heads_floats;
-    r->boards = (char *)(r->heads + floats);
+    r->queues = (char *)(r->heads + floats);
     return LS_OK;
 }
 

@@ -122,7 +122,7 @@ static void warn_of_no_locks(const char *folder)
 {
     char kind[sizeof(lsi_path) + 16];
     snprintf(kind, sizeof kind, "no locks: %s", folder);
-    if (lsi_memo_is_news(kind))
+    if (lsi_memo_is_new(kind))
         lsi_log(LSI_LOG_WARN,
                 "the file system of '%s' has no locks: let no other run save "
                 "there",

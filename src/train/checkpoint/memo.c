@@ -62,7 +62,7 @@ bool lsi_memo_is_whole(const char *step_folder)
     return has(hash_step(step_folder));
 }
 
-bool lsi_memo_is_news(const char *kind)
+bool lsi_memo_is_new(const char *kind)
 {
     const uint64_t hash = hash_text(kind);
     if (has(hash))

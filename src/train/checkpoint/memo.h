@@ -13,6 +13,6 @@ void lsi_memo_add_whole(const char *step_folder);
 bool lsi_memo_is_whole(const char *step_folder);
 
 /* Whether this is the first warning of its kind. */
-bool lsi_memo_is_news(const char *kind);
+bool lsi_memo_is_new(const char *kind);
 
 #endif

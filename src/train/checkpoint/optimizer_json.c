@@ -6,7 +6,7 @@
 
 #include "autograd/params.h"
 #include "base/error.h"
-#include "optim/group.h"
+#include "optim/param_group.h"
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -16,7 +16,7 @@ static bool append(json_t *array, json_t *item)
     return json_array_append_new(array, item) == 0;
 }
 
-static json_t *states_json(const lsi_group *group)
+static json_t *states_json(const lsi_param_group *group)
 {
     json_t *states = json_array();
     bool good = states != NULL;
@@ -28,7 +28,7 @@ static json_t *states_json(const lsi_group *group)
     return NULL;
 }
 
-static json_t *names_json(const ls_params *params, const lsi_group *group)
+static json_t *names_json(const ls_params *params, const lsi_param_group *group)
 {
     json_t *names = json_array();
     bool good = names != NULL;
@@ -42,7 +42,8 @@ static json_t *names_json(const ls_params *params, const lsi_group *group)
     return NULL;
 }
 
-static json_t *group_json(const ls_optimizer *optimizer, const lsi_group *group)
+static json_t *group_json(const ls_optimizer *optimizer,
+                          const lsi_param_group *group)
 {
     return json_pack("{s:I, s:o, s:o}", "steps", (json_int_t)group->steps,
                      "state", states_json(group), "parameters",
@@ -98,7 +99,7 @@ static json_int_t steps_of(const json_t *group)
     return json_integer_value(json_object_get(group, "steps"));
 }
 
-static bool same_states(const json_t *saved, const lsi_group *group)
+static bool same_states(const json_t *saved, const lsi_param_group *group)
 {
     const json_t *names = json_object_get(saved, "state");
     bool same = json_array_size(names) == (size_t)group->n_states;
@@ -108,7 +109,7 @@ static bool same_states(const json_t *saved, const lsi_group *group)
 }
 
 static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
-                             const lsi_group *group)
+                             const lsi_param_group *group)
 {
     const json_t *first = NULL;
     for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
@@ -160,7 +161,7 @@ ls_status lsi_optimizer_json_check(const json_t *json,
 void lsi_optimizer_json_apply(const json_t *json, ls_optimizer *optimizer)
 {
     for (size_t g = 0; g < optimizer->n_groups; g++) {
-        lsi_group *group = optimizer->groups[g];
+        lsi_param_group *group = optimizer->groups[g];
         for (size_t i = 0; i < ls_params_count(optimizer->params); i++) {
             if (group->members[i])
                 group->steps = (uint64_t)steps_of(

@@ -1,12 +1,12 @@
 /*
  * The order of the sums in flash attention's backward, against its definition:
  * the pairs of a row, or of a column, by (row + column) modulo the number of
- * blocks. And the board, whose workers keep it however many they are.
+ * blocks. And the queue, whose workers keep it however many they are.
  */
 #include <pthread.h>
 #include <sched.h>
 
-#include "kernels/attention/flash_board.h"
+#include "kernels/attention/flash_queue.h"
 #include "testing.h"
 
 enum { MOST = 16, MOST_WORKERS = 5 };
@@ -58,7 +58,7 @@ static void check_order(const lsi_flash_order *o)
 
 /* Sums as the workers would add to them: who was added, in which order. */
 typedef struct sums {
-    lsi_flash_board board;
+    lsi_flash_queue queue;
     pthread_barrier_t begin;
     size_t row[MOST][MOST], column[MOST][MOST];
     size_t row_terms[MOST], column_terms[MOST];
@@ -76,12 +76,12 @@ static void *add_pairs(void *context)
     sums *s = w->sums;
     lsi_flash_turn t = {.head = 0};
     pthread_barrier_wait(&s->begin);
-    while (lsi_flash_board_take(&s->board, w->index, &t)) {
-        const size_t i = t.head * s->board.rows + t.row;
-        const size_t j = t.head * s->board.columns + t.column;
+    while (lsi_flash_queue_take(&s->queue, w->index, &t)) {
+        const size_t i = t.head * s->queue.rows + t.row;
+        const size_t j = t.head * s->queue.columns + t.column;
         s->row[i][s->row_terms[i]++] = t.column;
         s->column[j][s->column_terms[j]++] = t.row;
-        lsi_flash_board_done(&s->board, &t);
+        lsi_flash_queue_done(&s->queue, &t);
         sched_yield(); /* so that others have a turn */
     }
     return NULL;
@@ -102,14 +102,14 @@ static void add_all(sums *s, int workers)
     pthread_barrier_destroy(&s->begin);
 }
 
-static void check_board(const lsi_flash_order *o, size_t heads, int workers)
+static void check_queue(const lsi_flash_order *o, size_t heads, int workers)
 {
     size_t memory[128], want[MOST];
     sums s = {.row_terms = {0}};
-    assert_true(lsi_flash_board_bytes(heads, o->rows, o->columns) <=
+    assert_true(lsi_flash_queue_bytes(heads, o->rows, o->columns) <=
                 sizeof(memory));
-    s.board = lsi_flash_board_make(memory, heads, workers, o);
-    lsi_flash_board_start(&s.board);
+    s.queue = lsi_flash_queue_make(memory, heads, workers, o);
+    lsi_flash_queue_start(&s.queue);
     add_all(&s, workers);
     for (size_t i = 0; i < heads * o->rows; i++) {
         assert_int_equal(s.row_terms[i], line(o, true, i % o->rows, want));
@@ -142,19 +142,19 @@ static void places_follow_steps(void **state)
     for_each_order(check_order);
 }
 
-static void check_boards(const lsi_flash_order *o)
+static void check_queues(const lsi_flash_order *o)
 {
     const int workers =
         (int)(o->rows + o->columns + o->seen) % MOST_WORKERS + 1;
-    check_board(o, 1, workers);
+    check_queue(o, 1, workers);
     if (2 * o->rows <= MOST)
-        check_board(o, 2, workers);
+        check_queue(o, 2, workers);
 }
 
 static void workers_keep_the_order(void **state)
 {
     (void)state;
-    for_each_order(check_boards);
+    for_each_order(check_queues);
 }
 
 int main(void)

@@ -172,7 +172,7 @@ static void version_1_and_hybrid(void **state)
 
 static double memory_room(const fixture *f)
 {
-    return lsi_cgroup_memory_room(f->groups, f->root);
+    return lsi_cgroup_memory_left(f->groups, f->root);
 }
 
 static void memory_of_version_2(void **state)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/open.h"
 #include "comm/space.h"
 
@@ -89,7 +89,7 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
 {
     unsigned char *copy = malloc(bytes + 1);
     CHECK(copy != NULL);
-    CHECK(bytes <= LSI_WIRE_PIECE || tag % LSI_TAGS == LSI_TAG_NEWS);
+    CHECK(bytes <= LSI_WIRE_PIECE || tag % LSI_TAGS == LSI_TAG_ARRIVALS);
     if (bytes != 0)
         memcpy(copy, data, bytes);
     if (tag % LSI_TAGS >= LSI_TAG_DATA)
@@ -180,7 +180,7 @@ void cut_wire(void)
 
 typedef struct player {
     pthread_t thread;
-    lsi_far_plan plan;
+    lsi_internode_plan plan;
     rank_fn *fn;
     void *argument;
 } player;
@@ -190,7 +190,7 @@ static void *play(void *argument)
     const player *p = argument;
     ls_group *group = NULL;
     self = p->plan.rank;
-    CHECK_OK(lsi_far_open(&p->plan, &group));
+    CHECK_OK(lsi_internode_open(&p->plan, &group));
     CHECK_OK(lsi_group_settle(group));
     p->fn(group, p->argument);
     ls_group_close(&group);
@@ -208,10 +208,10 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
         ls_group *local[MOST];
         CHECK_OK(ls_group_open_threads(ranks[k], local));
         const uint64_t offset =
-            lsi_space_take(local[0], lsi_layout_of(size).bytes);
+            lsi_space_take(local[0], lsi_region_layout_of(size).bytes);
         for (int i = 0; i < ranks[k]; i++, rank++) {
             world[rank] = rank;
-            id[rank] = lsi_far_new_id();
+            id[rank] = lsi_internode_new_id();
             place[rank] = k;
             players[rank] = (player){.plan = {.wire = &wire,
                                               .rank = rank,
@@ -234,7 +234,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
 
 const char *fallback_of(const ls_group *group, lsi_operation operation)
 {
-    if (group->far == NULL)
+    if (group->net == NULL)
         return "staged";
     switch (operation) {
     case LSI_OP_ALL_REDUCE:

@@ -16,26 +16,26 @@ void finish_shape(void)
         s.first[k] = s.total;
         s.total += s.ranks[k];
     }
-    s.lanes = lsi_lanes_between(s.ranks, s.nodes);
+    s.rails = lsi_rails_between(s.ranks, s.nodes);
 }
 
-static int carrier(int node, int lane)
+static int carrier(int node, int rail)
 {
-    /* As lsi_lane_carrier, which test_nodes.c holds to lsi_lanes_carried. */
-    const size_t lanes = (size_t)s.lanes, ranks = (size_t)s.ranks[node];
-    const size_t small = lanes / ranks, large = lanes % ranks;
-    const size_t l = (size_t)lane, border = large * (small + 1);
+    /* As lsi_rail_carrier, which test_nodes.c holds to lsi_rails_carried. */
+    const size_t rails = (size_t)s.rails, ranks = (size_t)s.ranks[node];
+    const size_t small = rails / ranks, large = rails % ranks;
+    const size_t l = (size_t)rail, border = large * (small + 1);
     const size_t index =
         l < border ? l / (small + 1) : large + (l - border) / small;
     return s.first[node] + (int)index;
 }
 
-/* Of consecutive parts of a lane. */
-static size_t bytes_of(size_t lane, int parts, lsi_range range)
+/* Of consecutive parts of a rail. */
+static size_t bytes_of(size_t rail, int parts, lsi_range range)
 {
     const size_t n = (size_t)parts;
-    return lsi_partition(lane, n, range.end - 1).end -
-           lsi_partition(lane, n, range.begin).begin;
+    return lsi_partition(rail, n, range.end - 1).end -
+           lsi_partition(rail, n, range.begin).begin;
 }
 
 static void meet(int a, int b)
@@ -46,21 +46,21 @@ static void meet(int a, int b)
     costs[a].connections++;
 }
 
-/* What a node does in a step is the same for all lanes. */
+/* What a node does in a step is the same for all rails. */
 static void walk_step(const lsi_leap *leap, int node, size_t bytes)
 {
     const int parts = lsi_nodes_parts(s.nodes);
-    for (int l = 0; l < s.lanes; l++) {
-        const size_t lane =
-            lsi_range_size(lsi_partition(bytes, (size_t)s.lanes, (size_t)l));
+    for (int l = 0; l < s.rails; l++) {
+        const size_t rail =
+            lsi_range_size(lsi_partition(bytes, (size_t)s.rails, (size_t)l));
         const int rank = carrier(node, l);
         for (int i = 0; i < leap->outs; i++) {
             costs[rank].messages++;
-            costs[rank].sent += bytes_of(lane, parts, leap->out[i].parts);
+            costs[rank].sent += bytes_of(rail, parts, leap->out[i].parts);
             meet(rank, carrier(leap->out[i].node, l));
         }
         for (int i = 0; i < leap->ins; i++) {
-            costs[rank].received += bytes_of(lane, parts, leap->in[i].parts);
+            costs[rank].received += bytes_of(rail, parts, leap->in[i].parts);
             meet(rank, carrier(leap->in[i].node, l));
         }
     }

@@ -10,7 +10,7 @@
 enum { MOST = 4096 };
 
 typedef struct shape {
-    int nodes, total, lanes;
+    int nodes, total, rails;
     int ranks[MOST], first[MOST]; /* of each node */
 } shape;
 

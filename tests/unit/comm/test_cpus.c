@@ -3,8 +3,8 @@
  */
 #include "testing.h"
 
-#include "comm/cpus.h"
-#include "comm/far.h"
+#include "comm/internode.h"
+#include "comm/rank_cpus.h"
 #include "nodes.h"
 
 enum { MOST_RANKS = 6, PLENTY = 64 };
@@ -56,7 +56,8 @@ static void shares_follow_from_masks(void **state)
         ls_group *groups[MOST_RANKS];
         open_ranks(m, groups);
         for (int r = 0; r < m->ranks; r++)
-            assert_int_equal(lsi_cpus_share(groups[r], PLENTY), m->share[r]);
+            assert_int_equal(lsi_rank_cpus_share(groups[r], PLENTY),
+                             m->share[r]);
         close_ranks(m->ranks, groups);
     }
 }
@@ -68,8 +69,8 @@ static void a_quota_is_divided(void **state)
     ls_group *groups[MOST_RANKS];
     (void)state;
     open_ranks(&m, groups);
-    assert_int_equal(lsi_cpus_share(groups[0], 6), 3);
-    assert_int_equal(lsi_cpus_share(groups[0], 1), 1);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 6), 3);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 1), 1);
     close_ranks(m.ranks, groups);
 }
 
@@ -78,9 +79,9 @@ static void look_at_share(ls_group *group, void *unused)
 {
     static const int share[] = {4, 4, 8, 2, 2, 2};
     (void)unused;
-    set_mask(group->far->local, 0xff);
+    set_mask(group->net->local, 0xff);
     CHECK_OK(ls_barrier(group));
-    CHECK(lsi_cpus_share(group, PLENTY) == share[group->rank]);
+    CHECK(lsi_rank_cpus_share(group, PLENTY) == share[group->rank]);
     CHECK_OK(ls_barrier(group));
 }
 

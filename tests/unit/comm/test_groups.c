@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "comm/twin.h"
+#include "comm/dup.h"
 #include "lockstep/profile.h"
 #include "ranks.h"
 
@@ -396,26 +396,27 @@ static void strings_of_any_length_are_gathered(void **state)
         }
 }
 
-/* ---- twins --------------------------------------------------------------- */
+/* ---- duplicates
+ * --------------------------------------------------------------- */
 
 /*
- * A twin has a queue of its own: ranks start something in it before or after a
- * collective of the group. It knows the group's shared buffers, without which
- * `direct` could not be used, and its counters.
+ * A duplicate has a queue of its own: ranks start something in it before or
+ * after a collective of the group. It knows the group's shared buffers, without
+ * which `direct` could not be used, and its counters.
  */
-static void use_twin(ls_group *group, void *unused)
+static void use_dup(ls_group *group, void *unused)
 {
     (void)unused;
-    ls_group *twin = NULL;
+    ls_group *duplicate = NULL;
     ls_request *request = NULL;
     void *data = NULL;
     ls_group_counters before, after;
     CHECK_OK(ls_group_select(group, "all_reduce:0-inf:direct"));
     CHECK_OK(ls_shared_alloc(group, 4096, &data));
-    CHECK_OK(lsi_group_twin(group, &twin));
-    CHECK(ls_shared_peer(twin, data, 0) == ls_shared_peer(group, data, 0));
-    CHECK_OK(
-        ls_all_reduce_plan(twin, data, data, 1024, LS_F32, LS_SUM, &request));
+    CHECK_OK(lsi_group_dup(group, &duplicate));
+    CHECK(ls_shared_peer(duplicate, data, 0) == ls_shared_peer(group, data, 0));
+    CHECK_OK(ls_all_reduce_plan(duplicate, data, data, 1024, LS_F32, LS_SUM,
+                                &request));
     ls_group_get_counters(group, &before);
     for (int i = 0; i < 1024; i++)
         ((float *)data)[i] = 1;
@@ -430,16 +431,16 @@ static void use_twin(ls_group *group, void *unused)
     ls_group_get_counters(group, &after);
     CHECK(after.collectives - before.collectives == 3);
     ls_request_free(&request);
-    ls_group_close(&twin);
+    ls_group_close(&duplicate);
     CHECK_OK(ls_shared_free(group, &data));
 }
 
-static void a_twin_has_its_own_queue(void **state)
+static void a_duplicate_has_its_own_queue(void **state)
 {
     (void)state;
-    run_threads(1, use_twin, NULL);
-    run_threads(5, use_twin, NULL);
-    run_processes(3, use_twin, NULL);
+    run_threads(1, use_dup, NULL);
+    run_threads(5, use_dup, NULL);
+    run_processes(3, use_dup, NULL);
 }
 
 /* ---- arguments ----------------------------------------------------------- */
@@ -490,7 +491,7 @@ int main(void)
         cmocka_unit_test(a_path_that_cannot_be_is_an_error_on_all),
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(strings_of_any_length_are_gathered),
-        cmocka_unit_test(a_twin_has_its_own_queue),
+        cmocka_unit_test(a_duplicate_has_its_own_queue),
         cmocka_unit_test(bad_arguments_are_errors),
     };
     return cmocka_run_group_tests_name("groups", tests, NULL, NULL);

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "clocks.h"
 #include "comm/transport/mpi_meet.h"
 #include "comm/transport/wire.h"

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <semaphore.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "clocks.h"
 #include "comm/transport/mpi_thread.h"
 #include "comm/transport/wire.h"

@@ -18,26 +18,26 @@
 
 enum { MOST = 64, PARTS = 64 };
 
-/* ---- lanes --------------------------------------------------------------- */
+/* ---- rails --------------------------------------------------------------- */
 
-static void each_lane_has_one_carrier_on_each_node(void **state)
+static void each_rail_has_one_carrier_on_each_node(void **state)
 {
     (void)state;
-    for (int lanes = 1; lanes <= 20; lanes++)
-        for (int ranks = 1; ranks <= lanes; ranks++) {
+    for (int rails = 1; rails <= 20; rails++)
+        for (int ranks = 1; ranks <= rails; ranks++) {
             size_t next = 0;
             for (int i = 0; i < ranks; i++) {
-                const lsi_range carried = lsi_lanes_carried(lanes, ranks, i);
+                const lsi_range carried = lsi_rails_carried(rails, ranks, i);
                 assert_int_equal(carried.begin, next);
                 assert_true(lsi_range_size(carried) > 0);
                 next = carried.end;
                 for (size_t l = carried.begin; l < carried.end; l++)
-                    assert_int_equal(lsi_lane_carrier(lanes, ranks, (int)l), i);
+                    assert_int_equal(lsi_rail_carrier(rails, ranks, (int)l), i);
             }
-            assert_int_equal(next, lanes);
+            assert_int_equal(next, rails);
         }
-    assert_int_equal(lsi_lanes_between((int[]){2, 1, 3}, 3), 3);
-    assert_int_equal(lsi_lanes_between((int[]){1, 1}, 2), 1);
+    assert_int_equal(lsi_rails_between((int[]){2, 1, 3}, 3), 3);
+    assert_int_equal(lsi_rails_between((int[]){1, 1}, 2), 1);
 }
 
 /* ---- sums ---------------------------------------------------------------- */
@@ -233,13 +233,13 @@ static void roots_get_and_give_all(void **state)
 
 /* ---- arrivals ------------------------------------------------------------ */
 
-static void news_reach_everybody_once(void **state)
+static void blocks_reach_everybody_once(void **state)
 {
     (void)state;
     for (int size = 1; size <= MOST; size++) {
         int heard = 1;
         for (int round = 0; round < lsi_doubling_rounds(size); round++)
-            heard += lsi_dissemination_news(size, round);
+            heard += lsi_dissemination_blocks(size, round);
         assert_int_equal(heard, size);
     }
 }
@@ -247,10 +247,10 @@ static void news_reach_everybody_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_lane_has_one_carrier_on_each_node),
+        cmocka_unit_test(each_rail_has_one_carrier_on_each_node),
         cmocka_unit_test(every_node_gets_the_folded_sum),
         cmocka_unit_test(roots_get_and_give_all),
-        cmocka_unit_test(news_reach_everybody_once),
+        cmocka_unit_test(blocks_reach_everybody_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

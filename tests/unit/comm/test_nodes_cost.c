@@ -63,7 +63,7 @@ static int peers_of(int nodes, int node)
     return node >= power ? 1 : log + (node + power < nodes);
 }
 
-/* How many messages a node sends for a lane. */
+/* How many messages a node sends for a rail. */
 static int messages_of(int nodes, int node)
 {
     const int log = log2_of(nodes), power = 1 << log;
@@ -72,7 +72,7 @@ static int messages_of(int nodes, int node)
     return node >= power ? 1 : 2 * log + (node + power < nodes);
 }
 
-/* How much of a lane a node sends, in parts of it. */
+/* How much of a rail a node sends, in parts of it. */
 static int parts_sent(int nodes, int node)
 {
     const int power = 1 << log2_of(nodes);
@@ -85,15 +85,15 @@ static int parts_sent(int nodes, int node)
 static void check_rank(int node, int index, size_t part)
 {
     const cost *c = &costs[s.first[node] + index];
-    const lsi_range range = lsi_lanes_carried(s.lanes, s.ranks[node], index);
+    const lsi_range range = lsi_rails_carried(s.rails, s.ranks[node], index);
     const size_t carried = lsi_range_size(range);
     const int peers = peers_of(s.nodes, node);
     assert_true(carried >= 1);
-    assert_true(carried <= (size_t)((s.lanes - 1) / s.ranks[node] + 1));
+    assert_true(carried <= (size_t)((s.rails - 1) / s.ranks[node] + 1));
     assert_int_equal(c->messages, carried * (size_t)messages_of(s.nodes, node));
     assert_int_equal(c->sent,
                      carried * (size_t)parts_sent(s.nodes, node) * part);
-    /* It meets who carries its lanes elsewhere: one or more on each node. */
+    /* It meets who carries its rails elsewhere: one or more on each node. */
     assert_true(c->connections >= peers);
     assert_true(c->connections <= peers * (int)carried);
     if (s.nodes > 8)
@@ -124,7 +124,7 @@ static size_t all_sent(void)
 }
 
 /*
- * Of a reduce, in parts of a lane: each node but one gives all away, and then
+ * Of a reduce, in parts of a rail: each node but one gives all away, and then
  * the sums go to the root, with more than 8 nodes from hand to hand.
  */
 static size_t parts_reduced(int nodes, int root)
@@ -151,12 +151,12 @@ static void check_broadcast(size_t bytes, int root)
 
 static void check_rooted(size_t part)
 {
-    const size_t lane = part * (size_t)lsi_nodes_parts(s.nodes);
+    const size_t rail = part * (size_t)lsi_nodes_parts(s.nodes);
     const int root = s.total * 7 % s.nodes;
-    check_broadcast(lane * (size_t)s.lanes, root);
-    walk_rooted(lane * (size_t)s.lanes, root, lsi_nodes_reduce_step);
+    check_broadcast(rail * (size_t)s.rails, root);
+    walk_rooted(rail * (size_t)s.rails, root, lsi_nodes_reduce_step);
     assert_int_equal(all_sent(),
-                     part * (size_t)s.lanes * parts_reduced(s.nodes, root));
+                     part * (size_t)s.rails * parts_reduced(s.nodes, root));
 }
 
 /*
@@ -180,7 +180,7 @@ static void check_blocks(bool gathers)
                 assert_int_equal(c->received, others * block);
             /* From its end of a node to the other one's. */
             assert_true(c->messages <=
-                        others * ((size_t)s.lanes / (size_t)s.ranks[k] + 2));
+                        others * ((size_t)s.rails / (size_t)s.ranks[k] + 2));
             assert_true(c->messages >= (gathers ? others : 0));
             if (!even)
                 continue;
@@ -194,7 +194,7 @@ static void check_shape(void)
 {
     const size_t part = 3;
     const size_t bytes =
-        part * (size_t)s.lanes * (size_t)lsi_nodes_parts(s.nodes);
+        part * (size_t)s.rails * (size_t)lsi_nodes_parts(s.nodes);
     walk(bytes);
     check_total(bytes);
     for (int k = 0; k < s.nodes; k++)
@@ -273,10 +273,10 @@ static void write_costs(char *row, size_t room, const char *name, size_t bytes)
              (double)node_sent / (double)bytes, connections, node_connections);
 }
 
-/* Lanes and parts, or blocks, of whole bytes. */
+/* Rails and parts, or blocks, of whole bytes. */
 static size_t bytes_in_parts(void)
 {
-    return (size_t)s.lanes * (size_t)lsi_nodes_parts(s.nodes);
+    return (size_t)s.rails * (size_t)lsi_nodes_parts(s.nodes);
 }
 
 static void write_row(char *row, size_t room, const char *name)

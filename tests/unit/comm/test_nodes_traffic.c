@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "comm/far.h"
+#include "comm/internode.h"
 #include "comm/shards.h"
 #include "nodes.h"
 
@@ -42,7 +42,7 @@ static int owner_of(const vector *v, size_t i)
 /* The first (step -1) or last (step 1) rank of the run of `rank`. */
 static int end_of_run(const ls_group *group, int rank, int step)
 {
-    const int *node_of = group->far->node_of;
+    const int *node_of = group->net->node_of;
     while (rank + step >= 0 && rank + step < group->size &&
            node_of[rank + step] == node_of[rank])
         rank += step;
@@ -53,30 +53,30 @@ static int end_of_run(const ls_group *group, int rank, int step)
 static int carrier_of(const ls_group *group, const vector *v, size_t i,
                       int node)
 {
-    const lsi_far *far = group->far;
+    const lsi_internode *net = group->net;
     const int owner = owner_of(v, i);
     const size_t first = (size_t)end_of_run(group, owner, -1) * v->shard;
     const size_t last = (size_t)(end_of_run(group, owner, 1) + 1) * v->shard;
     const size_t begin = first < v->first ? 0 : first - v->first;
     const size_t end = last > v->first + v->count ? v->count : last - v->first;
-    const size_t ranks = (size_t)far->ranks_on[node];
+    const size_t ranks = (size_t)net->ranks_on[node];
     const size_t share = (end - begin + ranks - 1) / ranks;
-    return far->rank[far->first[node] + (int)((i - begin) / share)];
+    return net->rank[net->first[node] + (int)((i - begin) / share)];
 }
 
 /* Elements that this rank should send. */
 static size_t to_be_sent(const ls_group *group, const vector *v, bool gathers)
 {
-    const lsi_far *far = group->far;
+    const lsi_internode *net = group->net;
     size_t sent = 0;
     for (size_t i = 0; i < v->count; i++) {
         const int owner = owner_of(v, i);
         if (owner >= group->size)
             continue;
         if (gathers)
-            sent += owner == group->rank ? (size_t)far->nodes - 1 : 0;
-        else if (far->node_of[owner] != far->node)
-            sent += carrier_of(group, v, i, far->node) == group->rank;
+            sent += owner == group->rank ? (size_t)net->nodes - 1 : 0;
+        else if (net->node_of[owner] != net->node)
+            sent += carrier_of(group, v, i, net->node) == group->rank;
     }
     return sent;
 }
@@ -90,7 +90,7 @@ static void check_total(ls_group *group, const vector *v, size_t sent,
     for (size_t i = 0; i < v->count; i++)
         owned += owner_of(v, i) < group->size;
     CHECK_OK(ls_all_reduce(group, &total, &total, 1, LS_I64, LS_SUM));
-    CHECK((size_t)total == owned * (size_t)(group->far->nodes - 1) * unit);
+    CHECK((size_t)total == owned * (size_t)(group->net->nodes - 1) * unit);
 }
 
 /* ---- reduce-scatter ------------------------------------------------------ */
@@ -259,7 +259,7 @@ static void broadcast(ls_group *group, size_t count, kind k, void *data)
     const size_t before = sent_by_wire();
     CHECK_OK(ls_broadcast(group, data, count, k.dtype, root));
     const size_t total = total_of(group, sent_by_wire() - before);
-    CHECK(total == (size_t)(group->far->nodes - 1) * count * item);
+    CHECK(total == (size_t)(group->net->nodes - 1) * count * item);
     for (size_t i = 0; i < count; i++)
         CHECK(load(data, i, k.dtype) == value(root, i));
 }
@@ -272,7 +272,7 @@ static void reduce(ls_group *group, size_t count, kind k, void *data)
 {
     const size_t item = ls_dtype_size(k.dtype);
     const int size = group->size, root = (int)(count + item) % size;
-    const size_t nodes = (size_t)group->far->nodes;
+    const size_t nodes = (size_t)group->net->nodes;
     for (int in_place = 0; in_place < 2; in_place++) {
         void *recv = in_place ? data : malloc(count * item + 1);
         for (size_t i = 0; i < count; i++)
@@ -326,14 +326,14 @@ static void try_all(ls_group *group)
 /* As it is, backwards, and with neighbours on different nodes. */
 static void in_any_order(ls_group *group, void *unused)
 {
-    const lsi_far *far = group->far;
+    const lsi_internode *net = group->net;
     ls_group *backwards = NULL, *in_turn = NULL;
     (void)unused;
     try_all(group);
     CHECK_OK(ls_group_split(group, 0, -group->rank, &backwards));
     try_all(backwards);
     ls_group_close(&backwards);
-    const int turn = far->index_of[group->rank] * far->nodes + far->node;
+    const int turn = net->index_of[group->rank] * net->nodes + net->node;
     CHECK_OK(ls_group_split(group, 0, turn, &in_turn));
     try_all(in_turn);
     ls_group_close(&in_turn);

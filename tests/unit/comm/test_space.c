@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "comm/dump.h"
-#include "comm/twin.h"
+#include "comm/dup.h"
 #include "holding.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"
@@ -60,11 +60,11 @@ static void split_twice(ls_group *group, int i)
     ls_group_close(&smaller);
 }
 
-static void twin(ls_group *group, int i)
+static void duplicate(ls_group *group, int i)
 {
     ls_group *made = NULL;
     (void)i;
-    CHECK_OK(lsi_group_twin(group, &made));
+    CHECK_OK(lsi_group_dup(group, &made));
     reduce(made, SMALL);
     ls_group_close(&made);
 }
@@ -148,7 +148,7 @@ typedef struct cycle {
 static const cycle cycles[] = {{"split", split_little},
                                {"split, large messages", split_much},
                                {"split of a split", split_twice},
-                               {"twin", twin},
+                               {"twin", duplicate},
                                {"shared buffer", share},
                                {"shared buffer, left behind", leave_behind},
                                {"plan", plan},

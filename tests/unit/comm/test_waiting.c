@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/waking.h"
+#include "base/suspending_clock.h"
 #include "clocks.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/sleep.h"
@@ -140,13 +140,13 @@ static void test_for_late(ls_group *group, void *argument)
     /* Time counts from the first test. */
     atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
     CHECK(ls_test(request) == LS_IN_PROGRESS);
-    const uint64_t begin = lsi_waking_ns();
+    const uint64_t begin = lsi_suspending_clock_ns();
     atomic_store(&clock_step_ns, LSI_SLICE_NS / 2);
     CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
     CHECK(strstr(ls_last_error(), "gave up waiting for rank ") != NULL);
     /* Of several, one may have begun before. */
-    CHECK(ls_group_size(group) > 2 ||
-          lsi_waking_ns() - begin >= 299 * 1000 * 1000 * (uint64_t)1000);
+    CHECK(ls_group_size(group) > 2 || lsi_suspending_clock_ns() - begin >=
+                                          299 * 1000 * 1000 * (uint64_t)1000);
     CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
     ls_request_free(&request);
     atomic_fetch_add(&l->over, 1);
@@ -246,12 +246,13 @@ static void who_polls_in_vain_goes_on(void **state)
     (void)state;
     clock_reset();
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
-    const uint64_t begin = lsi_waking_ns();
+    const uint64_t begin = lsi_suspending_clock_ns();
     assert_int_equal(lsi_receive_packet(ends[0], &word, sizeof(word), NULL,
                                         lsi_deadline_in(0.35)),
                      -1);
     assert_int_equal(errno, ETIMEDOUT);
-    assert_true(lsi_waking_ns() - begin >= (uint64_t)350 * 1000 * 1000);
+    assert_true(lsi_suspending_clock_ns() - begin >=
+                (uint64_t)350 * 1000 * 1000);
     close(ends[0]);
     close(ends[1]);
 }

@@ -12,14 +12,16 @@
 enum { MOST = 24 };
 
 /* `n` cpus, `threads` to a core, numbered as Linux often does. */
-static void make_machine(lsi_cpu *cpus, int n, int threads)
+static void make_machine(lsi_hardware_thread *cpus, int n, int threads)
 {
     for (int i = 0; i < n; i++)
-        cpus[i] = (lsi_cpu){.cpu = 100 + (i % threads) * n + i / threads,
-                            .core = 7 + i / threads};
+        cpus[i] =
+            (lsi_hardware_thread){.cpu = 100 + (i % threads) * n + i / threads,
+                                  .core = 7 + i / threads};
 }
 
-static void check_job(const lsi_cpu *cpus, int n, int cores, int ranks)
+static void check_job(const lsi_hardware_thread *cpus, int n, int cores,
+                      int ranks)
 {
     size_t end = 0;
     for (int rank = 0; rank < ranks; rank++) {
@@ -41,7 +43,7 @@ static void check_job(const lsi_cpu *cpus, int n, int cores, int ranks)
 static void every_machine_and_job(void **state)
 {
     (void)state;
-    lsi_cpu cpus[MOST];
+    lsi_hardware_thread cpus[MOST];
     for (int threads = 1; threads <= 4; threads++) {
         for (int n = 1; n <= MOST; n++) {
             make_machine(cpus, n, threads);
@@ -63,7 +65,7 @@ static void finds_own_cpus(void **state)
 {
     (void)state;
     cpu_set_t allowed;
-    lsi_cpu *cpus;
+    lsi_hardware_thread *cpus;
     const size_t n = lsi_binding_cpus(&cpus);
     assert_int_equal(n, cpus_allowed(&allowed));
     for (size_t i = 0; i < n; i++) {
@@ -84,8 +86,8 @@ static void respects_the_outer_set(void **state)
         cpu++;
     const pid_t child = fork();
     if (child == 0) {
-        lsi_cpu *cpus;
-        lsi_binding_apply(&(lsi_cpu){.cpu = cpu}, 1);
+        lsi_hardware_thread *cpus;
+        lsi_binding_apply(&(lsi_hardware_thread){.cpu = cpu}, 1);
         const size_t n = lsi_binding_cpus(&cpus);
         _exit(n == 1 && cpus[0].cpu == cpu ? 0 : 1);
     }

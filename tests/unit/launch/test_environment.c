@@ -24,7 +24,7 @@ static const char *value_of(char **environment, const char *name)
 static void tells_who_it_is(void **state)
 {
     (void)state;
-    lsi_job job;
+    lsi_job_identity job;
     char **environment;
     /* As if this ran inside another job, of another launcher. */
     setenv("RANK", "77", 1);
@@ -33,7 +33,7 @@ static void tells_who_it_is(void **state)
     setenv("OMPI_COMM_WORLD_SIZE", "6", 1);
     setenv("RANKING", "kept", 1);
     setenv("EMPTY", "", 1);
-    assert_ok(lsi_job_init(&job, 4, 3, 0));
+    assert_ok(lsi_job_identity_new(&job, 4, 3, 0));
     assert_ok(lsi_environment_new(&job, 2, &environment));
     assert_string_equal(value_of(environment, "RANK"), "2");
     assert_string_equal(value_of(environment, "LOCAL_RANK"), "2");
@@ -56,10 +56,10 @@ static void tells_who_it_is(void **state)
 static void jobs_differ(void **state)
 {
     (void)state;
-    lsi_job a;
-    lsi_job b;
-    assert_ok(lsi_job_init(&a, 1, 1, 0));
-    assert_ok(lsi_job_init(&b, 1, 1, 1234));
+    lsi_job_identity a;
+    lsi_job_identity b;
+    assert_ok(lsi_job_identity_new(&a, 1, 1, 0));
+    assert_ok(lsi_job_identity_new(&b, 1, 1, 1234));
     assert_int_equal(strlen(a.id), 32);
     assert_int_equal(strspn(a.id, "0123456789abcdef"), 32);
     assert_string_not_equal(a.id, b.id);

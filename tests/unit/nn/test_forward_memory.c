@@ -24,7 +24,7 @@ typedef struct setup {
     ls_transformer *model;
     ls_tape *tape;
     ls_tensor *tokens;
-    lsi_cache cache;
+    lsi_kv_cache cache;
 } setup;
 
 static void freeze(ls_params *params)
@@ -56,13 +56,13 @@ static setup open_setup(const use *u, int64_t layers)
     assert_ok(ls_tape_set_autocast(s.tape, u->products));
     assert_ok(ls_tensor_zeros(&s.tokens, LS_I64, 2, shape));
     if (u->cached)
-        assert_ok(lsi_cache_new(&s.cache, s.model));
+        assert_ok(lsi_kv_cache_new(&s.cache, s.model));
     return s;
 }
 
 static void close_setup(setup *s)
 {
-    lsi_cache_free(&s->cache);
+    lsi_kv_cache_free(&s->cache);
     ls_tensor_free(&s->tokens);
     ls_tape_free(&s->tape);
     ls_transformer_free(&s->model);

@@ -180,7 +180,7 @@ static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
                                ls_params *params, lsi_range range)
 {
     ls_optimizer *optimizer = NULL;
-    const lsi_group_spec spec = {kind, kind->usual_options, 0.1, NULL, 0};
+    const lsi_param_group_spec spec = {kind, kind->usual_options, 0.1, NULL, 0};
     assert_int_equal(lsi_params_set_owned(params, &range, 1), LS_OK);
     assert_int_equal(lsi_optimizer_new(&optimizer, params, &spec), LS_OK);
     return optimizer;

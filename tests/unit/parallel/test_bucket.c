@@ -10,17 +10,17 @@ enum { MOST = 16 };
 static float memory[4096];
 
 /* Spans of these sizes, one behind the other. */
-static void lay_out(lsi_span *spans, const size_t *counts, size_t n)
+static void lay_out(lsi_grad_range *spans, const size_t *counts, size_t n)
 {
     float *at = memory;
     for (size_t i = 0; i < n; i++) {
         const size_t extent = (counts[i] + 15) / 16 * 16;
-        spans[i] = (lsi_span){at, counts[i], extent};
+        spans[i] = (lsi_grad_range){at, counts[i], extent};
         at += extent;
     }
 }
 
-static void expect(const lsi_span *spans, size_t n, uint64_t limit,
+static void expect(const lsi_grad_range *spans, size_t n, uint64_t limit,
                    const size_t *ends, size_t buckets)
 {
     lsi_range out[MOST];
@@ -40,7 +40,7 @@ static void expect(const lsi_span *spans, size_t n, uint64_t limit,
 static void test_limits(void **state)
 {
     (void)state;
-    lsi_span s[4];
+    lsi_grad_range s[4];
     lay_out(s, (size_t[]){100, 250, 30, 70}, 4); /* 400 1000 120 280 bytes */
     EXPECT(s, 4, UINT64_MAX, 4);
     EXPECT(s, 4, 1800, 4);
@@ -54,7 +54,7 @@ static void test_limits(void **state)
 static void test_toy_models(void **state)
 {
     (void)state;
-    lsi_span s[3];
+    lsi_grad_range s[3];
     lay_out(s, (size_t[]){250, 500, 100}, 3);
     EXPECT(s, 3, 1600, 1, 2, 3);
     EXPECT(s, 3, 100, 1, 2, 3);
@@ -64,7 +64,7 @@ static void test_toy_models(void **state)
 static void test_gaps_part_buckets(void **state)
 {
     (void)state;
-    lsi_span s[3] = {
+    lsi_grad_range s[3] = {
         {memory, 10, 16}, {memory + 32, 8, 8}, {memory + 40, 8, 8}};
     EXPECT(s, 3, UINT64_MAX, 1, 3);
     s[2].data = memory; /* not in order, either */
@@ -74,7 +74,7 @@ static void test_gaps_part_buckets(void **state)
 static void test_empty(void **state)
 {
     (void)state;
-    lsi_span s[2] = {{memory, 0, 0}, {memory, 0, 0}};
+    lsi_grad_range s[2] = {{memory, 0, 0}, {memory, 0, 0}};
     lsi_range out[2];
     assert_int_equal(lsi_bucket_layout(NULL, 0, 100, out), 0);
     EXPECT(s, 2, 0, 2);
@@ -84,7 +84,7 @@ static void test_empty(void **state)
 static void test_properties(void **state)
 {
     (void)state;
-    lsi_span s[MOST];
+    lsi_grad_range s[MOST];
     lsi_range out[MOST];
     size_t counts[MOST];
     unsigned seed = 1;

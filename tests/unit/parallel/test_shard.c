@@ -44,11 +44,11 @@ static void test_whole_spans(void **state)
     static float memory[1];
     unsigned seed = 5;
     for (int round = 0; round < 300; round++) {
-        lsi_span spans[12];
+        lsi_grad_range spans[12];
         size_t total = 0, most = 0, at = 0;
         for (size_t i = 0; i < 12; i++) {
             seed = seed * 1664525U + 1013904223U;
-            spans[i] = (lsi_span){memory, seed >> 20, seed >> 20};
+            spans[i] = (lsi_grad_range){memory, seed >> 20, seed >> 20};
             total += spans[i].count;
             most = spans[i].count > most ? spans[i].count : most;
         }

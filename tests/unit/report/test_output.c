@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "report/jsonl.h"
-#include "report/output.h"
+#include "report/result.h"
 #include "testing.h"
 
 static char folder[] = "/tmp/lockstep-output-XXXXXX";
@@ -61,20 +61,20 @@ static void check_leaves_nothing(void **state)
 {
     (void)state;
     const int before = entries();
-    assert_ok(lsi_output_check(in_folder("new")));
-    assert_ok(lsi_output_check(NULL));
-    assert_ok(lsi_output_check("-"));
+    assert_ok(lsi_result_check(in_folder("new")));
+    assert_ok(lsi_result_check(NULL));
+    assert_ok(lsi_result_check("-"));
     assert_int_equal(entries(), before);
 }
 
 static void check_finds_what_cannot_be_written(void **state)
 {
     (void)state;
-    assert_error(lsi_output_check("/nonexistent/x.json"), LS_ERR_IO,
+    assert_error(lsi_result_check("/nonexistent/x.json"), LS_ERR_IO,
                  "cannot write /nonexistent/x.json: No such file");
-    assert_error(lsi_output_check(folder), LS_ERR_IO, "it is a folder");
-    assert_error(lsi_output_check(""), LS_ERR_IO, "empty name");
-    assert_error(lsi_output_check("/proc/version"), LS_ERR_IO,
+    assert_error(lsi_result_check(folder), LS_ERR_IO, "it is a folder");
+    assert_error(lsi_result_check(""), LS_ERR_IO, "empty name");
+    assert_error(lsi_result_check("/proc/version"), LS_ERR_IO,
                  "cannot write /proc/version");
 }
 
@@ -84,14 +84,14 @@ static void writes_and_replaces(void **state)
     struct stat info;
     const char *path = in_folder("report");
     umask(022);
-    assert_ok(lsi_output_write(path, "one", 3));
+    assert_ok(lsi_result_write(path, "one", 3));
     assert_contents(path, "one");
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0644);
     chmod(path, 0600);
-    assert_ok(lsi_output_check(path));
+    assert_ok(lsi_result_check(path));
     assert_contents(path, "one");
-    assert_ok(lsi_output_write(path, "second", 6));
+    assert_ok(lsi_result_write(path, "second", 6));
     assert_contents(path, "second");
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
@@ -106,17 +106,17 @@ static void writes_through_links(void **state)
     char target[256];
     struct stat info;
     snprintf(target, sizeof(target), "%s", in_folder("target"));
-    assert_ok(lsi_output_write(target, "old", 3));
+    assert_ok(lsi_result_write(target, "old", 3));
     const char *link = in_folder("link");
     assert_int_equal(symlink(target, link), 0);
-    assert_ok(lsi_output_check(link));
-    assert_ok(lsi_output_write(link, "new", 3));
+    assert_ok(lsi_result_check(link));
+    assert_ok(lsi_result_write(link, "new", 3));
     assert_contents(target, "new");
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     /* Also one to a file that is not there yet. */
     unlink(target);
-    assert_ok(lsi_output_write(link, "newer", 5));
+    assert_ok(lsi_result_write(link, "newer", 5));
     assert_contents(target, "newer");
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
@@ -133,21 +133,21 @@ static void writes_to_pipes(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     const int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
-    assert_ok(lsi_output_check(path));
-    assert_ok(lsi_output_write(path, "bytes", 5));
+    assert_ok(lsi_result_check(path));
+    assert_ok(lsi_result_write(path, "bytes", 5));
     assert_int_equal(read(reader, got, sizeof(got) - 1), 5);
     assert_string_equal(got, "bytes");
     close(reader);
     unlink(path);
-    assert_ok(lsi_output_write("/dev/null", "x", 1));
-    assert_error(lsi_output_write("/dev/full", "x", 1), LS_ERR_IO,
+    assert_ok(lsi_result_write("/dev/null", "x", 1));
+    assert_error(lsi_result_write("/dev/full", "x", 1), LS_ERR_IO,
                  "cannot write /dev/full: No space left");
 }
 
 static void failed_writes_change_nothing(void **state)
 {
     (void)state;
-    assert_error(lsi_output_write("/nonexistent/x", "x", 1), LS_ERR_IO,
+    assert_error(lsi_result_write("/nonexistent/x", "x", 1), LS_ERR_IO,
                  "cannot write /nonexistent/x");
     assert_int_equal(entries(), 0);
 }
@@ -186,7 +186,7 @@ static void lines_that_stay(void **state)
     static const size_t ends[] = {0, 4994, 4996, 4998, 4998, 4998};
     for (int keep = 0; keep < 6; keep++) {
         char kept[5000] = "";
-        assert_ok(lsi_output_write(path, text, sizeof(text)));
+        assert_ok(lsi_result_write(path, text, sizeof(text)));
         assert_ok(lsi_jsonl_open(&lines, path, keep));
         lsi_jsonl_close(&lines);
         memcpy(kept, text, ends[keep]);

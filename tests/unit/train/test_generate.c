@@ -289,7 +289,7 @@ typedef struct showing {
     ls_transformer *model;
     ls_tape *tape;
     ls_tensor *tokens;
-    lsi_cache cache;
+    lsi_kv_cache cache;
 } showing;
 
 static showing begin(ls_transformer_kind kind, ls_dtype products)
@@ -303,7 +303,7 @@ static showing begin(ls_transformer_kind kind, ls_dtype products)
     assert_ok(ls_tape_new(&s.tape));
     ls_tape_set_training(s.tape, false);
     assert_ok(ls_tape_set_autocast(s.tape, products));
-    assert_ok(lsi_cache_new(&s.cache, s.model));
+    assert_ok(lsi_kv_cache_new(&s.cache, s.model));
     assert_ok(
         ls_tensor_new(&s.tokens, LS_I64, 2, (const int64_t[]){1, PLACES}));
     for (int64_t i = 0; i < PLACES; i++)
@@ -313,7 +313,7 @@ static showing begin(ls_transformer_kind kind, ls_dtype products)
 
 static void end(showing *s)
 {
-    lsi_cache_free(&s->cache);
+    lsi_kv_cache_free(&s->cache);
     ls_tensor_free(&s->tokens);
     ls_tape_free(&s->tape);
     ls_transformer_free(&s->model);

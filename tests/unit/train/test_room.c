@@ -5,7 +5,7 @@
 #include "testing.h"
 
 #include "base/error.h"
-#include "train/room.h"
+#include "train/memory_demand.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 3 };
@@ -13,10 +13,10 @@ enum { RANKS = 3 };
 static int64_t needed(const ls_group *group, const char *strategy, int moments,
                       bool rounded)
 {
-    lsi_room_wish wish = {
+    lsi_memory_plan wish = {
         .parameters = 1000, .moments = moments, .rounded = rounded};
     CHECK_OK(lsi_strategy_find(strategy, &wish.strategy));
-    return lsi_room_needed(group, &wish);
+    return lsi_memory_plan_bytes(group, &wish);
 }
 
 /* The table of docs/parallel.md, of all ranks. */
@@ -44,22 +44,22 @@ static void formulas(void **state)
 /* Every rank gets the numbers of the one that lacks most. */
 static void play_asking(ls_group *group, void *unused)
 {
-    lsi_room room;
+    lsi_memory_demand room;
     const int rank = ls_group_rank(group);
     (void)unused;
-    CHECK_OK(lsi_room_ask(group, 100 + rank, 1000, &room));
-    CHECK(lsi_room_fits(room));
+    CHECK_OK(lsi_memory_demand_ask(group, 100 + rank, 1000, &room));
+    CHECK(lsi_memory_demand_fits(room));
     CHECK(room.needed == 100 + RANKS - 1 && room.available == 1000);
-    CHECK_OK(lsi_room_ask(group, rank == 1 ? 2000 : 10, 1000, &room));
-    CHECK(!lsi_room_fits(room));
+    CHECK_OK(lsi_memory_demand_ask(group, rank == 1 ? 2000 : 10, 1000, &room));
+    CHECK(!lsi_memory_demand_fits(room));
     CHECK(room.needed == 2000 && room.available == 1000);
-    CHECK(lsi_room_fail(room, "a model") == LS_ERR_MEMORY);
+    CHECK(lsi_memory_demand_fail(room, "a model") == LS_ERR_MEMORY);
     CHECK(strstr(ls_last_error(), "2000 bytes, 1000 are available") != NULL);
     /* No machine has as much; every one has a little. */
-    CHECK_OK(lsi_room_ask(group, INT64_MAX / 2, 0, &room));
-    CHECK(!lsi_room_fits(room));
-    CHECK_OK(lsi_room_ask(group, 1, 0, &room));
-    CHECK(lsi_room_fits(room));
+    CHECK_OK(lsi_memory_demand_ask(group, INT64_MAX / 2, 0, &room));
+    CHECK(!lsi_memory_demand_fits(room));
+    CHECK_OK(lsi_memory_demand_ask(group, 1, 0, &room));
+    CHECK(lsi_memory_demand_fits(room));
 }
 
 static void asking(void **state)

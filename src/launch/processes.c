@@ -1,0 +1,205 @@
+/*
+ * Starting, signalling and reaping ranks.
+ */
+#include "launch/processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/ended.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "launch/binding.h"
+#include "launch/environment.h"
+#include "launch/orphan_guard.h"
+#include "launch/spawn.h"
+
+/* What starting needs and supervising does not. */
+typedef struct start {
+    const lsi_launch_config *config;
+    const sigset_t *mask;
+    lsi_job_identity job;
+    lsi_hardware_thread *cpus;
+    size_t n_cpus;
+    int no_input; /* /dev/null */
+    int orphan_guard;
+} start;
+
+static int fail_start(const lsi_processes *ranks)
+{
+    lsi_output_say(ranks->output, "cannot start the ranks: %s",
+                   ls_last_error());
+    return 1;
+}
+
+/*
+ * Programs are found by PATH, scripts need their interpreter: what was meant,
+ * if a file of that name is there. "" if not.
+ */
+static const char *hint_for(const char *program)
+{
+    const size_t length = strlen(program);
+    const bool script = length > 3 && strcmp(program + length - 3, ".py") == 0;
+    if (access(program, R_OK) != 0)
+        return "";
+    if (script)
+        return "; run it with python3";
+    return strchr(program, '/') == NULL ? "; the one in this folder is run "
+                                          "with ./ in front"
+                                        : "";
+}
+
+static int fail_program(const lsi_processes *ranks, const char *program,
+                        int error_number)
+{
+    const bool missing = error_number == ENOENT || error_number == ENOTDIR;
+    lsi_output_say(ranks->output, "cannot run %s: %s%s", program,
+                   missing ? "no such program" : strerror(error_number),
+                   hint_for(program));
+    return missing ? LSI_EXIT_NOT_FOUND : LSI_EXIT_CANNOT_RUN;
+}
+
+/* A terminal can serve one process group only, and that is the front's. */
+static bool reads_input(const lsi_launch_config *config, int rank)
+{
+    return rank == 0 && !config->no_input && !isatty(STDIN_FILENO);
+}
+
+/* Pipes for a rank's output; ends[] are for the rank. */
+static ls_status open_tags(lsi_processes *ranks, int rank, int ends[2])
+{
+    for (int i = 0; i < 2; i++) {
+        LS_TRY(lsi_tag_open(&ranks->tags[ranks->n_tags], rank,
+                            ranks->output->sinks[i], &ends[i]));
+        ranks->n_tags++;
+    }
+    return LS_OK;
+}
+
+/* SIGUSR1 then asks ranks for records, also those that have no group yet. */
+static bool wants_records(void)
+{
+    const char *folder = getenv("LOCKSTEP_RECORD");
+    return folder != NULL && *folder != '\0';
+}
+
+static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
+                            pid_t *pid, int *error_number)
+{
+    char **environment;
+    LS_TRY(lsi_environment_new(&s->job, rank, &environment));
+    lsi_range share = {0, 0};
+    if (s->n_cpus > 0)
+        share = lsi_binding_share(s->cpus, s->n_cpus, s->job.ranks, rank);
+    const lsi_spawn what = {
+        .argv = s->config->argv,
+        .environment = environment,
+        .mask = s->mask,
+        .input = reads_input(s->config, rank) ? -1 : s->no_input,
+        .output = outputs[0],
+        .error = outputs[1],
+        .cpus = s->cpus + share.begin,
+        .n_cpus = lsi_range_size(share),
+        .spared = wants_records(),
+        .orphan_guard = s->orphan_guard,
+    };
+    const ls_status status = lsi_spawn_process(&what, pid, error_number);
+    lsi_environment_free(environment);
+    return status;
+}
+
+static int start_rank(lsi_processes *ranks, const start *s, int rank)
+{
+    int ends[2] = {-1, -1};
+    int error_number = 0;
+    ls_status status = LS_OK;
+    if (s->config->tag_output)
+        status = open_tags(ranks, rank, ends);
+    if (status == LS_OK)
+        status = spawn_rank(s, rank, ends, &ranks->pids[rank], &error_number);
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] >= 0)
+            close(ends[i]);
+    }
+    if (status != LS_OK)
+        return fail_start(ranks);
+    if (error_number != 0)
+        return fail_program(ranks, s->config->argv[0], error_number);
+    ranks->alive++;
+    return 0;
+}
+
+static ls_status prepare(lsi_processes *ranks, start *s)
+{
+    const lsi_launch_config *config = s->config;
+    const size_t n = (size_t)config->ranks;
+    const int threads =
+        config->threads > 0
+            ? config->threads
+            : lsi_threads_default(lsi_cpus_available() / config->ranks);
+    LS_TRY(lsi_job_identity_new(&s->job, config->ranks, threads,
+                                config->master_port));
+    ranks->n = config->ranks;
+    memcpy(ranks->job, s->job.id, sizeof(ranks->job));
+    ranks->pids = calloc(n, sizeof(*ranks->pids));
+    if (config->tag_output)
+        ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
+    if (ranks->pids == NULL || (config->tag_output && ranks->tags == NULL))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
+    s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (s->no_input < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
+    s->orphan_guard = lsi_orphan_guard_open();
+    if (config->bind && config->ranks > 1)
+        s->n_cpus = lsi_binding_cpus(&s->cpus);
+    return LS_OK;
+}
+
+int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
+                        const sigset_t *mask)
+{
+    start s = {
+        .config = config, .mask = mask, .no_input = -1, .orphan_guard = -1};
+    int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
+    for (int rank = 0; rank < config->ranks && failed == 0; rank++)
+        failed = start_rank(ranks, &s, rank);
+    free(s.cpus);
+    if (s.no_input >= 0)
+        close(s.no_input);
+    if (s.orphan_guard >= 0)
+        close(s.orphan_guard);
+    return failed;
+}
+
+void lsi_processes_signal(const lsi_processes *ranks, int number)
+{
+    for (int i = 0; i < ranks->n; i++) {
+        if (ranks->pids != NULL && ranks->pids[i] != 0)
+            kill(-ranks->pids[i], number);
+    }
+}
+
+bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        /* Others are what ranks left behind and we adopted. */
+        for (int i = 0; i < ranks->n; i++) {
+            if (ranks->pids[i] != pid)
+                continue;
+            ranks->pids[i] = 0;
+            ranks->alive--;
+            /* After a failure all are ended anyway. */
+            if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                lsi_ended_say(ranks->job, i);
+            *ended = (lsi_process_end){.rank = i, .pid = pid, .status = status};
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,47 @@
+/*
+ * The processes of a job, as the supervisor holds them.
+ */
+#ifndef LS_LAUNCH_PROCESSES_H
+#define LS_LAUNCH_PROCESSES_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/environment.h"
+#include "launch/launch.h"
+#include "launch/output.h"
+#include "launch/tag.h"
+
+typedef struct lsi_processes {
+    int n;       /* asked for */
+    int alive;   /* started and not reaped */
+    pid_t *pids; /* 0: not started, or reaped */
+    lsi_tag *tags;
+    int n_tags;
+    char job[sizeof(((lsi_job_identity *)NULL)->id)];
+    const lsi_output *output; /* for what is to be said, and for the tags */
+} lsi_processes;
+
+/* A rank that has ended; status as from waitpid. */
+typedef struct lsi_process_end {
+    int rank;
+    pid_t pid;
+    int status;
+} lsi_process_end;
+
+/*
+ * Starts all, with `output` set before. Returns 0; or, having said on stderr
+ * what failed, the exit status of the job, with those alive that had been
+ * started before.
+ */
+int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
+                        const sigset_t *mask);
+
+/* Sends a signal to the process group of every rank that is alive. */
+void lsi_processes_signal(const lsi_processes *ranks, int number);
+
+/* Reaps one rank that has ended; false if there is none right now. */
+bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * Writing files so that a reader never sees half of one.
+ */
+#include "report/result.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+bool lsi_result_is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+ls_status lsi_write_all(int fd, const char *data, size_t bytes,
+                        const char *what)
+{
+    while (bytes > 0) {
+        const ssize_t written = write(fd, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
+        data += written;
+        bytes -= (size_t)written;
+    }
+    return LS_OK;
+}
+
+/* A file that exists and cannot be replaced by another of its name. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+/* A new file beside `path`, so that a rename between them is atomic. */
+static ls_status open_beside(const char *path, char temporary[PATH_MAX],
+                             int *fd)
+{
+    const int length = snprintf(temporary, PATH_MAX, "%s.XXXXXX", path);
+    if (length >= PATH_MAX)
+        return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
+                        path);
+    *fd = mkostemp(temporary, O_CLOEXEC);
+    if (*fd < 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    return LS_OK;
+}
+
+/* mkostemp makes files that only the owner reads; a report is no secret. */
+static void set_usual_mode(int fd, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        fchmod(fd, info.st_mode & 07777);
+        return;
+    }
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+}
+
+ls_status lsi_result_check(const char *path)
+{
+    if (path == NULL || lsi_result_is_stdout(path))
+        return LS_OK;
+    if (path[0] == '\0')
+        return lsi_fail(LS_ERR_IO, "cannot write a file with an empty name");
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return lsi_fail(LS_ERR_IO, "cannot write %s: it is a folder", path);
+    if (access(path, F_OK) == 0 && access(path, W_OK) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    if (is_special(path))
+        return LS_OK;
+    char target[PATH_MAX];
+    char temporary[PATH_MAX];
+    int fd;
+    LS_TRY(lsi_resolve_links(path, target)); /* which stay links */
+    LS_TRY(open_beside(target, temporary, &fd));
+    close(fd);
+    unlink(temporary);
+    return LS_OK;
+}
+
+static ls_status write_special(const char *path, const char *data, size_t bytes)
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    const ls_status status = lsi_write_all(fd, data, bytes, path);
+    close(fd);
+    return status;
+}
+
+static ls_status replace(const char *path, const char *data, size_t bytes)
+{
+    char temporary[PATH_MAX];
+    int fd;
+    LS_TRY(open_beside(path, temporary, &fd));
+    set_usual_mode(fd, path);
+    ls_status status = lsi_write_all(fd, data, bytes, path);
+    if (status == LS_OK && fsync(fd) != 0)
+        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    close(fd);
+    if (status == LS_OK && rename(temporary, path) != 0)
+        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    if (status != LS_OK)
+        unlink(temporary);
+    return status;
+}
+
+ls_status lsi_result_check_file(const char *path)
+{
+    if (path != NULL && is_special(path))
+        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
+                        path);
+    return lsi_result_check(path);
+}
+
+ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
+{
+    if (lsi_result_is_stdout(path)) {
+        fflush(stdout);
+        return lsi_write_all(STDOUT_FILENO, data, bytes, "standard output");
+    }
+    if (is_special(path))
+        return write_special(path, data, bytes);
+    char target[PATH_MAX];
+    LS_TRY(lsi_resolve_links(path, target));
+    return replace(target, data, bytes);
+}

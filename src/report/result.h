@@ -1,0 +1,34 @@
+/*
+ * Files that a command writes: checked before the work begins, written whole
+ * at its end. "-" means standard output. A regular file is replaced by a
+ * rename, so that it is either the old one or the whole new one; anything else
+ * that already exists (a pipe, /dev/stdout) is written to as it is.
+ */
+#ifndef LS_REPORT_RESULT_H
+#define LS_REPORT_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+/*
+ * Whether `path` can be written, tried for real: LS_ERR_IO if not. Leaves
+ * nothing behind. A NULL path is fine.
+ */
+ls_status lsi_result_check(const char *path);
+
+/* The same, and that it is a file that a rename can replace. */
+ls_status lsi_result_check_file(const char *path);
+
+/* Makes `bytes` bytes of `data` the contents of `path`. */
+ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
+
+/* Whether the path is "-". False for NULL. */
+bool lsi_result_is_stdout(const char *path);
+
+/* Writes all of it to a descriptor; LS_ERR_IO names `what`. */
+ls_status lsi_write_all(int fd, const char *data, size_t bytes,
+                        const char *what);
+
+#endif

@@ -1,0 +1,63 @@
+/* Needs are formulas, so that they are known before anything is allocated. */
+#include "train/memory_demand.h"
+
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "base/meminfo.h"
+#include "comm/state.h"
+
+/* Of what each rank of this machine has one, or all ranks divide one. */
+static double copies(const ls_group *group, bool divided)
+{
+    const double here = ls_group_local_size(group);
+    return divided ? here / ls_group_size(group) : here;
+}
+
+int64_t lsi_memory_plan_bytes(const ls_group *group,
+                              const lsi_memory_plan *wish)
+{
+    const lsi_sharding share = wish->strategy->share;
+    const double here = ls_group_local_size(group);
+    const double weights = share >= LSI_SHARE_WEIGHTS ? 1 : here;
+    const double halves = wish->rounded ? weights / 2 : 0;
+    const double gradients = copies(group, share == LSI_SHARE_ALL);
+    const double state =
+        wish->moments * copies(group, share >= LSI_SHARE_TENSORS);
+    /* Each rank fills weights of its own before they are shared. */
+    const double first = share == LSI_SHARE_NOTHING ? here : here + weights;
+    const double later = weights + halves + gradients + state;
+    const double most = first > later ? first : later;
+    return (int64_t)(most * sizeof(float) * (double)wish->parameters);
+}
+
+/* INT64_MAX: the machine does not say. */
+static int64_t available(int64_t budget)
+{
+    if (budget > 0)
+        return budget;
+    const int64_t bytes = lsi_memory_available();
+    return bytes < 0 ? INT64_MAX : bytes / 10 * 9;
+}
+
+ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
+                                lsi_memory_demand *out)
+{
+    lsi_memory_demand all[LSI_MAX_RANKS];
+    LS_TRY(ls_barrier(group)); /* what others free is free */
+    const lsi_memory_demand own = {needed, available(budget)};
+    LS_TRY(ls_all_gather(group, &own, all, 2, LS_I64));
+    *out = own;
+    for (int r = 0; r < ls_group_size(group); r++)
+        if (all[r].available - all[r].needed < out->available - out->needed)
+            *out = all[r];
+    return LS_OK;
+}
+
+ls_status lsi_memory_demand_fail(lsi_memory_demand room, const char *what)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "%s: the ranks of a machine need at least %" PRId64
+                    " bytes, %" PRId64 " are available",
+                    what, room.needed, room.available);
+}

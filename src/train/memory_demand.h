@@ -1,0 +1,50 @@
+/*
+ * Whether there is memory for what the ranks of a machine are about to take
+ * together. The kernel promises what it does not have, to each rank by itself,
+ * and ends one of them when all use it.
+ */
+#ifndef LS_TRAIN_MEMORY_DEMAND_H
+#define LS_TRAIN_MEMORY_DEMAND_H
+
+#include <stdbool.h>
+
+#include "lockstep/group.h"
+#include "parallel/strategy.h"
+
+/* Bytes, of the ranks of one machine together. */
+typedef struct lsi_memory_demand {
+    int64_t needed, available;
+} lsi_memory_demand;
+
+static inline bool lsi_memory_demand_fits(lsi_memory_demand room)
+{
+    return room.needed <= room.available;
+}
+
+/* What is trained. */
+typedef struct lsi_memory_plan {
+    const lsi_strategy *strategy;
+    int64_t parameters;
+    int moments;  /* numbers that the optimizer keeps of a parameter */
+    bool rounded; /* products are of a half type */
+} lsi_memory_plan;
+
+/*
+ * What weights, gradients and the optimizer's state take at least on this
+ * rank's machine (docs/parallel.md), while they are made or later. Local.
+ */
+int64_t lsi_memory_plan_bytes(const ls_group *group,
+                              const lsi_memory_plan *wish);
+
+/*
+ * *out: of the machine that has least to spare. `budget` bytes are available,
+ * or if that is 0 most of what the machine and its limits leave. To be called
+ * while nothing large is allocated and untouched. Collective.
+ */
+ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
+                                lsi_memory_demand *out);
+
+/* LS_ERR_MEMORY, with both numbers. */
+ls_status lsi_memory_demand_fail(lsi_memory_demand room, const char *what);
+
+#endif

@@ -1,0 +1,76 @@
+/* Settings about a run; see run_config.h. */
+#include "train/run_config.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+static lsi_run_setting *next(lsi_run_config *config, const char *name)
+{
+    assert(config->n < LSI_MAX_SETTINGS);
+    lsi_run_setting *const setting = &config->all[config->n++];
+    setting->name = name;
+    setting->before = NULL;
+    return setting;
+}
+
+void lsi_run_config_text(lsi_run_config *config, const char *name,
+                         const char *value)
+{
+    lsi_run_setting *const setting = next(config, name);
+    snprintf(setting->value, sizeof setting->value, "%s", value);
+}
+
+void lsi_run_config_int(lsi_run_config *config, const char *name, int64_t value)
+{
+    lsi_run_setting *const setting = next(config, name);
+    snprintf(setting->value, sizeof setting->value, "%" PRId64, value);
+}
+
+void lsi_run_config_real(lsi_run_config *config, const char *name, double value)
+{
+    lsi_run_setting *const setting = next(config, name);
+    /* The shortest text that is this number and no other. */
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(setting->value, sizeof setting->value, "%.*g", digits, value);
+        if (strtod(setting->value, NULL) == value)
+            break;
+    }
+}
+
+void lsi_run_config_digest(lsi_run_config *config, const char *name,
+                           const int64_t *values, size_t n)
+{
+    lsi_run_setting *const setting = next(config, name);
+    snprintf(setting->value, sizeof setting->value, "%016" PRIx64,
+             lsi_hash(LSI_HASH_START, values, n * sizeof *values));
+}
+
+void lsi_run_config_before(lsi_run_config *config, const char *value)
+{
+    assert(config->n > 0);
+    config->all[config->n - 1].before = value;
+}
+
+ls_status lsi_run_config_check(const lsi_run_config *config,
+                               const ls_checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < config->n; i++) {
+        const lsi_run_setting *const setting = &config->all[i];
+        const char *saved = ls_checkpoint_value(checkpoint, setting->name);
+        if (saved == NULL)
+            saved = setting->before;
+        if (saved == NULL || strcmp(saved, setting->value) != 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "cannot go on from the checkpoint of step %" PRId64
+                            ": it was made with %s %s, this run has %s",
+                            ls_checkpoint_step(checkpoint), setting->name,
+                            saved != NULL ? saved : "unknown", setting->value);
+    }
+    return LS_OK;
+}

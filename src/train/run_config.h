@@ -1,0 +1,48 @@
+/*
+ * What a run depends on, by name, as text: a run that goes on from a checkpoint
+ * must have the settings that were saved with it.
+ */
+#ifndef LS_TRAIN_RUN_CONFIG_H
+#define LS_TRAIN_RUN_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/checkpoint.h"
+
+enum { LSI_MAX_SETTINGS = 40 };
+
+typedef struct lsi_run_setting {
+    const char *name; /* of the flag, as a rule */
+    char value[48];
+    const char *before; /* what it is in checkpoints that do not say, or NULL */
+} lsi_run_setting;
+
+typedef struct lsi_run_config {
+    size_t n;
+    lsi_run_setting all[LSI_MAX_SETTINGS];
+} lsi_run_config;
+
+/* Names must outlive the settings. */
+void lsi_run_config_text(lsi_run_config *config, const char *name,
+                         const char *value);
+void lsi_run_config_int(lsi_run_config *config, const char *name,
+                        int64_t value);
+void lsi_run_config_real(lsi_run_config *config, const char *name,
+                         double value);
+
+/*
+ * Of the last setting: checkpoints of older versions do not have it, and were
+ * made with this value, which must outlive the settings.
+ */
+void lsi_run_config_before(lsi_run_config *config, const char *value);
+
+/* A sum over values, which others hardly have. */
+void lsi_run_config_digest(lsi_run_config *config, const char *name,
+                           const int64_t *values, size_t n);
+
+/* LS_ERR_ARGUMENT names the first that the checkpoint has otherwise. */
+ls_status lsi_run_config_check(const lsi_run_config *config,
+                               const ls_checkpoint *checkpoint);
+
+#endif
