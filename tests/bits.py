@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""What training saves, as hashes: to show that a change keeps every bit.
+
+    bits.py                             the hashes of build/dev/bin/lockstep
+    bits.py --against OTHER/lockstep    where two programs differ, if anywhere
+    bits.py --hosts 2,2                 on hosts that hosts.py makes, as root
+
+It trains small models, `train cifar100` and `train lm`, under each strategy, on
+1, 2 and 4 ranks, and a few more runs with other types, optimizers and kinds of
+batch normalisation. A hash is of the file that --save writes, of the newest
+checkpoint and of the lines of --metrics without times and memory.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(HERE, "hosts"))
+import hosts  # noqa: E402
+
+JOBS = {
+    "cifar100": "--threads 1 --limit 96 --epochs 2 --batch-size 8 "
+                "--save-every 3",
+    "lm": "--threads 1 --layers 2 --d-model 40 --heads 4 --d-ff 60 "
+          "--context 24 --batch-size 3 --steps 4 --validate-every 2 "
+          "--save-every 2",
+}
+# Beside the strategies.
+MORE = {
+    "cifar100": ["--sync-bn gathered", "--sync-bn off", "--dtype bf16",
+                 "--dtype f16", "--accumulate 2 --prefetch 2",
+                 "--optimizer adamw --strategy fsdp --bucket-mb 0.02",
+                 "--slices 8 --no-dropout --batch-size 4",
+                 "--resume --epochs 3"],
+    "lm": ["--size gpt2 --vocab 256", "--dtype bf16", "--dtype f16",
+           "--dtype bf16 --strategy shared", "--accumulate 3 --clip-norm 0.5",
+           "--optimizer lion --strategy zero1 --bucket-mb 0.01",
+           "--optimizer sgd --schedule cosine --warmup-steps 1",
+           "--attention naive", "--threads 2", "--resume --steps 6"],
+}
+TIMES = ("seconds", "per_second", "peak_bytes")  # how such fields end
+TIME_LIMIT = 120
+
+
+def strategies():
+    """The flags of each, with small buckets where it has any."""
+    with open(os.path.join(ROOT, "src/parallel/strategies.def"),
+              encoding="ascii") as file:
+        rows = re.findall(r"^X\((\w+), (\w+),", file.read(), re.MULTILINE)
+    return [f"--strategy {name}" +
+            (" --bucket-mb 0.02" if buckets == "LIMIT" else "")
+            for name, buckets in rows]
+
+
+def runs():
+    """(the job's name, the flags that are its own) of everything to train."""
+    for job, more in MORE.items():
+        yield from ((job, flags) for flags in [*strategies(), *more])
+
+
+def without_times(path):
+    lines = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            fields = json.loads(line)
+            lines.append({name: value for name, value in fields.items()
+                          if not name.endswith(TIMES)})
+    return json.dumps(lines).encode()
+
+
+def newest_checkpoint(folder):
+    """The bytes of its files without times, which are in the value "ranks", and
+    without lengths and sums of files, which follow from those."""
+    steps = [name for name in os.listdir(folder) if name.startswith("step-")]
+    newest = os.path.join(folder, max(steps, key=lambda s: int(s[5:])))
+    for name in sorted(os.listdir(newest)):
+        with open(os.path.join(newest, name), "rb") as file:
+            data = file.read()
+        if name.endswith(".json"):
+            header, data = json.loads(data), b""
+            header["values"].pop("ranks", None)
+            del header["files"], header["crc32"]
+        else:
+            begin = 8 + int.from_bytes(data[:8], "little")
+            header, data = json.loads(data[8:begin]), data[begin:]
+            header.get("__metadata__", {}).pop("ranks", None)
+        yield name.encode() + json.dumps(header).encode() + data
+
+
+def digest(parts):
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()[:16]
+
+
+class Program:
+    """One lockstep, on this host or, by MPI, on those of hosts.py."""
+
+    def __init__(self, path, some, mpi):
+        self.path, self.hosts, self.mpi = os.path.abspath(path), some, mpi
+
+    def train(self, ranks, words):
+        if self.hosts is None:
+            environment = None
+            words = [self.path, *words, "--ranks", str(*ranks)]
+        else:
+            environment = self.hosts.environment()
+            words = self.hosts.mpirun(self.mpi, ranks, self.path, *words)
+        done = subprocess.run(
+            words, timeout=TIME_LIMIT, env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(words)}: exit status {done.returncode}\n"
+                     f"{done.stdout}")
+
+    def hashes(self, folder, ranks, job, flags):
+        """Of the weights, of the newest checkpoint, of the lines."""
+        weights, checkpoints, metrics = (
+            os.path.join(folder, name)
+            for name in ("weights", "checkpoints", "metrics"))
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        words = ["train", job, *JOBS[job].split(), "--save", weights,
+                 "--checkpoint-dir", checkpoints, "--metrics", metrics]
+        if "--resume" in flags:
+            self.train(ranks, words)
+        self.train(ranks, words + flags.split())
+        with open(weights, "rb") as file:
+            return [digest([file.read()]),
+                    digest(newest_checkpoint(checkpoints)),
+                    digest([without_times(metrics)])]
+
+
+def compare(programs, folder, flags):
+    """Prints hashes or differences; whether there were any of these."""
+    done = different = 0
+    for job, own in runs():
+        for ranks in [flags.hosts] if flags.hosts else [[1], [2], [4]]:
+            name = f"{','.join(map(str, ranks))} {job} {own}"
+            if not re.search(flags.only, name):
+                continue
+            found = [p.hashes(folder, ranks, job, own) for p in programs]
+            done += 1
+            if len(programs) == 1:
+                print(*found[0], name, flush=True)
+                continue
+            for what, one, other in zip(("weights", "checkpoint", "metrics"),
+                                        *found):
+                if one != other:
+                    different += 1
+                    print(f"{name}: {what} differ", flush=True)
+    if len(programs) > 1:
+        print(f"{done} runs, {different} differences")
+    return different > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--lockstep", metavar="PROGRAM",
+                        default=os.environ.get("LOCKSTEP", os.path.join(
+                            ROOT, "build/dev/bin/lockstep")))
+    parser.add_argument("--against", metavar="PROGRAM",
+                        help="compare with what this one saves")
+    parser.add_argument("--hosts", metavar="N,N,...",
+                        type=lambda text: [int(n) for n in text.split(",")],
+                        help="ranks on each of so many hosts")
+    parser.add_argument("--mpi", default="openmpi",
+                        choices=("openmpi", "mpich"), help="between hosts")
+    parser.add_argument("--only", default="", metavar="REGEX",
+                        help="of the lines' beginnings")
+    flags = parser.parse_args()
+    paths = [flags.lockstep, *([flags.against] if flags.against else [])]
+    if flags.hosts:
+        os.environ["LOCKSTEP"] = flags.lockstep
+        hosts.skip_if(hosts.missing() or hosts.missing_module(flags.mpi))
+    with tempfile.TemporaryDirectory(prefix="lockstep-bits-") as folder, \
+            contextlib.ExitStack() as stack:
+        some = None
+        if flags.hosts:
+            keep = [folder, *(os.path.dirname(os.path.abspath(p))
+                              for p in paths)]
+            some = stack.enter_context(
+                hosts.Hosts(len(flags.hosts), keep=keep))
+        programs = [Program(path, some, flags.mpi) for path in paths]
+        sys.exit(1 if compare(programs, folder, flags) else 0)
+
+
+if __name__ == "__main__":
+    main()
