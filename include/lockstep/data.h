@@ -183,7 +183,8 @@ typedef struct ls_token_batch {
 
 /*
  * Writes (rows, length) tokens to `inputs`, and those one place further on to
- * `targets`. LS_ERR_ARGUMENT unless end - begin exceeds the length.
+ * `targets`. LS_ERR_ARGUMENT unless 0 <= begin <= end <= the tokens that there
+ * are, and end - begin exceeds the length.
  */
 LS_API ls_status ls_tokens_batch(const ls_tokens *tokens,
                                  const ls_token_batch *batch, int64_t *inputs,

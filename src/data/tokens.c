@@ -197,6 +197,21 @@ ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
     return LS_OK;
 }
 
+static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
+{
+    if (b->begin < 0 || b->end < b->begin || b->end > tokens->count)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': a batch cannot come from tokens %" PRId64
+                        " to %" PRId64 "; there are %" PRId64,
+                        tokens->name, b->begin, b->end, tokens->count);
+    if (b->length < 1 || b->end - b->begin <= b->length)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': %" PRId64 " tokens are too few for pieces of "
+                        "%" PRId64 " and the one after",
+                        tokens->name, b->end - b->begin, b->length);
+    return LS_OK;
+}
+
 ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
                           int64_t *inputs, int64_t *targets)
 {
@@ -208,14 +223,11 @@ ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
         LS_NEED(targets);
     const ls_token_batch *b = batch;
     const lsi_rng_key key = {.seed = b->seed, .stream = batch_stream};
-    if (b->length < 1 || b->end - b->begin <= b->length)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "'%s': %" PRId64 " tokens are too few for pieces of "
-                        "%" PRId64 " and the one after",
-                        tokens->name, b->end - b->begin, b->length);
+    LS_TRY(check_batch(tokens, b));
     const uint64_t places = (uint64_t)(b->end - b->begin - b->length);
     for (int64_t r = 0; r < b->rows; r++) {
-        const uint64_t row = (uint64_t)((int64_t)b->rank * b->rows + r);
+        const uint64_t row =
+            (uint64_t)b->rank * (uint64_t)b->rows + (uint64_t)r;
         const int64_t first =
             b->begin + (int64_t)lsi_rng_below(key, b->step, row, places);
         LS_TRY(

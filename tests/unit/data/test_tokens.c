@@ -170,6 +170,30 @@ static void pieces_are_pieces(void **state)
     ls_tokens_free(&tokens);
 }
 
+static void limits_are_checked(void **state)
+{
+    (void)state;
+    static const int64_t wrong[][2] = {
+        {INT64_MIN, INT64_MAX}, {INT64_MIN, 0},        {-1, NUMBERS},
+        {0, NUMBERS + 1},       {0, INT64_MAX},        {INT64_MAX, INT64_MIN},
+        {NUMBERS, 0},           {INT64_MAX, INT64_MAX}};
+    ls_tokens *tokens = numbers();
+    int64_t in[LENGTH], out[LENGTH];
+    ls_token_batch batch = {.rows = 1, .length = LENGTH};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        batch.begin = wrong[i][0];
+        batch.end = wrong[i][1];
+        assert_error(ls_tokens_batch(tokens, &batch, in, out), LS_ERR_ARGUMENT,
+                     "a batch cannot come from tokens");
+    }
+    batch.begin = 0;
+    batch.end = NUMBERS;
+    batch.length = INT64_MAX;
+    assert_error(ls_tokens_batch(tokens, &batch, in, out), LS_ERR_ARGUMENT,
+                 "too few for pieces of 9223372036854775807");
+    ls_tokens_free(&tokens);
+}
+
 /* Two ranks see what one with twice the rows sees; steps and seeds differ. */
 static void ranks_share_a_step(void **state)
 {
@@ -228,6 +252,7 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(tokens_are_checked),
         cmocka_unit_test(pieces_are_pieces),
+        cmocka_unit_test(limits_are_checked),
         cmocka_unit_test(ranks_share_a_step),
         cmocka_unit_test(the_built_in_text),
     };
