@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "autograd/node.h"
+#include "autograd/ops/batch_norm.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -290,20 +291,12 @@ static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
     return LS_OK;
 }
 
+/* The variance of the batch is the biased one. */
 static void update_running(const ls_sync_bn *bn, const lsi_bn_stats *stats)
 {
-    const float momentum = (float)bn->args.momentum;
-    float *const mean = ls_tensor_data(bn->args.running_mean);
-    float *const variance = ls_tensor_data(bn->args.running_var);
-    if (stats->rows < 1)
-        return;
-    for (int64_t i = 0; i < bn->features; i++)
-        mean[i] += momentum * (stats->mean[i] - mean[i]);
-    if (stats->rows < 2)
-        return;
-    const float unbiased = (float)(stats->rows / (stats->rows - 1));
-    for (int64_t i = 0; i < bn->features; i++)
-        variance[i] += momentum * (stats->variance[i] * unbiased - variance[i]);
+    const double rows = stats->rows;
+    lsi_batch_norm_track(&bn->args, stats->mean, stats->variance,
+                         (rows - 1.0) / rows, rows);
 }
 
 /* x itself or, if it has gaps, a dense copy. */

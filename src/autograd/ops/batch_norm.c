@@ -10,6 +10,8 @@
  * row has variance 0 and leaves the running variance alone, since it says
  * nothing about it; one of no rows leaves both alone.
  */
+#include "autograd/ops/batch_norm.h"
+
 #include <math.h>
 
 #include "autograd/ops/ops.h"
@@ -118,18 +120,18 @@ static bool check(ls_tape *tape, ls_tensor *x, const ls_batch_norm_args *args)
            check_channels(tape, x, args->running_var, "running_var");
 }
 
-/* Moves the running statistics towards those of the batch. */
-static void update_running(const ls_batch_norm_args *args, const float *mean,
-                           const float *m2, size_t rows, size_t cols)
+void lsi_batch_norm_track(const ls_batch_norm_args *args, const float *mean,
+                          const float *variance, double divisor, double rows)
 {
     float *running_mean = lsi_op_floats(args->running_mean);
     float *running_var = lsi_op_floats(args->running_var);
+    const int64_t cols = args->running_mean->count;
     const double m = args->momentum;
-    for (size_t c = 0; rows > 0 && c < cols; c++)
+    for (int64_t c = 0; rows > 0 && c < cols; c++)
         running_mean[c] =
             (float)((1.0 - m) * (double)running_mean[c] + m * (double)mean[c]);
-    for (size_t c = 0; rows > 1 && c < cols; c++) {
-        const double unbiased = (double)m2[c] / (double)(rows - 1);
+    for (int64_t c = 0; rows > 1 && c < cols; c++) {
+        const double unbiased = (double)variance[c] / divisor;
         running_var[c] =
             (float)((1.0 - m) * (double)running_var[c] + m * unbiased);
     }
@@ -156,7 +158,7 @@ static void statistics(const ls_tape *tape, const ls_batch_norm_args *args,
     }
     float *m2 = inv_std;
     lsi_kernels_get()->column_moments(mean, m2, lsi_op_floats(x), rows, cols);
-    update_running(args, mean, m2, rows, cols);
+    lsi_batch_norm_track(args, mean, m2, (double)rows - 1.0, (double)rows);
     invert(inv_std, m2, rows > 0 ? (double)rows : 1.0, args->eps, cols);
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "lockstep/nn.h"
 #include "lockstep/profile.h"
 #include "sync_bn_case.h"
 #include "unit/comm/ranks.h"
@@ -139,6 +140,55 @@ static void test_fewer_than_two_rows(void **state)
     check_few_rows(0, 0);
     check_few_rows(1, 0);
     check_few_rows(0, 1);
+}
+
+/* The kth batch; its running statistics take small steps to far away. */
+static void fill_batch(ls_tensor *x, int k)
+{
+    float *const data = ls_tensor_data(x);
+    for (int64_t i = 0; i < ls_tensor_count(x); i++)
+        data[i] = (float)(1000 + (i * 7 + k * 13) % 31) / 3;
+}
+
+/*
+ * On one rank, with a number of rows whose reciprocal is exact, both layers see
+ * the same statistics: then the running ones are the same to the bit.
+ */
+static void test_running_statistics_are_one_code(void **state)
+{
+    (void)state;
+    enum { ROWS = 8, COLS = 5, STEPS = 200 };
+    const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED,
+                                        .momentum = 0.01};
+    ls_group *group;
+    ls_params *params;
+    ls_sync_bn *bn;
+    ls_batch_norm_layer layer;
+    ls_tape *tape;
+    ls_tensor *x;
+    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_sync_bn_new(&bn, group, params, "all", COLS, options));
+    assert_ok(ls_batch_norm_layer_init(&layer, params, "one", COLS, false));
+    layer.args.momentum = options.momentum;
+    assert_ok(ls_params_allocate(params, group, 0));
+    assert_ok(ls_tape_new(&tape));
+    assert_ok(ls_tensor_new(&x, LS_F32, 2, (int64_t[]){ROWS, COLS}));
+    for (int k = 0; k < STEPS; k++) {
+        fill_batch(x, k);
+        assert_non_null(ls_sync_bn_forward(bn, tape, x));
+        assert_non_null(ls_batch_norm_layer_forward(&layer, tape, x));
+        ls_tape_reset(tape);
+        for (size_t i = 0; i < 2; i++)
+            assert_memory_equal(ls_tensor_data(ls_params_buffer(params, i)),
+                                ls_tensor_data(ls_params_buffer(params, i + 2)),
+                                COLS * sizeof(float));
+    }
+    ls_tensor_free(&x);
+    ls_tape_free(&tape);
+    ls_sync_bn_free(&bn);
+    ls_params_free(&params);
+    ls_group_close(&group);
 }
 
 /* ---- one rank at a time -------------------------------------------------- */
@@ -381,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_slices),
         cmocka_unit_test(test_large_mean),
         cmocka_unit_test(test_fewer_than_two_rows),
+        cmocka_unit_test(test_running_statistics_are_one_code),
         cmocka_unit_test(test_evaluation_is_local),
         cmocka_unit_test(test_used_twice),
         cmocka_unit_test(test_steady_state_allocates_nothing),
