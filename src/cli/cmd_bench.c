@@ -1,13 +1,13 @@
 /* lockstep bench NAME: one child for each row of benches.def. */
-#include "cli/command.h"
+#include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_bench_##id;
-#include "cli/benches.def"
+#include "bench/benches.def"
 #undef X
 
 static const lsi_command *const benches[] = {
 #define X(id) &lsi_command_bench_##id,
-#include "cli/benches.def"
+#include "bench/benches.def"
 #undef X
 };
 

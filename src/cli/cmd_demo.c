@@ -1,5 +1,5 @@
 /* lockstep demo NAME: the first exercises of a course on the subject. */
-#include "cli/command.h"
+#include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_demo_##id;
 #include "cli/demos.def"

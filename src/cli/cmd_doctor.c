@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "cli/command.h"
+#include "command/command.h"
 #include "report/diagnosis.h"
 #include "report/result.h"
 #include "report/table.h"

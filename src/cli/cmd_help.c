@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
+#include "command/command.h"
 
 typedef struct args {
     bool markdown;

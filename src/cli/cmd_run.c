@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "cli/command.h"
-#include "cli/ranks.h"
+#include "command/command.h"
+#include "command/ranks.h"
 #include "launch/launch.h"
 
 typedef struct args {

@@ -1,5 +1,5 @@
 /* lockstep train NAME: one child for each row of trains.def. */
-#include "cli/command.h"
+#include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_train_##id;
 #include "cli/trains.def"

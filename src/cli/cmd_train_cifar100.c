@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "cli/command.h"
 #include "cli/ddp_flags.h"
-#include "cli/dtype_flag.h"
-#include "cli/ranks.h"
 #include "cli/recipe_flags.h"
 #include "cli/resume_flags.h"
 #include "cli/train_log.h"
+#include "command/command.h"
+#include "command/dtype_flag.h"
+#include "command/ranks.h"
 #include "report/result.h"
 
 typedef struct args {

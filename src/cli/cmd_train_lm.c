@@ -6,12 +6,12 @@
 
 #include "base/error.h"
 #include "cli/ddp_flags.h"
-#include "cli/dtype_flag.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
-#include "cli/ranks.h"
 #include "cli/recipe_flags.h"
 #include "cli/resume_flags.h"
+#include "command/dtype_flag.h"
+#include "command/ranks.h"
 #include "report/result.h"
 
 typedef struct args {

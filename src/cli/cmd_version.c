@@ -1,7 +1,7 @@
 /* lockstep version */
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "command/command.h"
 #include "lockstep/version.h"
 
 static int run(const lsi_invocation *call)

@@ -8,7 +8,7 @@
 #ifndef LS_CLI_DDP_FLAGS_H
 #define LS_CLI_DDP_FLAGS_H
 
-#include "cli/command.h"
+#include "command/command.h"
 #include "lockstep/parallel.h"
 
 typedef struct lsi_ddp_flags {

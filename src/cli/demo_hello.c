@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "cli/print.h"
-#include "cli/ranks.h"
+#include "command/ranks.h"
 #include "lockstep/group.h"
 
 enum { COUNT = 3, BOUND = 10, USUAL_RANKS = 4 };

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "cli/command.h"
+#include "command/command.h"
 #include "lockstep/nn.h"
 #include "report/table.h"
 

@@ -4,7 +4,7 @@
  */
 #include "base/error.h"
 #include "cli/print.h"
-#include "cli/ranks.h"
+#include "command/ranks.h"
 #include "lockstep/group.h"
 
 enum { USUAL_RANKS = 4 };

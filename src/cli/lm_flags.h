@@ -8,7 +8,7 @@
 #ifndef LS_CLI_LM_FLAGS_H
 #define LS_CLI_LM_FLAGS_H
 
-#include "cli/command.h"
+#include "command/command.h"
 #include "lockstep/transformer.h"
 
 typedef struct lsi_lm_shape_flags {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_##id;
 #include "cli/commands.def"

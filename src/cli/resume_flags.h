@@ -8,7 +8,7 @@
 #ifndef LS_CLI_RESUME_FLAGS_H
 #define LS_CLI_RESUME_FLAGS_H
 
-#include "cli/command.h"
+#include "command/command.h"
 #include "train/resume.h"
 
 #define LSI_RESUME_ROWS(field)                                                 \

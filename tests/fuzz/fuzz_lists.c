@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "cli/list.h"
+#include "command/list.h"
 #include "fuzz.h"
 
 static ls_status count_word(void *context, const char *word)

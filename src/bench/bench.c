@@ -1,0 +1,260 @@
+/*
+ * One process coordinates: it starts the ranks for each number of them, and
+ * collects their rows through a file in memory that rank 0 inherits. Started
+ * by another launcher there is no coordinator, and rank 0 reports itself.
+ */
+#include "bench/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/meminfo.h"
+#include "command/list.h"
+#include "command/ranks.h"
+#include "launch/launch.h"
+#include "lockstep/profile.h"
+#include "report/result.h"
+
+/* The descriptor of the file in memory, for rank 0. */
+#define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
+
+/* ---- the report ------------------------------------------------------- */
+
+static ls_status check_outputs(const lsi_bench_flags *flags)
+{
+    LS_TRY(lsi_result_check(flags->json));
+    return lsi_result_check(flags->csv);
+}
+
+static ls_status write_csv(const char *path, const lsi_table *table)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (stream == NULL)
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    ls_status status = lsi_table_csv(table, stream);
+    if (fclose(stream) != 0 && status == LS_OK)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    if (status == LS_OK)
+        status = lsi_result_write(path, text, bytes);
+    free(text);
+    return status;
+}
+
+static ls_status report(const lsi_invocation *call,
+                        const lsi_bench_flags *flags, const lsi_table *table)
+{
+    LS_TRY(lsi_table_status(table));
+    if (!lsi_result_is_stdout(flags->json) && !lsi_result_is_stdout(flags->csv))
+        LS_TRY(lsi_table_markdown(table, stdout));
+    if (flags->json != NULL)
+        LS_TRY(lsi_table_json_write(table, call->line_argc,
+                                    (const char *const *)call->line_argv,
+                                    flags->json));
+    if (flags->csv != NULL)
+        LS_TRY(write_csv(flags->csv, table));
+    return LS_OK;
+}
+
+/* ---- a rank ----------------------------------------------------------- */
+
+/*
+ * Takes the place of the rows handed over before, which are the first of these.
+ * A line feed at the end says that these are all.
+ */
+static ls_status hand_over(int fd, const lsi_table *table, bool all)
+{
+    char *text;
+    LS_TRY(lsi_table_dump(table, &text));
+    ls_status status = LS_OK;
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
+        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot hand over rows");
+    if (status == LS_OK)
+        status = lsi_write_all(fd, text, strlen(text), "the rows of results");
+    if (status == LS_OK && all)
+        status = lsi_write_all(fd, "\n", 1, "the rows of results");
+    free(text);
+    return status;
+}
+
+ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    if (fd == NULL || ls_group_rank(group) != 0)
+        return LS_OK;
+    return hand_over((int)strtol(fd, NULL, 10), table, false);
+}
+
+static ls_status measure(const lsi_bench *bench, const void *args,
+                         int64_t threads, lsi_table *table, bool *wrong)
+{
+    ls_group *group = NULL;
+    LS_TRY(lsi_cli_open_group(threads, &group));
+    const ls_status status = bench->measure(args, group, table, wrong);
+    ls_group_close(&group);
+    return status;
+}
+
+/* Of a job that broke off, the rows so far are a result, too. */
+static ls_status report_so_far(const lsi_invocation *call,
+                               const lsi_bench_flags *flags,
+                               const lsi_table *table, ls_status status)
+{
+    char reason[1024];
+    if (status != LS_OK && lsi_table_row_count(table) == 0)
+        return status;
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    const ls_status told = report(call, flags, table);
+    return status == LS_OK ? told : lsi_fail(status, "%s", reason);
+}
+
+static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
+                   const lsi_bench *bench, const void *args, bool reports)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    lsi_table *table = NULL;
+    bool wrong = false;
+    lsi_cli_set_deterministic(flags->deterministic);
+    ls_status status = LS_OK;
+    if (reports && fd == NULL)
+        status = check_outputs(flags);
+    if (status == LS_OK)
+        status = lsi_table_new(&table, bench->columns, bench->n_columns);
+    if (status == LS_OK)
+        status = measure(bench, args, flags->threads, table, &wrong);
+    if (status == LS_OK && reports && fd != NULL)
+        status = hand_over((int)strtol(fd, NULL, 10), table, true);
+    else if (table != NULL && reports && fd == NULL)
+        status = report_so_far(call, flags, table, status);
+    lsi_table_free(&table);
+    if (status == LS_OK && wrong)
+        status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
+    return status == LS_OK ? 0 : lsi_cli_rank_error();
+}
+
+/* ---- the coordinator -------------------------------------------------- */
+
+static ls_status collect(int fd, lsi_table *table, bool *all)
+{
+    struct stat info;
+    *all = false;
+    if (fstat(fd, &info) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    if (info.st_size == 0)
+        return LS_OK; /* the ranks failed, and have said so */
+    const size_t bytes = (size_t)info.st_size;
+    void *text = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (text == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    lsi_table_load(table, text, bytes);
+    *all = ((const char *)text)[bytes - 1] == '\n';
+    munmap(text, bytes);
+    return lsi_table_status(table);
+}
+
+/* Runs the bench as n ranks and adds their rows; `all`: all there should be. */
+static ls_status run_ranks(const lsi_invocation *call,
+                           const lsi_bench_flags *flags, int n,
+                           lsi_table *table, int *exit_status, bool *all)
+{
+    char text[16];
+    const int fd = memfd_create("lockstep-rows", 0);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot collect rows of results");
+    snprintf(text, sizeof(text), "%d", fd);
+    ls_status status = LS_OK;
+    if (setenv(ROWS_VARIABLE, text, 1) != 0)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
+    if (status == LS_OK)
+        status = lsi_cli_launch_self(call, n, flags->threads, exit_status);
+    unsetenv(ROWS_VARIABLE);
+    if (status == LS_OK)
+        status = collect(fd, table, all);
+    close(fd);
+    return status;
+}
+
+/* The same of ranks that were started here. */
+static ls_status report_rest(const lsi_invocation *call,
+                             const lsi_bench_flags *flags,
+                             const lsi_table *table, bool complete)
+{
+    const size_t rows = lsi_table_row_count(table);
+    if (!complete && rows == 0)
+        return LS_OK;
+    if (!complete)
+        fprintf(stderr, "lockstep: %s broke off after %zu row%s\n",
+                call->argv[0], rows, rows == 1 ? "" : "s");
+    return report(call, flags, table);
+}
+
+static int coordinate(const lsi_invocation *call, const lsi_bench_flags *flags,
+                      const lsi_bench *bench, const lsi_list *ranks)
+{
+    lsi_table *table = NULL;
+    int exit_status = 0;
+    bool complete = true;
+    ls_status status = lsi_table_new(&table, bench->columns, bench->n_columns);
+    for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
+        int ended;
+        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended,
+                           &complete);
+        if (status == LS_OK && exit_status == 0)
+            exit_status = ended;
+    }
+    if (status == LS_OK)
+        status = report_rest(call, flags, table, complete);
+    lsi_table_free(&table);
+    return status == LS_OK ? exit_status : lsi_cli_error();
+}
+
+static bool contains(const lsi_list *list, int64_t value)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->values[i] == value)
+            return true;
+    }
+    return false;
+}
+
+int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
+                  const lsi_bench *bench, const void *args)
+{
+    lsi_list ranks;
+    lsi_launched launched;
+    if (lsi_cli_launched(&launched) != LS_OK)
+        return lsi_cli_error();
+    if (bench->check(args) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    const char *text = flags->ranks != NULL ? flags->ranks : bench->ranks;
+    if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
+        LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    if (launched.size > 0 && flags->ranks != NULL &&
+        !contains(&ranks, launched.size))
+        return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
+                             call->argv[0], text, launched.size);
+    if (lsi_result_is_stdout(flags->json) && lsi_result_is_stdout(flags->csv))
+        return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
+                             call->argv[0]);
+    if (launched.size > 0)
+        return be_rank(call, flags, bench, args, launched.rank == 0);
+    if (check_outputs(flags) != LS_OK)
+        return lsi_cli_error();
+    return coordinate(call, flags, bench, &ranks);
+}
+
+void lsi_bench_set_budget(int64_t bytes)
+{
+    const int64_t available = lsi_memory_available();
+    if (bytes <= 0) /* not known: no limit */
+        bytes = available < 0 ? 0 : available / 10 * 9;
+    ls_memory_set_budget((size_t)bytes);
+}

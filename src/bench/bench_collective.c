@@ -1,0 +1,487 @@
+/*
+ * lockstep bench all-reduce and its like: nccl-tests' flags, columns and
+ * definitions. A size is what the larger of the two buffers of a rank holds;
+ * algbw is size over time, busbw that times a factor of the operation. Every
+ * run begins at a barrier; its time is that of the slowest rank. The result is
+ * checked once before and once after the timed runs.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "bench/bench.h"
+#include "bench/collectives.h"
+#include "bench/used_algorithm.h"
+#include "comm/select.h"
+#include "command/list.h"
+#include "command/ranks.h"
+#include "report/progress.h"
+
+typedef struct args {
+    lsi_bench_flags common;
+    lsi_list_steps steps;
+    int64_t root;
+    const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
+    const lsi_bench_collective *collective;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS(common, "2", "5", "20"),
+    ROW(steps.min, BYTES, "minbytes", 'b', "SIZE", "1k", "smallest size",
+        .min = 0, .max = 1e12),
+    ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
+        .min = 0, .max = 1e12),
+    ROW(steps.factor, INT, "stepfactor", 'f', "N", "4",
+        "each size is so many times the one before", .min = 2, .max = 1 << 20),
+    ROW(steps.add, BYTES, "stepbytes", 'i', "SIZE", NULL,
+        "each size is so much more than the one before; instead of -f",
+        .min = 0, .max = 1e12),
+    ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
+        "these sizes, such as 4k,10m; instead of -b and -e"),
+    ROW(dtype, STRING, "datatype", 'd', "TYPE", "f32",
+        "f32, f64, f16, bf16, i8, u8, i32 or i64"),
+    ROW(op, STRING, "op", 'o', "OP", "sum",
+        "reduction: sum, avg, min, max or prod"),
+    ROW(root, INT, "root", 'r', "RANK", "0", "root, where there is one",
+        .min = 0, .max = 1023),
+    ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
+        "memory of each rank alone, or from ls_shared_alloc",
+        .choices = "private|shared"),
+    ROW(place, CHOICE, "place", 0, "PLACE", "both", "out of place, in place",
+        .choices = "out|in|both"),
+    ROW(algorithm, STRING, "algorithm", 0, "NAME", NULL,
+        "this one instead of what the selection table says"),
+    ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
+        "single-node: f32, 1, 10, 100 and 1000 MB (of 10^6 bytes), 2, 4 and 6 "
+        "ranks, in place",
+        .choices = "single-node"),
+};
+
+static const lsi_column all_columns[] = {
+    {.name = "op", .type = LSI_COLUMN_TEXT},
+    {.name = "ranks", .type = LSI_COLUMN_INT},
+    {.name = "bytes", .title = "size", .unit = "B", .type = LSI_COLUMN_INT},
+    {.name = "count", .type = LSI_COLUMN_INT},
+    {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},
+    {.name = "redop", .type = LSI_COLUMN_TEXT},
+    {.name = "root", .type = LSI_COLUMN_INT},
+    {.name = "algorithm", .type = LSI_COLUMN_TEXT},
+    {.name = "buffers", .type = LSI_COLUMN_TEXT},
+    {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},
+    {.name = "time_us.min",
+     .title = "min",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "time_us.median",
+     .title = "time",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "time_us.mean", .title = "", .type = LSI_COLUMN_REAL},
+    {.name = "time_us.p99",
+     .title = "p99",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "time_us.max", .title = "", .type = LSI_COLUMN_REAL},
+    {.name = "algbw_gbps",
+     .title = "algbw",
+     .unit = "GB/s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "busbw_gbps",
+     .title = "busbw",
+     .unit = "GB/s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "wrong", .title = "#wrong", .type = LSI_COLUMN_INT},
+    {.name = "peak_bytes", .title = "", .type = LSI_COLUMN_INT},
+};
+
+enum { N_COLUMNS = sizeof(all_columns) / sizeof(all_columns[0]) };
+
+/* A root is a column only of operations that have one. Returns how many. */
+static size_t choose_columns(const lsi_bench_collective *c, lsi_column *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_COLUMNS; i++)
+        if (c->has_root || strcmp(all_columns[i].name, "root") != 0)
+            out[n++] = all_columns[i];
+    return n;
+}
+
+/* One rank's bench. */
+typedef struct bench_state {
+    const args *a;
+    lsi_table *table;
+    lsi_list sizes;
+    lsi_exercise x;
+    unsigned char *buffers[2];
+    double *times;
+    lsi_progress_bar progress;
+    int64_t done;
+    uint64_t wrong; /* elements on all ranks, in all rows */
+} bench_state;
+
+/* ---- sizes ------------------------------------------------------------ */
+
+static ls_status list_sizes(const args *a, lsi_list *out)
+{
+    static const lsi_list single_node = {
+        {1000000, 10000000, 100000000, 1000000000}, 4};
+    if (!a->collective->has_data) {
+        *out = (lsi_list){.n = 1};
+        return LS_OK;
+    }
+    if (a->sizes != NULL)
+        return lsi_list_of_sizes("--sizes", a->sizes, 0, INT64_C(1) << 40, out);
+    if (a->preset != NULL) {
+        *out = single_node;
+        return LS_OK;
+    }
+    return lsi_list_of_steps(&a->steps, out);
+}
+
+/* Of the larger buffer, for each element of a block. */
+static size_t unit_bytes(const bench_state *b)
+{
+    const lsi_bench_collective *c = b->a->collective;
+    const bool blocks = c->sends_blocks || c->receives_blocks;
+    return (blocks ? (size_t)ls_group_size(b->x.group) : 1) *
+           ls_dtype_size(b->x.dtype);
+}
+
+/* Elements of a block: as many as the larger buffer holds in `size` bytes. */
+static size_t block_count(const bench_state *b, int64_t size)
+{
+    return (size_t)size / unit_bytes(b);
+}
+
+static size_t largest_count(const bench_state *b)
+{
+    int64_t largest = 0;
+    for (size_t i = 0; i < b->sizes.n; i++)
+        if (b->sizes.values[i] > largest)
+            largest = b->sizes.values[i];
+    return block_count(b, largest);
+}
+
+/* ---- measuring -------------------------------------------------------- */
+
+/* Elements that are wrong on all ranks after one run. */
+static ls_status check(bench_state *b, int64_t *wrong)
+{
+    const lsi_bench_collective *c = b->a->collective;
+    lsi_bench_collective_fill(c, &b->x);
+    LS_TRY(c->run(&b->x));
+    *wrong = (int64_t)c->wrong(&b->x);
+    return ls_all_reduce(b->x.group, wrong, wrong, 1, LS_I64, LS_SUM);
+}
+
+static ls_status repeat(bench_state *b, int64_t times)
+{
+    for (int64_t i = 0; i < times; i++)
+        LS_TRY(b->a->collective->run(&b->x));
+    return LS_OK;
+}
+
+static ls_status time_runs(bench_state *b, lsi_stats *out)
+{
+    const args *a = b->a;
+    LS_TRY(repeat(b, a->common.warmup));
+    for (int64_t i = 0; i < a->common.iterations; i++) {
+        LS_TRY(ls_barrier(b->x.group));
+        const uint64_t start = lsi_clock_ns();
+        LS_TRY(a->collective->run(&b->x));
+        b->times[i] = (double)(lsi_clock_ns() - start) * 1e-9;
+    }
+    const size_t n = (size_t)a->common.iterations;
+    LS_TRY(ls_all_reduce(b->x.group, b->times, b->times, n, LS_F64, LS_MAX));
+    return lsi_stats_of(b->times, n, out);
+}
+
+/*
+ * Asks for --algorithm at this size, from here on. What a size is to the
+ * selection table is what a rank sends.
+ */
+static ls_status select_algorithm(const bench_state *b)
+{
+    const lsi_bench_collective *c = b->a->collective;
+    char line[128];
+    if (b->a->algorithm == NULL)
+        return LS_OK;
+    size_t bytes = b->x.count * ls_dtype_size(b->x.dtype);
+    if (c->sends_blocks)
+        bytes *= (size_t)ls_group_size(b->x.group);
+    snprintf(line, sizeof(line), "%s:%zu-%zu:%.64s", c->select, bytes,
+             bytes + 1, b->a->algorithm);
+    return ls_group_select(b->x.group, line);
+}
+
+/* The algorithm that the last run has used. */
+static const char *used_algorithm(const bench_state *b)
+{
+    if (strcmp(b->a->collective->name, "send-recv") == 0)
+        return "messages";
+    return lsi_used_algorithm(b->x.group);
+}
+
+static ls_status peak_of_all(const bench_state *b, int64_t *out)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    *out = (int64_t)memory.peak_bytes;
+    return ls_all_reduce(b->x.group, out, out, 1, LS_I64, LS_MAX);
+}
+
+typedef struct result {
+    lsi_stats stats;
+    int64_t wrong, peak_bytes;
+    const char *algorithm;
+} result;
+
+static void add_row(bench_state *b, const result *r)
+{
+    const lsi_exercise *x = &b->x;
+    const lsi_bench_collective *c = b->a->collective;
+    const int ranks = ls_group_size(x->group);
+    const size_t bytes = x->count * unit_bytes(b);
+    const double algbw = (double)bytes / r->stats.median * 1e-9;
+    lsi_table_row(b->table);
+    lsi_table_text(b->table, "op", c->name);
+    lsi_table_int(b->table, "ranks", ranks);
+    lsi_table_int(b->table, "bytes", (int64_t)bytes);
+    lsi_table_int(b->table, "count", (int64_t)x->count);
+    if (c->has_data)
+        lsi_table_text(b->table, "dtype", ls_dtype_name(x->dtype));
+    if (c->reduces)
+        lsi_table_text(b->table, "redop", ls_reduce_op_name(x->op));
+    if (c->has_root)
+        lsi_table_int(b->table, "root", x->root);
+    lsi_table_text(b->table, "algorithm", r->algorithm);
+    if (c->has_data)
+        lsi_table_text(b->table, "buffers", b->a->buffers);
+    lsi_table_bool(b->table, "in_place", x->send == x->recv);
+    lsi_table_stats(b->table, "time_us", &r->stats, 1e6);
+    lsi_table_real(b->table, "algbw_gbps", algbw);
+    lsi_table_real(b->table, "busbw_gbps", algbw * c->bus_factor(ranks));
+    lsi_table_int(b->table, "wrong", r->wrong);
+    lsi_table_int(b->table, "peak_bytes", r->peak_bytes);
+}
+
+static ls_status measure_one(bench_state *b, int64_t size, bool in_place)
+{
+    result r;
+    int64_t wrong_after = 0;
+    b->x.count = block_count(b, size);
+    b->x.send = b->buffers[0];
+    b->x.recv = b->buffers[in_place ? 0 : 1];
+    ls_memory_reset_peak();
+    LS_TRY(select_algorithm(b));
+    LS_TRY(check(b, &r.wrong));
+    LS_TRY(time_runs(b, &r.stats));
+    LS_TRY(b->a->collective->run(&b->x));
+    r.algorithm = used_algorithm(b);
+    if (b->a->algorithm != NULL && strcmp(b->a->algorithm, r.algorithm) != 0)
+        return lsi_fail(LS_ERR_STATE, "%s was asked for, but %s was used",
+                        b->a->algorithm, r.algorithm);
+    LS_TRY(check(b, &wrong_after));
+    LS_TRY(peak_of_all(b, &r.peak_bytes));
+    r.wrong += wrong_after;
+    b->wrong += (uint64_t)r.wrong;
+    add_row(b, &r);
+    lsi_progress_update(&b->progress, ++b->done, NULL);
+    return LS_OK;
+}
+
+/* Where results go: out of place, in place, or both in turn. */
+typedef struct places {
+    bool out, in;
+} places;
+
+static ls_status choose_places(const args *a, places *out)
+{
+    const lsi_bench_collective *c = a->collective;
+    const char *place = a->preset != NULL ? "in" : a->place;
+    const bool both = strcmp(place, "both") == 0;
+    *out = (places){
+        .out = c->out_of_place && (both || strcmp(place, "out") == 0),
+        .in = c->in_place && (both || strcmp(place, "in") == 0),
+    };
+    if (!out->out && !out->in)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s cannot be done %s place", c->name,
+                        strcmp(place, "in") == 0 ? "in" : "out of");
+    return LS_OK;
+}
+
+/* The first row would pay for ranks that have just begun: cold memory, and
+ * cores that they do not yet share evenly. So the largest size goes first. */
+static ls_status warm_up(bench_state *b, const places *p)
+{
+    b->x.count = largest_count(b);
+    b->x.send = b->buffers[0];
+    b->x.recv = b->buffers[p->out ? 1 : 0];
+    lsi_bench_collective_fill(b->a->collective, &b->x);
+    return repeat(b, b->a->common.warmup);
+}
+
+static ls_status measure_all(bench_state *b)
+{
+    places p;
+    LS_TRY(choose_places(b->a, &p));
+    LS_TRY(warm_up(b, &p));
+    const bool shown = ls_group_rank(b->x.group) == 0;
+    lsi_progress_begin(&b->progress, shown ? stderr : NULL,
+                       b->a->collective->name,
+                       (int64_t)b->sizes.n * (p.out + p.in));
+    for (size_t i = 0; i < b->sizes.n; i++) {
+        if (p.out)
+            LS_TRY(measure_one(b, b->sizes.values[i], false));
+        if (p.in)
+            LS_TRY(measure_one(b, b->sizes.values[i], true));
+    }
+    return LS_OK;
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+static ls_status allocate(bench_state *b)
+{
+    const bool shared = strcmp(b->a->buffers, "shared") == 0;
+    const size_t bytes = largest_count(b) * unit_bytes(b);
+    places p;
+    const size_t n = (size_t)b->a->common.iterations;
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
+    b->times = block;
+    LS_TRY(choose_places(b->a, &p));
+    for (int i = 0; i < (p.out ? 2 : 1); i++) {
+        LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
+                      : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
+                                         "buffers to communicate"));
+        b->buffers[i] = block;
+    }
+    return LS_OK;
+}
+
+static void release(bench_state *b)
+{
+    const bool shared = strcmp(b->a->buffers, "shared") == 0;
+    for (int i = 0; i < 2; i++) {
+        void *block = b->buffers[i];
+        if (block != NULL && shared)
+            (void)ls_shared_free(b->x.group, &block); /* a group that failed */
+        else
+            lsi_free(block);
+    }
+    lsi_free(b->times);
+    lsi_pattern_free(&b->x.pattern);
+}
+
+/* ---- the bench -------------------------------------------------------- */
+
+static ls_status measure_in(bench_state *b)
+{
+    const args *a = b->a;
+    b->x.root = (int)a->root;
+    LS_TRY(ls_dtype_parse(a->dtype, &b->x.dtype));
+    LS_TRY(ls_reduce_op_parse(a->op, &b->x.op));
+    LS_TRY(list_sizes(a, &b->sizes));
+    /* Data that is only moved may be any. */
+    LS_TRY(lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
+                           a->collective->reduces ? b->x.op : LS_MAX));
+    LS_TRY(allocate(b));
+    return measure_all(b);
+}
+
+static ls_status measure(const void *context, ls_group *group, lsi_table *table,
+                         bool *wrong)
+{
+    bench_state b = {.a = context, .table = table};
+    b.x.group = group;
+    const ls_status status = measure_in(&b);
+    lsi_progress_end(&b.progress);
+    release(&b);
+    *wrong = b.wrong > 0;
+    return status;
+}
+
+/* Whether there is such an algorithm: ranks find out whether it can be used. */
+static ls_status check_algorithm(const args *a)
+{
+    const char *const operation = a->collective->select;
+    lsi_select_table table = {0};
+    char line[128];
+    if (a->algorithm == NULL)
+        return LS_OK;
+    if (operation == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
+                        a->collective->name);
+    snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, a->algorithm);
+    return lsi_select_parse(line, &table);
+}
+
+static ls_status check_flags(const void *context)
+{
+    const args *const a = context;
+    ls_dtype dtype;
+    ls_reduce_op op;
+    lsi_list sizes;
+    places p;
+    LS_TRY(choose_places(a, &p));
+    LS_TRY(ls_dtype_parse(a->dtype, &dtype));
+    LS_TRY(ls_reduce_op_parse(a->op, &op));
+    LS_TRY(check_algorithm(a));
+    return list_sizes(a, &sizes);
+}
+
+static int run(const lsi_invocation *call)
+{
+    lsi_column columns[N_COLUMNS];
+    lsi_bench bench = {.columns = columns,
+                       .ranks = "2",
+                       .check = check_flags,
+                       .measure = measure};
+    args a;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    a.collective = lsi_bench_collective_find(call->command->name);
+    bench.n_columns = choose_columns(a.collective, columns);
+    if (a.preset != NULL && a.common.ranks == NULL)
+        a.common.ranks = "2,4,6";
+    return lsi_bench_run(call, &a.common, &bench, &a);
+}
+
+#define COMMAND(id, name_, summary_)                                           \
+    const lsi_command lsi_command_bench_##id = {                               \
+        .name = (name_),                                                       \
+        .summary = "Measure " summary_,                                        \
+        .text = "Columns and definitions are those of nccl-tests: size is "    \
+                "what the larger buffer of a rank holds, algbw is size over "  \
+                "time, busbw that times a factor of the operation (2(n-1)/n "  \
+                "for all-reduce; (n-1)/n for reduce-scatter, all-gather and "  \
+                "all-to-all; else 1), #wrong counts elements that are not "    \
+                "right. The time is the median over the runs of the slowest "  \
+                "rank's; each run begins at a barrier. All runs use the same " \
+                "buffers, and nothing is written to them in between: what "    \
+                "fits the caches is measured in the caches, as where a "       \
+                "result has just been computed; take more than all caches "    \
+                "hold together to measure memory.",                            \
+        .options = options,                                                    \
+        .n_options = sizeof(options) / sizeof(options[0]),                     \
+        .run = run,                                                            \
+    };
+
+COMMAND(all_reduce, "all-reduce", "all-reduce: a reduction to all ranks")
+COMMAND(reduce, "reduce", "reduce: a reduction to one rank")
+COMMAND(reduce_scatter, "reduce-scatter",
+        "reduce-scatter: a reduced block to each rank")
+COMMAND(broadcast, "broadcast", "broadcast: a copy from one rank to all")
+COMMAND(all_gather, "all-gather", "all-gather: a block of each rank to all")
+COMMAND(all_to_all, "all-to-all", "all-to-all: a block from each to each rank")
+COMMAND(send_recv, "send-recv", "send-recv: messages around a ring")
+COMMAND(barrier, "barrier", "barrier: waiting for all ranks")

@@ -1,0 +1,398 @@
+/*
+ * lockstep bench lm: the steps of training language models, in one process.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "bench/bench.h"
+#include "command/dtype_flag.h"
+#include "command/list.h"
+#include "command/ranks.h"
+#include "lockstep/optim.h"
+#include "lockstep/profile.h"
+#include "train/models/lm.h"
+
+enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
+
+typedef struct args {
+    lsi_bench_flags common;
+    const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
+    int64_t budget;
+    bool quick;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
+        "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2 "
+        "(default small)"),
+    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
+    ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
+    LSI_DTYPES_ROW(dtypes),
+    ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
+        "of a step: all; forward and backward, without an optimizer; or "
+        "forward alone, which keeps nothing for a backward",
+        .choices = "all|backward|forward"),
+    ROW(warmups, LIST, "warmup", 'w', "N,...", NULL,
+        "steps that are not measured; of several numbers each in turn, with a "
+        "new model (default 5,0,1,2)"),
+    ROW(common.iterations, INT, "iterations", 0, "N", NULL,
+        "steps that are (default 10)", .min = 1, .max = 1e9),
+    LSI_THREADS_ROW(common.threads),
+    ROW(budget, BYTES, "budget", 0, "BYTES", "0",
+        "memory to use at most; 0: what this machine has free", .min = 0,
+        .max = 1e18),
+    ROW(quick, BOOL, "quick", 'q', NULL, NULL,
+        "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
+    ROW(common.json, STRING, "json", 0, "FILE", NULL,
+        "write the rows as JSON; - prints them instead of the table"),
+    ROW(common.csv, STRING, "csv", 0, "FILE", NULL,
+        "write the rows as CSV; - prints them instead of the table"),
+};
+
+#define MS(column, name_)                                                      \
+    {.name = column ".median", .title = "", .type = LSI_COLUMN_REAL},          \
+        {.name = column ".mean",                                               \
+         .title = name_,                                                       \
+         .unit = "ms",                                                         \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 1},                                                       \
+    {                                                                          \
+        .name = column ".std", .title = "std", .unit = "ms",                   \
+        .type = LSI_COLUMN_REAL, .decimals = 1                                 \
+    }
+
+static const lsi_column columns[] = {
+    {.name = "size", .title = "Size"},
+    {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "dtype", .title = "Type"},
+    {.name = "passes", .title = "Passes"},
+    {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
+    {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
+    {.name = "warmup", .title = "Warm-up", .type = LSI_COLUMN_INT},
+    {.name = "iterations", .title = "Steps", .type = LSI_COLUMN_INT},
+    MS("forward_ms", "Forward"),
+    MS("backward_ms", "Backward"),
+    MS("optimizer_ms", "Optimizer"),
+    MS("step_ms", "Step"),
+    {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
+    {.name = "status", .title = "Status"},
+};
+
+/* ---- the sizes ----------------------------------------------------------- */
+
+typedef struct plan {
+    char sizes[MAX_SIZES][SIZE_BYTES];
+    size_t n_sizes;
+    lsi_list contexts, batches, warmups;
+    lsi_dtype_list dtypes;
+    int64_t iterations;
+    const char *passes;
+} plan;
+
+static ls_status read_size(void *context, const char *word)
+{
+    plan *p = context;
+    ls_transformer_config unused;
+    LS_TRY(ls_transformer_size(word, &unused));
+    if (p->n_sizes == MAX_SIZES)
+        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",
+                        MAX_SIZES);
+    snprintf(p->sizes[p->n_sizes++], SIZE_BYTES, "%s", word);
+    return LS_OK;
+}
+
+static ls_status parse(const args *a, plan *p)
+{
+    const char *const size = a->quick ? "tiny" : "small";
+    const char *const warmups = a->quick ? "1,0" : "5,0,1,2";
+    const int64_t iterations = a->quick ? 3 : 10;
+    *p = (plan){.passes = a->passes,
+                .iterations = a->common.iterations > 0 ? a->common.iterations
+                                                       : iterations};
+    LS_TRY(lsi_each_word("--size", a->sizes != NULL ? a->sizes : size,
+                         read_size, p));
+    LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
+    LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
+                               &p->contexts));
+    LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
+    return lsi_list_of_numbers("--warmup",
+                               a->warmups != NULL ? a->warmups : warmups, 0,
+                               1 << 20, &p->warmups);
+}
+
+/* ---- one case ------------------------------------------------------------ */
+
+enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
+
+typedef struct lm_case {
+    const ls_group *group;
+    const char *size, *passes;
+    bool backward, optimize; /* what --passes says */
+    int64_t batch, warmup, iterations;
+    ls_dtype dtype;
+    ls_transformer_config config;
+    lsi_lm lm;
+    ls_optimizer *optimizer;
+    ls_tape *tape;
+    ls_tensor *tokens, *targets;
+    double *seconds[PHASES]; /* [iterations] */
+} lm_case;
+
+/* Random tokens: what they are makes no difference to the time. */
+static void fill_tokens(ls_tensor *tensor, int64_t vocabulary, uint64_t stream)
+{
+    int64_t *data = ls_tensor_data(tensor);
+    const lsi_rng_key key = {0, stream};
+    for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
+        data[i] =
+            (int64_t)lsi_rng_below(key, 0, (uint64_t)i, (uint64_t)vocabulary);
+}
+
+/*
+ * Refuses before it is filled what cannot fit: weights, and as far as they are
+ * used gradients and both moments, are kept in any case.
+ */
+static ls_status check_fits(const lm_case *c)
+{
+    int64_t parameters;
+    const size_t numbers = c->optimize ? 4 : c->backward ? 2 : 1;
+    LS_TRY(lsi_lm_parameters(&c->config, &parameters));
+    const size_t bytes = (size_t)parameters * numbers * sizeof(float);
+    LS_TRY(lsi_memory_charge(bytes, LS_MEMORY_PARAMETERS,
+                             c->optimize   ? "weights, gradients and moments"
+                             : c->backward ? "weights and gradients"
+                                           : "weights"));
+    lsi_memory_discharge(bytes, LS_MEMORY_PARAMETERS);
+    ls_memory_reset_peak();
+    return LS_OK;
+}
+
+static ls_status make(lm_case *c)
+{
+    const int64_t shape[] = {c->batch, c->config.context};
+    const int64_t flat = c->batch * c->config.context;
+    LS_TRY(check_fits(c));
+    LS_TRY(c->backward ? lsi_lm_new(&c->lm, NULL, &c->config, 0)
+                       : lsi_lm_new_frozen(&c->lm, &c->config, 0));
+    if (c->optimize)
+        LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
+    LS_TRY(ls_tape_new(&c->tape));
+    ls_tape_set_training(c->tape, c->backward);
+    LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));
+    LS_TRY(ls_tensor_new(&c->tokens, LS_I64, 2, shape));
+    LS_TRY(ls_tensor_new(&c->targets, LS_I64, 1, &flat));
+    fill_tokens(c->tokens, c->config.vocabulary, 1);
+    fill_tokens(c->targets, c->config.vocabulary, 2);
+    return LS_OK;
+}
+
+static void release(lm_case *c)
+{
+    ls_tensor_free(&c->targets);
+    ls_tensor_free(&c->tokens);
+    ls_tape_free(&c->tape);
+    ls_optimizer_free(&c->optimizer);
+    lsi_lm_free(&c->lm);
+}
+
+static ls_status run_step(lm_case *c, double seconds[PHASES])
+{
+    const double begin = lsi_clock_seconds();
+    ls_params_zero_grad(c->lm.params);
+    const lsi_forward out =
+        lsi_lm_forward(&c->lm, c->tape, c->tokens, c->targets);
+    LS_TRY(ls_tape_status(c->tape));
+    const double forward = lsi_clock_seconds();
+    if (c->backward)
+        LS_TRY(ls_backward(c->tape, out.loss, 1.0));
+    const double backward = lsi_clock_seconds();
+    if (c->optimize)
+        LS_TRY(ls_optimizer_step(c->optimizer, 1.0));
+    const double optimizer = lsi_clock_seconds();
+    ls_tape_reset(c->tape);
+    seconds[FORWARD] = forward - begin;
+    seconds[BACKWARD] = backward - forward;
+    seconds[OPTIMIZER] = optimizer - backward;
+    seconds[STEP] = lsi_clock_seconds() - begin;
+    return LS_OK;
+}
+
+static ls_status run_steps(lm_case *c)
+{
+    double seconds[PHASES];
+    for (int64_t i = 0; i < c->warmup; i++)
+        LS_TRY(run_step(c, seconds));
+    for (int64_t i = 0; i < c->iterations; i++) {
+        LS_TRY(run_step(c, seconds));
+        for (int p = 0; p < PHASES; p++)
+            c->seconds[p][i] = seconds[p];
+    }
+    return LS_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void record_case(const lm_case *c, lsi_table *table, const char *status)
+{
+    lsi_table_row(table);
+    lsi_table_text(table, "size", c->size);
+    lsi_table_int(table, "context", c->config.context);
+    lsi_table_int(table, "batch", c->batch);
+    lsi_table_text(table, "dtype", ls_dtype_name(c->dtype));
+    lsi_table_text(table, "passes", c->passes);
+    lsi_table_int(table, "ranks", 1);
+    lsi_table_int(table, "threads", lsi_threads());
+    lsi_table_int(table, "warmup", c->warmup);
+    lsi_table_text(table, "status", status);
+    fprintf(stderr,
+            "%s, context %" PRId64 ", batch %" PRId64 ", %s, warm-up %" PRId64
+            ": ",
+            c->size, c->config.context, c->batch, ls_dtype_name(c->dtype),
+            c->warmup);
+}
+
+static ls_status record_times(const lm_case *c, lsi_table *table)
+{
+    static const char *const names[PHASES] = {"forward_ms", "backward_ms",
+                                              "optimizer_ms", "step_ms"};
+    static const char *const words[PHASES] = {"forward", ", backward",
+                                              ", optimizer", ", step"};
+    const bool ran[PHASES] = {true, c->backward, c->optimize, true};
+    lsi_stats stats[PHASES];
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    for (int p = 0; p < PHASES; p++)
+        LS_TRY(lsi_stats_of(c->seconds[p], (size_t)c->iterations, &stats[p]));
+    record_case(c, table, "ok");
+    lsi_table_int(table, "iterations", c->iterations);
+    lsi_table_int(table, "peak_bytes", (int64_t)memory.peak_bytes);
+    for (int p = 0; p < PHASES; p++)
+        if (ran[p])
+            lsi_table_stats(table, names[p], &stats[p], 1e3);
+    LS_TRY(lsi_bench_keep(c->group, table));
+    for (int p = 0; p < PHASES; p++)
+        if (ran[p])
+            fprintf(stderr, "%s %.1f", words[p], stats[p].median * 1e3);
+    fputs(" ms\n", stderr);
+    return LS_OK;
+}
+
+static ls_status measure_case(lm_case *c, lsi_table *table)
+{
+    ls_status status = make(c);
+    if (status == LS_OK)
+        status = run_steps(c);
+    if (status == LS_OK)
+        status = record_times(c, table);
+    release(c);
+    if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
+        return status;
+    record_case(c, table, "out of memory");
+    fprintf(stderr, "%s\n", ls_last_error());
+    return lsi_bench_keep(c->group, table);
+}
+
+/*
+ * Number `i` of all cases: warm-ups vary fastest, then the type, the batch, the
+ * context.
+ */
+static ls_status case_at(const plan *p, size_t i, lm_case *c)
+{
+    c->iterations = p->iterations;
+    c->passes = p->passes;
+    c->optimize = strcmp(p->passes, "all") == 0;
+    c->backward = strcmp(p->passes, "forward") != 0;
+    c->warmup = p->warmups.values[i % p->warmups.n];
+    i /= p->warmups.n;
+    c->dtype = p->dtypes.values[i % (size_t)p->dtypes.n];
+    i /= (size_t)p->dtypes.n;
+    c->batch = p->batches.values[i % p->batches.n];
+    i /= p->batches.n;
+    const int64_t context = p->contexts.values[i % p->contexts.n];
+    c->size = p->sizes[i / p->contexts.n];
+    LS_TRY(ls_transformer_size(c->size, &c->config));
+    c->config.context = context;
+    return LS_OK;
+}
+
+static ls_status measure_all(const plan *p, lm_case *c, lsi_table *table)
+{
+    const size_t n = p->n_sizes * p->contexts.n * p->batches.n *
+                     (size_t)p->dtypes.n * p->warmups.n;
+    for (size_t i = 0; i < n; i++) {
+        LS_TRY(case_at(p, i, c));
+        LS_TRY(measure_case(c, table));
+    }
+    return LS_OK;
+}
+
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
+{
+    const args *a = opaque;
+    lm_case c = {.group = group};
+    plan p;
+    (void)wrong;
+    LS_TRY(parse(a, &p));
+    const size_t n = (size_t)p.iterations;
+    double *seconds = malloc(n * PHASES * sizeof(double));
+    if (seconds == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times", n * PHASES);
+    for (int phase = 0; phase < PHASES; phase++)
+        c.seconds[phase] = seconds + (size_t)phase * n;
+    lsi_bench_set_budget(a->budget);
+    for (int i = 0; i < p.dtypes.n; i++)
+        lsi_cli_dtype_note(p.dtypes.values[i]);
+    const ls_status status = measure_all(&p, &c, table);
+    free(seconds);
+    return status;
+}
+
+static ls_status check_flags(const void *opaque)
+{
+    plan p;
+    return parse(opaque, &p);
+}
+
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "1",
+    .check = check_flags,
+    .measure = measure,
+};
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    return lsi_bench_run(call, &a.common, &bench, &a);
+}
+
+const lsi_command lsi_command_bench_lm = {
+    .name = "lm",
+    .summary = "Time the steps of training language models",
+    .text =
+        "A step is forward with the loss, backward, and AdamW, on random "
+        "tokens; --passes leaves out the last or both, with what they keep in "
+        "memory. Each case is told on stderr as soon as it is done. One that "
+        "does not fit in the budget is a row that says so. Peak is the most "
+        "that was in use at once, the model included. Products are planned "
+        "once in the life of a process: a case without warm-up pays for fresh "
+        "memory, and only the first of its shapes for plans. Of a bench that "
+        "is interrupted, the rows so far are shown and written.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

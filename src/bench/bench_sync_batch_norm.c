@@ -1,0 +1,329 @@
+/*
+ * lockstep bench sync-batch-norm: forward, a sum and backward of both
+ * implementations, for each number of features and rows. The result of each
+ * case is compared with sums in double over the rows of all ranks.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "bench/bench.h"
+#include "comm/agree.h"
+#include "command/list.h"
+#include "command/ranks.h"
+#include "lockstep/parallel.h"
+
+static const double tolerance = 1e-3;
+
+typedef struct args {
+    lsi_bench_flags common;
+    const char *features, *batches, *implementation;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS(common, "2", "5", "1000"),
+    ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
+        "columns of the input"),
+    ROW(batches, LIST, "batch", 0, "N,...", "32,64",
+        "rows of the input of each rank"),
+    ROW(implementation, CHOICE, "implementation", 0, "KIND", "both",
+        "which one to measure", .choices = "both|fused|gathered"),
+};
+
+static const lsi_column columns[] = {
+    {.name = "implementation", .title = "Implementation"},
+    {.name = "features", .title = "Features", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "time_us.min",
+     .title = "Min",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "time_us.median",
+     .title = "Median",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "time_us.mean",
+     .title = "Mean",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "time_us.p99",
+     .title = "p99",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "time_us.max",
+     .title = "Max",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
+};
+
+/* One row of the table, and what it is measured with. */
+typedef struct bench_case {
+    const args *args;
+    ls_group *group;
+    ls_sync_bn_kind kind;
+    int64_t features, batch;
+    ls_params *params;
+    ls_sync_bn *bn;
+    ls_tape *tape;
+    ls_tensor *x;
+} bench_case;
+
+static ls_status make_input(bench_case *c)
+{
+    const int64_t shape[2] = {c->batch, c->features};
+    const lsi_rng_key key = {42, (uint64_t)ls_group_rank(c->group)};
+    LS_TRY(ls_tensor_new(&c->x, LS_F32, 2, shape));
+    float *const x = ls_tensor_data(c->x);
+    for (int64_t i = 0; i < ls_tensor_count(c->x); i++)
+        x[i] = (float)lsi_rng_normal(key, 0, (uint64_t)i);
+    return LS_OK;
+}
+
+static ls_status make(bench_case *c)
+{
+    const ls_sync_bn_options bn = {.kind = c->kind};
+    ls_status status = make_input(c);
+    if (status == LS_OK)
+        status = ls_params_new(&c->params);
+    LS_TRY(lsi_agree_to_plan(c->group, status));
+    LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, bn));
+    LS_TRY(ls_params_allocate(c->params, c->group, 0));
+    return lsi_agree_to_plan(c->group, ls_tape_new(&c->tape));
+}
+
+static void release(bench_case *c)
+{
+    ls_tape_free(&c->tape);
+    ls_sync_bn_free(&c->bn);
+    ls_params_free(&c->params);
+    ls_tensor_free(&c->x);
+}
+
+/* Forward, the sum of the first half of the rows, backward. */
+static ls_status pass(const bench_case *c)
+{
+    ls_tape *const tape = c->tape;
+    LS_TRY(ls_tape_watch(tape, c->x));
+    ls_tensor *const y = ls_sync_bn_forward(c->bn, tape, c->x);
+    ls_tensor *const half = ls_narrow(tape, y, 0, 0, c->batch / 2);
+    return ls_backward(tape, ls_sum(tape, half), 1.0);
+}
+
+static ls_status time_passes(const bench_case *c, double *seconds)
+{
+    const int64_t warmup = c->args->common.warmup;
+    const int64_t n = c->args->common.iterations;
+    for (int64_t i = -warmup; i < n; i++) {
+        LS_TRY(ls_barrier(c->group));
+        const double begin = lsi_clock_seconds();
+        LS_TRY(pass(c));
+        ls_tape_reset(c->tape);
+        if (i >= 0)
+            seconds[i] = lsi_clock_seconds() - begin;
+    }
+    /* An iteration takes as long as its slowest rank. */
+    return ls_all_reduce(c->group, seconds, seconds, (size_t)n, LS_F64, LS_MAX);
+}
+
+/* ---- checking ----------------------------------------------------------- */
+
+/*
+ * What the gradient of this rank's rows should be for one column of all ranks'
+ * rows, all[(rank * batch + row) * features + column], computed in double.
+ * Returns the largest difference from dx.
+ */
+static double column_error(const bench_case *c, const float *all,
+                           const float *dx, int64_t column)
+{
+    const int64_t ranks = ls_group_size(c->group);
+    const int64_t rows = ranks * c->batch, half = c->batch / 2;
+    double mean = 0, variance = 0, sum_dy_xhat = 0, worst = 0;
+    for (int64_t r = 0; r < rows; r++)
+        mean += (double)all[r * c->features + column] / (double)rows;
+    for (int64_t r = 0; r < rows; r++)
+        variance +=
+            pow((double)all[r * c->features + column] - mean, 2) / (double)rows;
+    const double inv_std = 1 / sqrt(variance + 1e-5);
+    for (int64_t r = 0; r < rows; r++) {
+        if (r % c->batch < half)
+            sum_dy_xhat +=
+                ((double)all[r * c->features + column] - mean) * inv_std;
+    }
+    const int64_t first = ls_group_rank(c->group) * c->batch;
+    for (int64_t r = 0; r < c->batch; r++) {
+        const double x = (double)all[(first + r) * c->features + column];
+        const double expected =
+            inv_std *
+            ((r < half ? 1 : 0) - (double)(ranks * half) / (double)rows -
+             (x - mean) * inv_std * sum_dy_xhat / (double)rows);
+        worst =
+            fmax(worst, fabs((double)dx[r * c->features + column] - expected));
+    }
+    return worst;
+}
+
+static ls_status compare(const bench_case *c, float *all, double *worst)
+{
+    const size_t count = (size_t)ls_tensor_count(c->x);
+    LS_TRY(ls_all_gather(c->group, ls_tensor_data(c->x), all, count, LS_F32));
+    LS_TRY(pass(c));
+    const ls_tensor *const grad = ls_tape_grad(c->tape, c->x);
+    const float *const dx = ls_tensor_data(grad);
+    *worst = 0;
+    for (int64_t column = 0; column < c->features; column++)
+        *worst = fmax(*worst, column_error(c, all, dx, column));
+    ls_tape_reset(c->tape);
+    return ls_all_reduce(c->group, worst, worst, 1, LS_F64, LS_MAX);
+}
+
+static ls_status check(const bench_case *c, bool *wrong)
+{
+    void *all;
+    double worst;
+    const size_t bytes = (size_t)ls_tensor_count(c->x) * sizeof(float);
+    LS_TRY(lsi_alloc(&all, bytes * (size_t)ls_group_size(c->group),
+                     LS_MEMORY_OTHER, "all ranks' inputs"));
+    const ls_status status = compare(c, all, &worst);
+    lsi_free(all);
+    LS_TRY(status);
+    if (!(worst <= tolerance))
+        *wrong = true;
+    return LS_OK;
+}
+
+/* ---- measuring ---------------------------------------------------------- */
+
+static ls_status largest_peak(const bench_case *c, int64_t *out)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    *out = (int64_t)memory.peak_bytes;
+    return ls_all_reduce(c->group, out, out, 1, LS_I64, LS_MAX);
+}
+
+static ls_status record(const bench_case *c, const double *seconds,
+                        lsi_table *table)
+{
+    lsi_stats stats;
+    int64_t peak;
+    LS_TRY(largest_peak(c, &peak));
+    LS_TRY(lsi_stats_of(seconds, (size_t)c->args->common.iterations, &stats));
+    lsi_table_row(table);
+    lsi_table_text(table, "implementation",
+                   c->kind == LS_SYNC_BN_FUSED ? "fused" : "gathered");
+    lsi_table_int(table, "features", c->features);
+    lsi_table_int(table, "batch", c->batch);
+    lsi_table_int(table, "ranks", ls_group_size(c->group));
+    lsi_table_stats(table, "time_us", &stats, 1e6);
+    lsi_table_int(table, "peak_bytes", peak);
+    return LS_OK;
+}
+
+static ls_status measure_made(bench_case *c, double *seconds, lsi_table *table,
+                              bool *wrong)
+{
+    LS_TRY(make(c));
+    LS_TRY(time_passes(c, seconds));
+    LS_TRY(record(c, seconds, table));
+    return check(c, wrong);
+}
+
+static ls_status measure_case(bench_case c, lsi_table *table, bool *wrong)
+{
+    void *seconds;
+    ls_memory_reset_peak();
+    LS_TRY(lsi_alloc(&seconds,
+                     (size_t)c.args->common.iterations * sizeof(double),
+                     LS_MEMORY_OTHER, "times"));
+    const ls_status status = measure_made(&c, seconds, table, wrong);
+    release(&c);
+    lsi_free(seconds);
+    return status;
+}
+
+typedef struct plan {
+    lsi_list features, batches;
+    ls_sync_bn_kind kinds[2];
+    int n_kinds;
+} plan;
+
+static ls_status parse(const args *a, plan *out)
+{
+    LS_TRY(lsi_list_of_numbers("--features", a->features, 1, 1 << 20,
+                               &out->features));
+    LS_TRY(
+        lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &out->batches));
+    out->n_kinds = 0;
+    if (a->implementation[0] != 'g')
+        out->kinds[out->n_kinds++] = LS_SYNC_BN_FUSED;
+    if (a->implementation[0] != 'f')
+        out->kinds[out->n_kinds++] = LS_SYNC_BN_GATHERED;
+    return LS_OK;
+}
+
+static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
+                         bool *wrong)
+{
+    const args *const a = opaque;
+    plan p;
+    LS_TRY(parse(a, &p));
+    for (int k = 0; k < p.n_kinds; k++) {
+        for (size_t f = 0; f < p.features.n; f++) {
+            for (size_t b = 0; b < p.batches.n; b++) {
+                const bench_case c = {.args = a,
+                                      .group = group,
+                                      .kind = p.kinds[k],
+                                      .features = p.features.values[f],
+                                      .batch = p.batches.values[b]};
+                LS_TRY(measure_case(c, table, wrong));
+            }
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status check_flags(const void *opaque)
+{
+    plan p;
+    return parse(opaque, &p);
+}
+
+static const lsi_bench bench = {
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .check = check_flags,
+    .measure = measure,
+};
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    return lsi_bench_run(call, &a.common, &bench, &a);
+}
+
+const lsi_command lsi_command_bench_sync_batch_norm = {
+    .name = "sync-batch-norm",
+    .summary = "Time batch normalisation over all ranks",
+    .text = "An iteration is forward, the sum of the first half of each rank's "
+            "rows, and backward; ranks begin it together, and it takes as long "
+            "as the slowest of them. Results are compared with sums in double; "
+            "a difference above 1e-3 makes the exit status 1.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

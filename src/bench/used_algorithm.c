@@ -1,0 +1,11 @@
+/* The public interface does not tell: only a bench wants to know. */
+#include "bench/used_algorithm.h"
+
+#include "comm/algo/algorithm.h"
+#include "comm/state.h"
+
+const char *lsi_used_algorithm(const ls_group *group)
+{
+    const lsi_algorithm *algorithm = group->call.algorithm;
+    return algorithm == NULL ? "none" : algorithm->name;
+}
