@@ -15,9 +15,8 @@
 #include "bench/attention_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "report/progress.h"
 
-enum { QUICK_LENGTH = 2048, MAX_WORDS = 8, FEWEST_RUNS = 3 };
+enum { QUICK_LENGTH = 2048, FEWEST_RUNS = 3 };
 
 #define MS(column, name_)                                                      \
     {.name = column ".median",                                                 \
@@ -31,7 +30,7 @@ enum { QUICK_LENGTH = 2048, MAX_WORDS = 8, FEWEST_RUNS = 3 };
         .type = LSI_COLUMN_REAL, .decimals = 3                                 \
     }
 
-static const lsi_column columns[] = {
+const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS] = {
     {.name = "impl", .title = "Method"},
     {.name = "dtype", .title = "Type"},
     {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
@@ -68,14 +67,6 @@ static const lsi_column columns[] = {
 /* ---- the sizes -------------------------------------------------------------
  */
 
-typedef struct plan {
-    const lsi_attention_args *args;
-    lsi_list batches, lengths, sizes;
-    lsi_dtype_list dtypes;
-    ls_attention_method methods[MAX_WORDS];
-    int n_methods;
-} plan;
-
 static ls_status parse_method(const char *word, ls_attention_method *out)
 {
     for (int m = 0; m < LS_ATTENTION_METHOD_COUNT; m++) {
@@ -91,11 +82,11 @@ static ls_status parse_method(const char *word, ls_attention_method *out)
 
 static ls_status read_method(void *opaque, const char *word)
 {
-    plan *p = opaque;
-    if (p->n_methods == MAX_WORDS)
+    lsi_bench_attention_rows *const s = opaque;
+    if (s->n_methods == LSI_ATTENTION_MAX_METHODS)
         return lsi_fail(LS_ERR_ARGUMENT, "--impl has more than %d words",
-                        MAX_WORDS);
-    return parse_method(word, &p->methods[p->n_methods++]);
+                        LSI_ATTENTION_MAX_METHODS);
+    return parse_method(word, &s->method_list[s->n_methods++]);
 }
 
 static void drop_long(lsi_list *lengths)
@@ -108,17 +99,20 @@ static void drop_long(lsi_list *lengths)
     lengths->n = n;
 }
 
-static ls_status parse(const lsi_attention_args *a, plan *p)
+ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *opaque)
 {
-    *p = (plan){.args = a};
-    LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
-    LS_TRY(lsi_list_of_sizes("--length", a->lengths, 1, 1 << 24, &p->lengths));
-    LS_TRY(lsi_list_of_numbers("--d", a->sizes, 1, 4096, &p->sizes));
-    LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
-    LS_TRY(lsi_each_word("--impl", a->methods, read_method, p));
-    if (a->quick)
-        drop_long(&p->lengths);
-    if (p->lengths.n == 0)
+    lsi_bench_attention_rows *const s = opaque;
+    (void)bench;
+    LS_TRY(
+        lsi_list_of_numbers("--batch", s->batches, 1, 1 << 20, &s->batch_list));
+    LS_TRY(
+        lsi_list_of_sizes("--length", s->lengths, 1, 1 << 24, &s->length_list));
+    LS_TRY(lsi_list_of_numbers("--d", s->sizes, 1, 4096, &s->size_list));
+    LS_TRY(lsi_cli_dtypes(s->dtypes, &s->types));
+    LS_TRY(lsi_each_word("--impl", s->methods, read_method, s));
+    if (s->quick)
+        drop_long(&s->length_list);
+    if (s->length_list.n == 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--quick leaves no --length: all are above %d",
                         QUICK_LENGTH);
@@ -134,15 +128,15 @@ typedef struct timing {
 } timing;
 
 /* How long the measured runs of a case may go on; 0: for ever. */
-static double seconds_of(const lsi_attention_args *a)
+static double seconds_of(const lsi_bench_attention_rows *a)
 {
     const double quick = 0.5;
     return a->quick && (a->seconds == 0 || a->seconds > quick) ? quick
                                                                : a->seconds;
 }
 
-static ls_status time_runs(lsi_attention_case *c, const lsi_attention_args *a,
-                           timing *t)
+static ls_status time_runs(lsi_attention_case *c,
+                           const lsi_bench_attention_rows *a, timing *t)
 {
     double begin = 0;
     const double limit = seconds_of(a);
@@ -211,8 +205,7 @@ static ls_status record_times(const lsi_attention_case *c, const timing *t,
 }
 
 static ls_status measure_made(lsi_attention_case *c,
-                              const lsi_attention_args *a, lsi_table *table,
-                              bool *wrong)
+                              lsi_bench_attention_rows *a)
 {
     const size_t n = (size_t)a->common.iterations;
     timing t = {.n = 0};
@@ -222,19 +215,19 @@ static ls_status measure_made(lsi_attention_case *c,
     t.backward = t.forward + n;
     ls_status status = time_runs(c, a, &t);
     if (status == LS_OK)
-        status = record_times(c, &t, table);
+        status = record_times(c, &t, a->common.table);
     if (status == LS_OK && !lsi_attention_case_is_right(c))
-        *wrong = true;
+        a->common.wrong = true;
     free(t.forward);
     return status;
 }
 
-static ls_status measure_case(lsi_attention_case c, const lsi_attention_args *a,
-                              lsi_table *table, bool *wrong)
+static ls_status measure_case(lsi_attention_case c, lsi_bench_attention_rows *a)
 {
+    lsi_table *const table = a->common.table;
     ls_status status = lsi_attention_case_new(&c);
     if (status == LS_OK)
-        status = measure_made(&c, a, table, wrong);
+        status = measure_made(&c, a);
     lsi_attention_case_free(&c);
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
         return status;
@@ -247,74 +240,45 @@ static ls_status measure_case(lsi_attention_case c, const lsi_attention_args *a,
 /* ---- the sweep ---------------------------------------------------------- */
 
 /* Number `i` of all cases: methods vary fastest, then d, then length. */
-static lsi_attention_case case_at(const plan *p, size_t i)
+static lsi_attention_case case_at(const lsi_bench_attention_rows *s, size_t i)
 {
-    const size_t methods = (size_t)p->n_methods, types = (size_t)p->dtypes.n;
-    lsi_attention_case c = {.method = p->methods[i % methods]};
+    const size_t methods = (size_t)s->n_methods, types = (size_t)s->types.n;
+    lsi_attention_case c = {.method = s->method_list[i % methods]};
     i /= methods;
     c.shape.heads = 1;
-    c.shape.d = p->sizes.values[i % p->sizes.n];
-    i /= p->sizes.n;
-    c.shape.queries = p->lengths.values[i % p->lengths.n];
+    c.shape.d = s->size_list.values[i % s->size_list.n];
+    i /= s->size_list.n;
+    c.shape.queries = s->length_list.values[i % s->length_list.n];
     c.shape.keys = c.shape.queries;
-    i /= p->lengths.n;
-    c.shape.batch = p->batches.values[i % p->batches.n];
-    i /= p->batches.n;
-    c.shape.dtype = p->dtypes.values[i % types];
-    c.shape.causal = p->args->causal[0] == 'y' ||
-                     (p->args->causal[0] == 'b' && i / types == 1);
+    i /= s->length_list.n;
+    c.shape.batch = s->batch_list.values[i % s->batch_list.n];
+    i /= s->batch_list.n;
+    c.shape.dtype = s->types.values[i % types];
+    c.shape.causal =
+        s->causal[0] == 'y' || (s->causal[0] == 'b' && i / types == 1);
     return c;
 }
 
-static size_t case_count(const plan *p)
+ls_status lsi_bench_attention_open(void *opaque)
 {
-    return (size_t)p->n_methods * p->sizes.n * p->lengths.n * p->batches.n *
-           (size_t)p->dtypes.n * (p->args->causal[0] == 'b' ? 2 : 1);
+    lsi_bench_attention_rows *const s = opaque;
+    lsi_bench_set_budget(s->budget);
+    s->common.cases = (size_t)s->n_methods * s->size_list.n * s->length_list.n *
+                      s->batch_list.n * (size_t)s->types.n *
+                      (s->causal[0] == 'b' ? 2 : 1);
+    return LS_OK;
 }
 
-static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
-                         bool *wrong)
+void lsi_bench_attention_describe(const void *opaque, size_t i, char *note,
+                                  size_t bytes)
 {
-    const lsi_attention_args *a = opaque;
-    plan p;
-    LS_TRY(parse(a, &p));
-    lsi_bench_set_budget(a->budget);
-    const size_t n = case_count(&p);
-    lsi_progress_bar progress;
-    lsi_progress_begin(&progress, stderr, "cases", (int64_t)n);
-    ls_status status = LS_OK;
-    for (size_t i = 0; i < n && status == LS_OK; i++) {
-        const lsi_attention_case c = case_at(&p, i);
-        char note[64];
-        snprintf(note, sizeof(note), "%s %s, length %lld, d %lld",
-                 ls_attention_method_name(c.method),
-                 ls_dtype_name(c.shape.dtype), (long long)c.shape.keys,
-                 (long long)c.shape.d);
-        lsi_progress_update(&progress, (int64_t)i, note);
-        status = measure_case(c, a, table, wrong);
-        if (status == LS_OK)
-            status = lsi_bench_keep(group, table);
-    }
-    lsi_progress_end(&progress);
-    return status;
+    const lsi_attention_case c = case_at(opaque, i);
+    snprintf(note, bytes, "%s %s, length %lld, d %lld",
+             ls_attention_method_name(c.method), ls_dtype_name(c.shape.dtype),
+             (long long)c.shape.keys, (long long)c.shape.d);
 }
 
-static ls_status check_flags(const void *opaque)
+ls_status lsi_bench_attention_measure(void *opaque, size_t i)
 {
-    plan p;
-    return parse(opaque, &p);
-}
-
-static const lsi_bench bench = {
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
-    .ranks = "1",
-    .check = check_flags,
-    .measure = measure,
-};
-
-int lsi_bench_attention_rows(const lsi_invocation *call,
-                             const lsi_attention_args *args)
-{
-    return lsi_bench_run(call, &args->common, &bench, args);
+    return measure_case(case_at(opaque, i), opaque);
 }

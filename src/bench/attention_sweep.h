@@ -6,19 +6,27 @@
 #define LS_BENCH_ATTENTION_SWEEP_H
 
 #include "bench/bench.h"
-#include "command/ranks.h"
+#include "command/dtype_flag.h"
+#include "command/list.h"
+#include "lockstep/attention.h"
 
-typedef struct lsi_attention_args {
-    lsi_bench_flags common;
+enum { LSI_ATTENTION_MAX_METHODS = 8, LSI_ATTENTION_COLUMNS = 21 };
+
+typedef struct lsi_bench_attention_rows {
+    lsi_bench_common common;
     const char *batches, *lengths, *sizes, *dtypes, *causal, *methods;
     double seconds;
     int64_t budget;
     bool quick;
-} lsi_attention_args;
+    lsi_list batch_list, length_list, size_list;
+    lsi_dtype_list types;
+    ls_attention_method method_list[LSI_ATTENTION_MAX_METHODS];
+    int n_methods;
+} lsi_bench_attention_rows;
 
 /* The rows of such a command, to be used where ROW is defined. */
 #define LSI_ATTENTION_ROWS(batch_, length_, dtype_, causal_)                   \
-    LSI_BENCH_ROWS(common, "1", "5", "100"),                                   \
+    LSI_BENCH_ROWS("1", "5", "100"),                                           \
         ROW(batches, LIST, "batch", 'b', "N,...", batch_,                      \
             "sequences at once, one head each"),                               \
         ROW(lengths, LIST, "length", 'l', "N,...", length_,                    \
@@ -49,8 +57,20 @@ typedef struct lsi_attention_args {
     "half of that if causal. Some rows of the result are compared with "       \
     "sums in double; a difference makes the exit status 1."
 
-/* Runs the command: returns its exit status. */
-int lsi_bench_attention_rows(const lsi_invocation *call,
-                             const lsi_attention_args *args);
+extern const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS];
+
+ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *sweep);
+ls_status lsi_bench_attention_open(void *sweep);
+ls_status lsi_bench_attention_measure(void *sweep, size_t i);
+void lsi_bench_attention_describe(const void *sweep, size_t i, char *note,
+                                  size_t bytes);
+
+/* The rest of such a benchmark. */
+#define LSI_ATTENTION_BENCH                                                    \
+    .state_bytes = sizeof(lsi_bench_attention_rows),                           \
+    .columns = lsi_attention_columns, .n_columns = LSI_ATTENTION_COLUMNS,      \
+    .ranks = "1", .progress = "cases", .parse = lsi_bench_attention_parse,     \
+    .open = lsi_bench_attention_open, .measure = lsi_bench_attention_measure,  \
+    .describe = lsi_bench_attention_describe
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "bench/bench.h"
 
-#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/meminfo.h"
 #include "command/list.h"
-#include "command/ranks.h"
 #include "launch/launch.h"
 #include "lockstep/profile.h"
+#include "report/progress.h"
 #include "report/result.h"
 
 /* The descriptor of the file in memory, for rank 0. */
@@ -26,7 +26,7 @@
 
 /* ---- the report ------------------------------------------------------- */
 
-static ls_status check_outputs(const lsi_bench_flags *flags)
+static ls_status check_outputs(const lsi_bench_common *flags)
 {
     LS_TRY(lsi_result_check(flags->json));
     return lsi_result_check(flags->csv);
@@ -49,7 +49,7 @@ static ls_status write_csv(const char *path, const lsi_table *table)
 }
 
 static ls_status report(const lsi_invocation *call,
-                        const lsi_bench_flags *flags, const lsi_table *table)
+                        const lsi_bench_common *flags, const lsi_table *table)
 {
     LS_TRY(lsi_table_status(table));
     if (!lsi_result_is_stdout(flags->json) && !lsi_result_is_stdout(flags->csv))
@@ -84,27 +84,70 @@ static ls_status hand_over(int fd, const lsi_table *table, bool all)
     return status;
 }
 
-ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table)
+/* Keeps the rows so far of rank 0: the result if the job breaks off. */
+static ls_status keep(const lsi_bench_common *common)
 {
     const char *fd = getenv(ROWS_VARIABLE);
-    if (fd == NULL || ls_group_rank(group) != 0)
+    if (fd == NULL || ls_group_rank(common->group) != 0)
         return LS_OK;
-    return hand_over((int)strtol(fd, NULL, 10), table, false);
+    return hand_over((int)strtol(fd, NULL, 10), common->table, false);
 }
 
-static ls_status measure(const lsi_bench *bench, const void *args,
-                         int64_t threads, lsi_table *table, bool *wrong)
+void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
 {
-    ls_group *group = NULL;
-    LS_TRY(lsi_cli_open_group(threads, &group));
-    const ls_status status = bench->measure(args, group, table, wrong);
-    ls_group_close(&group);
+    const size_t used = strlen(common->told);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(common->told + used, sizeof(common->told) - used, format, args);
+    va_end(args);
+}
+
+static ls_status measure_case(const lsi_bench *bench, lsi_bench_common *common,
+                              size_t i)
+{
+    common->told[0] = '\0';
+    LS_TRY(bench->measure(common, i));
+    LS_TRY(keep(common));
+    if (ls_group_rank(common->group) == 0)
+        fputs(common->told, stderr);
+    return LS_OK;
+}
+
+static ls_status measure_cases(const lsi_bench *bench, lsi_bench_common *common)
+{
+    lsi_progress_bar progress;
+    ls_status status = LS_OK;
+    const bool shown =
+        bench->progress != NULL && ls_group_rank(common->group) == 0;
+    lsi_progress_begin(&progress, shown ? stderr : NULL, bench->progress,
+                       (int64_t)common->cases);
+    for (size_t i = 0; i < common->cases && status == LS_OK; i++) {
+        char note[64];
+        if (bench->describe != NULL)
+            bench->describe(common, i, note, sizeof(note));
+        lsi_progress_update(&progress, (int64_t)i,
+                            bench->describe != NULL ? note : NULL);
+        status = measure_case(bench, common, i);
+    }
+    lsi_progress_end(&progress);
+    return status;
+}
+
+static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)
+{
+    LS_TRY(lsi_cli_open_group(common->threads, &common->group));
+    ls_status status = bench->open(common);
+    if (status == LS_OK)
+        status = measure_cases(bench, common);
+    if (bench->close != NULL)
+        bench->close(common);
+    ls_group_close(&common->group);
     return status;
 }
 
 /* Of a job that broke off, the rows so far are a result, too. */
 static ls_status report_so_far(const lsi_invocation *call,
-                               const lsi_bench_flags *flags,
+                               const lsi_bench_common *flags,
                                const lsi_table *table, ls_status status)
 {
     char reason[1024];
@@ -115,26 +158,25 @@ static ls_status report_so_far(const lsi_invocation *call,
     return status == LS_OK ? told : lsi_fail(status, "%s", reason);
 }
 
-static int be_rank(const lsi_invocation *call, const lsi_bench_flags *flags,
-                   const lsi_bench *bench, const void *args, bool reports)
+static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
+                   lsi_bench_common *common, bool reports)
 {
     const char *fd = getenv(ROWS_VARIABLE);
-    lsi_table *table = NULL;
-    bool wrong = false;
-    lsi_cli_set_deterministic(flags->deterministic);
+    lsi_cli_set_deterministic(common->deterministic);
     ls_status status = LS_OK;
     if (reports && fd == NULL)
-        status = check_outputs(flags);
+        status = check_outputs(common);
     if (status == LS_OK)
-        status = lsi_table_new(&table, bench->columns, bench->n_columns);
+        status =
+            lsi_table_new(&common->table, bench->columns, bench->n_columns);
     if (status == LS_OK)
-        status = measure(bench, args, flags->threads, table, &wrong);
+        status = measure(bench, common);
     if (status == LS_OK && reports && fd != NULL)
-        status = hand_over((int)strtol(fd, NULL, 10), table, true);
-    else if (table != NULL && reports && fd == NULL)
-        status = report_so_far(call, flags, table, status);
-    lsi_table_free(&table);
-    if (status == LS_OK && wrong)
+        status = hand_over((int)strtol(fd, NULL, 10), common->table, true);
+    else if (common->table != NULL && reports && fd == NULL)
+        status = report_so_far(call, common, common->table, status);
+    lsi_table_free(&common->table);
+    if (status == LS_OK && common->wrong)
         status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
     return status == LS_OK ? 0 : lsi_cli_rank_error();
 }
@@ -161,7 +203,7 @@ static ls_status collect(int fd, lsi_table *table, bool *all)
 
 /* Runs the bench as n ranks and adds their rows; `all`: all there should be. */
 static ls_status run_ranks(const lsi_invocation *call,
-                           const lsi_bench_flags *flags, int n,
+                           const lsi_bench_common *flags, int n,
                            lsi_table *table, int *exit_status, bool *all)
 {
     char text[16];
@@ -183,7 +225,7 @@ static ls_status run_ranks(const lsi_invocation *call,
 
 /* The same of ranks that were started here. */
 static ls_status report_rest(const lsi_invocation *call,
-                             const lsi_bench_flags *flags,
+                             const lsi_bench_common *flags,
                              const lsi_table *table, bool complete)
 {
     const size_t rows = lsi_table_row_count(table);
@@ -195,7 +237,7 @@ static ls_status report_rest(const lsi_invocation *call,
     return report(call, flags, table);
 }
 
-static int coordinate(const lsi_invocation *call, const lsi_bench_flags *flags,
+static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
                       const lsi_bench *bench, const lsi_list *ranks)
 {
     lsi_table *table = NULL;
@@ -224,31 +266,45 @@ static bool contains(const lsi_list *list, int64_t value)
     return false;
 }
 
-int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
-                  const lsi_bench *bench, const void *args)
+static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
+                      lsi_bench_common *common)
 {
     lsi_list ranks;
     lsi_launched launched;
     if (lsi_cli_launched(&launched) != LS_OK)
         return lsi_cli_error();
-    if (bench->check(args) != LS_OK)
+    if (bench->parse(bench, common) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
-    const char *text = flags->ranks != NULL ? flags->ranks : bench->ranks;
+    const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
         LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
-    if (launched.size > 0 && flags->ranks != NULL &&
+    if (launched.size > 0 && common->ranks != NULL &&
         !contains(&ranks, launched.size))
         return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
                              call->argv[0], text, launched.size);
-    if (lsi_result_is_stdout(flags->json) && lsi_result_is_stdout(flags->csv))
+    if (lsi_result_is_stdout(common->json) && lsi_result_is_stdout(common->csv))
         return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
                              call->argv[0]);
     if (launched.size > 0)
-        return be_rank(call, flags, bench, args, launched.rank == 0);
-    if (check_outputs(flags) != LS_OK)
+        return be_rank(call, bench, common, launched.rank == 0);
+    if (check_outputs(common) != LS_OK)
         return lsi_cli_error();
-    return coordinate(call, flags, bench, &ranks);
+    return coordinate(call, common, bench, &ranks);
+}
+
+/* The state is not counted as memory: what is measured is. */
+int lsi_bench_run(const lsi_invocation *call)
+{
+    const lsi_bench *const bench = (const void *)call->command;
+    void *const state = calloc(1, bench->state_bytes);
+    int exit_status;
+    if (state == NULL)
+        return lsi_cli_usage("no memory");
+    if (lsi_cli_parse(call, state, NULL, &exit_status))
+        exit_status = run_parsed(call, bench, state);
+    free(state);
+    return exit_status;
 }
 
 void lsi_bench_set_budget(int64_t bytes)

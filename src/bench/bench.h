@@ -1,20 +1,23 @@
 /*
- * What every bench does around its measuring: its common flags, starting its
- * ranks (for each number listed in turn), one table of all rows, the files.
+ * What every benchmark does around its measuring: its common flags, starting
+ * its ranks (for each number listed in turn), progress, keeping the rows so
+ * far, one table of all rows, the files. A benchmark is one constant and one
+ * struct, which holds its flags, what follows from them, and what a rank
+ * measures with:
  *
- *     struct args { lsi_bench_flags common; ... };
- *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     typedef struct state {
+ *         lsi_bench_common common;
+ *         const char *sizes;
+ *         lsi_list size_list;
+ *         float *data;
+ *     } state;
+ *     #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
  *     static const lsi_option options[] = {
- *         LSI_BENCH_ROWS(common, "2", "5", "50"), ...};
+ *         LSI_BENCH_ROWS("2", "5", "50"), ROW(sizes, ...)};
  *
- *     static int run(const lsi_invocation *call)
- *     {
- *         struct args a;
- *         int status;
- *         if (!lsi_cli_parse(call, &a, NULL, &status))
- *             return status;
- *         return lsi_bench_run(call, &a.common, &bench, &a);
- *     }
+ *     const lsi_bench lsi_bench_example = {
+ *         .command = {.name = "example", ..., .run = lsi_bench_run},
+ *         .state_bytes = sizeof(state), ...};
  */
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
@@ -23,60 +26,78 @@
 #include <stdint.h>
 
 #include "command/command.h"
+#include "command/ranks.h"
 #include "lockstep/group.h"
 #include "report/table.h"
 
-typedef struct lsi_bench_flags {
+/* The first member of a benchmark's struct. */
+typedef struct lsi_bench_common {
     const char *ranks; /* "2", or "2,4,6"; NULL: not given */
     int64_t threads, warmup, iterations;
     bool deterministic;
     const char *json, *csv;
-} lsi_bench_flags;
+    /* On a rank: */
+    ls_group *group;
+    lsi_table *table; /* rank 0's is the result, the others' are dropped */
+    size_t cases;     /* open says how many there are */
+    bool wrong;       /* a result was not right: rows as always, but exit 1 */
+    char told[1024];  /* what is left of it after a case; see lsi_bench_tell */
+} lsi_bench_common;
 
-/*
- * The rows for a field of that name, to be used where ROW is defined; ranks_
- * as in lsi_bench.
- */
-#define LSI_BENCH_ROWS(field, ranks_, warmup_, iterations_)                    \
-    ROW(field.ranks, LIST, "ranks", 'n', "N,...", NULL,                        \
-        "ranks to start (default " ranks_ "); of several numbers each in "     \
-        "turn"),                                                               \
-        LSI_THREADS_ROW(field.threads),                                        \
-        LSI_DETERMINISTIC_ROW(field.deterministic),                            \
-        ROW(field.warmup, INT, "warmup", 'w', "N", warmup_,                    \
-            "runs that are not measured", .min = 0, .max = 1e9),               \
-        ROW(field.iterations, INT, "iterations", 0, "N", iterations_,          \
-            "runs that are", .min = 1, .max = 1e9),                            \
-        ROW(field.json, STRING, "json", 0, "FILE", NULL,                       \
-            "write the rows as JSON; - prints them instead of the table"),     \
-        ROW(field.csv, STRING, "csv", 0, "FILE", NULL,                         \
+#define LSI_BENCH_OUTPUT_ROWS                                                  \
+    ROW(common.json, STRING, "json", 0, "FILE", NULL,                          \
+        "write the rows as JSON; - prints them instead of the table"),         \
+        ROW(common.csv, STRING, "csv", 0, "FILE", NULL,                        \
             "write the rows as CSV; - prints them instead of the table")
 
-typedef struct lsi_bench {
+/* The rows of the common flags, to be used where ROW is defined. */
+#define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \
+    ROW(common.ranks, LIST, "ranks", 'n', "N,...", NULL,                       \
+        "ranks to start (default " ranks_ "); of several numbers each in "     \
+        "turn"),                                                               \
+        LSI_THREADS_ROW(common.threads),                                       \
+        LSI_DETERMINISTIC_ROW(common.deterministic),                           \
+        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_,                   \
+            "runs that are not measured", .min = 0, .max = 1e9),               \
+        ROW(common.iterations, INT, "iterations", 0, "N", iterations_,         \
+            "runs that are", .min = 1, .max = 1e9),                            \
+        LSI_BENCH_OUTPUT_ROWS
+
+typedef struct lsi_bench lsi_bench;
+
+struct lsi_bench {
+    lsi_command command; /* first; its run is lsi_bench_run */
+    size_t state_bytes;  /* of the struct, which begins as zeros */
     const lsi_column *columns;
     size_t n_columns;
-    const char *ranks; /* what is started if the flags say nothing */
+    const char *ranks;    /* what is started if the flags say nothing */
+    const char *progress; /* the label of a bar over the cases; NULL: none */
     /*
-     * Measures as one rank of a job; called on all of them. The rows that rank
-     * 0 adds to its table are the result, the other ranks' are dropped. *wrong
-     * (false before) says that a result was not right: the rows are shown and
-     * written all the same, but the exit status is 1.
+     * Reads the flags further, before ranks are started and on each of them.
+     * What fails is a mistake of usage.
      */
-    ls_status (*measure)(const void *args, ls_group *group, lsi_table *table,
-                         bool *wrong);
-    /* What can be found wrong with the arguments before ranks are started. */
-    ls_status (*check)(const void *args);
-} lsi_bench;
+    ls_status (*parse)(const lsi_bench *bench, void *state);
+    /*
+     * Makes what a rank measures with, and sets common.cases. Close gives it
+     * back, also after an error. Both are called on all ranks; or NULL.
+     */
+    ls_status (*open)(void *state);
+    void (*close)(void *state);
+    /* Measures a case and adds its rows; on all ranks. */
+    ls_status (*measure)(void *state, size_t i);
+    /* What the bar shows of a case while it runs; or NULL. */
+    void (*describe)(const void *state, size_t i, char *note, size_t bytes);
+};
 
 /*
- * For a measurement that takes long: keeps the rows so far of rank 0, which are
- * the result if the job breaks off.
+ * Tells about a case on stderr, as rank 0, as soon as its rows are kept: from
+ * then on they are a result even if the job breaks off.
  */
-ls_status lsi_bench_keep(const ls_group *group, const lsi_table *table);
+void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Returns the exit status of the command. */
-int lsi_bench_run(const lsi_invocation *call, const lsi_bench_flags *flags,
-                  const lsi_bench *bench, const void *args);
+/* Runs the benchmark whose command was called: returns the exit status. */
+int lsi_bench_run(const lsi_invocation *call);
 
 /*
  * Limits memory to so many bytes or, for 0, to what the machine could give; so

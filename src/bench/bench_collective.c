@@ -15,20 +15,28 @@
 #include "bench/used_algorithm.h"
 #include "comm/select.h"
 #include "command/list.h"
-#include "command/ranks.h"
-#include "report/progress.h"
 
-typedef struct args {
-    lsi_bench_flags common;
+/* Where results go: out of place, in place, or both in turn. */
+typedef struct places {
+    bool out, in;
+} places;
+
+typedef struct state {
+    lsi_bench_common common;
     lsi_list_steps steps;
     int64_t root;
     const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
     const lsi_bench_collective *collective;
-} args;
+    lsi_list size_list;
+    places places;
+    lsi_exercise x;
+    unsigned char *data[2];
+    double *times;
+} state;
 
-#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
-    LSI_BENCH_ROWS(common, "2", "5", "20"),
+    LSI_BENCH_ROWS("2", "5", "20"),
     ROW(steps.min, BYTES, "minbytes", 'b', "SIZE", "1k", "smallest size",
         .min = 0, .max = 1e12),
     ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
@@ -59,146 +67,128 @@ static const lsi_option options[] = {
         .choices = "single-node"),
 };
 
-static const lsi_column all_columns[] = {
-    {.name = "op", .type = LSI_COLUMN_TEXT},
-    {.name = "ranks", .type = LSI_COLUMN_INT},
-    {.name = "bytes", .title = "size", .unit = "B", .type = LSI_COLUMN_INT},
-    {.name = "count", .type = LSI_COLUMN_INT},
-    {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},
-    {.name = "redop", .type = LSI_COLUMN_TEXT},
-    {.name = "root", .type = LSI_COLUMN_INT},
-    {.name = "algorithm", .type = LSI_COLUMN_TEXT},
-    {.name = "buffers", .type = LSI_COLUMN_TEXT},
-    {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},
-    {.name = "time_us.min",
-     .title = "min",
-     .unit = "us",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "time_us.median",
-     .title = "time",
-     .unit = "us",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "time_us.mean", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "time_us.p99",
-     .title = "p99",
-     .unit = "us",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "time_us.max", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "algbw_gbps",
-     .title = "algbw",
-     .unit = "GB/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "busbw_gbps",
-     .title = "busbw",
-     .unit = "GB/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 2},
-    {.name = "wrong", .title = "#wrong", .type = LSI_COLUMN_INT},
-    {.name = "peak_bytes", .title = "", .type = LSI_COLUMN_INT},
-};
-
-enum { N_COLUMNS = sizeof(all_columns) / sizeof(all_columns[0]) };
-
-/* A root is a column only of operations that have one. Returns how many. */
-static size_t choose_columns(const lsi_bench_collective *c, lsi_column *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        if (c->has_root || strcmp(all_columns[i].name, "root") != 0)
-            out[n++] = all_columns[i];
-    return n;
-}
-
-/* One rank's bench. */
-typedef struct bench_state {
-    const args *a;
-    lsi_table *table;
-    lsi_list sizes;
-    lsi_exercise x;
-    unsigned char *buffers[2];
-    double *times;
-    lsi_progress_bar progress;
-    int64_t done;
-    uint64_t wrong; /* elements on all ranks, in all rows */
-} bench_state;
+/* A root is a column only of operations that have one. */
+#define COLUMNS(...)                                                           \
+    {.name = "op", .type = LSI_COLUMN_TEXT},                                   \
+        {.name = "ranks", .type = LSI_COLUMN_INT},                             \
+        {.name = "bytes",                                                      \
+         .title = "size",                                                      \
+         .unit = "B",                                                          \
+         .type = LSI_COLUMN_INT},                                              \
+        {.name = "count", .type = LSI_COLUMN_INT},                             \
+        {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},           \
+        {.name = "redop", .type = LSI_COLUMN_TEXT},                            \
+        __VA_ARGS__{.name = "algorithm", .type = LSI_COLUMN_TEXT},             \
+        {.name = "buffers", .type = LSI_COLUMN_TEXT},                          \
+        {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},    \
+        {.name = "time_us.min",                                                \
+         .title = "min",                                                       \
+         .unit = "us",                                                         \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 2},                                                       \
+        {.name = "time_us.median",                                             \
+         .title = "time",                                                      \
+         .unit = "us",                                                         \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 2},                                                       \
+        {.name = "time_us.mean", .title = "", .type = LSI_COLUMN_REAL},        \
+        {.name = "time_us.p99",                                                \
+         .title = "p99",                                                       \
+         .unit = "us",                                                         \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 2},                                                       \
+        {.name = "time_us.max", .title = "", .type = LSI_COLUMN_REAL},         \
+        {.name = "algbw_gbps",                                                 \
+         .title = "algbw",                                                     \
+         .unit = "GB/s",                                                       \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 2},                                                       \
+        {.name = "busbw_gbps",                                                 \
+         .title = "busbw",                                                     \
+         .unit = "GB/s",                                                       \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 2},                                                       \
+        {.name = "wrong", .title = "#wrong", .type = LSI_COLUMN_INT},          \
+    {                                                                          \
+        .name = "peak_bytes", .title = "", .type = LSI_COLUMN_INT              \
+    }
+static const lsi_column columns[] = {COLUMNS()};
+static const lsi_column columns_with_root[] = {
+    COLUMNS({.name = "root", .type = LSI_COLUMN_INT}, )};
 
 /* ---- sizes ------------------------------------------------------------ */
 
-static ls_status list_sizes(const args *a, lsi_list *out)
+static ls_status list_sizes(state *b)
 {
     static const lsi_list single_node = {
         {1000000, 10000000, 100000000, 1000000000}, 4};
-    if (!a->collective->has_data) {
-        *out = (lsi_list){.n = 1};
+    if (!b->collective->has_data) {
+        b->size_list = (lsi_list){.n = 1};
         return LS_OK;
     }
-    if (a->sizes != NULL)
-        return lsi_list_of_sizes("--sizes", a->sizes, 0, INT64_C(1) << 40, out);
-    if (a->preset != NULL) {
-        *out = single_node;
+    if (b->sizes != NULL)
+        return lsi_list_of_sizes("--sizes", b->sizes, 0, INT64_C(1) << 40,
+                                 &b->size_list);
+    if (b->preset != NULL) {
+        b->size_list = single_node;
         return LS_OK;
     }
-    return lsi_list_of_steps(&a->steps, out);
+    return lsi_list_of_steps(&b->steps, &b->size_list);
 }
 
 /* Of the larger buffer, for each element of a block. */
-static size_t unit_bytes(const bench_state *b)
+static size_t unit_bytes(const state *b)
 {
-    const lsi_bench_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->collective;
     const bool blocks = c->sends_blocks || c->receives_blocks;
     return (blocks ? (size_t)ls_group_size(b->x.group) : 1) *
            ls_dtype_size(b->x.dtype);
 }
 
 /* Elements of a block: as many as the larger buffer holds in `size` bytes. */
-static size_t block_count(const bench_state *b, int64_t size)
+static size_t block_count(const state *b, int64_t size)
 {
     return (size_t)size / unit_bytes(b);
 }
 
-static size_t largest_count(const bench_state *b)
+static size_t largest_count(const state *b)
 {
     int64_t largest = 0;
-    for (size_t i = 0; i < b->sizes.n; i++)
-        if (b->sizes.values[i] > largest)
-            largest = b->sizes.values[i];
+    for (size_t i = 0; i < b->size_list.n; i++)
+        if (b->size_list.values[i] > largest)
+            largest = b->size_list.values[i];
     return block_count(b, largest);
 }
 
 /* ---- measuring -------------------------------------------------------- */
 
 /* Elements that are wrong on all ranks after one run. */
-static ls_status check(bench_state *b, int64_t *wrong)
+static ls_status check(state *b, int64_t *wrong)
 {
-    const lsi_bench_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->collective;
     lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
     *wrong = (int64_t)c->wrong(&b->x);
     return ls_all_reduce(b->x.group, wrong, wrong, 1, LS_I64, LS_SUM);
 }
 
-static ls_status repeat(bench_state *b, int64_t times)
+static ls_status repeat(state *b, int64_t times)
 {
     for (int64_t i = 0; i < times; i++)
-        LS_TRY(b->a->collective->run(&b->x));
+        LS_TRY(b->collective->run(&b->x));
     return LS_OK;
 }
 
-static ls_status time_runs(bench_state *b, lsi_stats *out)
+static ls_status time_runs(state *b, lsi_stats *out)
 {
-    const args *a = b->a;
-    LS_TRY(repeat(b, a->common.warmup));
-    for (int64_t i = 0; i < a->common.iterations; i++) {
+    LS_TRY(repeat(b, b->common.warmup));
+    for (int64_t i = 0; i < b->common.iterations; i++) {
         LS_TRY(ls_barrier(b->x.group));
         const uint64_t start = lsi_clock_ns();
-        LS_TRY(a->collective->run(&b->x));
+        LS_TRY(b->collective->run(&b->x));
         b->times[i] = (double)(lsi_clock_ns() - start) * 1e-9;
     }
-    const size_t n = (size_t)a->common.iterations;
+    const size_t n = (size_t)b->common.iterations;
     LS_TRY(ls_all_reduce(b->x.group, b->times, b->times, n, LS_F64, LS_MAX));
     return lsi_stats_of(b->times, n, out);
 }
@@ -207,29 +197,29 @@ static ls_status time_runs(bench_state *b, lsi_stats *out)
  * Asks for --algorithm at this size, from here on. What a size is to the
  * selection table is what a rank sends.
  */
-static ls_status select_algorithm(const bench_state *b)
+static ls_status select_algorithm(const state *b)
 {
-    const lsi_bench_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->collective;
     char line[128];
-    if (b->a->algorithm == NULL)
+    if (b->algorithm == NULL)
         return LS_OK;
     size_t bytes = b->x.count * ls_dtype_size(b->x.dtype);
     if (c->sends_blocks)
         bytes *= (size_t)ls_group_size(b->x.group);
     snprintf(line, sizeof(line), "%s:%zu-%zu:%.64s", c->select, bytes,
-             bytes + 1, b->a->algorithm);
+             bytes + 1, b->algorithm);
     return ls_group_select(b->x.group, line);
 }
 
 /* The algorithm that the last run has used. */
-static const char *used_algorithm(const bench_state *b)
+static const char *used_algorithm(const state *b)
 {
-    if (strcmp(b->a->collective->name, "send-recv") == 0)
+    if (strcmp(b->collective->name, "send-recv") == 0)
         return "messages";
     return lsi_used_algorithm(b->x.group);
 }
 
-static ls_status peak_of_all(const bench_state *b, int64_t *out)
+static ls_status peak_of_all(const state *b, int64_t *out)
 {
     ls_memory_stats memory;
     ls_memory_total(&memory);
@@ -243,75 +233,69 @@ typedef struct result {
     const char *algorithm;
 } result;
 
-static void add_row(bench_state *b, const result *r)
+static void add_row(state *b, const result *r)
 {
     const lsi_exercise *x = &b->x;
-    const lsi_bench_collective *c = b->a->collective;
+    const lsi_bench_collective *c = b->collective;
     const int ranks = ls_group_size(x->group);
     const size_t bytes = x->count * unit_bytes(b);
     const double algbw = (double)bytes / r->stats.median * 1e-9;
-    lsi_table_row(b->table);
-    lsi_table_text(b->table, "op", c->name);
-    lsi_table_int(b->table, "ranks", ranks);
-    lsi_table_int(b->table, "bytes", (int64_t)bytes);
-    lsi_table_int(b->table, "count", (int64_t)x->count);
+    lsi_table_row(b->common.table);
+    lsi_table_text(b->common.table, "op", c->name);
+    lsi_table_int(b->common.table, "ranks", ranks);
+    lsi_table_int(b->common.table, "bytes", (int64_t)bytes);
+    lsi_table_int(b->common.table, "count", (int64_t)x->count);
     if (c->has_data)
-        lsi_table_text(b->table, "dtype", ls_dtype_name(x->dtype));
+        lsi_table_text(b->common.table, "dtype", ls_dtype_name(x->dtype));
     if (c->reduces)
-        lsi_table_text(b->table, "redop", ls_reduce_op_name(x->op));
+        lsi_table_text(b->common.table, "redop", ls_reduce_op_name(x->op));
     if (c->has_root)
-        lsi_table_int(b->table, "root", x->root);
-    lsi_table_text(b->table, "algorithm", r->algorithm);
+        lsi_table_int(b->common.table, "root", x->root);
+    lsi_table_text(b->common.table, "algorithm", r->algorithm);
     if (c->has_data)
-        lsi_table_text(b->table, "buffers", b->a->buffers);
-    lsi_table_bool(b->table, "in_place", x->send == x->recv);
-    lsi_table_stats(b->table, "time_us", &r->stats, 1e6);
-    lsi_table_real(b->table, "algbw_gbps", algbw);
-    lsi_table_real(b->table, "busbw_gbps", algbw * c->bus_factor(ranks));
-    lsi_table_int(b->table, "wrong", r->wrong);
-    lsi_table_int(b->table, "peak_bytes", r->peak_bytes);
+        lsi_table_text(b->common.table, "buffers", b->buffers);
+    lsi_table_bool(b->common.table, "in_place", x->send == x->recv);
+    lsi_table_stats(b->common.table, "time_us", &r->stats, 1e6);
+    lsi_table_real(b->common.table, "algbw_gbps", algbw);
+    lsi_table_real(b->common.table, "busbw_gbps", algbw * c->bus_factor(ranks));
+    lsi_table_int(b->common.table, "wrong", r->wrong);
+    lsi_table_int(b->common.table, "peak_bytes", r->peak_bytes);
 }
 
-static ls_status measure_one(bench_state *b, int64_t size, bool in_place)
+static ls_status measure_one(state *b, int64_t size, bool in_place)
 {
     result r;
     int64_t wrong_after = 0;
     b->x.count = block_count(b, size);
-    b->x.send = b->buffers[0];
-    b->x.recv = b->buffers[in_place ? 0 : 1];
+    b->x.send = b->data[0];
+    b->x.recv = b->data[in_place ? 0 : 1];
     ls_memory_reset_peak();
     LS_TRY(select_algorithm(b));
     LS_TRY(check(b, &r.wrong));
     LS_TRY(time_runs(b, &r.stats));
-    LS_TRY(b->a->collective->run(&b->x));
+    LS_TRY(b->collective->run(&b->x));
     r.algorithm = used_algorithm(b);
-    if (b->a->algorithm != NULL && strcmp(b->a->algorithm, r.algorithm) != 0)
+    if (b->algorithm != NULL && strcmp(b->algorithm, r.algorithm) != 0)
         return lsi_fail(LS_ERR_STATE, "%s was asked for, but %s was used",
-                        b->a->algorithm, r.algorithm);
+                        b->algorithm, r.algorithm);
     LS_TRY(check(b, &wrong_after));
     LS_TRY(peak_of_all(b, &r.peak_bytes));
     r.wrong += wrong_after;
-    b->wrong += (uint64_t)r.wrong;
+    b->common.wrong |= r.wrong != 0;
     add_row(b, &r);
-    lsi_progress_update(&b->progress, ++b->done, NULL);
     return LS_OK;
 }
 
-/* Where results go: out of place, in place, or both in turn. */
-typedef struct places {
-    bool out, in;
-} places;
-
-static ls_status choose_places(const args *a, places *out)
+static ls_status choose_places(state *b)
 {
-    const lsi_bench_collective *c = a->collective;
-    const char *place = a->preset != NULL ? "in" : a->place;
+    const lsi_bench_collective *c = b->collective;
+    const char *place = b->preset != NULL ? "in" : b->place;
     const bool both = strcmp(place, "both") == 0;
-    *out = (places){
+    b->places = (places){
         .out = c->out_of_place && (both || strcmp(place, "out") == 0),
         .in = c->in_place && (both || strcmp(place, "in") == 0),
     };
-    if (!out->out && !out->in)
+    if (!b->places.out && !b->places.in)
         return lsi_fail(LS_ERR_ARGUMENT, "%s cannot be done %s place", c->name,
                         strcmp(place, "in") == 0 ? "in" : "out of");
     return LS_OK;
@@ -319,59 +303,49 @@ static ls_status choose_places(const args *a, places *out)
 
 /* The first row would pay for ranks that have just begun: cold memory, and
  * cores that they do not yet share evenly. So the largest size goes first. */
-static ls_status warm_up(bench_state *b, const places *p)
+static ls_status warm_up(state *b)
 {
     b->x.count = largest_count(b);
-    b->x.send = b->buffers[0];
-    b->x.recv = b->buffers[p->out ? 1 : 0];
-    lsi_bench_collective_fill(b->a->collective, &b->x);
-    return repeat(b, b->a->common.warmup);
+    b->x.send = b->data[0];
+    b->x.recv = b->data[b->places.out ? 1 : 0];
+    lsi_bench_collective_fill(b->collective, &b->x);
+    return repeat(b, b->common.warmup);
 }
 
-static ls_status measure_all(bench_state *b)
+/* Every size out of place, in place, or both. */
+static ls_status measure(void *opaque, size_t i)
 {
-    places p;
-    LS_TRY(choose_places(b->a, &p));
-    LS_TRY(warm_up(b, &p));
-    const bool shown = ls_group_rank(b->x.group) == 0;
-    lsi_progress_begin(&b->progress, shown ? stderr : NULL,
-                       b->a->collective->name,
-                       (int64_t)b->sizes.n * (p.out + p.in));
-    for (size_t i = 0; i < b->sizes.n; i++) {
-        if (p.out)
-            LS_TRY(measure_one(b, b->sizes.values[i], false));
-        if (p.in)
-            LS_TRY(measure_one(b, b->sizes.values[i], true));
-    }
-    return LS_OK;
+    state *const b = opaque;
+    const size_t ways = (size_t)b->places.out + b->places.in;
+    return measure_one(b, b->size_list.values[i / ways],
+                       b->places.in && (i % ways == 1 || !b->places.out));
 }
 
 /* ---- memory ----------------------------------------------------------- */
 
-static ls_status allocate(bench_state *b)
+static ls_status allocate(state *b)
 {
-    const bool shared = strcmp(b->a->buffers, "shared") == 0;
+    const bool shared = strcmp(b->buffers, "shared") == 0;
     const size_t bytes = largest_count(b) * unit_bytes(b);
-    places p;
-    const size_t n = (size_t)b->a->common.iterations;
+    const size_t n = (size_t)b->common.iterations;
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
     b->times = block;
-    LS_TRY(choose_places(b->a, &p));
-    for (int i = 0; i < (p.out ? 2 : 1); i++) {
+    for (int i = 0; i < (b->places.out ? 2 : 1); i++) {
         LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
                       : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
                                          "buffers to communicate"));
-        b->buffers[i] = block;
+        b->data[i] = block;
     }
     return LS_OK;
 }
 
-static void release(bench_state *b)
+static void close_buffers(void *opaque)
 {
-    const bool shared = strcmp(b->a->buffers, "shared") == 0;
+    state *const b = opaque;
+    const bool shared = strcmp(b->buffers, "shared") == 0;
     for (int i = 0; i < 2; i++) {
-        void *block = b->buffers[i];
+        void *block = b->data[i];
         if (block != NULL && shared)
             (void)ls_shared_free(b->x.group, &block); /* a group that failed */
         else
@@ -383,105 +357,86 @@ static void release(bench_state *b)
 
 /* ---- the bench -------------------------------------------------------- */
 
-static ls_status measure_in(bench_state *b)
+static ls_status open_buffers(void *opaque)
 {
-    const args *a = b->a;
-    b->x.root = (int)a->root;
-    LS_TRY(ls_dtype_parse(a->dtype, &b->x.dtype));
-    LS_TRY(ls_reduce_op_parse(a->op, &b->x.op));
-    LS_TRY(list_sizes(a, &b->sizes));
+    state *const b = opaque;
+    b->x.group = b->common.group;
+    b->x.root = (int)b->root;
+    b->common.cases = b->size_list.n * ((size_t)b->places.out + b->places.in);
     /* Data that is only moved may be any. */
     LS_TRY(lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
-                           a->collective->reduces ? b->x.op : LS_MAX));
+                           b->collective->reduces ? b->x.op : LS_MAX));
     LS_TRY(allocate(b));
-    return measure_all(b);
-}
-
-static ls_status measure(const void *context, ls_group *group, lsi_table *table,
-                         bool *wrong)
-{
-    bench_state b = {.a = context, .table = table};
-    b.x.group = group;
-    const ls_status status = measure_in(&b);
-    lsi_progress_end(&b.progress);
-    release(&b);
-    *wrong = b.wrong > 0;
-    return status;
+    return warm_up(b);
 }
 
 /* Whether there is such an algorithm: ranks find out whether it can be used. */
-static ls_status check_algorithm(const args *a)
+static ls_status check_algorithm(const state *b)
 {
-    const char *const operation = a->collective->select;
+    const char *const operation = b->collective->select;
     lsi_select_table table = {0};
     char line[128];
-    if (a->algorithm == NULL)
+    if (b->algorithm == NULL)
         return LS_OK;
     if (operation == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
-                        a->collective->name);
-    snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, a->algorithm);
+                        b->collective->name);
+    snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, b->algorithm);
     return lsi_select_parse(line, &table);
 }
 
-static ls_status check_flags(const void *context)
+static ls_status parse(const lsi_bench *bench, void *opaque)
 {
-    const args *const a = context;
-    ls_dtype dtype;
-    ls_reduce_op op;
-    lsi_list sizes;
-    places p;
-    LS_TRY(choose_places(a, &p));
-    LS_TRY(ls_dtype_parse(a->dtype, &dtype));
-    LS_TRY(ls_reduce_op_parse(a->op, &op));
-    LS_TRY(check_algorithm(a));
-    return list_sizes(a, &sizes);
+    state *const b = opaque;
+    b->collective = lsi_bench_collective_find(bench->command.name);
+    if (b->preset != NULL && b->common.ranks == NULL)
+        b->common.ranks = "2,4,6";
+    LS_TRY(choose_places(b));
+    LS_TRY(ls_dtype_parse(b->dtype, &b->x.dtype));
+    LS_TRY(ls_reduce_op_parse(b->op, &b->x.op));
+    LS_TRY(check_algorithm(b));
+    return list_sizes(b);
 }
 
-static int run(const lsi_invocation *call)
-{
-    lsi_column columns[N_COLUMNS];
-    lsi_bench bench = {.columns = columns,
-                       .ranks = "2",
-                       .check = check_flags,
-                       .measure = measure};
-    args a;
-    int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
-        return exit_status;
-    a.collective = lsi_bench_collective_find(call->command->name);
-    bench.n_columns = choose_columns(a.collective, columns);
-    if (a.preset != NULL && a.common.ranks == NULL)
-        a.common.ranks = "2,4,6";
-    return lsi_bench_run(call, &a.common, &bench, &a);
-}
+#define TEXT                                                                   \
+    "Columns and definitions are those of nccl-tests: size is what the "       \
+    "larger buffer of a rank holds, algbw is size over time, busbw that "      \
+    "times a factor of the operation (2(n-1)/n for all-reduce; (n-1)/n for "   \
+    "reduce-scatter, all-gather and all-to-all; else 1), #wrong counts "       \
+    "elements that are not right. The time is the median over the runs of "    \
+    "the slowest rank's; each run begins at a barrier. All runs use the same " \
+    "buffers, and nothing is written to them in between: what fits the "       \
+    "caches is measured in the caches, as where a result has just been "       \
+    "computed; take more than all caches hold together to measure memory."
 
-#define COMMAND(id, name_, summary_)                                           \
-    const lsi_command lsi_command_bench_##id = {                               \
-        .name = (name_),                                                       \
-        .summary = "Measure " summary_,                                        \
-        .text = "Columns and definitions are those of nccl-tests: size is "    \
-                "what the larger buffer of a rank holds, algbw is size over "  \
-                "time, busbw that times a factor of the operation (2(n-1)/n "  \
-                "for all-reduce; (n-1)/n for reduce-scatter, all-gather and "  \
-                "all-to-all; else 1), #wrong counts elements that are not "    \
-                "right. The time is the median over the runs of the slowest "  \
-                "rank's; each run begins at a barrier. All runs use the same " \
-                "buffers, and nothing is written to them in between: what "    \
-                "fits the caches is measured in the caches, as where a "       \
-                "result has just been computed; take more than all caches "    \
-                "hold together to measure memory.",                            \
-        .options = options,                                                    \
-        .n_options = sizeof(options) / sizeof(options[0]),                     \
-        .run = run,                                                            \
+#define BENCH(id, name_, columns_, summary_)                                   \
+    const lsi_bench lsi_bench_##id = {                                         \
+        .command = {.name = (name_),                                           \
+                    .summary = "Measure " summary_,                            \
+                    .text = TEXT,                                              \
+                    .options = options,                                        \
+                    .n_options = sizeof(options) / sizeof(options[0]),         \
+                    .run = lsi_bench_run},                                     \
+        .state_bytes = sizeof(state),                                          \
+        .columns = (columns_),                                                 \
+        .n_columns = sizeof(columns_) / sizeof((columns_)[0]),                 \
+        .ranks = "2",                                                          \
+        .progress = (name_),                                                   \
+        .parse = parse,                                                        \
+        .open = open_buffers,                                                  \
+        .measure = measure,                                                    \
+        .close = close_buffers,                                                \
     };
 
-COMMAND(all_reduce, "all-reduce", "all-reduce: a reduction to all ranks")
-COMMAND(reduce, "reduce", "reduce: a reduction to one rank")
-COMMAND(reduce_scatter, "reduce-scatter",
-        "reduce-scatter: a reduced block to each rank")
-COMMAND(broadcast, "broadcast", "broadcast: a copy from one rank to all")
-COMMAND(all_gather, "all-gather", "all-gather: a block of each rank to all")
-COMMAND(all_to_all, "all-to-all", "all-to-all: a block from each to each rank")
-COMMAND(send_recv, "send-recv", "send-recv: messages around a ring")
-COMMAND(barrier, "barrier", "barrier: waiting for all ranks")
+BENCH(all_reduce, "all-reduce", columns, "all-reduce: a reduction to all ranks")
+BENCH(reduce, "reduce", columns_with_root, "reduce: a reduction to one rank")
+BENCH(reduce_scatter, "reduce-scatter", columns,
+      "reduce-scatter: a reduced block to each rank")
+BENCH(broadcast, "broadcast", columns_with_root,
+      "broadcast: a copy from one rank to all")
+BENCH(all_gather, "all-gather", columns,
+      "all-gather: a block of each rank to all")
+BENCH(all_to_all, "all-to-all", columns,
+      "all-to-all: a block from each to each rank")
+BENCH(send_recv, "send-recv", columns, "send-recv: messages around a ring")
+BENCH(barrier, "barrier", columns, "barrier: waiting for all ranks")

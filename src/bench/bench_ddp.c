@@ -14,21 +14,31 @@
 #include "bench/ddp_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "command/ranks.h"
 #include "parallel/strategy.h"
 #include "report/stats.h"
 
 enum { MAX_WAYS = 64 };
 
-typedef struct args {
-    lsi_bench_flags common;
+/* One row of each type. */
+typedef struct way {
+    const char *strategy;
+    double bucket_mb; /* INFINITY: none */
+} way;
+
+typedef struct state {
+    lsi_bench_common common;
     const char *strategies, *bucket_mb, *model, *dtypes;
     int64_t context, batch, budget;
-} args;
+    lsi_ddp_model_spec spec;
+    lsi_dtype_list types;
+    way ways[MAX_WAYS];
+    size_t n_ways;
+    uint64_t expected; /* hash of the weights after the first way of a type */
+} state;
 
-#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
-    LSI_BENCH_ROWS(common, "2", "5", "10"),
+    LSI_BENCH_ROWS("2", "5", "10"),
     ROW(strategies, LIST, "strategy", 0, "NAME,...", "all",
         "strategies to measure (docs/parallel.md)"),
     ROW(bucket_mb, LIST, "bucket-mb", 0, "X,...", "1,10,100,1000",
@@ -101,30 +111,17 @@ static const lsi_column columns[] = {
 
 /* ---- what is measured ---------------------------------------------------- */
 
-typedef struct way {
-    const char *strategy;
-    double bucket_mb; /* INFINITY: none */
-} way;
-
-typedef struct plan {
-    lsi_ddp_model_spec model;
-    lsi_dtype_list dtypes;
-    const args *args;
-    way ways[MAX_WAYS];
-    size_t n;
-} plan;
-
-static ls_status add_way(plan *p, const lsi_strategy *strategy,
+static ls_status add_way(state *b, const lsi_strategy *strategy,
                          double bucket_mb)
 {
-    if (p->n == MAX_WAYS)
+    if (b->n_ways == MAX_WAYS)
         return lsi_fail(LS_ERR_ARGUMENT, "more than %d rows", MAX_WAYS);
-    p->ways[p->n++] = (way){strategy->name, bucket_mb};
+    b->ways[b->n_ways++] = (way){strategy->name, bucket_mb};
     return LS_OK;
 }
 
 typedef struct sizes {
-    plan *plan;
+    state *state;
     const lsi_strategy *strategy;
 } sizes;
 
@@ -136,15 +133,15 @@ static ls_status add_size(void *context, const char *word)
     if (end == word || *end != '\0' || !(mb > 0) || isinf(mb))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--bucket-mb \"%s\" is no number above 0", word);
-    return add_way(s->plan, s->strategy, mb);
+    return add_way(s->state, s->strategy, mb);
 }
 
-static ls_status add_strategy(plan *p, const lsi_strategy *strategy)
+static ls_status add_strategy(state *b, const lsi_strategy *strategy)
 {
-    sizes s = {p, strategy};
+    sizes s = {b, strategy};
     if (strategy->buckets == LSI_BUCKETS_LIMIT)
-        return lsi_each_word("--bucket-mb", p->args->bucket_mb, add_size, &s);
-    return add_way(p, strategy, INFINITY);
+        return lsi_each_word("--bucket-mb", b->bucket_mb, add_size, &s);
+    return add_way(b, strategy, INFINITY);
 }
 
 static ls_status read_strategy(void *context, const char *word)
@@ -154,19 +151,20 @@ static ls_status read_strategy(void *context, const char *word)
     return add_strategy(context, found);
 }
 
-static ls_status parse(const args *a, plan *out)
+static ls_status parse(const lsi_bench *bench, void *opaque)
 {
+    state *const b = opaque;
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
-    *out = (plan){.args = a};
-    LS_TRY(lsi_ddp_model_parse(a->model, &out->model));
-    LS_TRY(lsi_cli_dtypes(a->dtypes, &out->dtypes));
-    out->model.batch = a->batch;
-    out->model.context = a->context;
-    if (strcmp(a->strategies, "all") != 0)
-        return lsi_each_word("--strategy", a->strategies, read_strategy, out);
+    (void)bench;
+    LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
+    LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
+    b->spec.batch = b->batch;
+    b->spec.context = b->context;
+    if (strcmp(b->strategies, "all") != 0)
+        return lsi_each_word("--strategy", b->strategies, read_strategy, b);
     for (size_t i = 0; i < n; i++)
-        LS_TRY(add_strategy(out, &all[i]));
+        LS_TRY(add_strategy(b, &all[i]));
     return LS_OK;
 }
 
@@ -233,16 +231,17 @@ static void record_memory(const lsi_ddp_case *c, lsi_table *table)
     }
 }
 
-static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
+static ls_status record(const state *b, const lsi_ddp_case *c)
 {
+    lsi_table *const table = b->common.table;
     const int ranks = ls_group_size(c->group);
     lsi_table_row(table);
     lsi_table_text(table, "strategy", c->strategy);
     lsi_table_real(table, "bucket_mb", c->bucket_mb);
-    lsi_table_text(table, "model", a->model);
+    lsi_table_text(table, "model", b->model);
     lsi_table_text(table, "dtype", ls_dtype_name(c->spec->dtype));
     lsi_table_int(table, "ranks", ranks);
-    lsi_table_int(table, "global_batch_size", a->batch * ranks);
+    lsi_table_int(table, "global_batch_size", b->batch * ranks);
     lsi_table_int(table, "warmup_steps", c->warmup);
     lsi_table_int(table, "benchmark_steps", c->steps);
     lsi_ddp_case_record_demand(c, table);
@@ -258,103 +257,90 @@ static ls_status record(const args *a, const lsi_ddp_case *c, lsi_table *table)
 /* ---- all rows ------------------------------------------------------------ */
 
 /* Every rank has, and every strategy has led to, the same weights. */
-static ls_status check(const lsi_ddp_case *c, uint64_t *expected, bool *wrong)
+static ls_status check(state *b, const lsi_ddp_case *c)
 {
     const uint64_t hash = lsi_ddp_model_hash(&c->model);
-    if (*expected == 0)
-        *expected = hash;
-    int64_t differs = hash != *expected;
+    if (b->expected == 0)
+        b->expected = hash;
+    int64_t differs = hash != b->expected;
     int64_t low = (int64_t)(hash >> 1), high = low;
     LS_TRY(ls_all_reduce(c->group, &low, &low, 1, LS_I64, LS_MIN));
     LS_TRY(ls_all_reduce(c->group, &high, &high, 1, LS_I64, LS_MAX));
     LS_TRY(ls_all_reduce(c->group, &differs, &differs, 1, LS_I64, LS_MAX));
-    if (differs != 0 || low != high)
-        *wrong = true;
+    b->common.wrong |= differs != 0 || low != high;
     return LS_OK;
 }
 
-static ls_status measure_way(const args *a, lsi_ddp_case *c, lsi_table *table,
-                             uint64_t *expected, bool *wrong)
+static ls_status measure_way(state *b, lsi_ddp_case *c)
 {
     LS_TRY(lsi_ddp_case_run(c));
-    LS_TRY(record(a, c, table));
-    LS_TRY(lsi_bench_keep(c->group, table));
-    lsi_ddp_case_tell(c);
-    return c->fits ? check(c, expected, wrong) : LS_OK;
+    LS_TRY(record(b, c));
+    if (c->fits)
+        return check(b, c);
+    lsi_ddp_case_tell(c, &b->common);
+    return LS_OK;
 }
 
-/* Every way with products of one type. */
-static ls_status measure_ways(const plan *p, ls_group *group, lsi_table *table,
-                              bool *wrong)
+static ls_status open_cases(void *opaque)
 {
-    uint64_t expected = 0;
-    ls_status status = LS_OK;
-    for (size_t i = 0; status == LS_OK && i < p->n; i++) {
-        lsi_ddp_case c = {.group = group,
-                          .spec = &p->model,
-                          .strategy = p->ways[i].strategy,
-                          .bucket_mb = p->ways[i].bucket_mb,
-                          .warmup = p->args->common.warmup,
-                          .steps = p->args->common.iterations,
-                          .budget = p->args->budget};
-        status = measure_way(p->args, &c, table, &expected, wrong);
-        lsi_ddp_case_release(&c);
-    }
+    state *const b = opaque;
+    b->common.cases = (size_t)b->types.n * b->n_ways;
+    return LS_OK;
+}
+
+/* Every way with products of one type, then of the next. */
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    const way *const w = &b->ways[i % b->n_ways];
+    if (i % b->n_ways == 0)
+        b->expected = 0;
+    b->spec.dtype = b->types.values[i / b->n_ways];
+    lsi_ddp_case c = {.group = b->common.group,
+                      .spec = &b->spec,
+                      .strategy = w->strategy,
+                      .bucket_mb = w->bucket_mb,
+                      .warmup = b->common.warmup,
+                      .steps = b->common.iterations,
+                      .budget = b->budget};
+    const ls_status status = measure_way(b, &c);
+    lsi_ddp_case_release(&c);
     return status;
 }
 
-static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
-                         bool *wrong)
-{
-    plan p;
-    LS_TRY(parse(opaque, &p));
-    for (int i = 0; i < p.dtypes.n; i++) {
-        p.model.dtype = p.dtypes.values[i];
-        LS_TRY(measure_ways(&p, group, table, wrong));
-    }
-    return LS_OK;
-}
-
-static ls_status check_flags(const void *opaque)
-{
-    plan p;
-    return parse(opaque, &p);
-}
-
-static const lsi_bench bench = {
+const lsi_bench lsi_bench_ddp = {
+    .command =
+        {.name = "ddp",
+         .summary = "Compare the strategies of data parallelism",
+         .text =
+             "A step is forward, backward and AdamW; ranks begin it together, "
+             "and "
+             "it takes as long as the slowest of them. Comm is the time in "
+             "which a "
+             "rank waited for others or sent weights, after backward and "
+             "around the "
+             "optimizer; it and the parts of a step are means over ranks. What "
+             "a "
+             "rank adds up during backward counts as backward. Bytes and "
+             "collectives are rank 0's, of one step. The JSON rows also hold "
+             "rank 0's peak memory by kind, at the start, before and in the "
+             "first "
+             "step of the optimizer. If strategies do not end with the same "
+             "bits "
+             "the exit status is 1. A strategy for which there is no memory is "
+             "a "
+             "row that says so, with what the ranks of a machine need at "
+             "least. "
+             "Of a bench that is interrupted, the rows so far are shown and "
+             "written.",
+         .options = options,
+         .n_options = sizeof(options) / sizeof(options[0]),
+         .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
-    .check = check_flags,
+    .parse = parse,
+    .open = open_cases,
     .measure = measure,
-};
-
-static int run(const lsi_invocation *call)
-{
-    args a;
-    int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
-        return exit_status;
-    return lsi_bench_run(call, &a.common, &bench, &a);
-}
-
-const lsi_command lsi_command_bench_ddp = {
-    .name = "ddp",
-    .summary = "Compare the strategies of data parallelism",
-    .text =
-        "A step is forward, backward and AdamW; ranks begin it together, and "
-        "it takes as long as the slowest of them. Comm is the time in which a "
-        "rank waited for others or sent weights, after backward and around the "
-        "optimizer; it and the parts of a step are means over ranks. What a "
-        "rank adds up during backward counts as backward. Bytes and "
-        "collectives are rank 0's, of one step. The JSON rows also hold "
-        "rank 0's peak memory by kind, at the start, before and in the first "
-        "step of the optimizer. If strategies do not end with the same bits "
-        "the exit status is 1. A strategy for which there is no memory is a "
-        "row that says so, with what the ranks of a machine need at least. "
-        "Of a bench that is interrupted, the rows so far are shown and "
-        "written.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
-    .run = run,
 };

@@ -14,21 +14,27 @@
 #include "bench/bench.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "command/ranks.h"
 #include "lockstep/optim.h"
 #include "lockstep/profile.h"
 #include "train/models/lm.h"
 
 enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
 
-typedef struct args {
-    lsi_bench_flags common;
+enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
+
+typedef struct state {
+    lsi_bench_common common;
     const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
     int64_t budget;
     bool quick;
-} args;
+    char size_names[MAX_SIZES][SIZE_BYTES];
+    size_t n_sizes;
+    lsi_list context_list, batch_list, warmup_list;
+    lsi_dtype_list types;
+    double *seconds[PHASES]; /* [iterations] */
+} state;
 
-#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
         "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2 "
@@ -51,10 +57,7 @@ static const lsi_option options[] = {
         .max = 1e18),
     ROW(quick, BOOL, "quick", 'q', NULL, NULL,
         "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
-    ROW(common.json, STRING, "json", 0, "FILE", NULL,
-        "write the rows as JSON; - prints them instead of the table"),
-    ROW(common.csv, STRING, "csv", 0, "FILE", NULL,
-        "write the rows as CSV; - prints them instead of the table"),
+    LSI_BENCH_OUTPUT_ROWS,
 };
 
 #define MS(column, name_)                                                      \
@@ -89,62 +92,54 @@ static const lsi_column columns[] = {
 
 /* ---- the sizes ----------------------------------------------------------- */
 
-typedef struct plan {
-    char sizes[MAX_SIZES][SIZE_BYTES];
-    size_t n_sizes;
-    lsi_list contexts, batches, warmups;
-    lsi_dtype_list dtypes;
-    int64_t iterations;
-    const char *passes;
-} plan;
-
-static ls_status read_size(void *context, const char *word)
+static ls_status read_size(void *opaque, const char *word)
 {
-    plan *p = context;
+    state *const b = opaque;
     ls_transformer_config unused;
     LS_TRY(ls_transformer_size(word, &unused));
-    if (p->n_sizes == MAX_SIZES)
+    if (b->n_sizes == MAX_SIZES)
         return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",
                         MAX_SIZES);
-    snprintf(p->sizes[p->n_sizes++], SIZE_BYTES, "%s", word);
+    snprintf(b->size_names[b->n_sizes++], SIZE_BYTES, "%s", word);
     return LS_OK;
 }
 
-static ls_status parse(const args *a, plan *p)
+static const char *or_else(const char *flag, const char *otherwise)
 {
-    const char *const size = a->quick ? "tiny" : "small";
-    const char *const warmups = a->quick ? "1,0" : "5,0,1,2";
-    const int64_t iterations = a->quick ? 3 : 10;
-    *p = (plan){.passes = a->passes,
-                .iterations = a->common.iterations > 0 ? a->common.iterations
-                                                       : iterations};
-    LS_TRY(lsi_each_word("--size", a->sizes != NULL ? a->sizes : size,
-                         read_size, p));
-    LS_TRY(lsi_cli_dtypes(a->dtypes, &p->dtypes));
-    LS_TRY(lsi_list_of_numbers("--context", a->contexts, 1, 1 << 20,
-                               &p->contexts));
-    LS_TRY(lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &p->batches));
-    return lsi_list_of_numbers("--warmup",
-                               a->warmups != NULL ? a->warmups : warmups, 0,
-                               1 << 20, &p->warmups);
+    return flag != NULL ? flag : otherwise;
+}
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
+{
+    state *const b = opaque;
+    const char *const size = b->quick ? "tiny" : "small";
+    const char *const warmups = b->quick ? "1,0" : "5,0,1,2";
+    (void)bench;
+    if (b->common.iterations == 0)
+        b->common.iterations = b->quick ? 3 : 10;
+    LS_TRY(lsi_each_word("--size", or_else(b->sizes, size), read_size, b));
+    LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
+    LS_TRY(lsi_list_of_numbers("--context", b->contexts, 1, 1 << 20,
+                               &b->context_list));
+    LS_TRY(
+        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
+    return lsi_list_of_numbers("--warmup", or_else(b->warmups, warmups), 0,
+                               1 << 20, &b->warmup_list);
 }
 
 /* ---- one case ------------------------------------------------------------ */
 
-enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
-
 typedef struct lm_case {
-    const ls_group *group;
-    const char *size, *passes;
+    state *bench;
+    const char *size;
     bool backward, optimize; /* what --passes says */
-    int64_t batch, warmup, iterations;
+    int64_t batch, warmup;
     ls_dtype dtype;
     ls_transformer_config config;
     lsi_lm lm;
     ls_optimizer *optimizer;
     ls_tape *tape;
     ls_tensor *tokens, *targets;
-    double *seconds[PHASES]; /* [iterations] */
 } lm_case;
 
 /* Random tokens: what they are makes no difference to the time. */
@@ -231,37 +226,40 @@ static ls_status run_steps(lm_case *c)
     double seconds[PHASES];
     for (int64_t i = 0; i < c->warmup; i++)
         LS_TRY(run_step(c, seconds));
-    for (int64_t i = 0; i < c->iterations; i++) {
+    for (int64_t i = 0; i < c->bench->common.iterations; i++) {
         LS_TRY(run_step(c, seconds));
         for (int p = 0; p < PHASES; p++)
-            c->seconds[p][i] = seconds[p];
+            c->bench->seconds[p][i] = seconds[p];
     }
     return LS_OK;
 }
 
 /* ---- rows ---------------------------------------------------------------- */
 
-static void record_case(const lm_case *c, lsi_table *table, const char *status)
+static void record_case(const lm_case *c, const char *status)
 {
+    lsi_table *const table = c->bench->common.table;
     lsi_table_row(table);
     lsi_table_text(table, "size", c->size);
     lsi_table_int(table, "context", c->config.context);
     lsi_table_int(table, "batch", c->batch);
     lsi_table_text(table, "dtype", ls_dtype_name(c->dtype));
-    lsi_table_text(table, "passes", c->passes);
+    lsi_table_text(table, "passes", c->bench->passes);
     lsi_table_int(table, "ranks", 1);
     lsi_table_int(table, "threads", lsi_threads());
     lsi_table_int(table, "warmup", c->warmup);
     lsi_table_text(table, "status", status);
-    fprintf(stderr,
-            "%s, context %" PRId64 ", batch %" PRId64 ", %s, warm-up %" PRId64
-            ": ",
-            c->size, c->config.context, c->batch, ls_dtype_name(c->dtype),
-            c->warmup);
+    lsi_bench_tell(&c->bench->common,
+                   "%s, context %" PRId64 ", batch %" PRId64
+                   ", %s, warm-up %" PRId64 ": ",
+                   c->size, c->config.context, c->batch,
+                   ls_dtype_name(c->dtype), c->warmup);
 }
 
-static ls_status record_times(const lm_case *c, lsi_table *table)
+static ls_status record_times(const lm_case *c)
 {
+    state *const b = c->bench;
+    const size_t n = (size_t)b->common.iterations;
     static const char *const names[PHASES] = {"forward_ms", "backward_ms",
                                               "optimizer_ms", "step_ms"};
     static const char *const words[PHASES] = {"forward", ", backward",
@@ -271,128 +269,106 @@ static ls_status record_times(const lm_case *c, lsi_table *table)
     ls_memory_stats memory;
     ls_memory_total(&memory);
     for (int p = 0; p < PHASES; p++)
-        LS_TRY(lsi_stats_of(c->seconds[p], (size_t)c->iterations, &stats[p]));
-    record_case(c, table, "ok");
-    lsi_table_int(table, "iterations", c->iterations);
-    lsi_table_int(table, "peak_bytes", (int64_t)memory.peak_bytes);
-    for (int p = 0; p < PHASES; p++)
-        if (ran[p])
-            lsi_table_stats(table, names[p], &stats[p], 1e3);
-    LS_TRY(lsi_bench_keep(c->group, table));
-    for (int p = 0; p < PHASES; p++)
-        if (ran[p])
-            fprintf(stderr, "%s %.1f", words[p], stats[p].median * 1e3);
-    fputs(" ms\n", stderr);
+        LS_TRY(lsi_stats_of(b->seconds[p], n, &stats[p]));
+    record_case(c, "ok");
+    lsi_table_int(b->common.table, "iterations", b->common.iterations);
+    lsi_table_int(b->common.table, "peak_bytes", (int64_t)memory.peak_bytes);
+    for (int p = 0; p < PHASES; p++) {
+        if (!ran[p])
+            continue;
+        lsi_table_stats(b->common.table, names[p], &stats[p], 1e3);
+        lsi_bench_tell(&b->common, "%s %.1f", words[p], stats[p].median * 1e3);
+    }
+    lsi_bench_tell(&b->common, " ms\n");
     return LS_OK;
 }
 
-static ls_status measure_case(lm_case *c, lsi_table *table)
+static ls_status measure_case(lm_case *c)
 {
     ls_status status = make(c);
     if (status == LS_OK)
         status = run_steps(c);
     if (status == LS_OK)
-        status = record_times(c, table);
+        status = record_times(c);
     release(c);
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
         return status;
-    record_case(c, table, "out of memory");
-    fprintf(stderr, "%s\n", ls_last_error());
-    return lsi_bench_keep(c->group, table);
-}
-
-/*
- * Number `i` of all cases: warm-ups vary fastest, then the type, the batch, the
- * context.
- */
-static ls_status case_at(const plan *p, size_t i, lm_case *c)
-{
-    c->iterations = p->iterations;
-    c->passes = p->passes;
-    c->optimize = strcmp(p->passes, "all") == 0;
-    c->backward = strcmp(p->passes, "forward") != 0;
-    c->warmup = p->warmups.values[i % p->warmups.n];
-    i /= p->warmups.n;
-    c->dtype = p->dtypes.values[i % (size_t)p->dtypes.n];
-    i /= (size_t)p->dtypes.n;
-    c->batch = p->batches.values[i % p->batches.n];
-    i /= p->batches.n;
-    const int64_t context = p->contexts.values[i % p->contexts.n];
-    c->size = p->sizes[i / p->contexts.n];
-    LS_TRY(ls_transformer_size(c->size, &c->config));
-    c->config.context = context;
+    record_case(c, "out of memory");
+    lsi_bench_tell(&c->bench->common, "%s\n", ls_last_error());
     return LS_OK;
 }
 
-static ls_status measure_all(const plan *p, lm_case *c, lsi_table *table)
+/* Warm-ups vary fastest, then the type, the batch, the context. */
+static ls_status measure(void *opaque, size_t i)
 {
-    const size_t n = p->n_sizes * p->contexts.n * p->batches.n *
-                     (size_t)p->dtypes.n * p->warmups.n;
-    for (size_t i = 0; i < n; i++) {
-        LS_TRY(case_at(p, i, c));
-        LS_TRY(measure_case(c, table));
-    }
-    return LS_OK;
+    state *const b = opaque;
+    lm_case c = {.bench = b,
+                 .optimize = strcmp(b->passes, "all") == 0,
+                 .backward = strcmp(b->passes, "forward") != 0};
+    c.warmup = b->warmup_list.values[i % b->warmup_list.n];
+    i /= b->warmup_list.n;
+    c.dtype = b->types.values[i % (size_t)b->types.n];
+    i /= (size_t)b->types.n;
+    c.batch = b->batch_list.values[i % b->batch_list.n];
+    i /= b->batch_list.n;
+    c.size = b->size_names[i / b->context_list.n];
+    LS_TRY(ls_transformer_size(c.size, &c.config));
+    c.config.context = b->context_list.values[i % b->context_list.n];
+    return measure_case(&c);
 }
 
-static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
-                         bool *wrong)
+/* The times are not counted as memory: what is measured is. */
+static ls_status open_cases(void *opaque)
 {
-    const args *a = opaque;
-    lm_case c = {.group = group};
-    plan p;
-    (void)wrong;
-    LS_TRY(parse(a, &p));
-    const size_t n = (size_t)p.iterations;
-    double *seconds = malloc(n * PHASES * sizeof(double));
-    if (seconds == NULL)
+    state *const b = opaque;
+    const size_t n = (size_t)b->common.iterations;
+    b->common.cases = b->n_sizes * b->context_list.n * b->batch_list.n *
+                      (size_t)b->types.n * b->warmup_list.n;
+    b->seconds[0] = malloc(n * PHASES * sizeof(double));
+    if (b->seconds[0] == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times", n * PHASES);
-    for (int phase = 0; phase < PHASES; phase++)
-        c.seconds[phase] = seconds + (size_t)phase * n;
-    lsi_bench_set_budget(a->budget);
-    for (int i = 0; i < p.dtypes.n; i++)
-        lsi_cli_dtype_note(p.dtypes.values[i]);
-    const ls_status status = measure_all(&p, &c, table);
-    free(seconds);
-    return status;
+    for (int phase = 1; phase < PHASES; phase++)
+        b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
+    lsi_bench_set_budget(b->budget);
+    for (int i = 0; i < b->types.n; i++)
+        lsi_cli_dtype_note(b->types.values[i]);
+    return LS_OK;
 }
 
-static ls_status check_flags(const void *opaque)
+static void close_cases(void *opaque)
 {
-    plan p;
-    return parse(opaque, &p);
+    state *const b = opaque;
+    free(b->seconds[0]);
 }
 
-static const lsi_bench bench = {
+const lsi_bench lsi_bench_lm = {
+    .command =
+        {.name = "lm",
+         .summary = "Time the steps of training language models",
+         .text =
+             "A step is forward with the loss, backward, and AdamW, on random "
+             "tokens; --passes leaves out the last or both, with what they "
+             "keep in "
+             "memory. Each case is told on stderr as soon as it is done. One "
+             "that "
+             "does not fit in the budget is a row that says so. Peak is the "
+             "most "
+             "that was in use at once, the model included. Products are "
+             "planned "
+             "once in the life of a process: a case without warm-up pays for "
+             "fresh "
+             "memory, and only the first of its shapes for plans. Of a bench "
+             "that "
+             "is interrupted, the rows so far are shown and written.",
+         .options = options,
+         .n_options = sizeof(options) / sizeof(options[0]),
+         .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "1",
-    .check = check_flags,
+    .parse = parse,
+    .open = open_cases,
     .measure = measure,
-};
-
-static int run(const lsi_invocation *call)
-{
-    args a;
-    int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
-        return exit_status;
-    return lsi_bench_run(call, &a.common, &bench, &a);
-}
-
-const lsi_command lsi_command_bench_lm = {
-    .name = "lm",
-    .summary = "Time the steps of training language models",
-    .text =
-        "A step is forward with the loss, backward, and AdamW, on random "
-        "tokens; --passes leaves out the last or both, with what they keep in "
-        "memory. Each case is told on stderr as soon as it is done. One that "
-        "does not fit in the budget is a row that says so. Peak is the most "
-        "that was in use at once, the model included. Products are planned "
-        "once in the life of a process: a case without warm-up pays for fresh "
-        "memory, and only the first of its shapes for plans. Of a bench that "
-        "is interrupted, the rows so far are shown and written.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
-    .run = run,
+    .close = close_cases,
 };

@@ -13,19 +13,21 @@
 #include "bench/bench.h"
 #include "comm/agree.h"
 #include "command/list.h"
-#include "command/ranks.h"
 #include "lockstep/parallel.h"
 
 static const double tolerance = 1e-3;
 
-typedef struct args {
-    lsi_bench_flags common;
+typedef struct state {
+    lsi_bench_common common;
     const char *features, *batches, *implementation;
-} args;
+    lsi_list feature_list, batch_list;
+    ls_sync_bn_kind kinds[2];
+    size_t n_kinds;
+} state;
 
-#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
-    LSI_BENCH_ROWS(common, "2", "5", "1000"),
+    LSI_BENCH_ROWS("2", "5", "1000"),
     ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
         "columns of the input"),
     ROW(batches, LIST, "batch", 0, "N,...", "32,64",
@@ -69,7 +71,7 @@ static const lsi_column columns[] = {
 
 /* One row of the table, and what it is measured with. */
 typedef struct bench_case {
-    const args *args;
+    lsi_bench_common *common;
     ls_group *group;
     ls_sync_bn_kind kind;
     int64_t features, batch;
@@ -122,8 +124,8 @@ static ls_status pass(const bench_case *c)
 
 static ls_status time_passes(const bench_case *c, double *seconds)
 {
-    const int64_t warmup = c->args->common.warmup;
-    const int64_t n = c->args->common.iterations;
+    const int64_t warmup = c->common->warmup;
+    const int64_t n = c->common->iterations;
     for (int64_t i = -warmup; i < n; i++) {
         LS_TRY(ls_barrier(c->group));
         const double begin = lsi_clock_seconds();
@@ -187,7 +189,7 @@ static ls_status compare(const bench_case *c, float *all, double *worst)
     return ls_all_reduce(c->group, worst, worst, 1, LS_F64, LS_MAX);
 }
 
-static ls_status check(const bench_case *c, bool *wrong)
+static ls_status check(const bench_case *c)
 {
     void *all;
     double worst;
@@ -198,7 +200,7 @@ static ls_status check(const bench_case *c, bool *wrong)
     lsi_free(all);
     LS_TRY(status);
     if (!(worst <= tolerance))
-        *wrong = true;
+        c->common->wrong = true;
     return LS_OK;
 }
 
@@ -212,13 +214,13 @@ static ls_status largest_peak(const bench_case *c, int64_t *out)
     return ls_all_reduce(c->group, out, out, 1, LS_I64, LS_MAX);
 }
 
-static ls_status record(const bench_case *c, const double *seconds,
-                        lsi_table *table)
+static ls_status record(const bench_case *c, const double *seconds)
 {
+    lsi_table *const table = c->common->table;
     lsi_stats stats;
     int64_t peak;
     LS_TRY(largest_peak(c, &peak));
-    LS_TRY(lsi_stats_of(seconds, (size_t)c->args->common.iterations, &stats));
+    LS_TRY(lsi_stats_of(seconds, (size_t)c->common->iterations, &stats));
     lsi_table_row(table);
     lsi_table_text(table, "implementation",
                    c->kind == LS_SYNC_BN_FUSED ? "fused" : "gathered");
@@ -230,100 +232,80 @@ static ls_status record(const bench_case *c, const double *seconds,
     return LS_OK;
 }
 
-static ls_status measure_made(bench_case *c, double *seconds, lsi_table *table,
-                              bool *wrong)
+static ls_status measure_made(bench_case *c, double *seconds)
 {
     LS_TRY(make(c));
     LS_TRY(time_passes(c, seconds));
-    LS_TRY(record(c, seconds, table));
-    return check(c, wrong);
+    LS_TRY(record(c, seconds));
+    return check(c);
 }
 
-static ls_status measure_case(bench_case c, lsi_table *table, bool *wrong)
+static ls_status measure_case(bench_case c)
 {
     void *seconds;
     ls_memory_reset_peak();
-    LS_TRY(lsi_alloc(&seconds,
-                     (size_t)c.args->common.iterations * sizeof(double),
+    LS_TRY(lsi_alloc(&seconds, (size_t)c.common->iterations * sizeof(double),
                      LS_MEMORY_OTHER, "times"));
-    const ls_status status = measure_made(&c, seconds, table, wrong);
+    const ls_status status = measure_made(&c, seconds);
     release(&c);
     lsi_free(seconds);
     return status;
 }
 
-typedef struct plan {
-    lsi_list features, batches;
-    ls_sync_bn_kind kinds[2];
-    int n_kinds;
-} plan;
-
-static ls_status parse(const args *a, plan *out)
+static ls_status parse(const lsi_bench *bench, void *opaque)
 {
-    LS_TRY(lsi_list_of_numbers("--features", a->features, 1, 1 << 20,
-                               &out->features));
+    state *const b = opaque;
+    (void)bench;
+    LS_TRY(lsi_list_of_numbers("--features", b->features, 1, 1 << 20,
+                               &b->feature_list));
     LS_TRY(
-        lsi_list_of_numbers("--batch", a->batches, 1, 1 << 20, &out->batches));
-    out->n_kinds = 0;
-    if (a->implementation[0] != 'g')
-        out->kinds[out->n_kinds++] = LS_SYNC_BN_FUSED;
-    if (a->implementation[0] != 'f')
-        out->kinds[out->n_kinds++] = LS_SYNC_BN_GATHERED;
+        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
+    if (b->implementation[0] != 'g')
+        b->kinds[b->n_kinds++] = LS_SYNC_BN_FUSED;
+    if (b->implementation[0] != 'f')
+        b->kinds[b->n_kinds++] = LS_SYNC_BN_GATHERED;
     return LS_OK;
 }
 
-static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
-                         bool *wrong)
+static ls_status open_cases(void *opaque)
 {
-    const args *const a = opaque;
-    plan p;
-    LS_TRY(parse(a, &p));
-    for (int k = 0; k < p.n_kinds; k++) {
-        for (size_t f = 0; f < p.features.n; f++) {
-            for (size_t b = 0; b < p.batches.n; b++) {
-                const bench_case c = {.args = a,
-                                      .group = group,
-                                      .kind = p.kinds[k],
-                                      .features = p.features.values[f],
-                                      .batch = p.batches.values[b]};
-                LS_TRY(measure_case(c, table, wrong));
-            }
-        }
-    }
+    state *const b = opaque;
+    b->common.cases = b->n_kinds * b->feature_list.n * b->batch_list.n;
     return LS_OK;
 }
 
-static ls_status check_flags(const void *opaque)
+/* Batches vary fastest, then features. */
+static ls_status measure(void *opaque, size_t i)
 {
-    plan p;
-    return parse(opaque, &p);
+    state *const b = opaque;
+    const size_t batches = b->batch_list.n, features = b->feature_list.n;
+    const bench_case c = {.common = &b->common,
+                          .group = b->common.group,
+                          .kind = b->kinds[i / batches / features],
+                          .features =
+                              b->feature_list.values[i / batches % features],
+                          .batch = b->batch_list.values[i % batches]};
+    return measure_case(c);
 }
 
-static const lsi_bench bench = {
+const lsi_bench lsi_bench_sync_batch_norm = {
+    .command = {.name = "sync-batch-norm",
+                .summary = "Time batch normalisation over all ranks",
+                .text = "An iteration is forward, the sum of the first half of "
+                        "each rank's "
+                        "rows, and backward; ranks begin it together, and it "
+                        "takes as long "
+                        "as the slowest of them. Results are compared with "
+                        "sums in double; "
+                        "a difference above 1e-3 makes the exit status 1.",
+                .options = options,
+                .n_options = sizeof(options) / sizeof(options[0]),
+                .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
-    .check = check_flags,
+    .parse = parse,
+    .open = open_cases,
     .measure = measure,
-};
-
-static int run(const lsi_invocation *call)
-{
-    args a;
-    int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
-        return exit_status;
-    return lsi_bench_run(call, &a.common, &bench, &a);
-}
-
-const lsi_command lsi_command_bench_sync_batch_norm = {
-    .name = "sync-batch-norm",
-    .summary = "Time batch normalisation over all ranks",
-    .text = "An iteration is forward, the sum of the first half of each rank's "
-            "rows, and backward; ranks begin it together, and it takes as long "
-            "as the slowest of them. Results are compared with sums in double; "
-            "a difference above 1e-3 makes the exit status 1.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
-    .run = run,
 };

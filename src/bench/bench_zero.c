@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "bench/bench.h"
 #include "bench/ddp_case.h"
-#include "command/ranks.h"
 #include "parallel/shard.h"
 
 /* How far measured bytes may be from the formula. */
@@ -19,15 +18,16 @@ static const double tolerance = 0.05;
 /* Each parameter is a bucket. */
 static const double LEAST_BUCKET_MB = 1e-6;
 
-typedef struct args {
-    lsi_bench_flags common;
+typedef struct state {
+    lsi_bench_common common;
     const char *model;
     int64_t context, batch, budget;
-} args;
+    lsi_ddp_model_spec spec;
+} state;
 
-#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
 static const lsi_option options[] = {
-    LSI_BENCH_ROWS(common, "2", "2", "5"),
+    LSI_BENCH_ROWS("2", "2", "5"),
     ROW(model, STRING, "model", 0, "MODEL", "mlp", "as of bench ddp"),
     ROW(context, INT, "context", 0, "N", "128",
         "tokens of a sequence; the mlp sees each as a row", .min = 1,
@@ -181,30 +181,31 @@ static void record_memory(const lsi_ddp_peaks *m, const expectation *e,
     lsi_table_int(table, "total.bytes", m->total);
 }
 
-static void begin_row(const args *a, const lsi_ddp_case *c, lsi_table *table)
+static void begin_row(const state *b, const lsi_ddp_case *c)
 {
+    lsi_table *const table = b->common.table;
     lsi_table_row(table);
     lsi_table_text(table, "strategy", c->strategy);
-    lsi_table_text(table, "model", a->model);
+    lsi_table_text(table, "model", b->model);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
     lsi_ddp_case_record_demand(c, table);
 }
 
 /* All numbers are means over ranks: whole parameters divide unevenly. */
-static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
-                        lsi_table *table, bool *wrong)
+static ls_status record(state *b, const lsi_ddp_case *c, const formula *f)
 {
+    lsi_table *const table = b->common.table;
     double sent = (double)c->bytes;
     const int ranks = ls_group_size(c->group);
     expectation e = expect(f, c->model.params, ranks, true);
     LS_TRY(ls_all_reduce(c->group, &sent, &sent, 1, LS_F64, LS_AVG));
-    *wrong |= !is_near(sent, e.sent, 0, ranks);
+    b->common.wrong |= !is_near(sent, e.sent, 0, ranks);
     for (int moment = 0; moment < LSI_DDP_MOMENTS; moment++) {
         lsi_ddp_peaks peaks;
         e = expect(f, c->model.params, ranks, moment != LSI_DDP_INIT);
         LS_TRY(mean_peaks(c, moment, &peaks));
-        *wrong |= !as_expected(&peaks, &e, ranks);
-        begin_row(a, c, table);
+        b->common.wrong |= !as_expected(&peaks, &e, ranks);
+        begin_row(b, c);
         lsi_table_text(table, "moment", lsi_ddp_moment_names[moment]);
         record_memory(&peaks, &e, table);
         record_pair(table, "bytes_sent", sent, e.sent);
@@ -215,90 +216,80 @@ static ls_status record(const args *a, const lsi_ddp_case *c, const formula *f,
 
 /* ---- all rows ------------------------------------------------------------ */
 
-static ls_status measure_case(const args *a, lsi_ddp_case *c, const formula *f,
-                              lsi_table *table, bool *wrong)
+static ls_status measure_case(state *b, lsi_ddp_case *c, const formula *f)
 {
     LS_TRY(lsi_ddp_case_run(c));
     if (c->fits)
-        LS_TRY(record(a, c, f, table, wrong));
-    else
-        begin_row(a, c, table);
-    LS_TRY(lsi_bench_keep(c->group, table));
-    lsi_ddp_case_tell(c);
+        return record(b, c, f);
+    begin_row(b, c);
+    lsi_ddp_case_tell(c, &b->common);
     return LS_OK;
 }
 
-static ls_status parse(const args *a, lsi_ddp_model_spec *out)
+static ls_status parse(const lsi_bench *bench, void *opaque)
 {
-    LS_TRY(lsi_ddp_model_parse(a->model, out));
-    out->batch = a->batch;
-    out->context = a->context;
+    state *const b = opaque;
+    (void)bench;
+    LS_TRY(lsi_ddp_model_parse(b->model, &b->spec));
+    b->spec.batch = b->batch;
+    b->spec.context = b->context;
     return LS_OK;
 }
 
-static ls_status measure(const void *opaque, ls_group *group, lsi_table *table,
-                         bool *wrong)
+static ls_status open_cases(void *opaque)
 {
-    const args *const a = opaque;
-    lsi_ddp_model_spec spec;
-    ls_status status = parse(a, &spec);
-    if (status == LS_OK && ls_group_local_size(group) < ls_group_size(group))
-        status = lsi_fail(LS_ERR_UNSUPPORTED,
-                          "bench zero: its formulas are those of one node, and "
-                          "these ranks are on several");
-    const size_t n = sizeof(formulas) / sizeof(formulas[0]);
-    for (size_t i = 0; status == LS_OK && i < n; i++) {
-        lsi_ddp_case c = {.group = group,
-                          .spec = &spec,
-                          .strategy = formulas[i].strategy,
-                          .bucket_mb = formulas[i].gradients ? LEAST_BUCKET_MB
-                                                             : INFINITY,
-                          .warmup = a->common.warmup,
-                          .steps = a->common.iterations,
-                          .budget = a->budget};
-        status = measure_case(a, &c, &formulas[i], table, wrong);
-        lsi_ddp_case_release(&c);
-    }
+    state *const b = opaque;
+    b->common.cases = sizeof(formulas) / sizeof(formulas[0]);
+    if (ls_group_local_size(b->common.group) < ls_group_size(b->common.group))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "bench zero: its formulas are those of one node, and "
+                        "these ranks are on several");
+    return LS_OK;
+}
+
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    lsi_ddp_case c = {.group = b->common.group,
+                      .spec = &b->spec,
+                      .strategy = formulas[i].strategy,
+                      .bucket_mb =
+                          formulas[i].gradients ? LEAST_BUCKET_MB : INFINITY,
+                      .warmup = b->common.warmup,
+                      .steps = b->common.iterations,
+                      .budget = b->budget};
+    const ls_status status = measure_case(b, &c, &formulas[i]);
+    lsi_ddp_case_release(&c);
     return status;
 }
 
-static ls_status check_flags(const void *opaque)
-{
-    lsi_ddp_model_spec spec;
-    return parse(opaque, &spec);
-}
-
-static const lsi_bench bench = {
+const lsi_bench lsi_bench_zero = {
+    .command = {.name = "zero",
+                .summary = "Compare ways to divide the optimizer's state",
+                .text =
+                    "Trains with AdamW under flat (nothing is divided), "
+                    "owners, zero1, "
+                    "shared and fsdp (buckets of one parameter). Memory is the "
+                    "peak by "
+                    "kind: when all is made, until the first step of the "
+                    "optimizer, and in "
+                    "it; bytes sent are those of one step. "
+                    "Both are a rank's, on average. Beside each stands what "
+                    "the formula of "
+                    "docs/parallel.md says (for gradients of fsdp the most); "
+                    "more than 5% apart makes the exit status 1. What there is "
+                    "no memory "
+                    "for is a row that says so, with what the ranks of a "
+                    "machine need at "
+                    "least.",
+                .options = options,
+                .n_options = sizeof(options) / sizeof(options[0]),
+                .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
-    .check = check_flags,
+    .parse = parse,
+    .open = open_cases,
     .measure = measure,
-};
-
-static int run(const lsi_invocation *call)
-{
-    args a;
-    int exit_status;
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
-        return exit_status;
-    return lsi_bench_run(call, &a.common, &bench, &a);
-}
-
-const lsi_command lsi_command_bench_zero = {
-    .name = "zero",
-    .summary = "Compare ways to divide the optimizer's state",
-    .text =
-        "Trains with AdamW under flat (nothing is divided), owners, zero1, "
-        "shared and fsdp (buckets of one parameter). Memory is the peak by "
-        "kind: when all is made, until the first step of the optimizer, and in "
-        "it; bytes sent are those of one step. "
-        "Both are a rank's, on average. Beside each stands what the formula of "
-        "docs/parallel.md says (for gradients of fsdp the most); "
-        "more than 5% apart makes the exit status 1. What there is no memory "
-        "for is a row that says so, with what the ranks of a machine need at "
-        "least.",
-    .options = options,
-    .n_options = sizeof(options) / sizeof(options[0]),
-    .run = run,
 };

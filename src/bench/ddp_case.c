@@ -186,10 +186,9 @@ void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table)
     lsi_table_text(table, "status", c->fits ? "ok" : "out of memory");
 }
 
-void lsi_ddp_case_tell(const lsi_ddp_case *c)
+void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common)
 {
-    if (!c->fits && ls_group_rank(c->group) == 0)
-        fprintf(stderr, "%s: %s\n", c->strategy, c->reason);
+    lsi_bench_tell(common, "%s: %s\n", c->strategy, c->reason);
 }
 
 void lsi_ddp_case_release(lsi_ddp_case *c)

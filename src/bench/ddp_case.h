@@ -5,6 +5,7 @@
 #ifndef LS_BENCH_DDP_CASE_H
 #define LS_BENCH_DDP_CASE_H
 
+#include "bench/bench.h"
 #include "bench/ddp_model.h"
 #include "report/table.h"
 #include "train/memory_demand.h"
@@ -76,8 +77,8 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 
 void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 
-/* Says on stderr, as rank 0, why there was no room. */
-void lsi_ddp_case_tell(const lsi_ddp_case *c);
+/* Tells why there was no room. */
+void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common);
 
 /* Collective. */
 void lsi_ddp_case_release(lsi_ddp_case *c);

@@ -1,12 +1,12 @@
 /* lockstep bench NAME: one child for each row of benches.def. */
-#include "command/command.h"
+#include "bench/bench.h"
 
-#define X(id) extern const lsi_command lsi_command_bench_##id;
+#define X(id) extern const lsi_bench lsi_bench_##id;
 #include "bench/benches.def"
 #undef X
 
 static const lsi_command *const benches[] = {
-#define X(id) &lsi_command_bench_##id,
+#define X(id) &lsi_bench_##id.command,
 #include "bench/benches.def"
 #undef X
 };

@@ -17,38 +17,86 @@ static const lsi_column columns[] = {
     {.name = "x", .type = LSI_COLUMN_INT},
 };
 
-static ls_status check(const void *args)
+typedef struct bench_state {
+    lsi_bench_common common;
+    const char *what;
+} bench_state;
+
+#define ROW(...) LSI_OPTION(bench_state, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS("2", "0", "1"),
+    ROW(what, STRING, "what", 0, "WHAT", "right", "what to do"),
+};
+
+static int opened, closed;
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
 {
-    if (strcmp(args, "bad flags") == 0)
+    const bench_state *const b = opaque;
+    assert_string_equal(bench->command.name, "x");
+    if (strcmp(b->what, "bad flags") == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "these flags are bad");
     return LS_OK;
 }
 
-static ls_status measure(const void *args, ls_group *group, lsi_table *table,
-                         bool *wrong)
+static ls_status open_it(void *opaque)
 {
-    const char *what = args;
-    if (ls_group_size(group) != 1)
+    bench_state *const b = opaque;
+    opened++;
+    b->common.cases = 2;
+    if (ls_group_size(b->common.group) != 1)
         return lsi_fail(LS_ERR_STATE, "the group is not of one");
-    if (strcmp(what, "fail") == 0)
-        return lsi_fail(LS_ERR_STATE, "measuring failed");
-    *wrong = strcmp(what, "wrong") == 0;
-    lsi_table_row(table);
-    lsi_table_int(table, "x", 42);
+    if (strcmp(b->what, "not open") == 0)
+        return lsi_fail(LS_ERR_STATE, "opening failed");
     return LS_OK;
 }
 
-static const lsi_bench bench = {columns, 1, "2", measure, check};
+static void close_it(void *opaque)
+{
+    (void)opaque;
+    closed++;
+}
+
+static ls_status measure(void *opaque, size_t i)
+{
+    bench_state *const b = opaque;
+    if (strcmp(b->what, "fail") == 0)
+        return lsi_fail(LS_ERR_STATE, "measuring failed");
+    if (strcmp(b->what, "break off") == 0 && i > 0)
+        return lsi_fail(LS_ERR_STATE, "a peer is gone");
+    b->common.wrong = strcmp(b->what, "wrong") == 0;
+    lsi_table_row(b->common.table);
+    lsi_table_int(b->common.table, "x", 42 + (int64_t)i);
+    return LS_OK;
+}
+
+static const lsi_bench bench = {
+    .command = {.name = "x",
+                .options = options,
+                .n_options = sizeof(options) / sizeof(options[0]),
+                .run = lsi_bench_run},
+    .state_bytes = sizeof(bench_state),
+    .columns = columns,
+    .n_columns = 1,
+    .ranks = "2",
+    .parse = parse,
+    .open = open_it,
+    .close = close_it,
+    .measure = measure};
 
 static char path[] = "/tmp/lockstep-bench-XXXXXX";
 
 /* Runs it with standard output and standard error hidden. */
-static int run(const char *what, lsi_bench_flags flags)
+static int run(char *what, char *flag, char *value, char *flag2, char *value2)
 {
-    static char name[] = "bench x";
-    static char *argv[] = {name, NULL};
-    const lsi_invocation call = {
-        .argc = 1, .argv = argv, .line_argc = 1, .line_argv = argv};
+    static char name[] = "bench x", what_flag[] = "--what";
+    char *argv[] = {name, what_flag, what, flag, value, flag2, value2, NULL};
+    const int argc = flag == NULL ? 3 : flag2 == NULL ? 5 : 7;
+    const lsi_invocation call = {.command = &bench.command,
+                                 .argc = argc,
+                                 .argv = argv,
+                                 .line_argc = argc,
+                                 .line_argv = argv};
     int saved[2];
     fflush(stdout);
     const int null = open("/dev/null", O_WRONLY);
@@ -56,15 +104,21 @@ static int run(const char *what, lsi_bench_flags flags)
         saved[fd - 1] = dup(fd);
         dup2(null, fd);
     }
-    const int status = lsi_bench_run(&call, &flags, &bench, what);
+    opened = closed = 0;
+    const int status = lsi_bench_run(&call);
     fflush(stdout);
     for (int fd = 1; fd <= 2; fd++) {
         dup2(saved[fd - 1], fd);
         close(saved[fd - 1]);
     }
     close(null);
+    assert_int_equal(opened, closed);
     return status;
 }
+
+#define RUN(what, flag, value)                                                 \
+    run((char[]){what}, (char[]){flag}, (char[]){value}, NULL, NULL)
+#define RUN_JSON(what) run((char[]){what}, (char[]){"--json"}, path, NULL, NULL)
 
 static json_int_t written_value(void)
 {
@@ -80,7 +134,7 @@ static json_int_t written_value(void)
 static void writes_rows(void **state)
 {
     (void)state;
-    assert_int_equal(run("right", (lsi_bench_flags){.json = path}), 0);
+    assert_int_equal(RUN_JSON("right"), 0);
     assert_int_equal(written_value(), 42);
 }
 
@@ -88,7 +142,7 @@ static void writes_rows(void **state)
 static void wrong_results(void **state)
 {
     (void)state;
-    assert_int_equal(run("wrong", (lsi_bench_flags){.json = path}), 1);
+    assert_int_equal(RUN_JSON("wrong"), 1);
     assert_int_equal(written_value(), 42);
     assert_string_equal(ls_last_error(), "results are wrong; see the table");
 }
@@ -96,7 +150,7 @@ static void wrong_results(void **state)
 static void bad_flags_are_mistakes_of_usage(void **state)
 {
     (void)state;
-    assert_int_equal(run("bad flags", (lsi_bench_flags){.json = path}), 2);
+    assert_int_equal(RUN_JSON("bad flags"), 2);
     assert_string_equal(ls_last_error(), "these flags are bad");
     assert_int_not_equal(access(path, F_OK), 0);
 }
@@ -104,27 +158,46 @@ static void bad_flags_are_mistakes_of_usage(void **state)
 static void failures_write_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(run("fail", (lsi_bench_flags){.json = path}), 1);
+    assert_int_equal(RUN_JSON("fail"), 1);
     assert_string_equal(ls_last_error(), "measuring failed");
     assert_int_equal(access(path, F_OK), -1);
+}
+
+/* What was made before is given back. */
+static void opening_may_fail(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN_JSON("not open"), 1);
+    assert_string_equal(ls_last_error(), "opening failed");
+    assert_int_equal(closed, 1);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void rows_so_far_are_written(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN_JSON("break off"), 1);
+    assert_string_equal(ls_last_error(), "a peer is gone");
+    assert_int_equal(written_value(), 42);
 }
 
 static void outputs_are_checked_first(void **state)
 {
     (void)state;
-    const lsi_bench_flags flags = {.json = "/nonexistent/x"};
-    assert_int_equal(run("fail", flags), 1);
+    assert_int_equal(RUN("fail", "--json", "/nonexistent/x"), 1);
     assert_non_null(strstr(ls_last_error(), "cannot write /nonexistent/x"));
-    const lsi_bench_flags both = {.json = "-", .csv = "-"};
-    assert_int_equal(run("right", both), 2);
+    assert_int_equal(opened, 0);
+    assert_int_equal(run((char[]){"right"}, (char[]){"--json"}, (char[]){"-"},
+                         (char[]){"--csv"}, (char[]){"-"}),
+                     2);
 }
 
 static void ranks_that_disagree(void **state)
 {
     (void)state;
-    assert_int_equal(run("right", (lsi_bench_flags){.ranks = "2,4"}), 2);
-    assert_int_equal(run("right", (lsi_bench_flags){.ranks = "2,x"}), 2);
-    assert_int_equal(run("right", (lsi_bench_flags){.ranks = "4,1"}), 0);
+    assert_int_equal(RUN("right", "-n", "2,4"), 2);
+    assert_int_equal(RUN("right", "-n", "2,x"), 2);
+    assert_int_equal(RUN("right", "-n", "4,1"), 0);
 }
 
 static int launched_as_one_rank(void **state)
@@ -147,6 +220,8 @@ int main(void)
         cmocka_unit_test(wrong_results),
         cmocka_unit_test(bad_flags_are_mistakes_of_usage),
         cmocka_unit_test(failures_write_nothing),
+        cmocka_unit_test(opening_may_fail),
+        cmocka_unit_test(rows_so_far_are_written),
         cmocka_unit_test(outputs_are_checked_first),
         cmocka_unit_test(ranks_that_disagree),
     };
