@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "comm/agree.h"
 
@@ -166,16 +167,9 @@ double lsi_ddp_model_weight(const lsi_ddp_model *model)
     return (double)(model->spec.batch * model->spec.context);
 }
 
-/* FNV-1a over words. */
 uint64_t lsi_ddp_model_hash(const lsi_ddp_model *model)
 {
     size_t count;
     const float *const flat = ls_params_flat(model->params, &count);
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &flat[i], sizeof(bits));
-        hash = (hash ^ bits) * UINT64_C(1099511628211);
-    }
-    return hash;
+    return lsi_hash(LSI_HASH_START, flat, count * sizeof(*flat));
 }
