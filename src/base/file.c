@@ -57,12 +57,12 @@ ls_status lsi_open_regular(const char *path, uint64_t limit, int *fd,
     return LS_OK;
 }
 
-static ls_status read_text(int fd, const char *path, char *text, size_t most,
-                           size_t *bytes)
+ls_status lsi_read_up_to(int fd, const char *path, void *out, size_t most,
+                         size_t *bytes)
 {
     size_t done = 0;
     while (done < most) {
-        const ssize_t got = read(fd, text + done, most - done);
+        const ssize_t got = read(fd, (char *)out + done, most - done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -71,7 +71,6 @@ static ls_status read_text(int fd, const char *path, char *text, size_t most,
             break;
         done += (size_t)got;
     }
-    text[done] = '\0';
     *bytes = done;
     return LS_OK;
 }
@@ -85,13 +84,14 @@ ls_status lsi_read_regular(const char *path, uint64_t limit, char **out,
     LS_TRY(lsi_open_regular(path, limit, &fd, &size));
     ls_status status = lsi_alloc(&block, size + 1, LS_MEMORY_OTHER, path);
     if (status == LS_OK)
-        status = read_text(fd, path, block, size, bytes);
+        status = lsi_read_up_to(fd, path, block, size, bytes);
     close(fd);
     if (status != LS_OK) {
         lsi_free(block);
         return status;
     }
     *out = block;
+    (*out)[*bytes] = '\0';
     return LS_OK;
 }
 

@@ -21,6 +21,10 @@
 ls_status lsi_open_regular(const char *path, uint64_t limit, int *fd,
                            uint64_t *bytes);
 
+/* Reads until there are `most` bytes or the file ends; *bytes is how many. */
+ls_status lsi_read_up_to(int fd, const char *path, void *out, size_t most,
+                         size_t *bytes);
+
 /*
  * All of such a file, with a zero behind it; *out is the caller's (lsi_free).
  * *bytes is how many were read.

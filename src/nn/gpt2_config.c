@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "nn/transformer.h"
@@ -49,23 +50,6 @@ static ls_status parse(const char *path, const char *text, size_t bytes,
     return lsi_fail(LS_ERR_FORMAT, "'%s' is no JSON object", path);
 }
 
-/* As much as the file has now; it need not be more than it says. */
-static ls_status read_text(int fd, const char *path, char *text, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t got = read(fd, text + done, bytes - done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
-        if (got == 0)
-            return lsi_fail(LS_ERR_IO, "'%s' became shorter while it was read",
-                            path);
-        done += (size_t)got;
-    }
-    return LS_OK;
-}
-
 static ls_status read_open(int fd, const char *path, json_t **out)
 {
     struct stat info;
@@ -79,7 +63,11 @@ static ls_status read_open(int fd, const char *path, json_t **out)
                         path, (int)MOST_BYTES);
     const size_t bytes = (size_t)info.st_size;
     LS_TRY(lsi_alloc(&text, bytes, LS_MEMORY_OTHER, "a configuration"));
-    ls_status status = read_text(fd, path, text, bytes);
+    size_t got;
+    ls_status status = lsi_read_up_to(fd, path, text, bytes, &got);
+    if (status == LS_OK && got < bytes)
+        status =
+            lsi_fail(LS_ERR_IO, "'%s' became shorter while it was read", path);
     if (status == LS_OK)
         status = parse(path, text, bytes, out);
     lsi_free(text);

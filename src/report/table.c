@@ -142,8 +142,11 @@ void lsi_table_load(lsi_table *table, const char *text, size_t bytes)
     if (table->status != LS_OK)
         return;
     json_error_t error;
-    json_t *rows = json_loadb(text, bytes, 0, &error);
-    if (!json_is_array(rows))
+    json_t *rows = NULL;
+    const ls_status status = lsi_json_loadb(text, bytes, 0, &rows, &error);
+    if (status == LS_ERR_MEMORY)
+        table->status = status;
+    else if (!json_is_array(rows))
         table->status = lsi_fail(LS_ERR_FORMAT, "malformed rows of results: %s",
                                  error.text);
     else if (json_array_extend(table->rows, rows) != 0)

@@ -289,14 +289,12 @@ static ls_status sum_descriptor(int fd, const char *path, uint64_t most,
     char buffer[CHUNK];
     while (sum->bytes < most) {
         const uint64_t left = most - sum->bytes;
-        const ssize_t got = read(fd, buffer, left < CHUNK ? left : CHUNK);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
+        size_t got;
+        LS_TRY(lsi_read_up_to(fd, path, buffer, left < CHUNK ? left : CHUNK,
+                              &got));
         if (got == 0)
             break;
-        sum_add(sum, buffer, (size_t)got);
+        sum_add(sum, buffer, got);
     }
     return LS_OK;
 }
