@@ -115,7 +115,7 @@ static ls_status garbled(ls_group *group)
                      &(lsi_failure){.status = LS_ERR_SYSTEM,
                                     .rank_a = group->net->arrivals.in.rank,
                                     .rank_b = group->rank,
-                                    .sequence = group->completed + 1});
+                                    .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 

@@ -4,11 +4,11 @@
 
 bool lsi_is_behind(const ls_group *group, int rank)
 {
-    const lsi_collective *op = group->first;
+    const lsi_collective *op = group->queue.first;
     if (op == NULL)
         return false;
     if (op->state < LSI_COLLECTIVE_ENTERED)
-        return group->seen[rank] < op->sequence - LSI_CELLS;
+        return group->queue.seen[rank] < op->sequence - LSI_CELLS;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
 }
@@ -68,8 +68,8 @@ static int late_inside(const ls_group *group)
 /* -1 if it is nobody in particular. */
 static int awaited(const ls_group *group)
 {
-    if (group->active != NULL)
-        return group->active->peer;
+    if (group->streams.active != NULL)
+        return group->streams.active->peer;
     int late = first_behind(group, true);
     if (late >= 0 || group->net == NULL)
         return late;

@@ -34,7 +34,8 @@ static uint64_t self(void)
 
 static bool is_own(const ls_group *group)
 {
-    return atomic_load_explicit(&group->mover, memory_order_relaxed) == self();
+    return atomic_load_explicit(&group->coprogress.mover,
+                                memory_order_relaxed) == self();
 }
 
 /* ---- forks --------------------------------------------------------------- */
@@ -52,9 +53,10 @@ static void after_fork(void)
 /* The groups are the parent's; a child must not move what is in flight. */
 static void in_child(void)
 {
-    for (ls_group *group = members; group != NULL; group = group->next_member) {
-        atomic_store(&group->mover, 0);
-        group->borrowed = false;
+    for (ls_group *group = members; group != NULL;
+         group = group->coprogress.next_member) {
+        atomic_store(&group->coprogress.mover, 0);
+        group->coprogress.borrowed = false;
     }
     members = NULL;
     own_members = 0;
@@ -76,9 +78,9 @@ void lsi_coprogress_join(ls_group *group)
         return;
     pthread_once(&once, mind_forks);
     pthread_mutex_lock(&lock);
-    group->next_member = members;
+    group->coprogress.next_member = members;
     members = group;
-    atomic_store(&group->mover, self());
+    atomic_store(&group->coprogress.mover, self());
     pthread_mutex_unlock(&lock);
     own_members++;
 }
@@ -88,17 +90,17 @@ static void strike(ls_group *group)
 {
     ls_group **link = &members;
     while (*link != group)
-        link = &(*link)->next_member;
-    *link = group->next_member;
-    atomic_store(&group->mover, 0);
+        link = &(*link)->coprogress.next_member;
+    *link = group->coprogress.next_member;
+    atomic_store(&group->coprogress.mover, 0);
 }
 
 /* Whoever has it may sleep, and looks at the mover before. Under the lock. */
 static void await_return(ls_group *group)
 {
-    if (group->borrowed)
+    if (group->coprogress.borrowed)
         lsi_wake_all(group);
-    while (group->borrowed)
+    while (group->coprogress.borrowed)
         pthread_cond_wait(&returned, &lock);
 }
 
@@ -109,9 +111,9 @@ void lsi_coprogress_take_over(const ls_group *group)
     pthread_mutex_lock(&lock);
     ls_group *found = members;
     while (found != NULL && found != group)
-        found = found->next_member;
+        found = found->coprogress.next_member;
     if (found != NULL) {
-        atomic_store(&found->mover, self());
+        atomic_store(&found->coprogress.mover, self());
         own_members++;
         await_return(found);
     }
@@ -141,14 +143,15 @@ ls_group *lsi_coprogress_borrow(const ls_group *group)
     ls_group *borrowed = NULL;
     pthread_mutex_lock(&lock);
     own_members = 0;
-    for (ls_group *other = members; other != NULL; other = other->next_member) {
+    for (ls_group *other = members; other != NULL;
+         other = other->coprogress.next_member) {
         if (!is_own(other))
             continue;
         own_members++;
         if (other == group)
             continue;
-        other->borrowed = true;
-        other->next_borrowed = borrowed;
+        other->coprogress.borrowed = true;
+        other->coprogress.next_borrowed = borrowed;
         borrowed = other;
     }
     pthread_mutex_unlock(&lock);
@@ -168,7 +171,7 @@ bool lsi_coprogress_run(ls_group *borrowed)
 {
     bool moved = false;
     for (ls_group *group = borrowed; group != NULL;
-         group = group->next_borrowed) {
+         group = group->coprogress.next_borrowed) {
         const uint64_t activity = group->activity;
         if (!group->failed)
             progress(group);
@@ -179,7 +182,8 @@ bool lsi_coprogress_run(ls_group *borrowed)
 
 static bool is_idle(const ls_group *group)
 {
-    return group->failed || (group->first == NULL && group->active == NULL);
+    return group->failed ||
+           (group->queue.first == NULL && group->streams.active == NULL);
 }
 
 void lsi_coprogress_return(ls_group *borrowed)
@@ -188,8 +192,8 @@ void lsi_coprogress_return(ls_group *borrowed)
         return;
     pthread_mutex_lock(&lock);
     for (ls_group *group = borrowed, *next; group != NULL; group = next) {
-        next = group->next_borrowed;
-        group->borrowed = false;
+        next = group->coprogress.next_borrowed;
+        group->coprogress.borrowed = false;
         if (is_own(group) && is_idle(group)) {
             strike(group);
             own_members--;
@@ -202,8 +206,8 @@ void lsi_coprogress_return(ls_group *borrowed)
 bool lsi_coprogress_wanted(const ls_group *borrowed)
 {
     for (const ls_group *group = borrowed; group != NULL;
-         group = group->next_borrowed)
-        if (atomic_load(&group->mover) != self())
+         group = group->coprogress.next_borrowed)
+        if (atomic_load(&group->coprogress.mover) != self())
             return true;
     return false;
 }

@@ -24,7 +24,8 @@ void lsi_coprogress_take_over(const ls_group *group);
 static inline void lsi_coprogress_take(const ls_group *group)
 {
     /* Acquires what the thread has done that moved it. */
-    if (atomic_load_explicit(&group->mover, memory_order_acquire) != 0)
+    if (atomic_load_explicit(&group->coprogress.mover, memory_order_acquire) !=
+        0)
         lsi_coprogress_take_over(group);
 }
 

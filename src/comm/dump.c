@@ -69,7 +69,7 @@ static void write_to_folder(const ls_group *group, const char *reason)
     const int length =
         snprintf(path, sizeof(path),
                  "%s/job-%016" PRIx64 "-group-%" PRIx64 "-rank-%d.json",
-                 group->record_folder, lsi_dump_job(group),
+                 group->recording.folder, lsi_dump_job(group),
                  lsi_dump_group(group), group->rank);
     if (length >= PATH_BYTES)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
@@ -86,7 +86,7 @@ static void write_all(void)
 {
     pthread_mutex_lock(&lock);
     for (const ls_group *group = groups; group != NULL;
-         group = group->next_recorded)
+         group = group->recording.next)
         write_to_folder(group, "SIGUSR1");
     pthread_mutex_unlock(&lock);
 }
@@ -96,7 +96,8 @@ void lsi_dump_failure(const ls_group *group, const char *reason)
     char text[1024]; /* what is written may fail in turn */
     snprintf(text, sizeof(text), "%s", reason);
     pthread_mutex_lock(&lock);
-    if (group->record_folder != NULL) /* another thread may close the group */
+    if (group->recording.folder !=
+        NULL) /* another thread may close the group */
         write_to_folder(group, text);
     pthread_mutex_unlock(&lock);
 }
@@ -185,7 +186,7 @@ static void listen_to_signal(void)
 
 uint64_t lsi_dump_job(const ls_group *group)
 {
-    return group->net == NULL ? group->node->job : group->net->job;
+    return group->net == NULL ? group->memory.node->job : group->net->job;
 }
 
 /* What the first rank calls the group, and which rank of the job that is. */
@@ -193,7 +194,7 @@ uint64_t lsi_dump_group(const ls_group *group)
 {
     const lsi_internode *net = group->net;
     return net == NULL
-               ? atomic_load(&group->header->number) - 1
+               ? atomic_load(&group->memory.header->number) - 1
                : (uint64_t)net->id[0] * LSI_MAX_RANKS + (uint64_t)net->world[0];
 }
 
@@ -205,7 +206,7 @@ void lsi_dump_join(ls_group *group)
     struct stat info;
     if (folder == NULL || *folder == '\0')
         return;
-    group->record_folder = folder;
+    group->recording.folder = folder;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
                 folder, strerror(errno));
@@ -215,7 +216,7 @@ void lsi_dump_join(ls_group *group)
                 "LOCKSTEP_RECORD: %s is no folder that can be written to",
                 folder);
     pthread_mutex_lock(&lock);
-    group->next_recorded = groups;
+    group->recording.next = groups;
     groups = group;
     if (!listening)
         listen_to_signal();
@@ -227,9 +228,9 @@ void lsi_dump_leave(ls_group *group)
     pthread_mutex_lock(&lock);
     ls_group **link = &groups;
     while (*link != NULL && *link != group)
-        link = &(*link)->next_recorded;
+        link = &(*link)->recording.next;
     if (*link != NULL)
-        *link = group->next_recorded;
-    group->record_folder = NULL;
+        *link = group->recording.next;
+    group->recording.folder = NULL;
     pthread_mutex_unlock(&lock);
 }

@@ -47,7 +47,8 @@ static void set_time(json_t *object, const char *name, const dump *d,
 {
     if (ticks != 0)
         set_int(object, name,
-                lsi_ticks_to_ns(ticks, d->group->recorder->opened, d->now));
+                lsi_ticks_to_ns(ticks, d->group->recording.recorder->opened,
+                                d->now));
 }
 
 static void set_status(json_t *object, const dump *d,
@@ -157,8 +158,8 @@ static const char *presence_of(const ls_group *group, int rank)
     case LSI_LEFT:
         return "left";
     default:
-        return rank == group->rank || group->node->transport->alive(
-                                          group->node, member->node_rank)
+        return rank == group->rank || group->memory.node->transport->alive(
+                                          group->memory.node, member->node_rank)
                    ? "alive"
                    : "dead";
     }
@@ -235,7 +236,8 @@ static json_t *failure_json(const dump *d)
     set_int(json, "pid", (uint64_t)member->pid);
     set_text(json, "host", member->host);
     lsi_recorded record;
-    if (lsi_record_find(d->group->recorder, failure->sequence, &record))
+    if (lsi_record_find(d->group->recording.recorder, failure->sequence,
+                        &record))
         set_call(json, &record.call);
     return json;
 }
@@ -266,9 +268,10 @@ static json_t *dump_json(const dump *d, const char *reason)
     json_object_set_new(json, "ranks", peers_json(group));
     json_object_set_new(
         json, "collectives",
-        ring_json(d, group->recorder->collective, collective_json));
-    json_object_set_new(json, "messages",
-                        ring_json(d, group->recorder->message, message_json));
+        ring_json(d, group->recording.recorder->collective, collective_json));
+    json_object_set_new(
+        json, "messages",
+        ring_json(d, group->recording.recorder->message, message_json));
     return json;
 }
 

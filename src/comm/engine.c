@@ -22,20 +22,20 @@
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {
-    if (sequence <= group->seen_by_all)
+    if (sequence <= group->queue.seen_by_all)
         return true;
     for (int r = 0; r < group->size; r++) {
         /* What ranks of other nodes published is passed on when it may be. */
-        if (group->seen[r] >= sequence || lsi_on_other_node(group, r))
+        if (group->queue.seen[r] >= sequence || lsi_on_other_node(group, r))
             continue;
         /* Acquires: what that rank has loaded may be overwritten. */
-        group->seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
-        if (group->seen[r] < sequence) {
-            group->waits_completed = true;
+        group->queue.seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
+        if (group->queue.seen[r] < sequence) {
+            group->queue.waits_completed = true;
             return false;
         }
     }
-    group->seen_by_all = sequence;
+    group->queue.seen_by_all = sequence;
     return true;
 }
 
@@ -58,7 +58,7 @@ void lsi_collective_publish(lsi_collective *op)
     /* Releases all that this rank has stored, in cells, windows and buffers. */
     atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
     /* Only the last to arrive has news for those who sleep. */
-    if (atomic_load(&group->header->sleepers) != 0 &&
+    if (atomic_load(&group->memory.header->sleepers) != 0 &&
         all_stamped(group, op->sequence, stamp))
         lsi_wake_all(group);
 }
@@ -75,8 +75,8 @@ ls_status lsi_collective_arrived(lsi_collective *op)
         group->activity++;
         if (op->phase == 1) {
             LS_TRY(lsi_check_call(op, op->cursor));
-            if (group->seen[op->cursor] < cell->completed)
-                group->seen[op->cursor] = cell->completed;
+            if (group->queue.seen[op->cursor] < cell->completed)
+                group->queue.seen[op->cursor] = cell->completed;
         }
     }
     return LS_OK;
@@ -138,7 +138,7 @@ static bool enter(lsi_collective *op)
     /* Last, beside the stamp: a rank that looks for it takes the line away. */
     cell->what = print.what;
     cell->count = print.count;
-    cell->completed = group->completed;
+    cell->completed = group->queue.completed;
     op->state = LSI_COLLECTIVE_ENTERED;
     lsi_collective_publish(op);
     return true;
@@ -146,8 +146,8 @@ static bool enter(lsi_collective *op)
 
 static void enter_all(ls_group *group)
 {
-    while (group->entering != NULL && enter(group->entering))
-        group->entering = group->entering->next;
+    while (group->queue.entering != NULL && enter(group->queue.entering))
+        group->queue.entering = group->queue.entering->next;
 }
 
 ls_status lsi_collective_submit(lsi_collective *op)
@@ -156,7 +156,7 @@ ls_status lsi_collective_submit(lsi_collective *op)
     lsi_coprogress_take(group);
     if (lsi_has_failed(group))
         return lsi_report_failure(group);
-    op->sequence = ++group->sequence;
+    op->sequence = ++group->queue.sequence;
     op->state = LSI_COLLECTIVE_QUEUED;
     op->algorithm = NULL;
     op->done = false;
@@ -165,13 +165,13 @@ ls_status lsi_collective_submit(lsi_collective *op)
     op->step = 0;
     op->refuser = -1;
     op->next = NULL;
-    if (group->first == NULL)
-        group->first = op;
+    if (group->queue.first == NULL)
+        group->queue.first = op;
     else
-        group->last->next = op;
-    group->last = op;
-    if (group->entering == NULL)
-        group->entering = op;
+        group->queue.last->next = op;
+    group->queue.last = op;
+    if (group->queue.entering == NULL)
+        group->queue.entering = op;
     enter_all(group);
     lsi_record_begin(op); /* while the others see the arrival */
     return LS_OK;
@@ -228,14 +228,14 @@ static void finish(lsi_collective *op, ls_status status)
     op->status = status;
     if (status != LS_OK && op->failure != NULL)
         snprintf(op->failure, op->failure_bytes, "%s", ls_last_error());
-    group->completed = op->sequence;
+    group->queue.completed = op->sequence;
     group->activity++;
-    group->first = op->next;
+    group->queue.first = op->next;
     lsi_record_end(op);
     /* Releases the cells: this rank has loaded all it wants from them. */
     atomic_store(&lsi_member_of(group, group->rank)->completed,
-                 group->completed);
-    if (atomic_load(&group->header->cell_waiters) != 0)
+                 group->queue.completed);
+    if (atomic_load(&group->memory.header->cell_waiters) != 0)
         lsi_wake_all(group);
 }
 
@@ -260,9 +260,9 @@ static ls_status advance(lsi_collective *op)
  */
 static ls_status progress_queue(ls_group *group)
 {
-    while (group->first != NULL) {
+    while (group->queue.first != NULL) {
         enter_all(group);
-        lsi_collective *op = group->first;
+        lsi_collective *op = group->queue.first;
         if (op->state < LSI_COLLECTIVE_ENTERED)
             break;
         const ls_status status = advance(op);
@@ -284,12 +284,12 @@ ls_status lsi_progress(ls_group *group)
     if (group->failed)
         return lsi_report_failure(group);
     const bool failed = lsi_has_failed(group);
-    group->waits_completed = false;
+    group->queue.waits_completed = false;
     ls_status status =
         group->net == NULL ? LS_OK : lsi_internode_progress(group);
     if (status == LS_OK)
         status = progress_queue(group);
-    if (status == LS_OK && group->active != NULL)
+    if (status == LS_OK && group->streams.active != NULL)
         status = lsi_messages_progress(group);
     return failed && status == LS_OK ? lsi_report_failure(group) : status;
 }

@@ -28,7 +28,7 @@ static bool note(ls_group *group, const lsi_failure *failure)
         return false; /* by this rank itself, perhaps: others read why */
     lsi_member_of(group, group->rank)->failure = *failure;
     /* Releases the reason. */
-    if (!atomic_compare_exchange_strong(&group->header->failed, &nobody,
+    if (!atomic_compare_exchange_strong(&group->memory.header->failed, &nobody,
                                         (uint32_t)group->rank + 1))
         return false;
     lsi_wake_all(group);
@@ -124,13 +124,13 @@ static void where_table(const ls_group *group, uint64_t sequence, char *text)
 static void own_text(const ls_group *group, char *text, size_t bytes)
 {
     char name[CALL_BYTES];
-    if (group->first == NULL)
+    if (group->queue.first == NULL)
         snprintf(text, bytes, "after collective #%llu",
-                 (unsigned long long)group->completed);
+                 (unsigned long long)group->queue.completed);
     else
         snprintf(text, bytes, "in %s, #%llu",
-                 lsi_call_text(&group->first->call, name, sizeof(name)),
-                 (unsigned long long)group->first->sequence);
+                 lsi_call_text(&group->queue.first->call, name, sizeof(name)),
+                 (unsigned long long)group->queue.first->sequence);
 }
 
 static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
@@ -259,16 +259,18 @@ ls_status lsi_check_call(lsi_collective *op, int rank)
 
 static ls_status post_dead(ls_group *group, int rank)
 {
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_PEER_DEAD,
-                                           .rank_a = rank,
-                                           .sequence = group->completed + 1});
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
+                                    .rank_a = rank,
+                                    .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 
 /* A rank that has left is missed only by those who wait for it. */
 static bool is_awaited(const ls_group *group, int rank)
 {
-    for (const lsi_stream *s = group->active; s != NULL; s = s->next_active)
+    for (const lsi_stream *s = group->streams.active; s != NULL;
+         s = s->next_active)
         if (s->peer == rank)
             return true;
     return lsi_is_behind(group, rank);
@@ -277,7 +279,7 @@ static bool is_awaited(const ls_group *group, int rank)
 /* Another look at those that have arrived: a late one must not hide them. */
 static ls_status check_calls(ls_group *group)
 {
-    lsi_collective *op = group->first;
+    lsi_collective *op = group->queue.first;
     if (op == NULL || op->state != LSI_COLLECTIVE_ENTERED)
         return LS_OK;
     for (int r = 0; r < group->size; r++) {
@@ -297,7 +299,8 @@ int lsi_find_dead(const ls_group *group)
         const lsi_member *member = lsi_member_of(group, r);
         if (!lsi_on_other_node(group, r) &&
             atomic_load(&member->presence) == LSI_PRESENT &&
-            !group->node->transport->alive(group->node, member->node_rank))
+            !group->memory.node->transport->alive(group->memory.node,
+                                                  member->node_rank))
             return r;
     }
     return -1;
@@ -311,9 +314,9 @@ ls_status lsi_check_peers(ls_group *group)
         const bool left = atomic_load(&member->presence) == LSI_LEFT;
         if (r == group->rank || (lsi_on_other_node(group, r) && !left))
             continue;
-        if (left
-                ? !is_awaited(group, r)
-                : group->node->transport->alive(group->node, member->node_rank))
+        if (left ? !is_awaited(group, r)
+                 : group->memory.node->transport->alive(group->memory.node,
+                                                        member->node_rank))
             continue;
         /* It may have done its part, or left properly, just before. */
         const uint64_t activity = group->activity;
@@ -327,7 +330,7 @@ ls_status lsi_check_peers(ls_group *group)
 
 ls_status lsi_time_out(ls_group *group, bool told_to_end)
 {
-    const lsi_collective *op = group->first;
+    const lsi_collective *op = group->queue.first;
     lsi_awaited_note(group);
     lsi_post_failure(group,
                      &(lsi_failure){.status = LS_ERR_TIMEOUT,

@@ -8,16 +8,16 @@
 
 static inline bool lsi_has_failed(const ls_group *group)
 {
-    return atomic_load_explicit(&group->header->failed, memory_order_acquire) !=
-           0;
+    return atomic_load_explicit(&group->memory.header->failed,
+                                memory_order_acquire) != 0;
 }
 
 /* Why the group has failed; NULL if it has not. It stays where it is. */
 static inline const lsi_failure *lsi_failure_of(const ls_group *group)
 {
     /* Acquires what the rank has written before it was the first. */
-    const uint32_t first =
-        atomic_load_explicit(&group->header->failed, memory_order_acquire);
+    const uint32_t first = atomic_load_explicit(&group->memory.header->failed,
+                                                memory_order_acquire);
     return first == 0 ? NULL : &lsi_member_of(group, (int)first - 1)->failure;
 }
 

@@ -32,18 +32,18 @@
 
 static void bind_parts(ls_group *group)
 {
-    const lsi_region_layout *at = &group->layout;
+    const lsi_region_layout *at = &group->memory.layout;
     for (int class_ = 0; class_ < LSI_CHANNEL_CLASSES; class_++) {
         for (int peer = 0; peer < group->size; peer++) {
             const size_t n = at->ranks, me = (size_t)group->rank;
             const size_t base = (size_t)class_ * n * n;
             const size_t out = base + me * n + (size_t)peer;
             const size_t in = base + (size_t)peer * n + me;
-            unsigned char *channels = group->region + at->channels;
-            group->streams[class_][0][peer] = (lsi_stream){
+            unsigned char *channels = group->memory.region + at->channels;
+            group->streams.of[class_][0][peer] = (lsi_stream){
                 .channel = (void *)(channels + out * at->channel_stride),
                 .peer = peer};
-            group->streams[class_][1][peer] = (lsi_stream){
+            group->streams.of[class_][1][peer] = (lsi_stream){
                 .channel = (void *)(channels + in * at->channel_stride),
                 .peer = peer,
                 .receives = true};
@@ -74,7 +74,7 @@ static ls_status allocate(ls_group *group, bool spans)
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(uint64_t), LS_MEMORY_COMM,
                             "a process group"));
-    group->seen = block;
+    group->queue.seen = block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_select_table), LS_MEMORY_COMM,
                             "a selection table"));
     group->select = block;
@@ -83,7 +83,7 @@ static ls_status allocate(ls_group *group, bool spans)
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++) {
         LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_stream), LS_MEMORY_COMM,
                                 "a process group"));
-        group->streams[i / 2][i % 2] = block;
+        group->streams.of[i / 2][i % 2] = block;
     }
     return LS_OK;
 }
@@ -92,22 +92,23 @@ static ls_status allocate(ls_group *group, bool spans)
 static void number(ls_group *group)
 {
     uint64_t none = 0;
-    _Atomic uint64_t *place = &group->header->number;
+    _Atomic uint64_t *place = &group->memory.header->number;
     if (atomic_load(place) == none)
         (void)atomic_compare_exchange_strong(
-            place, &none, atomic_fetch_add(&group->job->groups, 1) + 1);
+            place, &none, atomic_fetch_add(&group->memory.job->groups, 1) + 1);
 }
 
 static ls_status map(ls_group *group, uint64_t offset)
 {
-    const lsi_transport *transport = group->node->transport;
+    const lsi_transport *transport = group->memory.node->transport;
     void *at = NULL;
-    LS_TRY(transport->map(group->node, 0, sizeof(lsi_job), &at));
-    group->job = at;
-    LS_TRY(transport->map(group->node, offset, group->layout.bytes, &at));
-    group->region_offset = offset;
-    group->region = at;
-    group->header = at;
+    LS_TRY(transport->map(group->memory.node, 0, sizeof(lsi_job), &at));
+    group->memory.job = at;
+    LS_TRY(transport->map(group->memory.node, offset,
+                          group->memory.layout.bytes, &at));
+    group->memory.region_offset = offset;
+    group->memory.region = at;
+    group->memory.header = at;
     number(group);
     return LS_OK;
 }
@@ -115,24 +116,27 @@ static ls_status map(ls_group *group, uint64_t offset)
 /* The last thing that is done with the region. */
 static void depart(ls_group *group)
 {
-    if (lsi_space_let_go(&group->header->hold, group->sharers))
-        lsi_space_give_back(group, group->region_offset, group->layout.bytes);
+    if (lsi_space_let_go(&group->memory.header->hold, group->memory.sharers))
+        lsi_space_give_back(group, group->memory.region_offset,
+                            group->memory.layout.bytes);
 }
 
 static void release(ls_group *group)
 {
-    if (group->job != NULL)
-        group->node->transport->unmap(group->node, group->job, sizeof(lsi_job));
-    if (group->region != NULL)
-        group->node->transport->unmap(group->node, group->region,
-                                      group->layout.bytes);
+    if (group->memory.job != NULL)
+        group->memory.node->transport->unmap(
+            group->memory.node, group->memory.job, sizeof(lsi_job));
+    if (group->memory.region != NULL)
+        group->memory.node->transport->unmap(group->memory.node,
+                                             group->memory.region,
+                                             group->memory.layout.bytes);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++)
-        lsi_free(group->streams[i / 2][i % 2]);
-    lsi_free(group->recorder);
+        lsi_free(group->streams.of[i / 2][i % 2]);
+    lsi_free(group->recording.recorder);
     lsi_free(group->select);
-    lsi_free(group->seen);
+    lsi_free(group->queue.seen);
     lsi_free(group->call.scratch);
-    lsi_node_memory_release(group->node);
+    lsi_node_memory_release(group->memory.node);
     lsi_free(group);
 }
 
@@ -160,7 +164,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     LS_TRY(ls_group_set_timeout(group, timeout));
     LS_TRY(allocate(group, membership->spans));
     LS_TRY(lsi_select_environment(group->select));
-    LS_TRY(lsi_recorder_open(&group->recorder));
+    LS_TRY(lsi_recorder_open(&group->recording.recorder));
     bind_parts(group);
     enter_member(group, membership->node_rank);
     if (!membership->spans)
@@ -179,15 +183,15 @@ ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
         return status;
     }
     ls_group *group = block;
-    group->node = node;
+    group->memory.node = node;
     group->rank = membership.rank;
     group->size = membership.size;
-    group->sharers = membership.sharers;
+    group->memory.sharers = membership.sharers;
     group->counters = &group->own_counters;
-    group->layout = lsi_region_layout_of(membership.size);
+    group->memory.layout = lsi_region_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {
-        if (group->region != NULL)
+        if (group->memory.region != NULL)
             depart(group);
         release(group);
         return status;
@@ -198,13 +202,14 @@ ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
 
 void lsi_job_begin(const ls_group *first)
 {
-    atomic_store(&first->job->end, LSI_FIRST_REGION + first->layout.bytes);
+    atomic_store(&first->memory.job->end,
+                 LSI_FIRST_REGION + first->memory.layout.bytes);
 }
 
 void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
-    group->can_copy = group->net == NULL && lsi_remote_probe(group);
+    group->memory.can_copy = group->net == NULL && lsi_remote_probe(group);
     lsi_select_look_around(group);
 }
 
@@ -311,11 +316,11 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
                         "a timeout of %g seconds; it should be 0 (none) or "
                         "more",
                         seconds);
-    group->timeout_ns = (uint64_t)(seconds * 1e9);
-    if (seconds > 0 && group->timeout_ns == 0)
-        group->timeout_ns = 1;
+    group->waiting.timeout_ns = (uint64_t)(seconds * 1e9);
+    if (seconds > 0 && group->waiting.timeout_ns == 0)
+        group->waiting.timeout_ns = 1;
     if (group->net != NULL)
-        group->net->local->timeout_ns = group->timeout_ns;
+        group->net->local->waiting.timeout_ns = group->waiting.timeout_ns;
     return LS_OK;
 }
 

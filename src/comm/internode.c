@@ -46,9 +46,10 @@ static void strike(lsi_wire_request *request)
 /* The wire says why, but what has happened is that a rank is out of reach. */
 static ls_status lost(ls_group *group, int rank)
 {
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_PEER_DEAD,
-                                           .rank_a = rank,
-                                           .sequence = group->completed + 1});
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
+                                    .rank_a = rank,
+                                    .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }
 
@@ -304,12 +305,12 @@ static ls_status local_failed(ls_group *group)
     const lsi_internode *net = group->net;
     const ls_group *local = net->local;
     lsi_failure failure = {.status = LS_ERR_PEER_DEAD,
-                           .sequence = group->completed + 1};
+                           .sequence = group->queue.completed + 1};
     if (lsi_has_failed(local))
         failure = *lsi_failure_of(local);
     failure.rank_a = net->rank[net->first[net->node] + failure.rank_a];
     failure.rank_b = net->rank[net->first[net->node] + failure.rank_b];
-    failure.sequence = group->completed + 1;
+    failure.sequence = group->queue.completed + 1;
     lsi_post_failure(group, &failure);
     return lsi_report_failure(group);
 }
@@ -430,7 +431,7 @@ ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out)
     ls_group *group = NULL;
     const ls_group *local = plan->local;
     const int own = lsi_member_of(local, local->rank)->node_rank;
-    lsi_node_memory *node = local->node;
+    lsi_node_memory *node = local->memory.node;
     LS_TRY(make(plan, &net));
     const lsi_membership membership = {.rank = plan->rank,
                                        .size = plan->size,

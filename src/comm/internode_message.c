@@ -18,7 +18,7 @@ enum { ENVELOPE_CHARGE = 4096 };
 static int class_of(const ls_group *group, const lsi_stream *stream)
 {
     const lsi_stream *first =
-        group->streams[LSI_CHANNEL_COLLECTIVE][stream->receives];
+        group->streams.of[LSI_CHANNEL_COLLECTIVE][stream->receives];
     return stream == first + stream->peer ? LSI_CHANNEL_COLLECTIVE
                                           : LSI_CHANNEL_USER;
 }

@@ -44,8 +44,8 @@ static void enqueue(ls_group *group, lsi_stream *stream, lsi_message *message)
     stream->last = message;
     if (!stream->active) {
         stream->active = true;
-        stream->next_active = group->active;
-        group->active = stream;
+        stream->next_active = group->streams.active;
+        group->streams.active = stream;
     }
 }
 
@@ -67,14 +67,14 @@ void lsi_message_send(ls_group *group, lsi_message *message, int class_,
     group->counters->messages++;
     group->counters->bytes_sent +=
         peer == group->rank ? 0 : message->envelope.bytes;
-    enqueue(group, &group->streams[class_][0][peer], message);
+    enqueue(group, &group->streams.of[class_][0][peer], message);
 }
 
 void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
                          lsi_buffer buffer, int peer)
 {
     prepare(message, buffer);
-    enqueue(group, &group->streams[class_][1][peer], message);
+    enqueue(group, &group->streams.of[class_][1][peer], message);
 }
 
 /* ---- the ring ------------------------------------------------------------ */
@@ -82,7 +82,7 @@ void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
 static void ring_write(const ls_group *group, lsi_channel *channel,
                        uint64_t position, const void *data, size_t bytes)
 {
-    const size_t capacity = group->layout.channel_bytes;
+    const size_t capacity = group->memory.layout.channel_bytes;
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
     lsi_copy_out(channel->data + at, data, first);
@@ -93,7 +93,7 @@ static void ring_write(const ls_group *group, lsi_channel *channel,
 static void ring_read(const ls_group *group, const lsi_channel *channel,
                       uint64_t position, void *data, size_t bytes)
 {
-    const size_t capacity = group->layout.channel_bytes;
+    const size_t capacity = group->memory.layout.channel_bytes;
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
     memcpy(data, channel->data + at, first);
@@ -105,7 +105,7 @@ static size_t available(const ls_group *group, const lsi_stream *stream)
 {
     if (stream->receives)
         return (size_t)(atomic_load(&stream->channel->head) - stream->position);
-    return group->layout.channel_bytes -
+    return group->memory.layout.channel_bytes -
            (size_t)(stream->position - atomic_load(&stream->channel->tail));
 }
 
@@ -224,7 +224,7 @@ static ls_status move_stream(ls_group *group, lsi_stream *stream)
 /* Tells a table of who is where what this rank waits for. */
 static void announce(ls_group *group)
 {
-    const lsi_stream *stream = group->active;
+    const lsi_stream *stream = group->streams.active;
     const uint64_t word = stream == NULL ? 0
                                          : (uint64_t)(stream->peer + 1) << 1 |
                                                (stream->receives ? 1 : 0);
@@ -235,7 +235,7 @@ static void announce(ls_group *group)
 
 ls_status lsi_messages_progress(ls_group *group)
 {
-    lsi_stream **link = &group->active;
+    lsi_stream **link = &group->streams.active;
     while (*link != NULL) {
         lsi_stream *stream = *link;
         const ls_status status = move_stream(group, stream);

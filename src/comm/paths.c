@@ -116,7 +116,8 @@ void lsi_make_offer(lsi_collective *op, lsi_offer *offer)
         able |= LSI_PATH_SEND_SEEN;
     if (alone || recv_at != 0 || !receives)
         able |= LSI_PATH_RECV_SEEN;
-    if (group->can_copy && !must_be_staged(op) && !has_better_than_copy(op))
+    if (group->memory.can_copy && !must_be_staged(op) &&
+        !has_better_than_copy(op))
         able |= LSI_PATH_COPY;
     *offer = (lsi_offer){
         .able = able,

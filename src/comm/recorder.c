@@ -58,14 +58,15 @@ static lsi_record *find(lsi_record *ring, uint64_t number)
 
 void lsi_record_begin(const lsi_collective *op)
 {
-    lsi_record *ring = op->group->recorder->collective;
+    lsi_record *ring = op->group->recording.recorder->collective;
     begin(&ring[op->sequence % LSI_RECORDS], op->sequence, &op->call,
           (uintptr_t)op->recv - (uintptr_t)op->send, op->block);
 }
 
 void lsi_record_end(const lsi_collective *op)
 {
-    lsi_record *record = find(op->group->recorder->collective, op->sequence);
+    lsi_record *record =
+        find(op->group->recording.recorder->collective, op->sequence);
     if (record == NULL)
         return;
     PUT(record->algorithm, op->algorithm);
@@ -76,7 +77,7 @@ void lsi_record_end(const lsi_collective *op)
 void lsi_record_message(ls_group *group, lsi_message *message,
                         lsi_operation operation, int peer)
 {
-    lsi_recorder *recorder = group->recorder;
+    lsi_recorder *recorder = group->recording.recorder;
     const lsi_call call = {.operation = operation,
                            .dtype = (ls_dtype)message->envelope.dtype,
                            .count = message->envelope.count};
@@ -87,7 +88,8 @@ void lsi_record_message(ls_group *group, lsi_message *message,
 
 void lsi_record_message_end(ls_group *group, const lsi_message *message)
 {
-    lsi_record *record = find(group->recorder->message, message->record);
+    lsi_record *record =
+        find(group->recording.recorder->message, message->record);
     if (record != NULL)
         end(record, LSI_RECORD_DONE);
 }
@@ -97,11 +99,14 @@ void lsi_record_message_end(ls_group *group, const lsi_message *message)
 /* What this rank waits for, if it is recorded. */
 static lsi_record *awaited(ls_group *group)
 {
-    if (group->first != NULL)
-        return find(group->recorder->collective, group->first->sequence);
-    if (group->active == NULL || group->active->first->record == 0)
+    if (group->queue.first != NULL)
+        return find(group->recording.recorder->collective,
+                    group->queue.first->sequence);
+    if (group->streams.active == NULL ||
+        group->streams.active->first->record == 0)
         return NULL;
-    return find(group->recorder->message, group->active->first->record);
+    return find(group->recording.recorder->message,
+                group->streams.active->first->record);
 }
 
 void lsi_record_wait(ls_group *group)

@@ -53,7 +53,7 @@ static int read_all(pid_t pid, void *to, uint64_t from, size_t bytes)
 
 bool lsi_remote_probe(const ls_group *group)
 {
-    if (group->node->transport->one_address_space)
+    if (group->memory.node->transport->one_address_space)
         return true;
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
@@ -71,19 +71,20 @@ bool lsi_remote_probe(const ls_group *group)
 ls_status lsi_remote_read(ls_group *group, int rank, void *to, uint64_t from,
                           size_t bytes)
 {
-    if (group->node->transport->one_address_space) {
+    if (group->memory.node->transport->one_address_space) {
         memcpy(to, (const void *)(uintptr_t)from, bytes);
         return LS_OK;
     }
     const lsi_member *member = lsi_member_of(group, rank);
     if (read_all(member->pid, to, from, bytes) == 0)
         return LS_OK;
-    const bool dead = errno == ESRCH || !group->node->transport->alive(
-                                            group->node, member->node_rank);
+    const bool dead = errno == ESRCH ||
+                      !group->memory.node->transport->alive(group->memory.node,
+                                                            member->node_rank);
     lsi_post_failure(
         group, &(lsi_failure){.status = dead ? LS_ERR_PEER_DEAD : LS_ERR_SYSTEM,
                               .rank_a = rank,
                               .rank_b = group->rank,
-                              .sequence = group->completed + 1});
+                              .sequence = group->queue.completed + 1});
     return lsi_report_failure(group);
 }

@@ -26,7 +26,8 @@ enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };
 /* A duplicate sees the buffers of the group that it is made from. */
 static const lsi_shared *buffers(const ls_group *group)
 {
-    return group->dup_of != NULL ? group->dup_of->shared : group->shared;
+    return group->dup_of != NULL ? group->dup_of->memory.shared
+                                 : group->memory.shared;
 }
 
 static const lsi_shared *find_id(const ls_group *group, uint64_t id)
@@ -42,8 +43,9 @@ static void choose_id(ls_group *group)
 {
     const uint64_t mask = ((uint64_t)1 << ID_BITS) - 1;
     do
-        group->shared_id = (group->shared_id + 1) & mask;
-    while (group->shared_id == 0 || find_id(group, group->shared_id) != NULL);
+        group->memory.shared_id = (group->memory.shared_id + 1) & mask;
+    while (group->memory.shared_id == 0 ||
+           find_id(group, group->memory.shared_id) != NULL);
 }
 
 /* The allocation that holds `data` in this rank's part. */
@@ -61,7 +63,7 @@ static const lsi_shared *find(const ls_group *group, const void *data)
 
 uint64_t lsi_shared_token(const ls_group *group, const void *data)
 {
-    if (group->node->transport->one_address_space)
+    if (group->memory.node->transport->one_address_space)
         return (uint64_t)(uintptr_t)data;
     const lsi_shared *s = find(group, data);
     if (s == NULL)
@@ -73,7 +75,7 @@ uint64_t lsi_shared_token(const ls_group *group, const void *data)
 
 void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
 {
-    if (group->node->transport->one_address_space)
+    if (group->memory.node->transport->one_address_space)
         return (void *)(uintptr_t)token;
     const lsi_shared *s = find_id(group, token >> OFFSET_BITS);
     if (s == NULL)
@@ -100,11 +102,12 @@ static shape shape_of(const ls_group *group, size_t bytes)
 /* Unmaps one that nobody is going to use, and takes it off the list. */
 static void detach(ls_group *group, lsi_shared *shared)
 {
-    lsi_shared **link = &group->shared;
+    lsi_shared **link = &group->memory.shared;
     while (*link != shared)
         link = &(*link)->next;
     *link = shared->next;
-    group->node->transport->unmap(group->node, shared->base, shared->mapped);
+    group->memory.node->transport->unmap(group->memory.node, shared->base,
+                                         shared->mapped);
     lsi_memory_discharge(shared->stride, LS_MEMORY_COMM);
     lsi_free(shared);
 }
@@ -128,8 +131,8 @@ static ls_status attach(ls_group *group, uint64_t offset, shape made)
     ls_status status = lsi_alloc_zeroed(&block, sizeof(lsi_shared),
                                         LS_MEMORY_COMM, "a shared buffer");
     if (status == LS_OK)
-        status = group->node->transport->map(group->node, offset, made.mapped,
-                                             &base);
+        status = group->memory.node->transport->map(group->memory.node, offset,
+                                                    made.mapped, &base);
     if (status != LS_OK) {
         lsi_memory_discharge(made.stride, LS_MEMORY_COMM);
         lsi_free(block);
@@ -141,15 +144,15 @@ static ls_status attach(ls_group *group, uint64_t offset, shape made)
     unsigned char *behind =
         (unsigned char *)base + (size_t)group->size * made.stride;
     lsi_shared *shared = block;
-    *shared = (lsi_shared){.next = group->shared,
+    *shared = (lsi_shared){.next = group->memory.shared,
                            .base = base,
                            .stride = made.stride,
                            .bytes = made.bytes,
                            .mapped = made.mapped,
                            .hold = (lsi_hold *)(void *)behind,
                            .offset = offset,
-                           .id = group->shared_id};
-    group->shared = shared;
+                           .id = group->memory.shared_id};
+    group->memory.shared = shared;
     return LS_OK;
 }
 
@@ -181,8 +184,9 @@ static ls_status reserve_part(const ls_group *group, const lsi_shared *shared)
     const size_t from = begin / LSI_PAGE * LSI_PAGE;
     const size_t to =
         (begin + shared->stride + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE;
-    return group->node->transport->reserve(group->node, shared->offset + from,
-                                           shared->base + from, to - from);
+    return group->memory.node->transport->reserve(
+        group->memory.node, shared->offset + from, shared->base + from,
+        to - from);
 }
 
 static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
@@ -202,15 +206,16 @@ static ls_status alloc_here(ls_group *group, const lsi_call *call, bool sparse,
     status = attach(group, offsets[0], wanted);
     const bool attached = status == LS_OK;
     if (attached && !sparse)
-        status = reserve_part(group, group->shared);
+        status = reserve_part(group, group->memory.shared);
     const ls_status agreed = lsi_agree(group, call, status);
     if (agreed != LS_OK) {
         if (attached)
-            detach(group, group->shared);
+            detach(group, group->memory.shared);
         return_unused(group, offset, wanted.mapped);
         return agreed;
     }
-    *data = group->shared->base + (size_t)group->rank * group->shared->stride;
+    *data = group->memory.shared->base +
+            (size_t)group->rank * group->memory.shared->stride;
     return LS_OK;
 }
 
@@ -330,8 +335,8 @@ void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
         group = group->net->local;
     const lsi_shared *const s = find(group, data);
     if (s != NULL)
-        group->node->transport->discard(
-            group->node,
+        group->memory.node->transport->discard(
+            group->memory.node,
             s->offset + (uint64_t)((uintptr_t)data - (uintptr_t)s->base),
             bytes);
 }
@@ -340,7 +345,7 @@ void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)
 
 static void free_here(ls_group *group, const lsi_shared *found)
 {
-    lsi_shared *mine = group->shared;
+    lsi_shared *mine = group->memory.shared;
     while (mine != found)
         mine = mine->next;
     let_go(group, mine);
@@ -372,6 +377,6 @@ ls_status ls_shared_free(ls_group *group, void **data)
 
 void lsi_shared_forget(ls_group *group, bool is_member)
 {
-    while (group->shared != NULL)
-        (is_member ? let_go : detach)(group, group->shared);
+    while (group->memory.shared != NULL)
+        (is_member ? let_go : detach)(group, group->memory.shared);
 }

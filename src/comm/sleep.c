@@ -33,9 +33,9 @@ static uint32_t bit_of(int rank)
 
 static void ring(ls_group *group, uint32_t bits)
 {
-    atomic_fetch_add(&group->header->bell, 1);
-    syscall(SYS_futex, &group->header->bell, FUTEX_WAKE_BITSET, INT_MAX, NULL,
-            NULL, bits);
+    atomic_fetch_add(&group->memory.header->bell, 1);
+    syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAKE_BITSET, INT_MAX,
+            NULL, NULL, bits);
 }
 
 void lsi_wake_all(ls_group *group)
@@ -62,18 +62,18 @@ static struct timespec after(uint64_t ns)
 static void wait_for_bell(ls_group *group, uint64_t ns)
 {
     const struct timespec until = after(ns);
-    syscall(SYS_futex, &group->header->bell, FUTEX_WAIT_BITSET,
-            group->sleeper.bell, &until, NULL, bit_of(group->rank));
+    syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAIT_BITSET,
+            group->waiting.sleeper.bell, &until, NULL, bit_of(group->rank));
 }
 
 #ifdef FUTEX_WAITV_MAX
 
 static struct futex_waitv bell_of(const ls_group *group)
 {
-    return (struct futex_waitv){.val = group->sleeper.bell,
-                                .uaddr =
-                                    (uint64_t)(uintptr_t)&group->header->bell,
-                                .flags = FUTEX_32};
+    return (struct futex_waitv){
+        .val = group->waiting.sleeper.bell,
+        .uaddr = (uint64_t)(uintptr_t)&group->memory.header->bell,
+        .flags = FUTEX_32};
 }
 
 /* False if it cannot be done here. */
@@ -84,7 +84,8 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
     struct futex_waitv bells[MOST_BELLS] = {bell_of(group)};
     const struct timespec until = after(ns);
     unsigned n = 1;
-    for (; others != NULL && n < MOST_BELLS; others = others->next_borrowed)
+    for (; others != NULL && n < MOST_BELLS;
+         others = others->coprogress.next_borrowed)
         bells[n++] = bell_of(others);
     if (others != NULL || atomic_load(&unknown))
         return false;
@@ -109,7 +110,7 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
 static bool spans_nodes(const ls_group *others)
 {
     while (others != NULL && others->net == NULL)
-        others = others->next_borrowed;
+        others = others->coprogress.next_borrowed;
     return others != NULL;
 }
 
@@ -129,27 +130,28 @@ static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
  */
 static void announce(ls_group *group)
 {
-    group->sleeper = (lsi_sleeper){.bell = atomic_load(&group->header->bell),
-                                   .activity = group->activity,
-                                   .for_cells = group->waits_completed};
-    atomic_fetch_add(&group->header->sleepers, 1);
-    if (group->sleeper.for_cells)
-        atomic_fetch_add(&group->header->cell_waiters, 1);
+    group->waiting.sleeper =
+        (lsi_sleeper){.bell = atomic_load(&group->memory.header->bell),
+                      .activity = group->activity,
+                      .for_cells = group->queue.waits_completed};
+    atomic_fetch_add(&group->memory.header->sleepers, 1);
+    if (group->waiting.sleeper.for_cells)
+        atomic_fetch_add(&group->memory.header->cell_waiters, 1);
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 1);
 }
 
 static bool is_quiet(const ls_group *group)
 {
-    return group->activity == group->sleeper.activity &&
-           group->waits_completed == group->sleeper.for_cells;
+    return group->activity == group->waiting.sleeper.activity &&
+           group->queue.waits_completed == group->waiting.sleeper.for_cells;
 }
 
 static void take_back(ls_group *group)
 {
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
-    if (group->sleeper.for_cells)
-        atomic_fetch_sub(&group->header->cell_waiters, 1);
-    atomic_fetch_sub(&group->header->sleepers, 1);
+    if (group->waiting.sleeper.for_cells)
+        atomic_fetch_sub(&group->memory.header->cell_waiters, 1);
+    atomic_fetch_sub(&group->memory.header->sleepers, 1);
 }
 
 static ls_status sleep_alone(ls_group *group, uint64_t ns)
@@ -166,16 +168,18 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
 {
     bool quiet = true;
     announce(group);
-    for (ls_group *other = others; other != NULL; other = other->next_borrowed)
+    for (ls_group *other = others; other != NULL;
+         other = other->coprogress.next_borrowed)
         announce(other);
     const ls_status status = lsi_progress(group);
     (void)lsi_coprogress_run(others);
     for (const ls_group *other = others; other != NULL;
-         other = other->next_borrowed)
+         other = other->coprogress.next_borrowed)
         quiet = quiet && is_quiet(other);
     if (status == LS_OK && quiet && is_quiet(group))
         wait_for_any(group, others, ns);
-    for (ls_group *other = others; other != NULL; other = other->next_borrowed)
+    for (ls_group *other = others; other != NULL;
+         other = other->coprogress.next_borrowed)
         take_back(other);
     take_back(group);
     return status;

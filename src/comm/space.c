@@ -35,7 +35,7 @@ static bool find_vacancy(lsi_job *job, uint64_t bytes, uint64_t *offset)
 
 uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
 {
-    lsi_job *job = group->job;
+    lsi_job *job = group->memory.job;
     uint64_t offset;
     /* Huge pages need the same alignment in the file as in memory. */
     const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : LSI_PAGE;
@@ -47,10 +47,11 @@ uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
 
 void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes)
 {
-    if (!group->node->transport->discard(group->node, offset, bytes))
+    if (!group->memory.node->transport->discard(group->memory.node, offset,
+                                                bytes))
         return; /* what the next one finds would not be zero */
     for (int i = 0; i < LSI_VACANCIES; i++) {
-        lsi_vacancy *row = &group->job->vacancies[i];
+        lsi_vacancy *row = &group->memory.job->vacancies[i];
         if (!hold(row, EMPTY))
             continue;
         row->offset = offset;

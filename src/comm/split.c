@@ -86,7 +86,8 @@ static ls_status open_here(ls_group *group, int rank, int size, uint64_t offset,
         .sharers = size,
         .node_rank = lsi_member_of(group, group->rank)->node_rank,
         .offset = offset};
-    return lsi_group_open(lsi_node_memory_share(group->node), membership, out);
+    return lsi_group_open(lsi_node_memory_share(group->memory.node), membership,
+                          out);
 }
 
 /* The members of this rank's part in their new order. */
@@ -151,9 +152,9 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
         status = open_part(group, wishes, sites, &made);
     status = lsi_agree(group, &call, status);
     if (status == LS_OK && made != NULL) {
-        made->timeout_ns = group->timeout_ns;
+        made->waiting.timeout_ns = group->waiting.timeout_ns;
         if (made->net != NULL)
-            made->net->local->timeout_ns = group->timeout_ns;
+            made->net->local->waiting.timeout_ns = group->waiting.timeout_ns;
         status = lsi_group_settle(made);
     }
     if (status != LS_OK) {

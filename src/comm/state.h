@@ -200,47 +200,40 @@ typedef struct lsi_select_table {
     lsi_range_row row[LSI_SELECT_ROWS];
 } lsi_select_table;
 
-struct ls_group {
-    int rank, size;
+/* The memory of this node that the ranks on it map; src/comm/node. */
+typedef struct lsi_group_memory {
     lsi_node_memory *node;
+    lsi_job *job;
+    int sharers; /* how many ranks map the region: those of this node */
     uint64_t region_offset;
     unsigned char *region;
     lsi_region_layout layout;
     lsi_header *header;
-    lsi_job *job;
-    int sharers; /* how many ranks map the region: those of this node */
+    lsi_shared *shared;
+    uint64_t shared_id; /* of the last allocation */
+    bool can_copy;      /* from every other rank's private memory */
+} lsi_group_memory;
 
+/* Collectives in flight; engine.c. */
+typedef struct lsi_queue {
     uint64_t sequence;  /* of the last collective that was submitted */
     uint64_t completed; /* of the last that is done here */
     uint64_t staged;    /* of the last that used the staging windows */
     uint64_t *seen;     /* completed, as last read from each rank */
     uint64_t seen_by_all;
-    bool waits_completed;         /* something waits for others to complete */
-    lsi_collective *first, *last; /* in flight */
-    lsi_collective *entering;     /* the first without a cell */
-    lsi_collective call;          /* for the calls that return when done */
+    bool waits_completed; /* something waits for others to complete */
+    lsi_collective *first, *last;
+    lsi_collective *entering; /* the first without a cell */
+} lsi_queue;
 
-    lsi_stream *streams[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
+/* Messages in flight; message.c. */
+typedef struct lsi_streams {
+    lsi_stream *of[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
-    uint64_t activity; /* grows whenever anything moves */
-    lsi_polling polling;
-    lsi_sleeper sleeper;
+} lsi_streams;
 
-    /* coprogress.c; the links are under its lock */
-    _Atomic uint64_t mover; /* the thread that may move it from others; or 0 */
-    ls_group *next_member, *next_borrowed;
-    bool borrowed;
-
-    lsi_internode *net;     /* NULL: all ranks are on one node */
-    const ls_group *dup_of; /* whose shared buffers it knows, or NULL */
-    lsi_shared *shared;
-    uint64_t shared_id; /* of the last allocation */
-    lsi_select_table *select;
-    lsi_recorder *recorder;
-    const char *record_folder; /* NULL: none is written */
-    ls_group *next_recorded;
-    ls_group_counters *counters; /* its own, or those of dup_of */
-    ls_group_counters own_counters;
+/* What this rank has learnt about waiting; wait.c, sleep.c. */
+typedef struct lsi_waiting {
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
     bool bound;          /* to CPUs that no other rank may use */
@@ -248,22 +241,57 @@ struct ls_group {
     int waits, retry;        /* since it did not; until it is tried again */
     int waits_without_yield; /* still to come */
     int backoff;             /* as many, after the next long yield */
-    bool can_copy;           /* from every other rank's private memory */
-    bool failed;
+    lsi_polling polling;
+    lsi_sleeper sleeper;
+} lsi_waiting;
+
+/* Which thread moves the group; coprogress.c. The links are under its lock. */
+typedef struct lsi_group_company {
+    _Atomic uint64_t mover; /* that may move it from others; or 0 */
+    ls_group *next_member, *next_borrowed;
+    bool borrowed;
+} lsi_group_company;
+
+/* What is kept about it for a time after; recorder.c, dump.c. */
+typedef struct lsi_recording {
+    lsi_recorder *recorder;
+    const char *folder; /* NULL: none is written */
+    ls_group *next;     /* of all of this process that are written */
+} lsi_recording;
+
+struct ls_group {
+    int rank, size;
+    uint64_t activity; /* grows whenever anything moves */
+    bool failed;       /* and this rank has said so */
+    lsi_group_memory memory;
+    lsi_queue queue;
+    lsi_streams streams;
+    lsi_waiting waiting;
+    lsi_group_company coprogress;
+    lsi_recording recording;
+    lsi_internode *net;     /* NULL: all ranks are on one node */
+    const ls_group *dup_of; /* whose shared buffers it knows, or NULL */
+    lsi_select_table *select;
+    ls_group_counters *counters; /* its own, or those of dup_of */
+    ls_group_counters own_counters;
+    lsi_collective call; /* for the calls that return when done */
 };
 
 static inline lsi_member *lsi_member_of(const ls_group *group, int rank)
 {
-    return (lsi_member *)(void *)(group->region + group->layout.members) + rank;
+    return (lsi_member *)(void *)(group->memory.region +
+                                  group->memory.layout.members) +
+           rank;
 }
 
 static inline lsi_cell *lsi_cell_of(const ls_group *group, uint64_t sequence,
                                     int rank)
 {
     const size_t index =
-        (sequence % LSI_CELLS) * group->layout.ranks + (size_t)rank;
-    return (lsi_cell *)(void *)(group->region + group->layout.cells +
-                                index * group->layout.cell_stride);
+        (sequence % LSI_CELLS) * group->memory.layout.ranks + (size_t)rank;
+    return (lsi_cell *)(void *)(group->memory.region +
+                                group->memory.layout.cells +
+                                index * group->memory.layout.cell_stride);
 }
 
 static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)
@@ -282,7 +310,7 @@ static inline unsigned char *lsi_cell_data(const lsi_collective *op, int rank)
 /* The part of a rank's staging window that belongs to even or odd steps. */
 static inline unsigned char *lsi_window(const ls_group *group, int rank)
 {
-    return group->region + group->layout.staging +
+    return group->memory.region + group->memory.layout.staging +
            (size_t)rank * LSI_STAGING_BYTES;
 }
 

@@ -60,13 +60,14 @@ void lsi_learn_to_wait(ls_group *group)
     const lsi_rank_cpus found = lsi_rank_cpus_of(group);
     const int available = lsi_cpus_available(); /* knows the quota, too */
     /* A look that asks MPI takes as long as a yield or longer. */
-    group->crowded = group->net != NULL ||
-                     (available < found.own ? available : found.together) <
-                         ls_group_local_size(group);
-    group->bound = found.disjoint && !group->crowded;
-    group->spinning_pays = true;
-    group->retry = FIRST_RETRY;
-    group->backoff = FIRST_BACKOFF;
+    group->waiting.crowded =
+        group->net != NULL ||
+        (available < found.own ? available : found.together) <
+            ls_group_local_size(group);
+    group->waiting.bound = found.disjoint && !group->waiting.crowded;
+    group->waiting.spinning_pays = true;
+    group->waiting.retry = FIRST_RETRY;
+    group->waiting.backoff = FIRST_BACKOFF;
 }
 
 /*
@@ -78,25 +79,25 @@ void lsi_learn_to_wait(ls_group *group)
  */
 static int choose_spins(ls_group *group)
 {
-    if (group->crowded)
+    if (group->waiting.crowded)
         return 0;
-    if (group->spinning_pays || group->bound)
+    if (group->waiting.spinning_pays || group->waiting.bound)
         return SPINS_ALONE;
-    if (++group->waits < group->retry)
+    if (++group->waiting.waits < group->waiting.retry)
         return FEW_SPINS;
-    group->waits = 0;
-    if (group->retry < LAST_RETRY)
-        group->retry *= 2;
+    group->waiting.waits = 0;
+    if (group->waiting.retry < LAST_RETRY)
+        group->waiting.retry *= 2;
     return SIGTERM_SPINS;
 }
 
 static int choose_yields(ls_group *group)
 {
-    if (!group->crowded)
+    if (!group->waiting.crowded)
         return 0;
-    if (group->waits_without_yield == 0)
+    if (group->waiting.waits_without_yield == 0)
         return YIELDS;
-    group->waits_without_yield--;
+    group->waiting.waits_without_yield--;
     return 0;
 }
 
@@ -111,9 +112,9 @@ static void yield(ls_group *group, lsi_patience *patience)
     sched_yield();
     if (lsi_clock_ns() - before < LONG_YIELD_NS)
         return;
-    group->waits_without_yield = group->backoff;
-    if (group->backoff < LAST_BACKOFF)
-        group->backoff *= 2;
+    group->waiting.waits_without_yield = group->waiting.backoff;
+    if (group->waiting.backoff < LAST_BACKOFF)
+        group->waiting.backoff *= 2;
     patience->yields = 0;
 }
 
@@ -131,12 +132,12 @@ static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
-        group->spinning_pays = true;
-        group->retry = FIRST_RETRY;
+        group->waiting.spinning_pays = true;
+        group->waiting.retry = FIRST_RETRY;
     }
     if (patience->looks > patience->spins && patience->yields != 0 &&
-        group->backoff > FIRST_BACKOFF)
-        group->backoff--;
+        group->waiting.backoff > FIRST_BACKOFF)
+        group->waiting.backoff--;
     if (patience->began_ns != 0)
         lsi_awaited_forget(group, patience->told);
     *patience = (lsi_patience){0};
@@ -152,7 +153,7 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
                              uint64_t now, bool told_to_end)
 {
     const uint64_t timeout =
-        (group->dup_of != NULL ? group->dup_of : group)->timeout_ns;
+        (group->dup_of != NULL ? group->dup_of : group)->waiting.timeout_ns;
     const uint64_t waited = now - patience->began_ns;
     const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
@@ -214,7 +215,7 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
             yield(group, patience);
         return LS_OK;
     }
-    group->spinning_pays = false;
+    group->waiting.spinning_pays = false;
     const uint64_t now = lsi_suspending_clock_ns();
     if (patience->began_ns == 0) {
         begin(patience, now);
@@ -231,14 +232,14 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
 
 void lsi_polling_over(ls_group *group)
 {
-    if (group->polling.patience.began_ns != 0)
-        lsi_patience_rewarded(group, &group->polling.patience);
+    if (group->waiting.polling.patience.began_ns != 0)
+        lsi_patience_rewarded(group, &group->waiting.polling.patience);
 }
 
 /* The clock costs as much as all the rest, so ticks say whether to look. */
 ls_status lsi_poll(ls_group *group)
 {
-    lsi_polling *polling = &group->polling;
+    lsi_polling *polling = &group->waiting.polling;
     lsi_patience *patience = &polling->patience;
     if (lsi_coprogress_due(group))
         (void)lsi_coprogress_move(group);

@@ -32,15 +32,15 @@ void coverage_open(void)
 static void take(const ls_group *group, uint64_t *mark)
 {
     uint64_t next = *mark + 1;
-    if (next + LSI_RECORDS <= group->completed)
-        next = group->completed - LSI_RECORDS + 1;
-    for (; next <= group->completed; next++) {
+    if (next + LSI_RECORDS <= group->queue.completed)
+        next = group->queue.completed - LSI_RECORDS + 1;
+    for (; next <= group->queue.completed; next++) {
         lsi_recorded record;
-        if (lsi_record_find(group->recorder, next, &record) &&
+        if (lsi_record_find(group->recording.recorder, next, &record) &&
             record.algorithm != NULL && (record.state & LSI_RECORD_FAILED) == 0)
             shared->runs[record.algorithm - lsi_algorithm_at(0)]++;
     }
-    *mark = group->completed;
+    *mark = group->queue.completed;
 }
 
 void coverage_take(const ls_group *group, coverage_mark *mark)
@@ -53,7 +53,8 @@ void coverage_take(const ls_group *group, coverage_mark *mark)
 const lsi_algorithm *coverage_last(const ls_group *group)
 {
     lsi_recorded record;
-    CHECK(lsi_record_find(group->recorder, group->completed, &record));
+    CHECK(lsi_record_find(group->recording.recorder, group->queue.completed,
+                          &record));
     return record.algorithm;
 }
 

@@ -44,7 +44,7 @@ static bool must_run(const ls_group *group, const lsi_algorithm *algorithm,
         return bytes <= LSI_FLAT_BYTES &&
                bytes * (size_t)ls_group_size(group) <= PACKED_BYTES;
     if ((needs & LSI_PATH_COPY) != 0)
-        return group->can_copy && !c.in_place;
+        return group->memory.can_copy && !c.in_place;
     if ((needs & (LSI_PATH_SEND_SEEN | LSI_PATH_RECV_SEEN)) != 0)
         return c.shared && !c.in_place;
     return true;

@@ -230,7 +230,7 @@ static void run_rows(ls_group *group, progress *run)
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], 0);
     }
     coverage_take(group, &run->mark);
-    if (group->can_copy)
+    if (group->memory.can_copy)
         coverage_can_copy();
     if (whole && ls_group_rank(group) == 0)
         fprintf(stderr, "%d ranks: %ld cases\n", ls_group_size(group),

@@ -4,7 +4,8 @@ bool lsi_window_free(const lsi_collective *op)
 {
     ls_group *group = op->group;
     /* Acquires the windows from those who have read them last. */
-    return group->first == op && lsi_all_completed(group, group->staged);
+    return group->queue.first == op &&
+           lsi_all_completed(group, group->queue.staged);
 }
 
 ls_status lsi_window_steps(lsi_collective *op, size_t steps,
@@ -14,7 +15,7 @@ ls_status lsi_window_steps(lsi_collective *op, size_t steps,
     if (op->step == 0) {
         if (!op->ahead && !lsi_window_free(op))
             return LS_IN_PROGRESS;
-        group->staged = op->sequence;
+        group->queue.staged = op->sequence;
         op->step = op->ahead;
     }
     while (op->step < steps) {

@@ -42,10 +42,10 @@ static long address_space(void)
 
 holding look(const ls_group *group)
 {
-    holding found = {.end = atomic_load(&group->job->end)};
+    holding found = {.end = atomic_load(&group->memory.job->end)};
     /* First, as to look at a page takes it. */
     for (int i = 0; i < LSI_VACANCIES; i++)
-        found.rows += atomic_load(&group->job->vacancies[i].state) != 0;
+        found.rows += atomic_load(&group->memory.job->vacancies[i].state) != 0;
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
         const long long blocks = blocks_of(fd);
         found.descriptors += fcntl(fd, F_GETFD) >= 0;

@@ -163,7 +163,7 @@ static void allocate_often(ls_group *group, void *unused)
     void *first = NULL, *second = NULL;
     (void)unused;
     CHECK_OK(ls_shared_alloc(group, 10, &first));
-    group->shared_id = ((uint64_t)1 << 20) - 2;
+    group->memory.shared_id = ((uint64_t)1 << 20) - 2;
     for (int i = 0; i < 4; i++) {
         CHECK_OK(ls_shared_alloc(group, 64, &second));
         CHECK_OK(ls_group_select(group, "all_reduce:0-inf:direct"));

@@ -330,7 +330,8 @@ static void hand_over(ls_group *group, void *argument)
             pthread_join(thread, NULL);
             ls_request_free(&request);
         } else {
-            while (i % 2 == 1 && atomic_load(&p.h->header->sleepers) == 0)
+            while (i % 2 == 1 &&
+                   atomic_load(&p.h->memory.header->sleepers) == 0)
                 sched_yield();
             CHECK_OK(ls_recv(p.g, p.in, LONG, LS_F32, 0));
             CHECK_OK(ls_send(p.h, &word, 1, LS_I32, 0));

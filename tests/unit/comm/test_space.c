@@ -312,14 +312,14 @@ static void close_without_the_dead(ls_group *group, void *unused)
     CHECK(ls_barrier(part) == LS_ERR_PEER_DEAD);
     CHECK_OK(ls_barrier(rest));
     const holding before = look(rest);
-    const uint64_t at = part->region_offset;
+    const uint64_t at = part->memory.region_offset;
     CHECK_OK(ls_barrier(rest));
     ls_group_close(&part);
     CHECK_OK(ls_barrier(rest));
     CHECK(look(rest).rows == before.rows);
     for (int i = 0; i < 10; i++) {
         CHECK_OK(ls_group_split(rest, 0, 0, &part));
-        CHECK(part->region_offset != at);
+        CHECK(part->memory.region_offset != at);
         ls_group_close(&part);
         take_and_write(rest);
     }
@@ -375,11 +375,12 @@ static void follow(ls_group *group, void *unused)
     ls_group *part = NULL;
     (void)unused;
     CHECK_OK(ls_group_split(group, 0, 0, &part));
-    const uint64_t at = part->region_offset, number = lsi_dump_group(part);
+    const uint64_t at = part->memory.region_offset,
+                   number = lsi_dump_group(part);
     ls_group_close(&part);
     CHECK_OK(ls_barrier(group));
     CHECK_OK(ls_group_split(group, 0, 0, &part));
-    CHECK(part->region_offset == at && lsi_dump_group(part) != number);
+    CHECK(part->memory.region_offset == at && lsi_dump_group(part) != number);
     CHECK(lsi_dump_group(group) == 0 && number != 0);
     ls_group_close(&part);
 }

@@ -37,7 +37,7 @@ static void let_look(ls_group *group, int looks)
 static void await_sleepers(const ls_group *group)
 {
     const uint32_t others = (uint32_t)ls_group_size(group) - 1;
-    while (atomic_load(&group->header->sleepers) != others)
+    while (atomic_load(&group->memory.header->sleepers) != others)
         sched_yield();
 }
 
