@@ -11,19 +11,26 @@
 
 #include "base/error.h"
 
-static const char *const isa_names[] = {
-#define X(name, text) text,
-    LSI_ISA_LIST(X)
-#undef X
+#define X(NAME, name, architecture, needs, onednn) {#name, needs},
+static const struct {
+    const char *name;
+    unsigned needs;
+} isas[LSI_ISA_COUNT] = {
+#include "base/isas.def"
 };
-enum { ISA_COUNT = sizeof(isa_names) / sizeof(isa_names[0]) };
+#undef X
+
+static const char isa_list[] =
+#define X(NAME, name, architecture, needs, onednn) " " #name
+#include "base/isas.def"
+#undef X
+    ;
 
 static pthread_once_t detect_once = PTHREAD_ONCE_INIT;
-static lsi_isa machine_isa = LSI_ISA_REF;
+static unsigned machine_features = 0; /* of lsi_cpu_feature */
 static char machine_model[64] = "unknown processor";
 static bool machine_is_amd = false;
 static bool machine_stores_wait = false;
-static bool machine_has_amx_bf16 = false;
 
 #if defined(__x86_64__)
 
@@ -56,7 +63,7 @@ static bool has_all(uint64_t value, uint64_t mask)
     return (value & mask) == mask;
 }
 
-static lsi_isa detect_isa(void)
+static unsigned detect_vectors(void)
 {
     const uint64_t xmm_ymm = 0x6, opmask_zmm = 0xe0;
     const uint32_t fma = 1U << 12, osxsave = 1U << 27, avx = 1U << 28,
@@ -69,17 +76,17 @@ static lsi_isa detect_isa(void)
     const cpuid_leaf extended = read_leaf(7, 0);
     if (!has_all(basic, fma | osxsave | avx | f16c) ||
         !has_all(extended.ebx, avx2))
-        return LSI_ISA_REF;
+        return 0;
     const uint64_t saved = read_xcr0();
     if (!has_all(saved, xmm_ymm))
-        return LSI_ISA_REF;
+        return 0;
     if (!has_all(extended.ebx, avx512f | avx512dq | avx512bw | avx512vl) ||
         !has_all(saved, opmask_zmm))
-        return LSI_ISA_AVX2;
+        return LSI_CPU_AVX2;
     /* eax of leaf 7 is its highest subleaf. */
     if (extended.eax < 1 || !has_all(read_leaf(7, 1).eax, avx512_bf16))
-        return LSI_ISA_AVX512;
-    return machine_has_amx_bf16 ? LSI_ISA_AMX : LSI_ISA_AVX512_BF16;
+        return LSI_CPU_AVX2 | LSI_CPU_AVX512;
+    return LSI_CPU_AVX2 | LSI_CPU_AVX512 | LSI_CPU_AVX512_BF16;
 }
 
 /* Linux saves the tiles only of processes that have asked for it. */
@@ -101,6 +108,11 @@ static bool detect_amx_bf16(void)
     return has_all(read_leaf(1, 0).ecx, osxsave) &&
            has_all(read_leaf(7, 0).edx, amx_bf16 | amx_tile) &&
            has_all(read_xcr0(), tiles) && may_use_tiles();
+}
+
+static unsigned detect_features(void)
+{
+    return detect_vectors() | (detect_amx_bf16() ? LSI_CPU_AMX_BF16 : 0);
 }
 
 static bool detect_amd(void)
@@ -149,14 +161,9 @@ static void detect_model(void)
 
 #else
 
-static lsi_isa detect_isa(void)
+static unsigned detect_features(void)
 {
-    return LSI_ISA_REF;
-}
-
-static bool detect_amx_bf16(void)
-{
-    return false;
+    return 0;
 }
 
 static bool detect_amd(void)
@@ -177,17 +184,24 @@ static void detect_model(void)
 
 static void detect(void)
 {
-    machine_has_amx_bf16 = detect_amx_bf16();
-    machine_isa = detect_isa();
+    machine_features = detect_features();
     machine_is_amd = detect_amd();
     machine_stores_wait = detect_stores_wait();
     detect_model();
 }
 
-lsi_isa lsi_cpu_isa(void)
+bool lsi_isa_available(lsi_isa isa)
 {
     pthread_once(&detect_once, detect);
-    return machine_isa;
+    return (isas[isa].needs & ~machine_features) == 0;
+}
+
+lsi_isa lsi_cpu_isa(void)
+{
+    lsi_isa isa = LSI_ISA_COUNT - 1;
+    while (!lsi_isa_available(isa))
+        isa--;
+    return isa;
 }
 
 const char *lsi_cpu_model(void)
@@ -199,7 +213,7 @@ const char *lsi_cpu_model(void)
 bool lsi_cpu_has_amx_bf16(void)
 {
     pthread_once(&detect_once, detect);
-    return machine_has_amx_bf16;
+    return (machine_features & LSI_CPU_AMX_BF16) != 0;
 }
 
 bool lsi_cpu_is_amd(void)
@@ -216,22 +230,20 @@ bool lsi_cpu_stores_wait(void)
 
 const char *lsi_isa_name(lsi_isa isa)
 {
-    return (unsigned)isa < ISA_COUNT ? isa_names[isa] : "unknown";
+    return (unsigned)isa < LSI_ISA_COUNT ? isas[isa].name : "unknown";
 }
 
 ls_status lsi_isa_parse(const char *name, lsi_isa *out)
 {
-    for (int i = 0; i < ISA_COUNT; i++) {
-        if (strcmp(name, isa_names[i]) == 0) {
+    for (int i = 0; i < LSI_ISA_COUNT; i++) {
+        if (strcmp(name, isas[i].name) == 0) {
             *out = (lsi_isa)i;
             return LS_OK;
         }
     }
-#define X(name, text) " " text
     return lsi_fail(LS_ERR_ARGUMENT,
                     "unknown instruction level \"%s\"; there are:%s", name,
-                    LSI_ISA_LIST(X));
-#undef X
+                    isa_list);
 }
 
 ls_status lsi_isa_from_env(lsi_isa *out)
@@ -240,7 +252,7 @@ ls_status lsi_isa_from_env(lsi_isa *out)
     lsi_isa wanted = lsi_cpu_isa();
     if (name != NULL && *name != '\0' && lsi_isa_parse(name, &wanted) != LS_OK)
         return lsi_fail(LS_ERR_ARGUMENT, "LOCKSTEP_ISA: %s", ls_last_error());
-    if (wanted > lsi_cpu_isa())
+    if (!lsi_isa_available(wanted))
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "LOCKSTEP_ISA=%s, but this machine has %s at most",
                         name, lsi_isa_name(lsi_cpu_isa()));

@@ -10,21 +10,23 @@
 
 #include "lockstep/status.h"
 
-/* X(name, text): from low to high; each includes those before it. */
-#define LSI_ISA_LIST(X)                                                        \
-    X(REF, "ref")                                                              \
-    X(AVX2, "avx2")                                                            \
-    X(AVX512, "avx512")                                                        \
-    X(AVX512_BF16, "avx512_bf16")                                              \
-    X(AMX, "amx")
-
 typedef enum lsi_isa {
-#define X(name, text) LSI_ISA_##name,
-    LSI_ISA_LIST(X)
+#define X(NAME, name, architecture, needs, onednn) LSI_ISA_##NAME,
+#include "base/isas.def"
 #undef X
+    LSI_ISA_COUNT
 } lsi_isa;
 
-/* What the machine has (avx2 here means AVX2, FMA and F16C). */
+/* What levels need: bits, each set only with those before it but the last. */
+typedef enum lsi_cpu_feature {
+    LSI_CPU_AVX2 = 1,   /* with FMA and F16C */
+    LSI_CPU_AVX512 = 2, /* F, BW, DQ and VL */
+    LSI_CPU_AVX512_BF16 = 4,
+    LSI_CPU_AMX_BF16 = 8
+} lsi_cpu_feature;
+
+/* Whether the machine has the level; the highest of which that is true. */
+bool lsi_isa_available(lsi_isa isa);
 lsi_isa lsi_cpu_isa(void);
 
 /* The level to use: the machine's, or LOCKSTEP_ISA if that is lower. */

@@ -51,11 +51,10 @@ static ls_status check_types(const lsi_conv2d *s)
                     ls_dtype_name(s->dtype), ls_dtype_name(s->dsrc_dtype));
 }
 
-/* In bf16 AMX is faster than f32, and nothing else is. */
 static ls_status choose_dtype(lsi_conv2d *s)
 {
-    bool half = s->n > 0 && s->dtype == LS_BF16 &&
-                lsi_kernels_get()->isa >= LSI_ISA_AMX;
+    bool half =
+        s->n > 0 && s->dtype == LS_BF16 && lsi_kernels_get()->convolves_bf16;
     if (half)
         LS_TRY(lsi_conv2d_is_fast(s, &half));
     if (!half)

@@ -1,8 +1,7 @@
 /* Matrix products: checks, and the choice of who computes. */
-#include "kernels/amx/gemm.h"
+#include "kernels/onednn/gemm.h"
 #include "base/error.h"
 #include "kernels/kernels.h"
-#include "kernels/onednn/gemm.h"
 #include "kernels/ref/dense.h"
 
 static ls_status check_types(const lsi_gemm *g)
@@ -43,24 +42,17 @@ static ls_status check(const lsi_gemm *g)
     return check_leading("C", g->ldc, g->n);
 }
 
-static ls_status run_fast(const lsi_gemm *shape, void *c, const void *a,
-                          const void *b, const float *bias_or_null)
-{
-#if defined(__x86_64__)
-    if (lsi_amx_suits(shape))
-        return lsi_amx_gemm(shape, c, a, b, bias_or_null);
-#endif
-    return lsi_onednn_gemm(shape, c, a, b, bias_or_null);
-}
-
 ls_status lsi_gemm_run(const lsi_gemm *shape, void *c, const void *a,
                        const void *b, const float *bias_or_null)
 {
     LS_TRY(check(shape));
     if (shape->m == 0 || shape->n == 0)
         return LS_OK;
-    if (shape->k > 0 && lsi_kernels_get()->isa > LSI_ISA_REF)
-        return run_fast(shape, c, a, b, bias_or_null);
+    const lsi_kernels *k = lsi_kernels_get();
+    if (k->gemm != NULL && k->gemm_suits(shape))
+        return k->gemm(shape, c, a, b, bias_or_null);
+    if (shape->k > 0 && k->isa > LSI_ISA_REF)
+        return lsi_onednn_gemm(shape, c, a, b, bias_or_null);
     lsi_ref_gemm(shape, c, a, b, bias_or_null);
     return LS_OK;
 }

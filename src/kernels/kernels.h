@@ -59,6 +59,15 @@ typedef struct lsi_kernels {
 #include "kernels/kernels.def"
 #undef X
     lsi_isa isa;
+
+    /* What the level has beside single kernels. */
+    const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
+    lsi_layout blocked;                /* of images, as convolutions want it */
+    bool convolves_bf16;               /* faster than f32 */
+    /* Products that the level computes itself; NULL if none. */
+    bool (*gemm_suits)(const lsi_gemm *shape);
+    ls_status (*gemm)(const lsi_gemm *shape, float *c, const float *a,
+                      const float *b, const float *bias_or_null);
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */
@@ -73,12 +82,10 @@ ls_status lsi_kernels_check(void);
 /* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
 
-/*
- * What each level does with a table that lower levels have filled. The level
- * AVX512_BF16 matters to products only and has no kernels of its own here.
- */
-void lsi_kernels_fill_ref(lsi_kernels *table);
-void lsi_kernels_fill_avx2(lsi_kernels *table);
-void lsi_kernels_fill_avx512(lsi_kernels *table);
+/* What each level does with a table that lower levels have filled. */
+#define X(NAME, name, architecture, needs, onednn)                             \
+    void lsi_kernels_fill_##name(lsi_kernels *table);
+#include "base/isas.def"
+#undef X
 
 #endif

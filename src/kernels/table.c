@@ -14,15 +14,26 @@ static lsi_kernels process_table;
 static ls_status process_status;
 static char process_error[256];
 
+#define IF_ANY(fill) fill
+#if defined(__x86_64__)
+#    define IF_X86(fill) fill
+#else
+#    define IF_X86(fill) NULL
+#endif
+
+/* NULL: a level of another architecture. */
+static void (*const fills[LSI_ISA_COUNT])(lsi_kernels *table) = {
+#define X(NAME, name, architecture, needs, onednn)                             \
+    [LSI_ISA_##NAME] = IF_##architecture(lsi_kernels_fill_##name),
+#include "base/isas.def"
+#undef X
+};
+
 static void climb(lsi_kernels *table, lsi_isa isa)
 {
-    lsi_kernels_fill_ref(table);
-#if defined(__x86_64__)
-    if (isa >= LSI_ISA_AVX2)
-        lsi_kernels_fill_avx2(table);
-    if (isa >= LSI_ISA_AVX512)
-        lsi_kernels_fill_avx512(table);
-#endif
+    for (unsigned level = 0; level <= isa; level++)
+        if (fills[level] != NULL)
+            fills[level](table);
     table->isa = isa;
 }
 
@@ -52,7 +63,7 @@ const lsi_kernels *lsi_kernels_get(void)
 
 ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out)
 {
-    if (isa > lsi_cpu_isa())
+    if (!lsi_isa_available(isa))
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "kernels of level %s asked for, but this machine has "
                         "%s at most",

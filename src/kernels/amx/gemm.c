@@ -11,7 +11,6 @@
 #include "base/partition.h"
 #include "base/threads.h"
 #include "kernels/amx/panel.h"
-#include "kernels/kernels.h"
 #include "kernels/onednn/runtime.h"
 
 enum { ROWS = 512, DEPTH = 512, PASS = 64, LINE_FLOATS = 16 };
@@ -227,8 +226,7 @@ bool lsi_amx_suits(const lsi_gemm *shape)
 {
     const int64_t least = 64;
     return shape->ab_dtype == LS_F32 && shape->m >= least &&
-           shape->n >= least && shape->k >= least &&
-           lsi_kernels_get()->isa >= LSI_ISA_AMX;
+           shape->n >= least && shape->k >= least;
 }
 
 ls_status lsi_amx_gemm(const lsi_gemm *shape, float *c, const float *a,

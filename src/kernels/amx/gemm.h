@@ -17,7 +17,7 @@
 
 #include "kernels/dense.h"
 
-/* Whether a product is computed so: depends on shape and level only. */
+/* Whether a product is computed so: depends on the shape only. */
 bool lsi_amx_suits(const lsi_gemm *shape);
 
 /* As lsi_gemm_run; the shape has been checked and suits. */

@@ -4,7 +4,6 @@
 #ifndef LS_KERNELS_ATTENTION_ATTENTION_H
 #define LS_KERNELS_ATTENTION_ATTENTION_H
 
-#include "base/cpu.h"
 #include "kernels/attention/flash.h"
 #include "lockstep/attention.h"
 
@@ -56,9 +55,6 @@ static inline size_t lsi_attention_keys(const lsi_attention *a, size_t batch)
  * new memory takes as long as a tenth of a pass.
  */
 ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out);
-
-/* The tiles of one level, [0] for f32 and [1] for bf16; NULL above `isa`. */
-const lsi_flash_ops *lsi_flash_at(lsi_isa isa);
 
 ls_status lsi_flash_forward_all(const lsi_attention *a, void *o, float *l,
                                 lsi_attention_inputs in);

@@ -8,27 +8,6 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
-const lsi_flash_ops *lsi_flash_at(lsi_isa isa)
-{
-#if defined(__x86_64__)
-    switch (isa) {
-    case LSI_ISA_AMX:
-        return lsi_flash_amx;
-    case LSI_ISA_AVX512_BF16:
-        return lsi_flash_avx512_bf16;
-    case LSI_ISA_AVX512:
-        return lsi_flash_avx512;
-    case LSI_ISA_AVX2:
-        return lsi_flash_avx2;
-    case LSI_ISA_REF:
-        break;
-    }
-#else
-    (void)isa;
-#endif
-    return lsi_flash_ref;
-}
-
 typedef struct forward_run {
     const lsi_attention *a;
     const lsi_flash_ops *ops;
@@ -90,7 +69,7 @@ ls_status lsi_flash_forward_all(const lsi_attention *a, void *o, float *l,
     if (heads == 0 || a->queries == 0)
         return LS_OK;
     forward_run r = {.a = a,
-                     .ops = &lsi_flash_at(lsi_kernels_get()->isa)[a->half],
+                     .ops = &lsi_kernels_get()->flash[a->half],
                      .in = in,
                      .o = o,
                      .l = l,

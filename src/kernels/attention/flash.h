@@ -107,11 +107,10 @@ typedef struct lsi_flash_ops {
     void (*exp2)(float *y, const float *x, size_t n);
 } lsi_flash_ops;
 
-/* [0] for f32, [1] for bf16. */
-extern const lsi_flash_ops lsi_flash_ref[2];
-extern const lsi_flash_ops lsi_flash_avx2[2];
-extern const lsi_flash_ops lsi_flash_avx512[2];
-extern const lsi_flash_ops lsi_flash_avx512_bf16[2];
-extern const lsi_flash_ops lsi_flash_amx[2];
+/* Of each level: [0] for f32, [1] for bf16. */
+#define X(NAME, name, architecture, needs, onednn)                             \
+    extern const lsi_flash_ops lsi_flash_##name[2];
+#include "base/isas.def"
+#undef X
 
 #endif

@@ -284,7 +284,7 @@ static backward_run plan(const lsi_attention *a, lsi_attention_inputs in,
                          lsi_attention_gradients g)
 {
     backward_run r = {.a = a,
-                      .ops = &lsi_flash_at(lsi_kernels_get()->isa)[a->half],
+                      .ops = &lsi_kernels_get()->flash[a->half],
                       .in = in,
                       .g = g,
                       .query_blocks = blocks_of(a->queries),

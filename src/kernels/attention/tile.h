@@ -1,7 +1,7 @@
 /*
  * Register-blocked products and the exponential, the two things that attention
  * spends its time on. Written once over a small vector vocabulary (vec_*.h) and
- * compiled once for each instruction level, by flash_<level>.c.
+ * compiled once for each instruction set, by <name>/attention.c.
  *
  * The vocabulary: vec is V_LANES floats; v_load, v_store (any alignment),
  * v_set1, v_fma (ab + c), v_fms (ab - c), v_mul, v_add, v_sub, v_max (the

@@ -1,10 +1,12 @@
 /* The kernels at the level AVX-512. */
 #include "kernels/avx512/vector.h"
 
+#include "kernels/attention/flash.h"
 #include "kernels/simd/simd.h"
 
 void lsi_kernels_fill_avx512(lsi_kernels *table)
 {
     fill_simd(table);
-    table->isa = LSI_ISA_AVX512;
+    table->flash = lsi_flash_avx512;
+    table->blocked = LSI_LAYOUT_BLOCKED_16;
 }

@@ -17,8 +17,7 @@ static const size_t winograd_max_scratch = (size_t)128 << 20;
 
 static lsi_layout blocked_layout(void)
 {
-    return lsi_kernels_get()->isa >= LSI_ISA_AVX512 ? LSI_LAYOUT_BLOCKED_16
-                                                    : LSI_LAYOUT_BLOCKED_8;
+    return lsi_kernels_get()->blocked;
 }
 
 static dnnl_format_tag_t tag_of(lsi_layout layout)

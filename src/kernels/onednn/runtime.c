@@ -43,22 +43,18 @@ ls_status lsi_onednn_check(dnnl_status_t status, const char *what)
     return lsi_fail(code, "oneDNN, %s: %s", what, status_text(status));
 }
 
-/* With AMX, oneDNN may use whatever else it finds. */
-static dnnl_cpu_isa_t highest_isa(lsi_isa isa)
-{
-    if (isa >= LSI_ISA_AMX)
-        return dnnl_cpu_isa_all;
-    if (isa == LSI_ISA_AVX512_BF16)
-        return dnnl_cpu_isa_avx512_core_bf16;
-    return isa == LSI_ISA_AVX512 ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx2;
-}
+static const dnnl_cpu_isa_t highest_isa[LSI_ISA_COUNT] = {
+#define X(NAME, name, architecture, needs, onednn) dnnl_cpu_isa_##onednn,
+#include "base/isas.def"
+#undef X
+};
 
 static void init(void)
 {
     const dnnl_version_t *v = dnnl_version();
     snprintf(version_text, sizeof(version_text), "oneDNN %d.%d.%d", v->major,
              v->minor, v->patch);
-    init_status = lsi_dnnl_set_max_cpu_isa(highest_isa(lsi_kernels_get()->isa));
+    init_status = lsi_dnnl_set_max_cpu_isa(highest_isa[lsi_kernels_get()->isa]);
     if (init_status == dnnl_success)
         init_status = lsi_dnnl_engine_create(&engine, dnnl_cpu, 0);
 }

@@ -1,10 +1,13 @@
 /* Fills every slot of the table with the reference. */
+#include "kernels/attention/flash.h"
+#include "kernels/ref/dense.h"
 #include "kernels/ref/ref.h"
 
 void lsi_kernels_fill_ref(lsi_kernels *table)
 {
-#define X(name, args) table->name = lsi_ref_##name;
+    *table = (lsi_kernels){
+#define X(name, args) .name = lsi_ref_##name,
 #include "kernels/kernels.def"
 #undef X
-    table->isa = LSI_ISA_REF;
+        .flash = lsi_flash_ref, .blocked = LSI_LAYOUT_BLOCKED_8};
 }

@@ -1,6 +1,5 @@
 /* Runs every check at every level of the machine. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "harness.h"
 #include "testing.h"
@@ -15,8 +14,6 @@ static const row rows[] = {
 #include "kernels/kernels.def"
 #undef X
 };
-
-enum { LEVELS = LSI_ISA_AMX + 1 };
 
 typedef struct run {
     const row *what;
@@ -36,8 +33,8 @@ static void levels_beyond_the_machine_are_refused(void **state)
 {
     (void)state;
     lsi_kernels table;
-    for (int isa = 0; isa < LEVELS; isa++) {
-        if ((lsi_isa)isa <= lsi_cpu_isa()) {
+    for (int isa = 0; isa < LSI_ISA_COUNT; isa++) {
+        if (lsi_isa_available((lsi_isa)isa)) {
             assert_ok(lsi_kernels_at((lsi_isa)isa, &table));
             assert_int_equal(table.isa, isa);
         } else {
@@ -69,18 +66,18 @@ static void levels_replace_the_reference(void **state)
 
 int main(void)
 {
-    static run runs[LEVELS * TEST_COUNT(rows)];
-    static struct CMUnitTest tests[LEVELS * TEST_COUNT(rows)];
+    static run runs[LSI_ISA_COUNT * TEST_COUNT(rows)];
+    static struct CMUnitTest tests[LSI_ISA_COUNT * TEST_COUNT(rows)];
     size_t n = 0;
-    for (int isa = 0; isa <= (int)lsi_cpu_isa(); isa++)
-        for (size_t i = 0; i < TEST_COUNT(rows); i++, n++) {
+    for (int isa = 0; isa < LSI_ISA_COUNT; isa++)
+        for (size_t i = 0; i < TEST_COUNT(rows); i++) {
             run *r = &runs[n];
             r->what = &rows[i];
             if (lsi_kernels_at((lsi_isa)isa, &r->table) != LS_OK)
-                return EXIT_FAILURE;
+                continue;
             snprintf(r->name, sizeof(r->name), "%s at %s", rows[i].name,
                      lsi_isa_name((lsi_isa)isa));
-            tests[n] = (struct CMUnitTest){
+            tests[n++] = (struct CMUnitTest){
                 .name = r->name, .test_func = run_check, .initial_state = r};
         }
     const struct CMUnitTest general[] = {

@@ -1,6 +1,4 @@
-/*
- * Attention for AVX-512.
- */
+/* Attention for AVX-512. */
 #include "kernels/attention/vec_avx512.h"
 
 #include "kernels/attention/tile_level.h"

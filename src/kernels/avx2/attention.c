@@ -1,6 +1,4 @@
-/*
- * Attention for AVX2 with FMA.
- */
+/* Attention for AVX2 with FMA. */
 #include "kernels/attention/vec_avx2.h"
 
 #include "kernels/attention/tile_level.h"

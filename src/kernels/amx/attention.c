@@ -1,0 +1,17 @@
+/* Attention for AVX-512 with AMX. */
+#define V_TILES 1
+#include "kernels/attention/vec_avx512.h"
+
+#include "kernels/amx/gemm.h"
+#include "kernels/attention/tile_level.h"
+#include "kernels/kernels.h"
+
+const lsi_flash_ops lsi_flash_amx[2] = LEVEL_OPS;
+
+void lsi_kernels_fill_amx(lsi_kernels *table)
+{
+    table->flash = lsi_flash_amx;
+    table->gemm_suits = lsi_amx_suits;
+    table->gemm = lsi_amx_gemm;
+    table->convolves_bf16 = true;
+}

@@ -1,0 +1,12 @@
+/* Attention for AVX-512 with its bf16 instructions. */
+#include "kernels/attention/vec_avx512.h"
+
+#include "kernels/attention/tile_level.h"
+#include "kernels/kernels.h"
+
+const lsi_flash_ops lsi_flash_avx512_bf16[2] = LEVEL_OPS;
+
+void lsi_kernels_fill_avx512_bf16(lsi_kernels *table)
+{
+    table->flash = lsi_flash_avx512_bf16;
+}
