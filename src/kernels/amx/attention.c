@@ -1,6 +1,6 @@
 /* Attention for AVX-512 with AMX. */
-#define V_TILES 1
-#include "kernels/attention/vec_avx512.h"
+#define PRODUCT_TILES 1
+#include "kernels/avx512/vector.h"
 
 #include "kernels/amx/gemm.h"
 #include "kernels/attention/tile_level.h"

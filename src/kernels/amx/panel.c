@@ -3,31 +3,30 @@
 
 #include <string.h>
 
-#include "kernels/attention/vec_avx512.h"
+#include "kernels/avx512/vector.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
-#define INLINE static inline __attribute__((always_inline))
 
 enum { TILE = 16, ROW_BYTES = TILE * sizeof(uint32_t), PARTS = 3 };
 
 /* ---- packing ------------------------------------------------------------- */
 
 /* The high halves of two numbers as one word. */
-INLINE vec pair(vec low, vec high)
+INLINE vf pair(vf low, vf high)
 {
     return _mm512_castsi512_ps(
         _mm512_mask_mov_epi16(_mm512_srli_epi32(_mm512_castps_si512(low), 16),
                               0xaaaaaaaa, _mm512_castps_si512(high)));
 }
 
-INLINE vec cut(vec x)
+INLINE vf cut(vf x)
 {
     const __m512i high = _mm512_set1_epi32((int)0xffff0000U);
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), high));
 }
 
 /* To the nearest; of two, to that farther from 0. */
-INLINE vec round_half(vec x)
+INLINE vf round_half(vf x)
 {
     const __m512i half = _mm512_set1_epi32(0x8000);
     return cut(
@@ -35,24 +34,24 @@ INLINE vec round_half(vec x)
 }
 
 /* The first part is cut, not rounded: so it cannot become infinite. */
-INLINE void split(vec part[PARTS], vec x)
+INLINE void split(vf part[PARTS], vf x)
 {
     part[0] = cut(x);
-    const vec rest = v_sub(x, part[0]);
+    const vf rest = vf_sub(x, part[0]);
     part[1] = round_half(rest);
-    part[2] = v_sub(rest, part[1]);
+    part[2] = vf_sub(rest, part[1]);
 }
 
 /* One row of a tile of each part. */
-INLINE void put_words(uint32_t *to, vec low, vec high)
+INLINE void put_words(uint32_t *to, vf low, vf high)
 {
-    vec l[PARTS], h[PARTS];
+    vf l[PARTS], h[PARTS];
     split(l, low);
     split(h, high);
     UNROLL
     for (size_t i = 0; i < PARTS; i++)
-        v_store((float *)(void *)(to + i * 2 * LSI_TILE_WORDS),
-                pair(l[i], h[i]));
+        vf_store((float *)(void *)(to + i * 2 * LSI_TILE_WORDS),
+                 pair(l[i], h[i]), LANES);
 }
 
 /* Rows of tiles lie as the operand's rows do. */
@@ -60,16 +59,20 @@ INLINE void pack_rows(uint32_t *to, const float *low, const float *high,
                       size_t ld)
 {
     for (size_t i = 0; i < TILE; i++)
-        put_words(to + i * TILE, v_load(low + i * ld), v_load(high + i * ld));
+        put_words(to + i * TILE, vf_load(low + i * ld, LANES),
+                  vf_load(high + i * ld, LANES));
 }
 
 INLINE void turn(float *to, const float *from, size_t ld)
 {
-    vec rows[TILE];
+    vf rows[TILE];
     UNROLL
     for (size_t i = 0; i < TILE; i++)
-        rows[i] = v_load(from + i * ld);
-    v_transpose(to, TILE, rows);
+        rows[i] = vf_load(from + i * ld, LANES);
+    vf_transpose(rows);
+    UNROLL
+    for (size_t i = 0; i < TILE; i++)
+        vf_store(to + i * TILE, rows[i], LANES);
 }
 
 INLINE void pack_columns(uint32_t *to, const float *low, const float *high,
@@ -146,18 +149,17 @@ void lsi_amx_pack_b(uint32_t *panel, const lsi_strip *strip)
 
 static __mmask16 first(size_t lanes)
 {
-    return lanes >= V_LANES ? 0xffff : (__mmask16)((1U << lanes) - 1);
+    return lanes >= LANES ? 0xffff : (__mmask16)((1U << lanes) - 1);
 }
 
-INLINE void put_vector(const lsi_amx_result *to, size_t row, size_t col,
-                       vec sum)
+INLINE void put_vector(const lsi_amx_result *to, size_t row, size_t col, vf sum)
 {
     const __mmask16 mask = first(to->cols > col ? to->cols - col : 0);
     float *c = to->c + row * to->ld + col;
     if (to->add)
-        sum = v_add(sum, _mm512_maskz_loadu_ps(mask, c));
+        sum = vf_add(sum, _mm512_maskz_loadu_ps(mask, c));
     if (to->bias != NULL)
-        sum = v_add(sum, _mm512_maskz_loadu_ps(mask, to->bias + col));
+        sum = vf_add(sum, _mm512_maskz_loadu_ps(mask, to->bias + col));
     _mm512_mask_storeu_ps(c, mask, sum);
 }
 
@@ -166,8 +168,8 @@ void lsi_amx_put(const lsi_amx_result *to, const float *sums)
     for (size_t row = 0; row < to->rows; row++) {
         const float *from =
             sums + row / TILE * (LSI_SUMS / 2) + row % TILE * TILE;
-        put_vector(to, row, 0, v_load(from));
-        put_vector(to, row, TILE, v_load(from + LSI_TILE_WORDS));
+        put_vector(to, row, 0, vf_load(from, LANES));
+        put_vector(to, row, TILE, vf_load(from + LSI_TILE_WORDS, LANES));
     }
 }
 

@@ -1,18 +1,8 @@
 /*
  * Register-blocked products and the exponential, the two things that attention
- * spends its time on. Written once over a small vector vocabulary (vec_*.h) and
- * compiled once for each instruction set, by <name>/attention.c.
- *
- * The vocabulary: vec is V_LANES floats; v_load, v_store (any alignment),
- * v_set1, v_fma (ab + c), v_fms (ab - c), v_mul, v_add, v_sub, v_max (the
- * second argument if either is NaN) do what they say. A vec may also hold
- * words: 32 bits that are two bf16, the first in the low half. v_dot_pairs adds
- * the products of two vecs of words to a vec of floats; v_pair rounds and joins
- * two vecs of floats to words, v_pair_bits two rows of bf16; v_load_bf16 and
- * v_store_bf16 convert. v_fill_low replaces the first n lanes. v_add_exponent
- * adds the integer in the low bits of n to the exponent of x. v_transpose
- * writes V_LANES vecs as columns. A file that includes no vocabulary gets that
- * of plain C.
+ * spends its time on. Written once in the words of a vector.h and compiled once
+ * for each instruction set, by <name>/attention.c. A file that includes no
+ * vector.h gets that of plain C.
  *
  * Every product is C (rows, lanes) = A (rows, depth) B (depth, lanes) where an
  * element of A is broadcast against vectors of B. For bf16 an element of A and
@@ -27,22 +17,21 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef V_LANES
-#    include "kernels/attention/vec_ref.h"
+#ifndef LANES
+#    include "kernels/ref/vector.h"
 #endif
 
 /* Whether products of bf16 go by AMX's tiles. */
-#ifndef V_TILES
-#    define V_TILES 0
+#ifndef PRODUCT_TILES
+#    define PRODUCT_TILES 0
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
 #define LOG2E 1.44269504088896341F
 
 /* Lanes of a panel: as many as a product keeps in registers. */
-enum { PANEL = V_VECS * V_LANES };
+enum { PANEL = PRODUCT_VECS * LANES };
 
 /* 32 bits of anything, at any address where a bf16 may lie. */
 typedef float word __attribute__((aligned(2), may_alias));
@@ -59,7 +48,7 @@ typedef struct product {
     const word *a;
     const float *b;
     size_t ldc, lda, ldb;
-    size_t rows, lanes, depth; /* lanes: a multiple of V_LANES */
+    size_t rows, lanes, depth; /* lanes: a multiple of LANES */
     float *extra;
 } product;
 
@@ -72,13 +61,22 @@ typedef struct product_kind {
     bool a_columns, half;
 } product_kind;
 
+/* LANES vectors as columns. */
+INLINE void store_columns(float *dst, size_t ld, vf rows[LANES])
+{
+    vf_transpose(rows);
+    UNROLL
+    for (size_t i = 0; i < LANES; i++)
+        vf_store(dst + i * ld, rows[i], LANES);
+}
+
 /*
  * Rows of A that lie apart: four share a pointer, so that the addresses of all
  * fit in registers. The compiler would give each row an offset of its own, and
  * fetch those from the stack in the innermost loop.
  */
 typedef struct row_pointers {
-    const char *four[(V_ROWS + 3) / 4];
+    const char *four[(PRODUCT_ROWS + 3) / 4];
     size_t one, three; /* bytes to the next row, to the third after it */
 } row_pointers;
 
@@ -110,8 +108,8 @@ INLINE word row_word(const row_pointers *p, const int row)
     return *(const word *)(const void *)(base + at[row % 4]);
 }
 
-INLINE void multiply(vec sum[V_ROWS][V_VECS], const product *p, size_t row,
-                     size_t lane, const int rows, const int vecs,
+INLINE void multiply(vf sum[PRODUCT_ROWS][PRODUCT_VECS], const product *p,
+                     size_t row, size_t lane, const int rows, const int vecs,
                      const product_kind kind)
 {
     const word *columns = p->a + row;
@@ -119,18 +117,18 @@ INLINE void multiply(vec sum[V_ROWS][V_VECS], const product *p, size_t row,
         point_to_rows(p->a + row * p->lda, kind.a_columns ? 0 : p->lda, rows);
     const float *b = p->b + lane;
     for (size_t left = p->depth; left > 0; left--) {
-        vec bs[V_VECS];
+        vf bs[PRODUCT_VECS];
         UNROLL
         for (int v = 0; v < vecs; v++)
-            bs[v] = v_load(b + v * V_LANES);
+            bs[v] = vf_load(b + v * LANES, LANES);
         UNROLL
         for (int r = 0; r < rows; r++) {
-            const vec as =
-                v_set1(kind.a_columns ? columns[r] : row_word(&apart, r));
+            const vf as =
+                vf_set(kind.a_columns ? columns[r] : row_word(&apart, r));
             UNROLL
             for (int v = 0; v < vecs; v++)
-                sum[r][v] = kind.half ? v_dot_pairs(sum[r][v], as, bs[v])
-                                      : v_fma(as, bs[v], sum[r][v]);
+                sum[r][v] = kind.half ? vf_dot_pairs(sum[r][v], as, bs[v])
+                                      : vf_fma(as, bs[v], sum[r][v]);
         }
         columns += p->lda;
         UNROLL
@@ -140,42 +138,43 @@ INLINE void multiply(vec sum[V_ROWS][V_VECS], const product *p, size_t row,
     }
 }
 
-INLINE void put(const product *p, size_t row, size_t lane, const vec sum,
+INLINE void put(const product *p, size_t row, size_t lane, const vf sum,
                 const result_mode mode)
 {
     float *c = p->c + row * p->ldc + lane;
     if (mode == ADD)
-        v_store(c, v_add(v_load(c), sum));
+        vf_store(c, vf_add(vf_load(c, LANES), sum), LANES);
     else if (mode == SCALE_ADD)
-        v_store(c, v_fma(v_load(c), v_set1(p->extra[row]), sum));
+        vf_store(c, vf_fma(vf_load(c, LANES), vf_set(p->extra[row]), sum),
+                 LANES);
     else
-        v_store(c, sum);
+        vf_store(c, sum, LANES);
 }
 
 /* `rows` x `vecs` of C. */
 INLINE void block(const product *p, size_t row, size_t lane, const int rows,
                   const int vecs, const product_kind kind)
 {
-    vec sum[V_ROWS][V_VECS];
+    vf sum[PRODUCT_ROWS][PRODUCT_VECS];
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int v = 0; v < vecs; v++)
-            sum[r][v] = v_set1(0.0F);
+            sum[r][v] = vf_set(0.0F);
     }
     multiply(sum, p, row, lane, rows, vecs, kind);
     UNROLL
     for (int v = 0; v < vecs; v++) {
-        const size_t at = lane + (size_t)v * V_LANES;
+        const size_t at = lane + (size_t)v * LANES;
         UNROLL
         for (int r = 0; r < rows; r++)
             put(p, row + (size_t)r, at, sum[r][v], kind.mode);
         if (kind.mode == SET_MAX) {
-            vec most = v_load(p->extra + at);
+            vf most = vf_load(p->extra + at, LANES);
             UNROLL
             for (int r = 0; r < rows; r++)
-                most = v_max(most, sum[r][v]);
-            v_store(p->extra + at, most);
+                most = vf_max(most, sum[r][v]);
+            vf_store(p->extra + at, most, LANES);
         }
     }
 }
@@ -185,9 +184,9 @@ INLINE void panel(const product *p, size_t lane, const int vecs,
                   const product_kind kind)
 {
     size_t row = 0;
-    for (; row + V_ROWS <= p->rows; row += V_ROWS)
-        block(p, row, lane, V_ROWS, vecs, kind);
-    if (V_ROWS > 4 && row + 4 <= p->rows) {
+    for (; row + PRODUCT_ROWS <= p->rows; row += PRODUCT_ROWS)
+        block(p, row, lane, PRODUCT_ROWS, vecs, kind);
+    if (PRODUCT_ROWS > 4 && row + 4 <= p->rows) {
         block(p, row, lane, 4, vecs, kind);
         row += 4;
     }
@@ -203,8 +202,8 @@ INLINE void multiply_vectors(const product *p, const product_kind kind)
 {
     size_t lane = 0;
     for (; lane + PANEL <= p->lanes; lane += PANEL)
-        panel(p, lane, V_VECS, kind);
-    for (; lane < p->lanes; lane += V_LANES)
+        panel(p, lane, PRODUCT_VECS, kind);
+    for (; lane < p->lanes; lane += LANES)
         panel(p, lane, 1, kind);
 }
 
@@ -214,10 +213,10 @@ INLINE void multiply_vectors(const product *p, const product_kind kind)
  */
 INLINE size_t group_rows(const bool half)
 {
-    return V_TILES && half ? 16 : V_ROWS;
+    return PRODUCT_TILES && half ? 16 : PRODUCT_ROWS;
 }
 
-#if V_TILES
+#if PRODUCT_TILES
 #    include "kernels/attention/tile_amx.h"
 
 INLINE void multiply_all(const product *p, const product_kind kind)
@@ -261,19 +260,19 @@ INLINE void multiply_all(const product *p, const product_kind kind)
  * integer n), then a polynomial of 2^f with value 1 at 0, whose relative error
  * on the interval is 9.2e-8 (minimax); what is left is rounding.
  */
-INLINE vec v_exp2(vec x)
+INLINE vf vf_exp2(vf x)
 {
-    const vec magic = v_set1(0x1.8p23F);
-    x = v_max(v_set1(-127.0F), x);
-    const vec n = v_add(x, magic);
-    const vec f = v_sub(x, v_sub(n, magic));
-    vec y = v_set1(0x1.5bba14p-10F);
-    y = v_fma(y, f, v_set1(0x1.3cea88p-7F));
-    y = v_fma(y, f, v_set1(0x1.c6b752p-5F));
-    y = v_fma(y, f, v_set1(0x1.ebf9bcp-3F));
-    y = v_fma(y, f, v_set1(0x1.62e42ap-1F));
-    y = v_fma(y, f, v_set1(1.0F));
-    return v_add_exponent(y, n);
+    const vf magic = vf_set(0x1.8p23F);
+    x = vf_max(vf_set(-127.0F), x);
+    const vf n = vf_add(x, magic);
+    const vf f = vf_sub(x, vf_sub(n, magic));
+    vf y = vf_set(0x1.5bba14p-10F);
+    y = vf_fma(y, f, vf_set(0x1.3cea88p-7F));
+    y = vf_fma(y, f, vf_set(0x1.c6b752p-5F));
+    y = vf_fma(y, f, vf_set(0x1.ebf9bcp-3F));
+    y = vf_fma(y, f, vf_set(0x1.62e42ap-1F));
+    y = vf_fma(y, f, vf_set(1.0F));
+    return vf_add_exponent(y, n);
 }
 
 static inline size_t round_up(size_t n, size_t unit)

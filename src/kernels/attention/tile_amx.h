@@ -4,7 +4,7 @@
  * so that they are loaded from where they lie. Two tiles of A and two of B make
  * four of C, and that is all the eight that there are.
  *
- * Included by tile.h where V_TILES is defined.
+ * Included by tile.h where PRODUCT_TILES is defined.
  */
 #include <immintrin.h>
 
@@ -86,11 +86,11 @@ INLINE void multiply_tile_rows(product p, const int rows, const bool add)
 INLINE void turn_columns(float *to, const product *p)
 {
     for (size_t d = 0; d < p->depth; d += TILE) {
-        vec words[TILE];
+        vf words[TILE];
         UNROLL
         for (size_t i = 0; i < TILE; i++)
-            words[i] = v_load(p->a + (d + i) * p->lda);
-        v_transpose(to + d, MAX_DEPTH, words);
+            words[i] = vf_load(p->a + (d + i) * p->lda, LANES);
+        store_columns(to + d, MAX_DEPTH, words);
     }
 }
 
@@ -111,20 +111,20 @@ INLINE void multiply_columns(product p, const int rows, const bool add)
 INLINE void scale_rows(const product *p)
 {
     for (size_t r = 0; r < p->rows; r++) {
-        const vec factor = v_set1(p->extra[r]);
+        const vf factor = vf_set(p->extra[r]);
         float *c = p->c + r * p->ldc;
-        for (size_t lane = 0; lane < p->lanes; lane += V_LANES)
-            v_store(c + lane, v_mul(v_load(c + lane), factor));
+        for (size_t lane = 0; lane < p->lanes; lane += LANES)
+            vf_store(c + lane, vf_mul(vf_load(c + lane, LANES), factor), LANES);
     }
 }
 
 INLINE void find_maxima(const product *p)
 {
-    for (size_t lane = 0; lane < p->lanes; lane += V_LANES) {
-        vec most = v_load(p->extra + lane);
+    for (size_t lane = 0; lane < p->lanes; lane += LANES) {
+        vf most = vf_load(p->extra + lane, LANES);
         for (size_t r = 0; r < p->rows; r++)
-            most = v_max(most, v_load(p->c + r * p->ldc + lane));
-        v_store(p->extra + lane, most);
+            most = vf_max(most, vf_load(p->c + r * p->ldc + lane, LANES));
+        vf_store(p->extra + lane, most, LANES);
     }
 }
 

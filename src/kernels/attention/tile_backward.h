@@ -73,43 +73,43 @@ INLINE key_memory divide_keys(float *base, size_t d, bool direct,
     return w;
 }
 
-/* Up to V_LANES elements, zeros after the n-th. */
-INLINE vec load_elements(const char *from, size_t n, const bool half)
+/* Up to LANES elements, zeros after the n-th. */
+INLINE vf load_elements(const char *from, size_t n, const bool half)
 {
-    float part[V_LANES] = {0};
-    if (n < V_LANES)
+    float part[LANES] = {0};
+    if (n < LANES)
         from = memcpy(part, from, n * element_bytes(half));
-    return half ? v_load_bf16((const uint16_t *)(const void *)from)
-                : v_load((const word *)(const void *)from);
+    return half ? vf_load_bf16_bits((const uint16_t *)(const void *)from, LANES)
+                : vf_load((const word *)(const void *)from, LANES);
 }
 
-INLINE vec dot_rows(const char *a, const char *b, size_t d, const bool half)
+INLINE vf dot_rows(const char *a, const char *b, size_t d, const bool half)
 {
-    vec sum = v_set1(0.0F);
-    for (size_t c = 0; c < d; c += V_LANES) {
+    vf sum = vf_set(0.0F);
+    for (size_t c = 0; c < d; c += LANES) {
         const size_t at = c * element_bytes(half);
-        sum = v_fma(load_elements(a + at, d - c, half),
-                    load_elements(b + at, d - c, half), sum);
+        sum = vf_fma(load_elements(a + at, d - c, half),
+                     load_elements(b + at, d - c, half), sum);
     }
     return sum;
 }
 
-/* D * scale, of V_LANES rows at once: their sums are added up as columns. */
+/* D * scale, of LANES rows at once: their sums are added up as columns. */
 INLINE void find_delta(float *delta, const lsi_flash_query_block *b,
                        const lsi_flash_backward *s, const bool half)
 {
-    for (size_t row = 0; row < BLOCK; row += V_LANES) {
-        float columns[V_LANES * V_LANES];
-        vec sums[V_LANES], total = v_set1(0.0F);
-        for (size_t i = 0; i < V_LANES; i++)
+    for (size_t row = 0; row < BLOCK; row += LANES) {
+        float columns[LANES * LANES];
+        vf sums[LANES], total = vf_set(0.0F);
+        for (size_t i = 0; i < LANES; i++)
             sums[i] = row + i < b->rows
                           ? dot_rows(row_at(b->o, row + i, half),
                                      row_at(b->dout, row + i, half), s->d, half)
-                          : v_set1(0.0F);
-        v_transpose(columns, V_LANES, sums);
-        for (size_t i = 0; i < V_LANES; i++)
-            total = v_add(total, v_load(columns + i * V_LANES));
-        v_store(delta + row, v_mul(total, v_set1(s->scale)));
+                          : vf_set(0.0F);
+        store_columns(columns, LANES, sums);
+        for (size_t i = 0; i < LANES; i++)
+            total = vf_add(total, vf_load(columns + i * LANES, LANES));
+        vf_store(delta + row, vf_mul(total, vf_set(s->scale)), LANES);
     }
 }
 
@@ -180,34 +180,35 @@ typedef struct pair {
     bool diagonal;
 } pair;
 
-INLINE void write_scores(const pair *t, size_t key, size_t query, vec p, vec ds,
+INLINE void write_scores(const pair *t, size_t key, size_t query, vf p, vf ds,
                          const bool half)
 {
     const size_t at = key * SCORE_LD + query;
     if (half) {
-        v_store_bf16((uint16_t *)(void *)t->m.p + at, p);
-        v_store_bf16((uint16_t *)(void *)t->m.ds + at, ds);
+        vf_store_bf16((uint16_t *)(void *)t->m.p + at, p, LANES);
+        vf_store_bf16((uint16_t *)(void *)t->m.ds + at, ds, LANES);
     } else {
-        v_store(t->m.p + at, p);
-        v_store(t->m.ds + at, ds);
+        vf_store(t->m.p + at, p, LANES);
+        vf_store(t->m.ds + at, ds, LANES);
     }
 }
 
-/* P and dS of one key and V_LANES queries; returns dS. */
-INLINE vec differentiate(const pair *t, size_t key, size_t in_chunk,
-                         size_t query, const bool half)
+/* P and dS of one key and LANES queries; returns dS. */
+INLINE vf differentiate(const pair *t, size_t key, size_t in_chunk,
+                        size_t query, const bool half)
 {
     const size_t from = in_chunk * PANEL + query % PANEL;
-    const vec l = v_load(t->qm.l + query);
-    const vec delta = v_load(t->qm.delta + query);
-    const vec scale = v_set1(t->s->scale);
-    const vec scale2 = v_set1(t->s->scale * LOG2E);
-    vec p = v_exp2(v_fms(v_load(t->m.s + from), scale2, l));
-    vec ds = v_mul(p, v_fms(v_load(t->m.dp + from), scale, delta));
+    const vf l = vf_load(t->qm.l + query, LANES);
+    const vf delta = vf_load(t->qm.delta + query, LANES);
+    const vf scale = vf_set(t->s->scale);
+    const vf scale2 = vf_set(t->s->scale * LOG2E);
+    vf p = vf_exp2(vf_fms(vf_load(t->m.s + from, LANES), scale2, l));
+    vf ds = vf_mul(p, vf_fms(vf_load(t->m.dp + from, LANES), scale, delta));
     if (t->diagonal) {
-        const int hidden = hidden_lanes(t->k->first + key, t->q->first + query);
-        p = v_fill_low(p, hidden, 0.0F);
-        ds = v_fill_low(ds, hidden, 0.0F);
+        const size_t hidden =
+            hidden_lanes(t->k->first + key, t->q->first + query);
+        p = vf_fill_low(p, hidden, 0.0F);
+        ds = vf_fill_low(ds, hidden, 0.0F);
     }
     write_scores(t, key, query, p, ds, half);
     return ds;
@@ -216,17 +217,17 @@ INLINE vec differentiate(const pair *t, size_t key, size_t in_chunk,
 INLINE void differentiate_chunk(const pair *t, size_t key0, size_t keys,
                                 size_t panel, const bool half)
 {
-    for (size_t lane = 0; lane < PANEL; lane += V_LANES) {
+    for (size_t lane = 0; lane < PANEL; lane += LANES) {
         const size_t query = panel + lane;
         for (size_t i = 0; i < keys; i += 2) {
             const size_t key = key0 + i;
-            const vec even = differentiate(t, key, i, query, half);
-            vec odd = v_set1(0.0F);
+            const vf even = differentiate(t, key, i, query, half);
+            vf odd = vf_set(0.0F);
             if (i + 1 < keys)
                 odd = differentiate(t, key + 1, i + 1, query, half);
             if (half)
-                v_store(t->m.ds_pairs + key / 2 * SCORE_LD + query,
-                        v_pair(even, odd));
+                vf_store(t->m.ds_pairs + key / 2 * SCORE_LD + query,
+                         vf_pair(even, odd), LANES);
         }
     }
 }
@@ -236,11 +237,11 @@ INLINE void clear_chunk(const pair *t, size_t key0, size_t keys, size_t panel,
                         const bool half)
 {
     for (size_t key = key0; key < key0 + keys; key++) {
-        for (size_t lane = panel; lane < panel + PANEL; lane += V_LANES) {
-            write_scores(t, key, lane, v_set1(0.0F), v_set1(0.0F), half);
+        for (size_t lane = panel; lane < panel + PANEL; lane += LANES) {
+            write_scores(t, key, lane, vf_set(0.0F), vf_set(0.0F), half);
             if (half && key % 2 == 0)
-                v_store(t->m.ds_pairs + key / 2 * SCORE_LD + lane,
-                        v_set1(0.0F));
+                vf_store(t->m.ds_pairs + key / 2 * SCORE_LD + lane,
+                         vf_set(0.0F), LANES);
         }
     }
 }
@@ -285,7 +286,7 @@ INLINE void add_to_keys(const pair *t, float *to, const float *scores,
         size_t skip = 0;
         if (t->diagonal && t->k->first + key > t->q->first)
             skip = (t->k->first + key - t->q->first) / per_word;
-        if (V_TILES && half)
+        if (PRODUCT_TILES && half)
             skip = skip / 16 * 16;
         const size_t depth = words_of(t->q->rows, half);
         const size_t lda = SCORE_LD / per_word;
@@ -313,7 +314,7 @@ INLINE void add_to_queries(const pair *t, const bool half)
         size_t keys = t->k->rows;
         const size_t group_end = t->q->first + row + step;
         const size_t end =
-            V_TILES && half ? round_up(group_end, 32) : group_end;
+            PRODUCT_TILES && half ? round_up(group_end, 32) : group_end;
         if (t->diagonal)
             keys = end <= t->k->first ? 0 : smaller(keys, end - t->k->first);
         product p = {.c = t->q->dq + row * width,

@@ -39,7 +39,7 @@ static inline forward_memory divide_forward(float *base, size_t d)
 {
     forward_memory w;
     size_t used = 0;
-    const size_t width = round_up(d, V_LANES);
+    const size_t width = round_up(d, LANES);
     const size_t queries = round_up(LSI_FLASH_QUERIES, PANEL);
     w.columns = carve(base, &used, queries * d);
     w.o = carve(base, &used, queries * width);
@@ -72,29 +72,29 @@ typedef struct score_tile {
 } score_tile;
 
 /* Lanes of a vector of queries, the first `query`, that do not see `key`. */
-INLINE int hidden_lanes(size_t key, size_t query)
+INLINE size_t hidden_lanes(size_t key, size_t query)
 {
-    return key <= query ? 0 : (int)smaller(key - query, V_LANES);
+    return key <= query ? 0 : smaller(key - query, LANES);
 }
 
 /* Puts MASKED where the key comes after the query, and finds the maxima. */
 INLINE void mask_scores(const score_tile *t)
 {
     const forward_memory *w = t->memory;
-    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
-        vec most = v_load(w->maxima + lane);
+    for (size_t lane = 0; lane < t->panel->rows; lane += LANES) {
+        vf most = vf_load(w->maxima + lane, LANES);
         for (size_t key = 0; key < t->keys; key++) {
             float *at = w->scores + key * PANEL + lane;
-            const int hidden =
+            const size_t hidden =
                 hidden_lanes(t->first + key, t->panel->first + lane);
-            vec s = v_set1(MASKED);
-            if (hidden < V_LANES)
-                s = hidden > 0 ? v_fill_low(v_load(at), hidden, MASKED)
-                               : v_load(at);
-            v_store(at, s);
-            most = v_max(most, s);
+            vf s = vf_set(MASKED);
+            if (hidden < LANES)
+                s = hidden > 0 ? vf_fill_low(vf_load(at, LANES), hidden, MASKED)
+                               : vf_load(at, LANES);
+            vf_store(at, s, LANES);
+            most = vf_max(most, s);
         }
-        v_store(w->maxima + lane, most);
+        vf_store(w->maxima + lane, most, LANES);
     }
 }
 
@@ -115,17 +115,17 @@ INLINE void score(const score_tile *t, const bool half)
                  .extra = w->maxima};
     memcpy(w->maxima, t->panel->m, PANEL * sizeof(float));
     if (!t->diagonal) {
-        p.lanes = round_up(t->panel->rows, V_LANES);
+        p.lanes = round_up(t->panel->rows, LANES);
         multiply_all(&p, (product_kind){SET_MAX, false, half});
         return;
     }
     /* Only the lanes from the key's own query on are visible. */
-    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
-        const size_t last = t->panel->first + lane + V_LANES - 1;
+    for (size_t lane = 0; lane < t->panel->rows; lane += LANES) {
+        const size_t last = t->panel->first + lane + LANES - 1;
         product q = p;
         q.c += lane;
         q.b += lane;
-        q.lanes = V_LANES;
+        q.lanes = LANES;
         q.rows = last < t->first ? 0 : smaller(t->keys, last - t->first + 1);
         multiply_all(&q, (product_kind){SET, false, half});
     }
@@ -133,46 +133,46 @@ INLINE void score(const score_tile *t, const bool half)
 }
 
 /* exp2(score * scale - m) for two keys; returns the sum of both. */
-INLINE vec exponentials(float *scores, float *to, vec scale, vec m,
-                        const bool two, const bool half)
+INLINE vf exponentials(float *scores, float *to, vf scale, vf m, const bool two,
+                       const bool half)
 {
-    const vec a = v_exp2(v_fms(v_load(scores), scale, m));
-    const vec b =
-        two ? v_exp2(v_fms(v_load(scores + PANEL), scale, m)) : v_set1(0.0F);
+    const vf a = vf_exp2(vf_fms(vf_load(scores, LANES), scale, m));
+    const vf b = two ? vf_exp2(vf_fms(vf_load(scores + PANEL, LANES), scale, m))
+                     : vf_set(0.0F);
     if (half) {
-        v_store(to, v_pair(a, b));
+        vf_store(to, vf_pair(a, b), LANES);
     } else {
-        v_store(scores, a);
+        vf_store(scores, a, LANES);
         if (two)
-            v_store(scores + PANEL, b);
+            vf_store(scores + PANEL, b, LANES);
     }
-    return v_add(a, b);
+    return vf_add(a, b);
 }
 
 /* Scores to probabilities (times exp(m)); moves m, l and finds alpha. */
 INLINE void soften(const score_tile *t, const bool half)
 {
     const forward_memory *w = t->memory;
-    const vec scale = v_set1(t->scale);
-    for (size_t lane = 0; lane < t->panel->rows; lane += V_LANES) {
-        const vec most = v_load(w->maxima + lane);
-        const vec m = v_mul(most, scale);
-        const vec before = v_load(t->panel->m + lane);
-        const vec alpha = v_exp2(v_fms(before, scale, m));
+    const vf scale = vf_set(t->scale);
+    for (size_t lane = 0; lane < t->panel->rows; lane += LANES) {
+        const vf most = vf_load(w->maxima + lane, LANES);
+        const vf m = vf_mul(most, scale);
+        const vf before = vf_load(t->panel->m + lane, LANES);
+        const vf alpha = vf_exp2(vf_fms(before, scale, m));
         float *from = w->scores + lane, *to = from;
-        vec sum = v_set1(0.0F);
+        vf sum = vf_set(0.0F);
         size_t key = 0;
         for (; key + 2 <= t->keys; key += 2) {
-            sum = v_add(sum, exponentials(from, to, scale, m, true, half));
+            sum = vf_add(sum, exponentials(from, to, scale, m, true, half));
             from += 2 * PANEL;
             to += PANEL;
         }
         if (key < t->keys)
-            sum = v_add(sum, exponentials(from, to, scale, m, false, half));
+            sum = vf_add(sum, exponentials(from, to, scale, m, false, half));
         float *l = t->panel->l + lane;
-        v_store(l, v_fma(v_load(l), alpha, sum));
-        v_store(w->alpha + lane, alpha);
-        v_store(t->panel->m + lane, most);
+        vf_store(l, vf_fma(vf_load(l, LANES), alpha, sum), LANES);
+        vf_store(w->alpha + lane, alpha, LANES);
+        vf_store(t->panel->m + lane, most, LANES);
     }
 }
 
@@ -180,7 +180,7 @@ INLINE void soften(const score_tile *t, const bool half)
 INLINE void add_values(const score_tile *t, const bool half)
 {
     const forward_memory *w = t->memory;
-    const size_t width = round_up(t->d, V_LANES);
+    const size_t width = round_up(t->d, LANES);
     product p = {.c = t->panel->o,
                  .a = w->scores,
                  .b = (const float *)t->v.data,
@@ -192,17 +192,17 @@ INLINE void add_values(const score_tile *t, const bool half)
                  .depth = words_of(t->keys, half),
                  .extra = w->alpha};
     const product_kind kind = {SCALE_ADD, true, half};
-    if (!t->diagonal || (V_TILES && half)) {
+    if (!t->diagonal || (PRODUCT_TILES && half)) {
         multiply_all(&p, kind);
         return;
     }
-    for (size_t row = 0; row < t->panel->rows; row += V_ROWS) {
+    for (size_t row = 0; row < t->panel->rows; row += PRODUCT_ROWS) {
         product q = p;
-        const size_t last = t->panel->first + row + V_ROWS;
+        const size_t last = t->panel->first + row + PRODUCT_ROWS;
         q.c += row * width;
         q.a += row;
         q.extra += row;
-        q.rows = smaller(V_ROWS, t->panel->rows - row);
+        q.rows = smaller(PRODUCT_ROWS, t->panel->rows - row);
         q.depth = last <= t->first
                       ? 0
                       : words_of(smaller(t->keys, last - t->first), half);
@@ -210,27 +210,28 @@ INLINE void add_values(const score_tile *t, const bool half)
     }
 }
 
-INLINE void store_elements(char *to, vec x, const bool half)
+INLINE void store_elements(char *to, vf x, const bool half)
 {
     if (half)
-        v_store_bf16((uint16_t *)(void *)to, x);
+        vf_store_bf16((uint16_t *)(void *)to, x, LANES);
     else
-        v_store((float *)(void *)to, x);
+        vf_store((float *)(void *)to, x, LANES);
 }
 
-/* n elements of the user's type from floats that are padded to V_LANES. */
+/* n elements of the user's type from floats that are padded to LANES. */
 INLINE void store_row(char *to, const float *from, float factor, size_t n,
                       const bool half)
 {
-    const vec factors = v_set1(factor);
+    const vf factors = vf_set(factor);
     size_t c = 0;
-    for (; c + V_LANES <= n; c += V_LANES)
+    for (; c + LANES <= n; c += LANES)
         store_elements(to + c * element_bytes(half),
-                       v_mul(v_load(from + c), factors), half);
+                       vf_mul(vf_load(from + c, LANES), factors), half);
     if (c == n)
         return;
-    float out[V_LANES];
-    store_elements((char *)out, v_mul(v_load(from + c), factors), half);
+    float out[LANES];
+    store_elements((char *)out, vf_mul(vf_load(from + c, LANES), factors),
+                   half);
     memcpy(to + c * element_bytes(half), out, (n - c) * element_bytes(half));
 }
 
@@ -238,7 +239,7 @@ INLINE void write_row(const lsi_flash_forward *f, const query_panel *panel,
                       size_t row, size_t index, const bool half)
 {
     const float l = panel->l[row];
-    const float *o = panel->o + row * round_up(f->d, V_LANES);
+    const float *o = panel->o + row * round_up(f->d, LANES);
     char *to = (char *)f->o + index * f->ldo * element_bytes(half);
     store_row(to, o, f->keys == 0 ? 0.0F : 1.0F / l, f->d, half);
     f->l[index] =
@@ -249,7 +250,7 @@ INLINE query_panel start_panel(const lsi_flash_forward *f,
                                const forward_memory *w, size_t at,
                                const bool half)
 {
-    const size_t width = round_up(f->d, V_LANES);
+    const size_t width = round_up(f->d, LANES);
     const query_panel panel = {.columns = w->columns + at * f->d,
                                .o = w->o + at * width,
                                .m = w->m + at,

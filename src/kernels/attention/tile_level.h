@@ -10,11 +10,11 @@
 
 static void exp2_array(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += V_LANES) {
-        float part[V_LANES] = {0};
-        const size_t bytes = smaller(n - i, V_LANES) * sizeof(float);
+    for (size_t i = 0; i < n; i += LANES) {
+        float part[LANES] = {0};
+        const size_t bytes = smaller(n - i, LANES) * sizeof(float);
         memcpy(part, x + i, bytes);
-        v_store(part, v_exp2(v_load(part)));
+        vf_store(part, vf_exp2(vf_load(part, LANES)), LANES);
         memcpy(y + i, part, bytes);
     }
 }
@@ -65,7 +65,7 @@ LEVEL_FUNCTIONS(bf16, true)
 
 #define OPS_OF(type)                                                           \
     {                                                                          \
-        .lanes = V_LANES, .forward_workspace = forward_workspace,              \
+        .lanes = LANES, .forward_workspace = forward_workspace,                \
         .forward = forward_##type, .query_floats = query_floats_##type,        \
         .key_floats = key_floats_##type,                                       \
         .pair_workspace = pair_workspace_##type,                               \

@@ -8,7 +8,7 @@
  *   lanes     [row][width]         B, f32; bf16: [row / 2][width], each word
  *                                  the elements of two rows
  *
- * width is d rounded up to V_LANES, and one vector more if rows of d would
+ * width is d rounded up to LANES, and one vector more if rows of d would
  * otherwise share few sets of the first-level cache. What is padding is zero.
  */
 #ifndef LS_KERNELS_ATTENTION_TILE_PACK_H
@@ -32,14 +32,14 @@ INLINE const char *row_at(lsi_flash_rows rows, size_t row, const bool half)
     return (const char *)rows.data + row * rows.ld * element_bytes(half);
 }
 
-/* Up to V_LANES words, zeros after `bytes`. */
-INLINE vec load_words(const char *from, size_t bytes)
+/* Up to LANES words, zeros after `bytes`. */
+INLINE vf load_words(const char *from, size_t bytes)
 {
-    if (bytes >= V_LANES * sizeof(float))
-        return v_load((const word *)from);
-    float words[V_LANES] = {0};
+    if (bytes >= LANES * sizeof(float))
+        return vf_load((const word *)from, LANES);
+    float words[LANES] = {0};
     memcpy(words, from, bytes);
-    return v_load(words);
+    return vf_load(words, LANES);
 }
 
 /* Rows first..first+n-1 (n <= PANEL) as columns; padding rows are zero. */
@@ -47,27 +47,27 @@ INLINE void pack_columns(float *to, lsi_flash_rows rows, size_t first, size_t n,
                          size_t d, const bool half)
 {
     const size_t bytes = d * element_bytes(half);
-    const size_t step = V_LANES * sizeof(float);
-    float edge[V_LANES * V_LANES];
-    for (size_t lane = 0; lane < PANEL; lane += V_LANES) {
+    const size_t step = LANES * sizeof(float);
+    float edge[LANES * LANES];
+    for (size_t lane = 0; lane < PANEL; lane += LANES) {
         for (size_t at = 0; at < bytes; at += step) {
-            vec from[V_LANES];
-            for (size_t r = 0; r < V_LANES; r++)
+            vf from[LANES];
+            for (size_t r = 0; r < LANES; r++)
                 from[r] =
                     lane + r < n
                         ? load_words(row_at(rows, first + lane + r, half) + at,
                                      bytes - at)
-                        : v_set1(0.0F);
+                        : vf_set(0.0F);
             const size_t word0 = at / sizeof(float);
             const size_t count = words_of(d, half) - word0;
-            if (count >= V_LANES) {
-                v_transpose(to + word0 * PANEL + lane, PANEL, from);
+            if (count >= LANES) {
+                store_columns(to + word0 * PANEL + lane, PANEL, from);
                 continue;
             }
-            v_transpose(edge, V_LANES, from);
+            store_columns(edge, LANES, from);
             for (size_t w = 0; w < count; w++)
-                v_store(to + (word0 + w) * PANEL + lane,
-                        v_load(edge + w * V_LANES));
+                vf_store(to + (word0 + w) * PANEL + lane,
+                         vf_load(edge + w * LANES, LANES), LANES);
         }
     }
 }
@@ -110,8 +110,8 @@ INLINE operand pack_rows(float *to, lsi_flash_rows rows, size_t first, size_t n,
 
 INLINE size_t lanes_width(size_t d)
 {
-    const size_t width = round_up(d, V_LANES);
-    return width % 128 == 0 ? width + V_LANES : width;
+    const size_t width = round_up(d, LANES);
+    return width % 128 == 0 ? width + LANES : width;
 }
 
 INLINE bool lanes_are_ready(lsi_flash_rows rows, size_t d, const bool half)
@@ -130,22 +130,22 @@ INLINE operand lanes_operand(const float *packed, lsi_flash_rows rows,
 /* One row of pairs: elements of rows a and b; b may be NULL: zeros. */
 INLINE void pack_pair(float *to, const char *a, const char *b, size_t d)
 {
-    const uint16_t zeros[V_LANES] = {0};
+    const uint16_t zeros[LANES] = {0};
     size_t c = 0;
-    for (; c + V_LANES <= d; c += V_LANES) {
+    for (; c + LANES <= d; c += LANES) {
         const void *low = a + c * sizeof(uint16_t);
         const void *high = zeros;
         if (b != NULL)
             high = b + c * sizeof(uint16_t);
-        v_store(to + c, v_pair_bits(low, high));
+        vf_store(to + c, vf_pair_bits(low, high), LANES);
     }
     if (c == d)
         return;
-    uint16_t low[V_LANES] = {0}, high[V_LANES] = {0};
+    uint16_t low[LANES] = {0}, high[LANES] = {0};
     memcpy(low, a + c * sizeof(uint16_t), (d - c) * sizeof(uint16_t));
     if (b != NULL)
         memcpy(high, b + c * sizeof(uint16_t), (d - c) * sizeof(uint16_t));
-    v_store(to + c, v_pair_bits(low, high));
+    vf_store(to + c, vf_pair_bits(low, high), LANES);
 }
 
 INLINE operand pack_lanes(float *to, lsi_flash_rows rows, size_t first,
@@ -159,8 +159,7 @@ INLINE operand pack_lanes(float *to, lsi_flash_rows rows, size_t first,
                   r + 1 < n ? row_at(rows, first + r + 1, half) : NULL, d);
     for (size_t r = 0; !half && r < n; r++) {
         float *row = to + r * width;
-        memset(row + round_up(d, V_LANES) - V_LANES, 0,
-               V_LANES * sizeof(float));
+        memset(row + round_up(d, LANES) - LANES, 0, LANES * sizeof(float));
         memcpy(row, row_at(rows, first + r, half), d * sizeof(float));
     }
     return lanes_operand(to, rows, first, d, half);

@@ -10,72 +10,72 @@
 
 #include "kernels/attention/tile.h"
 
-static inline vec load_row(const float *row, size_t at, size_t n, float pad)
+static inline vf load_row(const float *row, size_t at, size_t n, float pad)
 {
-    if (at + V_LANES <= n)
-        return v_load(row + at);
-    float part[V_LANES];
-    for (size_t i = 0; i < V_LANES; i++)
+    if (at + LANES <= n)
+        return vf_load(row + at, LANES);
+    float part[LANES];
+    for (size_t i = 0; i < LANES; i++)
         part[i] = at + i < n ? row[at + i] : pad;
-    return v_load(part);
+    return vf_load(part, LANES);
 }
 
-static inline void store_part(float *row, size_t at, size_t n, vec x)
+static inline void store_part(float *row, size_t at, size_t n, vf x)
 {
-    if (at + V_LANES <= n) {
-        v_store(row + at, x);
+    if (at + LANES <= n) {
+        vf_store(row + at, x, LANES);
         return;
     }
-    float part[V_LANES];
-    v_store(part, x);
+    float part[LANES];
+    vf_store(part, x, LANES);
     memcpy(row + at, part, (n - at) * sizeof(float));
 }
 
-static inline float sum_lanes(vec x)
+static inline float sum_lanes(vf x)
 {
-    float part[V_LANES], sum = 0.0F;
-    v_store(part, x);
-    for (int i = 0; i < V_LANES; i++)
+    float part[LANES], sum = 0.0F;
+    vf_store(part, x, LANES);
+    for (size_t i = 0; i < LANES; i++)
         sum += part[i];
     return sum;
 }
 
 static float softmax_row(float *row, size_t n, float scale)
 {
-    vec most = v_set1(-FLT_MAX);
-    for (size_t i = 0; i < n; i += V_LANES)
-        most = v_max(most, load_row(row, i, n, -FLT_MAX));
-    float part[V_LANES];
-    v_store(part, most);
+    vf most = vf_set(-FLT_MAX);
+    for (size_t i = 0; i < n; i += LANES)
+        most = vf_max(most, load_row(row, i, n, -FLT_MAX));
+    float part[LANES];
+    vf_store(part, most, LANES);
     float max = part[0];
-    for (int i = 1; i < V_LANES; i++)
+    for (size_t i = 1; i < LANES; i++)
         max = part[i] > max ? part[i] : max;
 
-    const vec scale2 = v_set1(scale * LOG2E), m = v_set1(max * scale * LOG2E);
-    vec sum = v_set1(0.0F);
-    for (size_t i = 0; i < n; i += V_LANES) {
-        const vec s = load_row(row, i, n, -FLT_MAX);
-        const vec p = v_exp2(v_fms(s, scale2, m));
+    const vf scale2 = vf_set(scale * LOG2E), m = vf_set(max * scale * LOG2E);
+    vf sum = vf_set(0.0F);
+    for (size_t i = 0; i < n; i += LANES) {
+        const vf s = load_row(row, i, n, -FLT_MAX);
+        const vf p = vf_exp2(vf_fms(s, scale2, m));
         store_part(row, i, n, p);
-        sum = v_add(sum, p);
+        sum = vf_add(sum, p);
     }
     const float total = sum_lanes(sum);
-    const vec factor = v_set1(1.0F / total);
-    for (size_t i = 0; i < n; i += V_LANES)
-        store_part(row, i, n, v_mul(load_row(row, i, n, 0.0F), factor));
+    const vf factor = vf_set(1.0F / total);
+    for (size_t i = 0; i < n; i += LANES)
+        store_part(row, i, n, vf_mul(load_row(row, i, n, 0.0F), factor));
     return max * scale + logf(total);
 }
 
 static void softmax_backward_row(float *dp, const float *p, size_t n,
                                  float scale)
 {
-    vec sum = v_set1(0.0F);
-    for (size_t i = 0; i < n; i += V_LANES)
-        sum = v_fma(load_row(p, i, n, 0.0F), load_row(dp, i, n, 0.0F), sum);
-    const vec factor = v_set1(scale), d = v_set1(sum_lanes(sum) * scale);
-    for (size_t i = 0; i < n; i += V_LANES) {
-        const vec x = v_fms(load_row(dp, i, n, 0.0F), factor, d);
-        store_part(dp, i, n, v_mul(load_row(p, i, n, 0.0F), x));
+    vf sum = vf_set(0.0F);
+    for (size_t i = 0; i < n; i += LANES)
+        sum = vf_fma(load_row(p, i, n, 0.0F), load_row(dp, i, n, 0.0F), sum);
+    const vf factor = vf_set(scale), d = vf_set(sum_lanes(sum) * scale);
+    for (size_t i = 0; i < n; i += LANES) {
+        const vf x = vf_fms(load_row(dp, i, n, 0.0F), factor, d);
+        store_part(dp, i, n, vf_mul(load_row(p, i, n, 0.0F), x));
     }
 }
 

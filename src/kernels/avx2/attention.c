@@ -1,5 +1,5 @@
 /* Attention for AVX2 with FMA. */
-#include "kernels/attention/vec_avx2.h"
+#include "kernels/avx2/vector.h"
 
 #include "kernels/attention/tile_level.h"
 

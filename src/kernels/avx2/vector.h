@@ -1,6 +1,7 @@
 /*
- * The words in which simd/ is written, for AVX2 with FMA and F16C; see
- * avx512/vector.h. A mask is a vector with all bits of a lane set or clear.
+ * The words in which simd/ and attention/ are written, for AVX2 with FMA and
+ * F16C; see avx512/vector.h. A mask is a vector with all bits of a lane set or
+ * clear.
  */
 #ifndef LS_KERNELS_AVX2_VECTOR_H
 #define LS_KERNELS_AVX2_VECTOR_H
@@ -13,7 +14,10 @@
 #define LSI_SIMD(name) lsi_avx2_##name
 #define INLINE         static inline __attribute__((always_inline, unused))
 #define LANES          ((size_t)8)
-#define LANES_F64      ((size_t)4)
+
+/* 12 of the 16 registers are sums. */
+#define PRODUCT_ROWS 6
+#define PRODUCT_VECS 2
 
 typedef __m256 vf;
 typedef __m256i vi;
@@ -33,7 +37,7 @@ INLINE vf vf_set(float x)
     return _mm256_set1_ps(x);
 }
 
-INLINE vf vf_load(const float *p, size_t m)
+INLINE vf vf_load(const void *p, size_t m)
 {
     return m == LANES ? _mm256_loadu_ps(p)
                       : _mm256_maskload_ps(p, first_lanes(m));
@@ -99,6 +103,11 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+INLINE vf vf_fms(vf a, vf b, vf c)
+{
+    return _mm256_fmsub_ps(a, b, c);
+}
+
 INLINE vf vf_fnma(vf a, vf b, vf c)
 {
     return _mm256_fnmadd_ps(a, b, c);
@@ -125,6 +134,12 @@ INLINE vf vf_scale_2(vf a, vf n)
     const vi biased =
         _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return vf_mul(a, _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+}
+
+INLINE vf vf_add_exponent(vf x, vf n)
+{
+    const vi up = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), up));
 }
 
 INLINE vm vf_gt(vf a, vf b)
@@ -155,6 +170,11 @@ INLINE vf vf_select(vm m, vf yes, vf no)
 INLINE vf vf_keep(vm m, vf a)
 {
     return _mm256_and_ps(m, a);
+}
+
+INLINE vf vf_fill_low(vf x, size_t n, float fill)
+{
+    return vf_select(_mm256_castsi256_ps(first_lanes(n)), vf_set(fill), x);
 }
 
 INLINE float vf_sum(vf a)
@@ -351,17 +371,47 @@ INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
     return _mm256_or_ps(x, vf_keep(vf_is_nan(x), quiet));
 }
 
-INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+/* ---- words ---------------------------------------------------------------
+ */
+INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
+{
+    const vi high = vi_set(0xffff0000U);
+    const vi x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
+    sum = vf_fma(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
+                 _mm256_castsi256_ps(_mm256_slli_epi32(y, 16)), sum);
+    return vf_fma(_mm256_castsi256_ps(_mm256_and_si256(x, high)),
+                  _mm256_castsi256_ps(_mm256_and_si256(y, high)), sum);
+}
+
+INLINE vi round_to_words(vf x)
 {
     const vi bits = _mm256_castps_si256(x);
     const vi odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), vi_set(1));
     const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
     const vi result = vi_select(
         vf_is_nan(x), _mm256_or_si256(bits, vi_set(0x400000)), rounded);
-    const vi high = _mm256_srli_epi32(result, 16);
+    return _mm256_srli_epi32(result, 16);
+}
+
+INLINE vf vf_pair(vf low, vf high)
+{
+    const vi shifted = _mm256_slli_epi32(round_to_words(high), 16);
+    return _mm256_castsi256_ps(_mm256_or_si256(round_to_words(low), shifted));
+}
+
+INLINE vf vf_pair_bits(const uint16_t *low, const uint16_t *high)
+{
+    const vi a = _mm256_cvtepu16_epi32(load_u16(low, LANES));
+    const vi b = _mm256_cvtepu16_epi32(load_u16(high, LANES));
+    return _mm256_castsi256_ps(_mm256_or_si256(a, _mm256_slli_epi32(b, 16)));
+}
+
+INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+{
+    const vi words = round_to_words(x);
     store_u16(p,
-              _mm_packus_epi32(_mm256_castsi256_si128(high),
-                               _mm256_extracti128_si256(high, 1)),
+              _mm_packus_epi32(_mm256_castsi256_si128(words),
+                               _mm256_extracti128_si256(words, 1)),
               m);
 }
 

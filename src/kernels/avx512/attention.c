@@ -1,5 +1,5 @@
 /* Attention for AVX-512. */
-#include "kernels/attention/vec_avx512.h"
+#include "kernels/avx512/vector.h"
 
 #include "kernels/attention/tile_level.h"
 

@@ -1,6 +1,7 @@
 /*
- * The words in which simd/ is written, for AVX-512 (F, BW, DQ, VL): vf, vi and
- * vd are vectors of float, 32-bit integers and double, vm a mask of lanes.
+ * The words in which simd/ and attention/ are written, for AVX-512 (F, BW, DQ,
+ * VL): vf, vi and vd are vectors of float, 32-bit integers and double, vm a
+ * mask of lanes.
  *
  * Loads and stores take the number of lanes, 1..LANES; it is usually the
  * constant LANES, and the test for it goes away. Lanes that a load leaves out
@@ -16,7 +17,10 @@
 #define LSI_SIMD(name) lsi_avx512_##name
 #define INLINE         static inline __attribute__((always_inline, unused))
 #define LANES          ((size_t)16)
-#define LANES_F64      ((size_t)8)
+
+/* A product keeps so many rows of so many of the 32 registers as sums. */
+#define PRODUCT_ROWS 8
+#define PRODUCT_VECS 2
 
 typedef __m512 vf;
 typedef __m512i vi;
@@ -35,7 +39,8 @@ INLINE vf vf_set(float x)
     return _mm512_set1_ps(x);
 }
 
-INLINE vf vf_load(const float *p, size_t m)
+/* From any address. */
+INLINE vf vf_load(const void *p, size_t m)
 {
     return m == LANES ? _mm512_loadu_ps(p)
                       : _mm512_maskz_loadu_ps(first_lanes(m), p);
@@ -102,6 +107,12 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+/* a * b - c, rounded once. */
+INLINE vf vf_fms(vf a, vf b, vf c)
+{
+    return _mm512_fmsub_ps(a, b, c);
+}
+
 /* c - a * b, rounded once. */
 INLINE vf vf_fnma(vf a, vf b, vf c)
 {
@@ -128,6 +139,13 @@ INLINE vf vf_round(vf a)
 INLINE vf vf_scale_2(vf a, vf n)
 {
     return _mm512_scalef_ps(a, n);
+}
+
+/* The integer in the low bits of n is added to the exponent of x. */
+INLINE vf vf_add_exponent(vf x, vf n)
+{
+    return _mm512_castsi512_ps(_mm512_add_epi32(
+        _mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
 }
 
 INLINE vm vf_gt(vf a, vf b)
@@ -160,6 +178,12 @@ INLINE vf vf_select(vm m, vf yes, vf no)
 INLINE vf vf_keep(vm m, vf a)
 {
     return _mm512_maskz_mov_ps(m, a);
+}
+
+/* x, but `fill` in the first n lanes. */
+INLINE vf vf_fill_low(vf x, size_t n, float fill)
+{
+    return _mm512_mask_mov_ps(x, first_lanes(n), vf_set(fill));
 }
 
 INLINE float vf_sum(vf a)
@@ -355,14 +379,76 @@ INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
         _mm512_mask_or_epi32(bits, vf_is_nan(x), bits, vi_set(0x400000)));
 }
 
-INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+/* ---- words: two bf16 in the 32 bits of a lane, the first in the low half ----
+ */
+/* sum + the products of both halves. */
+INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
+{
+#ifdef __AVX512BF16__
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#else
+    const vi high = vi_set(0xffff0000U);
+    const vi x = _mm512_castps_si512(a), y = _mm512_castps_si512(b);
+    sum = vf_fma(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                 _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)), sum);
+    return vf_fma(_mm512_castsi512_ps(_mm512_and_si512(x, high)),
+                  _mm512_castsi512_ps(_mm512_and_si512(y, high)), sum);
+#endif
+}
+
+/*
+ * Rounded to nearest even, in two ways: the instructions of AVX-512 BF16 take
+ * subnormal numbers for zero, so only attention has them.
+ */
+#ifdef __AVX512BF16__
+INLINE __m256i round_to_bf16(vf x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
+INLINE vf vf_pair(vf low, vf high)
+{
+    const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11,
+                                      26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
+                                      20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const vi both = (vi)_mm512_cvtne2ps_pbh(high, low);
+    return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+}
+#else
+INLINE vi round_to_words(vf x)
 {
     const vi bits = _mm512_castps_si512(x);
     const vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), vi_set(1));
     const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
     const vi result = vi_select(
         vf_is_nan(x), _mm512_or_si512(bits, vi_set(0x400000)), rounded);
-    store_u16(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16)), m);
+    return _mm512_srli_epi32(result, 16);
+}
+
+INLINE __m256i round_to_bf16(vf x)
+{
+    return _mm512_cvtepi32_epi16(round_to_words(x));
+}
+
+/* Two vectors, rounded, as words. */
+INLINE vf vf_pair(vf low, vf high)
+{
+    const vi shifted = _mm512_slli_epi32(round_to_words(high), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(round_to_words(low), shifted));
+}
+#endif
+
+/* Two rows of bf16 as words. */
+INLINE vf vf_pair_bits(const uint16_t *low, const uint16_t *high)
+{
+    const vi a = _mm512_cvtepu16_epi32(load_u16(low, LANES));
+    const vi b = _mm512_cvtepu16_epi32(load_u16(high, LANES));
+    return _mm512_castsi512_ps(_mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+}
+
+INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+{
+    store_u16(p, round_to_bf16(x), m);
 }
 
 /* ---- transposition ------------------------------------------------------ */
