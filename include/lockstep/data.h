@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct ls_dataset ls_dataset;
 
-typedef enum ls_split { LS_TRAIN, LS_TEST } ls_split;
+typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
 
 /*
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse

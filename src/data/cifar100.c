@@ -14,8 +14,8 @@
 #include "kernels/kernels.h"
 
 static const char *const file_names[] = {
-    [LS_TRAIN] = "train.bin",
-    [LS_TEST] = "test.bin",
+    [LS_SPLIT_TRAIN] = "train.bin",
+    [LS_SPLIT_TEST] = "test.bin",
 };
 static const char folder_name[] = "cifar-100-binary";
 
@@ -113,10 +113,11 @@ ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cifar100: no path; expected a folder or an archive");
-    if (split != LS_TRAIN && split != LS_TEST)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "cifar100: split %d is neither LS_TRAIN nor LS_TEST",
-                        (int)split);
+    if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "cifar100: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
+            (int)split);
     struct stat info;
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);

@@ -211,10 +211,11 @@ ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count, uint64_t seed,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "synthetic: %" PRId64 " images; expected at least 1",
                         count);
-    if (split != LS_TRAIN && split != LS_TEST)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "synthetic: split %d is neither LS_TRAIN nor LS_TEST",
-                        (int)split);
+    if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "synthetic: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
+            (int)split);
     lsi_records records;
     LS_TRY(lsi_records_alloc(&records, (size_t)count * LSI_RECORD_BYTES));
     const ls_status status = make(out, &records, seed, split);

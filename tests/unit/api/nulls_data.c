@@ -49,8 +49,8 @@ void nulls_of_data(void **state)
     assert_true(fd >= 0);
     close(fd);
     REFUSES(ls_dataset_cifar100, "out path", P(out, &dataset), P(path, path),
-            LS_TRAIN);
-    assert_ok(ls_dataset_synthetic(&dataset, 2, 1, LS_TRAIN));
+            LS_SPLIT_TRAIN);
+    assert_ok(ls_dataset_synthetic(&dataset, 2, 1, LS_SPLIT_TRAIN));
     REFUSES(ls_dataset_read, "dataset indices images labels",
             P(dataset, dataset), P(indices, indices), 1, P(images, images),
             P(labels, labels));

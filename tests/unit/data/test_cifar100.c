@@ -43,9 +43,10 @@ static void check_sample(const ls_dataset *dataset, int64_t index)
 /* The path gives both splits, sample for sample, and all memory back. */
 static void check_opens(const char *path)
 {
-    static const int64_t counts[] = {[LS_TRAIN] = N_TRAIN, [LS_TEST] = N_TEST};
+    static const int64_t counts[] = {
+        [LS_SPLIT_TRAIN] = N_TRAIN, [LS_SPLIT_TEST] = N_TEST};
     const size_t before = live_data_bytes();
-    for (int split = LS_TRAIN; split <= LS_TEST; split++) {
+    for (int split = LS_SPLIT_TRAIN; split <= LS_SPLIT_TEST; split++) {
         ls_dataset *dataset = NULL;
         assert_int_equal(ls_dataset_cifar100(&dataset, path, (ls_split)split),
                          LS_OK);
@@ -65,7 +66,8 @@ static void check_fails(const char *path, ls_status status, const char *part_a,
 {
     const size_t before = live_data_bytes();
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_cifar100(&dataset, path, LS_TRAIN), status);
+    assert_int_equal(ls_dataset_cifar100(&dataset, path, LS_SPLIT_TRAIN),
+                     status);
     assert_null(dataset);
     if (strstr(ls_last_error(), part_a) == NULL ||
         strstr(ls_last_error(), part_b) == NULL)
@@ -139,20 +141,22 @@ static void test_memory_is_counted(void **state)
     const size_t before = live_data_bytes(), records = N_TRAIN * 3074;
     write_archive(in_folder("m.tar.gz"), ARCHIVE_FILTER_GZIP);
     assert_int_equal(
-        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_TRAIN), LS_OK);
+        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN),
+        LS_OK);
     assert_true(live_data_bytes() >= before + records);
     ls_dataset_free(&dataset);
 
     assert_int_equal(mkdir(in_folder("counted"), 0755), 0);
     write_both(in_folder("counted"));
     assert_int_equal(
-        ls_dataset_cifar100(&dataset, in_folder("counted"), LS_TRAIN), LS_OK);
+        ls_dataset_cifar100(&dataset, in_folder("counted"), LS_SPLIT_TRAIN),
+        LS_OK);
     assert_true(live_data_bytes() < before + records);
     ls_dataset_free(&dataset);
 
     ls_memory_set_budget(records / 2);
     const ls_status status =
-        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_TRAIN);
+        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN);
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(dataset);
@@ -306,7 +310,8 @@ static void test_indices_are_checked(void **state)
     (void)state;
     ls_dataset *dataset = NULL;
     write_records(in_folder("test.bin"), N_TEST);
-    assert_int_equal(ls_dataset_cifar100(&dataset, folder, LS_TEST), LS_OK);
+    assert_int_equal(ls_dataset_cifar100(&dataset, folder, LS_SPLIT_TEST),
+                     LS_OK);
     static float images[2 * LSI_IMAGE_BYTES];
     int64_t labels[2] = {-1, -1};
     const int64_t bad[][2] = {{0, N_TEST}, {0, -1}};
