@@ -103,7 +103,7 @@ int main(void)
     const ls_ddp_range ranges[N_RANGES] = {
         [SECOND] = {grad->second, HIDDEN},
         [FIRST] = {grad->first[0], HIDDEN * IN}};
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = "overlap";
     check(ls_ddp_new_ranges(&ddp, group, ranges, N_RANGES, &options));
 

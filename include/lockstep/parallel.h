@@ -46,12 +46,12 @@ typedef struct ls_ddp_options {
 } ls_ddp_options;
 
 /* "flat", one bucket, unused parameters are an error. */
-LS_API ls_ddp_options ls_ddp_options_default(void);
+LS_API ls_ddp_options ls_ddp_defaults(void);
 
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
  * to all ranks. The set and the group must outlive it. NULL for the options
- * means ls_ddp_options_default. Collective; options that are wrong, and options
+ * means ls_ddp_defaults. Collective; options that are wrong, and options
  * or parameters that differ between ranks, are an error on all of them. On
  * success *out is the caller's. A set can be wrapped once at a time.
  */
@@ -121,7 +121,7 @@ typedef struct ls_ddp_range {
  * array is copied, the memory stays the caller's. In memory from
  * ls_shared_alloc gradients are added up where they are; ranges that lie one
  * behind the other can travel together. NULL for the options means
- * ls_ddp_options_default. Collective; freed by ls_ddp_free.
+ * ls_ddp_defaults. Collective; freed by ls_ddp_free.
  */
 LS_API ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
                                    const ls_ddp_range *ranges, size_t n,

@@ -36,7 +36,7 @@ static void take_peaks(lsi_ddp_peaks *out)
 
 static ls_status make(lsi_ddp_case *c)
 {
-    ls_ddp_options how = ls_ddp_options_default();
+    ls_ddp_options how = ls_ddp_defaults();
     how.strategy = c->strategy;
     how.bucket_mb = c->bucket_mb;
     LS_TRY(lsi_ddp_model_init(&c->model, c->group, c->spec));

@@ -13,7 +13,7 @@ bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
 {
     const lsi_strategy *strategy;
     uint64_t bucket_bytes;
-    *out = ls_ddp_options_default();
+    *out = ls_ddp_defaults();
     out->strategy = flags->strategy;
     if (flags->bucket_mb > 0)
         out->bucket_mb = flags->bucket_mb;

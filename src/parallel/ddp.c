@@ -178,7 +178,7 @@ ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
     LS_NEED(out);
     LS_NEED(group);
     LS_NEED(params);
-    const ls_ddp_options usual = ls_ddp_options_default();
+    const ls_ddp_options usual = ls_ddp_defaults();
     if (options == NULL)
         options = &usual;
     const size_t n = ls_params_count(params);

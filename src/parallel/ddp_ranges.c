@@ -49,7 +49,7 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
     LS_NEED(group);
     if (n > 0)
         LS_NEED(ranges);
-    const ls_ddp_options usual = ls_ddp_options_default();
+    const ls_ddp_options usual = ls_ddp_defaults();
     if (options == NULL)
         options = &usual;
     ls_ddp *ddp;

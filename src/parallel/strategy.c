@@ -42,7 +42,7 @@ ls_status lsi_strategy_find(const char *name, const lsi_strategy **out)
                     name != NULL ? name : "(null)", names + strlen(", "));
 }
 
-ls_ddp_options ls_ddp_options_default(void)
+ls_ddp_options ls_ddp_defaults(void)
 {
     return (ls_ddp_options){.strategy = "flat", .bucket_mb = INFINITY};
 }

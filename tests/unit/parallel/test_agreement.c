@@ -25,7 +25,7 @@ typedef struct model {
 
 static ls_ddp_options options_of(const char *strategy)
 {
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
     return options;
 }

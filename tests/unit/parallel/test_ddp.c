@@ -19,7 +19,7 @@ static const char *const strategies[] = {"naive", "flat", "overlap",
 static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy)
 {
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     return ddp;
@@ -321,7 +321,7 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     ls_ddp *ddp = NULL;
     ls_params *empty;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     assert_ok(ls_group_open_threads(1, &group));
     assert_ok(ls_params_new(&empty));
     assert_error(ls_ddp_new(&ddp, group, empty, &options), LS_ERR_STATE,

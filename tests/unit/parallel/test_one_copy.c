@@ -20,7 +20,7 @@ static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy,
                     double bucket_mb)
 {
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
     if (bucket_mb > 0)
         options.bucket_mb = bucket_mb;
@@ -87,7 +87,7 @@ static void play_writing(ls_group *group, void *unused)
     ddp = wrap(group, params, "shared", 0.004);
     check_numbers(params);
     ls_ddp_free(&ddp);
-    ls_ddp_options flat = ls_ddp_options_default();
+    ls_ddp_options flat = ls_ddp_defaults();
     CHECK(ls_ddp_new(&ddp, group, params, &flat) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
     ls_params_free(&params);

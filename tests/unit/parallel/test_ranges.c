@@ -64,7 +64,7 @@ static void play_rounds(ls_group *group, float *data, const char *strategy,
 {
     ls_ddp *ddp = NULL;
     ls_ddp_range ranges[RANGES];
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
     options.bucket_mb = bucket_mb;
     for (size_t i = 0, at = 0; i < RANGES; at += counts[i++])
@@ -116,7 +116,7 @@ static void play_missing(ls_group *group, void *unused)
     (void)unused;
     float x[4] = {1, 2, 3, 4};
     const ls_ddp_range ranges[] = {{x, 1}, {x + 1, 3}, {NULL, 0}};
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     const int rank = ls_group_rank(group);
     ls_ddp *ddp = NULL;
     options.strategy = "overlap";
@@ -142,7 +142,7 @@ static void test_bad_arguments(void **state)
     ls_group *group;
     float x[4] = {0};
     const ls_ddp_range range = {x, 4}, null = {NULL, 4};
-    const ls_ddp_options options = ls_ddp_options_default();
+    const ls_ddp_options options = ls_ddp_defaults();
     ls_ddp *ddp = NULL;
     assert_ok(ls_group_open_threads(1, &group));
     assert_error(ls_ddp_new_ranges(&ddp, group, NULL, 1, &options),
@@ -183,7 +183,7 @@ static void play_join(ls_group *group, void *unused)
     const int rank = ls_group_rank(group);
     float x[1] = {0};
     const ls_ddp_range range = {x, 1};
-    const ls_ddp_options options = ls_ddp_options_default();
+    const ls_ddp_options options = ls_ddp_defaults();
     ls_ddp *ddp = NULL;
     bool more = true;
     int steps = 0;

@@ -83,7 +83,7 @@ static usage measure(ls_group *group, const char *strategy)
     ls_optimizer *sgd = NULL;
     ls_memory_stats stats;
     usage u;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
     CHECK_OK(ls_params_new(&params));
     const ls_init one = {LS_INIT_CONSTANT, 1, 0};
@@ -163,7 +163,7 @@ static void play_afterwards(ls_group *group, void *unused)
     ls_params *params = make(group);
     ls_optimizer *part = NULL, *whole = NULL;
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = "zero1";
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     CHECK_OK(ls_sgd_new(&part, params, (ls_sgd_options){.lr = 1}));
@@ -196,7 +196,7 @@ static void play_refusals(ls_group *group, void *unused)
     ls_params *params = make(group);
     ls_optimizer *early = NULL;
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
     options.strategy = "shared";
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));

@@ -46,7 +46,7 @@ static size_t list_ways(way *out)
             const bool limited = all[s].buckets == LSI_BUCKETS_LIMIT;
             if (!limited && !isinf(bucket_sizes[b]))
                 continue;
-            out[count].options = ls_ddp_options_default();
+            out[count].options = ls_ddp_defaults();
             out[count].options.strategy = all[s].name;
             out[count++].options.bucket_mb = bucket_sizes[b];
         }

@@ -187,7 +187,7 @@ static void play(ls_group *group, void *opaque)
     plan *const p = opaque;
     model m = {0};
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = p->strategy;
     options.bucket_mb = p->bucket_mb;
     add_layers(&m, group, p->kind);

@@ -59,7 +59,7 @@ static void play(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
     run r = {.ddp = NULL};
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = p->strategy;
     /* What is loaded must take the place of other weights. */
     toy_make(&r.model, true, group, p->from > 0 ? 9 : 1);

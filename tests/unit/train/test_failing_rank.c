@@ -93,7 +93,7 @@ static lsi_lm_options lm_options(void)
                             .batch_size = 8,
                             .accumulate = 2,
                             .recipe = adamw,
-                            .ddp = ls_ddp_options_default(),
+                            .ddp = ls_ddp_defaults(),
                             .validate_every = 2,
                             .validate_batches = 1};
 }
@@ -189,7 +189,7 @@ static void play_images(ls_group *group, void *opaque)
                                           .accumulate = 1,
                                           .prefetch = 1,
                                           .recipe = adamw,
-                                          .ddp = ls_ddp_options_default()};
+                                          .ddp = ls_ddp_defaults()};
     bool agreed = false;
     const ls_status status =
         lsi_cifar100_train(group, &options, &events, &agreed);
@@ -250,7 +250,7 @@ static void make(setup *s, ls_group *group, const plan *p)
                                        .rank = ls_group_rank(group),
                                        .size = ls_group_size(group)};
     const lsi_cifar_net_options net = {.norm = p->norm};
-    const ls_ddp_options how = ls_ddp_options_default();
+    const ls_ddp_options how = ls_ddp_defaults();
     CHECK_OK(ls_dataset_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));

@@ -93,7 +93,7 @@ static void open_job(job *j, ls_group *group, const how *h)
                                .lr = 0.5,
                                .schedule = "constant",
                                .clip_norm = h->clip_norm};
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = h->strategy;
     *j = (job){0};
     CHECK_OK(ls_params_new(&j->params));

@@ -129,7 +129,7 @@ static void make(setup *s, const plan *p, ls_group *group)
     CHECK_OK(ls_dataset_synthetic(&s->set, p->samples, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     const lsi_model *const model = make_model(s, p, group);
-    ls_ddp_options options = ls_ddp_options_default();
+    ls_ddp_options options = ls_ddp_defaults();
     options.strategy = p->strategy;
     CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, &options));
     lsi_ddp_defer_scale(s->ddp);
