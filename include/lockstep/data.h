@@ -26,16 +26,16 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
  * A size that is no multiple of the record, or a label above 99, is
  * LS_ERR_FORMAT with the file and the record. Local.
  */
-LS_API ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
-                                     ls_split split);
+LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
+                                         ls_split split);
 
 /*
  * A set of `count` images of the same shape made from `seed`: each of the 100
  * classes is a pattern of its own seen through noise, shifts and brightness,
  * so that a network can learn it and generalise. Train and test differ.
  */
-LS_API ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count,
-                                      uint64_t seed, ls_split split);
+LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
+                                          uint64_t seed, ls_split split);
 
 /* Frees it and sets *dataset to NULL. Accepts NULLs. */
 LS_API void ls_dataset_free(ls_dataset **dataset);
@@ -141,15 +141,15 @@ typedef enum ls_token_format {
  * not llm.c's, or a size that does not fit, is LS_ERR_FORMAT. On success *out
  * is the caller's. Local.
  */
-LS_API ls_status ls_tokens_open(ls_tokens **out, const char *path,
-                                ls_token_format format);
+LS_API ls_status ls_tokens_new(ls_tokens **out, const char *path,
+                               ls_token_format format);
 
 /*
  * Text of `count` bytes made from `seed`: sentences of a small language,
  * whose words, grammar and few facts a model can learn.
  */
-LS_API ls_status ls_tokens_builtin(ls_tokens **out, int64_t count,
-                                   uint64_t seed);
+LS_API ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count,
+                                       uint64_t seed);
 
 /* Frees them and sets *tokens to NULL. Accepts NULLs. */
 LS_API void ls_tokens_free(ls_tokens **tokens);

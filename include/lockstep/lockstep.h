@@ -15,6 +15,11 @@
  *   profile.h                    what it cost
  *
  * examples/mlp.c puts them together in a hundred lines.
+ *
+ * Names keep a few rules. What ..._new makes ..._free frees; groups and
+ * checkpoints, which are more than memory, are opened and closed. Options have
+ * their usual values from ..._defaults. The object that a function makes or
+ * works on is its first argument; what else it gives back its last.
  */
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H

@@ -104,8 +104,8 @@ static ls_status open_archive(ls_dataset **out, const char *path,
     return adopt(out, &records, where);
 }
 
-ls_status ls_dataset_cifar100(ls_dataset **out, const char *path,
-                              ls_split split)
+ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
+                                  ls_split split)
 {
     LS_NEED(out);
     LS_NEED(path);

@@ -202,8 +202,8 @@ static ls_status make(ls_dataset **out, lsi_records *records, uint64_t seed,
     return status;
 }
 
-ls_status ls_dataset_synthetic(ls_dataset **out, int64_t count, uint64_t seed,
-                               ls_split split)
+ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
+                                   uint64_t seed, ls_split split)
 {
     LS_NEED(out);
     LS_TRY(lsi_kernels_check());

@@ -111,8 +111,8 @@ static ls_status interpret(ls_tokens *t, const char *path,
     return take_raw(t, path, 1);
 }
 
-ls_status ls_tokens_open(ls_tokens **out, const char *path,
-                         ls_token_format format)
+ls_status ls_tokens_new(ls_tokens **out, const char *path,
+                        ls_token_format format)
 {
     LS_NEED(out);
     LS_NEED(path);

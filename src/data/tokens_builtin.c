@@ -103,13 +103,13 @@ static void write_text(uint8_t *data, size_t bytes, uint64_t seed)
     }
 }
 
-ls_status ls_tokens_builtin(ls_tokens **out, int64_t count, uint64_t seed)
+ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count, uint64_t seed)
 {
     LS_NEED(out);
     void *block = NULL;
     if (count < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_tokens_builtin: the count is %lld, must be at "
+                        "ls_tokens_new_builtin: the count is %lld, must be at "
                         "least 1",
                         (long long)count);
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_tokens), LS_MEMORY_DATA,

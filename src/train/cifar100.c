@@ -81,14 +81,14 @@ static ls_status open_data(job *j)
 {
     const lsi_cifar100_options *const o = j->options;
     if (o->data != NULL) {
-        LS_TRY(ls_dataset_cifar100(&j->train_set, o->data, LS_SPLIT_TRAIN));
-        LS_TRY(ls_dataset_cifar100(&j->test_set, o->data, LS_SPLIT_TEST));
+        LS_TRY(ls_dataset_new_cifar100(&j->train_set, o->data, LS_SPLIT_TRAIN));
+        LS_TRY(ls_dataset_new_cifar100(&j->test_set, o->data, LS_SPLIT_TEST));
     } else {
         const int64_t count = o->limit > 0 ? o->limit : BUILT_IN_TRAIN;
-        LS_TRY(ls_dataset_synthetic(&j->train_set, count, o->seed,
-                                    LS_SPLIT_TRAIN));
-        LS_TRY(ls_dataset_synthetic(&j->test_set, BUILT_IN_TEST, o->seed,
-                                    LS_SPLIT_TEST));
+        LS_TRY(ls_dataset_new_synthetic(&j->train_set, count, o->seed,
+                                        LS_SPLIT_TRAIN));
+        LS_TRY(ls_dataset_new_synthetic(&j->test_set, BUILT_IN_TEST, o->seed,
+                                        LS_SPLIT_TEST));
     }
     if (ls_dataset_count(j->train_set) < 1)
         return lsi_fail(LS_ERR_FORMAT, "%s holds no training images", o->data);

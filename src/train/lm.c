@@ -115,9 +115,9 @@ static ls_status open_tokens(job *j)
 {
     const lsi_lm_options *o = j->options;
     if (o->data != NULL)
-        LS_TRY(ls_tokens_open(&j->tokens, o->data, o->format));
+        LS_TRY(ls_tokens_new(&j->tokens, o->data, o->format));
     else
-        LS_TRY(ls_tokens_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+        LS_TRY(ls_tokens_new_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = o->model.context;
     j->train_end = n - n / VALIDATION_SHARE;

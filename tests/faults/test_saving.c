@@ -364,7 +364,7 @@ static bool map_once(const char *folder, const fault *what, int k)
     const lsi_path path = lsi_path_in(folder, "file");
     ls_tokens *tokens = NULL;
     arm(what, k);
-    const ls_status status = ls_tokens_open(&tokens, path.text, LS_TOKENS_TEXT);
+    const ls_status status = ls_tokens_new(&tokens, path.text, LS_TOKENS_TEXT);
     const bool fired = disarm();
     assert_int_equal(status == LS_OK, tokens != NULL);
     if (tokens != NULL)

@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         file[i * LSI_RECORD_BYTES + 1] = fuzz_byte(&in);
     }
     fuzz_write("test.bin", file, count * LSI_RECORD_BYTES + extra);
-    if (!fuzz_ok(ls_dataset_cifar100(&dataset, fuzz_folder(), LS_SPLIT_TEST)))
+    if (!fuzz_ok(
+            ls_dataset_new_cifar100(&dataset, fuzz_folder(), LS_SPLIT_TEST)))
         return 0;
     fuzz_demand(extra == 0);
     check(dataset, (int64_t)count);

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const ls_token_format format =
         (ls_token_format)(fuzz_byte(&in) % (LS_TOKENS_U32 + 1));
     const char *path = make_file(&in);
-    if (!fuzz_ok(ls_tokens_open(&tokens, path, format)))
+    if (!fuzz_ok(ls_tokens_new(&tokens, path, format)))
         return 0;
     use(tokens);
     ls_tokens_free(&tokens);

@@ -9,9 +9,9 @@ static void nulls_of_tokens(const char *path)
     const ls_token_batch batch = {.end = 50, .rows = 1, .length = 4};
     int64_t inputs[4], targets[4];
     ls_tokens *tokens = NULL, *none = NULL;
-    REFUSES(ls_tokens_open, "out path", P(out, &tokens), P(path, path),
+    REFUSES(ls_tokens_new, "out path", P(out, &tokens), P(path, path),
             LS_TOKENS_TEXT);
-    assert_ok(ls_tokens_builtin(&tokens, 100, 1));
+    assert_ok(ls_tokens_new_builtin(&tokens, 100, 1));
     REFUSES(ls_tokens_read, "tokens out", P(tokens, tokens), 0, 4,
             P(out, inputs));
     REFUSES(ls_tokens_batch, "tokens batch inputs targets", P(tokens, tokens),
@@ -48,9 +48,9 @@ void nulls_of_data(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    REFUSES(ls_dataset_cifar100, "out path", P(out, &dataset), P(path, path),
-            LS_SPLIT_TRAIN);
-    assert_ok(ls_dataset_synthetic(&dataset, 2, 1, LS_SPLIT_TRAIN));
+    REFUSES(ls_dataset_new_cifar100, "out path", P(out, &dataset),
+            P(path, path), LS_SPLIT_TRAIN);
+    assert_ok(ls_dataset_new_synthetic(&dataset, 2, 1, LS_SPLIT_TRAIN));
     REFUSES(ls_dataset_read, "dataset indices images labels",
             P(dataset, dataset), P(indices, indices), 1, P(images, images),
             P(labels, labels));

@@ -48,8 +48,8 @@ static void check_opens(const char *path)
     const size_t before = live_data_bytes();
     for (int split = LS_SPLIT_TRAIN; split <= LS_SPLIT_TEST; split++) {
         ls_dataset *dataset = NULL;
-        assert_int_equal(ls_dataset_cifar100(&dataset, path, (ls_split)split),
-                         LS_OK);
+        assert_int_equal(
+            ls_dataset_new_cifar100(&dataset, path, (ls_split)split), LS_OK);
         assert_int_equal(ls_dataset_count(dataset), counts[split]);
         assert_int_equal(ls_dataset_classes(dataset), 100);
         for (int64_t i = 0; i < counts[split]; i++)
@@ -66,7 +66,7 @@ static void check_fails(const char *path, ls_status status, const char *part_a,
 {
     const size_t before = live_data_bytes();
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_cifar100(&dataset, path, LS_SPLIT_TRAIN),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, path, LS_SPLIT_TRAIN),
                      status);
     assert_null(dataset);
     if (strstr(ls_last_error(), part_a) == NULL ||
@@ -140,23 +140,23 @@ static void test_memory_is_counted(void **state)
     ls_dataset *dataset = NULL;
     const size_t before = live_data_bytes(), records = N_TRAIN * 3074;
     write_archive(in_folder("m.tar.gz"), ARCHIVE_FILTER_GZIP);
-    assert_int_equal(
-        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN),
-        LS_OK);
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, in_folder("m.tar.gz"),
+                                             LS_SPLIT_TRAIN),
+                     LS_OK);
     assert_true(live_data_bytes() >= before + records);
     ls_dataset_free(&dataset);
 
     assert_int_equal(mkdir(in_folder("counted"), 0755), 0);
     write_both(in_folder("counted"));
     assert_int_equal(
-        ls_dataset_cifar100(&dataset, in_folder("counted"), LS_SPLIT_TRAIN),
+        ls_dataset_new_cifar100(&dataset, in_folder("counted"), LS_SPLIT_TRAIN),
         LS_OK);
     assert_true(live_data_bytes() < before + records);
     ls_dataset_free(&dataset);
 
     ls_memory_set_budget(records / 2);
-    const ls_status status =
-        ls_dataset_cifar100(&dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN);
+    const ls_status status = ls_dataset_new_cifar100(
+        &dataset, in_folder("m.tar.gz"), LS_SPLIT_TRAIN);
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(dataset);
@@ -175,14 +175,15 @@ static void test_missing_paths(void **state)
     check_fails(in_folder("odd"), LS_ERR_IO, "/odd/train.bin'",
                 "not a regular file");
     check_fails("", LS_ERR_ARGUMENT, "no path", "folder");
-    check_fails(NULL, LS_ERR_ARGUMENT, "ls_dataset_cifar100", "path is NULL");
+    check_fails(NULL, LS_ERR_ARGUMENT, "ls_dataset_new_cifar100",
+                "path is NULL");
 }
 
 static void test_no_such_split(void **state)
 {
     (void)state;
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_cifar100(&dataset, folder, (ls_split)2),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, (ls_split)2),
                      LS_ERR_ARGUMENT);
     assert_null(dataset);
 }
@@ -310,7 +311,7 @@ static void test_indices_are_checked(void **state)
     (void)state;
     ls_dataset *dataset = NULL;
     write_records(in_folder("test.bin"), N_TEST);
-    assert_int_equal(ls_dataset_cifar100(&dataset, folder, LS_SPLIT_TEST),
+    assert_int_equal(ls_dataset_new_cifar100(&dataset, folder, LS_SPLIT_TEST),
                      LS_OK);
     static float images[2 * LSI_IMAGE_BYTES];
     int64_t labels[2] = {-1, -1};

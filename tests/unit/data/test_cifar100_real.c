@@ -51,8 +51,10 @@ static void test_real_set(void **state)
         skip();
     }
     ls_dataset *train = NULL, *test = NULL;
-    assert_int_equal(ls_dataset_cifar100(&train, path, LS_SPLIT_TRAIN), LS_OK);
-    assert_int_equal(ls_dataset_cifar100(&test, path, LS_SPLIT_TEST), LS_OK);
+    assert_int_equal(ls_dataset_new_cifar100(&train, path, LS_SPLIT_TRAIN),
+                     LS_OK);
+    assert_int_equal(ls_dataset_new_cifar100(&test, path, LS_SPLIT_TEST),
+                     LS_OK);
     assert_int_equal(ls_dataset_count(train), 50000);
     assert_int_equal(ls_dataset_count(test), 10000);
     check_labels(train, 500);

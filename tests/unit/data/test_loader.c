@@ -20,7 +20,7 @@ static ls_dataset *dataset;
 static int open_dataset(void **state)
 {
     (void)state;
-    return ls_dataset_synthetic(&dataset, COUNT, 5, LS_SPLIT_TRAIN);
+    return ls_dataset_new_synthetic(&dataset, COUNT, 5, LS_SPLIT_TRAIN);
 }
 
 static int close_dataset(void **state)

@@ -30,7 +30,8 @@ static float *read_all(const ls_dataset *dataset, int64_t *labels)
 static ls_dataset *open_set(int64_t count, uint64_t seed, ls_split split)
 {
     ls_dataset *dataset = NULL;
-    assert_int_equal(ls_dataset_synthetic(&dataset, count, seed, split), LS_OK);
+    assert_int_equal(ls_dataset_new_synthetic(&dataset, count, seed, split),
+                     LS_OK);
     return dataset;
 }
 
@@ -188,13 +189,13 @@ static void test_bad_arguments(void **state)
     static const int64_t bad[] = {0, -1, INT64_MIN, INT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(
-            ls_dataset_synthetic(&dataset, bad[i], 0, LS_SPLIT_TRAIN),
+            ls_dataset_new_synthetic(&dataset, bad[i], 0, LS_SPLIT_TRAIN),
             LS_ERR_ARGUMENT);
-    assert_int_equal(ls_dataset_synthetic(&dataset, 1, 0, (ls_split)-1),
+    assert_int_equal(ls_dataset_new_synthetic(&dataset, 1, 0, (ls_split)-1),
                      LS_ERR_ARGUMENT);
     ls_memory_set_budget(300000);
     const ls_status status =
-        ls_dataset_synthetic(&dataset, 100, 0, LS_SPLIT_TRAIN);
+        ls_dataset_new_synthetic(&dataset, 100, 0, LS_SPLIT_TRAIN);
     ls_memory_set_budget(0);
     assert_int_equal(status, LS_ERR_BUDGET);
     assert_null(dataset);

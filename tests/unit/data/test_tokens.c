@@ -40,7 +40,7 @@ static void expect_tokens(const char *name, const void *data, size_t bytes,
 {
     ls_tokens *tokens = NULL;
     const path p = write_file(name, data, bytes);
-    assert_ok(ls_tokens_open(&tokens, p.text, LS_TOKENS_BY_NAME));
+    assert_ok(ls_tokens_new(&tokens, p.text, LS_TOKENS_BY_NAME));
     assert_int_equal(ls_tokens_count(tokens), n);
     for (int64_t i = 0; i < n; i++) {
         int64_t token;
@@ -57,7 +57,7 @@ static void expect_refused(const char *name, const void *data, size_t bytes,
 {
     ls_tokens *tokens = NULL;
     const path p = write_file(name, data, bytes);
-    assert_error(ls_tokens_open(&tokens, p.text, LS_TOKENS_BY_NAME),
+    assert_error(ls_tokens_new(&tokens, p.text, LS_TOKENS_BY_NAME),
                  LS_ERR_FORMAT, part);
     assert_null(tokens);
     unlink(p.text);
@@ -98,10 +98,10 @@ static void wrong_files_are_refused(void **state)
     expect_refused("a.bin", &fewer, sizeof fewer,
                    "should hold 3 tokens of 2 bytes");
     ls_tokens *tokens = NULL;
-    assert_error(ls_tokens_open(&tokens, "/nowhere/x", LS_TOKENS_TEXT),
+    assert_error(ls_tokens_new(&tokens, "/nowhere/x", LS_TOKENS_TEXT),
                  LS_ERR_IO, "/nowhere/x");
-    assert_error(ls_tokens_open(&tokens, "/dev/zero", LS_TOKENS_TEXT),
-                 LS_ERR_IO, "not a regular file");
+    assert_error(ls_tokens_new(&tokens, "/dev/zero", LS_TOKENS_TEXT), LS_ERR_IO,
+                 "not a regular file");
 }
 
 static void tokens_are_checked(void **state)
@@ -110,7 +110,7 @@ static void tokens_are_checked(void **state)
     ls_tokens *tokens = NULL;
     int64_t out[4];
     const path p = write_file("a.txt", "abcd", 4);
-    assert_ok(ls_tokens_open(&tokens, p.text, LS_TOKENS_BY_NAME));
+    assert_ok(ls_tokens_new(&tokens, p.text, LS_TOKENS_BY_NAME));
     assert_true(ls_tokens_are_bytes(tokens));
     assert_ok(ls_tokens_check(tokens, 101));
     assert_error(ls_tokens_check(tokens, 99), LS_ERR_FORMAT,
@@ -138,7 +138,7 @@ static ls_tokens *numbers(void)
     for (int i = 0; i < NUMBERS; i++)
         data[i] = (uint16_t)i;
     const path p = write_file("n.u16", data, sizeof data);
-    assert_ok(ls_tokens_open(&tokens, p.text, LS_TOKENS_BY_NAME));
+    assert_ok(ls_tokens_new(&tokens, p.text, LS_TOKENS_BY_NAME));
     unlink(p.text);
     return tokens;
 }
@@ -228,19 +228,20 @@ static void the_built_in_text(void **state)
     enum { BYTES = 5000 };
     ls_tokens *a = NULL, *b = NULL;
     static int64_t x[BYTES], y[BYTES];
-    assert_ok(ls_tokens_builtin(&a, BYTES, 1));
-    assert_ok(ls_tokens_builtin(&b, BYTES, 1));
+    assert_ok(ls_tokens_new_builtin(&a, BYTES, 1));
+    assert_ok(ls_tokens_new_builtin(&b, BYTES, 1));
     assert_ok(ls_tokens_read(a, 0, BYTES, x));
     assert_ok(ls_tokens_read(b, 0, BYTES, y));
     assert_memory_equal(x, y, sizeof x);
     ls_tokens_free(&b);
-    assert_ok(ls_tokens_builtin(&b, BYTES, 2));
+    assert_ok(ls_tokens_new_builtin(&b, BYTES, 2));
     assert_ok(ls_tokens_read(b, 0, BYTES, y));
     assert_memory_not_equal(x, y, sizeof x);
     for (int i = 0; i < BYTES; i++) /* letters, blanks, full stops, commas */
         assert_true((x[i] >= 'a' && x[i] <= 'z') || x[i] == ' ' ||
                     x[i] == '.' || x[i] == ',' || x[i] == '\n');
-    assert_error(ls_tokens_builtin(&b, 0, 2), LS_ERR_ARGUMENT, "count is 0");
+    assert_error(ls_tokens_new_builtin(&b, 0, 2), LS_ERR_ARGUMENT,
+                 "count is 0");
     ls_tokens_free(&a);
     ls_tokens_free(&b);
 }

@@ -251,7 +251,7 @@ static void make(setup *s, ls_group *group, const plan *p)
                                        .size = ls_group_size(group)};
     const lsi_cifar_net_options net = {.norm = p->norm};
     const ls_ddp_options how = ls_ddp_defaults();
-    CHECK_OK(ls_dataset_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
+    CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));
     const lsi_model *const model = lsi_cifar_net_model(s->net);

@@ -92,7 +92,7 @@ static void test_every_sample_once(void **state)
     static const int sizes[] = {1, 2, 3, 5, 8};
     static const int64_t counts[] = {64, 37, 3, 1};
     ls_dataset *set = NULL;
-    assert_ok(ls_dataset_synthetic(&set, MOST, 1, LS_SPLIT_TRAIN));
+    assert_ok(ls_dataset_new_synthetic(&set, MOST, 1, LS_SPLIT_TRAIN));
     float *const all = read_all(set);
     for (size_t s = 0; s < TEST_COUNT(sizes); s++)
         for (size_t c = 0; c < TEST_COUNT(counts); c++)
@@ -106,7 +106,7 @@ static void test_limit_above_the_set(void **state)
     (void)state;
     ls_dataset *set = NULL;
     int64_t steps;
-    assert_ok(ls_dataset_synthetic(&set, 10, 1, LS_SPLIT_TRAIN));
+    assert_ok(ls_dataset_new_synthetic(&set, 10, 1, LS_SPLIT_TRAIN));
     static const int64_t limits[] = {0, 10, 1000};
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
         lsi_images *images = make(set, 0, 1, limits[i], 3);

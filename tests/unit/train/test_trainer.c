@@ -126,7 +126,7 @@ static void make(setup *s, const plan *p, ls_group *group)
                                        .rank = ls_group_rank(group),
                                        .size = ls_group_size(group),
                                        .slices = p->slices};
-    CHECK_OK(ls_dataset_synthetic(&s->set, p->samples, 1, LS_SPLIT_TRAIN));
+    CHECK_OK(ls_dataset_new_synthetic(&s->set, p->samples, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     const lsi_model *const model = make_model(s, p, group);
     ls_ddp_options options = ls_ddp_defaults();

@@ -32,7 +32,7 @@ static void play_plain(ls_group *group, void *opaque)
     for (int64_t i = 0; i < p->count; i++)
         indices[i] = i;
     CHECK_OK(lsi_cifar_net_new(&net, group, &net_options));
-    CHECK_OK(ls_dataset_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
+    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
     CHECK_OK(ls_loader_new(&loader, set, p->count, 0));
     CHECK_OK(ls_loader_begin(loader, indices, p->count));
     CHECK_OK(ls_loader_next(loader, &batch));
@@ -74,7 +74,7 @@ static void play_distributed(ls_group *group, void *opaque)
     const lsi_images_options options = {
         .batch_size = 7, .prefetch = 1, .size = 1};
     CHECK_OK(lsi_cifar_net_new(&net, group, &net_options));
-    CHECK_OK(ls_dataset_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
+    CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
     CHECK_OK(lsi_images_new(&images, set, &options));
     CHECK_OK(ls_tape_new(&tape));
     for (int repeat = 0; repeat < 2; repeat++) {
