@@ -62,7 +62,7 @@ LS_API ls_status ls_group_from_env(ls_group **group);
  * by the thread that plays rank r. Local. Each is closed by its own thread
  * with ls_group_close.
  */
-LS_API ls_status ls_group_open_threads(int size, ls_group **groups);
+LS_API ls_status ls_group_open_threads(ls_group **groups, int size);
 
 /*
  * Divides a group: ranks that pass the same color >= 0 form a new group,

@@ -18,7 +18,7 @@ static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
     return LS_OK;
 }
 
-ls_status ls_group_open_threads(int size, ls_group **groups)
+ls_status ls_group_open_threads(ls_group **groups, int size)
 {
     LS_NEED(groups);
     LS_TRY(lsi_kernels_check());

@@ -246,7 +246,7 @@ static void deterministic_groups_refuse_own_orders(void **state)
     run_threads(3, refuses_own_orders, NULL);
     run_processes(3, refuses_own_orders, NULL);
     assert_int_equal(setenv("LOCKSTEP_DETERMINISTIC", "yes", 1), 0);
-    assert_int_equal(ls_group_open_threads(1, &group), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_group_open_threads(&group, 1), LS_ERR_ARGUMENT);
     assert_non_null(strstr(ls_last_error(), "LOCKSTEP_DETERMINISTIC"));
     assert_int_equal(unsetenv("LOCKSTEP_DETERMINISTIC"), 0);
 }

@@ -23,7 +23,7 @@ static void make_model(void)
     const ls_init ones = {LS_INIT_CONSTANT, 1, 0};
     const int64_t shape[] = {2, 3};
     ls_tensor *tensor = NULL;
-    fuzz_demand(ls_group_open_threads(1, &group) == LS_OK);
+    fuzz_demand(ls_group_open_threads(&group, 1) == LS_OK);
     fuzz_demand(ls_params_new(&params) == LS_OK);
     fuzz_demand(ls_params_add(params, "w", 2, shape, ones, &tensor) == LS_OK);
     fuzz_demand(ls_params_add(params, "v", 1, shape, ones, &tensor) == LS_OK);

@@ -125,7 +125,7 @@ static ls_status agree(const lsi_wire *wire, const lsi_world *world,
 static ls_status meet_locally(const lsi_world *world, double seconds,
                               ls_group **out)
 {
-    return world->size == 1 ? ls_group_open_threads(1, out)
+    return world->size == 1 ? ls_group_open_threads(out, 1)
                             : lsi_rendezvous(world, seconds, out);
 }
 

@@ -21,7 +21,7 @@ ls_status ls_group_from_env(ls_group **group)
     if (world.size > 1)
         lsi_log_set_rank(world.rank);
     if (world.size == 1)
-        LS_TRY(ls_group_open_threads(1, &made));
+        LS_TRY(ls_group_open_threads(&made, 1));
     else if (world.by_mpi)
         LS_TRY(lsi_meet_by_mpi(&world, seconds, &made));
     else

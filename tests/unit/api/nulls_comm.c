@@ -7,7 +7,7 @@
 static ls_group *open_group(void)
 {
     ls_group *group = NULL;
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     return group;
 }
 

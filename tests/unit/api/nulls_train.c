@@ -162,7 +162,7 @@ void nulls_of_data_parallelism(void **state)
     ls_group *group = NULL;
     ls_tensor *w, *v;
     (void)state;
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     ls_params *params = make_params(group, &w, &v);
     nulls_of_ddp(group, params);
     nulls_of_ranges(group);
@@ -196,7 +196,7 @@ void nulls_of_checkpoints(void **state)
     ls_checkpoint *c = NULL, *none = NULL;
     (void)state;
     assert_non_null(mkdtemp(folder));
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     ls_params *params = make_params(NULL, &w, &v);
     const ls_checkpoint_parts parts = {.params = params}, nothing = {0};
     REFUSES(ls_checkpoint_save, "group folder parts", P(group, group),

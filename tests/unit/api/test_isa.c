@@ -21,7 +21,7 @@ static void every_first_call_refuses(void **state)
     ls_dataset *dataset = NULL;
     (void)state;
     assert_error(ls_group_from_env(&group), LS_ERR_ARGUMENT, message);
-    assert_error(ls_group_open_threads(1, &group), LS_ERR_ARGUMENT, message);
+    assert_error(ls_group_open_threads(&group, 1), LS_ERR_ARGUMENT, message);
     assert_error(ls_tensor_new(&tensor, LS_F32, 1, shape), LS_ERR_ARGUMENT,
                  message);
     assert_error(ls_tensor_zeros(&tensor, LS_F32, 1, shape), LS_ERR_ARGUMENT,

@@ -206,7 +206,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
     CHECK(size <= MOST);
     for (int k = 0, rank = 0; k < nodes; k++) {
         ls_group *local[MOST];
-        CHECK_OK(ls_group_open_threads(ranks[k], local));
+        CHECK_OK(ls_group_open_threads(local, ranks[k]));
         const uint64_t offset =
             lsi_space_take(local[0], lsi_region_layout_of(size).bytes);
         for (int i = 0; i < ranks[k]; i++, rank++) {

@@ -28,7 +28,7 @@ void run_threads(int size, rank_fn *fn, void *argument)
     player players[MOST];
     ls_group *groups[MOST];
     CHECK(size <= MOST);
-    CHECK_OK(ls_group_open_threads(size, groups));
+    CHECK_OK(ls_group_open_threads(groups, size));
     for (int r = 0; r < size; r++) {
         players[r] =
             (player){.group = groups[r], .fn = fn, .argument = argument};

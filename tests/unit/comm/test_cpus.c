@@ -37,7 +37,7 @@ static void set_mask(const ls_group *group, uint64_t mask)
 
 static void open_ranks(const masks *m, ls_group **groups)
 {
-    assert_ok(ls_group_open_threads(m->ranks, groups));
+    assert_ok(ls_group_open_threads(groups, m->ranks));
     for (int r = 0; r < m->ranks; r++)
         set_mask(groups[r], m->of[r]);
 }

@@ -152,7 +152,7 @@ static void parts_may_outlive_the_whole(void **state)
 {
     ls_group *alone = NULL;
     (void)state;
-    CHECK_OK(ls_group_open_threads(1, &alone));
+    CHECK_OK(ls_group_open_threads(&alone, 1));
     outlive(alone, NULL);
     run_processes(3, outlive_and_exit, NULL);
 }
@@ -287,7 +287,7 @@ static void bad_lines_are_errors(void **state)
                                       "all_reduce:0-1-2:staged"};
     ls_group *group = NULL;
     (void)state;
-    assert_int_equal(ls_group_open_threads(1, &group), LS_OK);
+    assert_int_equal(ls_group_open_threads(&group, 1), LS_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(ls_group_select(group, bad[i]), LS_ERR_ARGUMENT);
     assert_int_equal(ls_group_select(group, bad[1]), LS_ERR_ARGUMENT);
@@ -450,8 +450,8 @@ static void bad_arguments_are_errors(void **state)
     ls_group *group = NULL;
     float x[8] = {0};
     (void)state;
-    assert_int_equal(ls_group_open_threads(0, &group), LS_ERR_ARGUMENT);
-    assert_int_equal(ls_group_open_threads(1, &group), LS_OK);
+    assert_int_equal(ls_group_open_threads(&group, 0), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_group_open_threads(&group, 1), LS_OK);
     assert_int_equal(ls_barrier(NULL), LS_ERR_ARGUMENT);
     assert_int_equal(ls_all_reduce(group, NULL, x, 1, LS_F32, LS_SUM),
                      LS_ERR_ARGUMENT);

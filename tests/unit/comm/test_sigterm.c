@@ -57,7 +57,7 @@ static void a_child_ends_at_once(void **state)
 static int set_up(void **state)
 {
     ls_group *group = NULL;
-    if (ls_group_open_threads(1, &group) != LS_OK)
+    if (ls_group_open_threads(&group, 1) != LS_OK)
         return -1;
     lsi_sigterm_listen(group);
     *state = group;

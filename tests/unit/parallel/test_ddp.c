@@ -322,7 +322,7 @@ static void test_bad_arguments(void **state)
     ls_ddp *ddp = NULL;
     ls_params *empty;
     ls_ddp_options options = ls_ddp_defaults();
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&empty));
     assert_error(ls_ddp_new(&ddp, group, empty, &options), LS_ERR_STATE,
                  "ls_params_allocate");

@@ -144,7 +144,7 @@ static void test_bad_arguments(void **state)
     const ls_ddp_range range = {x, 4}, null = {NULL, 4};
     const ls_ddp_options options = ls_ddp_defaults();
     ls_ddp *ddp = NULL;
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_error(ls_ddp_new_ranges(&ddp, group, NULL, 1, &options),
                  LS_ERR_ARGUMENT, "ranges");
     assert_error(ls_ddp_new_ranges(&ddp, group, &null, 1, &options),

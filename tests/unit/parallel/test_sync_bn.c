@@ -361,7 +361,7 @@ static void test_bad_arguments(void **state)
     ls_params *params;
     ls_sync_bn *bn = NULL;
     const ls_sync_bn_options good = {.kind = LS_SYNC_BN_FUSED};
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
     assert_error(ls_sync_bn_new(&bn, group, params, "bn", 0, good),
                  LS_ERR_ARGUMENT, "0 features");

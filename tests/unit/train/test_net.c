@@ -48,7 +48,7 @@ static void test_parameters(void **state)
     (void)state;
     ls_group *group = NULL;
     lsi_cifar_net *net = NULL;
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(lsi_cifar_net_new(&net, group, &usual));
     const ls_params *const params = lsi_cifar_net_model(net)->params;
     assert_int_equal(ls_params_numel(params), 825988);
@@ -85,7 +85,7 @@ static fixture make(lsi_net_norm norm, int64_t count)
     fixture f = {0};
     lsi_cifar_net_options options = usual;
     options.norm = norm;
-    assert_ok(ls_group_open_threads(1, &f.group));
+    assert_ok(ls_group_open_threads(&f.group, 1));
     assert_ok(lsi_cifar_net_new(&f.net, f.group, &options));
     f.model = lsi_cifar_net_model(f.net);
     assert_ok(ls_tape_new(&f.tape));

@@ -41,7 +41,7 @@ static void what_a_run_depends_on(void **state)
     ls_params *params = make_params();
     const ls_checkpoint_parts parts = {params, NULL, values};
     assert_non_null(mkdtemp(folder));
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_checkpoint_save(group, folder, 7, &parts, 0));
     assert_ok(ls_checkpoint_open(&checkpoint, group, folder));
 
@@ -79,7 +79,7 @@ static void scales_are_numbers(void **state)
     enum { BAD = 5 };
     ls_group *group = NULL;
     ls_params *params = make_params();
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     for (size_t i = 0; i < TEST_COUNT(scales); i++) {
         char folder[] = "/tmp/lockstep-facts-XXXXXX";
         const char *const values[] = {
