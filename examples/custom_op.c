@@ -24,15 +24,21 @@ static float sigmoid(float z)
 static ls_status swish_backward(ls_tape *tape, ls_node *node)
 {
     const swish_state *state = ls_node_state(node);
-    const ls_tensor *x = ls_node_input(node, 0);
-    const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
+    ls_tensor *x = ls_node_input(node, 0);
+    ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     bool accumulate = false;
     ls_tensor *dx = ls_node_grad_input(tape, node, 0, &accumulate);
     if (dx == NULL)
         return ls_tape_status(tape); /* nobody asked for it, or an error */
 
-    const float *in = ls_tensor_data(x), *grad = ls_tensor_data(dy);
-    float *out = ls_tensor_data(dx);
+    float *in, *grad, *out;
+    ls_status status = ls_tensor_map_f32(x, &in);
+    if (status == LS_OK)
+        status = ls_tensor_map_f32(dy, &grad);
+    if (status == LS_OK)
+        status = ls_tensor_map_f32(dx, &out);
+    if (status != LS_OK)
+        return status;
     for (int64_t i = 0; i < ls_tensor_count(x); i++) {
         const float s = sigmoid(state->beta * in[i]);
         const float slope = s + state->beta * in[i] * s * (1 - s);
@@ -56,10 +62,12 @@ static ls_tensor *swish(ls_tape *tape, ls_tensor *x, float beta)
                             "swish: needs a contiguous f32 tensor");
     ls_tensor *y =
         ls_tape_output(tape, LS_F32, ls_tensor_ndim(x), ls_tensor_shape(x));
+    float *in, *out;
     if (y == NULL)
         return NULL;
-    const float *in = ls_tensor_data(x);
-    float *out = ls_tensor_data(y);
+    if (ls_tensor_map_f32(x, &in) != LS_OK ||
+        ls_tensor_map_f32(y, &out) != LS_OK)
+        return ls_tape_fail(tape, LS_ERR_MEMORY, "%s", ls_last_error());
     for (int64_t i = 0; i < ls_tensor_count(x); i++)
         out[i] = in[i] * sigmoid(beta * in[i]);
     const swish_state state = {beta};
@@ -73,11 +81,14 @@ static ls_status compare(ls_tape *tape, ls_tensor *x, double *worst)
     ls_tape_watch(tape, x);
     ls_tensor *y = swish(tape, x, beta);
     ls_tensor *loss = ls_sum(tape, ls_mul(tape, y, y));
-    const ls_status status = ls_backward(tape, loss, 1.0);
+    float *at, *gradient;
+    ls_status status = ls_backward(tape, loss, 1.0);
+    if (status == LS_OK)
+        status = ls_tensor_map_f32(x, &at);
+    if (status == LS_OK)
+        status = ls_tensor_map_f32(ls_tape_grad(tape, x), &gradient);
     if (status != LS_OK)
         return status;
-    const float *at = ls_tensor_data(x);
-    const float *gradient = ls_tensor_data(ls_tape_grad(tape, x));
     printf("%8s %10s %10s\n", "x", "gradient", "quotient");
     for (int64_t i = 0; i < ls_tensor_count(x); i++) {
         const double h = 1e-4, left = at[i] - h, right = at[i] + h;

@@ -66,12 +66,15 @@ static double train_step(const model *m, ls_ddp *ddp, ls_optimizer *sgd,
 {
     ls_tensor *x = NULL, *y = NULL;
     const int64_t shape[] = {n, 2};
+    float *points;
+    int64_t *rings;
     double value = 0;
     check(ls_tensor_new(&x, LS_F32, 2, shape));
     check(ls_tensor_new(&y, LS_I64, 1, shape));
+    check(ls_tensor_map_f32(x, &points));
+    check(ls_tensor_map_i64(y, &rings));
     for (int64_t i = 0; i < n; i++)
-        ((int64_t *)ls_tensor_data(y))[i] =
-            point(indices[i], (float *)ls_tensor_data(x) + 2 * i);
+        rings[i] = point(indices[i], points + 2 * i);
 
     ls_params_zero_grad(m->params);
     ls_tensor *loss = ls_cross_entropy(tape, forward(m, tape, x), y);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "lockstep/status.h"
+#include "lockstep/tensor.h"
 
 #define TEST_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -38,5 +38,17 @@
             fail_msg("%s: no \"%s\" in \"%s\"", #call, (part),                 \
                      ls_last_error());                                         \
     } while (0)
+
+/* The memory of a tensor, also of one that is only read. */
+static inline void *tensor_data(const ls_tensor *tensor)
+{
+    const union {
+        const ls_tensor *constant;
+        ls_tensor *tensor;
+    } it = {tensor};
+    void *data = NULL;
+    assert_ok(ls_tensor_map(it.tensor, &data));
+    return data;
+}
 
 #endif

@@ -61,12 +61,18 @@ LS_API int64_t ls_tensor_count(const ls_tensor *tensor);
 LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
 
 /*
- * The first element. Row-major order if ls_tensor_is_contiguous. NULL for a
- * parameter before ls_params_allocate, and if memory ran out: what an operation
- * made may have to be put into this order first. It stays valid as long as the
- * tensor, or until ls_ddp_new moves parameters (parallel.h).
+ * The tensor's own memory, to read and to write: *out is the first element, and
+ * the others lie as the strides say, in row-major order if
+ * ls_tensor_is_contiguous. What an operation made may have to be put into this
+ * order first, which takes memory and can fail; LS_ERR_STATE for a parameter
+ * before ls_params_allocate. *out stays valid as long as the tensor, or until
+ * ls_ddp_new moves parameters (parallel.h).
  */
-LS_API void *ls_tensor_data(const ls_tensor *tensor);
+LS_API ls_status ls_tensor_map(ls_tensor *tensor, void **out);
+
+/* The same of a tensor of that type; LS_ERR_DTYPE for any other. */
+LS_API ls_status ls_tensor_map_f32(ls_tensor *tensor, float **out);
+LS_API ls_status ls_tensor_map_i64(ls_tensor *tensor, int64_t **out);
 
 /* ---- views: no bytes move, the storage is shared ------------------------- */
 

@@ -143,13 +143,16 @@ typedef struct lm_case {
 } lm_case;
 
 /* Random tokens: what they are makes no difference to the time. */
-static void fill_tokens(ls_tensor *tensor, int64_t vocabulary, uint64_t stream)
+static ls_status fill_tokens(ls_tensor *tensor, int64_t vocabulary,
+                             uint64_t stream)
 {
-    int64_t *data = ls_tensor_data(tensor);
+    int64_t *data;
+    LS_TRY(ls_tensor_map_i64(tensor, &data));
     const lsi_rng_key key = {0, stream};
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         data[i] =
             (int64_t)lsi_rng_below(key, 0, (uint64_t)i, (uint64_t)vocabulary);
+    return LS_OK;
 }
 
 /*
@@ -185,9 +188,8 @@ static ls_status make(lm_case *c)
     LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));
     LS_TRY(ls_tensor_new(&c->tokens, LS_I64, 2, shape));
     LS_TRY(ls_tensor_new(&c->targets, LS_I64, 1, &flat));
-    fill_tokens(c->tokens, c->config.vocabulary, 1);
-    fill_tokens(c->targets, c->config.vocabulary, 2);
-    return LS_OK;
+    LS_TRY(fill_tokens(c->tokens, c->config.vocabulary, 1));
+    return fill_tokens(c->targets, c->config.vocabulary, 2);
 }
 
 static void release(lm_case *c)

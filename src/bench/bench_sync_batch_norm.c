@@ -86,7 +86,8 @@ static ls_status make_input(bench_case *c)
     const int64_t shape[2] = {c->batch, c->features};
     const lsi_rng_key key = {42, (uint64_t)ls_group_rank(c->group)};
     LS_TRY(ls_tensor_new(&c->x, LS_F32, 2, shape));
-    float *const x = ls_tensor_data(c->x);
+    float *x;
+    LS_TRY(ls_tensor_map_f32(c->x, &x));
     for (int64_t i = 0; i < ls_tensor_count(c->x); i++)
         x[i] = (float)lsi_rng_normal(key, 0, (uint64_t)i);
     return LS_OK;
@@ -178,10 +179,11 @@ static double column_error(const bench_case *c, const float *all,
 static ls_status compare(const bench_case *c, float *all, double *worst)
 {
     const size_t count = (size_t)ls_tensor_count(c->x);
-    LS_TRY(ls_all_gather(c->group, ls_tensor_data(c->x), all, count, LS_F32));
+    float *x, *dx;
+    LS_TRY(ls_tensor_map_f32(c->x, &x));
+    LS_TRY(ls_all_gather(c->group, x, all, count, LS_F32));
     LS_TRY(pass(c));
-    const ls_tensor *const grad = ls_tape_grad(c->tape, c->x);
-    const float *const dx = ls_tensor_data(grad);
+    LS_TRY(ls_tensor_map_f32(ls_tape_grad(c->tape, c->x), &dx));
     *worst = 0;
     for (int64_t column = 0; column < c->features; column++)
         *worst = fmax(*worst, column_error(c, all, dx, column));

@@ -65,7 +65,8 @@ static ls_status fill_numbers(ls_tensor **out, const lsi_ddp_model_spec *spec,
 {
     const int64_t shape[2] = {spec->batch * spec->context, spec->width};
     LS_TRY(ls_tensor_new(out, LS_F32, 2, shape));
-    float *const data = ls_tensor_data(*out);
+    float *data;
+    LS_TRY(ls_tensor_map_f32(*out, &data));
     for (int64_t i = 0; i < ls_tensor_count(*out); i++)
         data[i] = (float)lsi_rng_normal(key, 0, (uint64_t)i);
     return LS_OK;
@@ -76,7 +77,8 @@ static ls_status fill_tokens(ls_tensor **out, const lsi_ddp_model_spec *spec,
 {
     const int64_t shape[2] = {spec->batch, spec->context};
     LS_TRY(ls_tensor_new(out, LS_I64, 2, shape));
-    int64_t *const data = ls_tensor_data(*out);
+    int64_t *data;
+    LS_TRY(ls_tensor_map_i64(*out, &data));
     const double n = (double)spec->config.vocabulary;
     for (int64_t i = 0; i < ls_tensor_count(*out); i++)
         data[i] = (int64_t)(lsi_rng_uniform(key, 0, (uint64_t)i) * n);

@@ -117,12 +117,13 @@ static ls_status make_toy(toy *t)
 static ls_tensor *make_batch(ls_tape *tape, ls_tensor **labels)
 {
     const int64_t rows = BATCH, shape[] = {BATCH, IN};
+    float *values;
+    int64_t *classes;
     ls_tensor *x = ls_tape_output(tape, LS_F32, 2, shape);
     *labels = ls_tape_output(tape, LS_I64, 1, &rows);
-    if (x == NULL || *labels == NULL)
+    if (ls_tensor_map_f32(x, &values) != LS_OK ||
+        ls_tensor_map_i64(*labels, &classes) != LS_OK)
         return NULL;
-    float *values = ls_tensor_data(x);
-    int64_t *classes = ls_tensor_data(*labels);
     for (int i = 0; i < BATCH * IN; i++)
         values[i] = (float)(i * 7 % 19 - 9) / 9.0F;
     for (int i = 0; i < BATCH; i++)

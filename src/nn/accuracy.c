@@ -41,7 +41,7 @@ static float element(const ls_tensor *logits, int64_t row, int64_t col)
 {
     const int64_t *strides = ls_tensor_strides(logits);
     const int64_t at = row * strides[0] + col * strides[1];
-    const void *x = ls_tensor_data(logits);
+    const void *x = lsi_tensor_raw(logits);
     switch (ls_tensor_dtype(logits)) {
     case LS_BF16:
         return lsi_bf16_to_f32(((const uint16_t *)x)[at]);
@@ -75,7 +75,7 @@ ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
     LS_TRY(check_shapes(logits, labels));
     const int64_t rows = ls_tensor_shape(logits)[0];
     const int64_t cols = ls_tensor_shape(logits)[1];
-    const int64_t *y = ls_tensor_data(labels);
+    const int64_t *y = lsi_tensor_raw(labels);
     int64_t count = 0;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t label = y[r * ls_tensor_strides(labels)[0]];

@@ -24,7 +24,7 @@ enum { PIECE = 1 << 16 };
 
 static ls_status broadcast_tensor(ls_group *group, ls_tensor *tensor)
 {
-    return ls_broadcast(group, ls_tensor_data(tensor),
+    return ls_broadcast(group, lsi_tensor_raw(tensor),
                         (size_t)ls_tensor_count(tensor),
                         ls_tensor_dtype(tensor), 0);
 }

@@ -197,7 +197,7 @@ static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
 {
     const state *const s = ls_node_state(node);
     const ls_sync_bn *const bn = s->bn;
-    const float *const mean = ls_tensor_data(ls_node_saved(node, SAVED_STATS));
+    const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
     const float *const inv_std = mean + bn->stride;
     const int64_t batch = ls_tensor_shape(ls_node_saved(node, SAVED_X))[0];
     const lsi_range rows = lsi_slice_rows(batch, bn->slices, slice);
@@ -240,7 +240,7 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const ls_sync_bn *const bn = s->bn;
     const ls_tensor *const dy = ls_node_grad_output(tape, node, 0);
     const ls_tensor *const x = ls_node_saved(node, SAVED_X);
-    const float *const mean = ls_tensor_data(ls_node_saved(node, SAVED_STATS));
+    const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
     const float *const inv_std = mean + bn->stride;
     float *const dy_xhat = bn->sums + bn->stride;
     const size_t rows = (size_t)ls_tensor_shape(x)[0];
@@ -248,7 +248,7 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const lsi_kernels *const k = lsi_kernels_get();
 
     for (int j = 0; j < bn->slices; j++)
-        LS_TRY(sum_slice(tape, node, j, ls_tensor_data(dy), ls_tensor_data(x)));
+        LS_TRY(sum_slice(tape, node, j, lsi_tensor_raw(dy), lsi_tensor_raw(x)));
     LS_TRY(exchange_sums(s, inv_std));
 
     bool accumulate;
@@ -256,8 +256,8 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     if (dx == NULL)
         return LS_OK;
     const float *const weight =
-        bn->args.weight != NULL ? ls_tensor_data(bn->args.weight) : NULL;
-    k->batch_norm_dx(ls_tensor_data(dx), ls_tensor_data(dy), ls_tensor_data(x),
+        bn->args.weight != NULL ? lsi_tensor_raw(bn->args.weight) : NULL;
+    k->batch_norm_dx(lsi_tensor_raw(dx), lsi_tensor_raw(dy), lsi_tensor_raw(x),
                      mean, inv_std, weight, bn->sums, dy_xhat, rows, cols,
                      accumulate);
     return LS_OK;
@@ -334,20 +334,20 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
     ls_tensor *const x = p->x, *const input = p->input, *const y = p->y;
     ls_tensor *const saved = p->saved;
     const size_t rows = (size_t)ls_tensor_shape(x)[0];
-    float *const mean = ls_tensor_data(saved);
+    float *const mean = lsi_tensor_raw(saved);
     lsi_bn_stats stats = {
         .mean = mean, .inv_std = mean + bn->stride, .variance = bn->variance};
     const ls_status status =
-        gather_statistics(bn, ls_tensor_data(input), rows, &stats);
+        gather_statistics(bn, lsi_tensor_raw(input), rows, &stats);
     if (status != LS_OK)
         return ls_tape_fail(tape, status, "%s", ls_last_error());
     update_running(bn, &stats);
 
     ls_tensor *const weight = bn->args.weight, *const bias = bn->args.bias;
     lsi_kernels_get()->normalize_columns(
-        ls_tensor_data(y), ls_tensor_data(input), stats.mean, stats.inv_std,
-        weight != NULL ? ls_tensor_data(weight) : NULL,
-        bias != NULL ? ls_tensor_data(bias) : NULL, rows, (size_t)bn->features);
+        lsi_tensor_raw(y), lsi_tensor_raw(input), stats.mean, stats.inv_std,
+        weight != NULL ? lsi_tensor_raw(weight) : NULL,
+        bias != NULL ? lsi_tensor_raw(bias) : NULL, rows, (size_t)bn->features);
     const state s = {bn, stats.rows};
     return ls_tape_record(
         tape, &function, &s, (ls_tensor *[N_INPUTS]){x, weight, bias}, N_INPUTS,

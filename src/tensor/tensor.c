@@ -184,10 +184,46 @@ bool ls_tensor_is_contiguous(const ls_tensor *tensor)
     return true;
 }
 
-void *ls_tensor_data(const ls_tensor *tensor)
+ls_status ls_tensor_map(ls_tensor *tensor, void **out)
 {
-    if (tensor == NULL || tensor->storage == NULL ||
-        lsi_tensor_plain(tensor) != LS_OK)
-        return NULL;
-    return lsi_tensor_raw(tensor);
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
+    if (tensor->storage == NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_tensor_map: a parameter has no memory before "
+                        "ls_params_allocate");
+    LS_TRY(lsi_tensor_plain(tensor));
+    *out = lsi_tensor_raw(tensor);
+    return LS_OK;
+}
+
+static ls_status check_dtype(const char *function, const ls_tensor *tensor,
+                             ls_dtype dtype)
+{
+    if (tensor->dtype == dtype)
+        return LS_OK;
+    return lsi_fail(LS_ERR_DTYPE, "%s: the tensor is %s, not %s", function,
+                    ls_dtype_name(tensor->dtype), ls_dtype_name(dtype));
+}
+
+ls_status ls_tensor_map_f32(ls_tensor *tensor, float **out)
+{
+    void *data;
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
+    LS_TRY(check_dtype(__func__, tensor, LS_F32));
+    LS_TRY(ls_tensor_map(tensor, &data));
+    *out = data;
+    return LS_OK;
+}
+
+ls_status ls_tensor_map_i64(ls_tensor *tensor, int64_t **out)
+{
+    void *data;
+    LS_NEED_TENSOR(tensor);
+    LS_NEED(out);
+    LS_TRY(check_dtype(__func__, tensor, LS_I64));
+    LS_TRY(ls_tensor_map(tensor, &data));
+    *out = data;
+    return LS_OK;
 }

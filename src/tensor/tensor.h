@@ -10,7 +10,7 @@
  * kernels/dense.h. The rule that keeps this invisible:
  *
  *   - a storage that is not PLAIN belongs to exactly one tensor, which covers
- *     all of it: whoever makes a view or hands out memory (ls_tensor_data,
+ *     all of it: whoever makes a view or hands out memory (ls_tensor_map,
  *     lsi_tensor_alias, ls_tensor_copy, ...) makes it PLAIN first, in place;
  *   - shape and strides are those of the plain tensor, always;
  *   - only operations that say so look at the layout, by lsi_tensor_layout

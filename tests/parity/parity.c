@@ -18,7 +18,7 @@ static uint32_t draw(uint64_t *state)
 
 void fill(ls_tensor *tensor, uint64_t seed, float scale)
 {
-    float *data = ls_tensor_data(tensor);
+    float *data = tensor_data(tensor);
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         data[i] = ((float)draw(&seed) - 0x1p23F) / 0x1p23F * scale;
 }
@@ -35,7 +35,7 @@ ls_tensor *labels(uint64_t seed, int64_t n, int64_t classes)
 {
     ls_tensor *tensor = NULL;
     assert_ok(ls_tensor_new(&tensor, LS_I64, 1, &n));
-    int64_t *data = ls_tensor_data(tensor);
+    int64_t *data = tensor_data(tensor);
     for (int64_t i = 0; i < n; i++)
         data[i] = draw(&seed) % classes;
     return tensor;
@@ -115,7 +115,7 @@ void check_cancelling(const char *name, const ls_tensor *tensor, double length,
     assert_non_null(tensor);
     const int64_t n = read_line(name, numbers);
     assert_int_equal(ls_tensor_count(tensor), n);
-    const float *v = ls_tensor_data(tensor);
+    const float *v = tensor_data(tensor);
     const double bound =
         8.0 * sqrt(length) * 0x1p-24 * fmax(numbers[0], magnitude);
     for (int j = 0; j < SAMPLES; j++)

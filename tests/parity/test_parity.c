@@ -66,7 +66,7 @@ static void batch_norm(void **state)
     add_input(&op, 1, &columns, 1.0F);
     ls_tensor *mean = values(4, 1, &columns, 1.0F);
     ls_tensor *var = values(5, 1, &columns, 1.0F);
-    float *v = ls_tensor_data(var);
+    float *v = tensor_data(var);
     for (int i = 0; i < 10; i++)
         v[i] = fabsf(v[i]);
     const ls_batch_norm_args args = {.weight = op.in[1],

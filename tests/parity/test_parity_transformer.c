@@ -50,7 +50,7 @@ static ls_tensor *table(double (*of)(double))
 {
     ls_tensor *out = NULL;
     assert_ok(ls_tensor_new(&out, LS_F32, 2, (const int64_t[]){ROWS, D / 2}));
-    float *data = ls_tensor_data(out);
+    float *data = tensor_data(out);
     for (int i = 0; i < ROWS * D / 2; i++) {
         const int row = i / (D / 2), pair = i % (D / 2);
         data[i] = (float)of(row * pow(10000.0, -2.0 * pair / D));

@@ -29,11 +29,15 @@ void nulls_of_tensors(void **state)
     const int64_t shape[] = {2, 3}, one[] = {1};
     float data[6] = {0};
     double value = 0;
-    ls_tensor *x = NULL, *scalar = NULL, *out = NULL;
+    void *memory = NULL;
+    float *floats = NULL;
+    int64_t *integers = NULL;
+    ls_tensor *x = NULL, *whole = NULL, *scalar = NULL, *out = NULL;
     ls_dtype dtype = LS_F32;
     ls_reduce_op op = LS_SUM;
     (void)state;
     assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape));
+    assert_ok(ls_tensor_zeros(&whole, LS_I64, 2, shape));
     assert_ok(ls_tensor_zeros(&scalar, LS_F32, 1, one));
     REFUSES(ls_tensor_new, "out shape", P(out, &out), LS_F32, 2,
             P(shape, shape));
@@ -48,6 +52,10 @@ void nulls_of_tensors(void **state)
     REFUSES(ls_tensor_transpose, "tensor out", P(tensor, x), 0, 1,
             P(out, &out));
     REFUSES(ls_tensor_copy, "dst src", P(dst, x), P(src, x));
+    REFUSES(ls_tensor_map, "tensor out", P(tensor, x), P(out, &memory));
+    REFUSES(ls_tensor_map_f32, "tensor out", P(tensor, x), P(out, &floats));
+    REFUSES(ls_tensor_map_i64, "tensor out", P(tensor, whole),
+            P(out, &integers));
     REFUSES(ls_tensor_item, "tensor out", P(tensor, scalar), P(out, &value));
     REFUSES(ls_dtype_parse, "name out", P(name, "f32"), P(out, &dtype));
     REFUSES(ls_reduce_op_parse, "name out", P(name, "sum"), P(out, &op));
@@ -57,5 +65,6 @@ void nulls_of_tensors(void **state)
     ls_tensor *none = NULL;
     ls_tensor_free(&none);
     ls_tensor_free(&x);
+    ls_tensor_free(&whole);
     ls_tensor_free(&scalar);
 }

@@ -24,7 +24,7 @@ static ls_tensor *random_tensor(const int64_t shape[4], uint64_t seed)
 {
     ls_tensor *tensor = NULL;
     assert_ok(ls_tensor_new(&tensor, LS_F32, 4, shape));
-    float *data = ls_tensor_data(tensor);
+    float *data = tensor_data(tensor);
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         data[i] = (float)lsi_rng_normal((lsi_rng_key){seed, 0}, 0, (uint64_t)i);
     return tensor;
@@ -75,7 +75,7 @@ static double loss_of(const inputs *in, float *gradients[3])
         const size_t bytes = (size_t)ls_tensor_count(grad) * sizeof(float);
         gradients[i] = malloc(bytes);
         assert_non_null(gradients[i]);
-        memcpy(gradients[i], ls_tensor_data(grad), bytes);
+        memcpy(gradients[i], tensor_data(grad), bytes);
     }
     ls_tape_free(&tape);
     return value;
@@ -99,7 +99,7 @@ static void layouts_agree(void **state)
     ls_tensor *plain = NULL;
     assert_ok(ls_tensor_zeros(&plain, LS_F32, 4, ls_tensor_shape(inside)));
     assert_ok(ls_tensor_copy(plain, back));
-    assert_memory_equal(ls_tensor_data(plain), ls_tensor_data(inside),
+    assert_memory_equal(tensor_data(plain), tensor_data(inside),
                         (size_t)ls_tensor_count(inside) * sizeof(float));
     ls_tensor_free(&plain);
     ls_tape_free(&tape);
@@ -121,7 +121,7 @@ static void self_attention_accumulates(void **state)
     assert_ok(ls_tape_watch(tape, in.x[0]));
     ls_tensor *o = ls_attention(tape, in.x[0], in.x[0], in.x[0], in.options);
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, o, in.x[3])), 1.0));
-    const float *got = ls_tensor_data(ls_tape_grad(tape, in.x[0]));
+    const float *got = tensor_data(ls_tape_grad(tape, in.x[0]));
     for (int64_t i = 0; i < ls_tensor_count(in.x[0]); i++)
         assert_true(fabsf(got[i] - (apart[0][i] + apart[1][i] + apart[2][i])) <
                     1e-5F);
@@ -141,7 +141,7 @@ static void only_what_is_needed(void **state)
     assert_ok(ls_tape_watch(tape, in.x[1]));
     ls_tensor *o = ls_attention(tape, in.x[0], in.x[1], in.x[2], in.options);
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, o, in.x[3])), 1.0));
-    assert_memory_equal(ls_tensor_data(ls_tape_grad(tape, in.x[1])), all[1],
+    assert_memory_equal(tensor_data(ls_tape_grad(tape, in.x[1])), all[1],
                         (size_t)ls_tensor_count(in.x[1]) * sizeof(float));
     for (int i = 0; i < 3; i++)
         free(all[i]);
@@ -167,7 +167,7 @@ static void half_types(void **state)
         ls_sum(tape, ls_mul(tape, ls_cast(tape, o, LS_F32), in.x[3]));
     assert_ok(ls_backward(tape, loss, 1.0));
     for (int i = 0; i < 3; i++) {
-        const float *got = ls_tensor_data(ls_tape_grad(tape, in.x[i]));
+        const float *got = tensor_data(ls_tape_grad(tape, in.x[i]));
         for (int64_t j = 0; j < ls_tensor_count(in.x[i]); j++)
             assert_true(fabsf(got[j] - want[i][j]) <= 0.1F);
         free(want[i]);

@@ -82,7 +82,7 @@ static ls_tensor *dense_copy(const ls_tensor *tensor)
 static void write_values(ls_tensor *tensor, const double *x)
 {
     ls_tensor *dense = dense_copy(tensor);
-    float *data = ls_tensor_data(dense);
+    float *data = tensor_data(dense);
     for (int64_t i = 0; i < dense->count; i++)
         data[i] = (float)x[i];
     assert_ok(ls_tensor_copy(tensor, dense));
@@ -195,7 +195,7 @@ static void check_values(check *k, const ls_tensor *y, int use)
     assert_in_range(k->n_y, 1, GRADCHECK_MAX_NUMEL);
     reference(k, k->c->forward != NULL ? k->c->forward : k->c->reference, use);
     ls_tensor *dense = dense_copy(y);
-    const float *got = ls_tensor_data(dense);
+    const float *got = tensor_data(dense);
     for (int64_t i = 0; i < k->n_y; i++)
         compare(k, "y", i, (double)got[i], k->y[i]);
     ls_tensor_free(&dense);
@@ -207,7 +207,7 @@ static ls_tensor *weigh(check *k, ls_tensor *y)
 {
     ls_tensor *w = ls_tape_output(k->tape, LS_F32, y->ndim, y->shape);
     assert_non_null(w);
-    float *data = ls_tensor_data(w);
+    float *data = tensor_data(w);
     for (int64_t i = 0; i < w->count; i++)
         data[i] = (float)weight(i);
     return ls_sum(k->tape, ls_mul(k->tape, w, y));
@@ -245,7 +245,7 @@ static void check_gradient(check *k, int input)
     assert_non_null(grad);
     ls_tensor *view = as_case_sees_it(k, input, grad);
     ls_tensor *dense = dense_copy(view);
-    const float *got = ls_tensor_data(dense);
+    const float *got = tensor_data(dense);
     char what[16];
     snprintf(what, sizeof what, "d%c", 'a' + input);
     const int64_t step = dense->count > 300 ? 7 : 1; /* a sample of many */

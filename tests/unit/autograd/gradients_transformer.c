@@ -17,7 +17,7 @@ static int64_t index_at(int place, int use)
 static ls_tensor *run_embedding(ls_tape *tape, ls_tensor *const *in, int use)
 {
     ls_tensor *indices = ls_tape_output(tape, LS_I64, 2, (int64_t[]){2, 4});
-    int64_t *data = ls_tensor_data(indices);
+    int64_t *data = tensor_data(indices);
     for (int i = 0; i < PLACES; i++)
         data[i] = index_at(i, use);
     return ls_embedding(tape, in[0], indices);
@@ -112,7 +112,7 @@ static ls_tensor *rope(ls_tape *tape, ls_tensor *x, bool halves)
     const int64_t shape[] = {LENGTH + 1, D / 2}; /* more than are used */
     ls_tensor *cosine = ls_tape_output(tape, LS_F32, 2, shape);
     ls_tensor *sine = ls_tape_output(tape, LS_F32, 2, shape);
-    float *c = ls_tensor_data(cosine), *s = ls_tensor_data(sine);
+    float *c = tensor_data(cosine), *s = tensor_data(sine);
     for (int i = 0; i < (LENGTH + 1) * (D / 2); i++) {
         c[i] = (float)cos(angle(i / (D / 2), i % (D / 2)));
         s[i] = (float)sin(angle(i / (D / 2), i % (D / 2)));

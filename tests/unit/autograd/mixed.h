@@ -16,20 +16,20 @@ static inline double unit_of(ls_dtype dtype)
 
 static inline double widened(const ls_tensor *t, int64_t i)
 {
-    const uint16_t *bits = ls_tensor_data(t);
+    const uint16_t *bits = tensor_data(t);
     switch (ls_tensor_dtype(t)) {
     case LS_BF16:
         return lsi_bf16_to_f32(bits[i]);
     case LS_F16:
         return lsi_f16_to_f32(bits[i]);
     default:
-        return ((const float *)ls_tensor_data(t))[i];
+        return ((const float *)tensor_data(t))[i];
     }
 }
 
 static inline double rounded(const ls_tensor *t, int64_t i, ls_dtype dtype)
 {
-    const float x = ((const float *)ls_tensor_data(t))[i];
+    const float x = ((const float *)tensor_data(t))[i];
     return dtype == LS_BF16 ? lsi_bf16_to_f32(lsi_bf16_from_f32(x))
                             : lsi_f16_to_f32(lsi_f16_from_f32(x));
 }

@@ -26,7 +26,7 @@ ls_tensor *random_tensor(int ndim, const int64_t *shape, uint32_t seed)
 {
     ls_tensor *t = ls_tape_output(tape, LS_F32, ndim, shape);
     assert_non_null(t);
-    float *data = ls_tensor_data(t);
+    float *data = tensor_data(t);
     for (int64_t i = 0; i < ls_tensor_count(t); i++) {
         seed = seed * 1664525U + 1013904223U;
         data[i] = (float)(seed >> 8) * 0x1p-23F - 1.0F;
@@ -52,7 +52,7 @@ ls_tensor *vector(int64_t n)
 ls_tensor *labels_of(const int64_t *values, int64_t n)
 {
     ls_tensor *labels = ls_tape_output(tape, LS_I64, 1, &n);
-    memcpy(ls_tensor_data(labels), values, (size_t)n * sizeof *values);
+    memcpy(tensor_data(labels), values, (size_t)n * sizeof *values);
     return labels;
 }
 

@@ -73,7 +73,7 @@ static void linear_rounds_what_it_multiplies(void **state)
         assert_ok(ls_tape_watch(tape, bias));
         ls_tensor *y = ls_linear(tape, x, w, bias);
         assert_type(y, halves[h]);
-        check_values(y, x, w, ls_tensor_data(bias), halves[h]);
+        check_values(y, x, w, tensor_data(bias), halves[h]);
         assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
         check_gradients(x, w, halves[h]);
         for (int64_t o = 0; o < OUT; o++)
@@ -280,8 +280,8 @@ static void parameters_are_rounded_once_a_change(void **state)
     assert_ok(ls_params_allocate(params, NULL, 0));
     assert_ok(ls_tape_set_autocast(tape, LS_BF16));
     ls_tensor *x = watched(1, 1, 1);
-    *(float *)ls_tensor_data(x) = 1.0F;
-    float *value = ls_tensor_data(weight);
+    *(float *)tensor_data(x) = 1.0F;
+    float *value = tensor_data(weight);
 
     assert_true(first_output(x, weight) == 3.0F);
     *value = 5.0F;
@@ -296,7 +296,7 @@ static void parameters_are_rounded_once_a_change(void **state)
     ls_tape_reset(tape);
     assert_true(*value == 3.0F);
     x = watched(1, 1, 1);
-    *(float *)ls_tensor_data(x) = 1.0F;
+    *(float *)tensor_data(x) = 1.0F;
     assert_true(first_output(x, weight) == 3.0F);
     ls_optimizer_free(&sgd);
     ls_tape_reset(tape);

@@ -19,8 +19,8 @@ static ls_status backward_answer;
 static ls_status backward(ls_tape *tape, ls_node *node)
 {
     const state_data *state = ls_node_state(node);
-    const float *a = ls_tensor_data(ls_node_input(node, 0));
-    const float *b = ls_tensor_data(ls_node_saved(node, 0));
+    const float *a = tensor_data(ls_node_input(node, 0));
+    const float *b = tensor_data(ls_node_saved(node, 0));
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     const ls_tensor *dz = ls_node_grad_output(tape, node, 1);
     float *d = ls_tape_scratch(tape, sizeof(float) * 2 * N);
@@ -30,8 +30,8 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     assert_null(ls_node_input(node, 3));
     assert_non_null(ls_node_output(node, 1));
     for (int i = 0; i < N; i++) {
-        const float y = dy != NULL ? ((float *)ls_tensor_data(dy))[i] : 0.0F;
-        const float z = dz != NULL ? ((float *)ls_tensor_data(dz))[i] : 0.0F;
+        const float y = dy != NULL ? ((float *)tensor_data(dy))[i] : 0.0F;
+        const float z = dz != NULL ? ((float *)tensor_data(dz))[i] : 0.0F;
         d[i] = y * b[i] * b[i] * state->factor + z;
         d[N + i] = 2.0F * y * a[i] * b[i] * state->factor + z;
     }
@@ -39,7 +39,7 @@ static ls_status backward(ls_tape *tape, ls_node *node)
         bool accumulate = false;
         ls_tensor *grad = ls_node_grad_input(tape, node, input, &accumulate);
         for (int i = 0; grad != NULL && i < N; i++) {
-            float *out = (float *)ls_tensor_data(grad) + i;
+            float *out = (float *)tensor_data(grad) + i;
             *out = (accumulate ? *out : 0.0F) + d[input * N + i];
         }
     }
@@ -57,8 +57,8 @@ static ls_tensor *run(ls_tape *tape, ls_tensor *a, ls_tensor *b, ls_tensor **z)
                                   ls_tape_output(tape, LS_F32, 1, &n)};
     if (outputs[0] == NULL || outputs[1] == NULL)
         return NULL;
-    const float *va = ls_tensor_data(a), *vb = ls_tensor_data(b);
-    float *y = ls_tensor_data(outputs[0]), *sum = ls_tensor_data(outputs[1]);
+    const float *va = tensor_data(a), *vb = tensor_data(b);
+    float *y = tensor_data(outputs[0]), *sum = tensor_data(outputs[1]);
     for (int i = 0; i < N; i++) {
         y[i] = va[i] * vb[i] * vb[i] * state.factor;
         sum[i] = va[i] + vb[i];
@@ -87,8 +87,8 @@ static int setup(void **state)
     assert_ok(ls_params_add(f.params, "b", 1, &n, zero, &f.b));
     assert_ok(ls_params_allocate(f.params, NULL, 0));
     for (int i = 0; i < N; i++) {
-        ((float *)ls_tensor_data(f.a))[i] = (float)(1 + i);
-        ((float *)ls_tensor_data(f.b))[i] = (float)(5 + i);
+        ((float *)tensor_data(f.a))[i] = (float)(1 + i);
+        ((float *)tensor_data(f.b))[i] = (float)(5 + i);
     }
     backward_calls = 0;
     backward_answer = LS_OK;
@@ -110,8 +110,8 @@ static void both_outputs(void **state)
     ls_tensor *z = NULL, *y = run(f->tape, f->a, f->b, &z);
     ls_tensor *loss = ls_sum(f->tape, ls_add(f->tape, y, z));
     assert_ok(ls_backward(f->tape, loss, 1.0));
-    const float *da = ls_tensor_data(ls_grad(f->a));
-    const float *db = ls_tensor_data(ls_grad(f->b));
+    const float *da = tensor_data(ls_grad(f->a));
+    const float *db = tensor_data(ls_grad(f->b));
     for (int i = 0; i < N; i++) {
         const float a = (float)(1 + i), b = (float)(5 + i);
         assert_true(da[i] == 3.0F * b * b + 1.0F);
@@ -128,7 +128,7 @@ static void one_output(void **state)
     assert_non_null(run(f->tape, f->a, f->b, &z));
     ls_tensor *loss = ls_sum(f->tape, ls_mul(f->tape, z, f->a));
     assert_ok(ls_backward(f->tape, loss, 1.0));
-    const float *da = ls_tensor_data(ls_grad(f->a));
+    const float *da = tensor_data(ls_grad(f->a));
     for (int i = 0; i < N; i++) /* z + a */
         assert_true(da[i] == (float)(6 + 2 * i) + (float)(1 + i));
     assert_int_equal(backward_calls, 1);
@@ -148,7 +148,7 @@ static void not_recorded_in_evaluation(void **state)
     const fixture *f = *state;
     ls_tape_set_training(f->tape, false);
     ls_tensor *y = run(f->tape, f->a, f->b, NULL);
-    assert_true(((const float *)ls_tensor_data(y))[0] == 75.0F);
+    assert_true(((const float *)tensor_data(y))[0] == 75.0F);
     assert_int_equal(ls_tape_status(f->tape), LS_OK);
 }
 
@@ -203,7 +203,7 @@ static void gradients_that_nobody_writes(void **state)
     assert_int_equal(backward_calls, 1);
     assert_int_equal(ready, 1);
     for (int i = 0; i < N; i++)
-        assert_true(((float *)ls_tensor_data(ls_grad(f->a)))[i] == 0.0F);
+        assert_true(((float *)tensor_data(ls_grad(f->a)))[i] == 0.0F);
 }
 
 static void misuse(void **state)

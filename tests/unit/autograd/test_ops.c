@@ -23,7 +23,7 @@ static ls_tensor *keep(const ls_tensor *tensor)
 static void assert_same_bits(const ls_tensor *a, const ls_tensor *b)
 {
     assert_true(lsi_shape_equal(a, b));
-    assert_memory_equal(ls_tensor_data(a), ls_tensor_data(b),
+    assert_memory_equal(tensor_data(a), tensor_data(b),
                         (size_t)a->count * ls_dtype_size(a->dtype));
 }
 
@@ -49,7 +49,7 @@ enum { MANY = 100000 };
 static int kept(const ls_tensor *y)
 {
     int n = 0;
-    const float *data = ls_tensor_data(y);
+    const float *data = tensor_data(y);
     for (int64_t i = 0; i < y->count; i++) {
         assert_true(data[i] == 0.0F || data[i] == 1.0F / 0.75F);
         n += data[i] != 0.0F;
@@ -68,7 +68,7 @@ static void dropout_keeps_its_share(void **state)
     const ls_tensor *b = ls_dropout(tape, ones, 0.25); /* another mask */
     /* Binomial: 75000 with deviation 137. */
     assert_in_range(kept(a), 75000 - 700, 75000 + 700);
-    assert_memory_not_equal(ls_tensor_data(a), ls_tensor_data(b), 4 * MANY);
+    assert_memory_not_equal(tensor_data(a), tensor_data(b), 4 * MANY);
 }
 
 static void dropout_is_a_function_of_its_counters(void **state)
@@ -87,8 +87,7 @@ static void dropout_is_a_function_of_its_counters(void **state)
     }
     assert_same_bits(y[0], y[4]);
     for (int i = 1; i < 4; i++)
-        assert_memory_not_equal(ls_tensor_data(y[0]), ls_tensor_data(y[i]),
-                                4 * 1000);
+        assert_memory_not_equal(tensor_data(y[0]), tensor_data(y[i]), 4 * 1000);
     for (int i = 0; i < 5; i++)
         ls_tensor_free(&y[i]);
 }
@@ -106,7 +105,7 @@ static void dropout_rests_in_evaluation(void **state)
 
 static void assert_filled(const ls_tensor *tensor, double want)
 {
-    const float *data = ls_tensor_data(tensor);
+    const float *data = tensor_data(tensor);
     for (int64_t i = 0; i < tensor->count; i++)
         assert_near((double)data[i], want, 1e-6);
 }
@@ -116,7 +115,7 @@ static ls_tensor *rows_1_to_5(void)
 {
     ls_tensor *x = ls_tape_output(tape, LS_F32, 2, (const int64_t[]){5, 2});
     for (int i = 0; i < 10; i++)
-        ((float *)ls_tensor_data(x))[i] = (float)(1 + i / 2);
+        ((float *)tensor_data(x))[i] = (float)(1 + i / 2);
     return x;
 }
 
@@ -136,7 +135,7 @@ static void evaluation_uses_running_statistics(void **state)
     ls_tape_set_training(tape, false);
     const ls_tensor *y = batch_norm(rows_1_to_5(), s);
     for (int i = 0; i < 10; i++)
-        assert_near((double)((const float *)ls_tensor_data(y))[i],
+        assert_near((double)((const float *)tensor_data(y))[i],
                     (1.0 + i / 2 - 2.0) / sqrt(3.0 + 1e-5), 1e-6);
     assert_filled(s.mean, 2.0);
     assert_filled(s.var, 3.0);
@@ -164,7 +163,7 @@ static void large_logits(void **state)
 {
     (void)state;
     ls_tensor *x = random_tensor(2, (const int64_t[]){2, 2}, 1);
-    memcpy(ls_tensor_data(x), (const float[]){1e4F, 0, -1e4F, 1e4F}, 16);
+    memcpy(tensor_data(x), (const float[]){1e4F, 0, -1e4F, 1e4F}, 16);
     const int64_t labels[] = {0, 0};
     assert_near(item(ls_cross_entropy(tape, x, labels_of(labels, 2))), 1e4,
                 1e-2);
@@ -228,7 +227,7 @@ static void conv_results_turn_plain_when_looked_at(void **state)
     assert_int_equal(lsi_tensor_layout(r), lsi_tensor_layout(h));
     const ls_tensor *from_blocked = ls_conv2d(tape, r, w, NULL, options);
     ls_tensor *first = keep(from_blocked);
-    assert_non_null(ls_tensor_data(r));
+    assert_non_null(tensor_data(r));
     assert_int_equal(lsi_tensor_layout(r), LSI_LAYOUT_PLAIN);
     const ls_tensor *from_plain = ls_conv2d(tape, r, w, NULL, options);
     assert_same_bits(first, from_plain);
@@ -251,8 +250,8 @@ static void looking_does_not_disturb(void **state)
             ls_relu(tape, ls_conv2d(tape, h, w, NULL, (ls_conv2d_options){0}));
         ls_tensor *loss = ls_sum(tape, ls_max_pool2d(tape, y, 2));
         if (look) {
-            assert_non_null(ls_tensor_data(h));
-            assert_non_null(ls_tensor_data(y));
+            assert_non_null(tensor_data(h));
+            assert_non_null(tensor_data(y));
         }
         assert_ok(ls_backward(tape, loss, 1.0));
         grads[look] = keep(ls_tape_grad(tape, x));
@@ -277,7 +276,7 @@ static void conv_gradients_that_start_apart(void **state)
         /* Recorded later, hence walked earlier: d early = 1 */
         ls_tensor *loss = ls_add(tape, ls_sum(tape, y), ls_sum(tape, p[early]));
         assert_ok(ls_backward(tape, loss, 1.0));
-        const float *db = ls_tensor_data(ls_tape_grad(tape, p[1]));
+        const float *db = tensor_data(ls_tape_grad(tape, p[1]));
         for (int o = 0; o < 4; o++) /* 2 x 3 x 3 pixels */
             assert_true(db[o] == 18.0F + (float)early);
         ls_tensor *dw = keep(ls_tape_grad(tape, p[0]));
@@ -288,9 +287,9 @@ static void conv_gradients_that_start_apart(void **state)
             loss = ls_sum(tape, ls_conv2d(tape, image(2, 3, 5, 5), w, NULL,
                                           (ls_conv2d_options){0}));
             assert_ok(ls_backward(tape, loss, 1.0));
-            const float *alone = ls_tensor_data(ls_tape_grad(tape, w));
+            const float *alone = tensor_data(ls_tape_grad(tape, w));
             for (int i = 0; i < 108; i++)
-                assert_near((double)((const float *)ls_tensor_data(dw))[i],
+                assert_near((double)((const float *)tensor_data(dw))[i],
                             (double)alone[i] + 1.0, 1e-5);
             ls_tape_reset(tape);
         }
@@ -311,7 +310,7 @@ static void conv_with_a_watched_result(void **state)
     assert_filled(ls_tape_grad(tape, y), 3.0);
     int clipped = 0;
     for (int64_t i = 0; i < ls_tensor_count(y); i++)
-        clipped += ((const float *)ls_tensor_data(y))[i] == 0.0F;
+        clipped += ((const float *)tensor_data(y))[i] == 0.0F;
     assert_in_range(clipped, 1, 35);
 }
 
@@ -338,7 +337,7 @@ static void conv_with_half_of_it_frozen(void **state)
 static void assert_near_product(const ls_tensor *y, const float *want,
                                 double terms)
 {
-    const uint16_t *got = ls_tensor_data(y);
+    const uint16_t *got = tensor_data(y);
     for (int64_t i = 0; i < y->count; i++) {
         const double value = (double)lsi_bf16_to_f32(got[i]);
         assert_true(fabs(value - (double)want[i]) <=
@@ -363,13 +362,13 @@ static void products_of_bf16(void **state)
     assert_int_equal(ls_tape_status(tape), LS_OK);
     assert_int_equal(ls_tensor_dtype(product), LS_BF16);
     assert_int_equal(ls_tensor_dtype(y), LS_BF16);
-    assert_near_product(product, ls_tensor_data(ls_matmul(tape, ra, rb)), 16);
-    assert_near_product(y, ls_tensor_data(ls_linear(tape, ra, rw, bias)), 17);
+    assert_near_product(product, tensor_data(ls_matmul(tape, ra, rb)), 16);
+    assert_near_product(y, tensor_data(ls_linear(tape, ra, rw, bias)), 17);
     ls_tensor *loss = ls_sum(tape, ls_cast(tape, y, LS_F32));
     assert_ok(ls_backward(tape, loss, 1.0));
     assert_filled(ls_tape_grad(tape, bias), 5.0);
-    const float *da = ls_tensor_data(ls_tape_grad(tape, a));
-    const float *weights = ls_tensor_data(rw);
+    const float *da = tensor_data(ls_tape_grad(tape, a));
+    const float *weights = tensor_data(rw);
     for (int i = 0; i < 5 * 16; i++) { /* da = sum of w over outputs */
         double want = 0.0;
         for (int o = 0; o < 7; o++)
@@ -418,7 +417,7 @@ static void long_sums_are_taken_in_double(void **state)
     const int64_t n = (1 << 24) + 3;
     ls_tensor *x = ls_tape_output(tape, LS_F32, 1, &n);
     assert_ok(ls_tensor_fill(x, 1.0));
-    ((float *)ls_tensor_data(x))[0] = 2.0F;
+    ((float *)tensor_data(x))[0] = 2.0F;
     assert_true(item(ls_sum(tape, x)) == (double)(n + 1));
 }
 

@@ -21,7 +21,7 @@ typedef struct layer {
 
 static void fill(ls_tensor *tensor, int seed)
 {
-    float *const data = ls_tensor_data(tensor);
+    float *const data = tensor_data(tensor);
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         data[i] = (float)((i * 7 + seed) % 5 - 2);
 }
@@ -92,7 +92,7 @@ static float *slice_of(ls_tensor *tensor, int slice)
 static void check_slices(bool conv, int slices)
 {
     layer whole = make(conv, slices, 0, BATCH);
-    const float *dx = ls_tensor_data(step(&whole));
+    const float *dx = tensor_data(step(&whole));
     for (int j = 0; j < slices; j++) {
         const lsi_range rows = lsi_partition(BATCH, (size_t)slices, (size_t)j);
         if (lsi_range_size(rows) == 0)
@@ -100,12 +100,11 @@ static void check_slices(bool conv, int slices)
         layer alone = make(conv, 1, (int64_t)rows.begin, (int64_t)rows.end);
         const ls_tensor *const alone_dx = step(&alone);
         assert_same(slice_of(whole.weight, j),
-                    ls_tensor_data(ls_grad(alone.weight)),
+                    tensor_data(ls_grad(alone.weight)),
                     ls_tensor_count(alone.weight));
-        assert_same(slice_of(whole.bias, j),
-                    ls_tensor_data(ls_grad(alone.bias)),
+        assert_same(slice_of(whole.bias, j), tensor_data(ls_grad(alone.bias)),
                     ls_tensor_count(alone.bias));
-        assert_same(dx, ls_tensor_data(alone_dx), ls_tensor_count(alone_dx));
+        assert_same(dx, tensor_data(alone_dx), ls_tensor_count(alone_dx));
         dx += ls_tensor_count(alone_dx);
         destroy(&alone);
     }
@@ -116,11 +115,11 @@ static void check_slices(bool conv, int slices)
         step(&unsliced);
     }
     ls_params_finish_grad(whole.params);
-    assert_same(ls_tensor_data(ls_grad(whole.weight)),
-                ls_tensor_data(ls_grad(unsliced.weight)),
+    assert_same(tensor_data(ls_grad(whole.weight)),
+                tensor_data(ls_grad(unsliced.weight)),
                 ls_tensor_count(whole.weight));
-    assert_same(ls_tensor_data(ls_grad(whole.bias)),
-                ls_tensor_data(ls_grad(unsliced.bias)),
+    assert_same(tensor_data(ls_grad(whole.bias)),
+                tensor_data(ls_grad(unsliced.bias)),
                 ls_tensor_count(whole.bias));
     destroy(&whole);
     destroy(&unsliced);
@@ -161,15 +160,15 @@ static void slices_fold_as_ranks_do(void **state)
         assert_false(accumulate);
     }
     lsi_params_fold(params, 0);
-    assert_true(*(float *)ls_tensor_data(ls_grad(p)) == 0x1p-23F);
+    assert_true(*(float *)tensor_data(ls_grad(p)) == 0x1p-23F);
     lsi_params_fold(params, 0); /* done already */
-    assert_true(*(float *)ls_tensor_data(ls_grad(p)) == 0x1p-23F);
+    assert_true(*(float *)tensor_data(ls_grad(p)) == 0x1p-23F);
 
     ls_params_zero_grad(params); /* what nobody has written is zero */
     *lsi_param_slice(p->param, 3, &accumulate) = 5;
     assert_false(accumulate);
     ls_params_finish_grad(params);
-    assert_true(*(float *)ls_tensor_data(ls_grad(p)) == 5);
+    assert_true(*(float *)tensor_data(ls_grad(p)) == 5);
     ls_params_free(&params);
 }
 

@@ -23,7 +23,7 @@ static ls_tensor *vector(const float *values, int64_t n)
 {
     ls_tensor *tensor = NULL;
     assert_ok(ls_tensor_new(&tensor, LS_F32, 1, &n));
-    memcpy(ls_tensor_data(tensor), values, (size_t)n * sizeof(float));
+    memcpy(tensor_data(tensor), values, (size_t)n * sizeof(float));
     return tensor;
 }
 
@@ -31,7 +31,7 @@ static void assert_values(const ls_tensor *tensor, const float *want, int64_t n)
 {
     assert_non_null(tensor);
     assert_int_equal(ls_tensor_count(tensor), n);
-    const float *got = ls_tensor_data(tensor);
+    const float *got = tensor_data(tensor);
     for (int64_t i = 0; i < n; i++)
         assert_true(got[i] == want[i]);
 }
@@ -65,7 +65,7 @@ static void open_model(model *m, int frozen)
         assert_ok(ls_params_set_trainable(m->params, m->p[frozen], false));
     assert_ok(ls_params_allocate(m->params, NULL, 0));
     for (int i = 0; i < 3; i++) {
-        float *data = ls_tensor_data(m->p[i]);
+        float *data = tensor_data(m->p[i]);
         data[0] = (float)(2 * i + 1);
         data[1] = (float)(2 * i + 2);
     }

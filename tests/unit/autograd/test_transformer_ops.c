@@ -72,7 +72,7 @@ static void no_rows_at_all(void **state)
     x = ls_reshape(tape, x, 4, (const int64_t[]){0, 3, 2, 2});
     x = ls_rope(tape, x, matrix(3, 1), matrix(3, 1), false);
     assert_ok(ls_backward(tape, ls_sum(tape, x), 1.0));
-    const float *grad = ls_tensor_data(ls_tape_grad(tape, table));
+    const float *grad = tensor_data(ls_tape_grad(tape, table));
     for (int i = 0; i < 20; i++)
         assert_true(grad[i] == 0.0F);
 }
@@ -105,7 +105,7 @@ static float *step(int threads, size_t *n)
     for (size_t i = 0; i < TEST_COUNT(leaf); i++) {
         ls_tensor *grad = ls_tape_grad(tape, leaf[i]);
         const size_t count = (size_t)ls_tensor_count(grad);
-        memcpy(next, ls_tensor_data(grad), count * sizeof(float));
+        memcpy(next, tensor_data(grad), count * sizeof(float));
         next += count;
     }
     ls_tape_reset(tape);

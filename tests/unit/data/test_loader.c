@@ -1,17 +1,11 @@
 /* The loader: order, ends, errors, and stopping at any moment. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "data/dataset.h"
 #include "lockstep/profile.h"
+#include "testing.h"
 
 enum { COUNT = 64, MAX_N = 20 };
 
@@ -58,12 +52,12 @@ static void check_batch(const ls_batch *batch, const int64_t *indices,
     assert_int_equal(ls_tensor_ndim(batch->labels), 1);
     assert_int_equal(ls_tensor_shape(batch->labels)[0], n);
     assert_int_equal(ls_tensor_dtype(batch->labels), LS_I64);
-    assert_int_equal((uintptr_t)ls_tensor_data(batch->images) % 64, 0);
+    assert_int_equal((uintptr_t)tensor_data(batch->images) % 64, 0);
     assert_int_equal(ls_dataset_read(dataset, indices, n, images, labels),
                      LS_OK);
-    assert_memory_equal(ls_tensor_data(batch->images), images,
+    assert_memory_equal(tensor_data(batch->images), images,
                         (size_t)n * LSI_IMAGE_BYTES * sizeof(float));
-    assert_memory_equal(ls_tensor_data(batch->labels), labels,
+    assert_memory_equal(tensor_data(batch->labels), labels,
                         (size_t)n * sizeof(int64_t));
 }
 

@@ -45,7 +45,7 @@ static const row layer[PER_LAYER] = {
 /* Different everywhere, between -scale / 2 and scale / 2. */
 static void fill(ls_tensor *tensor, uint32_t seed, float scale)
 {
-    float *x = ls_tensor_data(tensor);
+    float *x = tensor_data(tensor);
     uint32_t state = seed * 2654435761U + 1U;
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++) {
         state = state * 1664525U + 1013904223U;
@@ -118,12 +118,12 @@ ls_named_tensor *published_find(published *p, const char *name)
 /* The head that the logits are made with. */
 static const float *head_of(const published *p)
 {
-    return ls_tensor_data(p->items[p->n - 1].tensor);
+    return tensor_data(p->items[p->n - 1].tensor);
 }
 
 static const float *of(published *p, const char *name)
 {
-    return ls_tensor_data(published_find(p, name)->tensor);
+    return tensor_data(published_find(p, name)->tensor);
 }
 
 static const float *of_layer(published *p, int i, const char *name)

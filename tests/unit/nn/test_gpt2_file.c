@@ -55,11 +55,11 @@ static void expect_logits(const network *net, const double *wanted)
     ls_tensor *tokens = NULL;
     assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, LENGTH}));
     for (int t = 0; t < LENGTH; t++)
-        ((int64_t *)ls_tensor_data(tokens))[t] = token_at(t);
+        ((int64_t *)tensor_data(tokens))[t] = token_at(t);
     assert_ok(ls_tape_new(&tape));
     ls_tensor *logits = ls_transformer_forward(net->model, tape, tokens);
     assert_ok(ls_tape_status(tape));
-    const float *got = ls_tensor_data(logits);
+    const float *got = tensor_data(logits);
     double largest = 0;
     for (int i = 0; i < LENGTH * VOCABULARY; i++)
         largest = fmax(largest, fabs(wanted[i]));
@@ -222,7 +222,7 @@ static void heads_are_compared(void **state)
     for (size_t i = 0; i < TEST_COUNT(prefixes); i++) {
         published p;
         published_make(&p, prefixes[i], usual);
-        ((float *)ls_tensor_data(p.items[p.n - 1].tensor))[13 * 8 - 1] += 1;
+        ((float *)tensor_data(p.items[p.n - 1].tensor))[13 * 8 - 1] += 1;
         published_save(&p);
         network net = open_network(usual);
         assert_error(ls_transformer_load(net.model, p.path), LS_ERR_FORMAT,

@@ -1,15 +1,9 @@
 /* Layers: what they add to a set, how it is filled, what forward gives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
 #include "lockstep/nn.h"
+#include "testing.h"
 
 static ls_params *params;
 static ls_tape *tape;
@@ -46,7 +40,7 @@ static void check_shape(const ls_tensor *tensor, int ndim, int64_t a, int64_t b,
  */
 static void check_uniform(const ls_tensor *tensor, double bound)
 {
-    const float *x = ls_tensor_data(tensor);
+    const float *x = tensor_data(tensor);
     const int64_t n = ls_tensor_count(tensor);
     double sum = 0, squares = 0, least = 0, most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -96,7 +90,7 @@ static void test_conv2d_is_uniform_in_fan_in(void **state)
 static void check_constant(const ls_tensor *tensor, float value)
 {
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
-        assert_true(((const float *)ls_tensor_data(tensor))[i] == value);
+        assert_true(((const float *)tensor_data(tensor))[i] == value);
 }
 
 static void test_batch_norm_starts_as_the_identity(void **state)
@@ -171,7 +165,7 @@ static ls_tensor *make_input(int ndim, int64_t a, int64_t b, int64_t c,
     ls_tensor *x = NULL;
     assert_int_equal(ls_tensor_new(&x, LS_F32, ndim, shape), LS_OK);
     for (int64_t i = 0; i < ls_tensor_count(x); i++)
-        ((float *)ls_tensor_data(x))[i] = (float)(i * 37 % 19 - 9);
+        ((float *)tensor_data(x))[i] = (float)(i * 37 % 19 - 9);
     return x;
 }
 
@@ -192,8 +186,8 @@ static void test_linear_forward(void **state)
     ls_tensor *x = make_input(2, N, IN, 0, 0);
     const ls_tensor *y = ls_linear_layer_forward(&layer, tape, x);
     check_shape(y, 2, N, OUT, 0, 0);
-    const float *in = ls_tensor_data(x), *w = ls_tensor_data(layer.weight);
-    const float *b = ls_tensor_data(layer.bias), *out = ls_tensor_data(y);
+    const float *in = tensor_data(x), *w = tensor_data(layer.weight);
+    const float *b = tensor_data(layer.bias), *out = tensor_data(y);
     for (int i = 0; i < N * OUT; i++) {
         double sum = b[i % OUT], magnitude = fabs(sum);
         for (int k = 0; k < IN; k++) {
@@ -246,8 +240,8 @@ static void test_batch_norm_forward(void **state)
     ls_tensor *x = make_input(2, N, C, 0, 0);
     const ls_tensor *y = ls_batch_norm_layer_forward(&layer, tape, x);
     check_shape(y, 2, N, C, 0, 0);
-    const float *out = ls_tensor_data(y), *in = ls_tensor_data(x);
-    const float *running = ls_tensor_data(layer.args.running_mean);
+    const float *out = tensor_data(y), *in = tensor_data(x);
+    const float *running = tensor_data(layer.args.running_mean);
     for (int c = 0; c < C; c++) {
         double sum = 0, squares = 0, mean = 0;
         for (int r = 0; r < N; r++) {

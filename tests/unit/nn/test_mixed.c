@@ -76,8 +76,8 @@ static ls_tensor *transformer_loss(model *m, int64_t shift)
     ls_tensor *y = ls_tape_output(m->tape, LS_I64, 1, &rows);
     assert_non_null(y);
     for (int64_t i = 0; i < rows; i++) {
-        ((int64_t *)ls_tensor_data(x))[i] = token(i + shift);
-        ((int64_t *)ls_tensor_data(y))[i] = token(i + shift + 1);
+        ((int64_t *)tensor_data(x))[i] = token(i + shift);
+        ((int64_t *)tensor_data(y))[i] = token(i + shift + 1);
     }
     ls_tensor *logits = ls_transformer_forward(m->transformer, m->tape, x);
     logits =
@@ -92,10 +92,9 @@ static ls_tensor *toy_loss(model *m, int64_t shift)
     ls_tensor *y = ls_tape_output(m->tape, LS_I64, 1, &rows);
     assert_non_null(y);
     for (int64_t i = 0; i < BATCH * IN; i++)
-        ((float *)ls_tensor_data(x))[i] =
-            (float)((i + shift) * 7 % 19 - 9) / 9.0F;
+        ((float *)tensor_data(x))[i] = (float)((i + shift) * 7 % 19 - 9) / 9.0F;
     for (int64_t i = 0; i < rows; i++)
-        ((int64_t *)ls_tensor_data(y))[i] = (i + shift) % CLASSES;
+        ((int64_t *)tensor_data(y))[i] = (i + shift) % CLASSES;
     ls_tensor *h = ls_linear_layer_forward(&m->fc1, m->tape, x);
     h = ls_layer_norm(m->tape, ls_relu(m->tape, h), m->ln_weight, m->ln_bias,
                       1e-5);

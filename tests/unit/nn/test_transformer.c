@@ -129,7 +129,7 @@ static void parameters_have_their_order(void **state)
  */
 static void expect_cut_normal(ls_tensor *tensor, double deviation)
 {
-    const float *x = ls_tensor_data(tensor);
+    const float *x = tensor_data(tensor);
     const double n = (double)ls_tensor_count(tensor);
     const double cut = 0.97334;
     double squares = 0, sum = 0, most = 0;
@@ -161,7 +161,7 @@ static void initial_values(void **state)
         else if (ls_tensor_ndim(p) == 2)
             expect_cut_normal(p, sqrt(2.0 / (double)(shape[0] + shape[1])));
         else
-            assert_true(((const float *)ls_tensor_data(p))[63] == 1.0F);
+            assert_true(((const float *)tensor_data(p))[63] == 1.0F);
     }
     close_network(&net);
 }
@@ -169,7 +169,7 @@ static void initial_values(void **state)
 /* Not cut, so that among thousands some are beyond three deviations. */
 static void expect_normal(ls_tensor *tensor, double deviation)
 {
-    const float *x = ls_tensor_data(tensor);
+    const float *x = tensor_data(tensor);
     const double n = (double)ls_tensor_count(tensor);
     double squares = 0, sum = 0, most = 0;
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++) {
@@ -186,7 +186,7 @@ static void expect_normal(ls_tensor *tensor, double deviation)
 static void expect_all(ls_tensor *tensor, float value)
 {
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
-        assert_true(((const float *)ls_tensor_data(tensor))[i] == value);
+        assert_true(((const float *)tensor_data(tensor))[i] == value);
 }
 
 static bool ends_with(const char *name, const char *end)
@@ -231,7 +231,7 @@ static ls_tensor *logits_of(const network *net, int64_t last)
     ls_tensor *tokens = NULL;
     assert_ok(
         ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){BATCH, LENGTH}));
-    int64_t *data = ls_tensor_data(tokens);
+    int64_t *data = tensor_data(tokens);
     for (int i = 0; i < BATCH * LENGTH; i++)
         data[i] = i % LENGTH == LENGTH - 1 ? last : 3 * i % 11;
     assert_ok(ls_tape_new(&tape));
@@ -245,7 +245,7 @@ static ls_tensor *logits_of(const network *net, int64_t last)
 
 static const float *row_of(ls_tensor *logits, int place)
 {
-    return (const float *)ls_tensor_data(logits) + place * 11;
+    return (const float *)tensor_data(logits) + place * 11;
 }
 
 static void nothing_looks_ahead(void **state)

@@ -59,7 +59,7 @@ static void expect_same_parameters(const network *a, const network *b)
     for (size_t i = 0; i < ls_params_count(a->params); i++) {
         ls_tensor *x = ls_params_get(a->params, i);
         ls_tensor *y = ls_params_get(b->params, i);
-        assert_memory_equal(ls_tensor_data(x), ls_tensor_data(y),
+        assert_memory_equal(tensor_data(x), tensor_data(y),
                             (size_t)ls_tensor_count(x) * sizeof(float));
     }
 }
@@ -191,8 +191,8 @@ static void gpt2_files_are_transposed(void **state)
     size_t i = 0;
     while (strcmp(ls_params_name(net.params, i), wanted.name) != 0)
         i++;
-    const float *memory = ls_tensor_data(ls_params_get(net.params, i));
-    const float *got = ls_tensor_data(stored);
+    const float *memory = tensor_data(ls_params_get(net.params, i));
+    const float *got = tensor_data(stored);
     for (int in = 0; in < 8; in++)
         for (int out = 0; out < 24; out++)
             assert_true(got[in * 24 + out] == memory[out * 8 + in]);

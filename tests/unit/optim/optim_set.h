@@ -29,7 +29,7 @@ static inline void set_gradients(ls_params *params, uint64_t step)
     ls_params_finish_grad(params);
     for (size_t p = 0; p < ls_params_count(params); p++) {
         ls_tensor *grad = ls_grad(ls_params_get(params, p));
-        float *g = ls_tensor_data(grad);
+        float *g = tensor_data(grad);
         for (int64_t i = 0; i < ls_tensor_count(grad); i++)
             g[i] = (float)lsi_rng_normal(key, 100 * step + p, (uint64_t)i);
     }

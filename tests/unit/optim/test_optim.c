@@ -3,13 +3,6 @@
  * every row of optimizers.def: the result does not depend on threads or on
  * how the range is cut.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +12,7 @@
 #include "base/threads.h"
 #include "lockstep/profile.h"
 #include "optim/optimizer.h"
+#include "testing.h"
 
 static const lsi_rng_key key = {11, 22};
 
@@ -42,7 +36,7 @@ static void set_gradients(ls_params *params, uint64_t step)
     ls_params_finish_grad(params);
     for (size_t p = 0; p < ls_params_count(params); p++) {
         ls_tensor *grad = ls_grad(ls_params_get(params, p));
-        float *g = ls_tensor_data(grad);
+        float *g = tensor_data(grad);
         for (int64_t i = 0; i < ls_tensor_count(grad); i++)
             g[i] = (float)lsi_rng_normal(key, 2 * step + p, (uint64_t)i);
     }

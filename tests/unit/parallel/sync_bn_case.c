@@ -6,6 +6,7 @@
 
 #include "autograd/params.h"
 #include "base/rng.h"
+#include "testing.h"
 #include "unit/comm/ranks.h"
 
 static const double eps = 1e-5, momentum = 0.1;
@@ -175,8 +176,8 @@ static void set_affine(const bn_case *test, const layer *l)
 {
     if (!test->affine)
         return;
-    float *const weight = ls_tensor_data(ls_params_get(l->params, 0));
-    float *const bias = ls_tensor_data(ls_params_get(l->params, 1));
+    float *const weight = tensor_data(ls_params_get(l->params, 0));
+    float *const bias = tensor_data(ls_params_get(l->params, 1));
     for (int f = 0; f < test->features; f++) {
         weight[f] = affine_weight(test, f);
         bias[f] = affine_bias(test, f);
@@ -199,7 +200,7 @@ static layer make_layer(const bn_case *test, ls_group *group)
     CHECK_OK(ls_tape_new(&l.tape));
     CHECK_OK(ls_tensor_new(&l.x, LS_F32, 2, shape));
     CHECK_OK(ls_tensor_new(&l.w, LS_F32, 2, shape));
-    fill(test, rank, ls_tensor_data(l.x), ls_tensor_data(l.w));
+    fill(test, rank, tensor_data(l.x), tensor_data(l.w));
     set_affine(test, &l);
     return l;
 }
@@ -237,7 +238,7 @@ static uint64_t collectives(const ls_group *group)
 
 static void widen(double *out, const ls_tensor *tensor)
 {
-    const float *const data = ls_tensor_data(tensor);
+    const float *const data = tensor_data(tensor);
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         out[i] = (double)data[i];
 }
@@ -262,8 +263,8 @@ static void take_results(bn_run *run, const layer *l, int rank,
         widen(run->got.running_mean, mean);
         widen(run->got.running_var, variance);
     }
-    memcpy(&run->running[rank][0], ls_tensor_data(mean), sizeof(float));
-    memcpy(&run->running[rank][1], ls_tensor_data(variance), sizeof(float));
+    memcpy(&run->running[rank][0], tensor_data(mean), sizeof(float));
+    memcpy(&run->running[rank][1], tensor_data(variance), sizeof(float));
 }
 
 void bn_play(ls_group *group, void *opaque)

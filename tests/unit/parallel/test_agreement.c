@@ -74,7 +74,7 @@ static ls_status backward(const model *m, unsigned used, bool sync)
 
 static double gradient(const model *m, int i)
 {
-    return (double)((const float *)ls_tensor_data(ls_grad(m->p[i])))[0];
+    return (double)((const float *)tensor_data(ls_grad(m->p[i])))[0];
 }
 
 static const char *const strategies[] = {"naive", "flat", "overlap",
@@ -273,7 +273,7 @@ static ls_tensor *broken_sum(const model *m, ls_tensor *x)
 {
     static const ls_function broken = {.name = "broken", .backward = give_up};
     ls_tensor *const y = ls_tape_output(m->tape, LS_F32, 0, NULL);
-    *(float *)ls_tensor_data(y) = 1;
+    *(float *)tensor_data(y) = 1;
     return ls_tape_record(m->tape, &broken, NULL, &x, 1, &y, 1, NULL, 0);
 }
 

@@ -87,8 +87,8 @@ static ls_tensor *loss_of(const model *m, int rank, int step, ls_tensor **keep)
     const int rows = rows_of(rank, step);
     CHECK_OK(ls_tensor_new(&keep[0], LS_F32, 2, (int64_t[]){rows, IN}));
     CHECK_OK(ls_tensor_new(&keep[1], LS_F32, 2, (int64_t[]){rows, OUT}));
-    float *const x = ls_tensor_data(keep[0]);
-    float *const target = ls_tensor_data(keep[1]);
+    float *const x = tensor_data(keep[0]);
+    float *const target = tensor_data(keep[1]);
     for (int r = 0; r < rows; r++) {
         for (int i = 0; i < IN; i++)
             x[r * IN + i] = x_of(rank, step, r, i);
@@ -104,8 +104,7 @@ static ls_tensor *loss_of(const model *m, int rank, int step, ls_tensor **keep)
 /* Means over all samples of all ranks: dw (OUT, IN), then db (OUT). */
 static int expect(const model *m, int ranks, double out[OUT * IN + OUT])
 {
-    const float *const w = ls_tensor_data(m->w), *const b =
-                                                     ls_tensor_data(m->b);
+    const float *const w = tensor_data(m->w), *const b = tensor_data(m->b);
     int samples = 0;
     memset(out, 0, sizeof(double) * (OUT * IN + OUT));
     for (int rank = 0; rank < ranks; rank++)
@@ -158,8 +157,8 @@ static void check_gradients(const model *m, int ranks, double scale)
 {
     double expected[OUT * IN + OUT];
     const int samples = expect(m, ranks, expected);
-    const float *const dw = ls_tensor_data(ls_grad(m->w));
-    const float *const db = ls_tensor_data(ls_grad(m->b));
+    const float *const dw = tensor_data(ls_grad(m->w));
+    const float *const db = tensor_data(ls_grad(m->b));
     /* Terms of up to 32 are summed over samples, then ranks. */
     const double bound = 32 * (samples + ranks + 4) * 0x1p-24;
     for (int i = 0; i < OUT * IN; i++)
@@ -191,7 +190,7 @@ static void play_gradients(ls_group *group, void *opaque)
         check_gradients(&m, size, lsi_ddp_grad_scale(ddp));
     }
     CHECK(p->deferred == (lsi_ddp_grad_scale(ddp) != 1.0));
-    memcpy(p->gradients[rank], ls_tensor_data(ls_grad(m.w)),
+    memcpy(p->gradients[rank], tensor_data(ls_grad(m.w)),
            sizeof(p->gradients[rank]));
     ls_ddp_free(&ddp);
     CHECK(ddp == NULL);
@@ -233,11 +232,11 @@ static void play_broadcast(ls_group *group, void *unused)
     ls_ddp *ddp = wrap(group, m.params, "flat");
     for (size_t i = 0; i < ls_params_count(m.params); i++) {
         const ls_tensor *const t = ls_params_get(m.params, i);
-        CHECK(memcmp(ls_tensor_data(t),
-                     ls_tensor_data(ls_params_get(reference.params, i)),
+        CHECK(memcmp(tensor_data(t),
+                     tensor_data(ls_params_get(reference.params, i)),
                      (size_t)ls_tensor_count(t) * sizeof(float)) == 0);
     }
-    CHECK(memcmp(ls_tensor_data(m.buffer), ls_tensor_data(reference.buffer),
+    CHECK(memcmp(tensor_data(m.buffer), tensor_data(reference.buffer),
                  3 * sizeof(float)) == 0);
     ls_ddp_free(&ddp);
     destroy(&reference);
@@ -258,7 +257,7 @@ static void play_nothing(ls_group *group, void *strategy)
     ls_ddp *ddp = wrap(group, m.params, strategy);
     ls_params_zero_grad(m.params);
     CHECK_OK(ls_ddp_backward(ddp, m.tape, NULL, 0, true));
-    const float *const dw = ls_tensor_data(ls_grad(m.w));
+    const float *const dw = tensor_data(ls_grad(m.w));
     for (int i = 0; i < OUT * IN; i++)
         CHECK(dw[i] == 0);
     CHECK(lsi_ddp_grad_scale(ddp) == 1.0);
@@ -295,7 +294,7 @@ static void play_training(ls_group *group, void *opaque)
         CHECK_OK(ls_optimizer_step(optimizer, 1.0));
     }
     if (ls_group_rank(group) == 0)
-        memcpy(t->w, ls_tensor_data(m.w), sizeof(t->w));
+        memcpy(t->w, tensor_data(m.w), sizeof(t->w));
     ls_optimizer_free(&optimizer);
     ls_ddp_free(&ddp);
     destroy(&m);

@@ -41,7 +41,7 @@ static float number(int tensor, int64_t i)
 static void check_numbers(const ls_params *params)
 {
     for (int t = 0; t < LENGTHS; t++) {
-        const float *const x = ls_tensor_data(ls_params_get(params, (size_t)t));
+        const float *const x = tensor_data(ls_params_get(params, (size_t)t));
         for (int64_t i = 0; i < lengths[t]; i++)
             CHECK(x[i] == number(t, i));
     }
@@ -67,13 +67,13 @@ static void play_writing(ls_group *group, void *unused)
     ls_params *params = five_parameters(group);
     ls_ddp *ddp = wrap(group, params, "fsdp", 0.004);
     /* Rank 0's numbers, for all. */
-    float *const x = ls_tensor_data(ls_params_get(params, 0));
+    float *const x = tensor_data(ls_params_get(params, 0));
     float first = x[2999];
     CHECK_OK(ls_broadcast(group, &first, 1, LS_F32, 0));
     CHECK(x[2999] == first && first != 0);
     CHECK_OK(ls_barrier(group));
     for (int t = 0; t < LENGTHS; t++) {
-        float *const to = ls_tensor_data(ls_params_get(params, (size_t)t));
+        float *const to = tensor_data(ls_params_get(params, (size_t)t));
         for (int64_t i = 0; i < lengths[t]; i++) {
             if (i % ls_group_size(group) == ls_group_rank(group))
                 to[i] = number(t, i);
@@ -127,7 +127,7 @@ static void make_net(net *n, ls_group *group, const char *strategy)
     n->ddp = wrap(group, n->params, strategy, 0);
     CHECK_OK(ls_sgd_new(&n->sgd, n->params, (ls_sgd_options){0.01, 0.9, 0}));
     CHECK_OK(ls_tensor_new(&n->x, LS_F32, 2, (int64_t[]){ROWS, IN}));
-    float *const x = ls_tensor_data(n->x);
+    float *const x = tensor_data(n->x);
     for (int i = 0; i < ROWS * IN; i++)
         x[i] = sinf((float)(i + ls_group_rank(group)));
     CHECK_OK(ls_tape_new(&n->tape));
@@ -151,7 +151,7 @@ static ls_tensor *loss_in(net *n, ls_dtype dtype)
 
 static float value_in(net *n, ls_dtype dtype)
 {
-    const float value = *(const float *)ls_tensor_data(loss_in(n, dtype));
+    const float value = *(const float *)tensor_data(loss_in(n, dtype));
     ls_tape_reset(n->tape);
     return value;
 }
@@ -169,13 +169,13 @@ static void check_same(net *a, net *b)
 {
     CHECK(value_in(a, LS_BF16) == value_in(b, LS_BF16));
     CHECK(value_in(a, LS_F16) == value_in(b, LS_F16));
-    CHECK(memcmp(ls_tensor_data(a->weight), ls_tensor_data(b->weight),
+    CHECK(memcmp(tensor_data(a->weight), tensor_data(b->weight),
                  OUT * IN * sizeof(float)) == 0);
 }
 
 static void write_weight(ls_group *group, net *n)
 {
-    float *const w = ls_tensor_data(n->weight);
+    float *const w = tensor_data(n->weight);
     CHECK_OK(ls_barrier(group));
     for (int i = 0; i < OUT * IN; i++)
         w[i] = cosf((float)i);
@@ -198,7 +198,7 @@ static void play_halves(ls_group *group, void *strategy)
     write_weight(group, &own);
     CHECK_OK(ls_barrier(group));
     for (int i = ls_group_rank(group); i < OUT * IN; i += ls_group_size(group))
-        ((float *)ls_tensor_data(shared.weight))[i] = cosf((float)i);
+        ((float *)tensor_data(shared.weight))[i] = cosf((float)i);
     CHECK_OK(ls_barrier(group));
     ls_params_changed(shared.params);
     check_same(&own, &shared);

@@ -97,7 +97,7 @@ static usage measure(ls_group *group, const char *strategy)
     CHECK_OK(ls_ddp_backward(
         ddp, tape, ls_add(tape, ls_sum(tape, w), ls_sum(tape, v)), 1, true));
     CHECK_OK(ls_optimizer_step(sgd, 1));
-    CHECK(((const float *)ls_tensor_data(w))[LARGE - 1] == 0.5F);
+    CHECK(((const float *)tensor_data(w))[LARGE - 1] == 0.5F);
     ls_tape_free(&tape);
     ls_memory_of(LS_MEMORY_STATE, &stats);
     u.state = (double)stats.live_bytes;
@@ -171,8 +171,8 @@ static void play_afterwards(ls_group *group, void *unused)
     CHECK(ls_optimizer_step(part, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "ls_ddp_free") != NULL);
     CHECK_OK(ls_sgd_new(&whole, params, (ls_sgd_options){.lr = 1}));
-    float *const grad = ls_tensor_data(ls_grad(ls_params_get(params, 0)));
-    const float *const w = ls_tensor_data(ls_params_get(params, 0));
+    float *const grad = tensor_data(ls_grad(ls_params_get(params, 0)));
+    const float *const w = tensor_data(ls_params_get(params, 0));
     ls_params_zero_grad(params);
     ls_params_finish_grad(params);
     grad[0] = grad[4999] = 0.5F;

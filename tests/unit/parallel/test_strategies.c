@@ -190,7 +190,7 @@ static void play_uneven(ls_group *group, void *opaque)
             const ls_tensor *const p = ls_params_get(t.params, i);
             const size_t n = (size_t)ls_tensor_count(p);
             if (at + n <= TEST_COUNT(o->flat))
-                memcpy(o->flat + at, ls_tensor_data(p), n * sizeof(float));
+                memcpy(o->flat + at, tensor_data(p), n * sizeof(float));
             at += n;
         }
     ls_clip_free(&clip);

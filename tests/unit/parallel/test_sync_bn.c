@@ -145,7 +145,7 @@ static void test_fewer_than_two_rows(void **state)
 /* The kth batch; its running statistics take small steps to far away. */
 static void fill_batch(ls_tensor *x, int k)
 {
-    float *const data = ls_tensor_data(x);
+    float *const data = tensor_data(x);
     for (int64_t i = 0; i < ls_tensor_count(x); i++)
         data[i] = (float)(1000 + (i * 7 + k * 13) % 31) / 3;
 }
@@ -166,7 +166,7 @@ static void test_running_statistics_are_one_code(void **state)
     ls_batch_norm_layer layer;
     ls_tape *tape;
     ls_tensor *x;
-    assert_ok(ls_group_open_threads(1, &group));
+    assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_params_new(&params));
     assert_ok(ls_sync_bn_new(&bn, group, params, "all", COLS, options));
     assert_ok(ls_batch_norm_layer_init(&layer, params, "one", COLS, false));
@@ -180,8 +180,8 @@ static void test_running_statistics_are_one_code(void **state)
         assert_non_null(ls_batch_norm_layer_forward(&layer, tape, x));
         ls_tape_reset(tape);
         for (size_t i = 0; i < 2; i++)
-            assert_memory_equal(ls_tensor_data(ls_params_buffer(params, i)),
-                                ls_tensor_data(ls_params_buffer(params, i + 2)),
+            assert_memory_equal(tensor_data(ls_params_buffer(params, i)),
+                                tensor_data(ls_params_buffer(params, i + 2)),
                                 COLS * sizeof(float));
     }
     ls_tensor_free(&x);
@@ -209,7 +209,7 @@ static fixture make(ls_group *group, int64_t rows, ls_sync_bn_options options)
     CHECK_OK(ls_params_allocate(f.params, group, 0));
     CHECK_OK(ls_tape_new(&f.tape));
     CHECK_OK(ls_tensor_new(&f.x, LS_F32, 2, shape));
-    float *const x = ls_tensor_data(f.x);
+    float *const x = tensor_data(f.x);
     for (int64_t i = 0; i < ls_tensor_count(f.x); i++)
         x[i] = (float)((i * 7 + ls_group_rank(group) * 5) % 11);
     return f;
@@ -236,8 +236,8 @@ static void play_evaluation(ls_group *group, void *unused)
     (void)unused;
     const ls_sync_bn_options options = {.kind = LS_SYNC_BN_FUSED, .eps = 0.25};
     fixture f = make(group, 3, options);
-    float *const mean = ls_tensor_data(ls_params_buffer(f.params, 0));
-    float *const variance = ls_tensor_data(ls_params_buffer(f.params, 1));
+    float *const mean = tensor_data(ls_params_buffer(f.params, 0));
+    float *const variance = tensor_data(ls_params_buffer(f.params, 1));
     for (int i = 0; i < 6; i++) {
         mean[i] = (float)i;
         variance[i] = (float)(i + 1);
@@ -247,8 +247,8 @@ static void play_evaluation(ls_group *group, void *unused)
     const ls_tensor *const out = ls_sync_bn_forward(f.bn, f.tape, f.x);
     CHECK(out != NULL);
     CHECK(collectives(group) == before);
-    const float *const y = ls_tensor_data(out);
-    const float *const x = ls_tensor_data(f.x);
+    const float *const y = tensor_data(out);
+    const float *const x = tensor_data(f.x);
     for (int i = 0; i < 18; i++) {
         const double expected = ((double)x[i] - i % 6) / sqrt(i % 6 + 1 + 0.25);
         CHECK(fabs((double)y[i] - expected) <= 4 * 0x1p-23 * fabs(expected));
@@ -275,8 +275,8 @@ static void play_twice(ls_group *group, void *kind)
     ls_tensor *const z = ls_sync_bn_forward(f.bn, f.tape, ls_mul(f.tape, y, y));
     CHECK_OK(ls_backward(f.tape, ls_sum(f.tape, ls_mul(f.tape, z, f.x)), 1));
     /* Moving a whole column does not change its normalised values. */
-    const float *const dx = ls_tensor_data(ls_tape_grad(f.tape, f.x));
-    const float *const direct = ls_tensor_data(z);
+    const float *const dx = tensor_data(ls_tape_grad(f.tape, f.x));
+    const float *const direct = tensor_data(z);
     for (int i = 0; i < 24; i++)
         sums[i % 6] += (double)dx[i] - (double)direct[i];
     CHECK_OK(ls_all_reduce(group, sums, sums, 6, LS_F64, LS_SUM));
@@ -336,13 +336,13 @@ static void play_gaps(ls_group *group, void *unused)
     ls_tensor *const a = ls_sync_bn_forward(f.bn, f.tape, across);
     ls_tensor *const b = ls_sync_bn_forward(f.bn, f.tape, copy);
     CHECK(a != NULL && b != NULL);
-    CHECK(memcmp(ls_tensor_data(a), ls_tensor_data(b), 36 * 4) == 0);
+    CHECK(memcmp(tensor_data(a), tensor_data(b), 36 * 4) == 0);
     ls_tensor *const squares =
         ls_add(f.tape, ls_mul(f.tape, ls_mul(f.tape, a, a), a),
                ls_mul(f.tape, ls_mul(f.tape, b, b), b));
     CHECK_OK(ls_backward(f.tape, ls_sum(f.tape, squares), 1));
-    CHECK(memcmp(ls_tensor_data(ls_tape_grad(f.tape, across)),
-                 ls_tensor_data(ls_tape_grad(f.tape, copy)), 36 * 4) == 0);
+    CHECK(memcmp(tensor_data(ls_tape_grad(f.tape, across)),
+                 tensor_data(ls_tape_grad(f.tape, copy)), 36 * 4) == 0);
     ls_tensor_free(&across);
     ls_tensor_free(&copy);
     destroy(&f);

@@ -93,7 +93,7 @@ static ls_tensor *numbers(const model *m, uint64_t stream, int first, int rows,
     const int64_t shape[2] = {rows, columns};
     ls_tensor *const tensor = ls_tape_output(m->tape, LS_F32, 2, shape);
     CHECK(tensor != NULL);
-    float *const data = ls_tensor_data(tensor);
+    float *const data = tensor_data(tensor);
     for (int64_t i = 0; i < rows * columns; i++)
         data[i] =
             (float)lsi_rng_normal(key, (uint64_t)(first * columns + i), 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "testing.h"
 #include "unit/comm/ranks.h"
 
 static ls_tensor *weight(ls_params *params, const char *name, int64_t out,
@@ -63,7 +64,7 @@ static ls_tensor *numbers(toy *t, uint64_t stream, int step, int begin, int end,
     const int64_t shape[2] = {end - begin, columns};
     ls_tensor *const tensor = ls_tape_output(t->tape, LS_F32, 2, shape);
     CHECK(tensor != NULL);
-    float *const data = ls_tensor_data(tensor);
+    float *const data = tensor_data(tensor);
     for (int r = begin; r < end; r++)
         for (int c = 0; c < columns; c++)
             data[(r - begin) * columns + c] = (float)lsi_rng_normal(
@@ -90,8 +91,8 @@ static bool compare(const toy *a, const toy *b, double relative,
 {
     for (size_t i = 0; i < ls_params_count(a->params); i++) {
         const ls_tensor *const x = ls_params_get(a->params, i);
-        const float *const p = ls_tensor_data(x);
-        const float *const q = ls_tensor_data(ls_params_get(b->params, i));
+        const float *const p = tensor_data(x);
+        const float *const q = tensor_data(ls_params_get(b->params, i));
         for (int64_t k = 0; k < ls_tensor_count(x); k++) {
             const double difference = fabs((double)p[k] - (double)q[k]);
             if (!(difference <= absolute + relative * fabs((double)q[k])))

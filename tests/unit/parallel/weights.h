@@ -18,7 +18,7 @@ static inline size_t copy_weights(const ls_params *params, float *out,
         const size_t n = (size_t)ls_tensor_count(p);
         if (n > capacity - at)
             return 0;
-        memcpy(out + at, ls_tensor_data(p), n * sizeof(float));
+        memcpy(out + at, tensor_data(p), n * sizeof(float));
         at += n;
     }
     return at;

@@ -20,8 +20,7 @@ static void *address(const ls_tensor *t, int64_t linear)
         offset += linear % t->shape[d] * t->strides[d];
         linear /= t->shape[d];
     }
-    return (char *)ls_tensor_data(t) +
-           offset * (int64_t)ls_dtype_size(t->dtype);
+    return (char *)tensor_data(t) + offset * (int64_t)ls_dtype_size(t->dtype);
 }
 
 static double read_element(const ls_tensor *t, int64_t linear)
@@ -135,8 +134,8 @@ static void long_runs(void **state)
     assert_ok(ls_tensor_new(&half, LS_BF16, 2, (const int64_t[]){n, 1}));
     assert_ok(ls_tensor_copy(dense, column));
     assert_ok(ls_tensor_copy(half, column));
-    const float *got = ls_tensor_data(dense);
-    const uint16_t *halves = ls_tensor_data(half);
+    const float *got = tensor_data(dense);
+    const uint16_t *halves = tensor_data(half);
     for (int64_t i = 0; i < n; i++) {
         assert_true(got[i] == (float)i);
         assert_int_equal(halves[i], lsi_bf16_from_f32((float)i));
@@ -220,7 +219,7 @@ static void fill_touches_nothing_else(void **state)
     assert_ok(ls_tensor_zeros(&base, LS_F32, 2, (const int64_t[]){4, 5}));
     assert_ok(ls_tensor_narrow(base, 1, 1, 3, &view));
     assert_ok(ls_tensor_fill(view, 2.0));
-    const float *data = ls_tensor_data(base);
+    const float *data = tensor_data(base);
     for (int i = 0; i < 20; i++)
         assert_true(data[i] == (i % 5 == 1 || i % 5 == 2 ? 2.0F : 0.0F));
     ls_tensor_free(&view);

@@ -95,7 +95,7 @@ static const ls_dtype dtypes[] = {LS_U8,  LS_F32, LS_BF16,
 static void fill_counting(ls_tensor *tensor, int first)
 {
     ls_tensor *from = zeros(LS_F32, tensor->ndim, tensor->shape);
-    float *data = ls_tensor_data(from);
+    float *data = tensor_data(from);
     for (int64_t i = 0; i < from->count; i++)
         data[i] = (float)(first + i);
     assert_ok(ls_tensor_copy(tensor, from));
@@ -106,7 +106,7 @@ static void assert_counting(const ls_tensor *tensor, int first)
 {
     ls_tensor *as_float = zeros(LS_F32, tensor->ndim, tensor->shape);
     assert_ok(ls_tensor_copy(as_float, tensor));
-    const float *data = ls_tensor_data(as_float);
+    const float *data = tensor_data(as_float);
     for (int64_t i = 0; i < as_float->count; i++)
         assert_true(data[i] == (float)(first + i));
     ls_tensor_free(&as_float);
@@ -147,7 +147,7 @@ static void views_read_back(void **state)
     assert_ok(
         ls_safetensors_save(path, &(ls_named_tensor){"t", turned}, 1, NULL));
     assert_ok(ls_safetensors_load(path, &(ls_named_tensor){"t", part}, 1));
-    const float *got = ls_tensor_data(target);
+    const float *got = tensor_data(target);
     for (int i = 0; i < 24; i++) {
         const int row = i / 4 - 2, column = i % 4;
         const bool inside = row >= 0 && row < 3;
@@ -260,7 +260,7 @@ static void malformed_headers(void **state)
                      cases[i].part);
         assert_non_null(strstr(ls_last_error(), path));
     }
-    assert_int_equal(*(const unsigned char *)ls_tensor_data(a), 0);
+    assert_int_equal(*(const unsigned char *)tensor_data(a), 0);
     ls_tensor_free(&a);
 }
 
@@ -346,7 +346,7 @@ static void wrong_wishes(void **state)
     /* The first fits, the second does not: neither is written. */
     const ls_named_tensor both[] = {{"a", a}, {"a", half}};
     assert_error(ls_safetensors_load(path, both, 2), LS_ERR_DTYPE, "'a'");
-    assert_true(*(const float *)ls_tensor_data(a) == 0.0F);
+    assert_true(*(const float *)tensor_data(a) == 0.0F);
     assert_error(ls_safetensors_load(path, &(ls_named_tensor){NULL, a}, 1),
                  LS_ERR_ARGUMENT, "NULL");
     ls_tensor_free(&a);

@@ -15,7 +15,7 @@ static ls_tensor *counting(int ndim, const int64_t *shape)
 {
     ls_tensor *tensor = NULL;
     assert_ok(ls_tensor_new(&tensor, LS_F32, ndim, shape));
-    float *data = ls_tensor_data(tensor);
+    float *data = tensor_data(tensor);
     for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
         data[i] = (float)i;
     return tensor;
@@ -33,9 +33,9 @@ static void made_as_asked(void **state)
     assert_int_equal(ls_tensor_shape(t)[1], 3);
     assert_int_equal(ls_tensor_strides(t)[0], 12);
     assert_true(ls_tensor_is_contiguous(t));
-    assert_int_equal((uintptr_t)ls_tensor_data(t) % 64, 0);
+    assert_int_equal((uintptr_t)tensor_data(t) % 64, 0);
     for (int i = 0; i < 24; i++)
-        assert_int_equal(((const int64_t *)ls_tensor_data(t))[i], 0);
+        assert_int_equal(((const int64_t *)tensor_data(t))[i], 0);
     assert_true(live_bytes() >= before + 24 * sizeof(int64_t));
     ls_tensor *same = ls_tensor_retain(t);
     ls_tensor_free(&t);
@@ -58,7 +58,7 @@ static void scalars_and_empty_tensors(void **state)
     assert_ok(ls_tensor_new(&t, LS_U8, 3, (const int64_t[]){5, 0, 7}));
     assert_int_equal(ls_tensor_count(t), 0);
     assert_true(ls_tensor_is_contiguous(t));
-    assert_non_null(ls_tensor_data(t));
+    assert_non_null(tensor_data(t));
     assert_ok(ls_tensor_narrow(t, 0, 5, 5, &view));
     assert_int_equal(ls_tensor_count(view), 0);
     ls_tensor_free(&view);
@@ -96,11 +96,11 @@ static void wrapped_memory(void **state)
     float memory[6] = {0, 1, 2, 3, 4, 5};
     ls_tensor *t = NULL, *row = NULL;
     assert_ok(ls_tensor_wrap(&t, memory, LS_F32, 2, (const int64_t[]){2, 3}));
-    assert_ptr_equal(ls_tensor_data(t), memory);
+    assert_ptr_equal(tensor_data(t), memory);
     assert_ok(ls_tensor_narrow(t, 0, 1, 2, &row));
-    assert_ptr_equal(ls_tensor_data(row), memory + 3);
+    assert_ptr_equal(tensor_data(row), memory + 3);
     ls_tensor_free(&t); /* the view keeps what it needs */
-    assert_true(((const float *)ls_tensor_data(row))[2] == 5.0F);
+    assert_true(((const float *)tensor_data(row))[2] == 5.0F);
     ls_tensor_free(&row);
 }
 
@@ -111,7 +111,7 @@ static void reshaped_and_transposed(void **state)
     ls_tensor *v = NULL, *w = NULL;
     assert_ok(ls_tensor_view(t, 2, (const int64_t[]){-1, 8}, &v));
     assert_int_equal(ls_tensor_shape(v)[0], 3);
-    assert_ptr_equal(ls_tensor_data(v), ls_tensor_data(t));
+    assert_ptr_equal(tensor_data(v), tensor_data(t));
     ls_tensor_free(&v);
     assert_ok(ls_tensor_transpose(t, 0, 2, &v)); /* (4, 3, 2) */
     assert_int_equal(ls_tensor_shape(v)[0], 4);
@@ -120,7 +120,7 @@ static void reshaped_and_transposed(void **state)
     assert_error(ls_tensor_view(v, 1, (const int64_t[]){24}, &w),
                  LS_ERR_ARGUMENT, "not contiguous");
     assert_ok(ls_tensor_narrow(v, 0, 1, 3, &w)); /* (2, 3, 2) */
-    assert_true(((const float *)ls_tensor_data(w))[0] == 1.0F);
+    assert_true(((const float *)tensor_data(w))[0] == 1.0F);
     assert_int_equal(ls_tensor_count(w), 12);
     ls_tensor_free(&w);
     ls_tensor_free(&v);
@@ -136,7 +136,7 @@ static void narrowed(void **state)
     assert_false(ls_tensor_is_contiguous(v));
     assert_ok(ls_tensor_narrow(v, 0, 1, 2, &w)); /* (1, 1, 4) */
     assert_true(ls_tensor_is_contiguous(w));
-    assert_true(((const float *)ls_tensor_data(w))[0] == 16.0F);
+    assert_true(((const float *)tensor_data(w))[0] == 16.0F);
     ls_tensor_free(&w);
     ls_tensor_free(&v);
     ls_tensor_free(&t);
@@ -222,7 +222,7 @@ static void every_layout_to_every_other(void **state)
             assert_ok(lsi_tensor_set_layout(t, layouts[to]));
             assert_int_equal(lsi_tensor_layout(t), layouts[to]);
             assert_layout_holds_counting(t, layouts[to]);
-            const float *data = ls_tensor_data(t); /* turns it plain */
+            const float *data = tensor_data(t); /* turns it plain */
             assert_int_equal(lsi_tensor_layout(t), LSI_LAYOUT_PLAIN);
             for (int64_t i = 0; i < ls_tensor_count(t); i++)
                 assert_true(data[i] == (float)i);
@@ -243,14 +243,40 @@ static void layouts_are_invisible(void **state)
     assert_layout_holds_counting(plain, LSI_LAYOUT_PLAIN);
     assert_ok(lsi_tensor_set_layout(t, LSI_LAYOUT_BLOCKED_16));
     assert_ok(ls_tensor_narrow(t, 1, 3, 4, &view));
-    assert_true(((const float *)ls_tensor_data(view))[1] == 13.0F);
+    assert_true(((const float *)tensor_data(view))[1] == 13.0F);
     /* A plain storage that has a view is left to it. */
     assert_ok(lsi_tensor_set_layout(t, LSI_LAYOUT_BLOCKED_16));
-    assert_true(((const float *)ls_tensor_data(view))[1] == 13.0F);
+    assert_true(((const float *)tensor_data(view))[1] == 13.0F);
     assert_layout_holds_counting(t, LSI_LAYOUT_BLOCKED_16);
     ls_tensor_free(&view);
     ls_tensor_free(&plain);
     ls_tensor_free(&t);
+}
+
+static void mapping_is_checked(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {2};
+    ls_tensor *floats, *integers, *empty;
+    float *f = NULL;
+    int64_t *i = NULL;
+    void *data = NULL;
+    assert_ok(ls_tensor_new(&floats, LS_F32, 1, shape));
+    assert_ok(ls_tensor_new(&integers, LS_I64, 1, shape));
+    assert_ok(lsi_tensor_make_empty(&empty, LS_F32, 1, shape));
+    assert_ok(ls_tensor_map_f32(floats, &f));
+    assert_ok(ls_tensor_map_i64(integers, &i));
+    assert_ptr_equal(f, tensor_data(floats));
+    assert_ptr_equal(i, tensor_data(integers));
+    assert_error(ls_tensor_map_f32(integers, &f), LS_ERR_DTYPE,
+                 "ls_tensor_map_f32: the tensor is i64, not f32");
+    assert_error(ls_tensor_map_i64(floats, &i), LS_ERR_DTYPE, "not i64");
+    assert_error(ls_tensor_map(empty, &data), LS_ERR_STATE,
+                 "ls_params_allocate");
+    assert_null(data);
+    ls_tensor_free(&floats);
+    ls_tensor_free(&integers);
+    ls_tensor_free(&empty);
 }
 
 static void a_layout_change_may_fail(void **state)
@@ -259,10 +285,11 @@ static void a_layout_change_may_fail(void **state)
     ls_tensor *t = counting(4, (const int64_t[]){1, 16, 32, 32});
     assert_ok(lsi_tensor_set_layout(t, LSI_LAYOUT_BLOCKED_16));
     ls_memory_set_budget(live_bytes() + 16);
-    assert_null(ls_tensor_data(t));
+    void *data;
+    assert_error(ls_tensor_map(t, &data), LS_ERR_BUDGET, "budget");
     ls_memory_set_budget(0);
     assert_layout_holds_counting(t, LSI_LAYOUT_BLOCKED_16);
-    assert_non_null(ls_tensor_data(t));
+    assert_non_null(tensor_data(t));
     ls_tensor_free(&t);
 }
 
@@ -278,6 +305,7 @@ int main(void)
         cmocka_unit_test(bad_views),
         cmocka_unit_test(every_layout_to_every_other),
         cmocka_unit_test(layouts_are_invisible),
+        cmocka_unit_test(mapping_is_checked),
         cmocka_unit_test(a_layout_change_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ void train(const model *m, int from, int steps)
         ls_params_finish_grad(m->params);
         for (size_t i = 0; i < ls_params_count(m->params); i++) {
             ls_tensor *grad = ls_grad(ls_params_get(m->params, i));
-            float *g = ls_tensor_data(grad);
+            float *g = tensor_data(grad);
             for (int64_t k = 0; k < ls_tensor_count(grad); k++)
                 g[k] = (float)((k * 7 + step * 13 + (int64_t)i) % 31) / 16 - 1;
         }
@@ -106,7 +106,7 @@ void save(ls_group *group, void *opaque)
     model m = make_model(p, group, 1);
     train(&m, 0, p->steps);
     exchange(p, group, &m);
-    float *mean = ls_tensor_data(ls_params_buffer(m.params, 0));
+    float *mean = tensor_data(ls_params_buffer(m.params, 0));
     for (int i = 0; i < 3; i++)
         mean[i] = (float)(10 * ls_group_rank(group) + i);
     const char *const values[] = {"epoch", "7", "who", "me & you", NULL};

@@ -22,7 +22,7 @@ static void read_values(ls_group *group, void *opaque)
     /* Buffers are a rank's own where there are as many ranks. */
     model m = make_model(p, group, 3);
     CHECK_OK(ls_checkpoint_load(c, m.params, NULL));
-    const float *mean = ls_tensor_data(ls_params_buffer(m.params, 0));
+    const float *mean = tensor_data(ls_params_buffer(m.params, 0));
     CHECK(mean[1] == (float)(10 * (ls_group_rank(group) % 2) + 1));
     free_model(&m);
     ls_checkpoint_close(&c);

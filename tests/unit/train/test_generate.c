@@ -148,10 +148,10 @@ static int64_t next_of(const ls_transformer *model, const int64_t *last,
     ls_tape *tape = NULL;
     ls_tensor *tokens = NULL;
     assert_ok(ls_tensor_new(&tokens, LS_I64, 2, (const int64_t[]){1, n}));
-    memcpy(ls_tensor_data(tokens), last, (size_t)n * sizeof *last);
+    memcpy(tensor_data(tokens), last, (size_t)n * sizeof *last);
     assert_ok(ls_tape_new(&tape));
     ls_tensor *out = ls_transformer_forward(model, tape, tokens);
-    float *row = (float *)ls_tensor_data(out) + (n - 1) * little.vocabulary;
+    float *row = (float *)tensor_data(out) + (n - 1) * little.vocabulary;
     const int64_t token =
         lsi_sample(row, little.vocabulary, &(lsi_sampling){0}, 0);
     ls_tape_free(&tape);
@@ -270,7 +270,7 @@ static void logits_must_be_finite(void **state)
         assert_ok(ls_transformer_new(&model, params, &little));
         assert_ok(ls_params_allocate(params, NULL, 8));
         ls_tensor *head = ls_params_get(params, ls_params_count(params) - 1);
-        ((float *)ls_tensor_data(head))[5 * little.d_model] = values[i];
+        ((float *)tensor_data(head))[5 * little.d_model] = values[i];
         assert_error(lsi_generate(model, &generation), LS_ERR_FORMAT,
                      "logit of token 5 is");
         assert_int_equal(t.n, 0);
@@ -307,7 +307,7 @@ static showing begin(ls_transformer_kind kind, ls_dtype products)
     assert_ok(
         ls_tensor_new(&s.tokens, LS_I64, 2, (const int64_t[]){1, PLACES}));
     for (int64_t i = 0; i < PLACES; i++)
-        ((int64_t *)ls_tensor_data(s.tokens))[i] = i * 5 % VOCABULARY;
+        ((int64_t *)tensor_data(s.tokens))[i] = i * 5 % VOCABULARY;
     return s;
 }
 
@@ -323,7 +323,7 @@ static void end(showing *s)
 static const float *floats(const showing *s, ls_tensor *out)
 {
     assert_ok(ls_tape_status(s->tape));
-    return ls_tensor_data(ls_cast(s->tape, out, LS_F32));
+    return tensor_data(ls_cast(s->tape, out, LS_F32));
 }
 
 /* Four tokens at once, then one after another. */

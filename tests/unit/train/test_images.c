@@ -46,7 +46,7 @@ static int64_t take_epoch(lsi_images *images, int64_t epoch, int64_t batch_size,
         assert_int_equal(ls_tensor_shape(batch.images)[0], batch.count);
         assert_int_equal(ls_tensor_shape(batch.images)[1], 3);
         assert_int_equal(ls_tensor_shape(batch.labels)[0], batch.count);
-        const float *const pixels = ls_tensor_data(batch.images);
+        const float *const pixels = tensor_data(batch.images);
         for (int64_t i = 0; i < batch.count; i++)
             seen[find(pixels + i * 3072, all, MOST)]++;
     }

@@ -141,7 +141,7 @@ static void step(job *j, double factor)
 
 static bool all_close(const job *j, double value)
 {
-    const float *const w = ls_tensor_data(j->weight);
+    const float *const w = tensor_data(j->weight);
     for (int i = 0; i < N; i++) {
         if (!(fabs(w[i] - value) <= 8 * 0x1p-23))
             return false;
@@ -151,7 +151,7 @@ static bool all_close(const job *j, double value)
 
 static bool all_are_3(const job *j)
 {
-    const float *const w = ls_tensor_data(j->weight);
+    const float *const w = tensor_data(j->weight);
     for (int i = 0; i < N; i++) {
         if (w[i] != 3.0F)
             return false;

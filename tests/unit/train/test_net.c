@@ -28,7 +28,7 @@ static const struct tensor_row {
 
 static void check_values(const ls_tensor *tensor, double limit)
 {
-    const float *const data = ls_tensor_data(tensor);
+    const float *const data = tensor_data(tensor);
     const int64_t n = ls_tensor_count(tensor);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -93,8 +93,8 @@ static fixture make(lsi_net_norm norm, int64_t count)
     assert_ok(ls_tensor_new(&f.batch.images, LS_F32, 4,
                             (int64_t[]){count, 3, 32, 32}));
     assert_ok(ls_tensor_new(&f.batch.labels, LS_I64, 1, &count));
-    float *const x = ls_tensor_data(f.batch.images);
-    int64_t *const labels = ls_tensor_data(f.batch.labels);
+    float *const x = tensor_data(f.batch.images);
+    int64_t *const labels = tensor_data(f.batch.labels);
     for (int64_t i = 0; i < ls_tensor_count(f.batch.images); i++)
         x[i] = (float)((i * 2654435761U >> 7) % 1024) / 256.0F - 2.0F;
     for (int64_t i = 0; i < count; i++)
@@ -138,9 +138,9 @@ static double loss_of(fixture *f, bool backward)
 static void check_directional(fixture *f, size_t index)
 {
     ls_tensor *const p = ls_params_get(f->model->params, index);
-    float *const x = ls_tensor_data(p);
+    float *const x = tensor_data(p);
     const int64_t n = ls_tensor_count(p);
-    const float *const g = ls_tensor_data(ls_grad(p));
+    const float *const g = tensor_data(ls_grad(p));
     double norm2 = 0;
     for (int64_t i = 0; i < n; i++)
         norm2 += (double)g[i] * (double)g[i];
