@@ -185,7 +185,9 @@ LS_API void ls_sync_bn_free(ls_sync_bn **bn);
 /*
  * Normalises over the rows of all ranks. Collective while the tape is
  * training, local otherwise. If all ranks together have fewer than two rows
- * the variance is taken as 0 and the running variance stays as it is.
+ * the variance is taken as 0 and the running variance stays as it is. Backward
+ * is collective, too: a rank that has failed since calls ls_backward or
+ * ls_ddp_backward all the same, which tells the others why it takes no part.
  */
 LS_API ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape,
                                      ls_tensor *x);

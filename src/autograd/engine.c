@@ -6,6 +6,8 @@
  * after it the gradient is final and the hook is called. What a node held is
  * given back as soon as it is done.
  */
+#include <stdio.h>
+
 #include "autograd/node.h"
 #include "autograd/params.h"
 #include "base/error.h"
@@ -90,6 +92,7 @@ static void free_output_grads(const ls_tape *tape, const ls_node *node)
 
 static ls_status visit(ls_tape *tape, ls_node *node)
 {
+    node->abandon = NULL; /* from here on this is backward's business */
     if (any_output_has_grad(tape, node)) {
         LS_TRY(node->function->backward(tape, node));
         LS_TRY(tape->status);
@@ -109,6 +112,23 @@ static ls_status walk(ls_tape *tape, int last)
             LS_TRY(visit(tape, node));
     }
     return LS_OK;
+}
+
+void lsi_tape_abandon(ls_tape *tape, ls_status status)
+{
+    char reason[sizeof tape->message];
+    const bool walking = tape->phase == LSI_TAPE_WALKING;
+    if (tape->phase == LSI_TAPE_WALKED)
+        return;
+    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    for (int n = tape->n_nodes - 1; n >= 0; n--) {
+        const ls_node *node = &tape->nodes[n];
+        if (node->abandon == NULL || (walking && !node->live))
+            continue;
+        node->abandon(node, status);
+        (void)lsi_fail(status, "%s", reason);
+    }
+    tape->phase = LSI_TAPE_WALKED;
 }
 
 /* ---- ls_backward --------------------------------------------------------- */
@@ -153,6 +173,7 @@ ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale)
     ls_status status = check_loss(tape, loss);
     if (status != LS_OK) {
         lsi_tape_stop(tape, status);
+        lsi_tape_abandon(tape, status);
         return status;
     }
     lsi_slot *slot = lsi_tape_slot(tape, loss);
@@ -169,6 +190,6 @@ ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale)
 stop:
     lsi_tape_stop(tape, status);
     lsi_tape_free_temps(tape);
-    tape->phase = LSI_TAPE_WALKED;
+    lsi_tape_abandon(tape, status);
     return status;
 }

@@ -34,6 +34,12 @@ struct ls_node {
     ls_tensor **inputs, **outputs, **saved;
     int n_inputs, n_outputs, n_saved;
     bool live; /* backward will visit it */
+    /*
+     * If its backward is collective: takes this rank's place there without
+     * taking part, because backward will not run. `status` and the last
+     * recorded sentence say why. Else NULL.
+     */
+    void (*abandon)(const ls_node *node, ls_status status);
 };
 
 typedef enum lsi_tape_phase {
@@ -96,6 +102,14 @@ bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
 
 /* Makes a failure that has been recorded by lsi_fail stick; returns NULL. */
 ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
+
+/*
+ * Ends a tape on which backward will not run, or not go on: nodes whose
+ * backward is collective say so to the ranks that run theirs. `status` and the
+ * last recorded sentence, which stays, say why. Nothing if the tape has been
+ * walked. Collective if there are such nodes.
+ */
+void lsi_tape_abandon(ls_tape *tape, ls_status status);
 
 /* Hands a reference to the tape, which gives it back at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);

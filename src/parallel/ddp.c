@@ -275,7 +275,9 @@ static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
 {
     if (sync)
         LS_TRY(lsi_ddp_begin(ddp));
-    if (status == LS_OK && loss != NULL)
+    if (status != LS_OK)
+        lsi_tape_abandon(tape, status);
+    else if (loss != NULL)
         status = ls_backward(tape, loss, scale);
     if (!sync)
         return status;

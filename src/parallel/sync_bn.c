@@ -234,11 +234,24 @@ static ls_status exchange_sums(const state *s, const float *inv_std)
     return LS_OK;
 }
 
+/* Of all slices; *dy is the gradient of the output. */
+static ls_status sum_slices(ls_tape *tape, ls_node *node, ls_tensor **dy)
+{
+    const state *const s = ls_node_state(node);
+    const ls_tensor *const x = ls_node_saved(node, SAVED_X);
+    *dy = ls_node_grad_output(tape, node, 0);
+    if (*dy == NULL)
+        return ls_tape_status(tape);
+    for (int j = 0; j < s->bn->slices; j++)
+        LS_TRY(
+            sum_slice(tape, node, j, lsi_tensor_raw(*dy), lsi_tensor_raw(x)));
+    return LS_OK;
+}
+
 static ls_status backward(ls_tape *tape, ls_node *node)
 {
     const state *const s = ls_node_state(node);
     const ls_sync_bn *const bn = s->bn;
-    const ls_tensor *const dy = ls_node_grad_output(tape, node, 0);
     const ls_tensor *const x = ls_node_saved(node, SAVED_X);
     const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
     const float *const inv_std = mean + bn->stride;
@@ -247,8 +260,10 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const size_t cols = (size_t)bn->features;
     const lsi_kernels *const k = lsi_kernels_get();
 
-    for (int j = 0; j < bn->slices; j++)
-        LS_TRY(sum_slice(tape, node, j, lsi_tensor_raw(dy), lsi_tensor_raw(x)));
+    ls_tensor *dy;
+    const ls_status status = sum_slices(tape, node, &dy);
+    if (status != LS_OK)
+        return lsi_refuse_planned(bn->reduce, status);
     LS_TRY(exchange_sums(s, inv_std));
 
     bool accumulate;
@@ -261,6 +276,13 @@ static ls_status backward(ls_tape *tape, ls_node *node)
                      mean, inv_std, weight, bn->sums, dy_xhat, rows, cols,
                      accumulate);
     return LS_OK;
+}
+
+/* The others wait for this rank's sums. */
+static void abandon(const ls_node *node, ls_status status)
+{
+    const state *const s = ls_node_state(node);
+    (void)lsi_refuse_planned(s->bn->reduce, status);
 }
 
 static const ls_function function = {.name = "sync_batch_norm",
@@ -314,44 +336,57 @@ static ls_tensor *dense(ls_tape *tape, ls_tensor *x)
 
 /* All that a rank needs for its part. */
 typedef struct prepared {
-    ls_tensor *x, *input, *y, *saved;
+    ls_tensor *input, *y, *saved;
+    ls_node *node; /* NULL: nobody wants a gradient */
 } prepared;
 
-static bool prepare(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
-                    prepared *out)
+/*
+ * Recorded before the ranks meet: from then on all of them have a node whose
+ * backward they enter or abandon, or none has.
+ */
+static bool prepare(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x, prepared *out)
 {
     const int64_t stats_shape[2] = {2, (int64_t)bn->stride};
-    out->x = x;
+    const int nodes = tape->n_nodes;
+    const state s = {.bn = bn};
     out->input = dense(tape, x);
     out->y = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
     out->saved = ls_tape_output(tape, LS_F32, 2, stats_shape);
+    if (ls_tape_status(tape) != LS_OK)
+        return false;
+    ls_tape_record(tape, &function, &s,
+                   (ls_tensor *[N_INPUTS]){x, bn->args.weight, bn->args.bias},
+                   N_INPUTS, &out->y, 1,
+                   (ls_tensor *[N_SAVED]){out->input, out->saved}, N_SAVED);
+    out->node = tape->n_nodes > nodes ? &tape->nodes[nodes] : NULL;
     return ls_tape_status(tape) == LS_OK;
 }
 
 static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
                                    const prepared *p)
 {
-    ls_tensor *const x = p->x, *const input = p->input, *const y = p->y;
-    ls_tensor *const saved = p->saved;
-    const size_t rows = (size_t)ls_tensor_shape(x)[0];
-    float *const mean = lsi_tensor_raw(saved);
+    const float *const x = lsi_tensor_raw(p->input);
+    const size_t rows = (size_t)ls_tensor_shape(p->input)[0];
+    float *const mean = lsi_tensor_raw(p->saved);
     lsi_bn_stats stats = {
         .mean = mean, .inv_std = mean + bn->stride, .variance = bn->variance};
-    const ls_status status =
-        gather_statistics(bn, lsi_tensor_raw(input), rows, &stats);
+    const ls_status status = gather_statistics(bn, x, rows, &stats);
     if (status != LS_OK)
         return ls_tape_fail(tape, status, "%s", ls_last_error());
+    if (p->node != NULL) {
+        state *const s = p->node->state;
+        s->rows = stats.rows;
+        p->node->abandon = abandon;
+    }
     update_running(bn, &stats);
 
-    ls_tensor *const weight = bn->args.weight, *const bias = bn->args.bias;
+    const ls_tensor *const weight = bn->args.weight, *const bias =
+                                                         bn->args.bias;
     lsi_kernels_get()->normalize_columns(
-        lsi_tensor_raw(y), lsi_tensor_raw(input), stats.mean, stats.inv_std,
+        lsi_tensor_raw(p->y), x, stats.mean, stats.inv_std,
         weight != NULL ? lsi_tensor_raw(weight) : NULL,
         bias != NULL ? lsi_tensor_raw(bias) : NULL, rows, (size_t)bn->features);
-    const state s = {bn, stats.rows};
-    return ls_tape_record(
-        tape, &function, &s, (ls_tensor *[N_INPUTS]){x, weight, bias}, N_INPUTS,
-        (ls_tensor *[1]){y}, 1, (ls_tensor *[N_SAVED]){input, saved}, N_SAVED);
+    return p->y;
 }
 
 /* What the layer takes; NULL if the tape has failed. */
