@@ -220,7 +220,7 @@ ls_status lsi_params_same(const ls_params *params, ls_group *group)
     return lsi_same_listing(
         group,
         &(lsi_listing){params, params->params.count + params->buffers.count,
-                       line_of});
+                       line_of, "model"});
 }
 
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)

@@ -73,9 +73,9 @@ static ls_status report(ls_group *group, const lsi_listing *own, size_t at)
     LS_TRY(ls_all_reduce(group, &rank, &rank, 1, LS_I32, LS_MIN));
     LS_TRY(ls_broadcast(group, line, sizeof(line), LS_U8, rank));
     return lsi_fail(LS_ERR_MISMATCH,
-                    "all ranks must have the same model; rank 0 has %s where "
-                    "rank %d has %s",
-                    first, rank, line);
+                    "all ranks must have the same %s; rank 0 has %s where rank "
+                    "%d has %s",
+                    own->what, first, rank, line);
 }
 
 ls_status lsi_same_listing(ls_group *group, const lsi_listing *own)

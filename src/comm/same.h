@@ -13,6 +13,7 @@ typedef struct lsi_listing {
     size_t n;
     /* What item i is, in a few words: "parameter 'w' (3, 4)". */
     void (*line)(const void *list, size_t i, char text[LSI_LINE_BYTES]);
+    const char *what; /* the list is: "model" */
 } lsi_listing;
 
 /*

@@ -93,49 +93,23 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span)
 
 /* ---- planning ------------------------------------------------------------ */
 
-/* What a rank wants; all must want the same. */
-typedef struct wish {
-    char text[256];
-} wish;
-
-static wish wish_of(const ls_ddp_options *options)
+static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {
-    wish own = {{0}};
-    snprintf(own.text, sizeof(own.text),
+    const ls_ddp_options *const options = list;
+    (void)i;
+    snprintf(text, LSI_LINE_BYTES,
              "strategy %s, bucket_mb %.17g, unused_as_zero %d",
              options->strategy, options->bucket_mb, options->unused_as_zero);
-    return own;
 }
 
-static ls_status compare(const wish *wishes, int size)
-{
-    for (int r = 1; r < size; r++) {
-        if (memcmp(wishes[r].text, wishes[0].text, sizeof(wishes[0].text)) != 0)
-            return lsi_fail(LS_ERR_MISMATCH,
-                            "data parallelism must be the same on all ranks; "
-                            "rank 0 has %s, rank %d %s",
-                            wishes[0].text, r, wishes[r].text);
-    }
-    return LS_OK;
-}
-
+/* Whether all ranks can take part and want the same. */
 static ls_status agree(const ls_ddp *ddp, const ls_ddp_options *options,
                        ls_status status)
 {
-    const int size = ls_group_size(ddp->group);
-    wish *all = NULL;
-    if (status == LS_OK)
-        status = alloc_array(&all, (size_t)size, sizeof(wish));
-    status = lsi_agree_to_plan(ddp->channel, status);
-    if (status == LS_OK) {
-        assert(all != NULL); /* or this rank would not have agreed */
-        const wish own = wish_of(options);
-        status = ls_all_gather(ddp->channel, &own, all, sizeof(wish), LS_U8);
-        if (status == LS_OK)
-            status = compare(all, size);
-    }
-    lsi_free(all);
-    return status;
+    LS_TRY(lsi_agree_to_plan(ddp->channel, status));
+    return lsi_same_listing(ddp->channel,
+                            &(lsi_listing){options, 1, options_line,
+                                           "options of data parallelism"});
 }
 
 static void range_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
@@ -151,7 +125,7 @@ static ls_status same_model(const ls_ddp *ddp)
                ? lsi_params_same(ddp->params, ddp->channel)
                : lsi_same_listing(
                      ddp->channel,
-                     &(lsi_listing){ddp->spans, ddp->n, range_line});
+                     &(lsi_listing){ddp->spans, ddp->n, range_line, "model"});
 }
 
 ls_status lsi_ddp_plan(ls_ddp *ddp, const ls_ddp_options *options,

@@ -11,13 +11,13 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/outcome.h"
 #include "lockstep/version.h"
 #include "nn/transformer.h"
 #include "parallel/ddp.h"
 #include "tensor/tensor.h"
 #include "train/memory_demand.h"
 #include "train/models/lm.h"
-#include "train/outcome.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "comm/outcome.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/save.h"
-#include "train/outcome.h"
 
 /* ---- going on ------------------------------------------------------------ */
 

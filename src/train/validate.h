@@ -11,7 +11,7 @@
 /*
  * Evaluates the model on all samples. Rank 0 deals them out, each rank
  * evaluates its share and rank 0 gets the totals, in which each sample counts
- * once. The tape is left training. Collective; *agreed as in outcome.h.
+ * once. The tape is left training. Collective; *agreed as in comm/outcome.h.
  */
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
                        lsi_images *images, lsi_totals *totals, bool *agreed);

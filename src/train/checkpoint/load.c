@@ -15,7 +15,7 @@
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_json.h"
-#include "train/outcome.h"
+#include "comm/outcome.h"
 #include "train/save.h"
 
 struct ls_checkpoint {

@@ -20,7 +20,7 @@
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/memo.h"
 #include "train/checkpoint/prune.h"
-#include "train/outcome.h"
+#include "comm/outcome.h"
 #include "train/save.h"
 
 typedef struct saving {

@@ -455,7 +455,7 @@ static void play_different(ls_group *group, void *unused)
                            (ls_init){LS_INIT_CONSTANT, 1, 0}, &tensor));
     CHECK_OK(ls_params_allocate(params, group, 1));
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_MISMATCH);
-    CHECK(strstr(ls_last_error(), "rank 2 strategy naive") != NULL);
+    CHECK(strstr(ls_last_error(), "rank 2 has strategy naive") != NULL);
     options = options_of(rank == 1 ? "nave" : "flat");
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_ARGUMENT);
     CHECK(strstr(ls_last_error(), rank == 1 ? "nave" : "rank 1") != NULL);

@@ -1,8 +1,8 @@
 /*
  * One outcome for all ranks.
  */
-#ifndef LS_TRAIN_OUTCOME_H
-#define LS_TRAIN_OUTCOME_H
+#ifndef LS_COMM_OUTCOME_H
+#define LS_COMM_OUTCOME_H
 
 #include "lockstep/group.h"
 
