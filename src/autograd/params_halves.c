@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "comm/shared.h"
+#include "comm/shared_alloc.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 

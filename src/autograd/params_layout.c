@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/agree.h"
-#include "comm/shared.h"
+#include "comm/shared_alloc.h"
 #include "tensor/tensor.h"
 
 static size_t padded(const lsi_param *param)

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/shared.h"
+#include "comm/shared_alloc.h"
 #include "tensor/tensor.h"
 
 /*

@@ -14,8 +14,9 @@
  */
 ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status);
 
-/* The same instead of starting what has been planned. */
-ls_status lsi_refuse_planned(ls_request *request, ls_status status);
+/* All-gather of `bytes` (<= LSI_FLAT_BYTES) from each rank, as `call`. */
+ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
+                       size_t bytes, void *recv);
 
 /*
  * After a step that may have failed on one rank: LS_OK if no rank passes an
@@ -28,13 +29,5 @@ ls_status lsi_agree(ls_group *group, const lsi_call *call, ls_status status);
  * group that is NULL is this rank alone.
  */
 ls_status lsi_agree_to_plan(ls_group *group, ls_status status);
-
-/* ---- for the engine ------------------------------------------------------ */
-
-/* Writes the reason into this rank's cell. */
-void lsi_publish_refusal(const lsi_collective *op, lsi_cell *cell);
-
-/* Says who refused and why, once all have arrived. */
-ls_status lsi_report_refusal(const lsi_collective *op);
 
 #endif

@@ -15,9 +15,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/bell.h"
 #include "comm/failure.h"
 #include "comm/schedule/tree.h"
-#include "comm/sleep.h"
 
 typedef struct record {
     uint64_t sequence, what, count; /* of the call */

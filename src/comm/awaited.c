@@ -1,6 +1,6 @@
 #include "comm/awaited.h"
 
-#include "comm/internode.h"
+#include "comm/channels.h"
 
 bool lsi_is_behind(const ls_group *group, int rank)
 {
@@ -15,54 +15,13 @@ bool lsi_is_behind(const ls_group *group, int rank)
 
 /* ---- what this rank waits for -------------------------------------------- */
 
-static bool is_on_node(const ls_group *group, int rank)
-{
-    return !lsi_on_other_node(group, rank);
-}
-
-/* The first other rank that is behind, of this node or of the others. */
-static int first_behind(const ls_group *group, bool on_node)
+int lsi_first_behind(const ls_group *group, bool on_node)
 {
     for (int r = 0; r < group->size; r++)
-        if (r != group->rank && is_on_node(group, r) == on_node &&
+        if (r != group->rank && lsi_shares_memory(group, r) == on_node &&
             lsi_is_behind(group, r))
             return r;
     return -1;
-}
-
-/* Ranks of other nodes arrive here by way of the first rank of this one. */
-static int late_from_afar(const ls_group *group)
-{
-    const int late = first_behind(group, false);
-    if (late < 0)
-        return -1;
-    const lsi_internode *net = group->net;
-    const int bringer = net->rank[net->first[net->node]];
-    if (bringer != group->rank)
-        return bringer;
-    return net->arrivals.in.pending ? net->arrivals.in.rank : late;
-}
-
-/* The other end of a message that an algorithm has sent or awaits. */
-static int flying_peer(const lsi_internode *net)
-{
-    int sent_to = -1;
-    for (const lsi_wire_request *f = net->pending; f != NULL; f = f->next) {
-        if (f == &net->receive_control || f == &net->arrivals.in ||
-            f == &net->arrivals.out || f == &net->control[f->rank].request)
-            continue;
-        if (f->receives)
-            return f->rank;
-        sent_to = f->rank;
-    }
-    return sent_to;
-}
-
-static int late_inside(const ls_group *group)
-{
-    const lsi_internode *net = group->net;
-    const int late = first_behind(net->local, true);
-    return late < 0 ? -1 : net->rank[net->first[net->node] + late];
 }
 
 /* -1 if it is nobody in particular. */
@@ -70,13 +29,8 @@ static int awaited(const ls_group *group)
 {
     if (group->streams.active != NULL)
         return group->streams.active->peer;
-    int late = first_behind(group, true);
-    if (late >= 0 || group->net == NULL)
-        return late;
-    late = late_from_afar(group);
-    if (late < 0)
-        late = flying_peer(group->net);
-    return late < 0 ? late_inside(group) : late;
+    const int late = lsi_first_behind(group, true);
+    return late >= 0 ? late : lsi_channels_awaited(group);
 }
 
 /* ---- what the others know ------------------------------------------------ */
@@ -91,16 +45,10 @@ void lsi_awaited_note(ls_group *group)
     atomic_store(own_note(group), (uint32_t)(awaited(group) + 1));
 }
 
-void lsi_awaited_tell(ls_group *group)
-{
-    if (group->net != NULL)
-        lsi_internode_tell_awaits(group);
-}
-
 void lsi_awaited_forget(ls_group *group, bool told)
 {
     if (atomic_exchange(own_note(group), 0) != 0 && told)
-        lsi_awaited_tell(group);
+        lsi_channels_tell_awaits(group);
 }
 
 int lsi_awaited_last(const ls_group *group)

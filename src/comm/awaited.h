@@ -14,11 +14,11 @@
 /* Whether a rank has yet to reach what this rank waits for. */
 bool lsi_is_behind(const ls_group *group, int rank);
 
+/* The first other rank that is; of this node, or of the others. -1: none. */
+int lsi_first_behind(const ls_group *group, bool on_node);
+
 /* Writes down whom this rank waits for. */
 void lsi_awaited_note(ls_group *group);
-
-/* The same, for the other nodes. */
-void lsi_awaited_tell(ls_group *group);
 
 /* It waits no longer; `told`: and the other nodes should know. */
 void lsi_awaited_forget(ls_group *group, bool told);

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "comm/agree.h"
 #include "comm/check.h"
-#include "comm/collective.h"
 
 /* Moves the blocks together; returns how many bytes that makes. */
 static size_t pack(unsigned char *all, const size_t *sizes, int ranks,

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/algo/algorithm.h"
-#include "comm/engine.h"
 #include "comm/paths.h"
 #include "comm/select.h"
 
@@ -58,26 +57,4 @@ ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
     find_candidates(op);
     op->offers = !op->candidates[0]->in_cells;
     return reserve_scratch(op);
-}
-
-void lsi_collective_nest(lsi_collective *op, ls_group *group,
-                         const lsi_call *call, const void *send, void *recv)
-{
-    const lsi_operation operation = call->operation;
-    *op = (lsi_collective){
-        .group = group, .call = *call, .send = send, .recv = recv};
-    op->item = ls_dtype_size(call->dtype);
-    op->block = call->count * op->item;
-    op->candidates[0] = lsi_algorithm_find(operation, "direct", 6);
-    op->candidates[1] = lsi_algorithm_find(operation, "staged", 6);
-    op->offers = true;
-}
-
-ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
-                       size_t bytes, void *recv)
-{
-    lsi_collective *op = &group->call;
-    LS_TRY(lsi_collective_prepare(op, group, call, send, recv));
-    op->block = bytes;
-    return lsi_collective_complete(op);
 }

@@ -5,7 +5,7 @@
 #include "comm/agree.h"
 #include "comm/check.h"
 #include "comm/collective.h"
-#include "comm/engine.h"
+#include "comm/wait.h"
 
 /* A call whose arguments or memory are not right is refused, not kept back. */
 static ls_status run(ls_group *group, const lsi_call *call, ls_status checked,

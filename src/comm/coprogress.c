@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "comm/bell.h"
 #include "comm/engine.h"
 #include "comm/failure.h"
-#include "comm/sleep.h"
 
 enum { TEXT_BYTES = 1024 };
 

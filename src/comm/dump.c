@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "comm/check.h"
-#include "comm/internode.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -69,8 +68,8 @@ static void write_to_folder(const ls_group *group, const char *reason)
     const int length =
         snprintf(path, sizeof(path),
                  "%s/job-%016" PRIx64 "-group-%" PRIx64 "-rank-%d.json",
-                 group->recording.folder, lsi_dump_job(group),
-                 lsi_dump_group(group), group->rank);
+                 group->recording.folder, group->identity.job,
+                 group->identity.number, group->rank);
     if (length >= PATH_BYTES)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD is too long a name");
     else if (write_group(group, path, reason) != LS_OK)
@@ -180,22 +179,6 @@ static void listen_to_signal(void)
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     listening = sigaction(SIGUSR1, &action, NULL) == 0;
-}
-
-/* ---- names --------------------------------------------------------------- */
-
-uint64_t lsi_dump_job(const ls_group *group)
-{
-    return group->net == NULL ? group->memory.node->job : group->net->job;
-}
-
-/* What the first rank calls the group, and which rank of the job that is. */
-uint64_t lsi_dump_group(const ls_group *group)
-{
-    const lsi_internode *net = group->net;
-    return net == NULL
-               ? atomic_load(&group->memory.header->number) - 1
-               : (uint64_t)net->id[0] * LSI_MAX_RANKS + (uint64_t)net->world[0];
 }
 
 /* ---- joining and leaving ------------------------------------------------- */

@@ -22,10 +22,6 @@ void lsi_dump_leave(ls_group *group);
 /* Writes to the folder, if there is one, and logs if it cannot. */
 void lsi_dump_failure(const ls_group *group, const char *reason);
 
-/* Two numbers that tell a group from all others; the same on its ranks. */
-uint64_t lsi_dump_job(const ls_group *group);
-uint64_t lsi_dump_group(const ls_group *group);
-
 /* The content of the file; NULL if there is no memory. */
 char *lsi_dump_text(const ls_group *group, const char *reason);
 

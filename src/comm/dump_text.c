@@ -7,9 +7,8 @@
 
 #include "base/json.h"
 #include "comm/algo/algorithm.h"
+#include "comm/channels.h"
 #include "comm/dump.h"
-#include "comm/failure.h"
-#include "comm/internode.h"
 #include "comm/recorder.h"
 
 typedef struct dump {
@@ -150,7 +149,7 @@ static const char *presence_of_far(const ls_group *group, int rank)
 static const char *presence_of(const ls_group *group, int rank)
 {
     const lsi_member *member = lsi_member_of(group, rank);
-    if (lsi_on_other_node(group, rank))
+    if (!lsi_shares_memory(group, rank))
         return presence_of_far(group, rank);
     switch (atomic_load(&member->presence)) {
     case LSI_ABSENT:
@@ -158,8 +157,8 @@ static const char *presence_of(const ls_group *group, int rank)
     case LSI_LEFT:
         return "left";
     default:
-        return rank == group->rank || group->memory.node->transport->alive(
-                                          group->memory.node, member->node_rank)
+        return rank == group->rank ||
+                       lsi_channel_to(group, rank)->alive(group, rank)
                    ? "alive"
                    : "dead";
     }
@@ -250,11 +249,11 @@ static json_t *dump_json(const dump *d, const char *reason)
     const lsi_member *self = lsi_member_of(group, group->rank);
     char job[17];
     snprintf(job, sizeof(job), "%016llx",
-             (unsigned long long)lsi_dump_job(group));
+             (unsigned long long)group->identity.job);
     json_t *json = json_object();
     set_int(json, "lockstep_record", 1);
     set_text(json, "job", job);
-    set_int(json, "group", lsi_dump_group(group));
+    set_int(json, "group", group->identity.number);
     set_int(json, "rank", (uint64_t)group->rank);
     set_int(json, "size", (uint64_t)group->size);
     set_int(json, "rank_in_job", (uint64_t)self->node_rank);

@@ -7,18 +7,15 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "comm/agree.h"
 #include "comm/algo/algorithm.h"
-#include "comm/coprogress.h"
-#include "comm/copy.h"
+#include "comm/bell.h"
+#include "comm/channels.h"
 #include "comm/failure.h"
-#include "comm/internode.h"
 #include "comm/message.h"
+#include "comm/mismatch.h"
 #include "comm/paths.h"
 #include "comm/recorder.h"
-#include "comm/schedule/pull.h"
-#include "comm/sleep.h"
-#include "comm/wait.h"
+#include "comm/refusal.h"
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {
@@ -26,7 +23,7 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
         return true;
     for (int r = 0; r < group->size; r++) {
         /* What ranks of other nodes published is passed on when it may be. */
-        if (group->queue.seen[r] >= sequence || lsi_on_other_node(group, r))
+        if (group->queue.seen[r] >= sequence || !lsi_shares_memory(group, r))
             continue;
         /* Acquires: what that rank has loaded may be overwritten. */
         group->queue.seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
@@ -153,7 +150,6 @@ static void enter_all(ls_group *group)
 ls_status lsi_collective_submit(lsi_collective *op)
 {
     ls_group *group = op->group;
-    lsi_coprogress_take(group);
     if (lsi_has_failed(group))
         return lsi_report_failure(group);
     op->sequence = ++group->queue.sequence;
@@ -285,36 +281,10 @@ ls_status lsi_progress(ls_group *group)
         return lsi_report_failure(group);
     const bool failed = lsi_has_failed(group);
     group->queue.waits_completed = false;
-    ls_status status =
-        group->net == NULL ? LS_OK : lsi_internode_progress(group);
+    ls_status status = lsi_channels_progress(group);
     if (status == LS_OK)
         status = progress_queue(group);
     if (status == LS_OK && group->streams.active != NULL)
         status = lsi_messages_progress(group);
     return failed && status == LS_OK ? lsi_report_failure(group) : status;
-}
-
-ls_status lsi_wait_for(ls_group *group, const bool *done)
-{
-    lsi_patience patience = {0};
-    for (;;) {
-        const uint64_t activity = group->activity;
-        ls_status status = lsi_progress(group);
-        if (status == LS_OK && !*done && group->activity == activity)
-            status = lsi_pause(group, &patience);
-        if (*done) {
-            lsi_patience_rewarded(group, &patience);
-            return LS_OK;
-        }
-        LS_TRY(status);
-        if (group->activity != activity)
-            lsi_patience_rewarded(group, &patience);
-    }
-}
-
-ls_status lsi_collective_complete(lsi_collective *op)
-{
-    LS_TRY(lsi_collective_submit(op));
-    LS_TRY(lsi_wait_for(op->group, &op->done));
-    return op->status;
 }

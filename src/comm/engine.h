@@ -8,18 +8,13 @@
 
 /*
  * Appends a filled-in op (call, send, recv, candidates, scratch) to the queue
- * and publishes its arrival if it can. The op must stay in place until done.
+ * and publishes its arrival if it can. The op must stay in place until done. If
+ * it is a user's, lsi_coprogress_take comes first.
  */
 ls_status lsi_collective_submit(lsi_collective *op);
 
 /* Moves what can move without waiting. Fails if the group has failed. */
 ls_status lsi_progress(ls_group *group);
-
-/* Submits an op and returns when it is done. */
-ls_status lsi_collective_complete(lsi_collective *op);
-
-/* Returns when *done is true. */
-ls_status lsi_wait_for(ls_group *group, const bool *done);
 
 /* ---- for algorithms ------------------------------------------------------ */
 

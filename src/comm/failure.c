@@ -12,11 +12,10 @@
 
 #include "base/error.h"
 #include "comm/awaited.h"
+#include "comm/bell.h"
+#include "comm/channels.h"
 #include "comm/dump.h"
-#include "comm/engine.h"
-#include "comm/internode.h"
 #include "comm/sigterm.h"
-#include "comm/sleep.h"
 
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 
@@ -37,8 +36,8 @@ static bool note(ls_group *group, const lsi_failure *failure)
 
 void lsi_post_failure(ls_group *group, const lsi_failure *failure)
 {
-    if (note(group, failure) && group->net != NULL)
-        lsi_internode_tell(group, failure);
+    if (note(group, failure))
+        lsi_channels_tell_failure(group, failure);
 }
 
 void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
@@ -72,6 +71,7 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     const lsi_member *member = lsi_member_of(group, rank);
     const lsi_cell *cell = lsi_cell_of(group, sequence, rank);
     const uint64_t stamp = atomic_load(&cell->stamp);
+    const bool hosts = lsi_spans_nodes(group);
     char what[CALL_BYTES] = "outside", waiting[64];
     if (sequence != 0 && stamp >> LSI_PHASE_BITS == sequence) {
         const lsi_call call =
@@ -87,9 +87,8 @@ static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
     waiting_text(group, rank, waiting, sizeof(waiting));
     const int length = snprintf(
         text + used, TABLE_BYTES - MORE_BYTES - used,
-        "\n  rank %d (%s%spid %d): %s%s%s", rank,
-        group->net == NULL ? "" : member->host, group->net == NULL ? "" : ", ",
-        (int)member->pid, what, waiting,
+        "\n  rank %d (%s%spid %d): %s%s%s", rank, hosts ? member->host : "",
+        hosts ? ", " : "", (int)member->pid, what, waiting,
         atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
     if (length > 0 && (size_t)length < TABLE_BYTES - MORE_BYTES - used)
         return used + (size_t)length;
@@ -216,78 +215,10 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
-    if (group->net != NULL)
-        lsi_internode_abandon(group);
+    lsi_channels_abandon(group);
     lsi_dump_failure(group, ls_last_error());
     lsi_sigterm_said();
     return tell(group); /* writing may have had an error of its own */
-}
-
-/* ---- detecting ----------------------------------------------------------- */
-
-/* A rank that refuses a call may have other arguments, but no other call. */
-static bool is_refusal(lsi_collective *op, const lsi_cell *cell, int rank)
-{
-    const lsi_call theirs =
-        lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
-    if (theirs.operation != op->call.operation)
-        return false;
-    if (theirs.refusal != LS_OK && (op->refuser < 0 || rank < op->refuser))
-        op->refuser = rank;
-    return theirs.refusal != LS_OK || op->call.refusal != LS_OK;
-}
-
-ls_status lsi_check_call(lsi_collective *op, int rank)
-{
-    ls_group *group = op->group;
-    const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
-    const lsi_fingerprint own = lsi_fingerprint_of(&op->call);
-    if (cell->what == own.what && cell->count == own.count)
-        return LS_OK;
-    if (is_refusal(op, cell, rank))
-        return LS_OK;
-    lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
-                                           .rank_a = group->rank,
-                                           .rank_b = rank,
-                                           .sequence = op->sequence,
-                                           .what_a = own.what,
-                                           .count_a = own.count,
-                                           .what_b = cell->what,
-                                           .count_b = cell->count});
-    return lsi_report_failure(group);
-}
-
-static ls_status post_dead(ls_group *group, int rank)
-{
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
-                                    .rank_a = rank,
-                                    .sequence = group->queue.completed + 1});
-    return lsi_report_failure(group);
-}
-
-/* A rank that has left is missed only by those who wait for it. */
-static bool is_awaited(const ls_group *group, int rank)
-{
-    for (const lsi_stream *s = group->streams.active; s != NULL;
-         s = s->next_active)
-        if (s->peer == rank)
-            return true;
-    return lsi_is_behind(group, rank);
-}
-
-/* Another look at those that have arrived: a late one must not hide them. */
-static ls_status check_calls(ls_group *group)
-{
-    lsi_collective *op = group->queue.first;
-    if (op == NULL || op->state != LSI_COLLECTIVE_ENTERED)
-        return LS_OK;
-    for (int r = 0; r < group->size; r++) {
-        const lsi_cell *cell = lsi_cell_of(group, op->sequence, r);
-        if (atomic_load(&cell->stamp) >> LSI_PHASE_BITS == op->sequence)
-            LS_TRY(lsi_check_call(op, r));
-    }
-    return LS_OK;
 }
 
 int lsi_find_dead(const ls_group *group)
@@ -297,46 +228,9 @@ int lsi_find_dead(const ls_group *group)
         return failure->rank_a;
     for (int r = 0; r < group->size; r++) {
         const lsi_member *member = lsi_member_of(group, r);
-        if (!lsi_on_other_node(group, r) &&
-            atomic_load(&member->presence) == LSI_PRESENT &&
-            !group->memory.node->transport->alive(group->memory.node,
-                                                  member->node_rank))
+        if (atomic_load(&member->presence) == LSI_PRESENT &&
+            !lsi_channel_to(group, r)->alive(group, r))
             return r;
     }
     return -1;
-}
-
-ls_status lsi_check_peers(ls_group *group)
-{
-    LS_TRY(check_calls(group));
-    for (int r = 0; r < group->size; r++) {
-        const lsi_member *member = lsi_member_of(group, r);
-        const bool left = atomic_load(&member->presence) == LSI_LEFT;
-        if (r == group->rank || (lsi_on_other_node(group, r) && !left))
-            continue;
-        if (left ? !is_awaited(group, r)
-                 : group->memory.node->transport->alive(group->memory.node,
-                                                        member->node_rank))
-            continue;
-        /* It may have done its part, or left properly, just before. */
-        const uint64_t activity = group->activity;
-        LS_TRY(lsi_progress(group));
-        if (group->activity == activity &&
-            (left || atomic_load(&member->presence) != LSI_LEFT))
-            return post_dead(group, r);
-    }
-    return LS_OK;
-}
-
-ls_status lsi_time_out(ls_group *group, bool told_to_end)
-{
-    const lsi_collective *op = group->queue.first;
-    lsi_awaited_note(group);
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_TIMEOUT,
-                                    .rank_a = group->rank,
-                                    .rank_b = lsi_awaited_last(group),
-                                    .told_to_end = told_to_end,
-                                    .sequence = op == NULL ? 0 : op->sequence});
-    return lsi_report_failure(group);
 }

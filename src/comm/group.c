@@ -10,18 +10,18 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/agree.h"
+#include "comm/bell.h"
+#include "comm/channels.h"
 #include "comm/check.h"
 #include "comm/coprogress.h"
 #include "comm/dump.h"
-#include "comm/failure.h"
-#include "comm/internode.h"
+#include "comm/internode_open.h"
 #include "comm/open.h"
 #include "comm/recorder.h"
 #include "comm/remote.h"
 #include "comm/select.h"
 #include "comm/select_file.h"
 #include "comm/shared.h"
-#include "comm/sleep.h"
 #include "comm/space.h"
 #include "comm/wait.h"
 
@@ -49,6 +49,9 @@ static void bind_parts(ls_group *group)
                 .receives = true};
         }
     }
+    for (int peer = 0; peer < group->size; peer++)
+        group->channels.peer[peer] =
+            (lsi_peer){group->memory.node->transport->channel, peer};
 }
 
 static void enter_member(ls_group *group, int node_rank)
@@ -75,6 +78,9 @@ static ls_status allocate(ls_group *group, bool spans)
     LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(uint64_t), LS_MEMORY_COMM,
                             "a process group"));
     group->queue.seen = block;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_peer), LS_MEMORY_COMM,
+                            "a process group"));
+    group->channels.peer = block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_select_table), LS_MEMORY_COMM,
                             "a selection table"));
     group->select = block;
@@ -110,6 +116,9 @@ static ls_status map(ls_group *group, uint64_t offset)
     group->memory.region = at;
     group->memory.header = at;
     number(group);
+    group->identity = (lsi_group_identity){
+        .job = group->memory.node->job,
+        .number = atomic_load(&group->memory.header->number) - 1};
     return LS_OK;
 }
 
@@ -135,6 +144,7 @@ static void release(ls_group *group)
     lsi_free(group->recording.recorder);
     lsi_free(group->select);
     lsi_free(group->queue.seen);
+    lsi_free(group->channels.peer);
     lsi_free(group->call.scratch);
     lsi_node_memory_release(group->memory.node);
     lsi_free(group);
@@ -188,6 +198,7 @@ ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
     group->size = membership.size;
     group->memory.sharers = membership.sharers;
     group->counters = &group->own_counters;
+    group->channels.local = group; /* so far */
     group->memory.layout = lsi_region_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {
@@ -209,18 +220,17 @@ void lsi_job_begin(const ls_group *first)
 void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
-    group->memory.can_copy = group->net == NULL && lsi_remote_probe(group);
+    group->memory.can_copy = lsi_remote_probe(group);
     lsi_select_look_around(group);
 }
 
 ls_status lsi_group_settle(ls_group *group)
 {
-    if (group->net != NULL)
-        LS_TRY(lsi_group_settle(group->net->local));
+    if (lsi_spans_nodes(group))
+        LS_TRY(lsi_group_settle(group->channels.local));
     LS_TRY(ls_barrier(group)); /* all members are there */
     lsi_group_look_around(group);
-    if (group->net != NULL)
-        LS_TRY(lsi_internode_introduce(group));
+    LS_TRY(lsi_internode_introduce(group));
     const char *line = getenv("LOCKSTEP_SELECT");
     const ls_status status = ls_group_select(group, line == NULL ? "" : line);
     if (status == LS_ERR_MISMATCH)
@@ -296,16 +306,12 @@ int ls_group_size(const ls_group *group)
 
 int ls_group_local_rank(const ls_group *group)
 {
-    if (group == NULL)
-        return -1;
-    return group->net == NULL ? group->rank : group->net->local->rank;
+    return group != NULL ? group->channels.local->rank : -1;
 }
 
 int ls_group_local_size(const ls_group *group)
 {
-    if (group == NULL)
-        return 0;
-    return group->net == NULL ? group->size : group->net->local->size;
+    return group != NULL ? group->channels.local->size : 0;
 }
 
 ls_status ls_group_set_timeout(ls_group *group, double seconds)
@@ -319,8 +325,7 @@ ls_status ls_group_set_timeout(ls_group *group, double seconds)
     group->waiting.timeout_ns = (uint64_t)(seconds * 1e9);
     if (seconds > 0 && group->waiting.timeout_ns == 0)
         group->waiting.timeout_ns = 1;
-    if (group->net != NULL)
-        group->net->local->waiting.timeout_ns = group->waiting.timeout_ns;
+    group->channels.local->waiting.timeout_ns = group->waiting.timeout_ns;
     return LS_OK;
 }
 

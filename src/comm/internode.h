@@ -45,6 +45,10 @@ ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
 /* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
 ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request);
 
+/* The same from whoever sends first with that tag. */
+ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
+                                    void *data, size_t bytes, int tag);
+
 /* Into how many fragments so many bytes are cut. */
 size_t lsi_bulk_fragments(size_t bytes);
 
@@ -101,62 +105,17 @@ typedef struct lsi_internode {
     lsi_wire_request *pending; /* all that are not done */
 } lsi_internode;
 
-/* Who belongs to a group that spans nodes. */
-typedef struct lsi_internode_plan {
-    const lsi_wire *wire;
-    int rank, size;
-    uint64_t job;     /* the same on all nodes, and not that of any of them */
-    const int *world; /* numbers on the wire, by rank */
-    const int
-        *id; /* what each has got from lsi_internode_new_id for this group */
-    const int *place; /* any numbers, equal for ranks of one node */
-    ls_group *local;  /* taken over, on failure too */
-    uint64_t offset;  /* of the control region in the node's memory */
-} lsi_internode_plan;
-
-/* Opens this rank's side; says nothing to the others. */
-ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out);
-
-/* Learns who the others are, once all have opened. Collective. */
-ls_status lsi_internode_introduce(ls_group *group);
-
-/* A number that this process has not used. */
-int lsi_internode_new_id(void);
-
-/* Says goodbye if the group is well, and frees what lsi_internode_open has
- * made. */
-void lsi_internode_close(ls_group *group);
-
-/* Whether a rank is on another node. */
-static inline bool lsi_on_other_node(const ls_group *group, int rank)
-{
-    const lsi_internode *net = group->net;
-    return net != NULL && net->node_of[rank] != net->node;
-}
-
 /*
- * Each node has one copy of a vector in which rank r owns block r. Brings the
- * blocks of other nodes' ranks here: each rank those of its counterparts.
+ * For what is said out of turn, also by a group that has failed; no failure of
+ * the wire fails the group here. Whether the message is on its way; and whether
+ * it is done with, be it that the wire has dropped it.
  */
-ls_status lsi_internode_swap(ls_group *group, void *vector, size_t block);
+bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
+                            const void *data, size_t bytes, int rank, int tag);
+bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request);
 
-/* ---- for the engine ------------------------------------------------------ */
-
-/* Passes on arrivals and hears what others say. */
-ls_status lsi_internode_progress(ls_group *group);
-
-/* Moves a message to or from another node; as for one in shared memory. */
-ls_status lsi_internode_move(ls_group *group, lsi_stream *stream,
-                             lsi_message *message);
-
-/* The group has failed here first: tells all ranks of other nodes. */
-void lsi_internode_tell(ls_group *group, const lsi_failure *failure);
-
-/* Tells every other node whom this rank waits for, by its lsi_member. */
-void lsi_internode_tell_awaits(ls_group *group);
-
-/* After a failure: what was said gets out, and nothing comes in any more. */
-void lsi_internode_abandon(ls_group *group);
+/* Gives up all that is not done. */
+void lsi_internode_cancel_all(lsi_internode *net);
 
 /* ---- for algorithms ------------------------------------------------------ */
 

@@ -1,6 +1,8 @@
 /*
  * Bringing blocks between nodes, each of which has one copy of the whole.
  */
+#include "comm/internode_swap.h"
+
 #include "base/error.h"
 #include "comm/internode.h"
 

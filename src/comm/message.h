@@ -1,5 +1,5 @@
 /*
- * Messages between two ranks, as streams of bytes through shared memory.
+ * Messages between two ranks, in order.
  */
 #ifndef LS_COMM_MESSAGE_H
 #define LS_COMM_MESSAGE_H
@@ -17,11 +17,6 @@ void lsi_message_send(ls_group *group, lsi_message *message, int class_,
                       lsi_buffer buffer, int peer);
 void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
                          lsi_buffer buffer, int peer);
-
-/* Compares the envelope that has arrived with what the receiver expects. */
-ls_status lsi_check_envelope(ls_group *group, const lsi_stream *stream,
-                             const lsi_message *message,
-                             const lsi_envelope *arrived);
 
 /* Moves all queued messages as far as possible. */
 ls_status lsi_messages_progress(ls_group *group);

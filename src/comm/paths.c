@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "comm/channels.h"
 #include "comm/copy.h"
 #include "comm/shared.h"
 #include "kernels/kernels.h"
@@ -100,7 +101,7 @@ void lsi_make_offer(lsi_collective *op, lsi_offer *offer)
     const ls_group *group = op->group;
     const bool alone = group->size == 1;
     *offer = (lsi_offer){.able = LSI_PATH_NODES};
-    if (group->net != NULL)
+    if (lsi_spans_nodes(group))
         return; /* between nodes there are messages only */
     const bool receives = lsi_collective_receives(op, group->rank);
     const uint64_t recv_at = receives ? lsi_shared_token(group, op->recv) : 0;

@@ -1,7 +1,5 @@
 #include "comm/rank_cpus.h"
 
-#include "comm/internode.h"
-
 lsi_rank_cpus lsi_rank_cpus_of(const ls_group *group)
 {
     lsi_rank_cpus found = {.disjoint = true};
@@ -47,7 +45,7 @@ static int share_of_masks(const ls_group *group)
 /* Fewer may be available than a rank is bound to: then there is a quota. */
 int lsi_rank_cpus_share(const ls_group *group, int available)
 {
-    const ls_group *here = group->net == NULL ? group : group->net->local;
+    const ls_group *here = group->channels.local;
     const int own = lsi_rank_cpus_of(here).own;
     const int share = own == 0 || available < own ? available / here->size
                                                   : share_of_masks(here);

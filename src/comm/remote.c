@@ -7,13 +7,13 @@
 #include "comm/remote.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/channel_memory.h"
+#include "comm/channels.h"
 #include "comm/failure.h"
 
 /* What others read as a test; the value differs from process to process. */
@@ -31,36 +31,17 @@ void lsi_remote_offer(lsi_member *self)
     self->cookie = atomic_load(&cookie);
 }
 
-/* 0, or -1 with errno set. */
-static int read_all(pid_t pid, void *to, uint64_t from, size_t bytes)
-{
-    while (bytes > 0) {
-        const struct iovec local = {to, bytes};
-        const struct iovec remote = {(void *)(uintptr_t)from, bytes};
-        const ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got == 0)
-            errno = EIO;
-        if (got <= 0)
-            return -1;
-        to = (unsigned char *)to + got;
-        from += (uint64_t)got;
-        bytes -= (size_t)got;
-    }
-    return 0;
-}
-
 bool lsi_remote_probe(const ls_group *group)
 {
-    if (group->memory.node->transport->one_address_space)
-        return true;
     for (int r = 0; r < group->size; r++) {
+        const lsi_channel_kind *channel = lsi_channel_to(group, r);
         const lsi_member *member = lsi_member_of(group, r);
         uint64_t word = 0;
-        if (r == group->rank)
+        if (channel->read == NULL)
+            return false;
+        if (r == group->rank || channel == &lsi_channel_process)
             continue;
-        if (read_all(member->pid, &word, member->cookie_at, sizeof(word)) !=
+        if (channel->read(group, r, &word, member->cookie_at, sizeof(word)) !=
                 0 ||
             word != member->cookie)
             return false;
@@ -71,16 +52,10 @@ bool lsi_remote_probe(const ls_group *group)
 ls_status lsi_remote_read(ls_group *group, int rank, void *to, uint64_t from,
                           size_t bytes)
 {
-    if (group->memory.node->transport->one_address_space) {
-        memcpy(to, (const void *)(uintptr_t)from, bytes);
+    const lsi_channel_kind *channel = lsi_channel_to(group, rank);
+    if (channel->read(group, rank, to, from, bytes) == 0)
         return LS_OK;
-    }
-    const lsi_member *member = lsi_member_of(group, rank);
-    if (read_all(member->pid, to, from, bytes) == 0)
-        return LS_OK;
-    const bool dead = errno == ESRCH ||
-                      !group->memory.node->transport->alive(group->memory.node,
-                                                            member->node_rank);
+    const bool dead = errno == ESRCH || !channel->alive(group, rank);
     lsi_post_failure(
         group, &(lsi_failure){.status = dead ? LS_ERR_PEER_DEAD : LS_ERR_SYSTEM,
                               .rank_a = rank,

@@ -130,6 +130,7 @@ ls_status ls_start(ls_request *request)
             lsi_fail(LS_ERR_STATE,
                      "ls_start of a request that is in flight: wait first"));
     request->op.send = request->send;
+    lsi_coprogress_take(request->group);
     LS_TRY(lsi_collective_submit(&request->op));
     request->group->counters->collectives++;
     request->in_flight = true;

@@ -22,4 +22,7 @@ typedef struct lsi_shards {
 ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
                                  lsi_shards shards, ls_request **request);
 
+/* As lsi_refuse, instead of starting what has been planned. */
+ls_status lsi_refuse_planned(ls_request *request, ls_status status);
+
 #endif

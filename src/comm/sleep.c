@@ -1,21 +1,20 @@
 /*
- * All ranks of a group sleep on one futex word, its bell. The bits of
- * FUTEX_WAKE_BITSET reach one rank (and those 32 apart) or all.
- *
- * A rank that also has something in flight in other groups sleeps on all their
- * bells at once. Kernels before 5.16, and filters that do not know the call,
- * have no such sleep; then it naps and looks.
+ * A rank sleeps on the bell of its group (bell.h). A rank that also has
+ * something in flight in other groups sleeps on all their bells at once.
+ * Kernels before 5.16, and filters that do not know the call, have no such
+ * sleep; then it naps and looks.
  */
 #include "comm/sleep.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/bell.h"
+#include "comm/channels.h"
 #include "comm/coprogress.h"
 #include "comm/engine.h"
 
@@ -23,33 +22,6 @@ enum { MOST_BELLS = 32 };
 
 /* Where a rank cannot sleep on several bells, or no bell is rung. */
 #define SLEEP_NS ((uint64_t)1000 * 1000)
-
-/* ---- waking -------------------------------------------------------------- */
-
-static uint32_t bit_of(int rank)
-{
-    return (uint32_t)1 << (rank % 32);
-}
-
-static void ring(ls_group *group, uint32_t bits)
-{
-    atomic_fetch_add(&group->memory.header->bell, 1);
-    syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAKE_BITSET, INT_MAX,
-            NULL, NULL, bits);
-}
-
-void lsi_wake_all(ls_group *group)
-{
-    ring(group, UINT32_MAX);
-}
-
-void lsi_wake_rank(ls_group *group, int rank)
-{
-    if (atomic_load(&lsi_member_of(group, rank)->asleep) != 0)
-        ring(group, bit_of(rank));
-}
-
-/* ---- sleeping ------------------------------------------------------------ */
 
 /* The timeouts of these calls are points in time. */
 static struct timespec after(uint64_t ns)
@@ -63,7 +35,8 @@ static void wait_for_bell(ls_group *group, uint64_t ns)
 {
     const struct timespec until = after(ns);
     syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAIT_BITSET,
-            group->waiting.sleeper.bell, &until, NULL, bit_of(group->rank));
+            group->waiting.sleeper.bell, &until, NULL,
+            lsi_bell_bit(group->rank));
 }
 
 #ifdef FUTEX_WAITV_MAX
@@ -109,7 +82,7 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
 /* Nothing rings when a message from another node has come. */
 static bool spans_nodes(const ls_group *others)
 {
-    while (others != NULL && others->net == NULL)
+    while (others != NULL && !lsi_spans_nodes(others))
         others = others->coprogress.next_borrowed;
     return others != NULL;
 }

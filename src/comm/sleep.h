@@ -1,5 +1,5 @@
 /*
- * Sleeping until a peer does something, and waking those who sleep.
+ * Sleeping until a peer does something.
  */
 #ifndef LS_COMM_SLEEP_H
 #define LS_COMM_SLEEP_H
@@ -11,9 +11,5 @@
  * until something happens in the group, or in its company if it has one.
  */
 ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns);
-
-/* Wakes all ranks, or one. */
-void lsi_wake_all(ls_group *group);
-void lsi_wake_rank(ls_group *group, int rank);
 
 #endif

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "comm/agree.h"
+#include "comm/channels.h"
 #include "comm/check.h"
-#include "comm/collective.h"
 #include "comm/dup.h"
-#include "comm/internode.h"
+#include "comm/internode_open.h"
 #include "comm/open.h"
 #include "comm/space.h"
 
@@ -40,12 +40,6 @@ static bool before(const wish *wishes, int a, int b)
                                           : a < b;
 }
 
-static bool share_node(const ls_group *group, int a, int b)
-{
-    return group->net == NULL ||
-           group->net->node_of[a] == group->net->node_of[b];
-}
-
 static part part_of(const ls_group *group, const wish *wishes)
 {
     const int rank = group->rank;
@@ -53,7 +47,7 @@ static part part_of(const ls_group *group, const wish *wishes)
     for (int r = 0; r < group->size; r++) {
         if (wishes[r].color != wishes[rank].color)
             continue;
-        const bool here = share_node(group, r, rank);
+        const bool here = lsi_shares_memory(group, r);
         const bool earlier = before(wishes, r, rank);
         mine.size++;
         mine.rank += earlier;
@@ -109,26 +103,16 @@ static ls_status open_part(ls_group *group, const wish *wishes,
 {
     const part mine = part_of(group, wishes);
     const site at = sites[mine.leader];
-    int members[LSI_MAX_RANKS], world[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
-    int id[LSI_MAX_RANKS];
-    lsi_internode_plan plan = {.rank = mine.rank,
-                               .size = mine.size,
-                               .world = world,
-                               .id = id,
-                               .place = place,
-                               .offset = at.offset};
+    int members[LSI_MAX_RANKS], id[LSI_MAX_RANKS];
+    lsi_internode_plan plan = {
+        .rank = mine.rank, .size = mine.size, .id = id, .offset = at.offset};
     if (mine.here == mine.size)
         return open_here(group, mine.rank, mine.size, at.offset, out);
     LS_TRY(open_here(group, mine.here_rank, mine.here, at.local, &plan.local));
     list_members(group, wishes, members);
-    for (int i = 0; i < mine.size; i++) {
-        world[i] = group->net->world[members[i]];
-        place[i] = group->net->node_of[members[i]];
+    for (int i = 0; i < mine.size; i++)
         id[i] = sites[members[i]].id;
-    }
-    plan.wire = group->net->wire;
-    plan.job = group->net->job;
-    return lsi_internode_open(&plan, out);
+    return lsi_internode_open_part(group, members, plan, out);
 }
 
 ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
@@ -153,8 +137,7 @@ ls_status ls_group_split(ls_group *group, int color, int key, ls_group **out)
     status = lsi_agree(group, &call, status);
     if (status == LS_OK && made != NULL) {
         made->waiting.timeout_ns = group->waiting.timeout_ns;
-        if (made->net != NULL)
-            made->net->local->waiting.timeout_ns = group->waiting.timeout_ns;
+        made->channels.local->waiting.timeout_ns = group->waiting.timeout_ns;
         status = lsi_group_settle(made);
     }
     if (status != LS_OK) {
@@ -173,10 +156,8 @@ ls_status lsi_group_dup(ls_group *group, ls_group **out)
     assert(made != NULL); /* who has a color gets a group */
     made->dup_of = group;
     made->counters = group->counters;
-    if (made->net != NULL) {
-        made->net->local->dup_of = group->net->local;
-        made->net->local->counters = group->counters;
-    }
+    made->channels.local->dup_of = group->channels.local;
+    made->channels.local->counters = group->counters;
     *made->select = *group->select;
     *out = made;
     return LS_OK;

@@ -48,8 +48,7 @@ typedef struct lsi_stream {
     lsi_message *first, *last;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
-    uint64_t
-        credits; /* between nodes: given or taken; see internode_message.c */
+    uint64_t credits;  /* between nodes: given or taken; see far_message.c */
     int peer;
     bool receives, active;
 } lsi_stream;
@@ -182,7 +181,7 @@ typedef struct lsi_sleeper {
     bool for_cells;
 } lsi_sleeper;
 
-/* ---- the group ----------------------------------------------------------- */
+/* ---- selection ----------------------------------------------------------- */
 
 typedef struct lsi_range_row {
     lsi_operation operation;
@@ -199,6 +198,69 @@ typedef struct lsi_select_table {
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
 } lsi_select_table;
+
+/* ---- channels ------------------------------------------------------------ */
+
+/*
+ * A way to reach a rank. There are three (channel_memory.c, far_message.c): to
+ * a thread of this process, to a process that maps the same memory, and by the
+ * wire to one that does not. None may block.
+ */
+typedef struct lsi_channel_kind {
+    const char *name;
+    /*
+     * Whether what the rank publishes lies in memory that this one maps. What
+     * others publish has to be brought there.
+     */
+    bool shares_memory;
+    /* Moves the first message of a stream on; LS_OK once it is done. */
+    ls_status (*move)(ls_group *group, lsi_stream *stream,
+                      lsi_message *message);
+    /*
+     * Copies from an address in the rank's private memory: 0, or -1 with errno
+     * set. NULL if there is no way.
+     */
+    int (*read)(const ls_group *group, int rank, void *to, uint64_t from,
+                size_t bytes);
+    /* False if the rank is known to have died. */
+    bool (*alive)(const ls_group *group, int rank);
+} lsi_channel_kind;
+
+typedef struct lsi_peer {
+    const lsi_channel_kind *channel;
+    int local_rank; /* among the ranks of this node; -1: on another one */
+} lsi_peer;
+
+/* What a group that spans nodes does besides, at the same points; internode.c.
+ */
+typedef struct lsi_internode_hooks {
+    /* Passes on what ranks publish; as lsi_progress. */
+    ls_status (*progress)(ls_group *group);
+    /* The rank that this one waits for, if none of those is late that it sees;
+     * or -1. */
+    int (*awaited)(const ls_group *group);
+    /* Tells the others whom this rank waits for, by its lsi_member. */
+    void (*tell_awaits)(ls_group *group);
+    /* The group has failed, and here first. */
+    void (*tell_failure)(ls_group *group, const lsi_failure *failure);
+    /* After a failure: what was said gets out, and nothing comes in any more.
+     */
+    void (*abandon)(ls_group *group);
+} lsi_internode_hooks;
+
+/* The channel table. Read it by channels.h. */
+typedef struct lsi_channels {
+    lsi_peer *peer;  /* by rank */
+    ls_group *local; /* the ranks of this node: the group itself if all are */
+    const lsi_internode_hooks *hooks; /* NULL: all are on this node */
+} lsi_channels;
+
+/* Tells a group from all others; the same on its ranks. */
+typedef struct lsi_group_identity {
+    uint64_t job, number;
+} lsi_group_identity;
+
+/* ---- the parts of a group ------------------------------------------------ */
 
 /* The memory of this node that the ranks on it map; src/comm/node. */
 typedef struct lsi_group_memory {
@@ -259,8 +321,11 @@ typedef struct lsi_recording {
     ls_group *next;     /* of all of this process that are written */
 } lsi_recording;
 
+/* ---- the group ----------------------------------------------------------- */
+
 struct ls_group {
     int rank, size;
+    lsi_group_identity identity;
     uint64_t activity; /* grows whenever anything moves */
     bool failed;       /* and this rank has said so */
     lsi_group_memory memory;
@@ -269,7 +334,8 @@ struct ls_group {
     lsi_waiting waiting;
     lsi_group_company coprogress;
     lsi_recording recording;
-    lsi_internode *net;     /* NULL: all ranks are on one node */
+    lsi_channels channels;
+    lsi_internode *net; /* what the hooks of the channels work on, or NULL */
     const ls_group *dup_of; /* whose shared buffers it knows, or NULL */
     lsi_select_table *select;
     ls_group_counters *counters; /* its own, or those of dup_of */
@@ -312,6 +378,21 @@ static inline unsigned char *lsi_window(const ls_group *group, int rank)
 {
     return group->memory.region + group->memory.layout.staging +
            (size_t)rank * LSI_STAGING_BYTES;
+}
+
+static inline bool lsi_has_failed(const ls_group *group)
+{
+    return atomic_load_explicit(&group->memory.header->failed,
+                                memory_order_acquire) != 0;
+}
+
+/* Why the group has failed; NULL if it has not. It stays where it is. */
+static inline const lsi_failure *lsi_failure_of(const ls_group *group)
+{
+    /* Acquires what the rank has written before it was the first. */
+    const uint32_t first = atomic_load_explicit(&group->memory.header->failed,
+                                                memory_order_acquire);
+    return first == 0 ? NULL : &lsi_member_of(group, (int)first - 1)->failure;
 }
 
 static inline uint64_t lsi_stamp(uint64_t sequence, uint32_t phase)

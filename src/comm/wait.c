@@ -23,8 +23,10 @@
 #include "base/suspending_clock.h"
 #include "base/threads.h"
 #include "comm/awaited.h"
+#include "comm/channels.h"
 #include "comm/coprogress.h"
-#include "comm/failure.h"
+#include "comm/engine.h"
+#include "comm/peers.h"
 #include "comm/rank_cpus.h"
 #include "comm/recorder.h"
 #include "comm/sigterm.h"
@@ -61,9 +63,9 @@ void lsi_learn_to_wait(ls_group *group)
     const int available = lsi_cpus_available(); /* knows the quota, too */
     /* A look that asks MPI takes as long as a yield or longer. */
     group->waiting.crowded =
-        group->net != NULL ||
+        lsi_spans_nodes(group) ||
         (available < found.own ? available : found.together) <
-            ls_group_local_size(group);
+            group->channels.local->size;
     group->waiting.bound = found.disjoint && !group->waiting.crowded;
     group->waiting.spinning_pays = true;
     group->waiting.retry = FIRST_RETRY;
@@ -122,7 +124,7 @@ static void yield(ls_group *group, lsi_patience *patience)
 static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
 {
     const uint64_t sleep_ns = waited_ns / 8;
-    if (group->net == NULL)
+    if (!lsi_spans_nodes(group))
         return LSI_SLICE_NS;
     if (sleep_ns < FIRST_SLEEP_NS)
         return FIRST_SLEEP_NS;
@@ -168,7 +170,7 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     if (timeout != 0 && !patience->told &&
         lsi_clock_ns() - patience->since_ns >= tell_after(timeout)) {
         patience->told = true;
-        lsi_awaited_tell(group);
+        lsi_channels_tell_awaits(group);
     }
     return LS_OK;
 }
@@ -182,7 +184,7 @@ static void begin(lsi_patience *patience, uint64_t now)
 static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
 {
     uint64_t told_for = 0;
-    const bool told = group->net != NULL && lsi_sigterm_told(&told_for);
+    const bool told = lsi_spans_nodes(group) && lsi_sigterm_told(&told_for);
     if (!told && now - patience->checked_ns < LSI_SLICE_NS)
         return LS_OK;
     return look_around(group, patience, now, told_for >= LAST_WORDS_NS);
@@ -254,4 +256,32 @@ ls_status lsi_poll(ls_group *group)
     if (patience->began_ns == 0)
         begin(patience, now);
     return look(group, patience, now);
+}
+
+/* ---- until it is done ---------------------------------------------------- */
+
+ls_status lsi_wait_for(ls_group *group, const bool *done)
+{
+    lsi_patience patience = {0};
+    for (;;) {
+        const uint64_t activity = group->activity;
+        ls_status status = lsi_progress(group);
+        if (status == LS_OK && !*done && group->activity == activity)
+            status = lsi_pause(group, &patience);
+        if (*done) {
+            lsi_patience_rewarded(group, &patience);
+            return LS_OK;
+        }
+        LS_TRY(status);
+        if (group->activity != activity)
+            lsi_patience_rewarded(group, &patience);
+    }
+}
+
+ls_status lsi_collective_complete(lsi_collective *op)
+{
+    lsi_coprogress_take(op->group);
+    LS_TRY(lsi_collective_submit(op));
+    LS_TRY(lsi_wait_for(op->group, &op->done));
+    return op->status;
 }

@@ -6,6 +6,12 @@
 
 #include "comm/state.h"
 
+/* Submits an op and returns when it is done. */
+ls_status lsi_collective_complete(lsi_collective *op);
+
+/* Returns when *done is true. */
+ls_status lsi_wait_for(ls_group *group, const bool *done);
+
 /*
  * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
  * until a peer does something. Moves the other groups of this thread, too.

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/agree.h"
-#include "comm/internode.h"
+#include "comm/internode_swap.h"
 #include "comm/shared.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"

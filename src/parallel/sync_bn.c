@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/agree.h"
+#include "comm/shards.h"
 #include "kernels/kernels.h"
 
 /* ---- the layer ------------------------------------------------------------

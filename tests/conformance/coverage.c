@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "../unit/comm/ranks.h"
-#include "comm/internode.h"
+#include "comm/channels.h"
 #include "comm/recorder.h"
 
 enum { MOST_ROWS = 256 };
@@ -46,8 +46,8 @@ static void take(const ls_group *group, uint64_t *mark)
 void coverage_take(const ls_group *group, coverage_mark *mark)
 {
     take(group, &mark->group);
-    if (group->net != NULL)
-        take(group->net->local, &mark->node);
+    if (lsi_spans_nodes(group))
+        take(group->channels.local, &mark->node);
 }
 
 const lsi_algorithm *coverage_last(const ls_group *group)

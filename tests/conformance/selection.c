@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../unit/comm/nodes.h"
+#include "comm/channels.h"
 #include "comm/schedule/pull.h"
 #include "coverage.h"
 
@@ -33,7 +34,7 @@ static bool must_run(const ls_group *group, const lsi_algorithm *algorithm,
 {
     const uint64_t needs = algorithm->needs;
     const size_t bytes = sent_bytes(group, algorithm->operation, c.block);
-    const bool one_node = group->net == NULL;
+    const bool one_node = !lsi_spans_nodes(group);
     if (algorithm->in_cells)
         return bytes < LSI_FLAT_BYTES;
     if ((needs & LSI_PATH_NODES) != 0)

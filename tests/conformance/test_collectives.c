@@ -21,8 +21,10 @@
 
 #include "../unit/comm/nodes.h"
 #include "cases.h"
-#include "comm/collective.h"
+#include "comm/channels.h"
 #include "comm/engine.h"
+#include "comm/nest.h"
+#include "comm/wait.h"
 #include "coverage.h"
 #include "numbers.h"
 #include "points.h"
@@ -225,7 +227,7 @@ static void run_rows(ls_group *group, progress *run)
     }
     free(run->seen);
     run_internal(group);
-    for (int i = 0; i < 2 && group->net == NULL; i++) {
+    for (int i = 0; i < 2 && !lsi_spans_nodes(group); i++) {
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], LSI_ROOT_ALL);
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], 0);
     }

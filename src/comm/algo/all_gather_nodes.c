@@ -19,8 +19,8 @@
 #include "comm/algo/algorithm.h"
 #include "comm/algo/move.h"
 #include "comm/algo/nodes_shares.h"
-#include "comm/collective.h"
 #include "comm/internode.h"
+#include "comm/nest.h"
 #include "comm/paths.h"
 #include "comm/schedule/shares.h"
 

@@ -29,8 +29,8 @@
 #include "base/error.h"
 #include "comm/algo/nodes_chunk.h"
 #include "comm/algo/points.h"
-#include "comm/collective.h"
 #include "comm/internode.h"
+#include "comm/nest.h"
 #include "comm/schedule/nodes.h"
 #include "kernels/kernels.h"
 

@@ -23,8 +23,8 @@
 #include "base/error.h"
 #include "comm/algo/nodes_shares.h"
 #include "comm/algo/points.h"
-#include "comm/collective.h"
 #include "comm/internode.h"
+#include "comm/nest.h"
 #include "comm/schedule/shares.h"
 #include "kernels/kernels.h"
 

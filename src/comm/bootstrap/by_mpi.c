@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "comm/agree.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/collective.h"
-#include "comm/internode.h"
+#include "comm/internode_open.h"
 #include "comm/sigterm.h"
 #include "comm/space.h"
 #include "comm/transport/modules.h"

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/channel_memory.h"
 
 typedef struct range {
     struct range *next;
@@ -127,6 +128,7 @@ static void inproc_destroy(lsi_node_memory *base)
 
 static const lsi_transport transport = {
     .name = "inproc",
+    .channel = &lsi_channel_process,
     .one_address_space = true,
     .map = inproc_map,
     .reserve = inproc_reserve,

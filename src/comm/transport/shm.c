@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/channel_memory.h"
 #include "comm/segment.h"
 #include "comm/transport/life.h"
 
@@ -233,6 +234,7 @@ static ls_status map_tail(shm_node *node)
 
 static const lsi_transport transport = {
     .name = "shm",
+    .channel = &lsi_channel_memory,
     .one_address_space = false,
     .map = shm_map,
     .reserve = shm_reserve,

@@ -17,6 +17,8 @@ typedef struct lsi_node_memory lsi_node_memory;
 /* Every slot is mandatory. None may block on another rank. */
 typedef struct lsi_transport {
     const char *name;
+    /* How ranks that share such memory reach each other. */
+    const struct lsi_channel_kind *channel;
     /* Whether the address of any memory of one rank is good for all others. */
     bool one_address_space;
     /*

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/internode.h"
+#include "comm/channels.h"
+#include "comm/internode_open.h"
 #include "comm/open.h"
 #include "comm/space.h"
 
@@ -234,7 +235,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
 
 const char *fallback_of(const ls_group *group, lsi_operation operation)
 {
-    if (group->net == NULL)
+    if (!lsi_spans_nodes(group))
         return "staged";
     switch (operation) {
     case LSI_OP_ALL_REDUCE:

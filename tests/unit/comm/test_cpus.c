@@ -79,7 +79,7 @@ static void look_at_share(ls_group *group, void *unused)
 {
     static const int share[] = {4, 4, 8, 2, 2, 2};
     (void)unused;
-    set_mask(group->net->local, 0xff);
+    set_mask(group->channels.local, 0xff);
     CHECK_OK(ls_barrier(group));
     CHECK(lsi_rank_cpus_share(group, PLENTY) == share[group->rank]);
     CHECK_OK(ls_barrier(group));

@@ -4,8 +4,9 @@
  */
 #include "testing.h"
 
+#include "comm/agree.h"
 #include "comm/collective.h"
-#include "comm/internode.h"
+#include "comm/internode_open.h"
 #include "comm/open.h"
 #include "comm/space.h"
 #include "nodes.h"

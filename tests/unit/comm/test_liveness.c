@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "comm/failure.h"
+#include "comm/peers.h"
 #include "ranks.h"
 #include "testing.h"
 

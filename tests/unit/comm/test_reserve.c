@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "base/meminfo.h"
-#include "comm/shared.h"
+#include "comm/segment.h"
+#include "comm/shared_alloc.h"
 #include "holding.h"
 #include "ranks.h"
 #include "testing.h"

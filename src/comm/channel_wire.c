@@ -9,8 +9,11 @@
  * empty message the other way: a credit. Who has too few waits for the next
  * before it sends on.
  */
+#include "comm/channel_wire.h"
+
 #include "base/error.h"
 #include "comm/internode.h"
+#include "comm/mismatch.h"
 
 /* What a short message costs the MPI that keeps it, more or less. */
 enum { ENVELOPE_CHARGE = 4096 };
@@ -161,8 +164,7 @@ static ls_status receive_body(ls_group *group, lsi_stream *stream,
     return given == LS_OK ? status : given;
 }
 
-ls_status lsi_internode_move(ls_group *group, lsi_stream *stream,
-                             lsi_message *message)
+static ls_status move(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
     ls_status status =
         message->opened ? LS_OK : move_head(group, stream, message);
@@ -175,3 +177,13 @@ ls_status lsi_internode_move(ls_group *group, lsi_stream *stream,
         stream->position = data_begin(stream) + message->envelope.bytes;
     return status;
 }
+
+/* That it has died is told by others, or by the wire. */
+static bool is_alive(const ls_group *group, int rank)
+{
+    (void)group, (void)rank;
+    return true;
+}
+
+const lsi_channel_kind lsi_channel_wire = {
+    .name = "wire", .move = move, .alive = is_alive};
