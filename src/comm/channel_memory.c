@@ -23,6 +23,7 @@
 #include "comm/bell.h"
 #include "comm/copy.h"
 #include "comm/mismatch.h"
+#include "comm/transport/transport.h"
 
 enum { UNIT = sizeof(lsi_envelope) };
 

@@ -1,10 +1,11 @@
 #include "comm/collective.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/algo/algorithm.h"
+#include "comm/algorithm.h"
 #include "comm/paths.h"
-#include "comm/select.h"
 
 /* The most private memory that any candidate may ask for. */
 static size_t scratch_needed(const lsi_collective *op)
@@ -38,10 +39,7 @@ static void find_candidates(lsi_collective *op)
     const size_t bytes = lsi_most_sent(op);
     const lsi_algorithm *const *found =
         lsi_select_find(op->group->select, op->call.operation, bytes);
-    for (int i = 0; i < LSI_CANDIDATES; i++)
-        op->candidates[i] = found == NULL ? NULL : found[i];
-    if (found == NULL) /* not selectable: the one there is */
-        op->candidates[0] = lsi_algorithm_find(op->call.operation, "flat", 4);
+    memcpy(op->candidates, found, sizeof(op->candidates));
 }
 
 ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,

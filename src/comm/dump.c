@@ -18,7 +18,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/threads.h"
-#include "comm/check.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -103,9 +102,8 @@ void lsi_dump_failure(const ls_group *group, const char *reason)
 
 ls_status ls_group_dump(ls_group *group, const char *path)
 {
-    LS_TRY(lsi_check_group(group, "ls_group_dump"));
-    if (path == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_group_dump: path is NULL");
+    LS_NEED(group);
+    LS_NEED(path);
     pthread_mutex_lock(&lock);
     const ls_status status = write_group(group, path, "ls_group_dump");
     pthread_mutex_unlock(&lock);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "comm/algo/algorithm.h"
+#include "comm/algorithm.h"
 #include "comm/channels.h"
 #include "comm/dump.h"
 #include "comm/recorder.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "comm/algo/algorithm.h"
+#include "comm/algorithm.h"
 #include "comm/bell.h"
 #include "comm/channels.h"
 #include "comm/failure.h"

@@ -23,6 +23,7 @@
 #include "comm/select_file.h"
 #include "comm/shared.h"
 #include "comm/space.h"
+#include "comm/transport/transport.h"
 #include "comm/wait.h"
 
 #define DEFAULT_TIMEOUT 300.0

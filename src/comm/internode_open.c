@@ -13,6 +13,7 @@
 #include "comm/open.h"
 #include "comm/schedule/nodes.h"
 #include "comm/sigterm.h"
+#include "comm/transport/transport.h"
 #include "comm/wire_hooks.h"
 
 static _Atomic int next_id; /* of this process */

@@ -14,7 +14,6 @@
 #define LS_COMM_RECORDER_H
 
 #include "base/clock.h"
-#include "comm/message.h"
 #include "comm/state.h"
 
 enum { LSI_RECORDS = 1024 };

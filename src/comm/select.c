@@ -217,9 +217,17 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
     return LS_OK;
 }
 
+/* The barrier, and what the library does for itself. */
+static void fix_rest(lsi_select_table *table)
+{
+    for (int op = 0; op < LSI_OP_COUNT; op++)
+        table->fixed[op][0] = lsi_algorithm_find((lsi_operation)op, "flat", 4);
+}
+
 void lsi_select_default(lsi_select_table *table)
 {
     table->rows = 0;
+    fix_rest(table);
     (void)parse_line(default_line(table), table); /* a test parses it, too */
 }
 
@@ -245,6 +253,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     fresh->deterministic = table->deterministic;
     fresh->copying_pays = table->copying_pays;
     fresh->spans = table->spans;
+    fix_rest(fresh);
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
     if (status == LS_OK)
         status = parse_line(default_line(fresh), fresh);
@@ -252,19 +261,6 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
         *table = *fresh;
     lsi_free(block);
     return status;
-}
-
-const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
-                                            lsi_operation operation,
-                                            size_t bytes)
-{
-    for (int i = 0; i < table->rows; i++) {
-        const lsi_range_row *row = &table->row[i];
-        if (row->operation == operation && bytes >= row->begin &&
-            (bytes < row->end || row->end == SIZE_MAX))
-            return row->candidates;
-    }
-    return NULL;
 }
 
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)

@@ -31,11 +31,6 @@ ls_status lsi_select_environment(lsi_select_table *table);
  */
 ls_status lsi_select_parse(const char *line, lsi_select_table *table);
 
-/* The candidates for a size: LSI_CANDIDATES entries, NULL after the last. */
-const lsi_algorithm *const *lsi_select_find(const lsi_select_table *table,
-                                            lsi_operation operation,
-                                            size_t bytes);
-
 /* A number that differs if the tables do that are made of the line. */
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
 

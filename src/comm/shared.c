@@ -12,6 +12,7 @@
 #include "comm/channels.h"
 #include "comm/copy.h"
 #include "comm/space.h"
+#include "comm/transport/transport.h"
 
 /* A token names an allocation and a byte of the rank's part of it. */
 enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };

@@ -6,6 +6,7 @@
  * costs nothing but the number.
  */
 #include "comm/space.h"
+#include "comm/transport/transport.h"
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
 

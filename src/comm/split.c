@@ -13,6 +13,7 @@
 #include "comm/internode_open.h"
 #include "comm/open.h"
 #include "comm/space.h"
+#include "comm/transport/transport.h"
 
 typedef struct wish {
     int32_t color, key;

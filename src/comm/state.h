@@ -14,10 +14,10 @@
 #include "comm/call.h"
 #include "comm/schedule/cut.h"
 #include "comm/segment.h"
-#include "comm/transport/transport.h"
 #include "comm/transport/wire.h"
 #include "lockstep/group.h"
 
+typedef struct lsi_node_memory lsi_node_memory;
 typedef struct lsi_collective lsi_collective;
 typedef struct lsi_message lsi_message;
 typedef struct lsi_algorithm lsi_algorithm;
@@ -197,7 +197,23 @@ typedef struct lsi_select_table {
     bool spans;         /* of a group on several nodes */
     int rows;
     lsi_range_row row[LSI_SELECT_ROWS];
+    /* Of operations that no row is about. */
+    const lsi_algorithm *fixed[LSI_OP_COUNT][LSI_CANDIDATES];
 } lsi_select_table;
+
+/* The candidates for a size: LSI_CANDIDATES entries, NULL after the last. */
+static inline const lsi_algorithm *const *
+lsi_select_find(const lsi_select_table *table, lsi_operation operation,
+                size_t bytes)
+{
+    for (int i = 0; i < table->rows; i++) {
+        const lsi_range_row *row = &table->row[i];
+        if (row->operation == operation && bytes >= row->begin &&
+            (bytes < row->end || row->end == SIZE_MAX))
+            return row->candidates;
+    }
+    return table->fixed[operation];
+}
 
 /* ---- channels ------------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/open.h"
+#include "comm/transport/transport.h"
 #include "kernels/kernels.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)

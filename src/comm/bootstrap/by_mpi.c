@@ -16,6 +16,7 @@
 #include "comm/sigterm.h"
 #include "comm/space.h"
 #include "comm/transport/modules.h"
+#include "comm/transport/transport.h"
 
 /* What each rank tells all others, twice: where it is, and how it went. */
 typedef struct card {

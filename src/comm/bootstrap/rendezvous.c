@@ -14,6 +14,7 @@
 #include "comm/bootstrap/rendezvous_server.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/open.h"
+#include "comm/transport/transport.h"
 
 /* Rank 0 gives up first, so that its reason reaches the others. */
 #define GRACE_SECONDS 1.0

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/open.h"
+#include "comm/transport/transport.h"
 
 enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 
