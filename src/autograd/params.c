@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/same.h"
+#include "comm/api/same.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 

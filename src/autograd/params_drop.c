@@ -5,7 +5,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/shared.h"
+#include "comm/node/shared.h"
 
 enum { PAGE_FLOATS = 4096 / (int)sizeof(float) };
 

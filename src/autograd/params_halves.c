@@ -21,8 +21,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "comm/shared.h"
-#include "comm/shared_alloc.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/node/shared.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 

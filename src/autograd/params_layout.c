@@ -7,8 +7,8 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/agree.h"
-#include "comm/shared_alloc.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/core/agree.h"
 #include "tensor/tensor.h"
 
 static size_t padded(const lsi_param *param)

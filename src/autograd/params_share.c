@@ -8,8 +8,8 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/shared.h"
-#include "comm/shared_alloc.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/node/shared.h"
 #include "tensor/tensor.h"
 
 /*

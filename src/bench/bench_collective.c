@@ -13,7 +13,7 @@
 #include "bench/bench.h"
 #include "bench/collectives.h"
 #include "bench/used_algorithm.h"
-#include "comm/select.h"
+#include "comm/api/select.h"
 #include "command/list.h"
 
 /* Where results go: out of place, in place, or both in turn. */

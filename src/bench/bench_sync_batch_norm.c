@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "bench/bench.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 #include "command/list.h"
 #include "lockstep/parallel.h"
 

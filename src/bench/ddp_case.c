@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 #include "parallel/ddp.h"
 
 const char *const lsi_ddp_moment_names[LSI_DDP_MOMENTS] = {

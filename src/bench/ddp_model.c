@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 
 /* ---- which one ----------------------------------------------------------- */
 

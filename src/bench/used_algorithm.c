@@ -1,8 +1,8 @@
 /* The public interface does not tell: only a bench wants to know. */
 #include "bench/used_algorithm.h"
 
-#include "comm/algo/algorithm.h"
-#include "comm/state.h"
+#include "comm/coll/algorithm.h"
+#include "comm/state/state.h"
 
 const char *lsi_used_algorithm(const ls_group *group)
 {

@@ -10,7 +10,7 @@
 #include "base/meminfo.h"
 #include "base/threads.h"
 #include "cli/affinity.h"
-#include "comm/transport/modules.h"
+#include "comm/net/mpi/modules.h"
 #include "command/command.h"
 #include "kernels/dense.h"
 #include "lockstep/version.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "comm/bootstrap/environment.h"
-#include "comm/rank_cpus.h"
+#include "comm/node/rank_cpus.h"
 #include "launch/launch.h"
 
 /*

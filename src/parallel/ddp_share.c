@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/agree.h"
-#include "comm/internode_swap.h"
-#include "comm/shared.h"
+#include "comm/api/internode_swap.h"
+#include "comm/core/agree.h"
+#include "comm/node/shared.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
 

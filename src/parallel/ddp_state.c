@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "comm/agree.h"
-#include "comm/dup.h"
-#include "comm/same.h"
+#include "comm/api/dup.h"
+#include "comm/api/same.h"
+#include "comm/core/agree.h"
 #include "kernels/kernels.h"
 #include "parallel/shard.h"
 

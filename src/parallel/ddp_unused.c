@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 #include "parallel/ddp_state.h"
 
 enum { TEXT_BYTES = 200, NAME_BYTES = 64 };

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/agree.h"
-#include "comm/shards.h"
+#include "comm/api/shards.h"
+#include "comm/core/agree.h"
 
 enum { REASON_BYTES = 512 };
 

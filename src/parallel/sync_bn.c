@@ -12,8 +12,8 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/agree.h"
-#include "comm/shards.h"
+#include "comm/api/shards.h"
+#include "comm/core/agree.h"
 #include "kernels/kernels.h"
 
 /* ---- the layer ------------------------------------------------------------

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/meminfo.h"
-#include "comm/state.h"
+#include "comm/state/state.h"
 
 /* Of what each rank of this machine has one, or all ranks divide one. */
 static double copies(const ls_group *group, bool divided)

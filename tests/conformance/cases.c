@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../unit/comm/ranks.h"
-#include "comm/shards.h"
+#include "comm/api/shards.h"
 #include "numbers.h"
 #include "selection.h"
 

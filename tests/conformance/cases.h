@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "lockstep/group.h"
 
 enum {

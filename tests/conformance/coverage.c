@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 #include "../unit/comm/ranks.h"
-#include "comm/channels.h"
-#include "comm/recorder.h"
+#include "comm/health/recorder.h"
+#include "comm/state/channels.h"
 
 enum { MOST_ROWS = 256 };
 

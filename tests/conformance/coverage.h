@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "lockstep/group.h"
 
 /* Begins the account. Before any rank starts. */

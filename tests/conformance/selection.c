@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "../unit/comm/nodes.h"
-#include "comm/channels.h"
 #include "comm/schedule/pull.h"
+#include "comm/state/channels.h"
 #include "coverage.h"
 
 enum { PACKED_BYTES = 256 * 1024 }; /* of all ranks together */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "lockstep/group.h"
 
 /* Selects it, and one that always works for what is beyond its limits. */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "../unit/comm/nodes.h"
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "numbers.h"
 #include "selection.h"
 

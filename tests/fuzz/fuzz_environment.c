@@ -7,9 +7,9 @@
 
 #include "base/cpu.h"
 #include "base/threads.h"
+#include "comm/api/open.h"
+#include "comm/api/select.h"
 #include "comm/bootstrap/environment.h"
-#include "comm/open.h"
-#include "comm/select.h"
 #include "fuzz.h"
 
 static const char *const names[] = {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/select.h"
-#include "comm/select_file.h"
+#include "comm/api/select.h"
+#include "comm/api/select_file.h"
 #include "fuzz.h"
 
 static const size_t sizes[] = {0,       1, 4095, 4096, 65536, (size_t)1 << 40,

@@ -10,13 +10,13 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "comm/agree.h"
+#include "comm/api/internode_open.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/internode_open.h"
-#include "comm/sigterm.h"
-#include "comm/space.h"
-#include "comm/transport/modules.h"
-#include "comm/transport/transport.h"
+#include "comm/core/agree.h"
+#include "comm/health/sigterm.h"
+#include "comm/net/mpi/modules.h"
+#include "comm/node/space.h"
+#include "comm/node/transport.h"
 
 /* What each rank tells all others, twice: where it is, and how it went. */
 typedef struct card {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "comm/segment.h"
+#include "comm/state/segment.h"
 
 enum { FIELDS = 4 };
 

@@ -3,10 +3,10 @@
  */
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/api/open.h"
 #include "comm/bootstrap/by_mpi.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/open.h"
 #include "kernels/kernels.h"
 
 ls_status ls_group_from_env(ls_group **group)

@@ -11,10 +11,10 @@
 #include "base/ended.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/api/open.h"
 #include "comm/bootstrap/rendezvous_server.h"
 #include "comm/bootstrap/socket.h"
-#include "comm/open.h"
-#include "comm/transport/transport.h"
+#include "comm/node/transport.h"
 
 /* Rank 0 gives up first, so that its reason reaches the others. */
 #define GRACE_SECONDS 1.0

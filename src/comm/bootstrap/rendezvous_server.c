@@ -11,9 +11,9 @@
 #include "base/ended.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/api/open.h"
 #include "comm/bootstrap/rendezvous.h"
-#include "comm/open.h"
-#include "comm/transport/transport.h"
+#include "comm/node/transport.h"
 
 enum { EVERYBODY = LSI_MAX_RANKS, COUNT_BYTES = 256, MORE_BYTES = 32 };
 

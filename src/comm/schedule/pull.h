@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "comm/call.h"
-#include "comm/schedule/cut.h"
+#include "comm/state/call.h"
+#include "comm/state/cut.h"
 
 typedef struct lsi_place {
     lsi_operation operation;

@@ -12,7 +12,7 @@
 #ifndef LS_COMM_SCHEDULE_SHARES_H
 #define LS_COMM_SCHEDULE_SHARES_H
 
-#include "comm/schedule/cut.h"
+#include "comm/state/cut.h"
 
 /* How many of n ascending ranks of a node, from the first, make a run. */
 static inline int lsi_run_length(const int *ranks, int n)

@@ -10,12 +10,12 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "comm/core/outcome.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_json.h"
-#include "comm/outcome.h"
 #include "train/save.h"
 
 struct ls_checkpoint {

@@ -14,13 +14,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "comm/core/outcome.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/memo.h"
 #include "train/checkpoint/prune.h"
-#include "comm/outcome.h"
 #include "train/save.h"
 
 typedef struct saving {

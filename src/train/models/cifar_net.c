@@ -6,7 +6,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
 

@@ -5,7 +5,7 @@
 
 #include "autograd/params.h"
 #include "base/error.h"
-#include "comm/agree.h"
+#include "comm/core/agree.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/state.h"
+#include "comm/state/state.h"
 #include "ranks.h"
 
 /* malloc takes and returns some at a time. */

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/channels.h"
-#include "comm/internode_open.h"
-#include "comm/open.h"
-#include "comm/space.h"
+#include "comm/api/internode_open.h"
+#include "comm/api/open.h"
+#include "comm/node/space.h"
+#include "comm/state/channels.h"
 
 enum { MOST = 24 };
 

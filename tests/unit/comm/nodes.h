@@ -5,7 +5,7 @@
 #ifndef LS_TEST_COMM_NODES_H
 #define LS_TEST_COMM_NODES_H
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "ranks.h"
 
 /* Runs fn on every rank of a group with ranks[k] ranks on node k, in order. */

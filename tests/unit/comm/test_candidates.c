@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "ranks.h"
 
 enum { MOST = 80 * 1024 }; /* elements */

@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/suspending_clock.h"
-#include "comm/coprogress.h"
-#include "comm/failure.h"
+#include "comm/core/coprogress.h"
+#include "comm/health/failure.h"
 #include "nodes.h"
 
 /* ---- the kernel ---------------------------------------------------------- */

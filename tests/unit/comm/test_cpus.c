@@ -3,8 +3,8 @@
  */
 #include "testing.h"
 
-#include "comm/internode.h"
-#include "comm/rank_cpus.h"
+#include "comm/net/internode.h"
+#include "comm/node/rank_cpus.h"
 #include "nodes.h"
 
 enum { MOST_RANKS = 6, PLENTY = 64 };

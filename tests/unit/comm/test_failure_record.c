@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "comm/engine.h"
-#include "comm/failure.h"
+#include "comm/core/engine.h"
+#include "comm/health/failure.h"
 #include "ranks.h"
 
 /* ---- a writer that is interrupted ---------------------------------------- */

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/internode.h"
-#include "comm/sigterm.h"
-#include "comm/state.h"
+#include "comm/health/sigterm.h"
+#include "comm/net/internode.h"
+#include "comm/state/state.h"
 #include "nodes.h"
 
 static const int two_by_two[] = {2, 2}, uneven[] = {2, 1, 3};

@@ -4,11 +4,11 @@
  */
 #include "testing.h"
 
-#include "comm/agree.h"
-#include "comm/collective.h"
-#include "comm/internode_open.h"
-#include "comm/open.h"
-#include "comm/space.h"
+#include "comm/api/internode_open.h"
+#include "comm/api/open.h"
+#include "comm/core/agree.h"
+#include "comm/core/collective.h"
+#include "comm/node/space.h"
 #include "nodes.h"
 
 /* The same ranks once more, under numbers that they have got before. */

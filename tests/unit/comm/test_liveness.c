@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/failure.h"
-#include "comm/peers.h"
+#include "comm/core/peers.h"
+#include "comm/health/failure.h"
 #include "ranks.h"
 #include "testing.h"
 

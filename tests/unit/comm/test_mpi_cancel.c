@@ -8,8 +8,8 @@
 
 #include "base/suspending_clock.h"
 #include "clocks.h"
-#include "comm/transport/mpi_meet.h"
-#include "comm/transport/wire.h"
+#include "comm/net/mpi/mpi_meet.h"
+#include "comm/state/wire.h"
 
 MPI_Comm lsi_mpi_comm;
 char lsi_mpi_library[LSI_WIRE_LIBRARY_BYTES];

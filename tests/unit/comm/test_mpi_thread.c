@@ -9,8 +9,8 @@
 
 #include "base/suspending_clock.h"
 #include "clocks.h"
-#include "comm/transport/mpi_thread.h"
-#include "comm/transport/wire.h"
+#include "comm/net/mpi/mpi_thread.h"
+#include "comm/state/wire.h"
 
 #define HOUR_NS ((uint64_t)3600 * 1000 * 1000 * 1000)
 

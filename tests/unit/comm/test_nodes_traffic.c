@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "comm/internode.h"
-#include "comm/shards.h"
+#include "comm/api/shards.h"
+#include "comm/net/internode.h"
 #include "nodes.h"
 
 enum { MOST = 70001, NODES = 10 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "comm/algo/algorithm.h"
+#include "comm/coll/algorithm.h"
 #include "lockstep/profile.h"
 #include "ranks.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/meminfo.h"
-#include "comm/segment.h"
-#include "comm/shared_alloc.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/state/segment.h"
 #include "holding.h"
 #include "ranks.h"
 #include "testing.h"

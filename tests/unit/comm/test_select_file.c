@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comm/algo/algorithm.h"
-#include "comm/select_file.h"
+#include "comm/api/select_file.h"
+#include "comm/coll/algorithm.h"
 #include "ranks.h"
 #include "testing.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "comm/shards.h"
+#include "comm/api/shards.h"
 #include "ranks.h"
 
 enum { TOTAL = 40000 };

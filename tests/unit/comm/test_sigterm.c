@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/sigterm.h"
+#include "comm/health/sigterm.h"
 #include "ranks.h"
 
 static int status_of(pid_t pid)

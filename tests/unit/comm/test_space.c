@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "comm/dump.h"
-#include "comm/dup.h"
+#include "comm/api/dup.h"
+#include "comm/health/dump.h"
 #include "holding.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"

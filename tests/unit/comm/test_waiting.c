@@ -11,8 +11,8 @@
 
 #include "base/suspending_clock.h"
 #include "clocks.h"
-#include "comm/bell.h"
 #include "comm/bootstrap/socket.h"
+#include "comm/state/bell.h"
 #include "ranks.h"
 
 #define HOUR_NS ((uint64_t)3600 * 1000 * 1000 * 1000)

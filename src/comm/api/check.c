@@ -1,0 +1,81 @@
+#include "comm/api/check.h"
+
+#include "base/error.h"
+
+ls_status lsi_check_group(const ls_group *group, const char *what)
+{
+    if (group == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: group is NULL", what);
+    return LS_OK;
+}
+
+static bool is_integer(ls_dtype dtype)
+{
+    return dtype == LS_I8 || dtype == LS_U8 || dtype == LS_I32 ||
+           dtype == LS_I64;
+}
+
+static ls_status check_redop(const lsi_call *call, const char *what)
+{
+    if ((unsigned)call->redop >= LS_REDUCE_OP_COUNT)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: %d is no reduction", what,
+                        (int)call->redop);
+    if (call->redop == LS_AVG && is_integer(call->dtype))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "%s: avg is not defined for %s; use sum and divide",
+                        what, ls_dtype_name(call->dtype));
+    return LS_OK;
+}
+
+ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call)
+{
+    const char *what = lsi_operation_name(call->operation);
+    LS_TRY(lsi_check_group(group, what));
+    const size_t item = ls_dtype_size(call->dtype);
+    if (item == 0)
+        return lsi_fail(LS_ERR_DTYPE, "%s: %d is no element type", what,
+                        (int)call->dtype);
+    if (lsi_operation_reduces(call->operation))
+        LS_TRY(check_redop(call, what));
+    if (call->root < 0 || call->root >= group->size)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: there is no rank %d in a group of %d", what,
+                        call->root, group->size);
+    if (call->count > (size_t)PTRDIFF_MAX / item / (size_t)group->size)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: %zu elements are too many", what,
+                        call->count);
+    return LS_OK;
+}
+
+ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span)
+{
+    if (span.data == NULL && call->count * span.blocks != 0)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: the %s buffer is NULL",
+                        lsi_operation_name(call->operation), span.name);
+    return LS_OK;
+}
+
+static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
+                               lsi_buffer_extent recv, long blocks)
+{
+    const size_t block = call->count * ls_dtype_size(call->dtype);
+    const uintptr_t s = (uintptr_t)send.data, r = (uintptr_t)recv.data;
+    const uintptr_t in_place = s + (uintptr_t)blocks * block;
+    if (block == 0 || r == in_place || s + send.blocks * block <= r ||
+        r + recv.blocks * block <= s)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: the send and receive buffers overlap (in place, recv "
+                    "is send %+ld blocks)",
+                    lsi_operation_name(call->operation), blocks);
+}
+
+ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
+                         lsi_buffer_extent send, lsi_buffer_extent recv,
+                         long blocks)
+{
+    LS_TRY(lsi_check_arguments(group, call));
+    LS_TRY(lsi_check_extent(call, send));
+    LS_TRY(lsi_check_extent(call, recv));
+    return check_overlap(call, send, recv, blocks);
+}

@@ -1,0 +1,45 @@
+/*
+ * Opening and closing groups that span nodes.
+ */
+#ifndef LS_COMM_API_INTERNODE_OPEN_H
+#define LS_COMM_API_INTERNODE_OPEN_H
+
+#include "comm/net/internode.h"
+
+/* Who belongs to a group that spans nodes. */
+typedef struct lsi_internode_plan {
+    const lsi_wire *wire;
+    int rank, size;
+    uint64_t job;     /* the same on all nodes, and not that of any of them */
+    const int *world; /* numbers on the wire, by rank */
+    const int
+        *id; /* what each has got from lsi_internode_new_id for this group */
+    const int *place; /* any numbers, equal for ranks of one node */
+    ls_group *local;  /* taken over, on failure too */
+    uint64_t offset;  /* of the control region in the node's memory */
+} lsi_internode_plan;
+
+/* Opens this rank's side; says nothing to the others. */
+ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out);
+
+/*
+ * A part of a group that spans nodes which spans some, too. Where its members
+ * are is filled in from the whole.
+ */
+ls_status lsi_internode_open_part(const ls_group *whole, const int *members,
+                                  lsi_internode_plan plan, ls_group **out);
+
+/*
+ * Learns who the others are, once all have opened. Collective; nothing if all
+ * are on one node.
+ */
+ls_status lsi_internode_introduce(ls_group *group);
+
+/* A number that this process has not used. */
+int lsi_internode_new_id(void);
+
+/* Says goodbye if the group is well, and frees what lsi_internode_open has
+ * made. */
+void lsi_internode_close(ls_group *group);
+
+#endif

@@ -1,0 +1,269 @@
+#include "comm/api/select.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "comm/coll/algorithm.h"
+#include "comm/node/rank_cpus.h"
+
+/*
+ * Short messages travel in cells; long ones stay where they are, if others can
+ * see them there. Of the ways for private memory, the kernel's copy saves one
+ * pass and costs a call and the pinning of each page. Measured on a Zen 4 the
+ * windows won at every size; on a Granite Rapids this copy did for two ranks
+ * on two CPUs (movements from 16 KiB, reductions from 256 KiB, neither once
+ * nothing fits a cache), but not with more ranks than CPUs: four were equal,
+ * with 32 the windows were two to three times as fast.
+ */
+#define FOLDS   "0-4k:flat;4k-32k:direct|packed|staged;32k-inf:direct|staged"
+#define WINDOWS "0-4k:flat;4k-inf:direct|staged"
+#define MOVES                                                                  \
+    "0-4k:flat;4k-16k:direct|staged;16k-32m:direct|copy|staged;"               \
+    "32m-inf:direct|staged"
+#define SUMS                                                                   \
+    "0-4k:flat;4k-32k:direct|packed|staged;32k-256k:direct|staged;"            \
+    "256k-32m:direct|copy|staged;32m-inf:direct|staged"
+#define LINE(sums, moves)                                                      \
+    "all_reduce:" sums ",reduce:" sums ",reduce_scatter:" sums                 \
+    ",reduce_shards:" sums ",broadcast:" moves ",all_gather:" moves            \
+    ",gather:" moves ",scatter:" moves ",all_to_all:" moves
+
+/* Between nodes there are messages only. */
+#define MESSAGES                                                               \
+    "all_reduce:0-4k:flat;4k-inf:nodes|halving,"                               \
+    "reduce:0-4k:flat;4k-inf:nodes|butterfly,"                                 \
+    "reduce_scatter:0-4k:flat;4k-inf:nodes|butterfly,"                         \
+    "reduce_shards:0-4k:flat;4k-inf:nodes|butterfly,"                          \
+    "broadcast:0-4k:flat;4k-inf:nodes,all_gather:0-4k:flat;4k-inf:nodes,"      \
+    "gather:0-4k:flat;4k-inf:pairs,scatter:0-4k:flat;4k-inf:pairs,"            \
+    "all_to_all:0-4k:flat;4k-inf:pairs"
+
+static const char *default_line(const lsi_select_table *table)
+{
+    if (table->spans)
+        return MESSAGES;
+    return table->copying_pays ? LINE(SUMS, MOVES) : LINE(FOLDS, WINDOWS);
+}
+
+void lsi_select_look_around(ls_group *group)
+{
+    group->select->copying_pays =
+        !lsi_cpu_is_amd() && lsi_rank_cpus_suffice(group);
+}
+
+/* A piece of the line: text up to a delimiter. */
+typedef struct piece {
+    const char *text;
+    size_t length;
+} piece;
+
+/* Cuts the first piece off *rest; false at the end. */
+static bool cut(piece *rest, char delimiter, piece *out)
+{
+    if (rest->text == NULL)
+        return false;
+    const char *end = memchr(rest->text, delimiter, rest->length);
+    out->text = rest->text;
+    if (end == NULL) {
+        out->length = rest->length;
+        rest->text = NULL;
+        return true;
+    }
+    out->length = (size_t)(end - rest->text);
+    rest->text = end + 1;
+    rest->length -= out->length + 1;
+    return true;
+}
+
+static ls_status parse_operation(piece name, lsi_operation *out)
+{
+    for (int op = 0; op < LSI_OP_COUNT; op++) {
+        const char *known = lsi_operation_name((lsi_operation)op);
+        if (lsi_operation_selectable((lsi_operation)op) &&
+            strlen(known) == name.length &&
+            memcmp(known, name.text, name.length) == 0) {
+            *out = (lsi_operation)op;
+            return LS_OK;
+        }
+    }
+    char list[256] = "";
+    size_t used = 0;
+    for (int op = 0; op < LSI_OP_COUNT && used < sizeof(list); op++)
+        if (lsi_operation_selectable((lsi_operation)op))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                     op == 0 ? "" : ", ",
+                                     lsi_operation_name((lsi_operation)op));
+    return lsi_fail(LS_ERR_ARGUMENT, "no operation is called \"%.*s\": %s",
+                    (int)name.length, name.text, list);
+}
+
+static ls_status parse_size(piece text, size_t *out)
+{
+    char copy[32];
+    if (text.length == 3 && memcmp(text.text, "inf", 3) == 0) {
+        *out = SIZE_MAX;
+        return LS_OK;
+    }
+    int64_t bytes = 0;
+    if (text.length >= sizeof(copy))
+        return lsi_fail(LS_ERR_ARGUMENT, "\"%.*s\" is too long for a size",
+                        (int)text.length, text.text);
+    snprintf(copy, sizeof(copy), "%.*s", (int)text.length, text.text);
+    LS_TRY(lsi_parse_bytes(copy, &bytes));
+    *out = (size_t)bytes;
+    return LS_OK;
+}
+
+static ls_status parse_bounds(piece bounds, lsi_range_row *row)
+{
+    piece begin, end, rest = bounds;
+    if (!cut(&rest, '-', &begin) || !cut(&rest, '-', &end) || rest.text != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "\"%.*s\" is no range of sizes such as 0-8k or 1m-inf",
+                        (int)bounds.length, bounds.text);
+    LS_TRY(parse_size(begin, &row->begin));
+    LS_TRY(parse_size(end, &row->end));
+    if (row->begin >= row->end)
+        return lsi_fail(LS_ERR_ARGUMENT, "the range of sizes %.*s is empty",
+                        (int)bounds.length, bounds.text);
+    return LS_OK;
+}
+
+static ls_status find_algorithm(lsi_operation operation, piece name,
+                                const lsi_algorithm **out)
+{
+    char list[256];
+    *out = lsi_algorithm_find(operation, name.text, name.length);
+    if (*out != NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithm \"%.*s\": %s",
+                    lsi_operation_name(operation), (int)name.length, name.text,
+                    lsi_algorithm_names(operation, list, sizeof(list)));
+}
+
+static ls_status parse_candidates(piece names, bool deterministic,
+                                  lsi_range_row *row)
+{
+    piece name, rest = names;
+    int kept = 0;
+    for (int n = 0; cut(&rest, '|', &name); n++) {
+        const lsi_algorithm *found;
+        LS_TRY(find_algorithm(row->operation, name, &found));
+        if (n == LSI_CANDIDATES)
+            return lsi_fail(LS_ERR_ARGUMENT, "more than %d algorithms in %.*s",
+                            LSI_CANDIDATES, (int)names.length, names.text);
+        if (!(deterministic && found->own_order))
+            row->candidates[kept++] = found;
+        if (found->in_cells && (n > 0 || rest.text != NULL))
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s always works and stands alone, not in \"%.*s\"",
+                            found->name, (int)names.length, names.text);
+        if (found->in_cells && row->end - 1 > LSI_FLAT_BYTES)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s serves at most %d bytes: end its range there",
+                            found->name, LSI_FLAT_BYTES);
+    }
+    if (kept == 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s by \"%.*s\" adds in an order of its own, which "
+                        "--deterministic (LOCKSTEP_DETERMINISTIC) rules out; "
+                        "staged, say, does not",
+                        lsi_operation_name(row->operation), (int)names.length,
+                        names.text);
+    return LS_OK;
+}
+
+/* "0-8k:flat" */
+static ls_status parse_row(lsi_operation operation, piece text,
+                           lsi_select_table *table)
+{
+    lsi_range_row row = {.operation = operation};
+    piece bounds, names, rest = text;
+    if (!cut(&rest, ':', &bounds) || !cut(&rest, ':', &names) ||
+        rest.text != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "\"%.*s\" should be RANGE:ALGORITHM, such as 0-8k:flat",
+                        (int)text.length, text.text);
+    LS_TRY(parse_bounds(bounds, &row));
+    LS_TRY(parse_candidates(names, table->deterministic, &row));
+    if (table->rows == LSI_SELECT_ROWS)
+        return lsi_fail(LS_ERR_ARGUMENT, "more than %d ranges of sizes",
+                        LSI_SELECT_ROWS);
+    table->row[table->rows++] = row;
+    return LS_OK;
+}
+
+/* Appends the rows of a line to the table. */
+static ls_status parse_line(const char *line, lsi_select_table *table)
+{
+    piece entry, all = {line, strlen(line)};
+    while (cut(&all, ',', &entry)) {
+        piece name, row;
+        lsi_operation operation = LSI_OP_COUNT;
+        if (!cut(&entry, ':', &name) || entry.text == NULL)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "\"%.*s\" should be OPERATION:RANGE:ALGORITHM",
+                            (int)name.length, name.text);
+        LS_TRY(parse_operation(name, &operation));
+        while (cut(&entry, ';', &row))
+            LS_TRY(parse_row(operation, row, table));
+    }
+    return LS_OK;
+}
+
+/* The barrier, and what the library does for itself. */
+static void fix_rest(lsi_select_table *table)
+{
+    for (int op = 0; op < LSI_OP_COUNT; op++)
+        table->fixed[op][0] = lsi_algorithm_find((lsi_operation)op, "flat", 4);
+}
+
+void lsi_select_default(lsi_select_table *table)
+{
+    table->rows = 0;
+    fix_rest(table);
+    (void)parse_line(default_line(table), table); /* a test parses it, too */
+}
+
+ls_status lsi_select_environment(lsi_select_table *table)
+{
+    const char *text = getenv("LOCKSTEP_DETERMINISTIC");
+    const bool set = text != NULL && strcmp(text, "1") == 0;
+    if (text != NULL && !set && *text != '\0' && strcmp(text, "0") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "LOCKSTEP_DETERMINISTIC is \"%s\"; it should be 0 or 1",
+                        text);
+    table->deterministic = set;
+    return LS_OK;
+}
+
+ls_status lsi_select_parse(const char *line, lsi_select_table *table)
+{
+    lsi_select_table *fresh = NULL;
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(*fresh), LS_MEMORY_COMM,
+                            "a selection table"));
+    fresh = block;
+    fresh->deterministic = table->deterministic;
+    fresh->copying_pays = table->copying_pays;
+    fresh->spans = table->spans;
+    fix_rest(fresh);
+    ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
+    if (status == LS_OK)
+        status = parse_line(default_line(fresh), fresh);
+    if (status == LS_OK)
+        *table = *fresh;
+    lsi_free(block);
+    return status;
+}
+
+uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
+{
+    return lsi_hash(LSI_HASH_START + table->deterministic, line, strlen(line));
+}

@@ -1,0 +1,37 @@
+/*
+ * Which algorithm serves which operation and size.
+ *
+ *     all_reduce:0-8k:flat;8k-inf:direct|staged,broadcast:0-inf:staged
+ *
+ * An operation, then ranges in bytes (end exclusive; k, m and g are powers of
+ * 1024) and for each the algorithms to try, the first that all ranks can use
+ * wins. The size is that of the largest send buffer. Sizes that no range
+ * covers are served as by default.
+ */
+#ifndef LS_COMM_API_SELECT_H
+#define LS_COMM_API_SELECT_H
+
+#include "comm/state/state.h"
+
+/* Fills the table with the defaults. */
+void lsi_select_default(lsi_select_table *table);
+
+/* What the defaults depend on, once all members are there. */
+void lsi_select_look_around(ls_group *group);
+
+/*
+ * Reads whether the environment asks for results that do not depend on the
+ * algorithm, LOCKSTEP_DETERMINISTIC, into the table.
+ */
+ls_status lsi_select_environment(lsi_select_table *table);
+
+/*
+ * Makes the ranges of `line`, followed by the defaults, the table. In a
+ * deterministic one they skip algorithms with an order of their own.
+ */
+ls_status lsi_select_parse(const char *line, lsi_select_table *table);
+
+/* A number that differs if the tables do that are made of the line. */
+uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
+
+#endif

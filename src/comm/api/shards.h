@@ -1,0 +1,28 @@
+/*
+ * A reduction of which every rank keeps the part that it owns.
+ */
+#ifndef LS_COMM_API_SHARDS_H
+#define LS_COMM_API_SHARDS_H
+
+#include "comm/core/message.h"
+
+/*
+ * A long vector of which rank r owns elements r * shard .. (r + 1) * shard - 1,
+ * and a range of it that begins at element `first`.
+ */
+typedef struct lsi_shards {
+    size_t first, shard;
+} lsi_shards;
+
+/*
+ * Plans to replace, in place, the elements of the range that this rank owns by
+ * their sums over ranks; the others stay as they are. Collective; all ranks
+ * pass the same shards. Start, test and wait as for ls_all_reduce_plan.
+ */
+ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
+                                 lsi_shards shards, ls_request **request);
+
+/* As lsi_refuse, instead of starting what has been planned. */
+ls_status lsi_refuse_planned(ls_request *request, ls_status status);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * All-reduce, reduce and reduce-scatter of little data: each rank has put all
+ * it has into its cell, and each rank that wants a result computes it alone,
+ * folded as in kernels.def.
+ *
+ * This is `flat`, where nothing but the size decides, and `packed`, which the
+ * ranks agree on if no rank's memory is shared.
+ *
+ * Steps: 1 (the arrival). Bytes that leave a rank: (N-1) S.
+ */
+#include "comm/coll/algorithm.h"
+#include "comm/core/paths.h"
+
+/* Past this, it pays that each rank reduces a part only. */
+enum { MOST_OF_ALL = 256 * 1024 };
+
+bool lsi_reduce_packed_ahead(lsi_collective *op)
+{
+    const size_t bytes = lsi_most_sent(op);
+    if (bytes > LSI_FLAT_BYTES ||
+        bytes * (size_t)op->group->size > (size_t)MOST_OF_ALL)
+        return false;
+    lsi_pack(op);
+    return true;
+}
+
+ls_status lsi_reduce_flat(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    const void *srcs[LSI_MAX_RANKS];
+    lsi_range range = {0, op->call.count};
+    unsigned char *to = op->recv;
+    if (!lsi_operation_reduces_whole(op->call.operation)) {
+        range = lsi_block_of(op, group->rank);
+        to += lsi_delivery_offset(op, range.begin);
+    }
+    for (int r = 0; r < group->size; r++)
+        srcs[r] = lsi_cell_data(op, r) + range.begin * op->item;
+    if (lsi_collective_receives(op, group->rank))
+        lsi_reduce_into(op, to, srcs, group->size, lsi_range_size(range));
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && lsi_collective_receives(op, r))
+            group->counters->bytes_sent += op->block;
+    return LS_OK;
+}

@@ -1,0 +1,40 @@
+/*
+ * The staging windows: two halves, for even and odd steps, so that a rank can
+ * fill one while others read the other.
+ */
+#ifndef LS_COMM_COLL_WINDOW_H
+#define LS_COMM_COLL_WINDOW_H
+
+#include "comm/coll/algorithm.h"
+
+/* So that what a few ranks stage stays in their second-level caches. */
+enum { LSI_WINDOW_CHUNK = 64 * 1024 };
+
+/* A chunk of each slot fits a half of the window; a multiple of a line. */
+static inline size_t lsi_window_chunk(int slots)
+{
+    const size_t most =
+        (size_t)LSI_STAGING_BYTES / 2 / (size_t)slots / LSI_LINE * LSI_LINE;
+    return most < LSI_WINDOW_CHUNK ? most : LSI_WINDOW_CHUNK;
+}
+
+static inline unsigned char *lsi_window_slot(const ls_group *group, int rank,
+                                             size_t step, int slot,
+                                             size_t chunk)
+{
+    return lsi_window(group, rank) + (step % 2) * (LSI_STAGING_BYTES / 2) +
+           (size_t)slot * chunk;
+}
+
+/* Whether a collective that has not begun may fill its rank's window. */
+bool lsi_window_free(const lsi_collective *op);
+
+/*
+ * Runs step(op, k) for k = 0..steps-1, with all ranks having done step k-1
+ * before any does step k. First makes sure that the windows are free, unless
+ * every rank has done step 0 ahead.
+ */
+ls_status lsi_window_steps(lsi_collective *op, size_t steps,
+                           void (*step)(lsi_collective *op, size_t k));
+
+#endif

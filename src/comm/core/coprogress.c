@@ -1,0 +1,221 @@
+/*
+ * All groups of the process that keep company are in one list; there are few.
+ * Who moves one is the number of a thread, which no other thread ever gets, so
+ * that a thread may end whatever it has left. A lock guards the list and is
+ * held for moments only: who moves groups borrows them first, and who wants to
+ * take one that is borrowed waits for its return.
+ */
+#include "comm/core/coprogress.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "comm/core/engine.h"
+#include "comm/health/failure.h"
+#include "comm/state/bell.h"
+
+enum { TEXT_BYTES = 1024 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static ls_group *members;
+
+static _Thread_local uint64_t own_number;
+static _Thread_local int own_members; /* or more: others may have taken some */
+
+static uint64_t self(void)
+{
+    static _Atomic uint64_t last;
+    if (own_number == 0)
+        own_number = atomic_fetch_add(&last, 1) + 1;
+    return own_number;
+}
+
+static bool is_own(const ls_group *group)
+{
+    return atomic_load_explicit(&group->coprogress.mover,
+                                memory_order_relaxed) == self();
+}
+
+/* ---- forks --------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The groups are the parent's; a child must not move what is in flight. */
+static void in_child(void)
+{
+    for (ls_group *group = members; group != NULL;
+         group = group->coprogress.next_member) {
+        atomic_store(&group->coprogress.mover, 0);
+        group->coprogress.borrowed = false;
+    }
+    members = NULL;
+    own_members = 0;
+    returned = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    after_fork();
+}
+
+static void mind_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* ---- joining and leaving ------------------------------------------------- */
+
+void lsi_coprogress_join(ls_group *group)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (is_own(group))
+        return;
+    pthread_once(&once, mind_forks);
+    pthread_mutex_lock(&lock);
+    group->coprogress.next_member = members;
+    members = group;
+    atomic_store(&group->coprogress.mover, self());
+    pthread_mutex_unlock(&lock);
+    own_members++;
+}
+
+/* Releases what this thread has done. Under the lock. */
+static void strike(ls_group *group)
+{
+    ls_group **link = &members;
+    while (*link != group)
+        link = &(*link)->coprogress.next_member;
+    *link = group->coprogress.next_member;
+    atomic_store(&group->coprogress.mover, 0);
+}
+
+/* Whoever has it may sleep, and looks at the mover before. Under the lock. */
+static void await_return(ls_group *group)
+{
+    if (group->coprogress.borrowed)
+        lsi_wake_all(group);
+    while (group->coprogress.borrowed)
+        pthread_cond_wait(&returned, &lock);
+}
+
+void lsi_coprogress_take_over(const ls_group *group)
+{
+    if (is_own(group))
+        return;
+    pthread_mutex_lock(&lock);
+    ls_group *found = members;
+    while (found != NULL && found != group)
+        found = found->coprogress.next_member;
+    if (found != NULL) {
+        atomic_store(&found->coprogress.mover, self());
+        own_members++;
+        await_return(found);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void lsi_coprogress_leave(ls_group *group)
+{
+    lsi_coprogress_take(group);
+    if (!is_own(group))
+        return;
+    pthread_mutex_lock(&lock);
+    strike(group);
+    pthread_mutex_unlock(&lock);
+    own_members--;
+}
+
+/* ---- moving -------------------------------------------------------------- */
+
+bool lsi_coprogress_due(const ls_group *group)
+{
+    return own_members > 1 || (own_members == 1 && !is_own(group));
+}
+
+ls_group *lsi_coprogress_borrow(const ls_group *group)
+{
+    ls_group *borrowed = NULL;
+    pthread_mutex_lock(&lock);
+    own_members = 0;
+    for (ls_group *other = members; other != NULL;
+         other = other->coprogress.next_member) {
+        if (!is_own(other))
+            continue;
+        own_members++;
+        if (other == group)
+            continue;
+        other->coprogress.borrowed = true;
+        other->coprogress.next_borrowed = borrowed;
+        borrowed = other;
+    }
+    pthread_mutex_unlock(&lock);
+    return borrowed;
+}
+
+/* What goes wrong in a group is no news to who waits for another. */
+static void progress(ls_group *group)
+{
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof(text), "%s", ls_last_error());
+    if (lsi_progress(group) != LS_OK)
+        lsi_restore_error(text);
+}
+
+bool lsi_coprogress_run(ls_group *borrowed)
+{
+    bool moved = false;
+    for (ls_group *group = borrowed; group != NULL;
+         group = group->coprogress.next_borrowed) {
+        const uint64_t activity = group->activity;
+        if (!group->failed)
+            progress(group);
+        moved = moved || group->activity != activity;
+    }
+    return moved;
+}
+
+static bool is_idle(const ls_group *group)
+{
+    return group->failed ||
+           (group->queue.first == NULL && group->streams.active == NULL);
+}
+
+void lsi_coprogress_return(ls_group *borrowed)
+{
+    if (borrowed == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    for (ls_group *group = borrowed, *next; group != NULL; group = next) {
+        next = group->coprogress.next_borrowed;
+        group->coprogress.borrowed = false;
+        if (is_own(group) && is_idle(group)) {
+            strike(group);
+            own_members--;
+        }
+    }
+    pthread_cond_broadcast(&returned);
+    pthread_mutex_unlock(&lock);
+}
+
+bool lsi_coprogress_wanted(const ls_group *borrowed)
+{
+    for (const ls_group *group = borrowed; group != NULL;
+         group = group->coprogress.next_borrowed)
+        if (atomic_load(&group->coprogress.mover) != self())
+            return true;
+    return false;
+}
+
+bool lsi_coprogress_move(const ls_group *group)
+{
+    ls_group *borrowed = lsi_coprogress_borrow(group);
+    const bool moved = lsi_coprogress_run(borrowed);
+    lsi_coprogress_return(borrowed);
+    return moved;
+}

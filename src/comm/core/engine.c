@@ -1,0 +1,290 @@
+/*
+ * The queue of collectives: entering, agreeing, running, leaving.
+ */
+#include "comm/core/engine.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "comm/core/message.h"
+#include "comm/core/paths.h"
+#include "comm/core/refusal.h"
+#include "comm/health/failure.h"
+#include "comm/health/mismatch.h"
+#include "comm/health/recorder.h"
+#include "comm/state/algorithm.h"
+#include "comm/state/bell.h"
+#include "comm/state/channels.h"
+
+bool lsi_all_completed(ls_group *group, uint64_t sequence)
+{
+    if (sequence <= group->queue.seen_by_all)
+        return true;
+    for (int r = 0; r < group->size; r++) {
+        /* What ranks of other nodes published is passed on when it may be. */
+        if (group->queue.seen[r] >= sequence || !lsi_shares_memory(group, r))
+            continue;
+        /* Acquires: what that rank has loaded may be overwritten. */
+        group->queue.seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
+        if (group->queue.seen[r] < sequence) {
+            group->queue.waits_completed = true;
+            return false;
+        }
+    }
+    group->queue.seen_by_all = sequence;
+    return true;
+}
+
+/* Whether every rank's stamp in a collective's cells is at least `stamp`. */
+static bool all_stamped(const ls_group *group, uint64_t sequence,
+                        uint64_t stamp)
+{
+    for (int r = 0; r < group->size; r++)
+        if (atomic_load(&lsi_cell_of(group, sequence, r)->stamp) < stamp)
+            return false;
+    return true;
+}
+
+void lsi_collective_publish(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    const uint64_t stamp = lsi_stamp(op->sequence, ++op->phase);
+    op->cursor = 0;
+    group->activity++;
+    /* Releases all that this rank has stored, in cells, windows and buffers. */
+    atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
+    /* Only the last to arrive has news for those who sleep. */
+    if (atomic_load(&group->memory.header->sleepers) != 0 &&
+        all_stamped(group, op->sequence, stamp))
+        lsi_wake_all(group);
+}
+
+ls_status lsi_collective_arrived(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
+    for (; op->cursor < group->size; op->cursor++) {
+        const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
+        /* Acquires what that rank has stored before its stamp. */
+        if (atomic_load(&cell->stamp) < stamp)
+            return LS_IN_PROGRESS;
+        group->activity++;
+        if (op->phase == 1) {
+            LS_TRY(lsi_check_call(op, op->cursor));
+            if (group->queue.seen[op->cursor] < cell->completed)
+                group->queue.seen[op->cursor] = cell->completed;
+        }
+    }
+    return LS_OK;
+}
+
+/* ---- entering ------------------------------------------------------------ */
+
+/*
+ * Begins what it will come to unless another rank rules it out: the first
+ * candidate that this rank can take part in. One that contributes nothing has
+ * nothing to begin, and stands in no other's way.
+ */
+static uint64_t begin_ahead(lsi_collective *op, uint64_t able)
+{
+    uint64_t begun = 0;
+    const bool idle = lsi_sent(op) == 0;
+    for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
+        const lsi_algorithm *a = op->candidates[i];
+        const bool sure = (a->needs & LSI_PATH_AHEAD) == 0;
+        const uint64_t missing = a->needs & ~(able | LSI_PATH_AHEAD);
+        if ((missing & LSI_PATH_NODE) != 0 || (!idle && missing != 0))
+            continue;
+        if (a->ahead != NULL && a->ahead(op))
+            begun |= (uint64_t)LSI_PATH_AHEAD << i;
+        if (!idle && (sure || begun != 0))
+            break;
+    }
+    return begun;
+}
+
+static void publish_data(lsi_collective *op)
+{
+    const int rank = op->group->rank;
+    lsi_offer *offer = lsi_offer_of(op, rank);
+    lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
+    if (!op->offers) {
+        cell->bytes = lsi_sent(op);
+        lsi_pack(op);
+        return;
+    }
+    cell->bytes = LSI_OFFER_BYTES;
+    lsi_make_offer(op, offer);
+    offer->able |= begin_ahead(op, offer->able);
+}
+
+/* Publishes the arrival if the cell's last use is over for everybody. */
+static bool enter(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    if (op->sequence > LSI_CELLS &&
+        !lsi_all_completed(group, op->sequence - LSI_CELLS))
+        return false;
+    lsi_cell *cell = lsi_cell_of(group, op->sequence, group->rank);
+    const lsi_fingerprint print = lsi_fingerprint_of(&op->call);
+    if (op->call.refusal != LS_OK)
+        lsi_publish_refusal(op, cell);
+    else
+        publish_data(op);
+    /* Last, beside the stamp: a rank that looks for it takes the line away. */
+    cell->what = print.what;
+    cell->count = print.count;
+    cell->completed = group->queue.completed;
+    op->state = LSI_COLLECTIVE_ENTERED;
+    lsi_collective_publish(op);
+    return true;
+}
+
+static void enter_all(ls_group *group)
+{
+    while (group->queue.entering != NULL && enter(group->queue.entering))
+        group->queue.entering = group->queue.entering->next;
+}
+
+ls_status lsi_collective_submit(lsi_collective *op)
+{
+    ls_group *group = op->group;
+    if (lsi_has_failed(group))
+        return lsi_report_failure(group);
+    op->sequence = ++group->queue.sequence;
+    op->state = LSI_COLLECTIVE_QUEUED;
+    op->algorithm = NULL;
+    op->done = false;
+    op->phase = 0;
+    op->cursor = 0;
+    op->step = 0;
+    op->refuser = -1;
+    op->next = NULL;
+    if (group->queue.first == NULL)
+        group->queue.first = op;
+    else
+        group->queue.last->next = op;
+    group->queue.last = op;
+    if (group->queue.entering == NULL)
+        group->queue.entering = op;
+    enter_all(group);
+    lsi_record_begin(op); /* while the others see the arrival */
+    return LS_OK;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
+{
+    const uint64_t missing = algorithm->needs & ~able;
+    if ((missing & LSI_PATH_NODES) != 0)
+        return "ranks on several nodes";
+    if ((missing & LSI_PATH_NODE) != 0)
+        return "all ranks on one node";
+    if ((algorithm->needs & LSI_PATH_AHEAD) != 0)
+        return "little private data (32 KiB a rank, 256 KiB in all)";
+    return (algorithm->needs & LSI_PATH_COPY) != 0
+               ? "a kernel that lets ranks read each other's memory "
+                 "(process_vm_readv), and to move nothing in place"
+               : "buffers from ls_shared_alloc on every rank";
+}
+
+/*
+ * The first candidate whose needs every rank has offered. All ranks look at
+ * the same offers and come to the same result.
+ */
+static ls_status agree_on_algorithm(lsi_collective *op)
+{
+    op->algorithm = op->candidates[0];
+    assert(op->algorithm != NULL);
+    if (!op->offers)
+        return LS_OK;
+    uint64_t able = ~(uint64_t)0;
+    for (int r = 0; r < op->group->size; r++)
+        able &= lsi_offer_of(op, r)->able;
+    const uint64_t paths = able & (LSI_PATH_AHEAD - 1);
+    for (int i = 0; i < LSI_CANDIDATES && op->candidates[i] != NULL; i++) {
+        op->algorithm = op->candidates[i];
+        const uint64_t ahead = able >> i & LSI_PATH_AHEAD;
+        op->ahead = ahead != 0;
+        if ((op->algorithm->needs & ~(paths | ahead)) == 0)
+            return LS_OK;
+    }
+    return lsi_fail(LS_ERR_UNSUPPORTED, "%s with algorithm %s needs %s",
+                    lsi_operation_name(op->call.operation), op->algorithm->name,
+                    needs_of(op->algorithm, able));
+}
+
+static void finish(lsi_collective *op, ls_status status)
+{
+    ls_group *group = op->group;
+    op->state = LSI_COLLECTIVE_IDLE;
+    op->done = true;
+    op->status = status;
+    if (status != LS_OK && op->failure != NULL)
+        snprintf(op->failure, op->failure_bytes, "%s", ls_last_error());
+    group->queue.completed = op->sequence;
+    group->activity++;
+    group->queue.first = op->next;
+    lsi_record_end(op);
+    /* Releases the cells: this rank has loaded all it wants from them. */
+    atomic_store(&lsi_member_of(group, group->rank)->completed,
+                 group->queue.completed);
+    if (atomic_load(&group->memory.header->cell_waiters) != 0)
+        lsi_wake_all(group);
+}
+
+static ls_status advance(lsi_collective *op)
+{
+    if (op->state == LSI_COLLECTIVE_ENTERED) {
+        const ls_status status = lsi_collective_arrived(op);
+        if (status != LS_OK)
+            return status;
+        op->state = LSI_COLLECTIVE_RUNNING;
+        if (op->call.refusal != LS_OK || op->refuser >= 0)
+            return lsi_report_refusal(op);
+        LS_TRY(agree_on_algorithm(op));
+    }
+    return op->algorithm->run(op);
+}
+
+/*
+ * Works on the queue in order. An op that fails alike on all ranks (one cannot
+ * take part, or there is no path that all can go) is over; the group goes on
+ * unless it has failed itself.
+ */
+static ls_status progress_queue(ls_group *group)
+{
+    while (group->queue.first != NULL) {
+        enter_all(group);
+        lsi_collective *op = group->queue.first;
+        if (op->state < LSI_COLLECTIVE_ENTERED)
+            break;
+        const ls_status status = advance(op);
+        if (status == LS_IN_PROGRESS)
+            break;
+        if (status != LS_OK && lsi_has_failed(group))
+            return lsi_report_failure(group);
+        finish(op, status);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_progress(ls_group *group)
+{
+    /*
+     * A failure ends what has not been completed. What all ranks had done
+     * before it was posted is finished first, once.
+     */
+    if (group->failed)
+        return lsi_report_failure(group);
+    const bool failed = lsi_has_failed(group);
+    group->queue.waits_completed = false;
+    ls_status status = lsi_channels_progress(group);
+    if (status == LS_OK)
+        status = progress_queue(group);
+    if (status == LS_OK && group->streams.active != NULL)
+        status = lsi_messages_progress(group);
+    return failed && status == LS_OK ? lsi_report_failure(group) : status;
+}

@@ -1,0 +1,33 @@
+/*
+ * Moves everything that a rank has in flight.
+ */
+#ifndef LS_COMM_CORE_ENGINE_H
+#define LS_COMM_CORE_ENGINE_H
+
+#include "comm/state/state.h"
+
+/*
+ * Appends a filled-in op (call, send, recv, candidates, scratch) to the queue
+ * and publishes its arrival if it can. The op must stay in place until done. If
+ * it is a user's, lsi_coprogress_take comes first.
+ */
+ls_status lsi_collective_submit(lsi_collective *op);
+
+/* Moves what can move without waiting. Fails if the group has failed. */
+ls_status lsi_progress(ls_group *group);
+
+/* ---- for algorithms ------------------------------------------------------ */
+
+/* Tells the others that this rank has reached its next phase. */
+void lsi_collective_publish(lsi_collective *op);
+
+/*
+ * LS_OK if every rank has reached the phase that this rank published last,
+ * LS_IN_PROGRESS if not yet.
+ */
+ls_status lsi_collective_arrived(lsi_collective *op);
+
+/* Whether every rank has left collective `sequence` behind. */
+bool lsi_all_completed(ls_group *group, uint64_t sequence);
+
+#endif

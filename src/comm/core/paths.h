@@ -1,0 +1,59 @@
+/*
+ * The geometry of a collective: which bytes belong to whom, and which of them
+ * other ranks can reach.
+ */
+#ifndef LS_COMM_CORE_PATHS_H
+#define LS_COMM_CORE_PATHS_H
+
+#include "base/partition.h"
+#include "comm/schedule/pull.h"
+#include "comm/state/state.h"
+
+lsi_place lsi_place_of(const lsi_collective *op);
+
+/* What somebody takes of what this rank sends; the most of any rank. Bytes. */
+size_t lsi_sent(const lsi_collective *op);
+size_t lsi_most_sent(const lsi_collective *op);
+
+/* The elements of the vector that `rank` reduces, or has in an all-gather. */
+lsi_range lsi_block_of(const lsi_collective *op, int rank);
+
+/* Whether `rank` has a receive buffer. */
+bool lsi_collective_receives(const lsi_collective *op, int rank);
+
+/* Whether what arrives goes where what leaves still lies. */
+bool lsi_exchanges_in_place(const lsi_collective *op);
+
+/* Whether `rank` receives the reduction of `owner`'s block. */
+bool lsi_delivers_to(const lsi_collective *op, int owner, int rank);
+
+/* The byte of the receive buffer at which element `begin` of a block goes. */
+size_t lsi_delivery_offset(const lsi_collective *op, size_t begin);
+
+/*
+ * Fills in what this rank offers. If only the receive buffer of a reduction is
+ * shared, its data is moved there first and it becomes one in place.
+ */
+void lsi_make_offer(lsi_collective *op, lsi_offer *offer);
+
+/* Whether no cache will keep the result of a reduction until it is read. */
+bool lsi_goes_past_caches(const lsi_collective *op);
+
+/* Copies what this rank sends into its cell. */
+void lsi_pack(const lsi_collective *op);
+
+/* Addresses in this process of another rank's (or one's own) buffers. */
+const unsigned char *lsi_seen_send(const lsi_collective *op, int rank);
+unsigned char *lsi_seen_recv(const lsi_collective *op, int rank);
+
+/*
+ * Counts what leaves this rank when each block is reduced by one rank: its
+ * data for the others' blocks, and its result once for each who gets it.
+ */
+void lsi_count_reduced(const lsi_collective *op);
+
+/* dst = reduction of srcs, with LS_AVG turned into a sum and a factor. */
+void lsi_reduce_into(const lsi_collective *op, void *dst,
+                     const void *const *srcs, int n_srcs, size_t elements);
+
+#endif

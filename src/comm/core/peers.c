@@ -1,0 +1,75 @@
+#include "comm/core/peers.h"
+
+#include "base/error.h"
+#include "comm/core/engine.h"
+#include "comm/health/awaited.h"
+#include "comm/health/failure.h"
+#include "comm/health/mismatch.h"
+#include "comm/state/channels.h"
+
+static ls_status post_dead(ls_group *group, int rank)
+{
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
+                                    .rank_a = rank,
+                                    .sequence = group->queue.completed + 1});
+    return lsi_report_failure(group);
+}
+
+/* A rank that has left is missed only by those who wait for it. */
+static bool is_awaited(const ls_group *group, int rank)
+{
+    for (const lsi_stream *s = group->streams.active; s != NULL;
+         s = s->next_active)
+        if (s->peer == rank)
+            return true;
+    return lsi_is_behind(group, rank);
+}
+
+/* Another look at those that have arrived: a late one must not hide them. */
+static ls_status check_calls(ls_group *group)
+{
+    lsi_collective *op = group->queue.first;
+    if (op == NULL || op->state != LSI_COLLECTIVE_ENTERED)
+        return LS_OK;
+    for (int r = 0; r < group->size; r++) {
+        const lsi_cell *cell = lsi_cell_of(group, op->sequence, r);
+        if (atomic_load(&cell->stamp) >> LSI_PHASE_BITS == op->sequence)
+            LS_TRY(lsi_check_call(op, r));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_check_peers(ls_group *group)
+{
+    LS_TRY(check_calls(group));
+    for (int r = 0; r < group->size; r++) {
+        const lsi_member *member = lsi_member_of(group, r);
+        const bool left = atomic_load(&member->presence) == LSI_LEFT;
+        if (r == group->rank)
+            continue;
+        if (left ? !is_awaited(group, r)
+                 : lsi_channel_to(group, r)->alive(group, r))
+            continue;
+        /* It may have done its part, or left properly, just before. */
+        const uint64_t activity = group->activity;
+        LS_TRY(lsi_progress(group));
+        if (group->activity == activity &&
+            (left || atomic_load(&member->presence) != LSI_LEFT))
+            return post_dead(group, r);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_time_out(ls_group *group, bool told_to_end)
+{
+    const lsi_collective *op = group->queue.first;
+    lsi_awaited_note(group);
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_TIMEOUT,
+                                    .rank_a = group->rank,
+                                    .rank_b = lsi_awaited_last(group),
+                                    .told_to_end = told_to_end,
+                                    .sequence = op == NULL ? 0 : op->sequence});
+    return lsi_report_failure(group);
+}

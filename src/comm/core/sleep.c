@@ -1,0 +1,169 @@
+/*
+ * A rank sleeps on the bell of its group (bell.h). A rank that also has
+ * something in flight in other groups sleeps on all their bells at once.
+ * Kernels before 5.16, and filters that do not know the call, have no such
+ * sleep; then it naps and looks.
+ */
+#include "comm/core/sleep.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/core/coprogress.h"
+#include "comm/core/engine.h"
+#include "comm/state/bell.h"
+#include "comm/state/channels.h"
+
+enum { MOST_BELLS = 32 };
+
+/* Where a rank cannot sleep on several bells, or no bell is rung. */
+#define SLEEP_NS ((uint64_t)1000 * 1000)
+
+/* The timeouts of these calls are points in time. */
+static struct timespec after(uint64_t ns)
+{
+    const uint64_t until = lsi_clock_ns() + ns;
+    return (struct timespec){(time_t)(until / 1000000000),
+                             (long)(until % 1000000000)};
+}
+
+static void wait_for_bell(ls_group *group, uint64_t ns)
+{
+    const struct timespec until = after(ns);
+    syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAIT_BITSET,
+            group->waiting.sleeper.bell, &until, NULL,
+            lsi_bell_bit(group->rank));
+}
+
+#ifdef FUTEX_WAITV_MAX
+
+static struct futex_waitv bell_of(const ls_group *group)
+{
+    return (struct futex_waitv){
+        .val = group->waiting.sleeper.bell,
+        .uaddr = (uint64_t)(uintptr_t)&group->memory.header->bell,
+        .flags = FUTEX_32};
+}
+
+/* False if it cannot be done here. */
+static bool wait_for_bells(const ls_group *group, const ls_group *others,
+                           uint64_t ns)
+{
+    static atomic_bool unknown;
+    struct futex_waitv bells[MOST_BELLS] = {bell_of(group)};
+    const struct timespec until = after(ns);
+    unsigned n = 1;
+    for (; others != NULL && n < MOST_BELLS;
+         others = others->coprogress.next_borrowed)
+        bells[n++] = bell_of(others);
+    if (others != NULL || atomic_load(&unknown))
+        return false;
+    if (syscall(SYS_futex_waitv, bells, n, 0, &until, CLOCK_MONOTONIC) < 0 &&
+        (errno == ENOSYS || errno == EPERM))
+        atomic_store(&unknown, true);
+    return !atomic_load(&unknown);
+}
+
+#else
+
+static bool wait_for_bells(const ls_group *group, const ls_group *others,
+                           uint64_t ns)
+{
+    (void)group, (void)others, (void)ns;
+    return false;
+}
+
+#endif
+
+/* Nothing rings when a message from another node has come. */
+static bool spans_nodes(const ls_group *others)
+{
+    while (others != NULL && !lsi_spans_nodes(others))
+        others = others->coprogress.next_borrowed;
+    return others != NULL;
+}
+
+static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
+{
+    if (lsi_coprogress_wanted(others))
+        return;
+    if (ns > SLEEP_NS && spans_nodes(others))
+        ns = SLEEP_NS;
+    if (!wait_for_bells(group, others, ns))
+        wait_for_bell(group, ns < SLEEP_NS ? ns : SLEEP_NS);
+}
+
+/*
+ * A rank announces its sleep, looks once more, and sleeps only if nothing has
+ * moved: a peer either sees the announcement or its news are seen here.
+ */
+static void announce(ls_group *group)
+{
+    group->waiting.sleeper =
+        (lsi_sleeper){.bell = atomic_load(&group->memory.header->bell),
+                      .activity = group->activity,
+                      .for_cells = group->queue.waits_completed};
+    atomic_fetch_add(&group->memory.header->sleepers, 1);
+    if (group->waiting.sleeper.for_cells)
+        atomic_fetch_add(&group->memory.header->cell_waiters, 1);
+    atomic_store(&lsi_member_of(group, group->rank)->asleep, 1);
+}
+
+static bool is_quiet(const ls_group *group)
+{
+    return group->activity == group->waiting.sleeper.activity &&
+           group->queue.waits_completed == group->waiting.sleeper.for_cells;
+}
+
+static void take_back(ls_group *group)
+{
+    atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
+    if (group->waiting.sleeper.for_cells)
+        atomic_fetch_sub(&group->memory.header->cell_waiters, 1);
+    atomic_fetch_sub(&group->memory.header->sleepers, 1);
+}
+
+static ls_status sleep_alone(ls_group *group, uint64_t ns)
+{
+    announce(group);
+    const ls_status status = lsi_progress(group);
+    if (status == LS_OK && is_quiet(group))
+        wait_for_bell(group, ns);
+    take_back(group);
+    return status;
+}
+
+static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
+{
+    bool quiet = true;
+    announce(group);
+    for (ls_group *other = others; other != NULL;
+         other = other->coprogress.next_borrowed)
+        announce(other);
+    const ls_status status = lsi_progress(group);
+    (void)lsi_coprogress_run(others);
+    for (const ls_group *other = others; other != NULL;
+         other = other->coprogress.next_borrowed)
+        quiet = quiet && is_quiet(other);
+    if (status == LS_OK && quiet && is_quiet(group))
+        wait_for_any(group, others, ns);
+    for (ls_group *other = others; other != NULL;
+         other = other->coprogress.next_borrowed)
+        take_back(other);
+    take_back(group);
+    return status;
+}
+
+ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns)
+{
+    if (!coprogress)
+        return sleep_alone(group, ns);
+    ls_group *others = lsi_coprogress_borrow(group);
+    const ls_status status = sleep_with(group, others, ns);
+    lsi_coprogress_return(others);
+    return status;
+}

@@ -1,0 +1,15 @@
+/*
+ * Sleeping until a peer does something.
+ */
+#ifndef LS_COMM_CORE_SLEEP_H
+#define LS_COMM_CORE_SLEEP_H
+
+#include "comm/state/state.h"
+
+/*
+ * Looks once more, and sleeps if nothing has moved: for so long at most, and
+ * until something happens in the group, or in its company if it has one.
+ */
+ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Waiting without burning the processor, and not for ever.
+ */
+#ifndef LS_COMM_CORE_WAIT_H
+#define LS_COMM_CORE_WAIT_H
+
+#include "comm/state/state.h"
+
+/* Submits an op and returns when it is done. */
+ls_status lsi_collective_complete(lsi_collective *op);
+
+/* Returns when *done is true. */
+ls_status lsi_wait_for(ls_group *group, const bool *done);
+
+/*
+ * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
+ * until a peer does something. Moves the other groups of this thread, too.
+ * Returns an error if a peer is gone or time is up.
+ */
+ls_status lsi_pause(ls_group *group, lsi_patience *patience);
+
+/* Something has moved: begins anew, and learns from how long it took. */
+void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
+
+/*
+ * Called when a request has been tested in vain: the same without waiting. Must
+ * cost next to nothing.
+ */
+ls_status lsi_poll(ls_group *group);
+
+/* What was tested is done. */
+void lsi_polling_over(ls_group *group);
+
+/* Decides how to wait, from the CPUs that the members may use. */
+void lsi_learn_to_wait(ls_group *group);
+
+#endif

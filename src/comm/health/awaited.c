@@ -1,0 +1,64 @@
+#include "comm/health/awaited.h"
+
+#include "comm/state/channels.h"
+
+bool lsi_is_behind(const ls_group *group, int rank)
+{
+    const lsi_collective *op = group->queue.first;
+    if (op == NULL)
+        return false;
+    if (op->state < LSI_COLLECTIVE_ENTERED)
+        return group->queue.seen[rank] < op->sequence - LSI_CELLS;
+    const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
+    return atomic_load(&cell->stamp) < lsi_stamp(op->sequence, op->phase);
+}
+
+/* ---- what this rank waits for -------------------------------------------- */
+
+int lsi_first_behind(const ls_group *group, bool on_node)
+{
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && lsi_shares_memory(group, r) == on_node &&
+            lsi_is_behind(group, r))
+            return r;
+    return -1;
+}
+
+/* -1 if it is nobody in particular. */
+static int awaited(const ls_group *group)
+{
+    if (group->streams.active != NULL)
+        return group->streams.active->peer;
+    const int late = lsi_first_behind(group, true);
+    return late >= 0 ? late : lsi_channels_awaited(group);
+}
+
+/* ---- what the others know ------------------------------------------------ */
+
+static _Atomic uint32_t *own_note(const ls_group *group)
+{
+    return &lsi_member_of(group, group->rank)->awaits;
+}
+
+void lsi_awaited_note(ls_group *group)
+{
+    atomic_store(own_note(group), (uint32_t)(awaited(group) + 1));
+}
+
+void lsi_awaited_forget(ls_group *group, bool told)
+{
+    if (atomic_exchange(own_note(group), 0) != 0 && told)
+        lsi_channels_tell_awaits(group);
+}
+
+int lsi_awaited_last(const ls_group *group)
+{
+    int last = group->rank;
+    for (int steps = 0; steps < group->size; steps++) {
+        const uint32_t next = atomic_load(&lsi_member_of(group, last)->awaits);
+        if (next == 0)
+            return last;
+        last = (int)next - 1;
+    }
+    return (int)atomic_load(own_note(group)) - 1; /* a circle */
+}

@@ -1,0 +1,236 @@
+/*
+ * A rank that fails the group writes down why, in a place of its own, and then
+ * its name where there is room for one: that of the first stays. So whoever
+ * reads the name finds all of the story, however slow its writer was, and tells
+ * it from its own side.
+ */
+#include "comm/health/failure.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/health/awaited.h"
+#include "comm/health/dump.h"
+#include "comm/health/sigterm.h"
+#include "comm/state/bell.h"
+#include "comm/state/channels.h"
+
+enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
+
+/* Whether this is the first on the node. */
+static bool note(ls_group *group, const lsi_failure *failure)
+{
+    uint32_t nobody = 0;
+    if (lsi_has_failed(group))
+        return false; /* by this rank itself, perhaps: others read why */
+    lsi_member_of(group, group->rank)->failure = *failure;
+    /* Releases the reason. */
+    if (!atomic_compare_exchange_strong(&group->memory.header->failed, &nobody,
+                                        (uint32_t)group->rank + 1))
+        return false;
+    lsi_wake_all(group);
+    return true;
+}
+
+void lsi_post_failure(ls_group *group, const lsi_failure *failure)
+{
+    if (note(group, failure))
+        lsi_channels_tell_failure(group, failure);
+}
+
+void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
+{
+    (void)note(group, failure);
+}
+
+/* ---- where a rank is ----------------------------------------------------- */
+
+static void waiting_text(const ls_group *group, int rank, char *text,
+                         size_t bytes)
+{
+    const lsi_member *member = lsi_member_of(group, rank);
+    const uint64_t word = atomic_load(&member->waiting_for);
+    const uint32_t awaits = atomic_load(&member->awaits);
+    text[0] = '\0';
+    if (word == 0 && awaits != 0)
+        snprintf(text, bytes, ", waiting for rank %d", (int)awaits - 1);
+    else if (word != 0)
+        snprintf(text, bytes, ", waiting to %s rank %d",
+                 word & 1 ? "receive from" : "send to", (int)(word >> 1) - 1);
+}
+
+/*
+ * Appends "rank 2: in all_reduce of ... (#7)" if there is room for it. Returns
+ * the new length.
+ */
+static size_t append_where(const ls_group *group, int rank, uint64_t sequence,
+                           char *text, size_t used)
+{
+    const lsi_member *member = lsi_member_of(group, rank);
+    const lsi_cell *cell = lsi_cell_of(group, sequence, rank);
+    const uint64_t stamp = atomic_load(&cell->stamp);
+    const bool hosts = lsi_spans_nodes(group);
+    char what[CALL_BYTES] = "outside", waiting[64];
+    if (sequence != 0 && stamp >> LSI_PHASE_BITS == sequence) {
+        const lsi_call call =
+            lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+        char name[CALL_BYTES - 32];
+        snprintf(what, sizeof(what), "in #%llu %s",
+                 (unsigned long long)sequence,
+                 lsi_call_text(&call, name, sizeof(name)));
+    } else {
+        snprintf(what, sizeof(what), "has done #%llu",
+                 (unsigned long long)atomic_load(&member->completed));
+    }
+    waiting_text(group, rank, waiting, sizeof(waiting));
+    const int length = snprintf(
+        text + used, TABLE_BYTES - MORE_BYTES - used,
+        "\n  rank %d (%s%spid %d): %s%s%s", rank, hosts ? member->host : "",
+        hosts ? ", " : "", (int)member->pid, what, waiting,
+        atomic_load(&member->presence) == LSI_LEFT ? ", has left" : "");
+    if (length > 0 && (size_t)length < TABLE_BYTES - MORE_BYTES - used)
+        return used + (size_t)length;
+    text[used] = '\0';
+    return used;
+}
+
+/* One line for each rank, those that are missed first, as far as they fit. */
+static void where_table(const ls_group *group, uint64_t sequence, char *text)
+{
+    size_t used = 0;
+    int told = 0;
+    bool fits = true;
+    text[0] = '\0';
+    for (int behind = 1; behind >= 0; behind--)
+        for (int r = 0; r < group->size && fits; r++) {
+            if (lsi_is_behind(group, r) != (behind == 1))
+                continue;
+            const size_t now = append_where(group, r, sequence, text, used);
+            fits = now != used;
+            told += fits;
+            used = now;
+        }
+    if (!fits)
+        snprintf(text + used, TABLE_BYTES - used, "\n  and %d more",
+                 group->size - told);
+}
+
+/* ---- reporting ----------------------------------------------------------- */
+
+/* What this rank was doing: "all_reduce of 10 f32 (sum), #7". */
+static void own_text(const ls_group *group, char *text, size_t bytes)
+{
+    char name[CALL_BYTES];
+    if (group->queue.first == NULL)
+        snprintf(text, bytes, "after collective #%llu",
+                 (unsigned long long)group->queue.completed);
+    else
+        snprintf(text, bytes, "in %s, #%llu",
+                 lsi_call_text(&group->queue.first->call, name, sizeof(name)),
+                 (unsigned long long)group->queue.first->sequence);
+}
+
+static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
+                             const char *own)
+{
+    const int rank = failure->rank_a;
+    const lsi_member *member = lsi_member_of(group, rank);
+    const bool left = atomic_load(&member->presence) == LSI_LEFT;
+    return lsi_fail(
+        LS_ERR_PEER_DEAD, "rank %d (host %s, pid %d) %s; this is rank %d, %s",
+        rank, member->host, (int)member->pid,
+        left ? "has closed the group" : "has died", group->rank, own);
+}
+
+static ls_status report_mismatch(const lsi_failure *failure)
+{
+    char text_a[CALL_BYTES], text_b[CALL_BYTES];
+    const lsi_call a = lsi_fingerprint_call(
+        (lsi_fingerprint){failure->what_a, failure->count_a});
+    const lsi_call b = lsi_fingerprint_call(
+        (lsi_fingerprint){failure->what_b, failure->count_b});
+    char what[32] = "a message"; /* these have no number */
+    if (failure->sequence != 0)
+        snprintf(what, sizeof(what), "call #%llu",
+                 (unsigned long long)failure->sequence);
+    const char *const differs = lsi_call_difference(&a, &b);
+    lsi_call_text(&a, text_a, sizeof(text_a));
+    lsi_call_text(&b, text_b, sizeof(text_b));
+    if (strcmp(text_a, text_b) == 0)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "ranks disagree about %s (%s differs): ranks %d and %d "
+                        "are both in %s",
+                        what, differs, failure->rank_a, failure->rank_b,
+                        text_a);
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "ranks disagree about %s (%s differs): rank %d is in %s, "
+                    "rank %d in %s",
+                    what, differs, failure->rank_a, text_a, failure->rank_b,
+                    text_b);
+}
+
+static ls_status report_late(const ls_group *group, const lsi_failure *failure,
+                             const char *own)
+{
+    char table[TABLE_BYTES], whom[LSI_HOST_BYTES + 64] = "";
+    const lsi_member *member = lsi_member_of(group, failure->rank_b);
+    if (failure->rank_b != failure->rank_a)
+        snprintf(whom, sizeof(whom), " for rank %d (host %s, pid %d)",
+                 failure->rank_b, member->host, (int)member->pid);
+    where_table(group, failure->sequence, table);
+    return lsi_fail(
+        LS_ERR_TIMEOUT, "rank %d %s%s; this is rank %d, %s. The ranks:%s",
+        failure->rank_a,
+        failure->told_to_end ? "was told to end (SIGTERM) while waiting"
+                             : "gave up waiting",
+        whom, group->rank, own, table);
+}
+
+static ls_status tell(ls_group *group)
+{
+    char own[CALL_BYTES + 64];
+    own_text(group, own, sizeof(own));
+    const lsi_failure *failure = lsi_failure_of(group);
+    assert(failure != NULL);
+    switch ((ls_status)failure->status) {
+    case LS_ERR_PEER_DEAD:
+        return report_dead(group, failure, own);
+    case LS_ERR_MISMATCH:
+        return report_mismatch(failure);
+    case LS_ERR_SYSTEM:
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "rank %d could not read the memory of rank %d; this is "
+                        "rank %d, %s",
+                        failure->rank_b, failure->rank_a, group->rank, own);
+    default:
+        return report_late(group, failure, own);
+    }
+}
+
+ls_status lsi_report_failure(ls_group *group)
+{
+    const ls_status status = tell(group);
+    if (group->failed)
+        return status;
+    group->failed = true;
+    lsi_channels_abandon(group);
+    lsi_dump_failure(group, ls_last_error());
+    lsi_sigterm_said();
+    return tell(group); /* writing may have had an error of its own */
+}
+
+int lsi_find_dead(const ls_group *group)
+{
+    const lsi_failure *failure = lsi_failure_of(group);
+    if (failure != NULL && failure->status == LS_ERR_PEER_DEAD)
+        return failure->rank_a;
+    for (int r = 0; r < group->size; r++) {
+        const lsi_member *member = lsi_member_of(group, r);
+        if (atomic_load(&member->presence) == LSI_PRESENT &&
+            !lsi_channel_to(group, r)->alive(group, r))
+            return r;
+    }
+    return -1;
+}

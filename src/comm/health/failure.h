@@ -1,0 +1,21 @@
+/*
+ * How a group fails: once, for all ranks, with a reason.
+ */
+#ifndef LS_COMM_HEALTH_FAILURE_H
+#define LS_COMM_HEALTH_FAILURE_H
+
+#include "comm/state/state.h"
+
+/* Records the failure unless there is one already, and wakes everybody. */
+void lsi_post_failure(ls_group *group, const lsi_failure *failure);
+
+/* The same, of a failure that a rank of another node has told. */
+void lsi_hear_failure(ls_group *group, const lsi_failure *failure);
+
+/* Says in this rank's words why the group has failed; returns its status. */
+ls_status lsi_report_failure(ls_group *group);
+
+/* A rank that has died, or -1. Any thread may ask. */
+int lsi_find_dead(const ls_group *group);
+
+#endif

@@ -1,0 +1,142 @@
+#include "comm/health/sigterm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/threads.h"
+#include "comm/health/dump.h"
+#include "comm/health/failure.h"
+
+/* Between the half second for the rank itself and the SIGKILL. */
+#define WORDS_AFTER_NS (700L * 1000 * 1000)
+
+static atomic_bool told, said;
+static _Atomic uint64_t known_at; /* when it was first asked about */
+static sem_t came;
+static bool has_came; /* under the lock */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const ls_group *subject;
+
+/*
+ * A rank that computes, and so does not look, ends all the same. The signal may
+ * come twice, from the launcher and from who sent it to all processes of the
+ * job: its second counts from the first.
+ */
+static void on_end(int number)
+{
+    const int saved = errno;
+    (void)number;
+    if (!atomic_exchange(&told, true)) {
+        (void)sem_post(&came);
+        alarm(1);
+    }
+    errno = saved;
+}
+
+static void say_who_has_died(const ls_group *group)
+{
+    const int rank = lsi_find_dead(group);
+    if (rank < 0)
+        return;
+    char text[LSI_HOST_BYTES + 128];
+    const lsi_member *member = lsi_member_of(group, rank);
+    snprintf(text, sizeof(text),
+             "rank %d (host %s, pid %d) has died; this is rank %d, busy when "
+             "the launcher ended it",
+             rank, member->host, (int)member->pid, group->rank);
+    lsi_log_set_rank(group->rank);
+    lsi_log(LSI_LOG_ERROR, "%s", text);
+    lsi_dump_failure(group, text);
+}
+
+static void *watch(void *unused)
+{
+    const struct timespec until_then = {.tv_nsec = WORDS_AFTER_NS};
+    (void)unused;
+    while (sem_wait(&came) != 0)
+        continue;
+    (void)nanosleep(&until_then, NULL);
+    pthread_mutex_lock(&lock);
+    if (subject != NULL && !atomic_load(&said))
+        say_who_has_died(subject);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Unlike SIG_IGN this is not passed on to programs that the rank starts. */
+static void take_no_notice(int number)
+{
+    (void)number;
+}
+
+/* A child is not told to end by the launcher, and has nobody who watches. */
+static void in_child(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == on_end)
+        (void)signal(SIGTERM, SIG_DFL);
+}
+
+static void mind_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Unless the program handles the signal itself. */
+static bool handle(int number, void (*handler)(int))
+{
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+        return false;
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    return sigaction(number, &action, NULL) == 0;
+}
+
+void lsi_sigterm_listen(const ls_group *group)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, mind_forks);
+    pthread_mutex_lock(&lock);
+    if (subject == NULL)
+        subject = group;
+    if (!has_came) /* a watcher may wait for it already */
+        has_came = sem_init(&came, 0, 0) == 0;
+    if (has_came && handle(SIGTERM, on_end))
+        (void)lsi_thread_watch(watch, NULL);
+    pthread_mutex_unlock(&lock);
+    (void)handle(SIGUSR1, take_no_notice);
+    (void)handle(SIGPIPE, take_no_notice); /* what is for the dead is no end */
+}
+
+void lsi_sigterm_forget(const ls_group *group)
+{
+    pthread_mutex_lock(&lock);
+    if (subject == group)
+        subject = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+bool lsi_sigterm_told(uint64_t *since_ns)
+{
+    if (!atomic_load_explicit(&told, memory_order_relaxed))
+        return false;
+    uint64_t never = 0;
+    (void)atomic_compare_exchange_strong(&known_at, &never, lsi_clock_ns());
+    *since_ns = lsi_clock_ns() - atomic_load(&known_at);
+    return true;
+}
+
+void lsi_sigterm_said(void)
+{
+    atomic_store(&said, true);
+}

@@ -1,0 +1,38 @@
+/*
+ * Last words. When a rank has ended, the launcher ends the others: Open MPI by
+ * SIGTERM and, a second later, SIGKILL. A rank that waits has noticed nothing
+ * by then, or is about to; so the signal is taken as news, and the rank has
+ * half a second to find out and say what has happened. If it computes, or is
+ * inside MPI and does not return, another thread says which rank has died.
+ *
+ * MPICH, if it is told to leave the others alone, sends them SIGUSR1, which
+ * would end them; nothing happens then, nor on SIGPIPE, which who writes to a
+ * dead rank's socket gets. Programs that the rank starts get both as usual.
+ */
+#ifndef LS_COMM_HEALTH_SIGTERM_H
+#define LS_COMM_HEALTH_SIGTERM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/state/state.h"
+
+/*
+ * Takes the signals from now on, unless the program handles them itself. The
+ * first group that is passed is the one about which something may be said.
+ */
+void lsi_sigterm_listen(const ls_group *group);
+
+/* The group is about to be closed. */
+void lsi_sigterm_forget(const ls_group *group);
+
+/*
+ * Whether one has come; for how long that is known, in *since_ns: by the clock,
+ * as the launcher that will send SIGKILL does not stop when this process does.
+ */
+bool lsi_sigterm_told(uint64_t *since_ns);
+
+/* The rank itself has found out. */
+void lsi_sigterm_said(void);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Long messages between ranks of different nodes, in fragments that MPI sends
+ * without asking. Both ends know how long a bulk message is and cut it alike.
+ */
+#include "base/error.h"
+#include "comm/net/internode.h"
+
+size_t lsi_bulk_fragments(size_t bytes)
+{
+    return (bytes + LSI_WIRE_PIECE - 1) / LSI_WIRE_PIECE;
+}
+
+static ls_status post(ls_group *group, lsi_bulk *bulk)
+{
+    const size_t begin = bulk->posted * LSI_WIRE_PIECE;
+    const size_t left = bulk->bytes - begin;
+    const size_t bytes = left < LSI_WIRE_PIECE ? left : LSI_WIRE_PIECE;
+    lsi_wire_request *request = &bulk->requests[bulk->posted % bulk->room];
+    bulk->posted++;
+    return bulk->receives
+               ? lsi_internode_receive(group, request, bulk->data + begin,
+                                       bytes, bulk->rank, bulk->tag)
+               : lsi_internode_send(group, request, bulk->data + begin, bytes,
+                                    bulk->rank, bulk->tag);
+}
+
+ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk)
+{
+    const size_t fragments = lsi_bulk_fragments(bulk->bytes);
+    while (bulk->arrived < fragments) {
+        while (bulk->posted + bulk->held < fragments &&
+               bulk->posted < bulk->arrived + bulk->room)
+            LS_TRY(post(group, bulk));
+        if (bulk->arrived == bulk->posted)
+            return LS_IN_PROGRESS;
+        const ls_status status = lsi_internode_test(
+            group, &bulk->requests[bulk->arrived % bulk->room]);
+        if (status != LS_OK)
+            return status;
+        bulk->arrived++;
+    }
+    return LS_OK;
+}

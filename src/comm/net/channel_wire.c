@@ -1,0 +1,189 @@
+/*
+ * Messages between ranks of different nodes: an envelope, then the data as a
+ * bulk message. Both ends post them in the order of the stream, so that they
+ * meet.
+ *
+ * MPI takes what is sent although nobody has asked for it yet, and keeps it in
+ * the receiver's memory. So each end counts what has gone through the stream,
+ * and whenever that has grown by LSI_CREDIT_BYTES at the receiver, it sends an
+ * empty message the other way: a credit. Who has too few waits for the next
+ * before it sends on.
+ */
+#include "comm/net/channel_wire.h"
+
+#include "base/error.h"
+#include "comm/health/mismatch.h"
+#include "comm/net/internode.h"
+
+/* What a short message costs the MPI that keeps it, more or less. */
+enum { ENVELOPE_CHARGE = 4096 };
+
+static int class_of(const ls_group *group, const lsi_stream *stream)
+{
+    const lsi_stream *first =
+        group->streams.of[LSI_CHANNEL_COLLECTIVE][stream->receives];
+    return stream == first + stream->peer ? LSI_CHANNEL_COLLECTIVE
+                                          : LSI_CHANNEL_USER;
+}
+
+/* ---- credits ------------------------------------------------------------- */
+
+/* Up to where in the stream the sender may begin something. */
+static uint64_t limit_of(const lsi_stream *stream)
+{
+    return (stream->credits + 2) * LSI_CREDIT_BYTES;
+}
+
+/* Where in the stream the data of its first message begins. */
+static uint64_t data_begin(const lsi_stream *stream)
+{
+    return stream->position + ENVELOPE_CHARGE;
+}
+
+/* How many fragments may be posted. The first may go with its envelope. */
+static size_t fragments_within(const lsi_stream *stream, size_t fragments)
+{
+    const uint64_t begin = data_begin(stream), limit = limit_of(stream);
+    const uint64_t some = limit <= begin + LSI_WIRE_PIECE
+                              ? 1
+                              : (limit - begin - 1) / LSI_WIRE_PIECE + 1;
+    return some < fragments ? (size_t)some : fragments;
+}
+
+static ls_status take_credit(ls_group *group, lsi_stream *stream,
+                             lsi_message *message)
+{
+    if (!message->asked)
+        LS_TRY(lsi_internode_receive(group, &message->credit, NULL, 0,
+                                     stream->peer,
+                                     LSI_TAG_CREDIT + class_of(group, stream)));
+    message->asked = true;
+    const ls_status status = lsi_internode_test(group, &message->credit);
+    if (status != LS_OK)
+        return status;
+    message->asked = false;
+    stream->credits++;
+    return LS_OK;
+}
+
+/* For all that has arrived; and done once the credits are out. */
+static ls_status give_credits(ls_group *group, lsi_stream *stream,
+                              lsi_message *message)
+{
+    const size_t arrived = message->body.arrived * LSI_WIRE_PIECE;
+    const size_t bytes = message->envelope.bytes;
+    const uint64_t reached =
+        data_begin(stream) + (arrived < bytes ? arrived : bytes);
+    for (;;) {
+        const ls_status status = lsi_internode_test(group, &message->credit);
+        if (status != LS_OK ||
+            reached < (stream->credits + 1) * LSI_CREDIT_BYTES)
+            return status;
+        stream->credits++;
+        LS_TRY(lsi_internode_send(group, &message->credit, NULL, 0,
+                                  stream->peer,
+                                  LSI_TAG_CREDIT + class_of(group, stream)));
+    }
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void pack(const ls_group *group, const lsi_stream *stream,
+                 lsi_message *message)
+{
+    message->body = (lsi_bulk){.data = message->data,
+                               .bytes = message->envelope.bytes,
+                               .rank = stream->peer,
+                               .tag = LSI_TAG_DATA + class_of(group, stream),
+                               .receives = stream->receives,
+                               .requests = message->fragments,
+                               .room = LSI_MESSAGE_FRAGMENTS};
+}
+
+static ls_status post_head(ls_group *group, lsi_stream *stream,
+                           lsi_message *message)
+{
+    const int tag = LSI_TAG_ENVELOPE + class_of(group, stream);
+    while (!stream->receives && stream->position >= limit_of(stream)) {
+        const ls_status status = take_credit(group, stream, message);
+        if (status != LS_OK)
+            return status;
+    }
+    message->posted = true;
+    return stream->receives
+               ? lsi_internode_receive(group, &message->head, &message->arrived,
+                                       sizeof(lsi_envelope), stream->peer, tag)
+               : lsi_internode_send(group, &message->head, &message->envelope,
+                                    sizeof(lsi_envelope), stream->peer, tag);
+}
+
+/* The sender need not wait for its envelope to arrive. */
+static ls_status move_head(ls_group *group, lsi_stream *stream,
+                           lsi_message *message)
+{
+    ls_status status = LS_OK;
+    if (!message->posted)
+        status = post_head(group, stream, message);
+    if (status == LS_OK && stream->receives) {
+        status = lsi_internode_test(group, &message->head);
+        if (status == LS_OK)
+            status =
+                lsi_check_envelope(group, stream, message, &message->arrived);
+    }
+    if (status != LS_OK)
+        return status;
+    message->opened = true;
+    pack(group, stream, message);
+    return LS_OK;
+}
+
+static ls_status send_body(ls_group *group, lsi_stream *stream,
+                           lsi_message *message)
+{
+    lsi_bulk *body = &message->body;
+    const size_t fragments = lsi_bulk_fragments(body->bytes);
+    for (;;) {
+        body->held = fragments - fragments_within(stream, fragments);
+        ls_status status = lsi_bulk_move(group, body);
+        if (status != LS_IN_PROGRESS || body->held == 0 ||
+            body->posted + body->held < fragments)
+            return status;
+        status = take_credit(group, stream, message);
+        if (status != LS_OK)
+            return status;
+    }
+}
+
+static ls_status receive_body(ls_group *group, lsi_stream *stream,
+                              lsi_message *message)
+{
+    const ls_status status = lsi_bulk_move(group, &message->body);
+    if (status != LS_OK && status != LS_IN_PROGRESS)
+        return status;
+    const ls_status given = give_credits(group, stream, message);
+    return given == LS_OK ? status : given;
+}
+
+static ls_status move(ls_group *group, lsi_stream *stream, lsi_message *message)
+{
+    ls_status status =
+        message->opened ? LS_OK : move_head(group, stream, message);
+    if (status == LS_OK)
+        status = stream->receives ? receive_body(group, stream, message)
+                                  : send_body(group, stream, message);
+    if (status == LS_OK)
+        status = lsi_internode_test(group, &message->head);
+    if (status == LS_OK)
+        stream->position = data_begin(stream) + message->envelope.bytes;
+    return status;
+}
+
+/* That it has died is told by others, or by the wire. */
+static bool is_alive(const ls_group *group, int rank)
+{
+    (void)group, (void)rank;
+    return true;
+}
+
+const lsi_channel_kind lsi_channel_wire = {
+    .name = "wire", .move = move, .alive = is_alive};

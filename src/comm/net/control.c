@@ -1,0 +1,158 @@
+#include "comm/net/control.h"
+
+#include "base/error.h"
+#include "base/suspending_clock.h"
+#include "comm/health/failure.h"
+#include "comm/state/channels.h"
+
+/* How long a group that closes, or fails, waits until its words are out. */
+#define SIGTERM_NS    ((uint64_t)1000 * 1000 * 1000)
+#define LAST_WORDS_NS ((uint64_t)200 * 1000 * 1000)
+
+/* ---- saying -------------------------------------------------------------- */
+
+/* Whether nothing is left to be said to a rank. It may be slow to listen. */
+static bool say_next(lsi_internode *net, int rank)
+{
+    lsi_control_slot *control = &net->control[rank];
+    lsi_wire_request *request = &control->request;
+    if (!control->has_next)
+        return true;
+    if (!lsi_internode_is_over(net, request))
+        return false;
+    control->has_next = false;
+    control->message = control->next;
+    (void)lsi_internode_try_send(net, request, &control->message,
+                                 sizeof(control->message), rank,
+                                 LSI_TAG_CONTROL);
+    return true;
+}
+
+static void say(ls_group *group, const lsi_control *message, int rank)
+{
+    lsi_control_slot *control = &group->net->control[rank];
+    if (!control->has_next || message->about >= control->next.about)
+        control->next = *message;
+    control->has_next = true;
+    if (!say_next(group->net, rank))
+        group->net->control_waits = true;
+}
+
+static void say_rest(ls_group *group)
+{
+    lsi_internode *net = group->net;
+    bool all = true;
+    for (int r = 0; net->control_waits && r < group->size; r++)
+        all = say_next(net, r) && all;
+    net->control_waits = !all;
+}
+
+void lsi_control_tell_failure(ls_group *group, const lsi_failure *failure)
+{
+    const lsi_control message = {
+        .rank = group->rank, .about = LSI_CONTROL_FAILED, .failure = *failure};
+    for (int r = 0; r < group->size; r++)
+        if (!lsi_shares_memory(group, r))
+            say(group, &message, r);
+}
+
+/* One rank of each other node hears it, for all of them. */
+static void say_to_nodes(ls_group *group, const lsi_control *message)
+{
+    const lsi_internode *net = group->net;
+    const int index = net->index_of[group->rank];
+    for (int k = 0; k < net->nodes; k++)
+        if (k != net->node)
+            say(group, message,
+                net->rank[net->first[k] + index % net->ranks_on[k]]);
+}
+
+void lsi_control_tell_leaving(ls_group *group)
+{
+    const lsi_control message = {.rank = group->rank,
+                                 .about = LSI_CONTROL_LEAVES};
+    say_to_nodes(group, &message);
+}
+
+void lsi_control_tell_awaits(ls_group *group)
+{
+    const lsi_control message = {
+        .rank = group->rank,
+        .about = LSI_CONTROL_AWAITS,
+        .awaits = atomic_load(&lsi_member_of(group, group->rank)->awaits)};
+    say_to_nodes(group, &message);
+}
+
+/* ---- hearing ------------------------------------------------------------- */
+
+ls_status lsi_control_listen(ls_group *group)
+{
+    lsi_internode *net = group->net;
+    return lsi_internode_receive_any(group, &net->receive_control,
+                                     &net->received, sizeof(net->received),
+                                     LSI_TAG_CONTROL);
+}
+
+static void take_control(ls_group *group, const lsi_control *message)
+{
+    if (message->rank < 0 || message->rank >= group->size)
+        return;
+    if (message->about == LSI_CONTROL_LEAVES)
+        atomic_store(&lsi_member_of(group, message->rank)->presence, LSI_LEFT);
+    else if (message->about == LSI_CONTROL_AWAITS)
+        atomic_store(&lsi_member_of(group, message->rank)->awaits,
+                     message->awaits);
+    else
+        lsi_hear_failure(group, &message->failure);
+}
+
+ls_status lsi_control_progress(ls_group *group)
+{
+    lsi_internode *net = group->net;
+    const uint64_t activity = group->activity;
+    say_rest(group);
+    const ls_status received = lsi_internode_test(group, &net->receive_control);
+    if (received == LS_OK) {
+        if (net->received.about == LSI_CONTROL_AWAITS)
+            group->activity = activity; /* nothing has moved */
+        take_control(group, &net->received);
+        LS_TRY(lsi_control_listen(group));
+    } else if (received != LS_IN_PROGRESS) {
+        return received;
+    }
+    return LS_OK;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* After a failure only words matter, and the dead do not take data. */
+static bool is_awaited(const ls_group *group, const lsi_wire_request *request)
+{
+    const bool is_word = request == &group->net->control[request->rank].request;
+    return !request->receives && (is_word || !lsi_has_failed(group));
+}
+
+/* Tests what is being sent until all of it is out, or time is up. */
+static void let_go(ls_group *group)
+{
+    lsi_internode *net = group->net;
+    const uint64_t until = lsi_suspending_clock_ns() +
+                           (lsi_has_failed(group) ? LAST_WORDS_NS : SIGTERM_NS);
+    bool waits = true;
+    while (waits && lsi_suspending_clock_ns() < until) {
+        say_rest(group);
+        waits = net->control_waits;
+        for (lsi_wire_request *f = net->pending, *next; f != NULL; f = next) {
+            next = f->next;
+            if (is_awaited(group, f) && !lsi_internode_is_over(net, f))
+                waits = true;
+        }
+    }
+}
+
+void lsi_control_abandon(ls_group *group)
+{
+    let_go(group);
+    lsi_internode_cancel_all(group->net);
+    group->net->control_waits = false;
+}

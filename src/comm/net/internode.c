@@ -1,0 +1,187 @@
+#include "comm/net/internode.h"
+
+#include <pthread.h>
+
+#include "base/error.h"
+#include "comm/core/engine.h"
+#include "comm/health/failure.h"
+
+/* Groups may be used by several threads, and the wire by one at a time. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void enlist(lsi_internode *net, lsi_wire_request *request)
+{
+    request->next = net->pending;
+    request->link = &net->pending;
+    if (request->next != NULL)
+        request->next->link = &request->next;
+    net->pending = request;
+}
+
+static void strike(lsi_wire_request *request)
+{
+    *request->link = request->next;
+    if (request->next != NULL)
+        request->next->link = request->link;
+    request->pending = false;
+}
+
+/* The wire says why, but what has happened is that a rank is out of reach. */
+static ls_status lost(ls_group *group, int rank)
+{
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_PEER_DEAD,
+                                    .rank_a = rank,
+                                    .sequence = group->queue.completed + 1});
+    return lsi_report_failure(group);
+}
+
+static ls_status took_off(ls_group *group, lsi_wire_request *request,
+                          int result)
+{
+    if (result != 0)
+        return lost(group, request->rank);
+    request->pending = true;
+    enlist(group->net, request);
+    return LS_OK;
+}
+
+/* Of a message to a rank. */
+static int tag_of(const lsi_internode *net, int rank, int about)
+{
+    return net->id[rank] * LSI_TAGS + about;
+}
+
+ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
+                             const void *data, size_t bytes, int rank, int tag)
+{
+    lsi_internode *net = group->net;
+    *request = (lsi_wire_request){.rank = rank};
+    pthread_mutex_lock(&lock);
+    const int result =
+        net->wire->send(data, bytes, net->world[rank], tag_of(net, rank, tag),
+                        &request->ticket);
+    pthread_mutex_unlock(&lock);
+    return took_off(group, request, result);
+}
+
+static ls_status receive(ls_group *group, lsi_wire_request *request,
+                         lsi_buffer to, int peer, int tag)
+{
+    lsi_internode *net = group->net;
+    pthread_mutex_lock(&lock);
+    const int result =
+        net->wire->receive(to.data, to.count, peer,
+                           tag_of(net, group->rank, tag), &request->ticket);
+    pthread_mutex_unlock(&lock);
+    return took_off(group, request, result);
+}
+
+ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
+                                void *data, size_t bytes, int rank, int tag)
+{
+    *request = (lsi_wire_request){.rank = rank, .receives = true};
+    return receive(group, request, (lsi_buffer){data, bytes, LS_U8},
+                   group->net->world[rank], tag);
+}
+
+ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request)
+{
+    int64_t bytes = -1;
+    if (!request->pending)
+        return LS_OK;
+    pthread_mutex_lock(&lock);
+    const int result = group->net->wire->test(&request->ticket, &bytes);
+    pthread_mutex_unlock(&lock);
+    if (result == 0 && bytes < 0)
+        return LS_IN_PROGRESS;
+    strike(request);
+    if (result != 0)
+        return lost(group, request->rank);
+    request->bytes = (size_t)bytes;
+    group->activity++;
+    return LS_OK;
+}
+
+bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request)
+{
+    int64_t bytes = -1;
+    if (!request->pending)
+        return true;
+    pthread_mutex_lock(&lock);
+    const int result = net->wire->test(&request->ticket, &bytes);
+    pthread_mutex_unlock(&lock);
+    if (result == 0 && bytes < 0)
+        return false;
+    strike(request);
+    return true;
+}
+
+ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
+                                    void *data, size_t bytes, int tag)
+{
+    *request = (lsi_wire_request){.receives = true};
+    return receive(group, request, (lsi_buffer){data, bytes, LS_U8},
+                   LSI_WIRE_ANYBODY, tag);
+}
+
+bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
+                            const void *data, size_t bytes, int rank, int tag)
+{
+    *request = (lsi_wire_request){.rank = rank};
+    pthread_mutex_lock(&lock);
+    request->pending =
+        net->wire->send(data, bytes, net->world[rank], tag_of(net, rank, tag),
+                        &request->ticket) == 0;
+    pthread_mutex_unlock(&lock);
+    if (request->pending)
+        enlist(net, request);
+    return request->pending;
+}
+
+void lsi_internode_cancel_all(lsi_internode *net)
+{
+    while (net->pending != NULL) {
+        lsi_wire_request *request = net->pending;
+        strike(request);
+        if (!request->receives)
+            continue; /* its bytes are as good as gone */
+        pthread_mutex_lock(&lock);
+        net->wire->cancel(&request->ticket);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+/* ---- for algorithms ------------------------------------------------------ */
+
+/* The group of the node has failed, and so the whole one. */
+static ls_status local_failed(ls_group *group)
+{
+    const lsi_internode *net = group->net;
+    const ls_group *local = net->local;
+    lsi_failure failure = {.status = LS_ERR_PEER_DEAD,
+                           .sequence = group->queue.completed + 1};
+    if (lsi_has_failed(local))
+        failure = *lsi_failure_of(local);
+    failure.rank_a = net->rank[net->first[net->node] + failure.rank_a];
+    failure.rank_b = net->rank[net->first[net->node] + failure.rank_b];
+    failure.sequence = group->queue.completed + 1;
+    lsi_post_failure(group, &failure);
+    return lsi_report_failure(group);
+}
+
+ls_status lsi_internode_advance(lsi_collective *op,
+                                ls_status (*move_on)(lsi_collective *op))
+{
+    ls_group *group = op->group, *local = group->net->local;
+    const uint64_t before = local->activity;
+    ls_status status = lsi_progress(local);
+    if (status == LS_OK)
+        status = move_on(op);
+    group->activity += local->activity - before;
+    if (status == LS_OK || status == LS_IN_PROGRESS || lsi_has_failed(group))
+        return status;
+    return local_failed(group);
+}

@@ -1,0 +1,129 @@
+/*
+ * Groups that span nodes: what they have besides the memory of their node.
+ *
+ * On each node such a group has a control region like any other, with room for
+ * all ranks. What ranks of other nodes publish there when they arrive in a
+ * collective is brought by messages (arrivals.c), so that agreeing, refusing
+ * and little data work as on one node. Everything else that leaves the node are
+ * messages, too. The ranks of the node are a group of their own, `local`, which
+ * does what is done inside it.
+ */
+#ifndef LS_COMM_NET_INTERNODE_H
+#define LS_COMM_NET_INTERNODE_H
+
+#include "comm/core/message.h"
+#include "comm/state/state.h"
+#include "comm/state/wire.h"
+
+/* ---- messages between nodes ---------------------------------------------- */
+
+/*
+ * What a message is about. Each rank chooses a number for a group that no other
+ * of its groups has; the tags of what it receives begin at so many LSI_TAGS. So
+ * nobody has to agree, and threads may make groups at once.
+ */
+enum {
+    LSI_TAG_ARRIVALS,
+    LSI_TAG_CONTROL,
+    LSI_TAG_ENVELOPE, /* and one for each class of channels */
+    LSI_TAG_DATA = LSI_TAG_ENVELOPE + LSI_CHANNEL_CLASSES,
+    LSI_TAG_CREDIT = LSI_TAG_DATA + LSI_CHANNEL_CLASSES,
+    LSI_TAG_STEP = LSI_TAG_CREDIT + LSI_CHANNEL_CLASSES, /* and the steps */
+    LSI_TAGS = 64                                        /* of one group */
+};
+
+/* A sender is ahead of its receiver by less than two of these, and a fragment.
+ */
+enum { LSI_CREDIT_BYTES = 512 * 1024 };
+
+/* Posts a message to, or from, a rank of the group. */
+ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
+                             const void *data, size_t bytes, int rank, int tag);
+ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
+                                void *data, size_t bytes, int rank, int tag);
+
+/* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
+ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request);
+
+/* The same from whoever sends first with that tag. */
+ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
+                                    void *data, size_t bytes, int tag);
+
+/* Into how many fragments so many bytes are cut. */
+size_t lsi_bulk_fragments(size_t bytes);
+
+/*
+ * Moves a bulk message on: LS_OK once all of it has arrived (or left). Two with
+ * one tag and peer do not get mixed up if the first has room for all its
+ * fragments.
+ */
+ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk);
+
+/* ---- one rank's view ----------------------------------------------------- */
+
+/* How the arrivals in one collective go round between nodes; see arrivals.c. */
+typedef struct lsi_arrivals {
+    uint64_t sequence; /* the next that is passed on */
+    int round;         /* -1: waits for the ranks of the node */
+    unsigned char *bundle;
+    size_t used, room;
+    lsi_wire_request out, in;
+    bool in_taken; /* what this round has brought has been written down */
+} lsi_arrivals;
+
+/* What ranks of different nodes tell each other out of turn. */
+typedef struct lsi_control {
+    int32_t rank; /* who speaks */
+    /* A later one of these outweighs an earlier that is not out yet. */
+    enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
+    uint32_t awaits;     /* as in its lsi_member */
+    lsi_failure failure; /* of the group */
+} lsi_control;
+
+/* One that is said to a rank, and one for when it is out. */
+typedef struct lsi_control_slot {
+    lsi_wire_request request;
+    lsi_control message, next;
+    bool has_next;
+} lsi_control_slot;
+
+typedef struct lsi_internode {
+    const lsi_wire *wire;
+    ls_group *local; /* the ranks of this node, in their order in the group */
+    uint64_t job;    /* a number that no other job has */
+    int nodes, node; /* how many, and which is this */
+    int rails;       /* schedule/nodes.h */
+    int *world;      /* of each rank: its number on the wire */
+    int *id;         /* of each rank: what it calls the group */
+    int *node_of, *index_of;      /* of each rank */
+    int *ranks_on, *first, *rank; /* rank[first[node] + index] */
+    lsi_arrivals arrivals;
+    lsi_control received;
+    lsi_wire_request receive_control;
+    lsi_control_slot *control; /* to each rank */
+    bool control_waits;        /* one of them may have a next */
+    lsi_wire_request *pending; /* all that are not done */
+} lsi_internode;
+
+/*
+ * For what is said out of turn, also by a group that has failed; no failure of
+ * the wire fails the group here. Whether the message is on its way; and whether
+ * it is done with, be it that the wire has dropped it.
+ */
+bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
+                            const void *data, size_t bytes, int rank, int tag);
+bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request);
+
+/* Gives up all that is not done. */
+void lsi_internode_cancel_all(lsi_internode *net);
+
+/* ---- for algorithms ------------------------------------------------------ */
+
+/*
+ * Moves an algorithm on that also works in the group of the node, whose failure
+ * is one of the whole group.
+ */
+ls_status lsi_internode_advance(lsi_collective *op,
+                                ls_status (*move_on)(lsi_collective *op));
+
+#endif

@@ -1,0 +1,153 @@
+/*
+ * Ranks as threads of one process. A range of the job's memory is mapped once
+ * and has the same address for all, so that tools that follow addresses (the
+ * thread sanitizer) see what the ranks do to each other.
+ */
+#include "comm/node/transport.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/node/channel_memory.h"
+
+typedef struct range {
+    struct range *next;
+    uint64_t offset;
+    size_t bytes;
+    void *address;
+    int users;
+} range;
+
+typedef struct inproc_node {
+    lsi_node_memory base;
+    pthread_mutex_t lock; /* of the list */
+    range *ranges;
+} inproc_node;
+
+static inproc_node *inproc(lsi_node_memory *node)
+{
+    return (inproc_node *)(void *)node;
+}
+
+static ls_status add_range(inproc_node *node, uint64_t offset, size_t bytes,
+                           range **out)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, sizeof(range), LS_MEMORY_COMM, "a shared range"));
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) {
+        lsi_free(block);
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot map %zu bytes", bytes);
+    }
+    range *added = block;
+    *added = (range){node->ranges, offset, bytes, address, 0};
+    node->ranges = added;
+    *out = added;
+    return LS_OK;
+}
+
+static ls_status inproc_map(lsi_node_memory *base, uint64_t offset,
+                            size_t bytes, void **out)
+{
+    inproc_node *node = inproc(base);
+    ls_status status = LS_OK;
+    pthread_mutex_lock(&node->lock);
+    range *found = node->ranges;
+    while (found != NULL && found->offset != offset)
+        found = found->next;
+    if (found == NULL)
+        status = add_range(node, offset, bytes, &found);
+    if (status == LS_OK) {
+        found->users++;
+        *out = found->address;
+    }
+    pthread_mutex_unlock(&node->lock);
+    return status;
+}
+
+/* Kernels before 5.14 cannot; there is no other way for private memory. */
+static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
+                                void *address, size_t bytes)
+{
+    (void)node;
+    (void)offset;
+    if (madvise(address, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_MEMORY,
+                    "a shared buffer: the system has no %zu bytes for a part",
+                    bytes);
+}
+
+/* What was mapped as a whole may have users of a part of it. */
+static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
+{
+    inproc_node *node = inproc(base);
+    (void)bytes;
+    pthread_mutex_lock(&node->lock);
+    range **link = &node->ranges;
+    while ((*link)->address != address)
+        link = &(*link)->next;
+    range *found = *link;
+    if (--found->users == 0) {
+        *link = found->next;
+        munmap(address, found->bytes);
+        lsi_free(found);
+    }
+    pthread_mutex_unlock(&node->lock);
+}
+
+/*
+ * The last unmap gives the pages back, which may be yet to come. There are
+ * addresses enough to use none twice.
+ */
+static bool inproc_discard(lsi_node_memory *node, uint64_t offset, size_t bytes)
+{
+    (void)node;
+    (void)offset;
+    (void)bytes;
+    return false;
+}
+
+/* A thread cannot die alone. */
+static bool inproc_alive(lsi_node_memory *node, int rank)
+{
+    (void)node;
+    (void)rank;
+    return true;
+}
+
+static void inproc_destroy(lsi_node_memory *base)
+{
+    pthread_mutex_destroy(&inproc(base)->lock);
+    lsi_free(base);
+}
+
+static const lsi_transport transport = {
+    .name = "inproc",
+    .channel = &lsi_channel_process,
+    .one_address_space = true,
+    .map = inproc_map,
+    .reserve = inproc_reserve,
+    .unmap = inproc_unmap,
+    .discard = inproc_discard,
+    .alive = inproc_alive,
+    .destroy = inproc_destroy,
+};
+
+ls_status lsi_node_memory_inproc(lsi_node_memory **out)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(inproc_node), LS_MEMORY_COMM,
+                            "a group of threads"));
+    inproc_node *node = block;
+    node->base.transport = &transport;
+    atomic_init(&node->base.references, 1);
+    node->base.job = lsi_job_number();
+    pthread_mutex_init(&node->lock, NULL);
+    *out = &node->base;
+    return LS_OK;
+}

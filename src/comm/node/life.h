@@ -1,0 +1,59 @@
+/*
+ * How a process shows that it lives, to those that share memory with it.
+ *
+ * A thread that does nothing else writes its number into a word of the shared
+ * memory and has the word on its list of robust futexes. Whatever ends the
+ * process (exit, a signal, exec) ends the thread, and then the kernel marks the
+ * word. Others just read it.
+ *
+ * What else the kernel drops when a process ends does not do:
+ *
+ *   a record lock               goes as soon as the process closes any
+ *                               descriptor of the file, be it one that a
+ *                               debugger or a backup has opened
+ *   a lock of a description,    is shared with children, who may live on
+ *   the end of a socket
+ *   a process descriptor        is one for each peer in each rank, and the
+ *                               program may close it; outlives exec; is missing
+ *                               before Linux 5.3
+ *   a thread of the program's   may end before the process does
+ *
+ * A zombie is dead, a process that has lost its first thread is not, and one
+ * that writes a core dump dies when that is written. No descriptor, permission,
+ * /proc or pid namespace matters.
+ */
+#ifndef LS_COMM_NODE_LIFE_H
+#define LS_COMM_NODE_LIFE_H
+
+#include <linux/futex.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * In shared memory, all zero at first. The list is the owner's: it lies here as
+ * well because the kernel may have taken the private memory of a process that
+ * it kills for want of memory before it reads the list.
+ */
+typedef struct lsi_life {
+    alignas(64) _Atomic uint32_t owner; /* a thread; 0: none */
+    struct robust_list_head list;
+    struct robust_list entry;
+} lsi_life;
+
+typedef struct lsi_keeper lsi_keeper;
+
+/* Keeps the word of this process; false if the system has no means to. */
+bool lsi_life_begin(lsi_life *life, lsi_keeper **out);
+
+/* The word is nobody's then. In a child of the process it stays as it is. */
+void lsi_life_end(lsi_keeper *keeper);
+
+/* Whether its owner lives. */
+static inline bool lsi_life_shows(const lsi_life *life)
+{
+    return (atomic_load(&life->owner) & FUTEX_TID_MASK) != 0;
+}
+
+#endif

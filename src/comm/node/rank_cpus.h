@@ -1,0 +1,26 @@
+/*
+ * The CPUs of the ranks of a node.
+ */
+#ifndef LS_COMM_NODE_RANK_CPUS_H
+#define LS_COMM_NODE_RANK_CPUS_H
+
+#include "comm/state/state.h"
+
+/* What the affinity masks of the ranks whose memory this is say. */
+typedef struct lsi_rank_cpus {
+    int own, together;
+    bool disjoint; /* none is open to two ranks */
+} lsi_rank_cpus;
+
+lsi_rank_cpus lsi_rank_cpus_of(const ls_group *group);
+
+/* Whether there is a CPU for each rank; the same on all of them. */
+bool lsi_rank_cpus_suffice(const ls_group *group);
+
+/*
+ * This rank's share of the CPUs that are available to it: those that no other
+ * rank of its node may use, and its part of the rest. At least 1.
+ */
+int lsi_rank_cpus_share(const ls_group *group, int available);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Shared buffers: finding them again by address, and by rank.
+ */
+#ifndef LS_COMM_NODE_SHARED_H
+#define LS_COMM_NODE_SHARED_H
+
+#include "comm/state/state.h"
+
+/* The allocation that holds `data` in this rank's part, or NULL. */
+const lsi_shared *lsi_shared_find(const ls_group *group, const void *data);
+
+/*
+ * A word by which other ranks find the same bytes: they pass it to resolve
+ * with the rank that made it. 0 if others cannot see `data`.
+ */
+uint64_t lsi_shared_token(const ls_group *group, const void *data);
+void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank);
+
+/* The same place in the part of this node's first rank. */
+void *lsi_shared_first_here(const ls_group *group, const void *data);
+
+/*
+ * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
+ * ranks' parts. They are seen after the next collective, and until then nobody
+ * else may use them. Local.
+ */
+void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
+
+/*
+ * Gives the pages of this rank's part back: they read as zero then, and whole
+ * ones take no memory. Nobody else may use them at the time. Local.
+ */
+void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes);
+
+/* Frees what the user has left behind; who is no member just unmaps it. */
+void lsi_shared_forget(ls_group *group, bool is_member);
+
+/* ---- making and dropping ------------------------------------------------- */
+
+/* How an allocation is laid out: a part for each rank, then the hold. */
+typedef struct lsi_shared_shape {
+    size_t bytes, stride, mapped;
+} lsi_shared_shape;
+
+lsi_shared_shape lsi_shared_shape_of(const ls_group *group, size_t bytes);
+
+/*
+ * For the next one; the same on all ranks, which allocate and free in the same
+ * order.
+ */
+void lsi_shared_choose_id(ls_group *group);
+
+/* Maps the range and adds it to the list. */
+ls_status lsi_shared_attach(ls_group *group, uint64_t offset,
+                            lsi_shared_shape made);
+
+/* Makes the pages of this rank's part be there. */
+ls_status lsi_shared_reserve(const ls_group *group, const lsi_shared *shared);
+
+/* Unmaps one that nobody is going to use, and takes it off the list. */
+void lsi_shared_detach(ls_group *group, lsi_shared *shared);
+
+/* The same for one that others may still be using. */
+void lsi_shared_let_go(ls_group *group, lsi_shared *shared);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Ranges that are free again wait in a table at the start of the job's memory.
+ * Who changes a row makes it its own first, and nobody waits for a row: one
+ * that is being changed, or whose rank died doing so, is passed over. If no row
+ * fits, a range is taken from behind all others; the file is sparse, so that
+ * costs nothing but the number.
+ */
+#include "comm/node/space.h"
+#include "comm/node/transport.h"
+
+#define HUGE_PAGE ((uint64_t)2 << 20)
+
+enum { EMPTY, HELD, FULL }; /* a row */
+
+static bool hold(lsi_vacancy *row, uint32_t from)
+{
+    return atomic_load(&row->state) == from &&
+           atomic_compare_exchange_strong(&row->state, &from, HELD);
+}
+
+static bool find_vacancy(lsi_job *job, uint64_t bytes, uint64_t *offset)
+{
+    for (int i = 0; i < LSI_VACANCIES; i++) {
+        lsi_vacancy *row = &job->vacancies[i];
+        if (atomic_load(&row->bytes) != bytes || !hold(row, FULL))
+            continue;
+        const bool fits = atomic_load(&row->bytes) == bytes;
+        if (fits)
+            *offset = row->offset;
+        atomic_store(&row->state, fits ? EMPTY : FULL);
+        if (fits)
+            return true;
+    }
+    return false;
+}
+
+uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
+{
+    lsi_job *job = group->memory.job;
+    uint64_t offset;
+    /* Huge pages need the same alignment in the file as in memory. */
+    const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : LSI_PAGE;
+    if (find_vacancy(job, bytes, &offset))
+        return offset;
+    offset = atomic_fetch_add(&job->end, bytes + unit - LSI_PAGE);
+    return (offset + unit - 1) / unit * unit;
+}
+
+void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes)
+{
+    if (!group->memory.node->transport->discard(group->memory.node, offset,
+                                                bytes))
+        return; /* what the next one finds would not be zero */
+    for (int i = 0; i < LSI_VACANCIES; i++) {
+        lsi_vacancy *row = &group->memory.job->vacancies[i];
+        if (!hold(row, EMPTY))
+            continue;
+        row->offset = offset;
+        atomic_store(&row->bytes, bytes);
+        atomic_store(&row->state, FULL);
+        return;
+    }
+}

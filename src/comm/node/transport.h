@@ -1,0 +1,83 @@
+/*
+ * What the ranks of one node need from below: memory that all of them see, and
+ * to know who is alive. A node is one process's view of the job's memory.
+ */
+#ifndef LS_COMM_NODE_TRANSPORT_H
+#define LS_COMM_NODE_TRANSPORT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/status.h"
+
+typedef struct lsi_node_memory lsi_node_memory;
+
+/* Every slot is mandatory. None may block on another rank. */
+typedef struct lsi_transport {
+    const char *name;
+    /* How ranks that share such memory reach each other. */
+    const struct lsi_channel_kind *channel;
+    /* Whether the address of any memory of one rank is good for all others. */
+    bool one_address_space;
+    /*
+     * Maps bytes [offset, offset + bytes) of the job's memory, which read as
+     * zero at first. Page-aligned. *out is written on success only.
+     */
+    ls_status (*map)(lsi_node_memory *node, uint64_t offset, size_t bytes,
+                     void **out);
+    /*
+     * Makes a part of what is mapped be there, so that to touch it cannot fail.
+     * Page-aligned; `offset` is its place in the job's memory.
+     */
+    ls_status (*reserve)(lsi_node_memory *node, uint64_t offset, void *address,
+                         size_t bytes);
+    /* Undoes one map; the address and size are those of that call. */
+    void (*unmap)(lsi_node_memory *node, void *address, size_t bytes);
+    /*
+     * Gives the pages of a range back that no rank needs any more. Whether it
+     * now reads as zero and may be mapped for something else.
+     */
+    bool (*discard)(lsi_node_memory *node, uint64_t offset, size_t bytes);
+    /* Whether the process (or thread) that is `rank` of the job still runs. */
+    bool (*alive)(lsi_node_memory *node, int rank);
+    /* Called once, when the last reference is dropped. Frees the node. */
+    void (*destroy)(lsi_node_memory *node);
+} lsi_transport;
+
+/* The part that all kinds of node begin with. */
+struct lsi_node_memory {
+    const lsi_transport *transport;
+    atomic_int references;
+    uint64_t job; /* no other job has this number; the same on all ranks */
+};
+
+static inline lsi_node_memory *lsi_node_memory_share(lsi_node_memory *node)
+{
+    atomic_fetch_add(&node->references, 1);
+    return node;
+}
+
+static inline void lsi_node_memory_release(lsi_node_memory *node)
+{
+    if (atomic_fetch_sub(&node->references, 1) == 1)
+        node->transport->destroy(node);
+}
+
+/*
+ * Takes over a memfd that all processes of the job hold (closed on failure
+ * too) and marks the caller as `rank`, alive until its process ends.
+ */
+ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out);
+
+/* A number for a new job. */
+uint64_t lsi_job_number(void);
+
+/* A new file for a job, large enough for ever and empty. */
+ls_status lsi_shm_create(int *memfd);
+
+/* Memory of this process only, for threads that play ranks. */
+ls_status lsi_node_memory_inproc(lsi_node_memory **out);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * What an algorithm is.
+ */
+#ifndef LS_COMM_STATE_ALGORITHM_H
+#define LS_COMM_STATE_ALGORITHM_H
+
+#include "comm/state/state.h"
+
+struct lsi_algorithm {
+    const char *name;
+    lsi_operation operation;
+    /* The data travels in the cells, packed before the arrival is published. */
+    bool in_cells;
+    /* Does not reduce by folding; a deterministic group does not use it. */
+    bool own_order;
+    /* LSI_PATH bits that every rank must offer; AHEAD: must have begun. */
+    uint64_t needs;
+    /*
+     * Begins before the others have arrived, if it can; NULL for none. Only
+     * done if what this rank offers rules out all candidates before.
+     */
+    bool (*ahead)(lsi_collective *op);
+    /*
+     * Called when all ranks have arrived and agree; again and again while it
+     * returns LS_IN_PROGRESS, with op->step 0 the first time. Must not wait.
+     */
+    ls_status (*run)(lsi_collective *op);
+    /* Private memory that it uses through op->scratch; NULL for none. */
+    size_t (*scratch)(const lsi_collective *op);
+};
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * The channel table of a group: the one place that knows whether its ranks are
+ * on one node or on several. Who wants to know what follows from that asks
+ * here; who does something about a rank does it by the rank's channel.
+ */
+#ifndef LS_COMM_STATE_CHANNELS_H
+#define LS_COMM_STATE_CHANNELS_H
+
+#include "comm/state/state.h"
+
+static inline const lsi_channel_kind *lsi_channel_to(const ls_group *group,
+                                                     int rank)
+{
+    return group->channels.peer[rank].channel;
+}
+
+/* Whether what the rank publishes lies in memory that this one maps. */
+static inline bool lsi_shares_memory(const ls_group *group, int rank)
+{
+    return lsi_channel_to(group, rank)->shares_memory;
+}
+
+/* Whether there are ranks that do not. Nothing wakes for their messages. */
+static inline bool lsi_spans_nodes(const ls_group *group)
+{
+    return group->channels.hooks != NULL;
+}
+
+/* ---- what a group that spans nodes does besides -------------------------- */
+
+static inline ls_status lsi_channels_progress(ls_group *group)
+{
+    return lsi_spans_nodes(group) ? group->channels.hooks->progress(group)
+                                  : LS_OK;
+}
+
+static inline int lsi_channels_awaited(const ls_group *group)
+{
+    return lsi_spans_nodes(group) ? group->channels.hooks->awaited(group) : -1;
+}
+
+static inline void lsi_channels_tell_awaits(ls_group *group)
+{
+    if (lsi_spans_nodes(group))
+        group->channels.hooks->tell_awaits(group);
+}
+
+static inline void lsi_channels_tell_failure(ls_group *group,
+                                             const lsi_failure *failure)
+{
+    if (lsi_spans_nodes(group))
+        group->channels.hooks->tell_failure(group, failure);
+}
+
+static inline void lsi_channels_abandon(ls_group *group)
+{
+    if (lsi_spans_nodes(group))
+        group->channels.hooks->abandon(group);
+}
+
+#endif

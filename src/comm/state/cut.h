@@ -1,0 +1,39 @@
+/*
+ * How a vector is cut among ranks into shards that lie one behind the other.
+ * Pure. In elements or in bytes, as one likes.
+ */
+#ifndef LS_COMM_STATE_CUT_H
+#define LS_COMM_STATE_CUT_H
+
+#include "base/partition.h"
+
+/*
+ * The vector begins at `first` of a longer one, which is cut into shards. Rank
+ * r owns number r or, if there are `rails` of them (not 0), a part of those.
+ * With a window that is not empty it is only about that part of each shard.
+ */
+typedef struct lsi_cut {
+    size_t first, shard, rails;
+    lsi_range window;
+} lsi_cut;
+
+/* What `rank` of `ranks` owns of a vector of n. */
+static inline lsi_range lsi_cut_part(const lsi_cut *cut, size_t n, int ranks,
+                                     int rank)
+{
+    const size_t r = (size_t)rank;
+    lsi_range owned = {r, r + 1};
+    if (cut->rails != 0)
+        owned = lsi_partition(cut->rails, (size_t)ranks, r);
+    lsi_range part = {owned.begin * cut->shard, owned.end * cut->shard};
+    if (cut->window.end != 0)
+        part =
+            lsi_range_common(part, (lsi_range){part.begin + cut->window.begin,
+                                               part.begin + cut->window.end});
+    part = lsi_range_common(part, (lsi_range){cut->first, cut->first + n});
+    if (part.begin >= part.end)
+        return (lsi_range){0, 0};
+    return (lsi_range){part.begin - cut->first, part.end - cut->first};
+}
+
+#endif

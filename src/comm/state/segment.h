@@ -1,0 +1,160 @@
+/*
+ * The memory that the ranks of a group share, and who writes what.
+ *
+ * One group has one control region:
+ *
+ *   header     the futex word on which everybody sleeps, who has failed first,
+ *              how many have left for good
+ *   members    one a rank: who it is, how far it has come
+ *   cells      LSI_CELLS x ranks: what a rank publishes about one collective
+ *   staging    one a rank: a window through which private memory is copied
+ *   channels   2 x ranks x ranks: byte streams for point-to-point messages
+ *
+ * Everything except the header is written by one rank and read by others.
+ * Pages that nobody touches take no memory.
+ *
+ * Memory ordering. Nothing relies on the order in which a CPU happens to do
+ * plain loads and stores; it must hold on ARM as on x86. Each hand-over is a
+ * store with release order or stronger after the work, and a load of the same
+ * word with acquire order or stronger before the next owner begins:
+ *
+ *   what is handed over           the word                who waits for it
+ *   cell, window, shared buffer   stamp of its writer     all readers
+ *   the same memory for reuse     stamp of a later phase, its writer, for all
+ *                                 or `completed`          readers
+ *   bytes of a channel            head                    the receiver
+ *   room in a channel             tail                    the sender
+ *   why a rank fails the group    failed (its number)     all
+ *
+ * Reuse is the case that is easily forgotten: a reader's loads come before its
+ * release store, so the writer, once it has acquired that word, cannot
+ * overwrite what is still to be loaded. Private memory that another process
+ * copies (process_vm_readv) is no exception: the copy is made on the reader's
+ * CPU, after its acquire. Stores past the caches need a fence of their own,
+ * which lsi_copy_out has.
+ *
+ * Sleeping needs more than that. The stamp's store and the load of `sleepers`
+ * after it are both sequentially consistent, as are a sleeper's increment of
+ * `sleepers` and its last look at the stamps: in the single total order of
+ * these four either the publisher sees the sleeper and wakes it, or the sleeper
+ * sees the stamp and does not sleep. `completed` with `cell_waiters`, and head
+ * and tail with `asleep`, are the same.
+ */
+#ifndef LS_COMM_STATE_SEGMENT_H
+#define LS_COMM_STATE_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LSI_PAGE = 4096,
+    LSI_LINE = 64,
+    LSI_CELLS = 8,              /* collectives published at once */
+    LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
+    LSI_OFFER_BYTES = 96,       /* and what may precede it there */
+    LSI_PAYLOAD_BYTES = LSI_OFFER_BYTES + LSI_FLAT_BYTES,
+    LSI_STAGING_BYTES = 1024 * 1024, /* of one rank's window */
+    LSI_MAX_RANKS = 1024,
+    LSI_HOST_BYTES = 64,
+    LSI_CPU_WORDS = 16 /* CPUs 0..1023 */
+};
+
+/* A stamp is the number of a collective and how far this rank is in it. */
+enum { LSI_PHASE_BITS = 24 };
+
+typedef struct lsi_cell {
+    _Atomic uint64_t stamp;
+    uint64_t what, count; /* lsi_fingerprint */
+    uint64_t completed;   /* collectives that this rank has left behind */
+    unsigned char payload[LSI_PAYLOAD_BYTES];
+    uint64_t bytes; /* of the payload that count */
+} lsi_cell;
+
+/* What the payload of a cell holds when the data does not travel in it. */
+typedef struct lsi_offer {
+    uint64_t able;             /* lsi_path bits that this rank could serve */
+    uint64_t send, recv;       /* addresses in the rank's own space */
+    uint64_t send_at, recv_at; /* where they are for others; 0: nowhere */
+    uint64_t scratch;          /* like send */
+} lsi_offer;
+
+typedef enum lsi_presence { LSI_ABSENT, LSI_PRESENT, LSI_LEFT } lsi_presence;
+
+typedef struct lsi_failure {
+    int32_t status; /* ls_status */
+    int32_t rank_a, rank_b;
+    int32_t told_to_end; /* rank_a did not wait for as long as it would */
+    uint64_t sequence;
+    uint64_t what_a, count_a, what_b, count_b;
+} lsi_failure;
+
+typedef struct lsi_member {
+    alignas(LSI_LINE) _Atomic uint64_t completed;
+    _Atomic uint32_t asleep;
+    _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
+    _Atomic uint32_t awaits;      /* for long: 1 + a rank, or 0 */
+    alignas(LSI_LINE) _Atomic uint32_t presence;
+    int32_t pid;
+    uint64_t cookie_at, cookie; /* what others read as a test */
+    int32_t node_rank;          /* rank in the job, whatever the group */
+    char host[LSI_HOST_BYTES];
+    uint64_t cpus[LSI_CPU_WORDS];
+    lsi_failure failure; /* if `failed` names this rank */
+} lsi_member;
+
+/* In each range of the job's memory: how many ranks will not touch it again. */
+typedef struct lsi_hold {
+    alignas(LSI_LINE) _Atomic uint32_t gone;
+} lsi_hold;
+
+/* A range that nobody uses (comm/node/space.h); written by who holds it. */
+typedef struct lsi_vacancy {
+    _Atomic uint32_t state;
+    _Atomic uint64_t bytes;
+    uint64_t offset;
+} lsi_vacancy;
+
+enum { LSI_VACANCIES = 256 };
+
+/* What all groups of a job share, at the start of its memory. */
+typedef struct lsi_job {
+    _Atomic uint64_t end;    /* of all ranges that have been taken */
+    _Atomic uint64_t groups; /* how many there have been */
+    lsi_vacancy vacancies[LSI_VACANCIES];
+} lsi_job;
+
+/* Where the first group's control region begins. */
+#define LSI_FIRST_REGION                                                       \
+    ((sizeof(lsi_job) + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE)
+
+typedef struct lsi_header {
+    alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
+    alignas(LSI_LINE) _Atomic uint32_t sleepers;
+    _Atomic uint32_t cell_waiters;
+    alignas(LSI_LINE) _Atomic uint32_t failed; /* 1 + a rank; 0: nobody */
+    _Atomic uint64_t number; /* from 1; no other group of the job has it */
+    lsi_hold hold;
+} lsi_header;
+
+typedef struct lsi_channel {
+    alignas(LSI_LINE) _Atomic uint64_t head; /* bytes written so far */
+    alignas(LSI_LINE) _Atomic uint64_t tail; /* bytes read so far */
+    alignas(LSI_LINE) unsigned char data[];
+} lsi_channel;
+
+/* User messages and those of collectives never mix. */
+enum { LSI_CHANNEL_USER, LSI_CHANNEL_COLLECTIVE, LSI_CHANNEL_CLASSES };
+
+/* Where the parts lie, in bytes from the start of the region. */
+typedef struct lsi_region_layout {
+    size_t ranks;
+    size_t members, cells, staging, channels;
+    size_t cell_stride, channel_bytes, channel_stride;
+    size_t bytes; /* of all, a multiple of the page size */
+} lsi_region_layout;
+
+lsi_region_layout lsi_region_layout_of(int ranks);
+
+#endif
