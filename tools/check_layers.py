@@ -2,8 +2,10 @@
 """Fails if a file includes what its layer may not.
 
 A file of src/<layer>/ may include its own folder, the public headers, and the
-folders that tools/layers.txt lists for it. Public headers and examples see
-public headers only. Includes are written from src/ or include/:
+folders that tools/layers.txt lists for it. Where that has lines for a layer's
+sub-folders, src/<layer>/<room>/, the same holds among these: a file may include
+its own room and the rooms listed for it. Public headers and examples see public
+headers only. Includes are written from src/ or include/:
 "base/error.h", "lockstep/group.h".
 """
 
@@ -91,11 +93,17 @@ class Checker:
         self.layers, self.errors = read_layers(
             os.path.join(root, "tools", "layers.txt"))
 
+    def room_of(self, path):
+        """The room of a path from src/, or None if its layer has none."""
+        parts = path.split("/")
+        rooms = any(name.startswith(parts[0] + "/") for name in self.layers)
+        return "/".join(parts[:2]) if rooms else None
+
     def exists(self, *parts):
         return os.path.isfile(os.path.join(self.root, *parts))
 
-    def problem(self, layer, target):
-        """What is wrong with including `target` from `layer`, or None."""
+    def problem(self, layer, room, target):
+        """What is wrong with including `target` from there, or None."""
         top = target.split("/")[0]
         if top == "lockstep":
             if not self.exists("include", target):
@@ -107,15 +115,24 @@ class Checker:
             return "write the path from src/, as in \"base/error.h\""
         if not self.exists("src", target):
             return "there is no such file in src/"
-        if top != layer and top not in self.layers.get(layer, ()):
-            return f"{layer} may include: " + " ".join(
-                self.layers.get(layer) or ["only itself"])
+        who, other = layer, self.room_of(target)
+        if top == layer:
+            who = room
+        if top == layer and other == room:
+            return None
+        lower = self.layers.get(who, ())
+        if other not in lower and (top == layer or top not in lower):
+            return f"{who} may include: " + " ".join(lower or ["only itself"])
         return None
 
     def check_file(self, path, layer):
+        room = None if layer is None else self.room_of(path[len("src/"):])
+        if room is not None and room not in self.layers:
+            self.errors.append(f"{path}: {layer} is divided into rooms, and "
+                               f"{room} is none in tools/layers.txt")
         self.graph[path] = []
         for number, target in includes(os.path.join(self.root, path)):
-            problem = self.problem(layer, target)
+            problem = self.problem(layer, room, target)
             if problem:
                 self.errors.append(
                     f"{path}:{number}: \"{target}\": {problem}")

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "parallel/ddp.h"

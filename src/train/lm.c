@@ -11,7 +11,7 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "lockstep/version.h"
 #include "nn/transformer.h"
 #include "parallel/ddp.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/save.h"
 

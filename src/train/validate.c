@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 
 enum { NO_SAMPLE = -1 };
 

@@ -1,5 +1,6 @@
 """The layer check accepts what it should and fails on everything else."""
 
+import os
 import unittest
 
 from gate import GateTest
@@ -30,6 +31,39 @@ class Layers(GateTest):
         self.write("src/side/s.h", "")
         self.write("src/high/z.c", '#include "side/s.h"\n')
         self.fails("src/high/z.c:1", "high may include: low")
+
+    def divide_into_rooms(self):
+        self.write("tools/layers.txt",
+                   "low:\nhigh: low\nhigh/cellar:\nhigh/hall: high/cellar\n"
+                   "top: high/hall\n")
+        os.remove(os.path.join(self.folder.name, "src/high/y.c"))
+        self.write("src/high/cellar/c.h", '#include "low/x.h"\n')
+        self.write("src/high/hall/sub/h.h", '#include "high/cellar/c.h"\n')
+        self.write("src/high/hall/h.c", '#include "high/hall/sub/h.h"\n')
+        self.write("src/top/t.c", '#include "high/hall/sub/h.h"\n')
+
+    def test_rooms(self):
+        self.divide_into_rooms()
+        self.assertIn("0 errors", self.passes())
+
+    def test_upward_room(self):
+        self.divide_into_rooms()
+        self.write("src/high/hall/g.h", "")
+        self.write("src/high/cellar/c.c", '#include "high/hall/g.h"\n')
+        self.fails("src/high/cellar/c.c:1",
+                   "high/cellar may include: only itself")
+
+    def test_single_room_for_others(self):
+        self.divide_into_rooms()
+        self.write("src/top/u.c", '#include "high/cellar/c.h"\n')
+        self.fails("src/top/u.c:1", "top may include: high/hall")
+
+    def test_file_outside_rooms(self):
+        self.divide_into_rooms()
+        self.write("src/high/attic/a.c", "")
+        self.write("src/high/loose.c", "")
+        self.fails("src/high/attic/a.c: high is divided into rooms",
+                   "src/high/loose.c: high is divided into rooms")
 
     def test_x_macro_files_count(self):
         self.write("src/high/y.h", "")

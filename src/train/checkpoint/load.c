@@ -10,7 +10,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"

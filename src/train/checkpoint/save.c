@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"

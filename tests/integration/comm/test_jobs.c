@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "command/ranks.h"
+#include "../../unit/comm/ranks.h"
 
 enum { MOST_JOBS = 200, RANKS = 2 };
 

@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
+#include "../../unit/comm/ranks.h"
 #include "base/rng.h"
-#include "command/ranks.h"
 
 enum {
     AT_ONCE = 6,

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
+#include "../../unit/comm/ranks.h"
 #include "base/rng.h"
-#include "command/ranks.h"
 
 enum { DEFAULT_CALLS = 1000, MOST = 3000, MOST_RANKS = 8, IN_FLIGHT = 3 };
 

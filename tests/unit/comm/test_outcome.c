@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 5 };

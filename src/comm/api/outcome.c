@@ -2,7 +2,7 @@
  * One small all-reduce if all is well. If not, the lowest rank that failed
  * tells the others. Nothing is allocated: that may be what has failed.
  */
-#include "comm/core/outcome.h"
+#include "comm/api/outcome.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /*
  * One outcome for all ranks.
  */
-#ifndef LS_COMM_CORE_OUTCOME_H
-#define LS_COMM_CORE_OUTCOME_H
+#ifndef LS_COMM_API_OUTCOME_H
+#define LS_COMM_API_OUTCOME_H
 
 #include "lockstep/group.h"
 

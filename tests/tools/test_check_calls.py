@@ -1,0 +1,70 @@
+"""The check of calls finds circles of files and of rooms, and nothing else."""
+
+import unittest
+
+from gate import GateTest
+
+
+def calls(own, *others):
+    """The text of a file that defines a function and calls some."""
+    return (f"/* lsi_comment() */\nvoid lsi_{own}(void)\n{{\n" +
+            "".join(f"    lsi_{name}(1);\n" for name in others) + "}\n")
+
+
+class Calls(GateTest):
+    gate = "check_calls.py"
+
+    def file(self, path, *others):
+        name = path.split("/")[-1].split(".")[0]
+        self.write(f"src/comm/{path}", calls(name, *others))
+
+    def test_good_tree(self):
+        self.file("low/a.c")
+        self.file("high/b.c", "a", "unknown")
+        self.assertIn("0 errors", self.passes())
+
+    def test_small_circle_in_a_room(self):
+        self.file("low/a.c", "b")
+        self.file("low/b.c", "a")
+        self.assertIn("the largest circle has 2", self.passes())
+
+    def test_large_circle(self):
+        names = "abcde"
+        for one, other in zip(names, names[1:] + names[0]):
+            self.file(f"low/{one}.c", other)
+        self.fails("5 files call each other in a circle",
+                   "low/a -> low/b: lsi_b")
+
+    def test_rooms(self):
+        self.file("low/a.c", "b")
+        self.file("low/c.c")
+        self.file("high/b.c", "c")
+        self.fails("rooms that call each other: high low",
+                   "high/b: lsi_c of low/c")
+
+    def test_header_counts_as_its_file(self):
+        self.write("src/comm/low/a.h",
+                   "static inline int lsi_peek(void)\n{\n"
+                   "    return lsi_b();\n}\n")
+        self.file("low/a.c")
+        self.file("high/b.c", "a")
+        self.fails("rooms that call each other: high low")
+
+    def test_callbacks_and_prototypes_are_no_calls(self):
+        self.write("src/comm/low/a.c",
+                   "void lsi_b(int x);\nvoid lsi_a(void)\n{\n"
+                   '    take(lsi_b, "lsi_b(1)");\n}\n')
+        self.file("high/b.c", "a")
+        self.passes()
+
+    def test_several_lines(self):
+        self.write("src/comm/low/a.c",
+                   "static const struct thing *\nlsi_a(const int *x,\n"
+                   "      int y)\n{\n    return y ? x\n"
+                   "             : lsi_b(\n                 1);\n}\n")
+        self.file("high/b.c", "a")
+        self.fails("rooms that call each other")
+
+
+if __name__ == "__main__":
+    unittest.main()
