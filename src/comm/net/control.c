@@ -6,7 +6,7 @@
 #include "comm/state/channels.h"
 
 /* How long a group that closes, or fails, waits until its words are out. */
-#define SIGTERM_NS    ((uint64_t)1000 * 1000 * 1000)
+#define CLOSE_NS      ((uint64_t)1000 * 1000 * 1000)
 #define LAST_WORDS_NS ((uint64_t)200 * 1000 * 1000)
 
 /* ---- saying -------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static void let_go(ls_group *group)
 {
     lsi_internode *net = group->net;
     const uint64_t until = lsi_suspending_clock_ns() +
-                           (lsi_has_failed(group) ? LAST_WORDS_NS : SIGTERM_NS);
+                           (lsi_has_failed(group) ? LAST_WORDS_NS : CLOSE_NS);
     bool waits = true;
     while (waits && lsi_suspending_clock_ns() < until) {
         say_rest(group);

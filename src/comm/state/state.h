@@ -48,7 +48,8 @@ typedef struct lsi_stream {
     lsi_message *first, *last;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
-    uint64_t credits;  /* between nodes: given or taken; see far_message.c */
+    uint64_t
+        credits; /* between nodes: given or taken; see internode_channel.c */
     int peer;
     bool receives, active;
 } lsi_stream;
@@ -218,7 +219,8 @@ lsi_select_find(const lsi_select_table *table, lsi_operation operation,
 /* ---- channels ------------------------------------------------------------ */
 
 /*
- * A way to reach a rank. There are three (channel_memory.c, far_message.c): to
+ * A way to reach a rank. There are three (node/channel_memory.c,
+ * net/internode_channel.c): to
  * a thread of this process, to a process that maps the same memory, and by the
  * wire to one that does not. None may block.
  */

@@ -1,8 +1,8 @@
 /*
  * The channel to ranks of other nodes.
  */
-#ifndef LS_COMM_NET_CHANNEL_WIRE_H
-#define LS_COMM_NET_CHANNEL_WIRE_H
+#ifndef LS_COMM_NET_INTERNODE_CHANNEL_H
+#define LS_COMM_NET_INTERNODE_CHANNEL_H
 
 #include "comm/state/state.h"
 

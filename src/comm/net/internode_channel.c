@@ -9,7 +9,7 @@
  * empty message the other way: a credit. Who has too few waits for the next
  * before it sends on.
  */
-#include "comm/net/channel_wire.h"
+#include "comm/net/internode_channel.h"
 
 #include "base/error.h"
 #include "comm/health/mismatch.h"
