@@ -12,50 +12,57 @@
 #include "comm/coll/algorithm.h"
 #include "comm/node/rank_cpus.h"
 
-/*
- * Short messages travel in cells; long ones stay where they are, if others can
- * see them there. Of the ways for private memory, the kernel's copy saves one
- * pass and costs a call and the pinning of each page. Measured on a Zen 4 the
- * windows won at every size; on a Granite Rapids this copy did for two ranks
- * on two CPUs (movements from 16 KiB, reductions from 256 KiB, neither once
- * nothing fits a cache), but not with more ranks than CPUs: four were equal,
- * with 32 the windows were two to three times as fast.
- */
-#define FOLDS   "0-4k:flat;4k-32k:direct|packed|staged;32k-inf:direct|staged"
-#define WINDOWS "0-4k:flat;4k-inf:direct|staged"
-#define MOVES                                                                  \
-    "0-4k:flat;4k-16k:direct|staged;16k-32m:direct|copy|staged;"               \
-    "32m-inf:direct|staged"
-#define SUMS                                                                   \
-    "0-4k:flat;4k-32k:direct|packed|staged;32k-256k:direct|staged;"            \
-    "256k-32m:direct|copy|staged;32m-inf:direct|staged"
-#define LINE(sums, moves)                                                      \
-    "all_reduce:" sums ",reduce:" sums ",reduce_scatter:" sums                 \
-    ",reduce_shards:" sums ",broadcast:" moves ",all_gather:" moves            \
-    ",gather:" moves ",scatter:" moves ",all_to_all:" moves
-
-/* Between nodes there are messages only. */
-#define MESSAGES                                                               \
-    "all_reduce:0-4k:flat;4k-inf:nodes|halving,"                               \
-    "reduce:0-4k:flat;4k-inf:nodes|butterfly,"                                 \
-    "reduce_scatter:0-4k:flat;4k-inf:nodes|butterfly,"                         \
-    "reduce_shards:0-4k:flat;4k-inf:nodes|butterfly,"                          \
-    "broadcast:0-4k:flat;4k-inf:nodes,all_gather:0-4k:flat;4k-inf:nodes,"      \
-    "gather:0-4k:flat;4k-inf:pairs,scatter:0-4k:flat;4k-inf:pairs,"            \
-    "all_to_all:0-4k:flat;4k-inf:pairs"
-
-static const char *default_line(const lsi_select_table *table)
-{
-    if (table->spans)
-        return MESSAGES;
-    return table->copying_pays ? LINE(SUMS, MOVES) : LINE(FOLDS, WINDOWS);
-}
-
 void lsi_select_look_around(ls_group *group)
 {
     group->select->copying_pays =
         !lsi_cpu_is_amd() && lsi_rank_cpus_suffice(group);
 }
+
+/* ---- what serves if nobody chooses --------------------------------------- */
+
+static bool serves(const lsi_algorithm *a, const lsi_select_table *table,
+                   lsi_operation operation)
+{
+    if (a->operation != operation || (table->deterministic && a->own_order) ||
+        ((a->needs & LSI_PATH_COPY) != 0 && !table->copying_pays))
+        return false;
+    return table->spans ? a->serves.between_nodes : a->serves.on_a_node;
+}
+
+/* The row that begins at a size: up to where its candidates are the same. */
+static lsi_range_row default_row(const lsi_select_table *table,
+                                 lsi_operation operation, size_t begin)
+{
+    lsi_range_row row = {operation, begin, SIZE_MAX, {NULL}};
+    const lsi_algorithm *a;
+    int kept = 0;
+    for (int i = 0; (a = lsi_algorithm_at(i)) != NULL; i++) {
+        if (!serves(a, table, operation) || a->serves.end <= begin)
+            continue;
+        const bool begun = a->serves.begin <= begin;
+        const size_t until = begun ? a->serves.end : a->serves.begin;
+        row.end = until < row.end ? until : row.end;
+        if (begun && kept < LSI_CANDIDATES)
+            row.candidates[kept++] = a;
+    }
+    return row;
+}
+
+static void append_defaults(lsi_select_table *table)
+{
+    for (int o = 0; o < LSI_OP_COUNT; o++) {
+        const lsi_operation operation = (lsi_operation)o;
+        table->fixed[o][0] = lsi_algorithm_find(operation, "flat", 4);
+        for (size_t at = 0; at != SIZE_MAX;) {
+            const lsi_range_row row = default_row(table, operation, at);
+            if (row.candidates[0] != NULL && table->rows < LSI_SELECT_ROWS)
+                table->row[table->rows++] = row;
+            at = row.end;
+        }
+    }
+}
+
+/* ---- what a line says ---------------------------------------------------- */
 
 /* A piece of the line: text up to a delimiter. */
 typedef struct piece {
@@ -217,18 +224,10 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
     return LS_OK;
 }
 
-/* The barrier, and what the library does for itself. */
-static void fix_rest(lsi_select_table *table)
-{
-    for (int op = 0; op < LSI_OP_COUNT; op++)
-        table->fixed[op][0] = lsi_algorithm_find((lsi_operation)op, "flat", 4);
-}
-
 void lsi_select_default(lsi_select_table *table)
 {
     table->rows = 0;
-    fix_rest(table);
-    (void)parse_line(default_line(table), table); /* a test parses it, too */
+    append_defaults(table);
 }
 
 ls_status lsi_select_environment(lsi_select_table *table)
@@ -253,12 +252,11 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     fresh->deterministic = table->deterministic;
     fresh->copying_pays = table->copying_pays;
     fresh->spans = table->spans;
-    fix_rest(fresh);
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
-    if (status == LS_OK)
-        status = parse_line(default_line(fresh), fresh);
-    if (status == LS_OK)
+    if (status == LS_OK) {
+        append_defaults(fresh);
         *table = *fresh;
+    }
     lsi_free(block);
     return status;
 }

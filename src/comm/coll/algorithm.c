@@ -6,12 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#define KIB ((size_t)1024)
+#define MIB (1024 * KIB)
+#define ALL SIZE_MAX
+
+#define X(operation_, name_, needs_, run_, more)                               \
+    {.name = #name_,                                                           \
+     .operation = LSI_OP_##operation_,                                         \
+     .needs = (needs_),                                                        \
+     .run = run_,                                                              \
+     more},
+#define AHEAD(function)   .ahead = function,
+#define SCRATCH(function) .scratch = function,
+#define ON_A_NODE(from, to)                                                    \
+    .serves = {.on_a_node = true, .begin = (from), .end = (to)},
+#define BETWEEN_NODES(from, to)                                                \
+    .serves = {.between_nodes = true, .begin = (from), .end = (to)},
+#define EVERYWHERE(from, to) .serves = {true, true, (from), (to)},
+#define IN_CELLS             .in_cells = true,
+#define OWN_ORDER            .own_order = true,
+#define NONE
+
 static const lsi_algorithm algorithms[] = {
-#define X(operation, name, in_cells, own_order, needs, ahead, run, scratch)    \
-    {#name,  LSI_OP_##operation, in_cells, own_order, needs, ahead, run,       \
-     scratch},
 #include "comm/coll/algorithms.def"
-#undef X
 };
 
 enum { ALGORITHMS = sizeof(algorithms) / sizeof(algorithms[0]) };

@@ -9,10 +9,28 @@
 #include "comm/state/algorithm.h"
 #include "comm/state/state.h"
 
-#define X(operation, name, in_cells, own_order, needs, ahead, run, scratch)    \
-    ls_status run(lsi_collective *op);
+/* A row declares its functions. */
+#define X(operation, name, needs, run, more)                                   \
+    ls_status run(lsi_collective *op);                                         \
+    more
+#define AHEAD(function)         bool function(lsi_collective *op);
+#define SCRATCH(function)       size_t function(const lsi_collective *op);
+#define ON_A_NODE(from, to)     /* nothing to declare */
+#define BETWEEN_NODES(from, to) /* nothing to declare */
+#define EVERYWHERE(from, to)    /* nothing to declare */
+#define IN_CELLS                /* nothing to declare */
+#define OWN_ORDER               /* nothing to declare */
+#define NONE                    /* nothing to declare */
 #include "comm/coll/algorithms.def"
 #undef X
+#undef AHEAD
+#undef SCRATCH
+#undef ON_A_NODE
+#undef BETWEEN_NODES
+#undef EVERYWHERE
+#undef IN_CELLS
+#undef OWN_ORDER
+#undef NONE
 
 /* All rows, from 0; NULL after the last. */
 const lsi_algorithm *lsi_algorithm_at(int index);
@@ -24,21 +42,5 @@ const lsi_algorithm *lsi_algorithm_find(lsi_operation operation,
 /* "flat, direct, staged": those of an operation. Returns text. */
 const char *lsi_algorithm_names(lsi_operation operation, char *text,
                                 size_t bytes);
-
-/* Those that can begin before the others have arrived. */
-bool lsi_reduce_packed_ahead(lsi_collective *op);
-bool lsi_reduce_staged_ahead(lsi_collective *op);
-bool lsi_move_staged_ahead(lsi_collective *op);
-
-/* Those that need private memory. */
-size_t lsi_all_gather_nodes_scratch(const lsi_collective *op);
-size_t lsi_all_reduce_ring_scratch(const lsi_collective *op);
-size_t lsi_reduce_butterfly_scratch(const lsi_collective *op);
-size_t lsi_all_reduce_doubling_scratch(const lsi_collective *op);
-size_t lsi_all_reduce_halving_scratch(const lsi_collective *op);
-size_t lsi_rails_nodes_scratch(const lsi_collective *op);
-size_t lsi_reduce_scatter_nodes_scratch(const lsi_collective *op);
-size_t lsi_reduce_copy_scratch(const lsi_collective *op);
-size_t lsi_move_pairs_scratch(const lsi_collective *op);
 
 #endif

@@ -21,9 +21,9 @@ static bool say_next(lsi_internode *net, int rank)
     if (!lsi_internode_is_over(net, request))
         return false;
     control->has_next = false;
-    control->message = control->next;
-    (void)lsi_internode_try_send(net, request, &control->message,
-                                 sizeof(control->message), rank,
+    control->current = control->next;
+    (void)lsi_internode_try_send(net, request, &control->current,
+                                 sizeof(control->current), rank,
                                  LSI_TAG_CONTROL);
     return true;
 }

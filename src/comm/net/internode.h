@@ -83,7 +83,7 @@ typedef struct lsi_control {
 /* One that is said to a rank, and one for when it is out. */
 typedef struct lsi_control_slot {
     lsi_wire_request request;
-    lsi_control message, next;
+    lsi_control current, next;
     bool has_next;
 } lsi_control_slot;
 

@@ -6,6 +6,12 @@
 
 #include "comm/state/state.h"
 
+/* The sizes that it serves if nobody chooses; bytes, end exclusive. */
+typedef struct lsi_default_sizes {
+    bool on_a_node, between_nodes; /* in groups of which kind */
+    size_t begin, end;
+} lsi_default_sizes;
+
 struct lsi_algorithm {
     const char *name;
     lsi_operation operation;
@@ -27,6 +33,7 @@ struct lsi_algorithm {
     ls_status (*run)(lsi_collective *op);
     /* Private memory that it uses through op->scratch; NULL for none. */
     size_t (*scratch)(const lsi_collective *op);
+    lsi_default_sizes serves;
 };
 
 #endif

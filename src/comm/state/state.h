@@ -219,10 +219,9 @@ lsi_select_find(const lsi_select_table *table, lsi_operation operation,
 /* ---- channels ------------------------------------------------------------ */
 
 /*
- * A way to reach a rank. There are three (node/channel_memory.c,
- * net/internode_channel.c): to
- * a thread of this process, to a process that maps the same memory, and by the
- * wire to one that does not. None may block.
+ * A way to reach a rank. There are three: to a thread of this process and to a
+ * process that maps the same memory (node/channel_memory.c), and by the wire to
+ * one that does not (net/internode_channel.c). None may block.
  */
 typedef struct lsi_channel_kind {
     const char *name;
