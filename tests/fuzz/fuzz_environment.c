@@ -53,7 +53,7 @@ static void read_world(void)
     fuzz_demand(world.local_size >= 1 && world.local_size <= world.size);
     fuzz_demand(world.local_rank >= 0);
     fuzz_demand(memchr(world.name, '\0', sizeof(world.name)) != NULL);
-    fuzz_demand(!(world.by_mpi && world.size == 1));
+    fuzz_demand((world.transport == NULL) == (world.size == 1));
 }
 
 static void read_the_rest(void)

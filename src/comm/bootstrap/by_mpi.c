@@ -1,4 +1,12 @@
-#include "comm/bootstrap/by_mpi.h"
+/*
+ * How ranks that a launcher of MPI has started find out who shares a machine.
+ *
+ * Each tells all others where it is (kernel, network namespace, user). Those
+ * that are in one place meet there as without MPI: what makes them a node is
+ * that they have mapped the same memory. If all are on one node, MPI's part is
+ * over.
+ */
+#include "comm/bootstrap/transports.h"
 
 #include <fcntl.h>
 #include <stdio.h>

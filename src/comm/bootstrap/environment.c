@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "comm/bootstrap/transports.h"
 #include "comm/state/segment.h"
 
 enum { FIELDS = 4 };
@@ -184,21 +185,23 @@ static bool spans_nodes(const lsi_world *world, bool share_known)
 static ls_status choose_transport(lsi_world *world, bool share_known)
 {
     const char *text = variable("LOCKSTEP_TRANSPORT");
-    world->by_mpi = world->size > 1 && spans_nodes(world, share_known);
-    if (text == NULL)
-        return LS_OK;
-    if (strcmp(text, "mpi") == 0)
-        world->by_mpi = world->size > 1;
-    else if (strcmp(text, "shm") != 0)
+    const bool several = spans_nodes(world, share_known);
+    const lsi_meeting *chosen = lsi_meeting_for(several);
+    char names[64];
+    if (text != NULL)
+        chosen = lsi_meeting_find(text);
+    if (chosen == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "LOCKSTEP_TRANSPORT is \"%s\"; it should be shm or "
-                        "mpi",
-                        text);
-    else if (world->by_mpi)
+                        "LOCKSTEP_TRANSPORT is \"%s\"; it should be %s", text,
+                        lsi_meeting_names(names, sizeof(names)));
+    if (world->size == 1)
+        return LS_OK; /* who meets nobody */
+    if (several && chosen->reaches == LSI_REACHES_MACHINE)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "LOCKSTEP_TRANSPORT is shm, but only %d of %d ranks "
+                        "LOCKSTEP_TRANSPORT is %s, but only %d of %d ranks "
                         "are on this machine",
-                        world->local_size, world->size);
+                        text, world->local_size, world->size);
+    world->transport = chosen;
     return LS_OK;
 }
 

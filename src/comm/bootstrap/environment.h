@@ -11,7 +11,7 @@
 typedef struct lsi_world {
     int rank, size;
     int local_rank, local_size;
-    bool by_mpi;     /* they meet by MPI, not on this machine alone */
+    const struct lsi_meeting *transport; /* how they meet; NULL: one rank */
     char name[64];   /* of the meeting point: the same on all ranks of a job */
     const char *job; /* whose launcher may say who has ended; or NULL */
 } lsi_world;

@@ -4,9 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/open.h"
-#include "comm/bootstrap/by_mpi.h"
-#include "comm/bootstrap/environment.h"
-#include "comm/bootstrap/rendezvous.h"
+#include "comm/bootstrap/transports.h"
 #include "kernels/kernels.h"
 
 ls_status ls_group_from_env(ls_group **group)
@@ -20,12 +18,10 @@ ls_status ls_group_from_env(ls_group **group)
     LS_TRY(lsi_default_timeout(&seconds));
     if (world.size > 1)
         lsi_log_set_rank(world.rank);
-    if (world.size == 1)
+    if (world.transport == NULL)
         LS_TRY(ls_group_open_threads(&made, 1));
-    else if (world.by_mpi)
-        LS_TRY(lsi_meet_by_mpi(&world, seconds, &made));
     else
-        LS_TRY(lsi_rendezvous(&world, seconds, &made));
+        LS_TRY(world.transport->meet(&world, seconds, &made));
     const ls_status status = lsi_group_settle(made);
     if (status != LS_OK) {
         ls_group_close(&made);

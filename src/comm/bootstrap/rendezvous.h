@@ -9,8 +9,7 @@
 #ifndef LS_COMM_BOOTSTRAP_RENDEZVOUS_H
 #define LS_COMM_BOOTSTRAP_RENDEZVOUS_H
 
-#include "comm/bootstrap/environment.h"
-#include "lockstep/group.h"
+#include "comm/bootstrap/transports.h"
 
 /*
  * Ranks that wait look so often whether those they miss have ended, and say
@@ -18,9 +17,5 @@
  */
 enum { LSI_LOOK_MS = 100 };
 #define LSI_SAY_SECONDS 5.0
-
-/* Meets the other ranks. Waits at most `seconds` (0: for ever). */
-ls_status lsi_rendezvous(const lsi_world *world, double seconds,
-                         ls_group **out);
 
 #endif

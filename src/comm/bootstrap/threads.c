@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/open.h"
-#include "comm/node/transport.h"
+#include "comm/node/inproc.h"
 #include "kernels/kernels.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)

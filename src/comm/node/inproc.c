@@ -3,7 +3,7 @@
  * and has the same address for all, so that tools that follow addresses (the
  * thread sanitizer) see what the ranks do to each other.
  */
-#include "comm/node/transport.h"
+#include "comm/node/inproc.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
  * that, too, when the process ends, but also when it closes a descriptor of the
  * file that somebody else has opened.
  */
-#include "comm/node/transport.h"
+#include "comm/node/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>

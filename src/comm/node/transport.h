@@ -65,19 +65,7 @@ static inline void lsi_node_memory_release(lsi_node_memory *node)
         node->transport->destroy(node);
 }
 
-/*
- * Takes over a memfd that all processes of the job hold (closed on failure
- * too) and marks the caller as `rank`, alive until its process ends.
- */
-ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out);
-
 /* A number for a new job. */
 uint64_t lsi_job_number(void);
-
-/* A new file for a job, large enough for ever and empty. */
-ls_status lsi_shm_create(int *memfd);
-
-/* Memory of this process only, for threads that play ranks. */
-ls_status lsi_node_memory_inproc(lsi_node_memory **out);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "comm/bootstrap/environment.h"
+#include "comm/bootstrap/transports.h"
 #include "ranks.h"
 
 static const char *const names[] = {"RANK",
@@ -124,7 +124,7 @@ static bool by_mpi(void)
 {
     lsi_world world;
     assert_int_equal(lsi_world_from_env(&world), LS_OK);
-    return world.by_mpi;
+    return world.transport != NULL && strcmp(world.transport->name, "mpi") == 0;
 }
 
 static void ranks_of_several_machines_meet_by_mpi(void **state)
