@@ -53,15 +53,15 @@ static size_t fragments_within(const lsi_stream *stream, size_t fragments)
 static ls_status take_credit(ls_group *group, lsi_stream *stream,
                              lsi_message *message)
 {
-    if (!message->asked)
-        LS_TRY(lsi_internode_receive(group, &message->credit, NULL, 0,
+    if (!message->wire.asked)
+        LS_TRY(lsi_internode_receive(group, &message->wire.credit, NULL, 0,
                                      stream->peer,
                                      LSI_TAG_CREDIT + class_of(group, stream)));
-    message->asked = true;
-    const ls_status status = lsi_internode_test(group, &message->credit);
+    message->wire.asked = true;
+    const ls_status status = lsi_internode_test(group, &message->wire.credit);
     if (status != LS_OK)
         return status;
-    message->asked = false;
+    message->wire.asked = false;
     stream->credits++;
     return LS_OK;
 }
@@ -70,17 +70,18 @@ static ls_status take_credit(ls_group *group, lsi_stream *stream,
 static ls_status give_credits(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
-    const size_t arrived = message->body.arrived * LSI_WIRE_PIECE;
+    const size_t arrived = message->wire.body.arrived * LSI_WIRE_PIECE;
     const size_t bytes = message->envelope.bytes;
     const uint64_t reached =
         data_begin(stream) + (arrived < bytes ? arrived : bytes);
     for (;;) {
-        const ls_status status = lsi_internode_test(group, &message->credit);
+        const ls_status status =
+            lsi_internode_test(group, &message->wire.credit);
         if (status != LS_OK ||
             reached < (stream->credits + 1) * LSI_CREDIT_BYTES)
             return status;
         stream->credits++;
-        LS_TRY(lsi_internode_send(group, &message->credit, NULL, 0,
+        LS_TRY(lsi_internode_send(group, &message->wire.credit, NULL, 0,
                                   stream->peer,
                                   LSI_TAG_CREDIT + class_of(group, stream)));
     }
@@ -91,13 +92,14 @@ static ls_status give_credits(ls_group *group, lsi_stream *stream,
 static void pack(const ls_group *group, const lsi_stream *stream,
                  lsi_message *message)
 {
-    message->body = (lsi_bulk){.data = message->data,
-                               .bytes = message->envelope.bytes,
-                               .rank = stream->peer,
-                               .tag = LSI_TAG_DATA + class_of(group, stream),
-                               .receives = stream->receives,
-                               .requests = message->fragments,
-                               .room = LSI_MESSAGE_FRAGMENTS};
+    message->wire.body =
+        (lsi_bulk){.data = message->data,
+                   .bytes = message->envelope.bytes,
+                   .rank = stream->peer,
+                   .tag = LSI_TAG_DATA + class_of(group, stream),
+                   .receives = stream->receives,
+                   .requests = message->wire.fragments,
+                   .room = LSI_MESSAGE_FRAGMENTS};
 }
 
 static ls_status post_head(ls_group *group, lsi_stream *stream,
@@ -109,12 +111,14 @@ static ls_status post_head(ls_group *group, lsi_stream *stream,
         if (status != LS_OK)
             return status;
     }
-    message->posted = true;
+    message->wire.posted = true;
     return stream->receives
-               ? lsi_internode_receive(group, &message->head, &message->arrived,
+               ? lsi_internode_receive(group, &message->wire.head,
+                                       &message->wire.arrived,
                                        sizeof(lsi_envelope), stream->peer, tag)
-               : lsi_internode_send(group, &message->head, &message->envelope,
-                                    sizeof(lsi_envelope), stream->peer, tag);
+               : lsi_internode_send(group, &message->wire.head,
+                                    &message->envelope, sizeof(lsi_envelope),
+                                    stream->peer, tag);
 }
 
 /* The sender need not wait for its envelope to arrive. */
@@ -122,13 +126,13 @@ static ls_status move_head(ls_group *group, lsi_stream *stream,
                            lsi_message *message)
 {
     ls_status status = LS_OK;
-    if (!message->posted)
+    if (!message->wire.posted)
         status = post_head(group, stream, message);
     if (status == LS_OK && stream->receives) {
-        status = lsi_internode_test(group, &message->head);
+        status = lsi_internode_test(group, &message->wire.head);
         if (status == LS_OK)
-            status =
-                lsi_check_envelope(group, stream, message, &message->arrived);
+            status = lsi_check_envelope(group, stream, message,
+                                        &message->wire.arrived);
     }
     if (status != LS_OK)
         return status;
@@ -140,7 +144,7 @@ static ls_status move_head(ls_group *group, lsi_stream *stream,
 static ls_status send_body(ls_group *group, lsi_stream *stream,
                            lsi_message *message)
 {
-    lsi_bulk *body = &message->body;
+    lsi_bulk *body = &message->wire.body;
     const size_t fragments = lsi_bulk_fragments(body->bytes);
     for (;;) {
         body->held = fragments - fragments_within(stream, fragments);
@@ -157,7 +161,7 @@ static ls_status send_body(ls_group *group, lsi_stream *stream,
 static ls_status receive_body(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
-    const ls_status status = lsi_bulk_move(group, &message->body);
+    const ls_status status = lsi_bulk_move(group, &message->wire.body);
     if (status != LS_OK && status != LS_IN_PROGRESS)
         return status;
     const ls_status given = give_credits(group, stream, message);
@@ -172,7 +176,7 @@ static ls_status move(ls_group *group, lsi_stream *stream, lsi_message *message)
         status = stream->receives ? receive_body(group, stream, message)
                                   : send_body(group, stream, message);
     if (status == LS_OK)
-        status = lsi_internode_test(group, &message->head);
+        status = lsi_internode_test(group, &message->wire.head);
     if (status == LS_OK)
         stream->position = data_begin(stream) + message->envelope.bytes;
     return status;

@@ -77,6 +77,17 @@ typedef struct lsi_bulk {
 
 enum { LSI_MESSAGE_FRAGMENTS = 8 };
 
+/* What a message to or from another node is made of; net/internode_channel.c.
+ */
+typedef struct lsi_wire_message {
+    lsi_envelope arrived;
+    lsi_wire_request head, credit;
+    bool posted; /* the head is, or has been, under way */
+    bool asked;  /* for a credit */
+    lsi_bulk body;
+    lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
+} lsi_wire_message;
+
 struct lsi_message {
     lsi_message *next;
     unsigned char *data;
@@ -85,14 +96,7 @@ struct lsi_message {
     size_t moved;    /* bytes of the payload, within a node */
     uint64_t record; /* its number; 0: part of a collective */
     bool done;
-
-    /* To or from another node. */
-    lsi_envelope arrived;
-    lsi_wire_request head, credit;
-    bool posted; /* the head is, or has been, under way */
-    bool asked;  /* for a credit */
-    lsi_bulk body;
-    lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
+    lsi_wire_message wire;
 };
 
 /* ---- collectives --------------------------------------------------------- */
