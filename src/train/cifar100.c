@@ -1,6 +1,3 @@
-/*
- * The CIFAR-100 job. Parts are made in the order of `job` and freed in reverse.
- */
 #include "train/cifar100.h"
 
 #include <inttypes.h>
@@ -31,22 +28,17 @@ typedef struct clocks {
     uint64_t begin_collectives;
 } clocks;
 
+/* Parts are made in this order and freed in reverse. */
 typedef struct job {
-    ls_group *group;
     const lsi_cifar100_options *options;
     const lsi_cifar100_events *events;
     ls_dataset *train_set, *test_set;
     lsi_images *train_images, *test_images;
     lsi_cifar_net *net;
-    ls_ddp *ddp;
-    lsi_stepper stepper;
-    ls_tape *tape;
-    lsi_trainer trainer;
-    bool *agreed;
-    lsi_resume resume;
-    ls_checkpoint *found;       /* from which it goes on, or NULL */
-    lsi_progress_report report; /* of the epoch that is on */
-    clocks clock;               /* of that epoch */
+    lsi_loop loop;
+    lsi_epochs epochs;
+    bool within;  /* an epoch */
+    clocks clock; /* of that epoch */
 } job;
 
 /* ---- making the parts ---------------------------------------------------- */
@@ -59,7 +51,7 @@ enum { USUAL_SLICES = 4 };
  */
 static int64_t slices_of(const job *j)
 {
-    const int64_t size = ls_group_size(j->group);
+    const int64_t size = ls_group_size(j->loop.group);
     if (j->options->slices > 0)
         return j->options->slices / size;
     return USUAL_SLICES % size == 0 ? USUAL_SLICES / size : 1;
@@ -68,7 +60,7 @@ static int64_t slices_of(const job *j)
 static ls_status check_slices(const job *j)
 {
     const int64_t all = j->options->slices;
-    const int size = ls_group_size(j->group);
+    const int size = ls_group_size(j->loop.group);
     if (all % size == 0 && slices_of(j) <= LSI_MAX_SLICES)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -101,22 +93,13 @@ static ls_status open_images(job *j)
                                   .batch_size = j->options->batch_size,
                                   .prefetch = (int)j->options->prefetch,
                                   .seed = j->options->seed,
-                                  .rank = ls_group_rank(j->group),
-                                  .size = ls_group_size(j->group),
+                                  .rank = ls_group_rank(j->loop.group),
+                                  .size = ls_group_size(j->loop.group),
                                   .slices = (int)slices_of(j)};
     LS_TRY(lsi_images_new(&j->train_images, j->train_set, &options));
     options.count = 0;
     options.slices = 0;
     return lsi_images_new(&j->test_images, j->test_set, &options);
-}
-
-/* What a rank does alone before all of them start together. */
-static ls_status prepare_alone(job *j)
-{
-    LS_TRY(lsi_recipe_check(&j->options->recipe));
-    LS_TRY(check_slices(j));
-    LS_TRY(open_data(j));
-    return open_images(j);
 }
 
 static int64_t train_images(const job *j)
@@ -126,13 +109,14 @@ static int64_t train_images(const job *j)
     return limit > 0 && limit < available ? limit : available;
 }
 
-static ls_status begin(const job *j)
+static ls_status begin(void *self)
 {
+    const job *const j = self;
     const lsi_cifar100_start start = {
         .train_images = train_images(j),
         .val_images = ls_dataset_count(j->test_set),
-        .step = j->found != NULL ? ls_checkpoint_step(j->found) : 0,
-        .epoch = j->report.epoch};
+        .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
+        .epoch = j->epochs.report.epoch};
     if (j->events->begin == NULL)
         return LS_OK;
     return j->events->begin(j->events->context, &start);
@@ -169,7 +153,7 @@ static void collect_config(const job *j, lsi_run_config *config)
                                         [LSI_NORM_GATHERED] = "gathered",
                                         [LSI_NORM_LOCAL] = "off"};
     const lsi_cifar100_options *const o = j->options;
-    const int size = ls_group_size(j->group);
+    const int size = ls_group_size(j->loop.group);
     lsi_run_config_text(config, "train", "cifar100");
     lsi_run_config_text(config, "--data",
                         o->data != NULL ? "given" : "built-in");
@@ -185,10 +169,22 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
+/* What a rank does alone before all of them start together. */
+static ls_status prepare(void *self)
+{
+    job *const j = self;
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    LS_TRY(check_slices(j));
+    LS_TRY(open_data(j));
+    LS_TRY(open_images(j));
+    collect_config(j, &j->loop.resume.config);
+    return LS_OK;
+}
+
 static uint64_t collectives(const job *j)
 {
     ls_group_counters counters;
-    ls_group_get_counters(j->group, &counters);
+    ls_group_get_counters(j->loop.group, &counters);
     return counters.collectives;
 }
 
@@ -219,104 +215,82 @@ static void start_clocks(job *j)
 static ls_status save_with(job *j, const char *ranks, int64_t calls)
 {
     char epoch[24], step[24], count[24];
-    snprintf(epoch, sizeof(epoch), "%" PRId64, j->report.epoch);
-    snprintf(step, sizeof(step), "%" PRId64, j->report.step);
+    snprintf(epoch, sizeof(epoch), "%" PRId64, j->epochs.report.epoch);
+    snprintf(step, sizeof(step), "%" PRId64, j->epochs.report.step);
     snprintf(count, sizeof(count), "%" PRId64, calls);
     const char *const values[] = {"epoch", epoch,         "micro_step",
                                   step,    "collectives", count,
                                   "ranks", ranks,         NULL};
-    return lsi_resume_save(&j->resume, j->trainer.model->params, &j->stepper,
-                           values);
+    return lsi_loop_save(&j->loop, values);
 }
 
-/* After a step of the optimizer. */
-static ls_status on_stepped(void *context, const lsi_progress_report *report)
+static ls_status checkpoint(void *self)
 {
-    job *const j = context;
+    job *const j = self;
     char *ranks = NULL;
-    if (!lsi_resume_is_due(&j->resume, j->stepper.steps))
-        return LS_OK;
-    const lsi_partial own = {report->totals, seconds(j), peak_bytes(j)};
+    const lsi_partial own = {j->epochs.report.totals, seconds(j),
+                             peak_bytes(j)};
     j->clock.seconds = own.seconds;
     j->clock.collectives = epoch_collectives(j);
-    LS_TRY(lsi_partial_text(j->group, &own, &ranks));
+    LS_TRY(lsi_partial_text(j->loop.group, &own, &ranks));
     const ls_status status = save_with(j, ranks, j->clock.collectives);
     lsi_free(ranks);
     start_clocks(j);
     return status;
 }
 
-static ls_status find_place(job *j)
+static ls_status find_place(void *self, const ls_checkpoint *found)
 {
+    job *const j = self;
+    lsi_progress_report *const report = &j->epochs.report;
     lsi_partial own;
-    const char *const ranks = ls_checkpoint_value(j->found, "ranks");
-    LS_TRY(lsi_resume_number(j->found, "epoch", &j->report.epoch));
-    LS_TRY(lsi_resume_number(j->found, "micro_step", &j->report.step));
-    LS_TRY(lsi_resume_number(j->found, "collectives", &j->clock.collectives));
+    const char *const ranks = ls_checkpoint_value(found, "ranks");
+    LS_TRY(lsi_resume_number(found, "epoch", &report->epoch));
+    LS_TRY(lsi_resume_number(found, "micro_step", &report->step));
+    LS_TRY(lsi_resume_number(found, "collectives", &j->clock.collectives));
     LS_TRY(lsi_partial_parse(&own, ranks != NULL ? ranks : "",
-                             ls_group_rank(j->group), ls_group_size(j->group)));
-    j->report.totals = own.totals;
+                             ls_group_rank(j->loop.group),
+                             ls_group_size(j->loop.group)));
+    report->totals = own.totals;
     j->clock.seconds = own.seconds;
     j->clock.peak_bytes = own.peak_bytes;
-    if (j->report.epoch < j->options->epochs)
+    if (report->epoch < j->options->epochs)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot go on from the checkpoint of step %" PRId64
                     ": it is in epoch %" PRId64 ", this run has --epochs "
                     "%" PRId64,
-                    ls_checkpoint_step(j->found), j->report.epoch + 1,
+                    ls_checkpoint_step(found), report->epoch + 1,
                     j->options->epochs);
-}
-
-static ls_status go_on(job *j)
-{
-    if (j->found == NULL)
-        return LS_OK;
-    return lsi_resume_load(j->found, j->trainer.model->params, &j->stepper);
 }
 
 /* ---- starting ------------------------------------------------------------ */
 
-static ls_status prepare_together(job *j)
+static ls_status make(void *self, lsi_training *out)
 {
+    job *const j = self;
     const lsi_cifar100_options *const o = j->options;
     const lsi_cifar_net_options net = {.norm = o->norm,
                                        .dropout = o->dropout,
                                        .slices = (int)slices_of(j),
                                        .seed = o->seed};
-    LS_TRY(lsi_cifar_net_new(&j->net, j->group, &net));
-    const lsi_model *const model = lsi_cifar_net_model(j->net);
-    LS_TRY(ls_ddp_new(&j->ddp, j->group, model->params, &o->ddp));
-    lsi_ddp_defer_scale(j->ddp);
-    LS_TRY(lsi_stepper_init(&j->stepper, model->params, &o->recipe,
-                            total_steps(j)));
-    if (o->dtype == LS_F16)
-        LS_TRY(lsi_stepper_scale_losses(
-            &j->stepper, model->params,
-            (double)(o->batch_size * o->accumulate * ls_group_size(j->group))));
-    LS_TRY(ls_tape_new(&j->tape));
-    LS_TRY(ls_tape_set_autocast(j->tape, o->dtype));
-    j->trainer = (lsi_trainer){.group = j->group,
-                               .model = model,
-                               .ddp = j->ddp,
-                               .stepper = &j->stepper,
-                               .tape = j->tape,
-                               .accumulate = o->accumulate,
-                               .seed = o->seed,
-                               .on_step = j->events->step,
-                               .context = j->events->context,
-                               .on_stepped = on_stepped,
-                               .stepped_context = j};
+    LS_TRY(lsi_cifar_net_new(&j->net, j->loop.group, &net));
+    j->epochs.model = lsi_cifar_net_model(j->net);
+    j->epochs.source = lsi_images_source(j->train_images);
+    *out =
+        (lsi_training){.params = j->epochs.model->params,
+                       .ddp = &o->ddp,
+                       .recipe = o->recipe,
+                       .total_steps = total_steps(j),
+                       .dtype = o->dtype,
+                       .step_weight = (double)(o->batch_size * o->accumulate *
+                                               ls_group_size(j->loop.group))};
     return LS_OK;
 }
 
-static void release(job *j)
+static void release(void *self)
 {
-    lsi_resume_close(&j->resume);
-    ls_checkpoint_close(&j->found);
-    ls_tape_free(&j->tape);
-    lsi_stepper_release(&j->stepper);
-    ls_ddp_free(&j->ddp);
+    job *const j = self;
     lsi_cifar_net_free(&j->net);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
@@ -326,16 +300,17 @@ static void release(job *j)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-static ls_status train(job *j, lsi_epoch *out, double *images)
+/* What training has come to, of all ranks on rank 0. */
+static ls_status end_training(job *j, lsi_epoch *out, double *images)
 {
-    const lsi_source source = lsi_images_source(j->train_images);
-    LS_TRY(lsi_train_epoch(&j->trainer, &source, &j->report));
+    lsi_totals *const totals = &j->epochs.report.totals;
+    LS_TRY(lsi_totals_reduce(totals, j->loop.group));
     out->train_seconds = seconds(j);
-    out->loss_scale = j->stepper.loss_scale.scale;
-    out->skipped = j->stepper.loss_scale.skipped;
-    out->train_loss = lsi_totals_loss(&j->report.totals);
-    out->train_accuracy = lsi_totals_accuracy(&j->report.totals);
-    *images = j->report.totals.weight;
+    out->loss_scale = j->loop.stepper.loss_scale.scale;
+    out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->train_loss = lsi_totals_loss(totals);
+    out->train_accuracy = lsi_totals_accuracy(totals);
+    *images = totals->weight;
     return LS_OK;
 }
 
@@ -343,9 +318,9 @@ static ls_status validate(job *j, lsi_epoch *out)
 {
     lsi_totals totals;
     /* Statistics taken by each rank alone differ: rank 0's are the model's. */
-    LS_TRY(lsi_ddp_broadcast_buffers(j->ddp));
-    LS_TRY(lsi_validate(j->group, j->trainer.model, j->tape, j->test_images,
-                        &totals, j->agreed));
+    LS_TRY(lsi_ddp_broadcast_buffers(j->loop.ddp));
+    LS_TRY(lsi_validate(j->loop.group, j->epochs.model, j->loop.tape,
+                        j->test_images, &totals, j->loop.agreed));
     out->val_loss = lsi_totals_loss(&totals);
     out->val_accuracy = lsi_totals_accuracy(&totals);
     return LS_OK;
@@ -355,7 +330,7 @@ static ls_status validate(job *j, lsi_epoch *out)
 static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
 {
     double most[2] = {out->train_seconds, peak_bytes(j)};
-    LS_TRY(ls_reduce(j->group, most, most, 2, LS_F64, LS_MAX, 0));
+    LS_TRY(ls_reduce(j->loop.group, most, most, 2, LS_F64, LS_MAX, 0));
     out->train_seconds = most[0];
     out->peak_bytes = (uint64_t)most[1];
     if (out->train_seconds > 0)
@@ -363,19 +338,12 @@ static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
     return LS_OK;
 }
 
-/* The epoch of j->report, from where that stands. */
-static ls_status run_epoch(job *j, lsi_epoch *out)
+static void begin_epoch(job *j)
 {
-    lsi_epoch result = {.epoch = j->report.epoch};
-    double images;
     ls_memory_reset_peak();
     start_clocks(j);
-    LS_TRY(train(j, &result, &images));
-    LS_TRY(validate(j, &result));
-    LS_TRY(compare_ranks(j, images, &result));
-    result.collectives = (uint64_t)epoch_collectives(j);
-    *out = result;
-    return LS_OK;
+    lsi_epochs_begin(&j->epochs);
+    j->within = true;
 }
 
 /* A rank that cannot write what it should tells the others. */
@@ -384,25 +352,66 @@ static ls_status announce(const job *j, const lsi_epoch *epoch)
     ls_status own = LS_OK;
     if (j->events->epoch != NULL)
         own = j->events->epoch(j->events->context, epoch);
-    return lsi_share_outcome(j->group, own, j->agreed);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
 }
 
-static ls_status run_epochs(job *j)
+static ls_status end_epoch(job *j)
 {
-    while (j->report.epoch < j->options->epochs) {
-        lsi_epoch result;
-        LS_TRY(run_epoch(j, &result));
-        LS_TRY(announce(j, &result));
-        j->report = (lsi_progress_report){.epoch = result.epoch + 1};
-        j->clock = (clocks){0};
+    lsi_epoch result = {.epoch = j->epochs.report.epoch};
+    double images;
+    LS_TRY(end_training(j, &result, &images));
+    LS_TRY(validate(j, &result));
+    LS_TRY(compare_ranks(j, images, &result));
+    result.collectives = (uint64_t)epoch_collectives(j);
+    LS_TRY(announce(j, &result));
+    j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
+    j->clock = (clocks){0};
+    j->within = false;
+    return LS_OK;
+}
+
+/* ---- the job ------------------------------------------------------------- */
+
+static ls_status next(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    *micro_steps = 0;
+    while (j->epochs.report.epoch < j->options->epochs) {
+        if (!j->within)
+            begin_epoch(j);
+        *micro_steps = lsi_epochs_next(&j->epochs);
+        if (*micro_steps > 0)
+            return LS_OK;
+        LS_TRY(end_epoch(j));
     }
     return LS_OK;
 }
 
-static ls_status save(const job *j)
+static lsi_forward forward(void *self, int64_t micro_step)
 {
+    job *const j = self;
+    (void)micro_step;
+    return lsi_epochs_forward(&j->epochs);
+}
+
+static ls_status add(void *self, const lsi_forward *out)
+{
+    job *const j = self;
+    return lsi_epochs_add(&j->epochs, out);
+}
+
+static ls_status stepped(void *self)
+{
+    const job *const j = self;
+    lsi_epochs_stepped(&j->epochs);
+    return LS_OK;
+}
+
+static ls_status save(const void *self)
+{
+    const job *const j = self;
     const lsi_cifar100_options *const o = j->options;
-    if (o->save == NULL || ls_group_rank(j->group) != 0)
+    if (o->save == NULL)
         return LS_OK;
     char epochs[24], seed[24];
     snprintf(epochs, sizeof(epochs), "%lld", (long long)o->epochs);
@@ -410,43 +419,31 @@ static ls_status save(const job *j)
     const char *const metadata[] = {
         "lockstep", ls_version_string(), "epochs", epochs, "seed", seed, NULL};
     lsi_file_sum sum;
-    return lsi_params_save(j->trainer.model->params, o->save, metadata, &sum);
-}
-
-static ls_status find_start(job *j)
-{
-    collect_config(j, &j->resume.config);
-    LS_TRY(lsi_resume_open(&j->resume, &j->found));
-    if (j->found == NULL)
-        return LS_OK;
-    return lsi_share_outcome(j->group, find_place(j), j->agreed);
-}
-
-static ls_status run(job *j)
-{
-    LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
-    LS_TRY(find_start(j));
-    LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));
-    LS_TRY(lsi_share_outcome(j->group, prepare_together(j), j->agreed));
-    LS_TRY(lsi_share_outcome(j->group, go_on(j), j->agreed));
-    LS_TRY(run_epochs(j));
-    return lsi_share_outcome(j->group, save(j), j->agreed);
+    return lsi_params_save(j->loop.params, o->save, metadata, &sum);
 }
 
 ls_status lsi_cifar100_train(ls_group *group,
                              const lsi_cifar100_options *options,
                              const lsi_cifar100_events *events, bool *agreed)
 {
-    job j = {.group = group,
-             .options = options,
+    static const lsi_job cifar100 = {.prepare = prepare,
+                                     .find_place = find_place,
+                                     .make = make,
+                                     .begin = begin,
+                                     .next = next,
+                                     .forward = forward,
+                                     .add = add,
+                                     .stepped = stepped,
+                                     .checkpoint = checkpoint,
+                                     .save = save,
+                                     .release = release};
+    job j = {.options = options,
              .events = events,
-             .agreed = agreed,
-             .resume = {group, &options->resume, .agreed = agreed}};
-    char message[1024];
-    *agreed = false;
-    const ls_status status = run(&j);
-    /* To release what ranks share fails, too, if they are not together. */
-    snprintf(message, sizeof(message), "%s", ls_last_error());
-    release(&j);
-    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
+             .epochs = {.loop = &j.loop,
+                        .accumulate = options->accumulate,
+                        .seed = options->seed,
+                        .on_step = events->step,
+                        .context = events->context}};
+    j.loop = lsi_loop_of(group, &cifar100, &j, &options->resume, agreed);
+    return lsi_loop_run(&j.loop);
 }

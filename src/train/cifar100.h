@@ -5,9 +5,9 @@
 #define LS_TRAIN_CIFAR100_H
 
 #include "lockstep/group.h"
+#include "train/epochs.h"
 #include "train/models/cifar_net.h"
 #include "train/resume.h"
-#include "train/trainer.h"
 
 typedef struct lsi_cifar100_options {
     const char *data; /* folder or archive; NULL: the built-in set */

@@ -1,7 +1,3 @@
-/*
- * The language model job. Parts are made in the order of `job` and freed in
- * reverse.
- */
 #include "train/lm.h"
 
 #include <inttypes.h>
@@ -14,7 +10,6 @@
 #include "comm/api/outcome.h"
 #include "lockstep/version.h"
 #include "nn/transformer.h"
-#include "parallel/ddp.h"
 #include "tensor/tensor.h"
 #include "train/memory_demand.h"
 #include "train/models/lm.h"
@@ -24,8 +19,8 @@ enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 /* Apart from the steps of training. */
 static const uint64_t validation_steps = UINT64_C(1) << 48;
 
+/* Parts are made in this order and freed in reverse. */
 typedef struct job {
-    ls_group *group;
     const lsi_lm_options *options;
     const lsi_lm_events *events;
     ls_transformer_config config;
@@ -34,14 +29,11 @@ typedef struct job {
     int64_t train_end; /* of the tokens; validation begins there */
     ls_tensor *inputs, *targets;
     lsi_lm lm;
-    ls_ddp *ddp;
-    lsi_stepper stepper;
-    ls_tape *tape;
-    bool *agreed;
-    lsi_resume resume;
-    ls_checkpoint *found; /* from which it goes on, or NULL */
-    int64_t first;        /* its step; 0 */
-    double first_loss;    /* of that step */
+    lsi_loop loop;
+    int64_t first;     /* step of the checkpoint from which it goes on; 0 */
+    double first_loss; /* of that step */
+    lsi_lm_step step;  /* the one that is on */
+    double begun;      /* when that has */
 } job;
 
 /* ---- settings ---------------------------------------------------------------
@@ -100,7 +92,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_text(config, "--init", o->init != NULL ? "given" : "none");
     collect_model_config(&j->config, config);
     lsi_run_config_int(config, "--batch-size over all ranks:",
-                       o->batch_size * ls_group_size(j->group));
+                       o->batch_size * ls_group_size(j->loop.group));
     lsi_run_config_int(config, "--accumulate", o->accumulate);
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_int(config, "--validate-every", o->validate_every);
@@ -150,19 +142,21 @@ static ls_status make_batch(job *j)
 }
 
 /* What a rank does alone before all of them start together. */
-static ls_status prepare_alone(job *j)
+static ls_status prepare(void *self)
 {
+    job *const j = self;
     LS_TRY(open_tokens(j));
     LS_TRY(choose_model(j));
     LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
     LS_TRY(lsi_recipe_check(&j->options->recipe));
-    LS_TRY(collect_config(j, &j->resume.config));
+    LS_TRY(collect_config(j, &j->loop.resume.config));
     return make_batch(j);
 }
 
 /* Before anything large is made: whether there is room for it at all. */
-static ls_status ask_for_room(job *j)
+static ls_status ask_for_room(void *self)
 {
+    job *const j = self;
     lsi_memory_demand room;
     lsi_memory_plan wish = {.moments = lsi_recipe_moments(&j->options->recipe),
                             .rounded = j->options->dtype != LS_F32};
@@ -170,12 +164,12 @@ static ls_status ask_for_room(job *j)
         lsi_strategy_find(j->options->ddp.strategy, &wish.strategy);
     if (status == LS_OK)
         status = lsi_lm_parameters(&j->config, &wish.parameters);
-    LS_TRY(lsi_share_outcome(j->group, status, j->agreed));
+    LS_TRY(lsi_share_outcome(j->loop.group, status, j->loop.agreed));
     LS_TRY(lsi_memory_demand_ask(
-        j->group, lsi_memory_plan_bytes(j->group, &wish), 0, &room));
+        j->loop.group, lsi_memory_plan_bytes(j->loop.group, &wish), 0, &room));
     if (lsi_memory_demand_fits(room))
         return LS_OK;
-    *j->agreed = true;
+    *j->loop.agreed = true;
     return lsi_memory_demand_fail(
         room, "weights, gradients and the state of the optimizer");
 }
@@ -183,8 +177,9 @@ static ls_status ask_for_room(job *j)
 static ls_status make_model(job *j)
 {
     const lsi_lm_options *o = j->options;
-    LS_TRY(lsi_lm_new(&j->lm, j->group, &j->config, o->seed));
-    if (o->init != NULL && j->found == NULL && ls_group_rank(j->group) == 0)
+    LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
+    if (o->init != NULL && j->loop.found == NULL &&
+        ls_group_rank(j->loop.group) == 0)
         return ls_transformer_load(j->lm.transformer, o->init);
     return LS_OK;
 }
@@ -192,62 +187,52 @@ static ls_status make_model(job *j)
 /* Of all ranks. */
 static int64_t step_tokens(const job *j)
 {
-    return j->targets->count * j->options->accumulate * ls_group_size(j->group);
+    return j->targets->count * j->options->accumulate *
+           ls_group_size(j->loop.group);
 }
 
-static ls_status prepare_together(job *j)
+static ls_status make(void *self, lsi_training *out)
 {
+    job *const j = self;
     const lsi_lm_options *o = j->options;
-    lsi_recipe recipe = o->recipe;
-    if (recipe.clip_norm <= 0)
-        recipe.clip_norm = LSI_CLIP_NOTHING;
-    LS_TRY(ls_ddp_new(&j->ddp, j->group, j->lm.params, &o->ddp));
-    lsi_ddp_defer_scale(j->ddp);
-    LS_TRY(lsi_stepper_init(&j->stepper, j->lm.params, &recipe, o->steps));
-    if (o->dtype == LS_F16)
-        LS_TRY(lsi_stepper_scale_losses(&j->stepper, j->lm.params,
-                                        (double)step_tokens(j)));
-    LS_TRY(ls_tape_new(&j->tape));
-    return ls_tape_set_autocast(j->tape, o->dtype);
+    LS_TRY(make_model(j));
+    *out = (lsi_training){.params = j->lm.params,
+                          .ddp = &o->ddp,
+                          .recipe = o->recipe,
+                          .total_steps = o->steps,
+                          .dtype = o->dtype,
+                          .step_weight = (double)step_tokens(j)};
+    if (out->recipe.clip_norm <= 0)
+        out->recipe.clip_norm = LSI_CLIP_NOTHING;
+    return LS_OK;
 }
 
 /* ---- checkpoints --------------------------------------------------------- */
 
-static ls_status find_start(job *j)
+static ls_status find_place(void *self, const ls_checkpoint *found)
 {
-    LS_TRY(lsi_resume_open(&j->resume, &j->found));
-    if (j->found == NULL)
-        return LS_OK;
-    const char *const loss = ls_checkpoint_value(j->found, "loss");
-    j->first = ls_checkpoint_step(j->found);
+    job *const j = self;
+    const char *const loss = ls_checkpoint_value(found, "loss");
+    j->first = ls_checkpoint_step(found);
     j->first_loss = loss != NULL ? strtod(loss, NULL) : 0.0;
     if (j->first <= j->options->steps)
         return LS_OK;
-    *j->agreed = true;
     return lsi_fail(LS_ERR_ARGUMENT,
                     "cannot go on from the checkpoint of step %" PRId64
                     ": this run has --steps %" PRId64,
                     j->first, j->options->steps);
 }
 
-static ls_status go_on(job *j)
-{
-    if (j->found == NULL)
-        return LS_OK;
-    return lsi_resume_load(j->found, j->lm.params, &j->stepper);
-}
-
 /* Before the validation that follows the step. */
-static ls_status save_checkpoint(job *j, const lsi_lm_step *step)
+static ls_status checkpoint(void *self)
 {
+    job *const j = self;
     char loss[32];
-    if (!lsi_resume_is_due(&j->resume, step->step))
-        return LS_OK;
-    snprintf(loss, sizeof(loss), "%.17g", step->loss);
+    snprintf(loss, sizeof(loss), "%.17g", j->step.loss);
     const char *const values[] = {
         "loss",         loss, LSI_TRANSFORMER_KEY, j->shape, LSI_LM_TOKENS_KEY,
         tokens_name(j), NULL};
-    return lsi_resume_save(&j->resume, j->lm.params, &j->stepper, values);
+    return lsi_loop_save(&j->loop, values);
 }
 
 /* Steps and validations before the place of a checkpoint. */
@@ -260,8 +245,9 @@ static int64_t told_before(const job *j)
 
 /* ---- starting ------------------------------------------------------------ */
 
-static ls_status begin(const job *j)
+static ls_status begin(void *self)
 {
+    const job *const j = self;
     const int64_t n = ls_tokens_count(j->tokens);
     const lsi_lm_start start = {.model = &j->config,
                                 .parameters = ls_params_numel(j->lm.params),
@@ -274,13 +260,9 @@ static ls_status begin(const job *j)
     return j->events->begin(j->events->context, &start);
 }
 
-static void release(job *j)
+static void release(void *self)
 {
-    lsi_resume_close(&j->resume);
-    ls_checkpoint_close(&j->found);
-    ls_tape_free(&j->tape);
-    lsi_stepper_release(&j->stepper);
-    ls_ddp_free(&j->ddp);
+    job *const j = self;
     lsi_lm_free(&j->lm);
     ls_tensor_free(&j->targets);
     ls_tensor_free(&j->inputs);
@@ -297,7 +279,8 @@ static void release(job *j)
  */
 static int share_of(const job *j, int64_t micro)
 {
-    return (int)micro * ls_group_size(j->group) + ls_group_rank(j->group);
+    return (int)micro * ls_group_size(j->loop.group) +
+           ls_group_rank(j->loop.group);
 }
 
 static ls_status read_batch(const job *j, uint64_t step, int share,
@@ -316,51 +299,44 @@ static ls_status read_batch(const job *j, uint64_t step, int share,
 }
 
 /* If there is nothing to read, the tape has failed, and backward says so. */
-static ls_status micro_step(job *j, int64_t step, int64_t micro, double *loss)
+static lsi_forward forward(void *self, int64_t micro_step)
 {
-    double own = 0.0;
-    const bool last = micro + 1 == j->options->accumulate;
-    const ls_status read =
-        read_batch(j, (uint64_t)(step - 1), share_of(j, micro), false);
+    job *const j = self;
+    const ls_status read = read_batch(j, (uint64_t)(j->step.step - 1),
+                                      share_of(j, micro_step), false);
     if (read != LS_OK)
-        lsi_tape_stop(j->tape, read);
-    const lsi_forward out =
-        lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
-    LS_TRY(ls_ddp_backward(j->ddp, j->tape, out.loss, out.weight, last));
-    LS_TRY(ls_tensor_item(out.loss, &own));
-    *loss += own / (double)j->options->accumulate;
-    ls_tape_reset(j->tape);
+        lsi_tape_stop(j->loop.tape, read);
+    return lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
+}
+
+static ls_status add(void *self, const lsi_forward *out)
+{
+    job *const j = self;
+    double own = 0.0;
+    LS_TRY(ls_tensor_item(out->loss, &own));
+    j->step.loss += own / (double)j->options->accumulate;
     return LS_OK;
 }
 
-/* A rank that fails before the sync refuses it: there the others wait. */
-static ls_status micro_steps(job *j, int64_t step, double *loss)
+/* Over all ranks, which have seen equally many tokens; so everywhere. */
+static ls_status share_loss(void *self)
 {
-    const int64_t n = j->options->accumulate;
-    for (int64_t m = 0; m < n; m++) {
-        const ls_status status = micro_step(j, step, m, loss);
-        if (status != LS_OK)
-            return m + 1 == n ? status
-                              : ls_ddp_backward(j->ddp, j->tape, NULL, 0, true);
-    }
-    return LS_OK;
+    job *const j = self;
+    return lsi_share_mean(j->loop.group, LS_OK, &j->step.loss, j->loop.agreed);
 }
 
-static ls_status step(job *j, lsi_lm_step *out)
+/* A rank that cannot write what it should tells the others. */
+static ls_status stepped(void *self)
 {
-    const double start = lsi_clock_seconds();
-    ls_params_zero_grad(j->lm.params);
-    LS_TRY(ls_ddp_set_loss_scale(j->ddp, lsi_stepper_loss_scale(&j->stepper)));
-    LS_TRY(micro_steps(j, out->step, &out->loss));
-    /* Over all ranks, which have seen equally many tokens; so everywhere. */
-    LS_TRY(lsi_share_mean(j->group, LS_OK, &out->loss, j->agreed));
-    LS_TRY(lsi_stepper_step(&j->stepper, lsi_ddp_grad_scale(j->ddp)));
-    out->lr = j->stepper.lr;
-    out->gradient_norm = j->stepper.norm;
-    out->loss_scale = j->stepper.loss_scale.scale;
-    out->skipped = j->stepper.loss_scale.skipped;
-    out->seconds = lsi_clock_seconds() - start;
-    return LS_OK;
+    job *const j = self;
+    lsi_lm_step *const out = &j->step;
+    out->lr = j->loop.stepper.lr;
+    out->gradient_norm = j->loop.stepper.norm;
+    out->loss_scale = j->loop.stepper.loss_scale.scale;
+    out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->seconds = lsi_clock_seconds() - j->begun;
+    const ls_status own = j->events->step(j->events->context, out);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
 }
 
 /* The mean over this rank's pieces, which are the same each time. */
@@ -372,21 +348,21 @@ static ls_status evaluate(job *j, double *loss)
     for (int64_t b = 0; b < batches; b++) {
         LS_TRY(read_batch(j, (uint64_t)b, share_of(j, 0), true));
         const lsi_forward out =
-            lsi_lm_forward(&j->lm, j->tape, j->inputs, j->targets);
-        LS_TRY(ls_tape_status(j->tape));
+            lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
+        LS_TRY(ls_tape_status(j->loop.tape));
         LS_TRY(ls_tensor_item(out.loss, &own));
         *loss += own / (double)batches;
-        ls_tape_reset(j->tape);
+        ls_tape_reset(j->loop.tape);
     }
     return LS_OK;
 }
 
 static ls_status validate(job *j, double *loss)
 {
-    ls_tape_set_training(j->tape, false);
+    ls_tape_set_training(j->loop.tape, false);
     const ls_status own = evaluate(j, loss);
-    ls_tape_set_training(j->tape, true);
-    return lsi_share_mean(j->group, own, loss, j->agreed);
+    ls_tape_set_training(j->loop.tape, true);
+    return lsi_share_mean(j->loop.group, own, loss, j->loop.agreed);
 }
 
 static bool validates_after(const lsi_lm_options *o, int64_t steps)
@@ -395,43 +371,38 @@ static bool validates_after(const lsi_lm_options *o, int64_t steps)
            (steps % o->validate_every == 0 || steps == o->steps);
 }
 
-/* A rank that cannot write what it should tells the others. */
-static ls_status announce(const job *j, const lsi_lm_step *step)
-{
-    const ls_status own = j->events->step(j->events->context, step);
-    return lsi_share_outcome(j->group, own, j->agreed);
-}
-
 static ls_status run_validation(job *j, int64_t steps)
 {
     double loss;
     LS_TRY(validate(j, &loss));
     const ls_status own =
         j->events->validation(j->events->context, steps, loss);
-    return lsi_share_outcome(j->group, own, j->agreed);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
 }
 
-static ls_status run_steps(job *j)
+static ls_status next(void *self, int64_t *micro_steps)
 {
-    for (int64_t done = j->first;; done++) {
-        lsi_lm_step out = {.step = done + 1};
-        if (validates_after(j->options, done))
-            LS_TRY(run_validation(j, done));
-        if (done == j->options->steps)
-            return LS_OK;
-        LS_TRY(step(j, &out));
-        LS_TRY(announce(j, &out));
-        LS_TRY(save_checkpoint(j, &out));
-    }
+    job *const j = self;
+    const int64_t done = j->loop.stepper.steps;
+    *micro_steps = 0;
+    if (validates_after(j->options, done))
+        LS_TRY(run_validation(j, done));
+    if (done == j->options->steps)
+        return LS_OK;
+    j->step = (lsi_lm_step){.step = done + 1};
+    j->begun = lsi_clock_seconds();
+    *micro_steps = j->options->accumulate;
+    return LS_OK;
 }
 
 /* ---- the job ------------------------------------------------------------- */
 
-static ls_status save(const job *j)
+static ls_status save(const void *self)
 {
+    const job *const j = self;
     const lsi_lm_options *o = j->options;
     char steps[24], seed[24];
-    if (o->save == NULL || ls_group_rank(j->group) != 0)
+    if (o->save == NULL)
         return LS_OK;
     snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
     snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
@@ -441,32 +412,23 @@ static ls_status save(const job *j)
     return ls_transformer_save(j->lm.transformer, o->save, metadata);
 }
 
-static ls_status run(job *j)
-{
-    LS_TRY(lsi_share_outcome(j->group, prepare_alone(j), j->agreed));
-    LS_TRY(ask_for_room(j));
-    LS_TRY(find_start(j));
-    LS_TRY(lsi_share_outcome(j->group, make_model(j), j->agreed));
-    LS_TRY(lsi_share_outcome(j->group, begin(j), j->agreed));
-    LS_TRY(lsi_share_outcome(j->group, prepare_together(j), j->agreed));
-    LS_TRY(lsi_share_outcome(j->group, go_on(j), j->agreed));
-    LS_TRY(run_steps(j));
-    return lsi_share_outcome(j->group, save(j), j->agreed);
-}
-
 ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
-    job j = {.group = group,
-             .options = options,
-             .events = events,
-             .agreed = agreed,
-             .resume = {group, &options->resume, .agreed = agreed}};
-    char message[1024];
-    *agreed = false;
-    const ls_status status = run(&j);
-    /* To release what ranks share fails, too, if they are not together. */
-    snprintf(message, sizeof(message), "%s", ls_last_error());
-    release(&j);
-    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
+    static const lsi_job lm = {.prepare = prepare,
+                               .check = ask_for_room,
+                               .find_place = find_place,
+                               .make = make,
+                               .begin = begin,
+                               .next = next,
+                               .forward = forward,
+                               .add = add,
+                               .before_step = share_loss,
+                               .stepped = stepped,
+                               .checkpoint = checkpoint,
+                               .save = save,
+                               .release = release};
+    job j = {.options = options, .events = events};
+    j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
+    return lsi_loop_run(&j.loop);
 }

@@ -8,8 +8,7 @@
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
 #include "lockstep/transformer.h"
-#include "train/recipe.h"
-#include "train/resume.h"
+#include "train/loop.h"
 
 typedef struct lsi_lm_options {
     const char *data; /* NULL: the built-in text */

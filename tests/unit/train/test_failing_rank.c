@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "epochs_job.h"
 #include "lockstep/profile.h"
 #include "parallel/ddp.h"
 #include "train/cifar100.h"
@@ -23,7 +24,7 @@ typedef struct plan {
     int failing;
     const char *where; /* an event of a job */
     int64_t at;        /* the number that comes with it */
-    /* of the trainer */
+    /* of the loop */
     lsi_net_norm norm;
     int64_t accumulate, batch;
 } plan;
@@ -239,9 +240,8 @@ typedef struct setup {
     ls_dataset *set;
     lsi_images *images;
     lsi_cifar_net *net;
-    ls_ddp *ddp;
-    lsi_stepper stepper;
-    lsi_trainer trainer;
+    lsi_loop loop;
+    lsi_epochs epochs;
 } setup;
 
 static void make(setup *s, ls_group *group, const plan *p)
@@ -255,22 +255,19 @@ static void make(setup *s, ls_group *group, const plan *p)
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
     CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));
     const lsi_model *const model = lsi_cifar_net_model(s->net);
-    CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, &how));
-    lsi_ddp_defer_scale(s->ddp);
-    CHECK_OK(lsi_stepper_init(&s->stepper, model->params, &adamw, 0));
-    s->trainer = (lsi_trainer){.group = group,
-                               .model = model,
-                               .ddp = s->ddp,
-                               .stepper = &s->stepper,
-                               .accumulate = p->accumulate};
-    CHECK_OK(ls_tape_new(&s->trainer.tape));
+    epochs_job_init(&s->loop, &s->epochs, group, model);
+    s->epochs.accumulate = p->accumulate;
+    CHECK_OK(ls_ddp_new(&s->loop.ddp, group, model->params, &how));
+    lsi_ddp_defer_scale(s->loop.ddp);
+    CHECK_OK(lsi_stepper_init(&s->loop.stepper, model->params, &adamw, 0));
+    CHECK_OK(ls_tape_new(&s->loop.tape));
 }
 
 static void destroy(setup *s)
 {
-    ls_tape_free(&s->trainer.tape);
-    lsi_stepper_release(&s->stepper);
-    ls_ddp_free(&s->ddp);
+    ls_tape_free(&s->loop.tape);
+    lsi_stepper_release(&s->loop.stepper);
+    ls_ddp_free(&s->loop.ddp);
     lsi_cifar_net_free(&s->net);
     lsi_images_free(&s->images);
     ls_dataset_free(&s->set);
@@ -280,14 +277,13 @@ static void play_unreadable(ls_group *group, void *opaque)
 {
     const plan *const p = opaque;
     setup s = {0};
-    lsi_progress_report report = {0};
     int32_t well = 1;
     make(&s, group, p);
     broken b = {.whole = lsi_images_source(s.images),
                 .p = p,
                 .fails = ls_group_rank(group) == p->failing};
-    const lsi_source source = {&b, begin_broken, next_broken};
-    CHECK(lsi_train_epoch(&s.trainer, &source, &report) == LS_ERR_IO);
+    s.epochs.source = (lsi_source){&b, begin_broken, next_broken};
+    CHECK(epochs_job_run(&s.loop, &s.epochs) == LS_ERR_IO);
     CHECK(strstr(ls_last_error(), "be read") != NULL);
     CHECK(b.fails || strstr(ls_last_error(), "rank 2 ") != NULL);
     /* The group is as it was. */

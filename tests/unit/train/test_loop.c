@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 #include "base/threads.h"
+#include "epochs_job.h"
 #include "lockstep/nn.h"
 #include "parallel/ddp.h"
 #include "train/images.h"
 #include "train/models/cifar_net.h"
-#include "train/trainer.h"
 #include "unit/comm/ranks.h"
 
 typedef struct plan {
@@ -50,10 +50,8 @@ typedef struct setup {
     lsi_images *images;
     smooth_net smooth;
     lsi_cifar_net *net;
-    ls_ddp *ddp;
-    lsi_stepper stepper;
-    ls_tape *tape;
-    lsi_trainer trainer;
+    lsi_loop loop;
+    lsi_epochs epochs;
 } setup;
 
 static void count_report(void *context, const lsi_progress_report *report)
@@ -117,7 +115,7 @@ static const lsi_recipe recipe = {
     .flags = {.momentum = 0.5, .weight_decay = 1e-4, .decay_order = "first"},
     .schedule = "constant"};
 
-/* The trainer goes by the address of the model: s must stay where it is. */
+/* The loop goes by the address of the model: s must stay where it is. */
 static void make(setup *s, const plan *p, ls_group *group)
 {
     *s = (setup){0};
@@ -131,24 +129,21 @@ static void make(setup *s, const plan *p, ls_group *group)
     const lsi_model *const model = make_model(s, p, group);
     ls_ddp_options options = ls_ddp_defaults();
     options.strategy = p->strategy;
-    CHECK_OK(ls_ddp_new(&s->ddp, group, model->params, &options));
-    lsi_ddp_defer_scale(s->ddp);
-    CHECK_OK(lsi_stepper_init(&s->stepper, model->params, &recipe, 0));
-    CHECK_OK(ls_tape_new(&s->tape));
-    s->trainer = (lsi_trainer){.group = group,
-                               .model = model,
-                               .ddp = s->ddp,
-                               .stepper = &s->stepper,
-                               .tape = s->tape,
-                               .accumulate = p->accumulate,
-                               .seed = 5};
+    epochs_job_init(&s->loop, &s->epochs, group, model);
+    CHECK_OK(ls_ddp_new(&s->loop.ddp, group, model->params, &options));
+    lsi_ddp_defer_scale(s->loop.ddp);
+    CHECK_OK(lsi_stepper_init(&s->loop.stepper, model->params, &recipe, 0));
+    CHECK_OK(ls_tape_new(&s->loop.tape));
+    s->epochs.source = lsi_images_source(s->images);
+    s->epochs.accumulate = p->accumulate;
+    s->epochs.seed = 5;
 }
 
 static void destroy(setup *s)
 {
-    ls_tape_free(&s->tape);
-    lsi_stepper_release(&s->stepper);
-    ls_ddp_free(&s->ddp);
+    ls_tape_free(&s->loop.tape);
+    lsi_stepper_release(&s->loop.stepper);
+    ls_ddp_free(&s->loop.ddp);
     lsi_cifar_net_free(&s->net);
     ls_sync_bn_free(&s->smooth.bn);
     ls_params_free(&s->smooth.model.params);
@@ -165,8 +160,7 @@ static uint64_t collectives(const ls_group *group)
 
 static void take_weights(plan *p, const setup *s)
 {
-    const float *const flat =
-        ls_params_flat(s->trainer.model->params, &p->n_weights);
+    const float *const flat = ls_params_flat(s->loop.params, &p->n_weights);
     p->weights = malloc(p->n_weights * sizeof(float));
     CHECK(p->weights != NULL);
     memcpy(p->weights, flat, p->n_weights * sizeof(float));
@@ -178,21 +172,19 @@ static void play(ls_group *group, void *opaque)
     setup s;
     make(&s, p, group);
     const bool first = ls_group_rank(group) == 0;
-    const lsi_source source = lsi_images_source(s.images);
-    lsi_progress_report report = {0};
     if (first) {
-        s.trainer.on_step = count_report;
-        s.trainer.context = p;
+        s.epochs.on_step = count_report;
+        s.epochs.context = p;
     }
     for (int64_t epoch = 0; epoch < p->epochs; epoch++) {
         const uint64_t before = collectives(group);
-        report = (lsi_progress_report){.epoch = epoch};
-        CHECK_OK(lsi_train_epoch(&s.trainer, &source, &report));
+        s.epochs.report = (lsi_progress_report){.epoch = epoch};
+        CHECK_OK(epochs_job_run(&s.loop, &s.epochs));
         if (first)
             p->collectives = collectives(group) - before;
     }
     if (first) {
-        p->totals = report.totals;
+        p->totals = s.epochs.report.totals;
         take_weights(p, &s);
     }
     destroy(&s);

@@ -1,0 +1,61 @@
+#include "train/epochs.h"
+
+#include "autograd/tape.h"
+#include "base/error.h"
+
+void lsi_epochs_begin(lsi_epochs *e)
+{
+    lsi_progress_report *const r = &e->report;
+    const ls_status begun =
+        e->source.begin(e->source.self, r->epoch, r->step, &r->steps);
+    if (begun == LS_OK)
+        return;
+    lsi_tape_stop(e->loop->tape, begun);
+    r->steps = r->step + 1;
+}
+
+int64_t lsi_epochs_next(const lsi_epochs *e)
+{
+    const int64_t left = e->report.steps - e->report.step;
+    return left < e->accumulate ? left : e->accumulate;
+}
+
+/*
+ * Without a batch the tape has failed; but if the model has collectives of its
+ * own, that is where the others hear of it.
+ */
+lsi_forward lsi_epochs_forward(lsi_epochs *e)
+{
+    const lsi_progress_report *const r = &e->report;
+    ls_tape *const tape = e->loop->tape;
+    ls_batch batch = {0};
+    ls_tape_set_random(tape, e->seed, (uint64_t)ls_group_rank(e->loop->group),
+                       (uint64_t)(r->epoch * r->steps + r->step));
+    if (tape->status == LS_OK) {
+        const ls_status read = e->source.next(e->source.self, &batch);
+        if (read != LS_OK)
+            lsi_tape_stop(tape, read);
+    }
+    return e->model->forward(e->model->self, tape, &batch);
+}
+
+static void tell(const lsi_epochs *e)
+{
+    if (e->on_step != NULL)
+        e->on_step(e->context, &e->report);
+}
+
+ls_status lsi_epochs_add(lsi_epochs *e, const lsi_forward *out)
+{
+    lsi_progress_report *const r = &e->report;
+    LS_TRY(lsi_totals_add(&r->totals, out));
+    r->step++;
+    if (r->step % e->accumulate != 0 && r->step < r->steps)
+        tell(e);
+    return LS_OK;
+}
+
+void lsi_epochs_stepped(const lsi_epochs *e)
+{
+    tell(e);
+}

@@ -1,0 +1,49 @@
+/*
+ * Passes over a set of samples: what a job does between the loop and its model
+ * if its steps come in epochs.
+ */
+#ifndef LS_TRAIN_EPOCHS_H
+#define LS_TRAIN_EPOCHS_H
+
+#include "train/loop.h"
+#include "train/totals.h"
+
+/* How far an epoch has come on this rank. */
+typedef struct lsi_progress_report {
+    int64_t epoch;
+    int64_t step, steps; /* micro-steps done and to do */
+    lsi_totals totals;   /* of this rank so far */
+} lsi_progress_report;
+
+/* After each micro-step. */
+typedef void (*lsi_step_fn)(void *context, const lsi_progress_report *report);
+
+typedef struct lsi_epochs {
+    const lsi_loop *loop;
+    const lsi_model *model;
+    lsi_source source;
+    int64_t accumulate; /* micro-steps for each step of the optimizer */
+    uint64_t seed;
+    lsi_step_fn on_step; /* or NULL */
+    void *context;
+    lsi_progress_report report;
+} lsi_epochs;
+
+/*
+ * Begins the report's epoch, of which micro-steps and totals may be there. A
+ * rank that cannot read it fails in its next step, where the others hear of it.
+ */
+void lsi_epochs_begin(lsi_epochs *epochs);
+
+/*
+ * Micro-steps of the next step; 0 at the end of the epoch. The last step takes
+ * those that are left, be they fewer than `accumulate`.
+ */
+int64_t lsi_epochs_next(const lsi_epochs *epochs);
+
+/* For the calls of lsi_job. */
+lsi_forward lsi_epochs_forward(lsi_epochs *epochs);
+ls_status lsi_epochs_add(lsi_epochs *epochs, const lsi_forward *out);
+void lsi_epochs_stepped(const lsi_epochs *epochs);
+
+#endif
