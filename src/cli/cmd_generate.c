@@ -15,7 +15,7 @@
 #include "command/ranks.h"
 #include "nn/transformer.h"
 #include "train/checkpoint/find.h"
-#include "train/generate.h"
+#include "train/jobs/generate.h"
 #include "train/models/lm.h"
 
 typedef struct args {

@@ -6,7 +6,7 @@
 #define LS_CLI_LM_LOG_H
 
 #include "report/jsonl.h"
-#include "train/lm.h"
+#include "train/jobs/lm.h"
 
 typedef struct lsi_lm_log {
     bool quiet;

@@ -9,7 +9,7 @@
 #define LS_CLI_RESUME_FLAGS_H
 
 #include "command/command.h"
-#include "train/resume.h"
+#include "train/checkpoint/resume.h"
 
 #define LSI_RESUME_ROWS(field)                                                 \
     ROW(field.folder, STRING, "checkpoint-dir", 0, "DIR", NULL,                \

@@ -3,10 +3,10 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "comm/outcome.h"
+#include "comm/api/outcome.h"
 #include "parallel/ddp.h"
 
-lsi_loop lsi_loop_of(ls_group *group, const lsi_job *job, void *self,
+lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
                      const lsi_resume_options *resume, bool *agreed)
 {
     return (lsi_loop){.job = job,
@@ -54,7 +54,7 @@ static ls_status go_on(lsi_loop *l)
 
 static ls_status start(lsi_loop *l)
 {
-    const lsi_job *const job = l->job;
+    const lsi_train_job *const job = l->job;
     lsi_training training = {0};
     LS_TRY(share(l, job->prepare(l->self)));
     if (job->check != NULL)
@@ -92,7 +92,7 @@ static ls_status micro_steps(lsi_loop *l, int64_t n)
 
 static ls_status step(lsi_loop *l, int64_t n)
 {
-    const lsi_job *const job = l->job;
+    const lsi_train_job *const job = l->job;
     ls_params_zero_grad(l->params);
     LS_TRY(ls_ddp_set_loss_scale(l->ddp, lsi_stepper_loss_scale(&l->stepper)));
     LS_TRY(micro_steps(l, n));

@@ -10,9 +10,9 @@
 
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
+#include "train/checkpoint/resume.h"
 #include "train/model.h"
 #include "train/recipe.h"
-#include "train/resume.h"
 
 /* What a job wants trained, and how. */
 typedef struct lsi_training {
@@ -29,7 +29,7 @@ typedef struct lsi_training {
  * rank alone unless the call is said to be collective. Those that may be NULL
  * say so.
  */
-typedef struct lsi_job {
+typedef struct lsi_train_job {
     /* Alone, before ranks start together; fills the loop's resume.settings. */
     ls_status (*prepare)(void *self);
     /* Before anything large is made; collective, or NULL. */
@@ -63,10 +63,10 @@ typedef struct lsi_job {
     ls_status (*save)(const void *self);
     /* What the calls above have made, as far as they came. */
     void (*release)(void *self);
-} lsi_job;
+} lsi_train_job;
 
 typedef struct lsi_loop {
-    const lsi_job *job;
+    const lsi_train_job *job;
     void *self; /* of the job */
     ls_group *group;
     bool *agreed; /* as in lsi_share_outcome */
@@ -80,7 +80,7 @@ typedef struct lsi_loop {
 } lsi_loop;
 
 /* A loop that can run. The options must outlive it. */
-lsi_loop lsi_loop_of(ls_group *group, const lsi_job *job, void *self,
+lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
                      const lsi_resume_options *resume, bool *agreed);
 
 /*

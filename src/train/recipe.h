@@ -6,7 +6,7 @@
 #define LS_TRAIN_RECIPE_H
 
 #include "optim/optimizer.h"
-#include "train/run_config.h"
+#include "train/checkpoint/run_config.h"
 
 typedef struct lsi_recipe {
     const char *optimizer; /* a row of optimizers.def */

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_json.h"
-#include "train/partial.h"
+#include "train/jobs/partial.h"
 
 static ls_group *group;
 static ls_params *params;

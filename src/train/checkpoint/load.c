@@ -16,7 +16,7 @@
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/optimizer_json.h"
-#include "train/save.h"
+#include "train/checkpoint/params_file.h"
 
 struct ls_checkpoint {
     ls_group *group;

@@ -20,8 +20,8 @@
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/memo.h"
+#include "train/checkpoint/params_file.h"
 #include "train/checkpoint/prune.h"
-#include "train/save.h"
 
 typedef struct saving {
     ls_group *group;

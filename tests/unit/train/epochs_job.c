@@ -28,7 +28,7 @@ static ls_status stepped(void *self)
 void epochs_job_init(lsi_loop *loop, lsi_epochs *epochs, ls_group *group,
                      const lsi_model *model)
 {
-    static const lsi_job job = {
+    static const lsi_train_job job = {
         .next = next, .forward = forward, .add = add, .stepped = stepped};
     static const lsi_resume_options never = {0};
     *loop = lsi_loop_of(group, &job, epochs, &never, NULL);

@@ -4,7 +4,7 @@
 #ifndef LS_TEST_EPOCHS_JOB_H
 #define LS_TEST_EPOCHS_JOB_H
 
-#include "train/epochs.h"
+#include "train/jobs/epochs.h"
 
 /* The loop and epochs of a model; both must stay where they are. */
 void epochs_job_init(lsi_loop *loop, lsi_epochs *epochs, ls_group *group,

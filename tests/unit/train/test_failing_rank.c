@@ -12,9 +12,9 @@
 #include "epochs_job.h"
 #include "lockstep/profile.h"
 #include "parallel/ddp.h"
-#include "train/cifar100.h"
-#include "train/images.h"
-#include "train/lm.h"
+#include "train/jobs/cifar100.h"
+#include "train/jobs/images.h"
+#include "train/jobs/lm.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 3 };

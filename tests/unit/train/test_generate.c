@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "nn/transformer.h"
 #include "testing.h"
-#include "train/generate.h"
+#include "train/jobs/generate.h"
 
 static const float logits[] = {0.0F, 2.0F, -1.0F, 1.0F, 2.0F};
 enum { VOCABULARY = 5, DRAWS = 20000 };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "train/images.h"
+#include "train/jobs/images.h"
 
 enum { MOST = 64 };
 

@@ -12,7 +12,7 @@
 #include "epochs_job.h"
 #include "lockstep/nn.h"
 #include "parallel/ddp.h"
-#include "train/images.h"
+#include "train/jobs/images.h"
 #include "train/models/cifar_net.h"
 #include "unit/comm/ranks.h"
 

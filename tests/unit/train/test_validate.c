@@ -6,8 +6,8 @@
 
 #include "base/threads.h"
 #include "lockstep/nn.h"
+#include "train/jobs/validate.h"
 #include "train/models/cifar_net.h"
-#include "train/validate.h"
 #include "unit/comm/ranks.h"
 
 static const lsi_cifar_net_options net_options = {

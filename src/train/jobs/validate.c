@@ -2,7 +2,7 @@
  * Validation: scatter the indices, evaluate, reduce. Chunks are equal, so the
  * last ones may end in places that stand for no sample; they are left out.
  */
-#include "train/validate.h"
+#include "train/jobs/validate.h"
 
 #include <assert.h>
 

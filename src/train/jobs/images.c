@@ -3,7 +3,7 @@
  * others, none twice; the number of batches is that of the rank with most, and
  * a rank that has run out gets empty ones, so that all take part in every step.
  */
-#include "train/images.h"
+#include "train/jobs/images.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * Parameters and buffers by name.
  */
-#include "train/save.h"
+#include "train/checkpoint/params_file.h"
 
 #include "base/error.h"
 #include "base/memory.h"

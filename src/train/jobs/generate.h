@@ -1,8 +1,8 @@
 /*
  * Drawing tokens from a language model, one after another.
  */
-#ifndef LS_TRAIN_GENERATE_H
-#define LS_TRAIN_GENERATE_H
+#ifndef LS_TRAIN_JOBS_GENERATE_H
+#define LS_TRAIN_JOBS_GENERATE_H
 
 #include "lockstep/transformer.h"
 

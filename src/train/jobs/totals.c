@@ -1,7 +1,7 @@
 /*
  * Loss, hits and samples, summed in double.
  */
-#include "train/totals.h"
+#include "train/jobs/totals.h"
 
 #include "base/error.h"
 #include "lockstep/nn.h"

@@ -1,5 +1,5 @@
 /* Settings about a run; see run_config.h. */
-#include "train/run_config.h"
+#include "train/checkpoint/run_config.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "train/epochs.h"
+#include "train/jobs/epochs.h"
 
 #include "autograd/tape.h"
 #include "base/error.h"

@@ -3,7 +3,7 @@
  * is shown one token at a time. Once they are more than its context, places
  * change with every token, and it is shown the last ones anew.
  */
-#include "train/generate.h"
+#include "train/jobs/generate.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Parts of epochs as text; see partial.h. */
-#include "train/partial.h"
+#include "train/jobs/partial.h"
 
 #include <math.h>
 #include <stdio.h>

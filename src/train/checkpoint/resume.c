@@ -1,5 +1,5 @@
 /* Checkpoints of a training job; see resume.h. */
-#include "train/resume.h"
+#include "train/checkpoint/resume.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
  * What a run depends on, by name, as text: a run that goes on from a checkpoint
  * must have the settings that were saved with it.
  */
-#ifndef LS_TRAIN_RUN_CONFIG_H
-#define LS_TRAIN_RUN_CONFIG_H
+#ifndef LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
+#define LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * Batches of a dataset of images, for one rank.
  */
-#ifndef LS_TRAIN_IMAGES_H
-#define LS_TRAIN_IMAGES_H
+#ifndef LS_TRAIN_JOBS_IMAGES_H
+#define LS_TRAIN_JOBS_IMAGES_H
 
 #include "train/model.h"
 

@@ -1,8 +1,8 @@
 /*
  * Sums over samples from which means are made at the end.
  */
-#ifndef LS_TRAIN_TOTALS_H
-#define LS_TRAIN_TOTALS_H
+#ifndef LS_TRAIN_JOBS_TOTALS_H
+#define LS_TRAIN_JOBS_TOTALS_H
 
 #include "lockstep/group.h"
 #include "train/model.h"

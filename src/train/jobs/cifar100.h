@@ -1,13 +1,13 @@
 /*
  * The CIFAR-100 job: data, network, optimizer, epochs, validation, result.
  */
-#ifndef LS_TRAIN_CIFAR100_H
-#define LS_TRAIN_CIFAR100_H
+#ifndef LS_TRAIN_JOBS_CIFAR100_H
+#define LS_TRAIN_JOBS_CIFAR100_H
 
 #include "lockstep/group.h"
-#include "train/epochs.h"
+#include "train/checkpoint/resume.h"
+#include "train/jobs/epochs.h"
 #include "train/models/cifar_net.h"
-#include "train/resume.h"
 
 typedef struct lsi_cifar100_options {
     const char *data; /* folder or archive; NULL: the built-in set */

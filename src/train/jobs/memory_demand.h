@@ -3,8 +3,8 @@
  * together. The kernel promises what it does not have, to each rank by itself,
  * and ends one of them when all use it.
  */
-#ifndef LS_TRAIN_MEMORY_DEMAND_H
-#define LS_TRAIN_MEMORY_DEMAND_H
+#ifndef LS_TRAIN_JOBS_MEMORY_DEMAND_H
+#define LS_TRAIN_JOBS_MEMORY_DEMAND_H
 
 #include <stdbool.h>
 

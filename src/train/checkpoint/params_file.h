@@ -1,8 +1,8 @@
 /*
  * A model as a safetensors file.
  */
-#ifndef LS_TRAIN_SAVE_H
-#define LS_TRAIN_SAVE_H
+#ifndef LS_TRAIN_CHECKPOINT_PARAMS_FILE_H
+#define LS_TRAIN_CHECKPOINT_PARAMS_FILE_H
 
 #include "lockstep/autograd.h"
 #include "tensor/atomic_file.h"

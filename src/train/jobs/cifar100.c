@@ -1,4 +1,4 @@
-#include "train/cifar100.h"
+#include "train/jobs/cifar100.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,10 +12,10 @@
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
 #include "parallel/ddp.h"
-#include "train/images.h"
-#include "train/partial.h"
-#include "train/save.h"
-#include "train/validate.h"
+#include "train/checkpoint/params_file.h"
+#include "train/jobs/images.h"
+#include "train/jobs/partial.h"
+#include "train/jobs/validate.h"
 
 enum { BUILT_IN_TRAIN = 5000, BUILT_IN_TEST = 1000 };
 
@@ -426,17 +426,17 @@ ls_status lsi_cifar100_train(ls_group *group,
                              const lsi_cifar100_options *options,
                              const lsi_cifar100_events *events, bool *agreed)
 {
-    static const lsi_job cifar100 = {.prepare = prepare,
-                                     .find_place = find_place,
-                                     .make = make,
-                                     .begin = begin,
-                                     .next = next,
-                                     .forward = forward,
-                                     .add = add,
-                                     .stepped = stepped,
-                                     .checkpoint = checkpoint,
-                                     .save = save,
-                                     .release = release};
+    static const lsi_train_job cifar100 = {.prepare = prepare,
+                                           .find_place = find_place,
+                                           .make = make,
+                                           .begin = begin,
+                                           .next = next,
+                                           .forward = forward,
+                                           .add = add,
+                                           .stepped = stepped,
+                                           .checkpoint = checkpoint,
+                                           .save = save,
+                                           .release = release};
     job j = {.options = options,
              .events = events,
              .epochs = {.loop = &j.loop,

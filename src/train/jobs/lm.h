@@ -1,8 +1,8 @@
 /*
  * The language model job: tokens, model, optimizer, steps, validation, result.
  */
-#ifndef LS_TRAIN_LM_H
-#define LS_TRAIN_LM_H
+#ifndef LS_TRAIN_JOBS_LM_H
+#define LS_TRAIN_JOBS_LM_H
 
 #include "lockstep/data.h"
 #include "lockstep/group.h"

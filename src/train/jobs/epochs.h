@@ -2,11 +2,11 @@
  * Passes over a set of samples: what a job does between the loop and its model
  * if its steps come in epochs.
  */
-#ifndef LS_TRAIN_EPOCHS_H
-#define LS_TRAIN_EPOCHS_H
+#ifndef LS_TRAIN_JOBS_EPOCHS_H
+#define LS_TRAIN_JOBS_EPOCHS_H
 
+#include "train/jobs/totals.h"
 #include "train/loop.h"
-#include "train/totals.h"
 
 /* How far an epoch has come on this rank. */
 typedef struct lsi_progress_report {
@@ -41,7 +41,7 @@ void lsi_epochs_begin(lsi_epochs *epochs);
  */
 int64_t lsi_epochs_next(const lsi_epochs *epochs);
 
-/* For the calls of lsi_job. */
+/* For the calls of lsi_train_job. */
 lsi_forward lsi_epochs_forward(lsi_epochs *epochs);
 ls_status lsi_epochs_add(lsi_epochs *epochs, const lsi_forward *out);
 void lsi_epochs_stepped(const lsi_epochs *epochs);

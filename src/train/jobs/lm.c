@@ -1,4 +1,4 @@
-#include "train/lm.h"
+#include "train/jobs/lm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "lockstep/version.h"
 #include "nn/transformer.h"
 #include "tensor/tensor.h"
-#include "train/memory_demand.h"
+#include "train/jobs/memory_demand.h"
 #include "train/models/lm.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
@@ -415,19 +415,19 @@ static ls_status save(const void *self)
 ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
-    static const lsi_job lm = {.prepare = prepare,
-                               .check = ask_for_room,
-                               .find_place = find_place,
-                               .make = make,
-                               .begin = begin,
-                               .next = next,
-                               .forward = forward,
-                               .add = add,
-                               .before_step = share_loss,
-                               .stepped = stepped,
-                               .checkpoint = checkpoint,
-                               .save = save,
-                               .release = release};
+    static const lsi_train_job lm = {.prepare = prepare,
+                                     .check = ask_for_room,
+                                     .find_place = find_place,
+                                     .make = make,
+                                     .begin = begin,
+                                     .next = next,
+                                     .forward = forward,
+                                     .add = add,
+                                     .before_step = share_loss,
+                                     .stepped = stepped,
+                                     .checkpoint = checkpoint,
+                                     .save = save,
+                                     .release = release};
     job j = {.options = options, .events = events};
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     return lsi_loop_run(&j.loop);

@@ -1,11 +1,11 @@
 /*
  * The part of an epoch that is done, of every rank, as a value of a checkpoint.
  */
-#ifndef LS_TRAIN_PARTIAL_H
-#define LS_TRAIN_PARTIAL_H
+#ifndef LS_TRAIN_JOBS_PARTIAL_H
+#define LS_TRAIN_JOBS_PARTIAL_H
 
 #include "lockstep/group.h"
-#include "train/totals.h"
+#include "train/jobs/totals.h"
 
 typedef struct lsi_partial {
     lsi_totals totals; /* of this rank */

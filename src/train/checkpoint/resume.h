@@ -2,13 +2,13 @@
  * Checkpoints of a training job: where it keeps them, when it makes one, and
  * from which it goes on.
  */
-#ifndef LS_TRAIN_RESUME_H
-#define LS_TRAIN_RESUME_H
+#ifndef LS_TRAIN_CHECKPOINT_RESUME_H
+#define LS_TRAIN_CHECKPOINT_RESUME_H
 
 #include "lockstep/checkpoint.h"
 #include "train/checkpoint/lock.h"
+#include "train/checkpoint/run_config.h"
 #include "train/recipe.h"
-#include "train/run_config.h"
 
 typedef struct lsi_resume_options {
     const char *folder; /* NULL: there are no checkpoints */
