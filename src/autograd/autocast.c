@@ -3,6 +3,7 @@
 
 #include "autograd/ops/ops.h"
 #include "autograd/params.h"
+#include "autograd/params/halves.h"
 #include "autograd/span.h"
 #include "base/error.h"
 

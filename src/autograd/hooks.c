@@ -18,7 +18,8 @@ ls_status lsi_param_ready(lsi_param *param)
         lsi_params_fold(set, param->index);
     if (set->on_ready != NULL)
         LS_TRY(set->on_ready(set->on_ready_context, param->index));
-    if (set->owner != NULL)
-        LS_TRY(set->owner->ready(set->owner->context, param->index));
+    if (set->sharing.owner != NULL)
+        LS_TRY(set->sharing.owner->ready(set->sharing.owner->context,
+                                         param->index));
     return LS_OK;
 }

@@ -127,7 +127,7 @@ ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
 int lsi_slices_of(const ls_tape *tape, const ls_tensor *param)
 {
     return tape->training && param != NULL && param->param != NULL
-               ? param->param->set->slices
+               ? param->param->set->storage.slices
                : 1;
 }
 

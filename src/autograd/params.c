@@ -1,12 +1,11 @@
-/* Parameter sets: definition, lookup, bookkeeping of gradients. */
+/* Parameter sets: life, definition, lookup, which gradients there are. */
 #include "autograd/params.h"
+#include "autograd/params/init.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/api/same.h"
 #include "kernels/kernels.h"
 #include "tensor/tensor.h"
 
@@ -20,7 +19,7 @@ ls_status ls_params_new(ls_params **out)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
     ls_params *params = block;
-    params->slices = 1;
+    params->storage.slices = 1;
     params->version = 1;
     *out = params;
     return LS_OK;
@@ -202,27 +201,6 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
-static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
-{
-    const ls_params *params = list;
-    const size_t n = params->params.count;
-    const lsi_param *p =
-        i < n ? params->params.items[i] : params->buffers.items[i - n];
-    snprintf(text, LSI_LINE_BYTES, "%s '%.160s' %s",
-             i >= n         ? "buffer"
-             : p->trainable ? "parameter"
-                            : "frozen parameter",
-             p->name, lsi_shape_of(p->tensor).text);
-}
-
-ls_status lsi_params_same(const ls_params *params, ls_group *group)
-{
-    return lsi_same_listing(
-        group,
-        &(lsi_listing){params, params->params.count + params->buffers.count,
-                       line_of, "model"});
-}
-
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
@@ -308,36 +286,6 @@ int64_t ls_params_numel(const ls_params *params)
     return numel;
 }
 
-/* Of the flat buffers, to who wants to know. */
-static void tell_count(const ls_params *params, size_t *count)
-{
-    if (count != NULL)
-        *count = params != NULL ? params->count : 0;
-}
-
-float *ls_params_flat(const ls_params *params, size_t *count)
-{
-    tell_count(params, count);
-    return params != NULL ? params->flat : NULL;
-}
-
-float *ls_params_flat_grad(const ls_params *params, size_t *count)
-{
-    tell_count(params, count);
-    return params != NULL ? params->flat_grad : NULL;
-}
-
-float *lsi_params_grad_extra(const ls_params *params)
-{
-    return params->flat_grad + params->count;
-}
-
-size_t ls_params_offset(const ls_params *params, size_t index)
-{
-    const lsi_param *param = param_at(params, index);
-    return param != NULL ? param->offset : SIZE_MAX;
-}
-
 void ls_params_changed(ls_params *params)
 {
     if (params != NULL)
@@ -367,8 +315,8 @@ void ls_params_zero_grad(ls_params *params)
         return;
     for (size_t i = 0; i < params->params.count; i++)
         params->params.items[i]->written = 0;
-    if (params->owner != NULL)
-        params->owner->forgotten(params->owner->context);
+    if (params->sharing.owner != NULL)
+        params->sharing.owner->forgotten(params->sharing.owner->context);
 }
 
 void ls_params_finish_grad(ls_params *params)

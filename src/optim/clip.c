@@ -108,7 +108,7 @@ ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
     size_t count;
     double size;
     const float *const grad = ls_params_flat_grad(clip->params, &count);
-    const lsi_params_owner *const owner = clip->params->owner;
+    const lsi_params_owner *const owner = clip->params->sharing.owner;
     ls_params_finish_grad(clip->params);
     if (owner == NULL) {
         lsi_clip_measure(clip, (lsi_range){0, count}, grad);

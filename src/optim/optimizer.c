@@ -131,7 +131,7 @@ ls_status lsi_optimizer_new(ls_optimizer **out, ls_params *params,
     ls_optimizer *optimizer = block;
     optimizer->kind = spec->kind;
     optimizer->params = params;
-    optimizer->division = params->divisions;
+    optimizer->division = params->sharing.divisions;
     const ls_status status = lsi_optimizer_add_group(optimizer, spec);
     if (status != LS_OK) {
         ls_optimizer_free(&optimizer);
@@ -253,11 +253,11 @@ void lsi_optimizer_end_step(ls_optimizer *optimizer)
 static ls_status check_division(const ls_optimizer *optimizer)
 {
     const ls_params *const params = optimizer->params;
-    if (params->one_copy && params->owner == NULL)
+    if (params->sharing.one_copy && params->sharing.owner == NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_optimizer_step: the ranks have one copy of these "
                         "parameters; only under an ls_ddp can they step it");
-    if (optimizer->division == params->divisions)
+    if (optimizer->division == params->sharing.divisions)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "ls_optimizer_step: the optimizer was made before an "
@@ -270,11 +270,12 @@ static void step_all(const ls_optimizer *optimizer, double grad_scale)
 {
     size_t n;
     const ls_params *const params = optimizer->params;
-    const lsi_params_owner *const owner = params->owner;
-    const lsi_optimizer_memory memory = {.param = params->flat,
-                                         .grad = params->flat_grad};
+    const lsi_params_owner *const owner = params->sharing.owner;
+    const lsi_optimizer_memory memory = {.param = params->storage.flat,
+                                         .grad = params->storage.flat_grad};
     if (owner == NULL || owner->moved == NULL) {
-        lsi_optimizer_step_range(optimizer, params->whole, memory, grad_scale);
+        lsi_optimizer_step_range(optimizer, params->storage.whole, memory,
+                                 grad_scale);
         return;
     }
     const lsi_range *const owned = lsi_params_owned(params, &n);
@@ -297,7 +298,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
-    const lsi_params_owner *const owner = optimizer->params->owner;
+    const lsi_params_owner *const owner = optimizer->params->sharing.owner;
     LS_TRY(check_division(optimizer));
     if (owner != NULL)
         LS_TRY(owner->before_step(owner->context));

@@ -7,6 +7,7 @@
  * samples, however unevenly they are spread.
  */
 #include "parallel/ddp.h"
+#include "autograd/params/drop.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
     /* One copy of all ranks is nothing to send. */
-    if (!ddp->params->one_copy || !lsi_ddp_on_one_node(ddp))
+    if (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp))
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
         if (!ls_params_is_trainable(ddp->params, i))
@@ -134,12 +135,12 @@ static ls_status check_params(const ls_params *params,
     if (ls_params_flat_grad(params, &count) == NULL)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
                                       "ls_params_allocate has laid out");
-    if (params->owner != NULL)
+    if (params->sharing.owner != NULL)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: another ls_ddp has these parameters");
     const lsi_strategy *strategy;
     LS_TRY(lsi_strategy_find(options->strategy, &strategy));
-    if (params->one_copy && strategy->share < LSI_SHARE_WEIGHTS)
+    if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
         return lsi_fail(LS_ERR_STATE,
                         "ls_ddp_new: the ranks have one copy of these "
                         "parameters, which only strategies \"shared\" and "
@@ -168,7 +169,8 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
         ddp->owner.moved = moved;
         ddp->owner.piece = (size_t)lsi_threads() * PIECE;
     }
-    params->owner = &ddp->owner; /* from here on ls_ddp_free undoes it */
+    params->sharing.owner =
+        &ddp->owner; /* from here on ls_ddp_free undoes it */
     return lsi_ddp_take_part(ddp);
 }
 

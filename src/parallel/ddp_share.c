@@ -5,6 +5,8 @@
  * The optimizer is none the wiser: it is made for the elements that the rank
  * owns, and the parameter set tells when it steps.
  */
+#include "autograd/params/drop.h"
+#include "autograd/params/halves.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/api/internode_swap.h"

@@ -69,7 +69,7 @@ void ls_ddp_free(ls_ddp **out)
         return;
     ls_ddp *const ddp = *out;
     *out = NULL;
-    if (ddp->params != NULL && ddp->params->owner == &ddp->owner)
+    if (ddp->params != NULL && ddp->params->sharing.owner == &ddp->owner)
         lsi_params_disown(ddp->params);
     lsi_reducer_free(&ddp->reducer);
     ls_group_close(&ddp->channel);

@@ -101,7 +101,7 @@ static ls_status describe(ls_sync_bn **out, ls_group *group,
         options.kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
     bn->group = group;
     bn->features = features;
-    bn->slices = params->slices;
+    bn->slices = params->storage.slices;
     bn->stride =
         ((size_t)features + LSI_BN_BLOCK - 1) / LSI_BN_BLOCK * LSI_BN_BLOCK;
     bn->args.eps = options.eps;

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "autograd/params.h"
+#include "autograd/params/init.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
 #include "testing.h"

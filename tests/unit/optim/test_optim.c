@@ -196,8 +196,8 @@ static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
         ls_params_finish_grad(params);
         for (size_t i = 0; i < parts; i++) {
             lsi_optimizer_step_range(
-                optimizers[i], params->whole,
-                (lsi_optimizer_memory){flat, params->flat_grad}, 0.5);
+                optimizers[i], params->storage.whole,
+                (lsi_optimizer_memory){flat, params->storage.flat_grad}, 0.5);
             lsi_optimizer_end_step(optimizers[i]);
         }
     }

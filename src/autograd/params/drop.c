@@ -1,7 +1,5 @@
-/*
- * Gradients of which a rank keeps its part only (strategy fsdp): pages that
- * hold other ranks' parts are given back as soon as these have them.
- */
+#include "autograd/params/drop.h"
+
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -24,10 +22,10 @@ static size_t foreign_bytes(const ls_params *params, size_t index)
     return (lsi_range_size(range) - lsi_range_size(own)) * sizeof(float);
 }
 
-ls_status lsi_params_count_grad(const ls_params *params, size_t index)
+ls_status lsi_params_count_grad(ls_params *params, size_t index)
 {
     lsi_param *const param = params->params.items[index];
-    if (!params->drops_grads || param->grad_counted)
+    if (!params->sharing.drops_grads || param->grad_counted)
         return LS_OK;
     LS_TRY(lsi_memory_charge(foreign_bytes(params, index), LS_MEMORY_GRADIENTS,
                              "a gradient"));
@@ -35,16 +33,17 @@ ls_status lsi_params_count_grad(const ls_params *params, size_t index)
     return LS_OK;
 }
 
-static void discard(const ls_params *params, size_t begin, size_t end)
+static void discard(ls_params *params, size_t begin, size_t end)
 {
     if (begin < end)
-        lsi_shared_discard(params->group, params->flat_grad + begin,
+        lsi_shared_discard(params->sharing.group,
+                           params->storage.flat_grad + begin,
                            (end - begin) * sizeof(float));
 }
 
-void lsi_params_drop_grads(const ls_params *params, lsi_range range)
+void lsi_params_drop_grads(ls_params *params, lsi_range range)
 {
-    if (!params->drops_grads)
+    if (!params->sharing.drops_grads)
         return;
     const lsi_range own = own_part(params);
     const size_t begin = range.begin / PAGE_FLOATS * PAGE_FLOATS;
@@ -66,24 +65,26 @@ static void begin_dropping(ls_params *params)
     const lsi_range own = own_part(params);
     const size_t kept = lsi_range_size(own);
     discard(params, 0, own.begin);
-    discard(params, own.end, params->count);
-    params->grads_uncounted = (params->count - kept) * sizeof(float);
-    lsi_memory_discharge(params->grads_uncounted, LS_MEMORY_GRADIENTS);
-    params->drops_grads = true;
+    discard(params, own.end, params->storage.count);
+    params->sharing.grads_uncounted =
+        (params->storage.count - kept) * sizeof(float);
+    lsi_memory_discharge(params->sharing.grads_uncounted, LS_MEMORY_GRADIENTS);
+    params->sharing.drops_grads = true;
 }
 
 static void end_dropping(ls_params *params)
 {
-    lsi_params_drop_grads(params, params->whole);
-    lsi_memory_undo_discharge(params->grads_uncounted, LS_MEMORY_GRADIENTS);
-    params->grads_uncounted = 0;
-    params->drops_grads = false;
+    lsi_params_drop_grads(params, params->storage.whole);
+    lsi_memory_undo_discharge(params->sharing.grads_uncounted,
+                              LS_MEMORY_GRADIENTS);
+    params->sharing.grads_uncounted = 0;
+    params->sharing.drops_grads = false;
 }
 
 void lsi_params_set_dropping(ls_params *params, bool drop)
 {
-    if (drop && !params->drops_grads && params->group != NULL)
+    if (drop && !params->sharing.drops_grads && params->sharing.group != NULL)
         begin_dropping(params);
-    if (!drop && params->drops_grads)
+    if (!drop && params->sharing.drops_grads)
         end_dropping(params);
 }

@@ -1,4 +1,6 @@
 /* Gradients of the slices of a batch: where they lie, and folding them. */
+#include "autograd/params/slices.h"
+
 #include <string.h>
 
 #include "autograd/params.h"
@@ -18,21 +20,22 @@ ls_status lsi_params_set_slices(ls_params *params, int slices)
     if (params->allocated)
         return lsi_fail(LS_ERR_STATE, "the number of slices must be set before "
                                       "ls_params_allocate");
-    params->slices = slices;
+    params->storage.slices = slices;
     return LS_OK;
 }
 
 static float *slice_at(const lsi_param *param, int slice)
 {
     const ls_params *const set = param->set;
-    return slice == 0 ? lsi_tensor_raw(param->grad)
-                      : set->slice_grads + (size_t)(slice - 1) * set->count +
-                            param->offset;
+    return slice == 0
+               ? lsi_tensor_raw(param->grad)
+               : set->storage.slice_grads +
+                     (size_t)(slice - 1) * set->storage.count + param->offset;
 }
 
 float *lsi_param_slice(lsi_param *param, int slice, bool *accumulate)
 {
-    const int used = slice < param->set->slices ? slice : 0;
+    const int used = slice < param->set->storage.slices ? slice : 0;
     const uint64_t bit = (uint64_t)1 << used;
     *accumulate = (param->written & bit) != 0;
     param->written |= bit;
@@ -55,13 +58,13 @@ static void fold_range(void *context, size_t begin, size_t end)
                               LS_F32, LS_SUM, 1.0);
 }
 
-void lsi_params_fold(const ls_params *params, size_t index)
+void lsi_params_fold(ls_params *params, size_t index)
 {
     lsi_param *const param = params->params.items[index];
     if (param->grad == NULL || param->written == 1)
         return;
     const size_t count = (size_t)param->tensor->count;
-    folding f = {.slices = param->written == 0 ? 1 : params->slices,
+    folding f = {.slices = param->written == 0 ? 1 : params->storage.slices,
                  .to = slice_at(param, 0)};
     for (int j = 0; j < f.slices; j++) {
         float *const slice = slice_at(param, j);

@@ -1,16 +1,5 @@
-/*
- * Trained parameters rounded to a half type, once for all ranks of a node that
- * have one copy of the parameters.
- *
- * A rank rounds its part as its optimizer moves it; when the step has ended all
- * of them have met, and nobody reads before. At other times, at the start or
- * after a program has written weights, a rank that is about to use a parameter
- * looks, alone, whether its halves are what they should be, and writes what is
- * not: so nothing is written that another rank may be reading.
- *
- * There is room for one type, the one that is asked for first. Who wants
- * another has copies of its own.
- */
+#include "autograd/params/halves.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -46,25 +35,26 @@ ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
                                   size_t capacity)
 {
     const size_t bytes = header_at(capacity) + LINE;
-    LS_TRY(lsi_shared_alloc_sparse(group, bytes, &params->halves.home));
+    LS_TRY(lsi_shared_alloc_sparse(group, bytes, &params->sharing.halves.home));
     lsi_memory_discharge(bytes, LS_MEMORY_COMM);
-    params->halves.bytes = bytes;
-    params->halves.first = lsi_shared_first_here(group, params->halves.home);
-    params->halves.header =
-        (unsigned char *)params->halves.first + header_at(capacity);
-    params->halves.counted = 0;
+    params->sharing.halves.bytes = bytes;
+    params->sharing.halves.first =
+        lsi_shared_first_here(group, params->sharing.halves.home);
+    params->sharing.halves.header =
+        (unsigned char *)params->sharing.halves.first + header_at(capacity);
+    params->sharing.halves.counted = 0;
     if (ls_group_local_rank(group) == 0)
-        *(header *)params->halves.header = (header){0};
+        *(header *)params->sharing.halves.header = (header){0};
     return LS_OK;
 }
 
 void lsi_params_leave_halves(ls_params *params)
 {
-    lsi_halves *const h = &params->halves;
+    lsi_halves *const h = &params->sharing.halves;
     lsi_memory_discharge(h->counted, LS_MEMORY_PARAMETERS);
     if (h->home != NULL) {
         lsi_memory_undo_discharge(h->bytes, LS_MEMORY_COMM);
-        (void)ls_shared_free(params->home_group, &h->home);
+        (void)ls_shared_free(params->sharing.home_group, &h->home);
     }
     *h = (lsi_halves){0};
 }
@@ -82,26 +72,26 @@ static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
 /* A rank's part of them. */
 static ls_status count(ls_params *params)
 {
-    const size_t ranks = (size_t)ls_group_local_size(params->home_group);
-    const size_t part = params->count * sizeof(uint16_t) / ranks;
-    if (params->halves.counted > 0)
+    const size_t ranks =
+        (size_t)ls_group_local_size(params->sharing.home_group);
+    const size_t part = params->storage.count * sizeof(uint16_t) / ranks;
+    if (params->sharing.halves.counted > 0)
         return LS_OK;
     LS_TRY(
         lsi_memory_charge(part, LS_MEMORY_PARAMETERS, "parameters as halves"));
-    params->halves.counted = part;
+    params->sharing.halves.counted = part;
     return LS_OK;
 }
 
-ls_status lsi_param_half_place(const lsi_param *param, ls_dtype dtype,
-                               void **out)
+ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out)
 {
     ls_params *const params = param->set;
     *out = NULL;
-    if (params->halves.home == NULL || !param->trainable ||
-        !is_ours(&params->halves, dtype))
+    if (params->sharing.halves.home == NULL || !param->trainable ||
+        !is_ours(&params->sharing.halves, dtype))
         return LS_OK;
     LS_TRY(count(params));
-    *out = params->halves.first + param->offset;
+    *out = params->sharing.halves.first + param->offset;
     return LS_OK;
 }
 
@@ -140,11 +130,11 @@ static void look_at(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_param_look_at_halves(const lsi_param *param)
+void lsi_param_look_at_halves(lsi_param *param)
 {
-    const lsi_halves *const halves = &param->set->halves;
+    const lsi_halves *const halves = &param->set->sharing.halves;
     looking l = {halves->first + param->offset,
-                 param->set->flat + param->offset, param->half->dtype};
+                 param->set->storage.flat + param->offset, param->half->dtype};
     lock(halves->header);
     lsi_parallel_for((size_t)param->tensor->count, BLOCK, look_at, &l);
     unlock(halves->header);
@@ -160,16 +150,16 @@ static ls_dtype type_of(const lsi_halves *halves)
     return type > 0 ? (ls_dtype)(type - 1) : LS_F32;
 }
 
-void lsi_params_round(const ls_params *params, lsi_range range)
+void lsi_params_round(ls_params *params, lsi_range range)
 {
-    const ls_dtype dtype = type_of(&params->halves);
+    const ls_dtype dtype = type_of(&params->sharing.halves);
     if (dtype != LS_F32)
-        lsi_span_convert(params->halves.first + range.begin, dtype,
-                         params->flat + range.begin, LS_F32,
+        lsi_span_convert(params->sharing.halves.first + range.begin, dtype,
+                         params->storage.flat + range.begin, LS_F32,
                          lsi_range_size(range));
 }
 
-void lsi_params_rounded(const ls_params *params)
+void lsi_params_rounded(ls_params *params)
 {
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *const param = params->params.items[i];

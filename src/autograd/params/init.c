@@ -1,7 +1,5 @@
-/*
- * Initial values. Element i of parameter p is a pure function of (seed, p, i):
- * it does not depend on ranks, threads or the other parameters.
- */
+#include "autograd/params/init.h"
+
 #include <math.h>
 
 #include "autograd/params.h"
@@ -119,7 +117,7 @@ static void fill_range(void *context, size_t begin, size_t end)
         job->out[i] = value_at(job, i);
 }
 
-void lsi_param_fill(const lsi_param *param, uint64_t seed, bool is_buffer)
+void lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
 {
     fill_job job = {
         .key = {.seed = seed,
