@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/api/shards.h"
+#include "comm/api/request.h"
 #include "comm/core/agree.h"
 
 enum { REASON_BYTES = 512 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../unit/comm/ranks.h"
-#include "comm/api/shards.h"
+#include "comm/api/request.h"
 #include "numbers.h"
 #include "selection.h"
 

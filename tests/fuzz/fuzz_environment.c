@@ -7,7 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/threads.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/api/select.h"
 #include "comm/bootstrap/environment.h"
 #include "fuzz.h"

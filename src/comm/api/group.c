@@ -1,6 +1,8 @@
 /*
  * Opening and closing groups, and what can be asked about one.
  */
+#include "comm/api/group.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +13,6 @@
 #include "base/memory.h"
 #include "comm/api/check.h"
 #include "comm/api/internode_open.h"
-#include "comm/api/open.h"
 #include "comm/api/select.h"
 #include "comm/api/select_file.h"
 #include "comm/core/agree.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/core/agree.h"
 #include "comm/health/dump.h"
 #include "comm/health/sigterm.h"

@@ -1,12 +1,13 @@
 /*
  * Requests: planned reductions, and messages in flight.
  */
+#include "comm/api/request.h"
+
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
-#include "comm/api/shards.h"
 #include "comm/core/agree.h"
 #include "comm/core/collective.h"
 #include "comm/core/coprogress.h"

@@ -3,13 +3,14 @@
  * part, on each node, reserves a range for its control region and tells the
  * others where.
  */
+#include "comm/api/split.h"
+
 #include <assert.h>
 
 #include "base/error.h"
 #include "comm/api/check.h"
-#include "comm/api/dup.h"
+#include "comm/api/group.h"
 #include "comm/api/internode_open.h"
-#include "comm/api/open.h"
 #include "comm/core/agree.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"

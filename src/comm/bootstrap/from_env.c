@@ -3,7 +3,7 @@
  */
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
 #include "kernels/kernels.h"
 

@@ -11,7 +11,7 @@
 #include "base/ended.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/bootstrap/rendezvous_server.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/node/shm.h"

@@ -11,7 +11,7 @@
 #include "base/ended.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/node/shm.h"
 

@@ -3,7 +3,7 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/api/open.h"
+#include "comm/api/group.h"
 #include "comm/node/inproc.h"
 #include "kernels/kernels.h"
 

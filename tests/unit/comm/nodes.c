@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/api/group.h"
 #include "comm/api/internode_open.h"
-#include "comm/api/open.h"
 #include "comm/node/space.h"
 #include "comm/state/channels.h"
 

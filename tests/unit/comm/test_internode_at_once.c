@@ -4,8 +4,8 @@
  */
 #include "testing.h"
 
+#include "comm/api/group.h"
 #include "comm/api/internode_open.h"
-#include "comm/api/open.h"
 #include "comm/core/agree.h"
 #include "comm/core/collective.h"
 #include "comm/node/space.h"

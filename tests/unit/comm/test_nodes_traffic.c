@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "comm/api/shards.h"
+#include "comm/api/request.h"
 #include "comm/net/internode.h"
 #include "nodes.h"
 

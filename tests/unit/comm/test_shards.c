@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "comm/api/shards.h"
+#include "comm/api/request.h"
 #include "ranks.h"
 
 enum { TOTAL = 40000 };

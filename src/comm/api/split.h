@@ -1,8 +1,8 @@
 /*
- * A second channel between the same ranks.
+ * A second queue of the same ranks.
  */
-#ifndef LS_COMM_API_DUP_H
-#define LS_COMM_API_DUP_H
+#ifndef LS_COMM_API_SPLIT_H
+#define LS_COMM_API_SPLIT_H
 
 #include "lockstep/group.h"
 

@@ -1,8 +1,9 @@
 /*
- * A reduction of which every rank keeps the part that it owns.
+ * What the library itself plans: a reduction of which every rank keeps the part
+ * that it owns.
  */
-#ifndef LS_COMM_API_SHARDS_H
-#define LS_COMM_API_SHARDS_H
+#ifndef LS_COMM_API_REQUEST_H
+#define LS_COMM_API_REQUEST_H
 
 #include "comm/core/message.h"
 

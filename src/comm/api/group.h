@@ -1,8 +1,8 @@
 /*
  * Making a group once its memory is there.
  */
-#ifndef LS_COMM_API_OPEN_H
-#define LS_COMM_API_OPEN_H
+#ifndef LS_COMM_API_GROUP_H
+#define LS_COMM_API_GROUP_H
 
 #include "comm/state/state.h"
 
