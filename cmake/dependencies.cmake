@@ -3,12 +3,53 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
-find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h REQUIRED)
-find_library(DNNL_LIBRARY dnnl REQUIRED)
+
+# optional_library(OPTION FOUND NAME WITHOUT): what the library can go without,
+# and then how. Only a build for another processor does so unasked.
+function(optional_library option found name without)
+  set(default ON)
+  if(CMAKE_CROSSCOMPILING AND NOT found)
+    set(default OFF)
+  endif()
+  option(LOCKSTEP_${option} "Build with ${name}" ${default})
+  if(NOT LOCKSTEP_${option})
+    message(STATUS "Without ${name}: ${without}")
+  elseif(NOT found)
+    message(FATAL_ERROR "${name} is not there. With -DLOCKSTEP_${option}=OFF the "
+      "library is built without it: ${without}.")
+  endif()
+endfunction()
+
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
+pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
+  "products and convolutions are plain loops, and slow")
+optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive
+  "datasets are read from folders, not from archives")
+optional_library(HWLOC "${HWLOC_FOUND}" hwloc
+  "ranks are bound to cpus in the order of their numbers")
+
+# All that a program which links the objects needs.
+set(LOCKSTEP_LIBRARIES Threads::Threads OpenMP::OpenMP_C PkgConfig::JANSSON
+                       PkgConfig::ZLIB)
+set(LOCKSTEP_INCLUDES ${RANDOM123_INCLUDE_DIR})
+set(private_libraries ${JANSSON_LIBRARIES} ${ZLIB_LIBRARIES})
+if(LOCKSTEP_LIBARCHIVE)
+  list(APPEND LOCKSTEP_LIBRARIES PkgConfig::LIBARCHIVE)
+  list(APPEND private_libraries ${LIBARCHIVE_LIBRARIES})
+endif()
+if(LOCKSTEP_HWLOC)
+  list(APPEND LOCKSTEP_LIBRARIES PkgConfig::HWLOC)
+  list(APPEND private_libraries ${HWLOC_LIBRARIES})
+endif()
+if(LOCKSTEP_ONEDNN)
+  list(APPEND LOCKSTEP_INCLUDES ${DNNL_INCLUDE_DIR})
+  list(APPEND private_libraries dnnl stdc++)
+endif()
 
 # Each MPI library that is there gets a module; none is needed. MPICH's pkg-config
 # file names what it is itself linked to, so its library is looked up.

@@ -35,8 +35,7 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake
 
 # Libs.private and not Requires.private: the latter would ask for the packages
 # of every dependency even of those who link the shared library.
-set(private_libraries ${JANSSON_LIBRARIES} ${LIBARCHIVE_LIBRARIES}
-                      ${HWLOC_LIBRARIES} ${ZLIB_LIBRARIES} dnnl stdc++ m)
+list(APPEND private_libraries m)
 list(TRANSFORM private_libraries PREPEND -l)
 list(JOIN private_libraries " " private_libraries)
 set(private_libraries "${private_libraries} ${OpenMP_C_FLAGS} -pthread")

@@ -122,7 +122,7 @@ ls_status lsi_reorder(void *dst, lsi_layout dst_layout, const void *src,
 /* Limits oneDNN to the level of LOCKSTEP_ISA; once, before the first plan. */
 void lsi_dense_init(void);
 
-/* "oneDNN 2.6.3". Static. */
+/* "oneDNN 2.6.3", or "none" in a build without. Static. */
 const char *lsi_dense_version(void);
 
 #endif

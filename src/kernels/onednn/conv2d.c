@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "kernels/kernels.h"
+#include "kernels/onednn/conv2d_choice.h"
 #include "kernels/onednn/op.h"
 
 enum { PASSES = 3 };

@@ -5,11 +5,21 @@
 #ifndef LS_KERNELS_ONEDNN_CONV2D_H
 #define LS_KERNELS_ONEDNN_CONV2D_H
 
-#include "kernels/onednn/conv2d_choice.h"
+#include "kernels/dense.h"
+
+typedef struct lsi_conv2d_layouts {
+    lsi_layout src, dst;
+} lsi_conv2d_layouts;
+
+/* Whether all passes in the shape's types have code of oneDNN's own. */
+ls_status lsi_conv2d_is_fast(const lsi_conv2d *shape, bool *fast);
 
 typedef struct lsi_onednn_conv2d lsi_onednn_conv2d;
 
-/* Each pass is planned when it is first used. *out is the caller's. */
+/*
+ * Each pass is planned when it is first used. *out is the caller's; NULL in a
+ * build without oneDNN.
+ */
 ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
                                 const lsi_conv2d *shape);
 void lsi_onednn_conv2d_free(lsi_onednn_conv2d *conv);

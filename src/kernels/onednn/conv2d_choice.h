@@ -8,11 +8,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "kernels/dense.h"
-
-typedef struct lsi_conv2d_layouts {
-    lsi_layout src, dst;
-} lsi_conv2d_layouts;
+#include "kernels/onednn/conv2d.h"
 
 typedef enum lsi_conv2d_pass {
     LSI_CONV2D_FORWARD,
@@ -28,9 +24,6 @@ ls_status lsi_conv2d_choose_layouts(const lsi_conv2d *shape,
 ls_status lsi_conv2d_pass_layouts(const lsi_conv2d *shape, lsi_conv2d_pass pass,
                                   lsi_conv2d_layouts chosen,
                                   lsi_conv2d_layouts *out);
-
-/* Whether all passes in the shape's types have code of oneDNN's own. */
-ls_status lsi_conv2d_is_fast(const lsi_conv2d *shape, bool *fast);
 
 /* The primitive of one pass on tensors that lie so. *out is the caller's. */
 ls_status lsi_conv2d_describe(const lsi_conv2d *shape, lsi_conv2d_pass pass,
