@@ -161,9 +161,14 @@ static void detect_model(void)
 
 #else
 
+/* NEON is part of 64-bit ARM. */
 static unsigned detect_features(void)
 {
+#    if defined(__aarch64__)
+    return LSI_CPU_NEON;
+#    else
     return 0;
+#    endif
 }
 
 static bool detect_amd(void)

@@ -17,12 +17,13 @@ typedef enum lsi_isa {
     LSI_ISA_COUNT
 } lsi_isa;
 
-/* What levels need: bits, each set only with those before it but the last. */
+/* What levels need, as bits; AVX-512 is there only with what stands before. */
 typedef enum lsi_cpu_feature {
     LSI_CPU_AVX2 = 1,   /* with FMA and F16C */
     LSI_CPU_AVX512 = 2, /* F, BW, DQ and VL */
     LSI_CPU_AVX512_BF16 = 4,
-    LSI_CPU_AMX_BF16 = 8
+    LSI_CPU_AMX_BF16 = 8,
+    LSI_CPU_NEON = 16
 } lsi_cpu_feature;
 
 /* Whether the machine has the level; the highest of which that is true. */

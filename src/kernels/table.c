@@ -20,6 +20,11 @@ static char process_error[256];
 #else
 #    define IF_X86(fill) NULL
 #endif
+#if defined(__aarch64__)
+#    define IF_ARM64(fill) fill
+#else
+#    define IF_ARM64(fill) NULL
+#endif
 
 /* NULL: a level of another architecture. */
 static void (*const fills[LSI_ISA_COUNT])(lsi_kernels *table) = {

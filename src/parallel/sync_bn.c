@@ -12,7 +12,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/api/shards.h"
+#include "comm/api/request.h"
 #include "comm/core/agree.h"
 #include "kernels/kernels.h"
 

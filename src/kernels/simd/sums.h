@@ -47,10 +47,12 @@ INLINE double squares_of_block(const float *a, size_t n)
             high[k] = vd_fma(vd_high(x), vd_high(x), high[k]);
         }
     }
-    if (VECTORS == 1)
-        return vd_sum(vd_add(low[0], high[0]));
-    return vd_sum(vd_add(vd_add(low[0], low[VECTORS - 1]),
-                         vd_add(high[0], high[VECTORS - 1])));
+    for (int half = VECTORS / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) {
+            low[k] = vd_add(low[k], low[k + half]);
+            high[k] = vd_add(high[k], high[k + half]);
+        }
+    return vd_sum(vd_add(low[0], high[0]));
 }
 
 void LSI_SIMD(squares)(double *out, const float *a, size_t n)

@@ -1,6 +1,7 @@
 /*
  * Kernels over rows. A sum over a row is made of one sum for each lane, of
- * which AVX2 has 8: cols/8 roundings and a few to put them together.
+ * which AVX2 has 8 and NEON 4: cols/8 or cols/4 roundings, and a few to put
+ * them together.
  */
 #include <math.h>
 
@@ -16,10 +17,16 @@ static const extents sizes[] = {{0, 5},  {1, 1},  {2, 3},    {3, 16},
 
 static const float eps = 1e-5F;
 
+#if defined(__aarch64__)
+static const double least_lanes = 4;
+#else
+static const double least_lanes = 8;
+#endif
+
 /* The relative error of a sum over a row, and of what is made of it. */
 static double row_error(size_t cols)
 {
-    return ((double)cols / 8 + 12) * HALF_ULP;
+    return ((double)cols / least_lanes + 12) * HALF_ULP;
 }
 
 /* ---- normalisation --------------------------------------------------------
