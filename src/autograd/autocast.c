@@ -4,8 +4,8 @@
 #include "autograd/ops/ops.h"
 #include "autograd/params.h"
 #include "autograd/params/halves.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 static bool is_half(ls_dtype dtype)
 {
@@ -34,8 +34,8 @@ ls_dtype ls_tape_autocast(const ls_tape *tape)
 
 static void round_to(const ls_tensor *half, const ls_tensor *from)
 {
-    lsi_span_convert(lsi_tensor_raw(half), half->dtype, lsi_tensor_raw(from),
-                     from->dtype, (size_t)from->count);
+    lsi_array_convert(lsi_tensor_raw(half), half->dtype, lsi_tensor_raw(from),
+                      from->dtype, (size_t)from->count);
 }
 
 /* In `place`, or if that is NULL in memory from the allocator. */
@@ -134,7 +134,7 @@ static float *widen(ls_tape *tape, const void *matrix, int64_t rows,
     const size_t n = rows > 0 ? (size_t)((rows - 1) * leading + cols) : 0;
     float *wide = ls_tape_scratch(tape, n * sizeof(float));
     if (wide != NULL)
-        lsi_span_convert(wide, LS_F32, matrix, LS_F16, n);
+        lsi_array_convert(wide, LS_F32, matrix, LS_F16, n);
     return wide;
 }
 
@@ -156,7 +156,7 @@ static ls_status gemm_f16(ls_tape *tape, const lsi_gemm *shape, void *c,
     LS_TRY(tape->status);
     LS_TRY(lsi_gemm_run(&wide, wide_c, wide_a, wide_b, bias_or_null));
     if (shape->c_dtype == LS_F16)
-        lsi_span_convert(c, LS_F16, wide_c, LS_F32, (size_t)(m * n));
+        lsi_array_convert(c, LS_F16, wide_c, LS_F32, (size_t)(m * n));
     return LS_OK;
 }
 

@@ -1,11 +1,9 @@
 /* What a backward function sees of its node. */
 #include "autograd/node.h"
 
-#include <string.h>
-
 #include "autograd/params.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 /* ---- contents ------------------------------------------------------------ */
 
@@ -162,8 +160,7 @@ ls_status lsi_target_open(ls_tape *tape, ls_node *node, int index,
         return LS_OK;
     const ls_tensor *grad = target->grad;
     if (lsi_tensor_layout(grad) != layout && !accumulate) {
-        memset(lsi_tensor_raw(grad), 0,
-               (size_t)grad->count * ls_dtype_size(grad->dtype));
+        lsi_array_zero(lsi_tensor_raw(grad), grad->dtype, (size_t)grad->count);
         accumulate = true;
     }
     if (!accumulate)
@@ -187,9 +184,9 @@ ls_status lsi_target_close(const lsi_target *target)
     if (target->grad == target->out)
         return LS_OK;
     LS_TRY(lsi_tensor_set_layout(target->out, lsi_tensor_layout(target->grad)));
-    lsi_span_accumulate(lsi_tensor_raw(target->grad),
-                        lsi_tensor_raw(target->out), target->grad->dtype,
-                        (size_t)target->grad->count);
+    lsi_array_accumulate(lsi_tensor_raw(target->grad),
+                         lsi_tensor_raw(target->out), target->grad->dtype,
+                         (size_t)target->grad->count);
     return LS_OK;
 }
 

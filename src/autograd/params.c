@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 #include "tensor/tensor.h"
 
 /* ---- life ---------------------------------------------------------------- */
@@ -14,7 +14,7 @@
 ls_status ls_params_new(ls_params **out)
 {
     LS_NEED(out);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));

@@ -7,14 +7,14 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 
 /* ---- life ---------------------------------------------------------------- */
 
 ls_status ls_tape_new(ls_tape **out)
 {
     LS_NEED(out);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     void *block = NULL;
     LS_TRY(
         lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 
 enum { PERIOD = 1021 };
 
@@ -106,13 +106,12 @@ static void compute(lsi_pattern *p)
             reduced[i] =
                 rank == 0 ? values[i] : combine(p->op, reduced[i], values[i]);
         }
-        lsi_kernels_get()->convert(period_of(p, rank), p->dtype, values, LS_F64,
-                                   PERIOD);
+        lsi_array_convert(period_of(p, rank), p->dtype, values, LS_F64, PERIOD);
     }
     for (int i = 0; i < PERIOD && p->op == LS_AVG; i++)
         reduced[i] /= p->ranks;
-    lsi_kernels_get()->convert(period_of(p, p->ranks), p->dtype, reduced,
-                               LS_F64, PERIOD);
+    lsi_array_convert(period_of(p, p->ranks), p->dtype, reduced, LS_F64,
+                      PERIOD);
 }
 
 ls_status lsi_pattern_new(lsi_pattern **out, int ranks, ls_dtype dtype,
@@ -185,8 +184,8 @@ static size_t count_wrong(const lsi_pattern *p, const unsigned char *expected,
     double have[PERIOD];
     size_t wrong = 0;
     const double relative = tolerance(p);
-    lsi_kernels_get()->convert(want, LS_F64, expected, p->dtype, n);
-    lsi_kernels_get()->convert(have, LS_F64, got, p->dtype, n);
+    lsi_array_convert(want, LS_F64, expected, p->dtype, n);
+    lsi_array_convert(have, LS_F64, got, p->dtype, n);
     for (size_t i = 0; i < n; i++) /* NaN is wrong, too */
         wrong += !(fabs(have[i] - want[i]) <= relative * fabs(want[i]));
     return wrong;

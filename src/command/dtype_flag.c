@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "command/list.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 
 ls_dtype lsi_cli_dtype(const char *name)
 {
@@ -41,7 +41,7 @@ static const char *note_of(ls_dtype dtype)
     if (dtype == LS_F16)
         return "products are computed in f32 from rounded inputs, not faster; "
                "losses are scaled, and steps that overflow skipped";
-    if (lsi_kernels_get()->isa < LSI_ISA_AVX512_BF16)
+    if (lsi_compute_isa() < LSI_ISA_AVX512_BF16)
         return "this processor has no instructions for it (AVX-512 BF16 or "
                "AMX), or may not use them: products are slower than in f32";
     return lsi_cpu_has_amx_bf16()

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "compute/compute.h"
 #include "data/dataset.h"
-#include "kernels/kernels.h"
 
 static const char *const file_names[] = {
     [LS_SPLIT_TRAIN] = "train.bin",
@@ -109,7 +109,7 @@ ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
 {
     LS_NEED(out);
     LS_NEED(path);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "cifar100: no path; expected a folder or an archive");

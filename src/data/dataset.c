@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 
 struct ls_dataset {
     lsi_records records;
@@ -105,13 +105,12 @@ ls_status ls_dataset_read(const ls_dataset *dataset, const int64_t *indices,
         scale[c] = (float)(1.0 / (255.0 * deviation[c]));
         shift[c] = (float)(-mean[c] / deviation[c]);
     }
-    const lsi_kernels *kernels = lsi_kernels_get();
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *r = record(dataset, indices[i]);
         labels[i] = r[LSI_RECORD_FINE];
-        kernels->normalize_u8(images + i * LSI_IMAGE_BYTES,
-                              r + LSI_RECORD_IMAGE, LSI_IMAGE_PIXELS, scale,
-                              shift);
+        lsi_array_normalize_u8(images + i * LSI_IMAGE_BYTES,
+                               r + LSI_RECORD_IMAGE, LSI_IMAGE_PIXELS, scale,
+                               shift);
     }
     return LS_OK;
 }

@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "kernels/kernels.h"
 
 enum { MAX_PREFETCH = 1024, ERROR_BYTES = 512 };
 
@@ -112,7 +111,6 @@ static void *reader_main(void *context)
 /* Signals are the program's business, so its own threads get them. */
 static ls_status start_reader(ls_loader *loader)
 {
-    (void)lsi_kernels_get(); /* filled before there are two threads */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -17,9 +17,9 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/threads.h"
+#include "compute/compute.h"
 #include "data/dataset.h"
 #include "data/permutation.h"
-#include "kernels/kernels.h"
 
 enum {
     MAX_SHIFT = 4, /* of a window from the middle, each way */
@@ -206,7 +206,7 @@ ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
                                    uint64_t seed, ls_split split)
 {
     LS_NEED(out);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     if (count < 1 || count > INT64_MAX / LSI_RECORD_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "synthetic: %" PRId64 " images; expected at least 1",

@@ -8,7 +8,8 @@
  *   - arrays are dense f32, any alignment, any length including 0;
  *   - an output may be the same array as an input of the same length, but must
  *     not overlap it otherwise;
- *   - a kernel is single-threaded; callers split work with lsi_parallel_for;
+ *   - a kernel is single-threaded; the operations (src/compute), which alone
+ *     see the table, divide work among threads;
  *   - kernels do not allocate and cannot fail.
  */
 #ifndef LS_KERNELS_KERNELS_H
@@ -20,39 +21,9 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "kernels/arguments.h"
 #include "kernels/dense.h"
 #include "lockstep/types.h"
-
-/*
- * Sums over the rows of a matrix are sums of this many rows, added together:
- * the same order at every level.
- */
-#define LSI_COLUMN_BLOCK 32
-
-/*
- * Sums of squares are made block by block, so that they do not depend on who
- * sums which blocks.
- */
-#define LSI_SQUARES_BLOCK 512
-
-/* The numbers of one step of AdamW; see the kernel of that name. */
-typedef struct lsi_adamw {
-    float grad_scale;
-    float beta1, rest1; /* rest1 = 1 - beta1, rounded once */
-    float beta2, rest2;
-    float step;       /* the learning rate, corrected */
-    float root_scale; /* of sqrt(v) */
-    float eps;
-    float decay_first, decay_last; /* lr * weight_decay, or 0 */
-} lsi_adamw;
-
-/* The numbers of one step of Lion. */
-typedef struct lsi_lion {
-    float grad_scale;
-    float beta1, rest1; /* rest1 = 1 - beta1, rounded once */
-    float beta2, rest2;
-    float lr, decay; /* decay = lr * weight_decay */
-} lsi_lion;
 
 typedef struct lsi_kernels {
 #define X(name, args) void(*name) args;

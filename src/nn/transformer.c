@@ -9,16 +9,16 @@
 #include "nn/transformer.h"
 
 #include <inttypes.h>
-#include <math.h>
 
-#include "autograd/span.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "compute/array.h"
+#include "compute/embedding.h"
+#include "compute/rope.h"
 
 /* ---- making -------------------------------------------------------------- */
 
-/* The angle of row t and pair k is t theta^(-2k / d_head). */
 static ls_status make_tables(ls_transformer *m)
 {
     const ls_transformer_config *c = &m->config;
@@ -27,14 +27,8 @@ static ls_status make_tables(ls_transformer *m)
     const double theta = lsi_transformer_theta(c);
     LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
     LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
-    float *cosine = lsi_tensor_raw(m->cosine), *sine = lsi_tensor_raw(m->sine);
-    for (int64_t k = 0; k < pairs; k++) {
-        const double turn = pow(theta, -(double)k / (double)pairs);
-        for (int64_t t = 0; t < c->context; t++) {
-            cosine[t * pairs + k] = (float)cos((double)t * turn);
-            sine[t * pairs + k] = (float)sin((double)t * turn);
-        }
-    }
+    lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine),
+                    (size_t)c->context, (size_t)pairs, theta);
     return LS_OK;
 }
 
@@ -174,8 +168,8 @@ static ls_tensor *keep_rows(const pass *p, ls_tensor *cached, size_t layer,
         return NULL;
     const int64_t width = rows->shape[2] * rows->shape[3];
     float *to = lsi_tensor_raw(cached);
-    lsi_span_convert(to + (at * cached->shape[1] + used) * width, LS_F32,
-                     lsi_tensor_raw(rows), rows->dtype, (size_t)rows->count);
+    lsi_array_convert(to + (at * cached->shape[1] + used) * width, LS_F32,
+                      lsi_tensor_raw(rows), rows->dtype, (size_t)rows->count);
     if (used == 0)
         return rows;
     ls_tensor *all = ls_narrow(p->tape, cached, 0, at, at + 1);
@@ -241,9 +235,8 @@ static ls_tensor *places(const pass *p, const ls_tensor *tokens)
     ls_tensor *out = ls_tape_output(p->tape, LS_I64, 2, tokens->shape);
     if (out == NULL)
         return NULL;
-    int64_t *place = lsi_tensor_raw(out);
-    for (int64_t i = 0; i < out->count; i++)
-        place[i] = first_place(p) + i % tokens->shape[1];
+    lsi_embedding_places(lsi_tensor_raw(out), (size_t)out->count,
+                         first_place(p), tokens->shape[1]);
     return out;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/optimizers.h"
 #include "optim/optimizer.h"
 
 static int n_states(const void *options)
@@ -42,8 +42,7 @@ static lsi_adamw numbers_of(const lsi_optimizer_update *u)
 static void update(const lsi_optimizer_update *u)
 {
     const lsi_adamw numbers = numbers_of(u);
-    lsi_kernels_get()->adamw(u->param, u->state[0], u->state[1], u->grad, u->n,
-                             &numbers);
+    lsi_step_adamw(u->param, u->state[0], u->state[1], u->grad, u->n, &numbers);
 }
 
 static ls_status check(const void *options)

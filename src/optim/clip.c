@@ -7,11 +7,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
-#include "kernels/kernels.h"
-
-/* Blocks that are worth another thread: 64 KiB. */
-enum { GRAIN = 32 };
+#include "compute/array.h"
 
 struct ls_clip {
     ls_params *params;
@@ -59,26 +55,10 @@ void ls_clip_free(ls_clip **clip)
     *clip = NULL;
 }
 
-typedef struct measure_job {
-    double *sums;
-    const float *grad;
-    size_t n; /* elements */
-} measure_job;
-
-static void measure_blocks(void *context, size_t begin, size_t end)
-{
-    const measure_job *const job = context;
-    const size_t first = begin * LSI_SQUARES_BLOCK;
-    const size_t last = end * LSI_SQUARES_BLOCK;
-    lsi_kernels_get()->squares(job->sums + begin, job->grad + first,
-                               (last < job->n ? last : job->n) - first);
-}
-
 void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad)
 {
-    measure_job job = {clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
-                       lsi_range_size(range)};
-    lsi_parallel_for(blocks_of(job.n), GRAIN, measure_blocks, &job);
+    lsi_array_squares(clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
+                      lsi_range_size(range));
 }
 
 double *lsi_clip_sums(ls_clip *clip, size_t *n)

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/optimizers.h"
 #include "optim/optimizer.h"
 
 static int n_states(const void *options)
@@ -24,7 +24,7 @@ static void update(const lsi_optimizer_update *u)
                               .rest2 = (float)(1 - o->beta2),
                               .lr = (float)u->lr,
                               .decay = (float)(u->lr * o->weight_decay)};
-    lsi_kernels_get()->lion(u->param, u->state[0], u->grad, u->n, &numbers);
+    lsi_step_lion(u->param, u->state[0], u->grad, u->n, &numbers);
 }
 
 static ls_status check(const void *options)

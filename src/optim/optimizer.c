@@ -7,11 +7,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "optim/param_group.h"
-
-/* Elements that are worth another thread: about 10 microseconds. */
-enum { GRAIN = 16384 };
 
 static const lsi_optimizer_kind *const kinds[] = {
 #define X(name, lr) &lsi_optimizer_##name,
@@ -187,44 +183,22 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 
 /* ---- steps --------------------------------------------------------------- */
 
-typedef struct step_job {
-    const lsi_optimizer_kind *kind;
-    const lsi_param_group *group;
-    size_t first; /* element of the group's state that 0 stands for */
-    lsi_optimizer_memory memory;
-    double grad_scale;
-} step_job;
-
 /* Elements begin..end-1 of the group's state, all of the same segment. */
-static void update_run(const step_job *job, const lsi_state_segment *segment,
-                       size_t begin, size_t end)
+static void update_run(const lsi_param_group *group,
+                       const lsi_state_segment *segment, lsi_range run,
+                       lsi_optimizer_memory memory, double grad_scale)
 {
-    const lsi_param_group *group = job->group;
-    const size_t flat = segment->range.begin + (begin - segment->at);
-    lsi_optimizer_update update = {.param = job->memory.param + flat,
-                                   .grad = job->memory.grad + flat,
-                                   .n = end - begin,
+    const size_t flat = segment->range.begin + (run.begin - segment->at);
+    lsi_optimizer_update update = {.param = memory.param + flat,
+                                   .grad = memory.grad + flat,
+                                   .n = lsi_range_size(run),
                                    .options = group->options,
                                    .lr = group->lr,
-                                   .grad_scale = job->grad_scale,
+                                   .grad_scale = grad_scale,
                                    .step = group->steps};
     for (int i = 0; i < group->n_states; i++)
-        update.state[i] = group->state[i] + begin;
-    job->kind->update(&update);
-}
-
-static void update_part(void *context, size_t begin, size_t end)
-{
-    const step_job *job = context;
-    const size_t stop = job->first + end;
-    size_t at = job->first + begin;
-    const lsi_state_segment *segment = lsi_param_group_segment(job->group, at);
-    for (; at < stop; segment++) {
-        const size_t segment_end = segment->at + lsi_range_size(segment->range);
-        const size_t run_end = stop < segment_end ? stop : segment_end;
-        update_run(job, segment, at, run_end);
-        at = run_end;
-    }
+        update.state[i] = group->state[i] + run.begin;
+    group->kind->update(&update);
 }
 
 void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
@@ -233,12 +207,14 @@ void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
     for (size_t i = 0; i < optimizer->n_groups; i++) {
         const lsi_param_group *group = optimizer->groups[i];
         const lsi_range part = lsi_param_group_part(group, range);
-        step_job job = {.kind = optimizer->kind,
-                        .group = group,
-                        .first = part.begin,
-                        .memory = memory,
-                        .grad_scale = grad_scale};
-        lsi_parallel_for(lsi_range_size(part), GRAIN, update_part, &job);
+        const lsi_state_segment *segment =
+            lsi_param_group_segment(group, part.begin);
+        lsi_range run = part;
+        for (; run.begin < part.end; run.begin = run.end, segment++) {
+            const size_t end = segment->at + lsi_range_size(segment->range);
+            run.end = part.end < end ? part.end : end;
+            update_run(group, segment, run, memory, grad_scale);
+        }
     }
 }
 

@@ -59,7 +59,7 @@ typedef struct lsi_optimizer_kind {
     ls_status (*check)(const void *options);
     /* How many arrays of state these options need. */
     int (*n_states)(const void *options);
-    /* Called by several threads at once for disjoint parts; cannot fail. */
+    /* By an operation, which owns the threads; cannot fail. */
     void (*update)(const lsi_optimizer_update *update);
     /* Its options as a program was told them, in the flags that it knows. */
     void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);

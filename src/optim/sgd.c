@@ -4,7 +4,7 @@
  * One array of state with momentum, none without.
  */
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/optimizers.h"
 #include "optim/optimizer.h"
 
 static int n_states(const void *options)
@@ -16,9 +16,12 @@ static int n_states(const void *options)
 static void update(const lsi_optimizer_update *u)
 {
     const ls_sgd_options *o = u->options;
-    lsi_kernels_get()->sgd(u->param, u->state[0], u->grad, u->n, (float)u->lr,
-                           (float)o->momentum, (float)o->weight_decay,
-                           (float)u->grad_scale, u->step == 0);
+    const lsi_sgd numbers = {.lr = (float)u->lr,
+                             .momentum = (float)o->momentum,
+                             .weight_decay = (float)o->weight_decay,
+                             .grad_scale = (float)u->grad_scale,
+                             .first = u->step == 0};
+    lsi_step_sgd(u->param, u->state[0], u->grad, u->n, &numbers);
 }
 
 /* Comparisons are written so that NaN is refused. */

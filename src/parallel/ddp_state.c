@@ -14,10 +14,8 @@
 #include "comm/api/same.h"
 #include "comm/api/split.h"
 #include "comm/core/agree.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 #include "parallel/shard.h"
-
-enum { SCALE_GRAIN = 1 << 16 };
 
 /* ---- making -------------------------------------------------------------- */
 
@@ -184,8 +182,8 @@ ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
 ls_status lsi_ddp_begin(ls_ddp *ddp)
 {
     LS_TRY(lsi_reducer_begin(ddp->reducer));
-    ddp->extra.data[LSI_EXTRA_WEIGHT] = (float)ddp->weight;
-    ddp->extra.data[LSI_EXTRA_UNUSED] = 0;
+    lsi_array_set(ddp->extra.data + LSI_EXTRA_WEIGHT, (float)ddp->weight);
+    lsi_array_set(ddp->extra.data + LSI_EXTRA_UNUSED, 0);
     memset(ddp->unused, 0, ddp->n * sizeof(bool));
     ddp->syncing = true;
     return LS_OK;
@@ -194,13 +192,13 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 {
     const lsi_grad_range *const s = &ddp->spans[span];
-    if (s->extent > 0) /* else there may be no data */
-        memset(s->data, 0, s->extent * sizeof(float));
+    lsi_array_zero(s->data, LS_F32, s->extent);
     if (!ddp->has_loss)
         return; /* a rank without samples need not use anything */
     ddp->unused[span] = true;
     /* A span is missing, so this has not started to travel. */
-    ddp->extra.data[LSI_EXTRA_UNUSED] += 1;
+    float *const unused = ddp->extra.data + LSI_EXTRA_UNUSED;
+    lsi_array_set(unused, lsi_array_get(unused) + 1);
 }
 
 ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
@@ -209,10 +207,10 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     ddp->syncing = false;
     LS_TRY(lsi_reducer_finish(ddp->reducer));
     /* No sample anywhere: the gradients are zero and stay so. */
-    const double weight = (double)extra[LSI_EXTRA_WEIGHT];
+    const double weight = (double)lsi_array_get(extra + LSI_EXTRA_WEIGHT);
     ddp->scale = weight > 0 ? 1.0 / (weight * ddp->loss_scale) : 1.0;
     ls_status status = LS_OK;
-    if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
+    if (lsi_array_get(extra + LSI_EXTRA_UNUSED) > 0 && !ddp->unused_as_zero)
         status = lsi_ddp_name_unused(ddp, describe);
     lsi_ddp_forget(ddp);
     return status;
@@ -226,22 +224,9 @@ void lsi_ddp_forget(ls_ddp *ddp)
     ddp->spoiled = false;
 }
 
-typedef struct scaling {
-    float *data;
-    float factor;
-} scaling;
-
-static void scale_range(void *context, size_t begin, size_t end)
-{
-    const scaling *const s = context;
-    lsi_kernels_get()->scale(s->data + begin, s->data + begin, s->factor,
-                             end - begin);
-}
-
 static void scale(const ls_ddp *ddp, float *data, size_t count)
 {
-    scaling s = {data, (float)ddp->scale};
-    lsi_parallel_for(count, SCALE_GRAIN, scale_range, &s);
+    lsi_array_scale(data, data, (float)ddp->scale, count);
 }
 
 void lsi_ddp_scale(ls_ddp *ddp)

@@ -5,16 +5,15 @@
 #include "parallel/sync_bn.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "autograd/node.h"
-#include "autograd/ops/batch_norm.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
+#include "compute/batch_norm.h"
 
 /* ---- the layer ------------------------------------------------------------
  */
@@ -179,9 +178,9 @@ static ls_status parameter_gradient(ls_tape *tape, ls_node *node, int input,
         return LS_OK;
     const size_t n = (size_t)ls_tensor_count(ls_node_input(node, input));
     if (grad.accumulate)
-        lsi_kernels_get()->add(grad.data, grad.data, sums, n);
+        lsi_array_add(grad.data, grad.data, sums, n);
     else
-        memcpy(grad.data, sums, n * sizeof(float));
+        lsi_array_copy(grad.data, sums, LS_F32, n);
     return LS_OK;
 }
 
@@ -204,9 +203,12 @@ static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
     const lsi_range rows = lsi_slice_rows(batch, bn->slices, slice);
     const size_t cols = (size_t)bn->features;
     float *const sums = sums_of(bn, slice), *const dy_xhat = sums + bn->stride;
-    lsi_kernels_get()->batch_norm_sums(sums, dy_xhat, dy + rows.begin * cols,
-                                       x + rows.begin * cols, mean, inv_std,
-                                       lsi_range_size(rows), cols);
+    const lsi_batch_norm part = {.x = x + rows.begin * cols,
+                                 .mean = mean,
+                                 .inv_std = inv_std,
+                                 .rows = lsi_range_size(rows),
+                                 .cols = cols};
+    lsi_batch_norm_sums(&part, dy + rows.begin * cols, sums, dy_xhat);
     LS_TRY(parameter_gradient(tape, node, INPUT_BIAS, slice, sums));
     LS_TRY(parameter_gradient(tape, node, INPUT_WEIGHT, slice, dy_xhat));
     if (bn->exchange->pack_sums != NULL)
@@ -219,19 +221,17 @@ static ls_status exchange_sums(const state *s, const float *inv_std)
 {
     const ls_sync_bn *const bn = s->bn;
     float *const dy_xhat = bn->sums + bn->stride;
-    const void *slices[LSI_MAX_SLICES];
+    float *slices[LSI_MAX_SLICES];
     for (int j = 0; j < bn->slices; j++)
         slices[j] = sums_of(bn, j);
     if (bn->slices > 1)
-        lsi_kernels_get()->reduce(bn->sums, slices, bn->slices, 2 * bn->stride,
-                                  LS_F32, LS_SUM, 1.0);
+        lsi_array_fold(bn->sums, slices, bn->slices, 2 * bn->stride);
     LS_TRY(ls_start(bn->reduce));
     LS_TRY(ls_wait(bn->reduce));
     if (bn->exchange->unpack_sums != NULL)
         bn->exchange->unpack_sums(bn, dy_xhat, inv_std);
     const double per_row = s->rows > 0 ? 1.0 / s->rows : 0.0;
-    lsi_kernels_get()->scale(bn->sums, bn->sums, (float)per_row,
-                             2 * bn->stride);
+    lsi_array_scale(bn->sums, bn->sums, (float)per_row, 2 * bn->stride);
     return LS_OK;
 }
 
@@ -257,9 +257,6 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
     const float *const inv_std = mean + bn->stride;
     float *const dy_xhat = bn->sums + bn->stride;
-    const size_t rows = (size_t)ls_tensor_shape(x)[0];
-    const size_t cols = (size_t)bn->features;
-    const lsi_kernels *const k = lsi_kernels_get();
 
     ls_tensor *dy;
     const ls_status status = sum_slices(tape, node, &dy);
@@ -271,11 +268,16 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     ls_tensor *const dx = ls_node_grad_input(tape, node, INPUT_X, &accumulate);
     if (dx == NULL)
         return LS_OK;
-    const float *const weight =
-        bn->args.weight != NULL ? lsi_tensor_raw(bn->args.weight) : NULL;
-    k->batch_norm_dx(lsi_tensor_raw(dx), lsi_tensor_raw(dy), lsi_tensor_raw(x),
-                     mean, inv_std, weight, bn->sums, dy_xhat, rows, cols,
-                     accumulate);
+    const lsi_batch_norm whole = {
+        .x = lsi_tensor_raw(x),
+        .mean = mean,
+        .inv_std = inv_std,
+        .weight =
+            bn->args.weight != NULL ? lsi_tensor_raw(bn->args.weight) : NULL,
+        .rows = (size_t)ls_tensor_shape(x)[0],
+        .cols = (size_t)bn->features};
+    lsi_batch_norm_backward(&whole, lsi_tensor_raw(dy), bn->sums, dy_xhat,
+                            lsi_tensor_raw(dx), accumulate);
     return LS_OK;
 }
 
@@ -302,9 +304,8 @@ static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
         const lsi_bn_slot own = lsi_bn_slot_at(bn, bn->own + (size_t)j * slot);
         const lsi_range part = lsi_slice_rows((int64_t)rows, bn->slices, j);
         own.count[0] = (float)lsi_range_size(part);
-        lsi_kernels_get()->column_moments(own.mean, own.spread,
-                                          x + part.begin * cols,
-                                          lsi_range_size(part), cols);
+        lsi_batch_norm_moments(x + part.begin * cols, lsi_range_size(part),
+                               cols, own.mean, own.spread);
         if (bn->exchange->pack != NULL)
             bn->exchange->pack(bn, own);
     }
@@ -318,8 +319,11 @@ static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
 static void update_running(const ls_sync_bn *bn, const lsi_bn_stats *stats)
 {
     const double rows = stats->rows;
-    lsi_batch_norm_track(&bn->args, stats->mean, stats->variance,
-                         (rows - 1.0) / rows, rows);
+    const lsi_running running = {lsi_tensor_raw(bn->args.running_mean),
+                                 lsi_tensor_raw(bn->args.running_var),
+                                 bn->args.momentum};
+    lsi_batch_norm_track(&running, stats->mean, stats->variance,
+                         (rows - 1.0) / rows, rows, (size_t)bn->features);
 }
 
 /* x itself or, if it has gaps, a dense copy. */
@@ -383,10 +387,15 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
 
     const ls_tensor *const weight = bn->args.weight, *const bias =
                                                          bn->args.bias;
-    lsi_kernels_get()->normalize_columns(
-        lsi_tensor_raw(p->y), x, stats.mean, stats.inv_std,
-        weight != NULL ? lsi_tensor_raw(weight) : NULL,
-        bias != NULL ? lsi_tensor_raw(bias) : NULL, rows, (size_t)bn->features);
+    const lsi_batch_norm norm = {
+        .x = x,
+        .mean = stats.mean,
+        .inv_std = stats.inv_std,
+        .weight = weight != NULL ? lsi_tensor_raw(weight) : NULL,
+        .bias = bias != NULL ? lsi_tensor_raw(bias) : NULL,
+        .rows = rows,
+        .cols = (size_t)bn->features};
+    lsi_batch_norm_forward(&norm, lsi_tensor_raw(p->y));
     return p->y;
 }
 

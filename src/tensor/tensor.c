@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 
 static ls_status new_struct(ls_tensor **out, lsi_pool *pool)
 {
@@ -85,7 +85,7 @@ ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
     LS_NEED(out);
     if (ndim > 0)
         LS_NEED(shape);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     return lsi_tensor_make(out, &(lsi_tensor_spec){.dtype = dtype,
                                                    .ndim = ndim,
                                                    .shape = shape,
@@ -111,7 +111,7 @@ ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
     LS_NEED(out);
     if (ndim > 0)
         LS_NEED(shape);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     ls_tensor *tensor = NULL;
     LS_TRY(lsi_tensor_make_empty(&tensor, dtype, ndim, shape));
     ls_status status = LS_OK;

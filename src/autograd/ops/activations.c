@@ -8,26 +8,11 @@
  * precision results have the type of the inputs; arithmetic is f32.
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
-#include "kernels/kernels.h"
 
 enum { A, B };
 
 /* ---- swiglu -------------------------------------------------------------- */
-
-static void swiglu_block(const void *context, float *const *p, size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->swiglu(p[0], p[1], p[2], n);
-}
-
-static void swiglu_backward_block(const void *context, float *const *p,
-                                  size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->swiglu_backward(p[0], p[1], p[2], p[3], p[4], n);
-}
 
 /* Where a gradient goes; scratch memory if nobody needs it. */
 static ls_status open_target(ls_tape *tape, ls_node *node, int index,
@@ -36,11 +21,11 @@ static ls_status open_target(ls_tape *tape, ls_node *node, int index,
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, target));
     const ls_tensor *like = ls_node_saved(node, index);
     if (target->grad != NULL) {
-        *out = lsi_op_out(target->out);
+        *out = lsi_op_mixed(target->out);
         return LS_OK;
     }
     void *scratch = ls_tape_scratch(tape, (size_t)like->count * sizeof(float));
-    *out = (lsi_mixed){scratch, LS_F32, LSI_MIXED_OUT};
+    *out = (lsi_mixed){scratch, LS_F32};
     return scratch != NULL ? LS_OK : ls_tape_status(tape);
 }
 
@@ -54,15 +39,13 @@ static ls_status swiglu_backward(ls_tape *tape, ls_node *node)
     const ls_tensor *a = ls_node_saved(node, A), *b = ls_node_saved(node, B);
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     lsi_target da = {0}, db = {0};
-    lsi_mixed arrays[5];
+    lsi_mixed out[2];
     if (dy == NULL)
         return ls_tape_status(tape);
-    LS_TRY(open_target(tape, node, A, &da, &arrays[0]));
-    LS_TRY(open_target(tape, node, B, &db, &arrays[1]));
-    arrays[2] = lsi_op_in(dy);
-    arrays[3] = lsi_op_in(a);
-    arrays[4] = lsi_op_in(b);
-    lsi_span_mixed(arrays, 5, (size_t)a->count, swiglu_backward_block, NULL);
+    LS_TRY(open_target(tape, node, A, &da, &out[A]));
+    LS_TRY(open_target(tape, node, B, &db, &out[B]));
+    const lsi_mixed in[] = {lsi_op_mixed(dy), lsi_op_mixed(a), lsi_op_mixed(b)};
+    lsi_mixed_swiglu_backward(out, in, (size_t)a->count);
     LS_TRY(close_target(&da));
     return close_target(&db);
 }
@@ -79,25 +62,12 @@ ls_tensor *ls_swiglu(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     ls_tensor *y = ls_tape_output(tape, a->dtype, a->ndim, a->shape);
     if (y == NULL)
         return NULL;
-    const lsi_mixed arrays[] = {lsi_op_out(y), lsi_op_in(saved[A]),
-                                lsi_op_in(saved[B])};
-    lsi_span_mixed(arrays, 3, (size_t)y->count, swiglu_block, NULL);
+    lsi_mixed_swiglu(lsi_op_mixed(y), lsi_op_mixed(saved[A]),
+                     lsi_op_mixed(saved[B]), (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_swiglu, NULL, in, 2, &y, 1, saved, 2);
 }
 
 /* ---- gelu ---------------------------------------------------------------- */
-
-static void gelu_block(const void *context, float *const *p, size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->gelu(p[0], p[1], n);
-}
-
-static void gelu_backward_block(const void *context, float *const *p, size_t n)
-{
-    const bool *accumulate = context;
-    lsi_kernels_get()->gelu_backward(p[0], p[1], p[2], n, *accumulate);
-}
 
 static ls_status gelu_backward(ls_tape *tape, ls_node *node)
 {
@@ -107,11 +77,8 @@ static ls_status gelu_backward(ls_tape *tape, ls_node *node)
     const ls_tensor *da = ls_node_grad_input(tape, node, A, &accumulate);
     if (dy == NULL || da == NULL)
         return ls_tape_status(tape);
-    lsi_mixed arrays[] = {lsi_op_out(da), lsi_op_in(dy), lsi_op_in(a)};
-    if (accumulate)
-        arrays[0].use = LSI_MIXED_INOUT;
-    lsi_span_mixed(arrays, 3, (size_t)a->count, gelu_backward_block,
-                   &accumulate);
+    lsi_mixed_gelu_backward(lsi_op_mixed(da), lsi_op_mixed(dy), lsi_op_mixed(a),
+                            (size_t)a->count, accumulate);
     return LS_OK;
 }
 
@@ -125,7 +92,6 @@ ls_tensor *ls_gelu(ls_tape *tape, ls_tensor *a)
     ls_tensor *y = ls_tape_output(tape, a->dtype, a->ndim, a->shape);
     if (y == NULL)
         return NULL;
-    const lsi_mixed arrays[] = {lsi_op_out(y), lsi_op_in(saved[A])};
-    lsi_span_mixed(arrays, 2, (size_t)y->count, gelu_block, NULL);
+    lsi_mixed_gelu(lsi_op_mixed(y), lsi_op_mixed(saved[A]), (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_gelu, NULL, &a, 1, &y, 1, saved, 1);
 }

@@ -4,8 +4,8 @@
  *     da = dy, rounded to a's type (the derivative of rounding taken as 1)
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 static ls_status cast_backward(ls_tape *tape, ls_node *node)
 {
@@ -14,8 +14,8 @@ static ls_status cast_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open(tape, node, 0, lsi_tensor_layout(dy), &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_convert(lsi_tensor_raw(dx.out), dx.out->dtype, lsi_tensor_raw(dy),
-                     dy->dtype, (size_t)dy->count);
+    lsi_array_convert(lsi_tensor_raw(dx.out), dx.out->dtype, lsi_tensor_raw(dy),
+                      dy->dtype, (size_t)dy->count);
     return lsi_target_close(&dx);
 }
 
@@ -37,7 +37,7 @@ ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype)
                              : NULL;
     if (y == NULL)
         return NULL;
-    lsi_span_convert(lsi_tensor_raw(y), dtype, lsi_tensor_raw(x), x->dtype,
-                     (size_t)x->count);
+    lsi_array_convert(lsi_tensor_raw(y), dtype, lsi_tensor_raw(x), x->dtype,
+                      (size_t)x->count);
     return ls_tape_record(tape, &lsi_op_cast, NULL, &a, 1, &y, 1, NULL, 0);
 }

@@ -16,11 +16,10 @@
  * exact, and results are rounded once.
  */
 #include <assert.h>
-#include <string.h>
 
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 enum { X, WEIGHT, BIAS };
 
@@ -62,8 +61,8 @@ static ls_status read_as(ls_tape *tape, const ls_tensor *tensor, ls_dtype dtype,
         return LS_OK;
     *out = scratch_of(tape, tensor, dtype);
     LS_TRY(ls_tape_status(tape));
-    lsi_span_convert(out->data, dtype, lsi_tensor_raw(tensor), tensor->dtype,
-                     (size_t)tensor->count);
+    lsi_array_convert(out->data, dtype, lsi_tensor_raw(tensor), tensor->dtype,
+                      (size_t)tensor->count);
     return LS_OK;
 }
 
@@ -79,8 +78,8 @@ static ls_status write_as(ls_tape *tape, const ls_tensor *tensor,
 static void finish_write(const ls_tensor *tensor, const typed *written)
 {
     if (tensor->dtype != written->dtype)
-        lsi_span_convert(lsi_tensor_raw(tensor), tensor->dtype, written->data,
-                         written->dtype, (size_t)tensor->count);
+        lsi_array_convert(lsi_tensor_raw(tensor), tensor->dtype, written->data,
+                          written->dtype, (size_t)tensor->count);
 }
 
 /* ---- slices -------------------------------------------------------------- */
@@ -121,8 +120,8 @@ static ls_status grad_before_relu(ls_tape *tape, ls_node *node,
     if (!exclusive)
         LS_TRY(lsi_tape_temp(tape, dy->dtype, 4, dy->shape, layout, &dz));
     LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
-    lsi_span_relu_backward(lsi_op_out(dz), lsi_op_in(dy), lsi_op_in(y),
-                           (size_t)y->count);
+    lsi_mixed_relu_backward(lsi_op_mixed(dz), lsi_op_mixed(dy), lsi_op_mixed(y),
+                            (size_t)y->count);
     *out = dz;
     return LS_OK;
 }
@@ -153,21 +152,21 @@ static ls_status open_sink(ls_tape *tape, ls_node *node, int index, int slice,
         return LS_OK;
     out->half = grad;
     if (grad.accumulate)
-        lsi_span_convert(out->data, LS_F32, grad.data, grad.dtype, count);
+        lsi_array_convert(out->data, LS_F32, grad.data, grad.dtype, count);
     return LS_OK;
 }
 
 static void close_sink(const sink *s)
 {
     if (s->half.data != NULL)
-        lsi_span_convert(s->half.data, s->half.dtype, s->data, LS_F32,
-                         s->count);
+        lsi_array_convert(s->half.data, s->half.dtype, s->data, LS_F32,
+                          s->count);
 }
 
 static void clear(sink *s)
 {
     if (!s->accumulate)
-        memset(s->data, 0, s->count * sizeof(float));
+        lsi_array_zero(s->data, LS_F32, s->count);
     s->accumulate = true;
 }
 

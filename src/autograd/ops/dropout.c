@@ -11,8 +11,8 @@
 #include <math.h>
 
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 /* Random operations of one step have 24 bits, steps the rest. */
 #define STEP_SHIFT 24
@@ -27,7 +27,8 @@ static ls_status dropout_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open_over(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_dropout(lsi_op_floats(dx.out), from, (size_t)dx.out->count, state);
+    lsi_array_dropout(lsi_op_floats(dx.out), from, (size_t)dx.out->count,
+                      state);
     return lsi_target_close(&dx);
 }
 
@@ -61,7 +62,7 @@ ls_tensor *ls_dropout(ls_tape *tape, ls_tensor *a, double p)
     if (y == NULL)
         return NULL;
     const lsi_dropout state = next_dropout(tape, p);
-    lsi_span_dropout(lsi_op_floats(y), lsi_op_floats(x), (size_t)y->count,
-                     &state);
+    lsi_array_dropout(lsi_op_floats(y), lsi_op_floats(x), (size_t)y->count,
+                      &state);
     return ls_tape_record(tape, &lsi_op_dropout, &state, &a, 1, &y, 1, NULL, 0);
 }

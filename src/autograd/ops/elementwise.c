@@ -11,9 +11,8 @@
  * operand as it is: what a product gives to the residual stream.
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 
 /* Two operands with contiguous memory in one layout. */
 typedef struct operands {
@@ -65,8 +64,8 @@ static ls_status pass_rounded(ls_tape *tape, ls_node *node, int index)
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_convert(lsi_tensor_raw(dx.out), dx.out->dtype, lsi_tensor_raw(dy),
-                     dy->dtype, (size_t)dy->count);
+    lsi_array_convert(lsi_tensor_raw(dx.out), dx.out->dtype, lsi_tensor_raw(dy),
+                      dy->dtype, (size_t)dy->count);
     return lsi_target_close(&dx);
 }
 
@@ -80,8 +79,8 @@ static ls_status pass_scaled(ls_tape *tape, ls_node *node, int index,
     LS_TRY(lsi_target_open(tape, node, index, lsi_tensor_layout(dy), &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_scale(lsi_op_floats(dx.out), from, (float)factor,
-                   (size_t)dx.out->count);
+    lsi_array_scale(lsi_op_floats(dx.out), from, (float)factor,
+                    (size_t)dx.out->count);
     return lsi_target_close(&dx);
 }
 
@@ -110,12 +109,6 @@ static ls_status add_backward(ls_tape *tape, ls_node *node)
 
 const ls_function lsi_op_add = {"add", add_backward, 0};
 
-static void add_block(const void *context, float *const *p, size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->add(p[0], p[1], p[2], n);
-}
-
 /* f32 and half, in either order. */
 static ls_tensor *add_mixed(ls_tape *tape, ls_tensor *const *in)
 {
@@ -127,8 +120,8 @@ static ls_tensor *add_mixed(ls_tape *tape, ls_tensor *const *in)
     ls_tensor *y = ls_tape_output(tape, LS_F32, in[0]->ndim, in[0]->shape);
     if (y == NULL)
         return NULL;
-    const lsi_mixed arrays[] = {lsi_op_out(y), lsi_op_in(a), lsi_op_in(b)};
-    lsi_span_mixed(arrays, 3, (size_t)y->count, add_block, NULL);
+    lsi_mixed_add(lsi_op_mixed(y), lsi_op_mixed(a), lsi_op_mixed(b),
+                  (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_add, NULL, in, 2, &y, 1, NULL, 0);
 }
 
@@ -137,7 +130,7 @@ ls_tensor *ls_add(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     if (a != NULL && b != NULL && tape != NULL && lsi_tape_is_mixed(tape) &&
         (a->dtype == LS_F32) != (b->dtype == LS_F32))
         return add_mixed(tape, (ls_tensor *const[]){a, b});
-    return binary(tape, &lsi_op_add, a, b, lsi_span_add, false);
+    return binary(tape, &lsi_op_add, a, b, lsi_array_add, false);
 }
 
 static ls_status sub_backward(ls_tape *tape, ls_node *node)
@@ -150,7 +143,7 @@ const ls_function lsi_op_sub = {"sub", sub_backward, 0};
 
 ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 {
-    return binary(tape, &lsi_op_sub, a, b, lsi_span_sub, false);
+    return binary(tape, &lsi_op_sub, a, b, lsi_array_sub, false);
 }
 
 /* ---- mul ----------------------------------------------------------------- */
@@ -166,8 +159,8 @@ static ls_status mul_pass(ls_tape *tape, ls_node *node, int index)
     LS_TRY(lsi_target_open(tape, node, index, layout, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_mul(lsi_op_floats(dx.out), lsi_op_floats(dy), lsi_op_floats(other),
-                 (size_t)dy->count);
+    lsi_array_mul(lsi_op_floats(dx.out), lsi_op_floats(dy),
+                  lsi_op_floats(other), (size_t)dy->count);
     return lsi_target_close(&dx);
 }
 
@@ -181,7 +174,7 @@ const ls_function lsi_op_mul = {"mul", mul_backward, 0};
 
 ls_tensor *ls_mul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
 {
-    return binary(tape, &lsi_op_mul, a, b, lsi_span_mul, true);
+    return binary(tape, &lsi_op_mul, a, b, lsi_array_mul, true);
 }
 
 /* ---- scale --------------------------------------------------------------- */
@@ -202,33 +195,27 @@ ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor)
     ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
     if (y == NULL)
         return NULL;
-    lsi_span_scale(lsi_op_floats(y), lsi_op_floats(x), (float)factor,
-                   (size_t)y->count);
+    lsi_array_scale(lsi_op_floats(y), lsi_op_floats(x), (float)factor,
+                    (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_scale, &factor, &a, 1, &y, 1, NULL, 0);
 }
 
 /* ---- relu ---------------------------------------------------------------- */
-
-static void relu_block(const void *context, float *const *p, size_t n)
-{
-    (void)context;
-    lsi_kernels_get()->relu(p[0], p[1], n);
-}
 
 /* The gradient may be computed in place, so it is read before it moves. */
 static ls_status relu_backward(ls_tape *tape, ls_node *node)
 {
     const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
     const lsi_layout layout = lsi_tensor_layout(dy);
-    const lsi_mixed from = lsi_op_in(dy);
+    const lsi_mixed from = lsi_op_mixed(dy);
     ls_tensor *y = NULL;
     lsi_target dx = {0};
     LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
     LS_TRY(lsi_target_open_over(tape, node, 0, layout, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_relu_backward(lsi_op_out(dx.out), from, lsi_op_in(y),
-                           (size_t)y->count);
+    lsi_mixed_relu_backward(lsi_op_mixed(dx.out), from, lsi_op_mixed(y),
+                            (size_t)y->count);
     return lsi_target_close(&dx);
 }
 
@@ -242,7 +229,6 @@ ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a)
     ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
     if (y == NULL)
         return NULL;
-    const lsi_mixed arrays[] = {lsi_op_out(y), lsi_op_in(x)};
-    lsi_span_mixed(arrays, 2, (size_t)y->count, relu_block, NULL);
+    lsi_mixed_relu(lsi_op_mixed(y), lsi_op_mixed(x), (size_t)y->count);
     return ls_tape_record(tape, &lsi_op_relu, NULL, &a, 1, &y, 1, NULL, 0);
 }

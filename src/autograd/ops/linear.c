@@ -10,9 +10,8 @@
  * Each slice of the batch, which is the first dimension, is computed apart.
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 
 enum { X, WEIGHT, BIAS };
 
@@ -128,16 +127,17 @@ static ls_status backward_bias(ls_tape *tape, ls_node *node,
             ls_tape_scratch(tape, (size_t)dy->count * sizeof(float));
         if (converted == NULL)
             return ls_tape_status(tape);
-        lsi_span_convert(converted, LS_F32, rows, dy->dtype, (size_t)dy->count);
+        lsi_array_convert(converted, LS_F32, rows, dy->dtype,
+                          (size_t)dy->count);
         rows = converted;
     }
     for (int j = 0; j < s->slices; j++) {
         const lsi_range slice = slice_of(s, j);
         lsi_slice_grad db;
         LS_TRY(lsi_node_grad_slice(tape, node, BIAS, j, &db));
-        lsi_kernels_get()->column_sum(
-            db.data, rows + slice.begin * (size_t)s->out, lsi_range_size(slice),
-            (size_t)s->out, db.accumulate);
+        lsi_array_column_sum(db.data, rows + slice.begin * (size_t)s->out,
+                             lsi_range_size(slice), (size_t)s->out,
+                             db.accumulate);
     }
     return LS_OK;
 }

@@ -4,8 +4,8 @@
  *     da = 2 dy / n (a - b)        db = -da
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/losses.h"
 
 enum { A, B };
 
@@ -18,10 +18,9 @@ static ls_status backward_to(ls_tape *tape, ls_node *node, int index)
     LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &target));
     if (target.grad == NULL || n == 0)
         return LS_OK;
-    float *out = lsi_op_floats(target.out);
-    const double factor = 2.0 * (double)lsi_op_floats(dy)[0] / (double)n;
-    lsi_span_sub(out, lsi_op_floats(a), lsi_op_floats(b), n);
-    lsi_span_scale(out, out, (float)(index == A ? factor : -factor), n);
+    lsi_mse_backward(lsi_op_floats(target.out), lsi_op_floats(dy),
+                     index == A ? 1.0 : -1.0, lsi_op_floats(a),
+                     lsi_op_floats(b), n);
     return lsi_target_close(&target);
 }
 
@@ -44,10 +43,8 @@ ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     ls_tensor *y = ls_tape_output(tape, LS_F32, 0, NULL);
     if (y == NULL)
         return NULL;
-    const size_t n = (size_t)a->count;
-    const double total =
-        lsi_span_sum(lsi_op_floats(saved[A]), lsi_op_floats(saved[B]), n);
-    lsi_op_floats(y)[0] = n > 0 ? (float)(total / (double)n) : 0.0F;
+    lsi_mse_forward(lsi_op_floats(y), lsi_op_floats(saved[A]),
+                    lsi_op_floats(saved[B]), (size_t)a->count);
     return ls_tape_record(tape, &lsi_op_mse_loss, NULL, inputs, 2, &y, 1, saved,
                           2);
 }

@@ -10,7 +10,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/node.h"
-#include "autograd/span.h"
+#include "compute/mixed.h"
 
 #define X(name, text) extern const ls_function lsi_op_##name;
 #include "autograd/ops/ops.def"
@@ -80,15 +80,9 @@ static inline float *lsi_op_floats(const ls_tensor *tensor)
     return lsi_tensor_raw(tensor);
 }
 
-/* Arrays of lsi_span_mixed. */
-static inline lsi_mixed lsi_op_in(const ls_tensor *tensor)
+static inline lsi_mixed lsi_op_mixed(const ls_tensor *tensor)
 {
-    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype, LSI_MIXED_IN};
-}
-
-static inline lsi_mixed lsi_op_out(const ls_tensor *tensor)
-{
-    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype, LSI_MIXED_OUT};
+    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype};
 }
 
 #endif

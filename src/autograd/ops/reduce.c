@@ -6,19 +6,19 @@
  *     mean   y = sum a / n   da = dy / n everywhere; y = 0 for n = 0
  */
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 static ls_status spread(ls_tape *tape, ls_node *node)
 {
     const double *factor = ls_node_state(node);
     const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
-    const float value = (float)(lsi_op_floats(dy)[0] * *factor);
     lsi_target dx = {0};
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    lsi_span_fill(lsi_op_floats(dx.out), value, (size_t)dx.out->count);
+    lsi_array_spread(lsi_op_floats(dx.out), lsi_op_floats(dy), *factor,
+                     (size_t)dx.out->count);
     return lsi_target_close(&dx);
 }
 
@@ -32,8 +32,7 @@ static ls_tensor *reduce(ls_tape *tape, const ls_function *function,
     ls_tensor *y = x != NULL ? ls_tape_output(tape, LS_F32, 0, NULL) : NULL;
     if (y == NULL)
         return NULL;
-    const double total = lsi_span_sum(lsi_op_floats(x), NULL, (size_t)x->count);
-    lsi_op_floats(y)[0] = (float)(total * factor);
+    lsi_array_sum(lsi_op_floats(y), lsi_op_floats(x), (size_t)x->count, factor);
     return ls_tape_record(tape, function, &factor, &a, 1, &y, 1, NULL, 0);
 }
 

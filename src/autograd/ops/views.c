@@ -5,11 +5,9 @@
  *     narrow     y = a[.., begin:end, ..]  da = 0, with dy in that range
  *     transpose  y = a, two dims swapped   da = dy, swapped back
  */
-#include <string.h>
-
 #include "autograd/ops/ops.h"
-#include "autograd/span.h"
 #include "base/error.h"
+#include "compute/array.h"
 
 /* An alias of `tensor` that the tape owns. */
 static ls_tensor *alias_of(ls_tape *tape, const ls_tensor *tensor)
@@ -42,8 +40,8 @@ static ls_status reshape_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    memcpy(lsi_tensor_raw(dx.out), lsi_tensor_raw(dy),
-           (size_t)dy->count * ls_dtype_size(dy->dtype));
+    lsi_array_copy(lsi_tensor_raw(dx.out), lsi_tensor_raw(dy), dy->dtype,
+                   (size_t)dy->count);
     return lsi_target_close(&dx);
 }
 
@@ -109,11 +107,11 @@ static ls_status narrow_backward(ls_tape *tape, ls_node *node)
     char *to = lsi_tensor_raw(dx);
     const char *from = lsi_tensor_raw(dy);
     if (!accumulate)
-        memset(to, 0, (size_t)dx->count * size);
+        lsi_array_zero(to, dx->dtype, (size_t)dx->count);
     to += (size_t)state->begin * inner * size;
     for (size_t o = 0; o < outer; o++)
-        lsi_span_accumulate(to + o * step * size, from + o * run * size,
-                            dx->dtype, run);
+        lsi_array_accumulate(to + o * step * size, from + o * run * size,
+                             dx->dtype, run);
     return LS_OK;
 }
 

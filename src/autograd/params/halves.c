@@ -2,20 +2,17 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "autograd/params.h"
-#include "autograd/span.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "comm/api/shared_alloc.h"
 #include "comm/node/shared.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 #include "tensor/tensor.h"
 
-enum { LINE = 64, BLOCK = 4096 /* halves */ };
+enum { LINE = 64 };
 
 /* Nobody who lives looks at a parameter for as long. */
 static const double PATIENCE = 5; /* seconds */
@@ -112,31 +109,13 @@ static void unlock(header *h)
     atomic_store_explicit(&h->busy, false, memory_order_release);
 }
 
-typedef struct looking {
-    uint16_t *halves;
-    const float *from;
-    ls_dtype dtype;
-} looking;
-
-static void look_at(void *context, size_t begin, size_t end)
-{
-    const looking *const l = context;
-    uint16_t block[BLOCK];
-    for (size_t i = begin; i < end; i += BLOCK) {
-        const size_t n = end - i < BLOCK ? end - i : BLOCK;
-        lsi_kernels_get()->convert(block, l->dtype, l->from + i, LS_F32, n);
-        if (memcmp(l->halves + i, block, n * sizeof(uint16_t)) != 0)
-            memcpy(l->halves + i, block, n * sizeof(uint16_t));
-    }
-}
-
 void lsi_param_look_at_halves(lsi_param *param)
 {
     const lsi_halves *const halves = &param->set->sharing.halves;
-    looking l = {halves->first + param->offset,
-                 param->set->storage.flat + param->offset, param->half->dtype};
     lock(halves->header);
-    lsi_parallel_for((size_t)param->tensor->count, BLOCK, look_at, &l);
+    lsi_array_correct_halves(halves->first + param->offset, param->half->dtype,
+                             param->set->storage.flat + param->offset,
+                             (size_t)param->tensor->count);
     unlock(halves->header);
 }
 
@@ -154,9 +133,9 @@ void lsi_params_round(ls_params *params, lsi_range range)
 {
     const ls_dtype dtype = type_of(&params->sharing.halves);
     if (dtype != LS_F32)
-        lsi_span_convert(params->sharing.halves.first + range.begin, dtype,
-                         params->storage.flat + range.begin, LS_F32,
-                         lsi_range_size(range));
+        lsi_array_convert(params->sharing.halves.first + range.begin, dtype,
+                          params->storage.flat + range.begin, LS_F32,
+                          lsi_range_size(range));
 }
 
 void lsi_params_rounded(ls_params *params)

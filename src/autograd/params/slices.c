@@ -1,15 +1,8 @@
 /* Gradients of the slices of a batch: where they lie, and folding them. */
-#include "autograd/params/slices.h"
-
-#include <string.h>
-
 #include "autograd/params.h"
 #include "base/error.h"
-#include "base/threads.h"
-#include "kernels/kernels.h"
+#include "compute/array.h"
 #include "tensor/tensor.h"
-
-enum { FOLD_GRAIN = 1 << 15 };
 
 ls_status lsi_params_set_slices(ls_params *params, int slices)
 {
@@ -23,6 +16,9 @@ ls_status lsi_params_set_slices(ls_params *params, int slices)
     params->storage.slices = slices;
     return LS_OK;
 }
+
+_Static_assert((int)LSI_MAX_SLICES <= (int)LSI_ARRAY_MAX_FOLD,
+               "all slices are folded at once");
 
 static float *slice_at(const lsi_param *param, int slice)
 {
@@ -42,37 +38,20 @@ float *lsi_param_slice(lsi_param *param, int slice, bool *accumulate)
     return slice_at(param, used);
 }
 
-typedef struct folding {
-    const float *from[LSI_MAX_SLICES];
-    int slices;
-    float *to;
-} folding;
-
-static void fold_range(void *context, size_t begin, size_t end)
-{
-    const folding *const f = context;
-    const void *from[LSI_MAX_SLICES];
-    for (int j = 0; j < f->slices; j++)
-        from[j] = f->from[j] + begin;
-    lsi_kernels_get()->reduce(f->to + begin, from, f->slices, end - begin,
-                              LS_F32, LS_SUM, 1.0);
-}
-
 void lsi_params_fold(ls_params *params, size_t index)
 {
     lsi_param *const param = params->params.items[index];
     if (param->grad == NULL || param->written == 1)
         return;
     const size_t count = (size_t)param->tensor->count;
-    folding f = {.slices = param->written == 0 ? 1 : params->storage.slices,
-                 .to = slice_at(param, 0)};
-    for (int j = 0; j < f.slices; j++) {
-        float *const slice = slice_at(param, j);
+    const int slices = param->written == 0 ? 1 : params->storage.slices;
+    float *from[LSI_MAX_SLICES];
+    for (int j = 0; j < slices; j++) {
+        from[j] = slice_at(param, j);
         if ((param->written >> j & 1) == 0)
-            memset(slice, 0, count * sizeof(float));
-        f.from[j] = slice;
+            lsi_array_zero(from[j], LS_F32, count);
     }
-    if (f.slices > 1)
-        lsi_parallel_for(count, FOLD_GRAIN, fold_range, &f);
+    if (slices > 1)
+        lsi_array_fold(from[0], from, slices, count);
     param->written = 1;
 }

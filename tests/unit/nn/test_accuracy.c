@@ -115,7 +115,7 @@ static void test_bad_labels(void **state)
     int64_t correct = 77;
     int64_t labels[] = {0, 3};
     assert_int_equal(count(logits, labels, 2, 3, &correct), LS_ERR_ARGUMENT);
-    assert_non_null(strstr(ls_last_error(), "label 3 of row 1"));
+    assert_non_null(strstr(ls_last_error(), "label of row 1 is 3"));
     labels[1] = -1;
     assert_int_equal(count(logits, labels, 2, 3, &correct), LS_ERR_ARGUMENT);
     assert_int_equal(correct, 77);

@@ -1,0 +1,57 @@
+/* Batch normalisation; see batch_norm.h. */
+#include "compute/batch_norm.h"
+
+#include <math.h>
+
+#include "kernels/kernels.h"
+
+void lsi_batch_norm_forward(const lsi_batch_norm *bn, float *y)
+{
+    lsi_kernels_get()->normalize_columns(y, bn->x, bn->mean, bn->inv_std,
+                                         bn->weight, bn->bias, bn->rows,
+                                         bn->cols);
+}
+
+void lsi_batch_norm_sums(const lsi_batch_norm *bn, const float *dy,
+                         float *sum_dy, float *sum_dy_xhat)
+{
+    lsi_kernels_get()->batch_norm_sums(sum_dy, sum_dy_xhat, dy, bn->x, bn->mean,
+                                       bn->inv_std, bn->rows, bn->cols);
+}
+
+void lsi_batch_norm_backward(const lsi_batch_norm *bn, const float *dy,
+                             const float *a, const float *b, float *dx,
+                             bool accumulate)
+{
+    lsi_kernels_get()->batch_norm_dx(dx, dy, bn->x, bn->mean, bn->inv_std,
+                                     bn->weight, a, b, bn->rows, bn->cols,
+                                     accumulate);
+}
+
+void lsi_batch_norm_moments(const float *x, size_t rows, size_t cols,
+                            float *mean, float *m2)
+{
+    lsi_kernels_get()->column_moments(mean, m2, x, rows, cols);
+}
+
+void lsi_batch_norm_inv_std(float *inv_std, const float *m2, double n,
+                            double eps, size_t cols)
+{
+    for (size_t c = 0; c < cols; c++)
+        inv_std[c] = (float)(1.0 / sqrt((double)m2[c] / n + eps));
+}
+
+void lsi_batch_norm_track(const lsi_running *running, const float *mean,
+                          const float *variance, double divisor, double rows,
+                          size_t cols)
+{
+    const double m = running->momentum;
+    for (size_t c = 0; rows > 0 && c < cols; c++)
+        running->mean[c] =
+            (float)((1.0 - m) * (double)running->mean[c] + m * (double)mean[c]);
+    for (size_t c = 0; rows > 1 && c < cols; c++) {
+        const double unbiased = (double)variance[c] / divisor;
+        running->var[c] =
+            (float)((1.0 - m) * (double)running->var[c] + m * unbiased);
+    }
+}

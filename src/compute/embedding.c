@@ -1,0 +1,61 @@
+/* Rows of a table, by index; see embedding.h. */
+#include "compute/embedding.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "compute/compute.h"
+#include "kernels/kernels.h"
+
+typedef struct embedding_job {
+    const lsi_embedding *e;
+    float *to;
+    const float *from;
+} embedding_job;
+
+static void gather(void *context, size_t begin, size_t end)
+{
+    const embedding_job *j = context;
+    const size_t cols = j->e->cols;
+    for (size_t i = begin; i < end; i++)
+        memcpy(j->to + i * cols, j->from + (size_t)j->e->indices[i] * cols,
+               cols * sizeof(float));
+}
+
+ls_status lsi_embedding_forward(const lsi_embedding *e, const float *table,
+                                float *y)
+{
+    LS_TRY(lsi_compute_check_indices("embedding: index",
+                                     (lsi_indices){e->indices, e->n, 1},
+                                     (int64_t)e->vocabulary));
+    lsi_parallel_for(e->n, 16, gather, &(embedding_job){e, y, table});
+    return LS_OK;
+}
+
+/*
+ * Columns begin..end-1: threads divide the columns, so that no two write the
+ * same element and none changes the order of the sum.
+ */
+static void scatter(void *context, size_t begin, size_t end)
+{
+    const embedding_job *j = context;
+    const lsi_kernels *k = lsi_kernels_get();
+    for (size_t i = 0; i < j->e->n; i++) {
+        float *to = j->to + (size_t)j->e->indices[i] * j->e->cols + begin;
+        k->add(to, to, j->from + i * j->e->cols + begin, end - begin);
+    }
+}
+
+void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
+                            float *dtable)
+{
+    lsi_parallel_for(e->cols, 64, scatter, &(embedding_job){e, dtable, dy});
+}
+
+void lsi_embedding_places(int64_t *indices, size_t n, int64_t first,
+                          int64_t period)
+{
+    for (size_t i = 0; i < n; i++)
+        indices[i] = first + (int64_t)i % period;
+}

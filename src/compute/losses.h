@@ -1,0 +1,49 @@
+/*
+ * Losses, and how often a classifier is right. Labels are checked where they
+ * are read: LS_ERR_ARGUMENT names the first that is no class.
+ */
+#ifndef LS_COMPUTE_LOSSES_H
+#define LS_COMPUTE_LOSSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/types.h"
+
+/* Logits x (rows, cols) f32 and a class for each row. */
+typedef struct lsi_cross_entropy {
+    const float *x;
+    const int64_t *labels;
+    size_t rows, cols;
+} lsi_cross_entropy;
+
+/* *mean = mean of losses[r] = lse[r] - x[r][label]; 0 for no rows. */
+ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
+                                    float *losses, float *lse);
+/* dx (+)= *dy / rows (exp(x - lse[r]) - [c = label]) */
+void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
+                                const float *lse, float *dx, bool accumulate);
+
+/* *y = mean of (a - b)^2; 0 for n = 0. */
+void lsi_mse_forward(float *y, const float *a, const float *b, size_t n);
+/* da = sign 2 *dy / n (a - b): the gradient of a, and with -1 that of b. */
+void lsi_mse_backward(float *da, const float *dy, double sign, const float *a,
+                      const float *b, size_t n);
+
+/*
+ * *correct = rows whose first largest of x (rows, cols), f32 or half, is at
+ * their label; never if it or another is NaN. Strides in elements.
+ */
+typedef struct lsi_accuracy {
+    const void *x;
+    ls_dtype dtype;
+    int64_t row_stride, col_stride;
+    const int64_t *labels;
+    int64_t label_stride;
+    int64_t rows, cols;
+} lsi_accuracy;
+
+ls_status lsi_accuracy_count(const lsi_accuracy *a, int64_t *correct);
+
+#endif
