@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 
 ls_status ls_group_from_env(ls_group **group)
 {
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     lsi_world world;
     double seconds;
     ls_group *made = NULL;

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "comm/api/group.h"
 #include "comm/node/inproc.h"
-#include "kernels/kernels.h"
+#include "compute/compute.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 {
@@ -22,7 +22,7 @@ static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 ls_status ls_group_open_threads(ls_group **groups, int size)
 {
     LS_NEED(groups);
-    LS_TRY(lsi_kernels_check());
+    LS_TRY(lsi_compute_check());
     lsi_node_memory *node = NULL;
     void *block = NULL;
     if (size < 1 || size > LSI_MAX_RANKS)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "compute/serial.h"
 
 static bool is_half(ls_dtype dtype)
 {
@@ -26,7 +26,7 @@ void lsi_widen(const lsi_collective *op, void *to, const void *from,
     if (to == from || elements == 0)
         return;
     if (is_half(op->call.dtype))
-        lsi_kernels_get()->convert(to, LS_F32, from, op->call.dtype, elements);
+        lsi_serial_convert(to, LS_F32, from, op->call.dtype, elements);
     else
         memcpy(to, from, elements * op->item);
 }
@@ -37,8 +37,7 @@ void lsi_accumulate(const lsi_collective *op, void *acc, const void *more,
     const void *srcs[2] = {more_first ? more : acc, more_first ? acc : more};
     const ls_reduce_op redop =
         op->call.redop == LS_AVG ? LS_SUM : op->call.redop;
-    lsi_kernels_get()->reduce(acc, srcs, 2, elements, lsi_wide_dtype(op), redop,
-                              1.0);
+    lsi_serial_reduce(acc, srcs, 2, elements, lsi_wide_dtype(op), redop, 1.0);
 }
 
 void lsi_narrow(const lsi_collective *op, void *to, void *from, size_t elements)
@@ -47,10 +46,10 @@ void lsi_narrow(const lsi_collective *op, void *to, void *from, size_t elements)
     if (elements == 0)
         return;
     if (op->call.redop == LS_AVG)
-        lsi_kernels_get()->reduce(from, &src, 1, elements, lsi_wide_dtype(op),
-                                  LS_SUM, 1.0 / op->group->size);
+        lsi_serial_reduce(from, &src, 1, elements, lsi_wide_dtype(op), LS_SUM,
+                          1.0 / op->group->size);
     if (is_half(op->call.dtype))
-        lsi_kernels_get()->convert(to, op->call.dtype, from, LS_F32, elements);
+        lsi_serial_convert(to, op->call.dtype, from, LS_F32, elements);
     else if (to != from)
         memcpy(to, from, elements * op->item);
 }

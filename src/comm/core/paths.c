@@ -5,7 +5,7 @@
 #include "comm/node/copy.h"
 #include "comm/node/shared.h"
 #include "comm/state/channels.h"
-#include "kernels/kernels.h"
+#include "compute/serial.h"
 
 enum {
     LARGE = 16 << 20, /* bytes; 10 MB are slower so */
@@ -187,7 +187,7 @@ void lsi_reduce_into(const lsi_collective *op, void *dst,
                      const void *const *srcs, int n_srcs, size_t elements)
 {
     const bool average = op->call.redop == LS_AVG;
-    lsi_kernels_get()->reduce(dst, srcs, n_srcs, elements, op->call.dtype,
-                              average ? LS_SUM : op->call.redop,
-                              average ? 1.0 / op->group->size : 1.0);
+    lsi_serial_reduce(dst, srcs, n_srcs, elements, op->call.dtype,
+                      average ? LS_SUM : op->call.redop,
+                      average ? 1.0 / op->group->size : 1.0);
 }

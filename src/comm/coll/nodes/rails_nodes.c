@@ -32,7 +32,7 @@
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"
 #include "comm/schedule/nodes.h"
-#include "kernels/kernels.h"
+#include "compute/serial.h"
 
 /* ---- kinds --------------------------------------------------------------- */
 
@@ -258,9 +258,9 @@ static void add_lane(const lsi_collective *op, const lsi_chunk *c, size_t rail)
     }
     if (n == leap.ins)
         srcs[n++] = own.data;
-    lsi_kernels_get()->reduce(
-        own.data, srcs, n, lsi_range_size(range), lsi_wide_dtype(op),
-        op->call.redop == LS_AVG ? LS_SUM : op->call.redop, 1.0);
+    lsi_serial_reduce(own.data, srcs, n, lsi_range_size(range),
+                      lsi_wide_dtype(op),
+                      op->call.redop == LS_AVG ? LS_SUM : op->call.redop, 1.0);
 }
 
 /* The part that is complete here becomes a result. */

@@ -26,7 +26,7 @@
 #include "comm/coll/points.h"
 #include "comm/net/internode.h"
 #include "comm/schedule/shares.h"
-#include "kernels/kernels.h"
+#include "compute/serial.h"
 
 enum { LEAST_ADDED = 16 * 1024 }; /* elements at once, if more are to come */
 
@@ -275,9 +275,8 @@ static void add_up(const lsi_collective *op, lsi_range range)
     for (int k = 0; k < net->nodes; k++)
         srcs[k] = slot(op, k) + at;
     srcs[net->node] = sum_at(op, &lsi_stretches(op)[relay->own], range.begin);
-    lsi_kernels_get()->reduce(
-        sum, srcs, net->nodes, n, lsi_wide_dtype(op),
-        op->call.redop == LS_AVG ? LS_SUM : op->call.redop, 1.0);
+    lsi_serial_reduce(sum, srcs, net->nodes, n, lsi_wide_dtype(op),
+                      op->call.redop == LS_AVG ? LS_SUM : op->call.redop, 1.0);
     lsi_narrow(op, to, sum, n);
 }
 
