@@ -138,13 +138,13 @@ static float *widen(ls_tape *tape, const void *matrix, int64_t rows,
     return wide;
 }
 
-static ls_status gemm_f16(ls_tape *tape, const lsi_gemm *shape, void *c,
+static ls_status gemm_f16(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
                           const void *a, const void *b,
                           const float *bias_or_null)
 {
     const int64_t m = shape->m, n = shape->n, k = shape->k;
     const bool ta = shape->a_transposed, tb = shape->b_transposed;
-    lsi_gemm wide = *shape;
+    lsi_gemm_shape wide = *shape;
     wide.ab_dtype = wide.c_dtype = LS_F32;
     const float *wide_a = widen(tape, a, ta ? k : m, ta ? m : k, shape->lda);
     const float *wide_b = widen(tape, b, tb ? n : k, tb ? k : n, shape->ldb);
@@ -160,7 +160,7 @@ static ls_status gemm_f16(ls_tape *tape, const lsi_gemm *shape, void *c,
     return LS_OK;
 }
 
-ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm *shape, void *c,
+ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
                       const void *a, const void *b, const float *bias_or_null)
 {
     return shape->ab_dtype == LS_F16

@@ -9,7 +9,7 @@
 #define LS_AUTOGRAD_AUTOCAST_H
 
 #include "autograd/tape.h"
-#include "kernels/dense.h"
+#include "compute/dense.h"
 
 /* Whether products take half inputs on this tape. */
 static inline bool lsi_tape_is_mixed(const ls_tape *tape)
@@ -34,7 +34,7 @@ ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor);
  * As lsi_gemm_run, with f16 too: multiplied in f32, which holds the products
  * exactly, and rounded once. C is dense then.
  */
-ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm *shape, void *c,
+ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
                       const void *a, const void *b, const float *bias_or_null);
 
 #endif

@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/threads.h"
-#include "kernels/attention/attention.h"
-#include "kernels/plan_cache.h"
+#include "compute/attention/attention.h"
+#include "compute/plan_cache.h"
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 

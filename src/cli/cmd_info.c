@@ -12,7 +12,7 @@
 #include "cli/affinity.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"
-#include "kernels/dense.h"
+#include "compute/dense.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
 

@@ -21,6 +21,7 @@
 
 #include "base/cpu.h"
 #include "base/rng.h"
+#include "kernels/amx/panel.h"
 #include "kernels/arguments.h"
 #include "kernels/dense.h"
 #include "lockstep/types.h"
@@ -35,10 +36,7 @@ typedef struct lsi_kernels {
     const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
     lsi_layout blocked;                /* of images, as convolutions want it */
     bool convolves_bf16;               /* faster than f32 */
-    /* Products that the level computes itself; NULL if none. */
-    bool (*gemm_suits)(const lsi_gemm *shape);
-    ls_status (*gemm)(const lsi_gemm *shape, float *c, const float *a,
-                      const float *b, const float *bias_or_null);
+    const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */

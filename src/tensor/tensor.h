@@ -7,7 +7,7 @@
  * Layouts. Convolutions like their images in another order than (N, C, H, W),
  * and converting at every step would cost as much as it gains. A storage may
  * therefore hold a whole f32 (N, C, H, W) tensor in a layout of
- * kernels/dense.h. The rule that keeps this invisible:
+ * compute/dense.h. The rule that keeps this invisible:
  *
  *   - a storage that is not PLAIN belongs to exactly one tensor, which covers
  *     all of it: whoever makes a view or hands out memory (ls_tensor_map,
@@ -25,7 +25,7 @@
 
 #include <stdatomic.h>
 
-#include "kernels/dense.h"
+#include "compute/dense.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
 #include "tensor/pool.h"

@@ -281,7 +281,7 @@ static bool check_types(ls_tape *tape, ls_tensor *const *in)
             lsi_op_check_dtype(tape, &lsi_op_conv2d, bias, LS_F32));
 }
 
-static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d *shape)
+static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
 {
     const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
     if (!lsi_op_check_ndim(tape, &lsi_op_conv2d, x, 4, "x (N, C, H, W)") ||
@@ -300,19 +300,19 @@ static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d *shape)
                             "(O, C, KH, KW)",
                             lsi_shape_of(bias).text,
                             lsi_shape_of(weight).text) != NULL;
-    *shape = (lsi_conv2d){.n = x->shape[0],
-                          .c = x->shape[1],
-                          .h = x->shape[2],
-                          .w = x->shape[3],
-                          .o = weight->shape[0],
-                          .kh = weight->shape[2],
-                          .kw = weight->shape[3],
-                          .bias = bias != NULL};
+    *shape = (lsi_conv2d_shape){.n = x->shape[0],
+                                .c = x->shape[1],
+                                .h = x->shape[2],
+                                .w = x->shape[3],
+                                .o = weight->shape[0],
+                                .kh = weight->shape[2],
+                                .kw = weight->shape[3],
+                                .bias = bias != NULL};
     return true;
 }
 
 static bool apply_options(ls_tape *tape, ls_conv2d_options options,
-                          lsi_conv2d *shape)
+                          lsi_conv2d_shape *shape)
 {
     if (options.stride < 0 || options.padding < 0)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,
@@ -333,12 +333,13 @@ static bool apply_options(ls_tape *tape, ls_conv2d_options options,
                         options.padding) != NULL;
 }
 
-static int64_t out_extent(int64_t in, int64_t kernel, const lsi_conv2d *shape)
+static int64_t out_extent(int64_t in, int64_t kernel,
+                          const lsi_conv2d_shape *shape)
 {
     return (in + 2 * shape->padding - kernel) / shape->stride + 1;
 }
 
-static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d *shape,
+static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d_shape *shape,
                              ls_dtype dtype, lsi_layout layout)
 {
     const int64_t extents[4] = {shape->n, shape->o,
@@ -348,9 +349,9 @@ static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d *shape,
 }
 
 /* The plans, which have the same layouts, as these do not depend on n. */
-static ls_status make_plans(const lsi_conv2d *shape, conv_state *s)
+static ls_status make_plans(const lsi_conv2d_shape *shape, conv_state *s)
 {
-    lsi_conv2d slice = *shape;
+    lsi_conv2d_shape slice = *shape;
     slice.n = (shape->n + s->slices - 1) / s->slices;
     LS_TRY(lsi_conv2d_plan_get(&slice, &s->plan));
     s->dtype = lsi_conv2d_dtype(s->plan);
@@ -359,7 +360,7 @@ static ls_status make_plans(const lsi_conv2d *shape, conv_state *s)
 }
 
 /* Makes the plans and the tensors that backward needs. */
-static ls_status prepare(ls_tape *tape, const lsi_conv2d *shape,
+static ls_status prepare(ls_tape *tape, const lsi_conv2d_shape *shape,
                          ls_tensor **saved, conv_state *s,
                          lsi_layout *dst_layout)
 {
@@ -390,7 +391,7 @@ static ls_status forward(ls_tape *tape, const conv_state *s, const ls_tensor *y,
     return LS_OK;
 }
 
-static ls_tensor *compute(ls_tape *tape, const lsi_conv2d *shape,
+static ls_tensor *compute(ls_tape *tape, const lsi_conv2d_shape *shape,
                           ls_tensor *const *inputs, ls_tensor *const *operands)
 {
     conv_state state = {.relu = shape->relu,
@@ -417,7 +418,7 @@ ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                      ls_tensor *bias, ls_conv2d_options options)
 {
     ls_tensor *const inputs[] = {x, weight, bias};
-    lsi_conv2d shape = {0};
+    lsi_conv2d_shape shape = {0};
     if (!lsi_op_begin(tape, &lsi_op_conv2d, inputs, bias != NULL ? 3 : 2))
         return NULL;
     ls_tensor *const operands[] = {lsi_op_operand(tape, x),

@@ -44,17 +44,17 @@ static ls_status forward(ls_tape *tape, const linear_state *s,
                          const ls_tensor *y, ls_tensor *const *in,
                          const ls_tensor *bias)
 {
-    const lsi_gemm shape = {.n = s->out,
-                            .k = s->in,
-                            .lda = at_least_one(s->in),
-                            .ldb = at_least_one(s->in),
-                            .ldc = at_least_one(s->out),
-                            .b_transposed = true,
-                            .ab_dtype = y->dtype,
-                            .c_dtype = y->dtype};
+    const lsi_gemm_shape shape = {.n = s->out,
+                                  .k = s->in,
+                                  .lda = at_least_one(s->in),
+                                  .ldb = at_least_one(s->in),
+                                  .ldc = at_least_one(s->out),
+                                  .b_transposed = true,
+                                  .ab_dtype = y->dtype,
+                                  .c_dtype = y->dtype};
     for (int j = 0; j < s->slices; j++) {
         const lsi_range rows = slice_of(s, j);
-        lsi_gemm slice = shape;
+        lsi_gemm_shape slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
         LS_TRY(lsi_op_gemm(tape, &slice, row_at(y, rows.begin, s->out),
                            row_at(in[X], rows.begin, s->in),
@@ -72,17 +72,17 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
     const ls_tensor *dx = ls_node_grad_input(tape, node, X, &accumulate);
     if (dx == NULL)
         return ls_tape_status(tape);
-    const lsi_gemm shape = {.n = s->in,
-                            .k = s->out,
-                            .lda = at_least_one(s->out),
-                            .ldb = at_least_one(s->in),
-                            .ldc = at_least_one(s->in),
-                            .accumulate = accumulate,
-                            .ab_dtype = dy->dtype,
-                            .c_dtype = dx->dtype};
+    const lsi_gemm_shape shape = {.n = s->in,
+                                  .k = s->out,
+                                  .lda = at_least_one(s->out),
+                                  .ldb = at_least_one(s->in),
+                                  .ldc = at_least_one(s->in),
+                                  .accumulate = accumulate,
+                                  .ab_dtype = dy->dtype,
+                                  .c_dtype = dx->dtype};
     for (int j = 0; j < s->slices; j++) {
         const lsi_range rows = slice_of(s, j);
-        lsi_gemm slice = shape;
+        lsi_gemm_shape slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
         LS_TRY(lsi_op_gemm(tape, &slice, row_at(dx, rows.begin, s->in),
                            row_at(dy, rows.begin, s->out),
@@ -101,16 +101,16 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
     LS_TRY(lsi_node_grad_slice(tape, node, WEIGHT, slice, &dw));
     if (dw.data == NULL)
         return LS_OK;
-    const lsi_gemm shape = {.m = s->out,
-                            .n = s->in,
-                            .k = (int64_t)lsi_range_size(rows),
-                            .lda = at_least_one(s->out),
-                            .ldb = at_least_one(s->in),
-                            .ldc = at_least_one(s->in),
-                            .a_transposed = true,
-                            .accumulate = dw.accumulate,
-                            .ab_dtype = dy->dtype,
-                            .c_dtype = dw.dtype};
+    const lsi_gemm_shape shape = {.m = s->out,
+                                  .n = s->in,
+                                  .k = (int64_t)lsi_range_size(rows),
+                                  .lda = at_least_one(s->out),
+                                  .ldb = at_least_one(s->in),
+                                  .ldc = at_least_one(s->in),
+                                  .a_transposed = true,
+                                  .accumulate = dw.accumulate,
+                                  .ab_dtype = dy->dtype,
+                                  .c_dtype = dw.dtype};
     return lsi_op_gemm(tape, &shape, dw.data, row_at(dy, rows.begin, s->out),
                        row_at(x, rows.begin, s->in), NULL);
 }

@@ -48,7 +48,7 @@ static ls_status multiply(ls_tape *tape, const ls_tensor *c, bool accumulate,
                           factor a, factor b)
 {
     const matrix ma = matrix_of(a.tensor), mb = matrix_of(b.tensor);
-    const lsi_gemm shape = {
+    const lsi_gemm_shape shape = {
         .m = c->shape[0],
         .n = c->shape[1],
         .k = a.tensor->shape[a.flip ? 0 : 1],

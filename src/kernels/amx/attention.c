@@ -2,18 +2,24 @@
 #define PRODUCT_TILES 1
 #include "kernels/avx512/vector.h"
 
-#include "kernels/amx/gemm.h"
+#include "kernels/amx/panel.h"
 #include "kernels/attention/tile_level.h"
 #include "kernels/kernels.h"
 
 const lsi_flash_ops lsi_flash_amx[2] = LEVEL_OPS;
 
+static const lsi_panel_ops panels = {
+    .pack_a = lsi_amx_pack_a,
+    .pack_b = lsi_amx_pack_b,
+    .begin = lsi_amx_begin,
+    .end = lsi_amx_end,
+    .multiply = lsi_amx_multiply,
+    .put = lsi_amx_put,
+};
+
 void lsi_kernels_fill_amx(lsi_kernels *table)
 {
     table->flash = lsi_flash_amx;
-#ifdef LOCKSTEP_ONEDNN /* in the scratch memory of which it works */
-    table->gemm_suits = lsi_amx_suits;
-    table->gemm = lsi_amx_gemm;
-#endif
+    table->panels = &panels;
     table->convolves_bf16 = true;
 }

@@ -1,6 +1,6 @@
 /*
- * The parts of a product that are written for AMX and AVX-512; gemm.c puts them
- * together.
+ * The parts of a product that are written for AMX and AVX-512;
+ * compute/panel_gemm.c puts them together.
  *
  * A panel is LSI_PANEL_LANES rows of A, or columns of B, over any number of
  * terms of the sum. It is stored in steps of LSI_STEP_TERMS terms, each step
@@ -79,5 +79,15 @@ typedef struct lsi_amx_result {
 
 /* C (+)= sums of as many panels as the rows take (+ bias). */
 void lsi_amx_put(const lsi_amx_result *to, const float *sums);
+
+/* What a level has of these. */
+typedef struct lsi_panel_ops {
+    void (*pack_a)(uint32_t *panel, const lsi_strip *strip);
+    void (*pack_b)(uint32_t *panel, const lsi_strip *strip);
+    void (*begin)(lsi_tile_config *before);
+    void (*end)(const lsi_tile_config *before);
+    void (*multiply)(const lsi_amx_product *product);
+    void (*put)(const lsi_amx_result *to, const float *sums);
+} lsi_panel_ops;
 
 #endif

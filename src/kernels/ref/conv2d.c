@@ -11,7 +11,7 @@ typedef struct tap {
     int64_t y_begin, y_end, x_begin, x_end; /* outputs whose input exists */
 } tap;
 
-static int64_t out_extent(int64_t in, int64_t k, const lsi_conv2d *s)
+static int64_t out_extent(int64_t in, int64_t k, const lsi_conv2d_shape *s)
 {
     return (in + 2 * s->padding - k) / s->stride + 1;
 }
@@ -26,7 +26,7 @@ static void valid_outputs(int64_t *begin, int64_t *end, int64_t shift,
         *end = out;
 }
 
-static tap tap_at(const lsi_conv2d *s, int64_t ky, int64_t kx)
+static tap tap_at(const lsi_conv2d_shape *s, int64_t ky, int64_t kx)
 {
     tap t = {.h = s->h,
              .w = s->w,
@@ -74,7 +74,7 @@ static double weight_tap(const tap *t, const float *src, const float *ddst)
 }
 
 /* All taps between one input plane and one output plane, forward or back. */
-static void planes(const lsi_conv2d *s, const float *weight, float *dst,
+static void planes(const lsi_conv2d_shape *s, const float *weight, float *dst,
                    const float *src, float *dsrc, const float *ddst)
 {
     for (int64_t ky = 0; ky < s->kh; ky++)
@@ -87,8 +87,9 @@ static void planes(const lsi_conv2d *s, const float *weight, float *dst,
         }
 }
 
-void lsi_ref_conv2d_forward(const lsi_conv2d *s, float *dst, const float *src,
-                            const float *weight, const float *bias_or_null)
+void lsi_ref_conv2d_forward(const lsi_conv2d_shape *s, float *dst,
+                            const float *src, const float *weight,
+                            const float *bias_or_null)
 {
     const int64_t in = s->h * s->w;
     const int64_t out = out_extent(s->h, s->kh, s) * out_extent(s->w, s->kw, s);
@@ -106,7 +107,7 @@ void lsi_ref_conv2d_forward(const lsi_conv2d *s, float *dst, const float *src,
         }
 }
 
-void lsi_ref_conv2d_backward_data(const lsi_conv2d *s, float *dsrc,
+void lsi_ref_conv2d_backward_data(const lsi_conv2d_shape *s, float *dsrc,
                                   const float *ddst, const float *weight)
 {
     const int64_t in = s->h * s->w;
@@ -123,7 +124,7 @@ void lsi_ref_conv2d_backward_data(const lsi_conv2d *s, float *dsrc,
         }
 }
 
-static double weight_gradient(const lsi_conv2d *s, const tap *t,
+static double weight_gradient(const lsi_conv2d_shape *s, const tap *t,
                               const float *src, const float *ddst)
 {
     double total = 0.0;
@@ -133,7 +134,8 @@ static double weight_gradient(const lsi_conv2d *s, const tap *t,
     return total;
 }
 
-static double bias_gradient(const lsi_conv2d *s, const float *ddst, int64_t out)
+static double bias_gradient(const lsi_conv2d_shape *s, const float *ddst,
+                            int64_t out)
 {
     double total = 0.0;
     for (int64_t n = 0; n < s->n; n++)
@@ -147,7 +149,7 @@ static void put(float *slot, double value, bool accumulate)
     *slot = accumulate ? *slot + (float)value : (float)value;
 }
 
-void lsi_ref_conv2d_backward_weight(const lsi_conv2d *s, float *dweight,
+void lsi_ref_conv2d_backward_weight(const lsi_conv2d_shape *s, float *dweight,
                                     float *dbias_or_null, const float *src,
                                     const float *ddst, bool accumulate)
 {

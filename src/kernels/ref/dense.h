@@ -1,6 +1,6 @@
 /*
  * Dense products, convolutions and reorders as plain loops: what the level
- * `ref` runs. Arguments are checked already (see kernels/dense.h for their
+ * `ref` runs. Arguments are checked already (see compute/dense.h for their
  * meaning); tensors of convolutions are plain.
  */
 #ifndef LS_KERNELS_REF_DENSE_H
@@ -8,16 +8,17 @@
 
 #include "kernels/dense.h"
 
-void lsi_ref_gemm(const lsi_gemm *g, void *c, const void *a, const void *b,
-                  const float *bias_or_null);
+void lsi_ref_gemm(const lsi_gemm_shape *g, void *c, const void *a,
+                  const void *b, const float *bias_or_null);
 
-void lsi_ref_conv2d_forward(const lsi_conv2d *shape, float *dst,
+void lsi_ref_conv2d_forward(const lsi_conv2d_shape *shape, float *dst,
                             const float *src, const float *weight,
                             const float *bias_or_null);
-void lsi_ref_conv2d_backward_data(const lsi_conv2d *shape, float *dsrc,
+void lsi_ref_conv2d_backward_data(const lsi_conv2d_shape *shape, float *dsrc,
                                   const float *ddst, const float *weight);
-void lsi_ref_conv2d_backward_weight(const lsi_conv2d *shape, float *dweight,
-                                    float *dbias_or_null, const float *src,
-                                    const float *ddst, bool accumulate);
+void lsi_ref_conv2d_backward_weight(const lsi_conv2d_shape *shape,
+                                    float *dweight, float *dbias_or_null,
+                                    const float *src, const float *ddst,
+                                    bool accumulate);
 
 #endif

@@ -19,7 +19,7 @@ static void store(void *array, ls_dtype dtype, int64_t i, float value)
 }
 
 /* acc[j] = sum over k of A[row][k] B[k][first + j], j < width. */
-static void multiply_row(float *acc, const lsi_gemm *g, const void *a,
+static void multiply_row(float *acc, const lsi_gemm_shape *g, const void *a,
                          const void *b, int64_t row, int64_t first,
                          int64_t width)
 {
@@ -37,8 +37,8 @@ static void multiply_row(float *acc, const lsi_gemm *g, const void *a,
     }
 }
 
-void lsi_ref_gemm(const lsi_gemm *g, void *c, const void *a, const void *b,
-                  const float *bias_or_null)
+void lsi_ref_gemm(const lsi_gemm_shape *g, void *c, const void *a,
+                  const void *b, const float *bias_or_null)
 {
     float acc[TILE];
     for (int64_t i = 0; i < g->m; i++)

@@ -1,10 +1,11 @@
 /*
  * What the tests of products, convolutions and pooling share. They go through
- * the public functions of kernels/dense.h, at the level of LOCKSTEP_ISA.
+ * the public functions of compute/dense.h, at the level of LOCKSTEP_ISA.
  */
 #ifndef TESTS_KERNELS_DENSE_H
 #define TESTS_KERNELS_DENSE_H
 
+#include "compute/dense.h"
 #include "harness.h"
 #include "testing.h"
 

@@ -23,7 +23,7 @@
 #include "dense.h"
 
 typedef struct conv {
-    lsi_conv2d s;
+    lsi_conv2d_shape s;
     int64_t oh, ow;
     int64_t in_shape[4], out_shape[4];
     size_t inputs, outputs, weights;
@@ -69,7 +69,7 @@ static double stored(double value, ls_dtype dtype)
     return dtype == LS_F32 ? 0 : 0x1p-8 * fabs(value);
 }
 
-static int64_t extent(int64_t in, int64_t k, const lsi_conv2d *s)
+static int64_t extent(int64_t in, int64_t k, const lsi_conv2d_shape *s)
 {
     return (in + 2 * s->padding - k) / s->stride + 1;
 }
@@ -84,7 +84,7 @@ static void *laid_out(const void *plain, lsi_layout layout, ls_dtype dtype,
     return out;
 }
 
-static conv make_conv(const lsi_conv2d *s)
+static conv make_conv(const lsi_conv2d_shape *s)
 {
     const int64_t oh = extent(s->h, s->kh, s), ow = extent(s->w, s->kw, s);
     conv c = {.s = *s,
@@ -109,7 +109,7 @@ static conv make_conv(const lsi_conv2d *s)
 }
 
 /* Winograd's algorithm may be chosen for these only. */
-static bool may_be_winograd(const lsi_conv2d *s)
+static bool may_be_winograd(const lsi_conv2d_shape *s)
 {
     return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
            s->c >= 16 && s->o >= 16;
@@ -151,7 +151,7 @@ typedef enum target { OUTPUT, INPUT, WEIGHT } target;
 static void for_taps(const conv *c, target what, sum *out, size_t at_out,
                      const int64_t p[4])
 {
-    const lsi_conv2d *s = &c->s;
+    const lsi_conv2d_shape *s = &c->s;
     for (int64_t ch = 0; ch < s->c; ch++)
         for (int64_t k = 0; k < s->kh * s->kw; k++) {
             const int64_t y = p[2] * s->stride + k / s->kw - s->padding;
@@ -191,7 +191,7 @@ static sum *expected(const conv *c, target what, size_t n)
 
 static void check_forward(const conv *c)
 {
-    const lsi_conv2d *s = &c->s;
+    const lsi_conv2d_shape *s = &c->s;
     void *y_in = room_for(c->outputs, s->dtype);
     void *y_out = room_for(c->outputs, s->dtype);
     assert_ok(lsi_conv2d_forward(c->plan, y_in, c->x_in, c->w_in,
@@ -213,7 +213,7 @@ static void check_forward(const conv *c)
 
 static void check_backward_data(const conv *c)
 {
-    const lsi_conv2d *s = &c->s;
+    const lsi_conv2d_shape *s = &c->s;
     void *dx_in = room_for(c->inputs, s->dsrc_dtype);
     void *dx_out = room_for(c->inputs, s->dsrc_dtype);
     assert_ok(lsi_conv2d_backward_data(c->plan, dx_in, c->dy_in, c->w_in));
@@ -232,7 +232,7 @@ static void check_backward_data(const conv *c)
 
 static void check_backward_weight(const conv *c, bool accumulate)
 {
-    const lsi_conv2d *s = &c->s;
+    const lsi_conv2d_shape *s = &c->s;
     float *dw = random_floats(c->weights, -1, 1);
     float *db = random_floats((size_t)s->o, -1, 1);
     const float *old_dw = copy_floats(dw, c->weights);
@@ -260,7 +260,7 @@ static void check_backward_weight(const conv *c, bool accumulate)
 
 /* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types */
 #define F32 LS_F32, LS_F32
-static const lsi_conv2d shapes[] = {
+static const lsi_conv2d_shape shapes[] = {
     {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true, F32}, /* few channels */
     {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false, F32},
     {1, 3, 11, 13, 5, 3, 3, 2, 1, false, false, F32},
@@ -278,7 +278,7 @@ static const lsi_conv2d shapes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false, F32},
     {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true, F32}};
 
-static void check_passes(const lsi_conv2d *s)
+static void check_passes(const lsi_conv2d_shape *s)
 {
     const conv c = make_conv(s);
     check_forward(&c);
@@ -302,7 +302,7 @@ static void passes_in_bf16(void **state)
     (void)state;
     random_seed(12);
     for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
-        lsi_conv2d s = shapes[i];
+        lsi_conv2d_shape s = shapes[i];
         s.dtype = LS_BF16;
         s.dsrc_dtype = i % 2 ? LS_F32 : LS_BF16;
         lsi_conv2d_plan *plan;
@@ -331,7 +331,7 @@ static void layouts_do_not_depend_on_the_batch(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
-        lsi_conv2d s = shapes[i];
+        lsi_conv2d_shape s = shapes[i];
         lsi_conv2d_plan *one, *many;
         assert_ok(lsi_conv2d_plan_get(&s, &one));
         s.n = 17;
@@ -376,7 +376,7 @@ static void passes_repeat(void **state)
 static void no_images(void **state)
 {
     (void)state;
-    lsi_conv2d s = shapes[0];
+    lsi_conv2d_shape s = shapes[0];
     s.n = 0;
     lsi_conv2d_plan *plan;
     assert_ok(lsi_conv2d_plan_get(&s, &plan));
@@ -394,7 +394,7 @@ static void bad_shapes_are_refused(void **state)
 {
     (void)state;
     lsi_conv2d_plan *plan = NULL;
-    lsi_conv2d s = shapes[0];
+    lsi_conv2d_shape s = shapes[0];
     s.kh = 40;
     assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "40 x 3");
     s = shapes[0];

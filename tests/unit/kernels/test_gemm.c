@@ -12,7 +12,7 @@
 #include "numbers.h"
 
 typedef struct product {
-    lsi_gemm g;
+    lsi_gemm_shape g;
     bool bias;
     void *a, *b, *c, *old;
     float *bias_values;
@@ -34,7 +34,7 @@ static void *matrix(int64_t rows, int64_t leading, ls_dtype dtype, bool whole,
     return x;
 }
 
-static product make_product(const lsi_gemm *g, bool bias, bool whole)
+static product make_product(const lsi_gemm_shape *g, bool bias, bool whole)
 {
     product p = {.g = *g, .bias = bias};
     p.a =
@@ -60,7 +60,7 @@ static double element(const void *x, ls_dtype dtype, int64_t leading,
 
 static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
 {
-    const lsi_gemm *g = &p->g;
+    const lsi_gemm_shape *g = &p->g;
     double want = 0, size = 0;
     for (int64_t k = 0; k < g->k; k++) {
         const double term =
@@ -94,7 +94,7 @@ static void expect_gaps(const product *p)
                                 (char *)p->old + at * each, each);
 }
 
-static void check_product(const lsi_gemm *g, bool bias, bool whole)
+static void check_product(const lsi_gemm_shape *g, bool bias, bool whole)
 {
     const product p = make_product(g, bias, whole);
     assert_ok(lsi_gemm_run(g, p.c, p.a, p.b, bias ? p.bias_values : NULL));
@@ -111,16 +111,17 @@ static const int64_t shapes[][3] = {
     {4, 0, 4},   {4, 4, 0},      {1, 4, 0}};
 
 /* Transposes, accumulation and bias are the bits of `kind`. */
-static lsi_gemm make_shape(const int64_t extents[3], int kind, int64_t gap)
+static lsi_gemm_shape make_shape(const int64_t extents[3], int kind,
+                                 int64_t gap)
 {
-    lsi_gemm g = {.m = extents[0],
-                  .n = extents[1],
-                  .k = extents[2],
-                  .a_transposed = kind & 1,
-                  .b_transposed = kind & 2,
-                  .accumulate = kind & 4,
-                  .ab_dtype = LS_F32,
-                  .c_dtype = LS_F32};
+    lsi_gemm_shape g = {.m = extents[0],
+                        .n = extents[1],
+                        .k = extents[2],
+                        .a_transposed = kind & 1,
+                        .b_transposed = kind & 2,
+                        .accumulate = kind & 4,
+                        .ab_dtype = LS_F32,
+                        .c_dtype = LS_F32};
     g.lda = (g.a_transposed ? g.m : g.k) + gap;
     g.ldb = (g.b_transposed ? g.k : g.n) + gap;
     g.ldc = g.n + gap;
@@ -135,7 +136,7 @@ static void check_types(ls_dtype ab, ls_dtype c, size_t step)
 {
     for (size_t s = 0; s < TEST_COUNT(shapes); s += step)
         for (int kind = 0; kind < 16; kind++) {
-            lsi_gemm g = make_shape(shapes[s], kind, (kind + (int)s) % 3);
+            lsi_gemm_shape g = make_shape(shapes[s], kind, (kind + (int)s) % 3);
             g.ab_dtype = ab;
             g.c_dtype = c;
             check_product(&g, kind & 8, s % 2 == 0);
@@ -164,10 +165,10 @@ static void crowded_products(void **state)
     random_seed(10);
     const int64_t extents[3] = {65, 1024, 67};
     for (int kind = 0; kind < 8; kind++) {
-        const lsi_gemm g = make_shape(extents, kind, 0);
+        const lsi_gemm_shape g = make_shape(extents, kind, 0);
         check_product(&g, kind & 1, false);
     }
-    lsi_gemm part = make_shape((const int64_t[]){64, 80, 64}, 0, 0);
+    lsi_gemm_shape part = make_shape((const int64_t[]){64, 80, 64}, 0, 0);
     part.ldb = 2048;
     lsi_threads_set(2);
     check_product(&part, true, false);
@@ -184,7 +185,8 @@ static void large_products(void **state)
     random_seed(11);
     for (size_t s = 0; s < TEST_COUNT(large_shapes); s++)
         for (int kind = (int)s % 2; kind < 16; kind += 1 + (s > 0)) {
-            const lsi_gemm g = make_shape(large_shapes[s], kind, kind % 3);
+            const lsi_gemm_shape g =
+                make_shape(large_shapes[s], kind, kind % 3);
             check_product(&g, kind & 8, kind % 3 == 1);
         }
 }
@@ -195,7 +197,7 @@ static void exact_products(void **state)
     (void)state;
     enum { N = 64 };
     random_seed(15);
-    const lsi_gemm g = make_shape((const int64_t[]){N, N, N}, 0, 0);
+    const lsi_gemm_shape g = make_shape((const int64_t[]){N, N, N}, 0, 0);
     const int a_bits[] = {24, 1, 12, 16, 8}; /* b has the rest, or one */
     for (size_t s = 0; s < TEST_COUNT(a_bits); s++) {
         const product p = make_product(&g, false, false);
@@ -219,7 +221,7 @@ static void uneven_products(void **state)
 {
     (void)state;
     random_seed(12);
-    const lsi_gemm g = make_shape((const int64_t[]){64, 64, 100}, 0, 0);
+    const lsi_gemm_shape g = make_shape((const int64_t[]){64, 64, 100}, 0, 0);
     const product p = make_product(&g, false, false);
     float *a = p.a, *b = p.b;
     for (int i = 0; i < 6400; i++) {
@@ -239,7 +241,7 @@ static void extreme_products(void **state)
     (void)state;
     random_seed(13);
     const float specials[] = {FLT_MAX, -FLT_MAX, INFINITY, NAN};
-    const lsi_gemm g = make_shape((const int64_t[]){64, 64, 64}, 0, 0);
+    const lsi_gemm_shape g = make_shape((const int64_t[]){64, 64, 64}, 0, 0);
     for (size_t s = 0; s < TEST_COUNT(specials); s++) {
         const product p = make_product(&g, false, false);
         float *a = p.a, *b = p.b, *c = p.c;
@@ -264,7 +266,7 @@ static void products_by_tiles_ignore_threads(void **state)
         skip();
     random_seed(14);
     for (int kind = 0; kind < 4; kind++) {
-        const lsi_gemm g =
+        const lsi_gemm_shape g =
             make_shape((const int64_t[]){133, 201, 600}, kind, 0);
         const product p = make_product(&g, false, false);
         float *again = floats(p.c_elements);
@@ -287,7 +289,7 @@ static void products_use_threads(void **state)
     const int64_t extents[3] = {130, 70, 60};
     for (int threads = 2; threads <= 3; threads++)
         for (int kind = 0; kind < 8; kind++) {
-            const lsi_gemm g = make_shape(extents, kind, 0);
+            const lsi_gemm_shape g = make_shape(extents, kind, 0);
             lsi_threads_set(threads);
             check_product(&g, false, false);
         }
@@ -299,14 +301,14 @@ static void products_repeat(void **state)
 {
     (void)state;
     random_seed(3);
-    const lsi_gemm g = {.m = 33,
-                        .n = 65,
-                        .k = 300,
-                        .lda = 300,
-                        .ldb = 65,
-                        .ldc = 65,
-                        .ab_dtype = LS_F32,
-                        .c_dtype = LS_F32};
+    const lsi_gemm_shape g = {.m = 33,
+                              .n = 65,
+                              .k = 300,
+                              .lda = 300,
+                              .ldb = 65,
+                              .ldc = 65,
+                              .ab_dtype = LS_F32,
+                              .c_dtype = LS_F32};
     const product p = make_product(&g, false, false);
     float *again = floats(p.c_elements);
     assert_ok(lsi_gemm_run(&g, p.c, p.a, p.b, NULL));
@@ -319,15 +321,15 @@ static void bad_products_are_refused(void **state)
 {
     (void)state;
     float x[16] = {0};
-    const lsi_gemm good = {.m = 2,
-                           .n = 3,
-                           .k = 4,
-                           .lda = 4,
-                           .ldb = 3,
-                           .ldc = 3,
-                           .ab_dtype = LS_F32,
-                           .c_dtype = LS_F32};
-    lsi_gemm bad = good;
+    const lsi_gemm_shape good = {.m = 2,
+                                 .n = 3,
+                                 .k = 4,
+                                 .lda = 4,
+                                 .ldb = 3,
+                                 .ldc = 3,
+                                 .ab_dtype = LS_F32,
+                                 .c_dtype = LS_F32};
+    lsi_gemm_shape bad = good;
     bad.m = -1;
     assert_error(lsi_gemm_run(&bad, x, x, x, NULL), LS_ERR_SHAPE, "m -1");
     bad = good;

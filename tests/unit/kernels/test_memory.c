@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "dense.h"
-#include "kernels/dense.h"
 #include "kernels/kernels.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -31,7 +30,7 @@ static bool is_cxx(const void *caller)
 
 /*
  * In place of libc's, for all that is loaded. What fails in a parallel region
- * of oneDNN nobody can catch (kernels/onednn/calls.h). libc's declaration has
+ * of oneDNN nobody can catch (compute/onednn/calls.h). libc's declaration has
  * reserved names for parameters.
  */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
@@ -62,14 +61,14 @@ static void fill(float *data, size_t n, float value)
 static ls_status multiply(int64_t m, bool wide)
 {
     const int64_t n = wide ? WIDE : 48;
-    const lsi_gemm g = {.m = m,
-                        .n = n,
-                        .k = K,
-                        .lda = K,
-                        .ldb = n,
-                        .ldc = n,
-                        .ab_dtype = LS_F32,
-                        .c_dtype = LS_F32};
+    const lsi_gemm_shape g = {.m = m,
+                              .n = n,
+                              .k = K,
+                              .lda = K,
+                              .ldb = n,
+                              .ldc = n,
+                              .ab_dtype = LS_F32,
+                              .c_dtype = LS_F32};
     fill(c, (size_t)(m * n), -1);
     const ls_status status = lsi_gemm_run(&g, c, a, b, NULL);
     if (status == LS_OK)
@@ -85,15 +84,15 @@ static ls_status convolve(int64_t n)
     static float y[MOST * CHANNELS * IMAGE * IMAGE];
     static float weight[CHANNELS * CHANNELS * 9], dweight[CHANNELS * 144];
     lsi_conv2d_plan *plan;
-    const lsi_conv2d shape = {.n = n,
-                              .c = CHANNELS,
-                              .h = IMAGE,
-                              .w = IMAGE,
-                              .o = CHANNELS,
-                              .kh = 3,
-                              .kw = 3,
-                              .stride = 1,
-                              .padding = 1};
+    const lsi_conv2d_shape shape = {.n = n,
+                                    .c = CHANNELS,
+                                    .h = IMAGE,
+                                    .w = IMAGE,
+                                    .o = CHANNELS,
+                                    .kh = 3,
+                                    .kw = 3,
+                                    .stride = 1,
+                                    .padding = 1};
     LS_TRY(lsi_conv2d_plan_get(&shape, &plan));
     LS_TRY(lsi_conv2d_forward(plan, y, x, weight, NULL));
     LS_TRY(lsi_conv2d_backward_data(plan, x, y, weight));

@@ -19,16 +19,16 @@ typedef struct worker {
 
 static float x[2 * 32 * 10 * 10], weight[32 * 32 * 9], a[12 * 30], b[30 * 20];
 
-static const lsi_conv2d conv = {
+static const lsi_conv2d_shape conv = {
     .n = 2, .c = 32, .h = 10, .w = 10, .o = 32, .kh = 3, .kw = 3, .stride = 1};
-static const lsi_gemm gemm = {.m = 12,
-                              .n = 20,
-                              .k = 30,
-                              .lda = 30,
-                              .ldb = 20,
-                              .ldc = 20,
-                              .ab_dtype = LS_F32,
-                              .c_dtype = LS_F32};
+static const lsi_gemm_shape gemm = {.m = 12,
+                                    .n = 20,
+                                    .k = 30,
+                                    .lda = 30,
+                                    .ldb = 20,
+                                    .ldc = 20,
+                                    .ab_dtype = LS_F32,
+                                    .c_dtype = LS_F32};
 
 static void *work(void *argument)
 {
@@ -97,15 +97,15 @@ static void budget_is_respected(void **state)
     if (lsi_kernels_get()->isa == LSI_ISA_REF || !there_is_onednn())
         skip(); /* plain loops need no scratch memory */
     static float big[64 * 512 + 512 * 4096];
-    const lsi_gemm g = {.m = 64,
-                        .n = 4096,
-                        .k = 512,
-                        .lda = 512,
-                        .ldb = 512,
-                        .ldc = 4096,
-                        .b_transposed = true,
-                        .ab_dtype = LS_F32,
-                        .c_dtype = LS_F32};
+    const lsi_gemm_shape g = {.m = 64,
+                              .n = 4096,
+                              .k = 512,
+                              .lda = 512,
+                              .ldb = 512,
+                              .ldc = 4096,
+                              .b_transposed = true,
+                              .ab_dtype = LS_F32,
+                              .c_dtype = LS_F32};
     static float c[64 * 4096];
     ls_memory_stats now;
     ls_memory_total(&now);

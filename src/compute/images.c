@@ -1,0 +1,115 @@
+/* Pooling and reorders: the kernels of the table, spread over threads. */
+#include "base/error.h"
+#include "base/threads.h"
+#include "compute/dense.h"
+#include "kernels/kernels.h"
+#include "kernels/layout.h"
+#include "kernels/ref/ref.h"
+
+typedef struct pool_call {
+    const lsi_kernels *kernels;
+    const lsi_pool2d *shape;
+    float *y; /* what is written */
+    const float *x;
+    uint8_t *index_out;
+    const uint8_t *index_in;
+} pool_call;
+
+static void forward_range(void *context, size_t begin, size_t end)
+{
+    const pool_call *call = context;
+    call->kernels->max_pool2d_forward(call->y, call->index_out, call->x,
+                                      call->shape, begin, end);
+}
+
+static void backward_range(void *context, size_t begin, size_t end)
+{
+    const pool_call *call = context;
+    call->kernels->max_pool2d_backward(call->y, call->x, call->index_in,
+                                       call->shape, begin, end);
+}
+
+static size_t slabs(const lsi_pool2d *s)
+{
+    return (size_t)(s->n * (s->c / lsi_layout_block(s->src_layout, s->c)));
+}
+
+void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
+                            const float *src)
+{
+    pool_call call = {.kernels = lsi_kernels_get(),
+                      .shape = shape,
+                      .y = dst,
+                      .x = src,
+                      .index_out = index};
+    if (shape->c > 0)
+        lsi_parallel_for(slabs(shape), 1, forward_range, &call);
+}
+
+void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
+                             const float *ddst, const uint8_t *index)
+{
+    pool_call call = {.kernels = lsi_kernels_get(),
+                      .shape = shape,
+                      .y = dsrc,
+                      .x = ddst,
+                      .index_in = index};
+    if (shape->c > 0)
+        lsi_parallel_for(slabs(shape), 1, backward_range, &call);
+}
+
+static ls_status check_block(int64_t block, int64_t c)
+{
+    if (c % block == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_SHAPE,
+                    "%lld channels do not fill a layout of blocks of %lld",
+                    (long long)c, (long long)block);
+}
+
+typedef struct reorder_call {
+    const lsi_kernels *kernels;
+    void *dst;
+    const void *src;
+    bool half;
+    int64_t dst_block, src_block, c, pixels;
+} reorder_call;
+
+static void reorder_images(void *context, size_t begin, size_t end)
+{
+    const reorder_call *call = context;
+    const size_t image = (size_t)(call->c * call->pixels);
+    for (size_t i = begin; i < end; i++) {
+        if (call->half)
+            lsi_ref_reorder_half((uint16_t *)call->dst + i * image,
+                                 call->dst_block,
+                                 (const uint16_t *)call->src + i * image,
+                                 call->src_block, call->c, call->pixels);
+        else
+            call->kernels->reorder((float *)call->dst + i * image,
+                                   call->dst_block,
+                                   (const float *)call->src + i * image,
+                                   call->src_block, call->c, call->pixels);
+    }
+}
+
+ls_status lsi_reorder(void *dst, lsi_layout dst_layout, const void *src,
+                      lsi_layout src_layout, ls_dtype dtype,
+                      const int64_t shape[4])
+{
+    const int64_t n = shape[0], c = shape[1];
+    if (n == 0 || c == 0)
+        return LS_OK;
+    reorder_call call = {.kernels = lsi_kernels_get(),
+                         .dst = dst,
+                         .src = src,
+                         .half = dtype != LS_F32,
+                         .dst_block = lsi_layout_block(dst_layout, c),
+                         .src_block = lsi_layout_block(src_layout, c),
+                         .c = c,
+                         .pixels = shape[2] * shape[3]};
+    LS_TRY(check_block(call.dst_block, c));
+    LS_TRY(check_block(call.src_block, c));
+    lsi_parallel_for((size_t)n, 1, reorder_images, &call);
+    return LS_OK;
+}

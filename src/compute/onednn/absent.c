@@ -1,0 +1,97 @@
+/* In place of oneDNN, in a build without it: the plain loops. */
+#include "base/error.h"
+#include "compute/dense.h"
+#include "compute/onednn/conv2d.h"
+#include "compute/onednn/gemm.h"
+#include "compute/panel_gemm.h"
+#include "kernels/ref/dense.h"
+
+void lsi_dense_init(void)
+{
+}
+
+const char *lsi_dense_version(void)
+{
+    return "none";
+}
+
+ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
+                          const void *b, const float *bias_or_null)
+{
+    lsi_ref_gemm(shape, c, a, b, bias_or_null);
+    return LS_OK;
+}
+
+ls_status lsi_conv2d_is_fast(const lsi_conv2d_shape *shape, bool *fast)
+{
+    (void)shape;
+    *fast = false;
+    return LS_OK;
+}
+
+ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
+                                const lsi_conv2d_shape *shape)
+{
+    (void)shape;
+    *out = NULL;
+    return LS_OK;
+}
+
+/* Panels are multiplied in the scratch memory of oneDNN. */
+bool lsi_panel_gemm_suits(const lsi_gemm_shape *shape)
+{
+    (void)shape;
+    return false;
+}
+
+/* ---- never called, for there is no convolution to call them with ----------
+ */
+
+void lsi_onednn_conv2d_free(lsi_onednn_conv2d *conv)
+{
+    (void)conv;
+}
+
+lsi_conv2d_layouts lsi_onednn_conv2d_layouts(const lsi_onednn_conv2d *conv)
+{
+    (void)conv;
+    return (lsi_conv2d_layouts){LSI_LAYOUT_PLAIN, LSI_LAYOUT_PLAIN};
+}
+
+static ls_status absent(void)
+{
+    return lsi_fail(LS_ERR_UNSUPPORTED, "built without oneDNN");
+}
+
+ls_status lsi_panel_gemm(const lsi_gemm_shape *shape, float *c, const float *a,
+                         const float *b, const float *bias_or_null)
+{
+    (void)shape, (void)c, (void)a, (void)b, (void)bias_or_null;
+    return absent();
+}
+
+ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, void *dst,
+                                    const void *src, const void *weight,
+                                    const float *bias_or_null)
+{
+    (void)conv, (void)dst, (void)src, (void)weight, (void)bias_or_null;
+    return absent();
+}
+
+ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, void *dsrc,
+                                          const void *ddst, const void *weight)
+{
+    (void)conv, (void)dsrc, (void)ddst, (void)weight;
+    return absent();
+}
+
+ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
+                                            float *dweight,
+                                            float *dbias_or_null,
+                                            const void *src, const void *ddst,
+                                            bool accumulate)
+{
+    (void)conv, (void)dweight, (void)dbias_or_null, (void)src, (void)ddst;
+    (void)accumulate;
+    return absent();
+}

@@ -1,0 +1,34 @@
+/*
+ * Which layouts and which algorithm a convolution uses: a fixed function of
+ * its shape and the instruction level (docs/kernels.md has the measurements
+ * behind the rules).
+ */
+#ifndef LS_COMPUTE_ONEDNN_CONV2D_CHOICE_H
+#define LS_COMPUTE_ONEDNN_CONV2D_CHOICE_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "compute/onednn/conv2d.h"
+
+typedef enum lsi_conv2d_pass {
+    LSI_CONV2D_FORWARD,
+    LSI_CONV2D_DATA,
+    LSI_CONV2D_WEIGHT
+} lsi_conv2d_pass;
+
+/* How the caller's tensors lie. */
+ls_status lsi_conv2d_choose_layouts(const lsi_conv2d_shape *shape,
+                                    lsi_conv2d_layouts *out);
+
+/* How they must lie for one pass: the same, or reordered before and after. */
+ls_status lsi_conv2d_pass_layouts(const lsi_conv2d_shape *shape,
+                                  lsi_conv2d_pass pass,
+                                  lsi_conv2d_layouts chosen,
+                                  lsi_conv2d_layouts *out);
+
+/* The primitive of one pass on tensors that lie so. *out is the caller's. */
+ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
+                              lsi_conv2d_pass pass, lsi_conv2d_layouts layouts,
+                              dnnl_primitive_desc_t *out);
+
+#endif
