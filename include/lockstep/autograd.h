@@ -319,6 +319,12 @@ LS_API ls_tensor *ls_layer_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                           ls_tensor *sine, bool halves);
 
+/*
+ * e^x over the sum of e^x along one axis, 0..ndim-1, of any size. NaN where the
+ * largest along the axis is infinite or NaN. Another axis is LS_ERR_ARGUMENT.
+ */
+LS_API ls_tensor *ls_softmax(ls_tape *tape, ls_tensor *x, int axis);
+
 /* a / (1 + e^-a) * b, equal shapes. */
 LS_API ls_tensor *ls_swiglu(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 

@@ -1,6 +1,8 @@
 /* Normalisation of rows; see row_norm.h. */
 #include "compute/row_norm.h"
 
+#include <math.h>
+
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
@@ -61,4 +63,67 @@ void lsi_row_norm_backward(const lsi_row_norm *norm,
 {
     lsi_parallel_tasks(lsi_row_norm_blocks(norm->rows), backward_block,
                        &(norm_job){.norm = norm, .gradients = gradients});
+}
+
+/* ---- softmax ------------------------------------------------------------- */
+
+typedef struct softmax_job {
+    size_t cols;
+    float *out;
+    const float *x, *dy, *y; /* forward reads x, backward the others */
+} softmax_job;
+
+/* Rows that make up a few thousand elements. */
+static size_t grain(size_t cols)
+{
+    return 1 + ((size_t)1 << 12) / (cols + 1);
+}
+
+static void softmax_row(float *y, const float *x, size_t n)
+{
+    float most = x[0];
+    double sum = 0.0;
+    for (size_t c = 1; c < n; c++)
+        most = fmaxf(most, x[c]);
+    for (size_t c = 0; c < n; c++) {
+        y[c] = expf(x[c] - most);
+        sum += (double)y[c];
+    }
+    for (size_t c = 0; c < n; c++)
+        y[c] = (float)((double)y[c] / sum);
+}
+
+static void softmax_rows(void *context, size_t begin, size_t end)
+{
+    const softmax_job *j = context;
+    for (size_t r = begin; r < end; r++)
+        softmax_row(j->out + r * j->cols, j->x + r * j->cols, j->cols);
+}
+
+void lsi_rows_softmax(lsi_rows shape, float *y, const float *x)
+{
+    softmax_job job = {.cols = shape.cols, .out = y, .x = x};
+    lsi_parallel_for(shape.rows, grain(shape.cols), softmax_rows, &job);
+}
+
+static void softmax_backward_rows(void *context, size_t begin, size_t end)
+{
+    const softmax_job *j = context;
+    for (size_t r = begin; r < end; r++) {
+        const float *dy = j->dy + r * j->cols, *y = j->y + r * j->cols;
+        float *dx = j->out + r * j->cols;
+        double sum = 0.0;
+        for (size_t c = 0; c < j->cols; c++)
+            sum += (double)dy[c] * (double)y[c];
+        for (size_t c = 0; c < j->cols; c++)
+            dx[c] = (float)((double)y[c] * ((double)dy[c] - sum));
+    }
+}
+
+void lsi_rows_softmax_backward(lsi_rows shape, float *dx, const float *dy,
+                               const float *y)
+{
+    softmax_job job = {.cols = shape.cols, .out = dx, .dy = dy, .y = y};
+    lsi_parallel_for(shape.rows, grain(shape.cols), softmax_backward_rows,
+                     &job);
 }

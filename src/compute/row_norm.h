@@ -1,6 +1,7 @@
 /*
  * Normalisation of rows, f32: y = (x - mean) inv_std weight + bias, inv_std
  * being 1 / sqrt(mean of (x - mean)^2 + eps); without a mean it counts as 0.
+ * And softmax.
  */
 #ifndef LS_COMPUTE_ROW_NORM_H
 #define LS_COMPUTE_ROW_NORM_H
@@ -34,5 +35,17 @@ typedef struct lsi_row_norm_gradients {
 
 void lsi_row_norm_backward(const lsi_row_norm *norm,
                            const lsi_row_norm_gradients *gradients);
+
+/* ---- softmax ------------------------------------------------------------- */
+
+typedef struct lsi_rows {
+    size_t rows, cols;
+} lsi_rows;
+
+/* y = e^(x - largest of the row) / its sum over the row, which is in double. */
+void lsi_rows_softmax(lsi_rows shape, float *y, const float *x);
+/* dx = y (dy - sum of dy y over the row), the sum in double. */
+void lsi_rows_softmax_backward(lsi_rows shape, float *dx, const float *dy,
+                               const float *y);
 
 #endif

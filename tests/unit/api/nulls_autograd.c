@@ -200,6 +200,7 @@ void nulls_of_operations(void **state)
           P(weight, vector), 1e-5);
     STOPS(tape, ls_layer_norm, "tape x weight bias", P(tape, tape), P(x, x),
           P(weight, vector), P(bias, vector), 1e-5);
+    STOPS(tape, ls_softmax, "tape x", P(tape, tape), P(x, x), 0);
     STOPS(tape, ls_rope, "tape x cosine sine", P(tape, tape), P(x, picture),
           P(cosine, x), P(sine, x), false);
     STOPS(tape, ls_cross_entropy, "tape logits labels", P(tape, tape),

@@ -74,6 +74,48 @@ static void ref_layer_norm(double *y, const double *const *in, int use)
         y[i] += in[2][i % COLUMNS];
 }
 
+/* ---- softmax ------------------------------------------------------------- */
+
+enum { OUTER = 3, ALONG = 5, INNER = 4 };
+
+static ls_tensor *run_softmax(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_softmax(tape, in[0], 1);
+}
+
+static void ref_softmax(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int o = 0; o < OUTER; o++)
+        for (int i = 0; i < INNER; i++) {
+            const int at = o * ALONG * INNER + i;
+            double sum = 0.0;
+            for (int a = 0; a < ALONG; a++)
+                sum += exp(in[0][at + a * INNER]);
+            for (int a = 0; a < ALONG; a++)
+                y[at + a * INNER] = exp(in[0][at + a * INNER]) / sum;
+        }
+}
+
+static ls_tensor *run_softmax_last(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    return run_softmax(tape, in, use);
+}
+
+static void ref_softmax_last(double *y, const double *const *in, int use)
+{
+    (void)use;
+    for (int o = 0; o < OUTER; o++) {
+        const double *x = in[0] + o * ALONG;
+        double sum = 0.0;
+        for (int a = 0; a < ALONG; a++)
+            sum += exp(x[a]);
+        for (int a = 0; a < ALONG; a++)
+            y[o * ALONG + a] = exp(x[a]) / sum;
+    }
+}
+
 /* More rows than a block of the sums over them has. */
 enum { MANY = 70, FEW = 3 };
 
@@ -219,6 +261,13 @@ const gradcheck_case gradcheck_transformer[] = {
             {1, {FEW}, FILL_UNIFORM},
             {1, {FEW}, FILL_UNIFORM}},
      FUNCTIONS(many_rows), .terms = MANY, .gain = 1},
+    /* Both values are at most 1. */
+    {"softmax", "an axis in the middle", .n_inputs = 1,
+     .in = {{3, {OUTER, ALONG, INNER}, FILL_UNIFORM}}, FUNCTIONS(softmax),
+     .terms = ALONG, .gain = 2},
+    {"softmax", "the last axis", .n_inputs = 1,
+     .in = {{2, {OUTER, ALONG}, FILL_UNIFORM}}, FUNCTIONS(softmax_last),
+     .terms = ALONG, .gain = 2},
     {"rope", "in place of the pair", .n_inputs = 1, .in = {SEQUENCES},
      FUNCTIONS(rope), .terms = 2, .gain = 2},
     {"rope", "halves", .n_inputs = 1, .in = {SEQUENCES}, FUNCTIONS(rope_halves),

@@ -171,6 +171,7 @@ static void types_that_come_out(void **state)
         assert_type(ls_scale(tape, y, 2.0), LS_F32);
         assert_type(ls_rms_norm(tape, y, g, 1e-5), LS_F32);
         assert_type(ls_layer_norm(tape, y, g, g, 1e-5), LS_F32);
+        assert_type(ls_softmax(tape, y, 0), LS_F32);
         assert_type(ls_dropout(tape, y, 0.5), LS_F32);
         assert_type(ls_mse_loss(tape, y, x), LS_F32);
         assert_type(

@@ -1,7 +1,10 @@
 /*
  * Operations of transformers: what they refuse, empty input, and any number of
- * threads. Their values and gradients: gradients_transformer.c.
+ * threads; and softmax over any axis. Values and gradients of the others:
+ * gradients_transformer.c.
  */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/threads.h"
@@ -53,6 +56,101 @@ static void shapes_are_checked(void **state)
     assert_fails(ls_gelu(tape, NULL), LS_ERR_ARGUMENT, "gelu");
 }
 
+/* ---- softmax ------------------------------------------------------------- */
+
+static double at(const ls_tensor *t, const int64_t *index)
+{
+    int64_t place = 0;
+    for (int d = 0; d < ls_tensor_ndim(t); d++)
+        place += index[d] * ls_tensor_strides(t)[d];
+    return (double)((const float *)tensor_data(t))[place];
+}
+
+/*
+ * One element. With u = 2^-24 and d = largest - x: x - largest is rounded once
+ * (d u of e^-d), expf is within 2 u, division and result within 2 u; what the
+ * terms of the sum are off by is at most sum of d e^-d <= n / e, each.
+ */
+static void check_softmax(const ls_tensor *y, const ls_tensor *x, int axis,
+                          const int64_t *index)
+{
+    const int64_t n = ls_tensor_shape(x)[axis];
+    int64_t other[4];
+    double most = -INFINITY, sum = 0.0;
+    memcpy(other, index, sizeof other);
+    for (other[axis] = 0; other[axis] < n; other[axis]++)
+        most = fmax(most, at(x, other));
+    for (other[axis] = 0; other[axis] < n; other[axis]++)
+        sum += exp(at(x, other) - most);
+    const double d = most - at(x, index), want = exp(-d) / sum;
+    const double bound = (d + (double)n / 2.7 + 6) * 0x1p-24 * want + FLT_MIN;
+    if (!(fabs(at(y, index) - want) <= bound))
+        fail_msg("softmax gives %.9g, not %.9g, bound %.3g", at(y, index), want,
+                 bound);
+}
+
+static void check_axis(ls_tensor *x, int axis)
+{
+    const ls_tensor *y = ls_softmax(tape, x, axis);
+    assert_non_null(y);
+    assert_true(ls_tensor_is_contiguous(y));
+    const int64_t *n = ls_tensor_shape(x);
+    int64_t i[4];
+    for (i[0] = 0; i[0] < n[0]; i[0]++)
+        for (i[1] = 0; i[1] < n[1]; i[1]++)
+            for (i[2] = 0; i[2] < n[2]; i[2]++)
+                for (i[3] = 0; i[3] < n[3]; i[3]++)
+                    check_softmax(y, x, axis, i);
+}
+
+static void softmax_over_any_axis(void **state)
+{
+    (void)state;
+    const double scales[] = {1, 50, 1e30}; /* e^1e30 fits nothing */
+    for (size_t s = 0; s < TEST_COUNT(scales); s++) {
+        ls_tensor *x = ls_scale(tape, image(3, 1, 7, 130), scales[s]);
+        for (int axis = 0; axis < 4; axis++) {
+            check_axis(x, axis);
+            check_axis(ls_transpose(tape, x, 0, 3), axis);
+            check_axis(ls_narrow(tape, x, 2, 2, 5), axis);
+        }
+    }
+}
+
+static void softmax_of_what_is_not_finite(void **state)
+{
+    (void)state;
+    ls_tensor *x = matrix(3, 2);
+    const float values[] = {-INFINITY, 1, INFINITY, 1, NAN, 1};
+    memcpy(tensor_data(x), values, sizeof values);
+    const float *y = tensor_data(ls_softmax(tape, x, 1));
+    assert_true(y[0] == 0 && y[1] == 1);
+    for (int i = 2; i < 6; i++)
+        assert_true(isnan(y[i]));
+}
+
+static void softmax_of_nothing_and_of_no_axis(void **state)
+{
+    (void)state;
+    for (int axis = 0; axis < 2; axis++) {
+        ls_tensor *x = matrix(0, 3), *z = matrix(3, 0);
+        assert_ok(ls_tape_watch(tape, x));
+        assert_ok(ls_tape_watch(tape, z));
+        ls_tensor *y = ls_softmax(tape, x, axis);
+        assert_int_equal(ls_tensor_count(y), 0);
+        y = ls_add(tape, ls_sum(tape, y),
+                   ls_sum(tape, ls_softmax(tape, z, axis)));
+        assert_ok(ls_backward(tape, y, 1.0));
+        ls_tape_reset(tape);
+    }
+    assert_fails(ls_softmax(tape, matrix(2, 3), 2), LS_ERR_ARGUMENT,
+                 "softmax: the shape (2, 3) has no axis 2");
+    assert_fails(ls_softmax(tape, matrix(2, 3), -1), LS_ERR_ARGUMENT,
+                 "no axis -1");
+    assert_fails(ls_softmax(tape, labels_of((int64_t[]){1}, 1), 0),
+                 LS_ERR_DTYPE, "i64");
+}
+
 static ls_tensor *tracked(int ndim, const int64_t *shape, uint32_t seed)
 {
     ls_tensor *x = random_tensor(ndim, shape, seed);
@@ -98,6 +196,7 @@ static float *step(int threads, size_t *n)
                    (const int64_t[]){3, ROWS / 3, HEADS, WIDTH / HEADS});
     h = ls_rope(tape, h, matrix(ROWS / 3, WIDTH / HEADS / 2),
                 matrix(ROWS / 3, WIDTH / HEADS / 2), true);
+    h = ls_mul(tape, h, ls_softmax(tape, h, 0));
     assert_ok(ls_backward(tape, ls_sum(tape, ls_mul(tape, h, h)), 1.0));
     *n = (VOCABULARY + 2) * WIDTH;
     float *out = test_malloc(*n * sizeof(float));
@@ -132,6 +231,9 @@ int main(void)
         CASE(indices_are_checked),
         CASE(shapes_are_checked),
         CASE(no_rows_at_all),
+        CASE(softmax_over_any_axis),
+        CASE(softmax_of_what_is_not_finite),
+        CASE(softmax_of_nothing_and_of_no_axis),
         CASE(threads_do_not_change_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
