@@ -1,6 +1,13 @@
-/* The pool: free lists by size class; see pool.h. */
+/*
+ * The pool: lists by size class; see pool.h. Blocks of data may lie where only
+ * operations reach, so what is kept is listed in records beside them. Each
+ * block has a record, on the list of its class while it is kept and on `spare`
+ * while it is out, so that giving a block back cannot fail. A header is kept in
+ * a list that runs through the headers themselves.
+ */
 #include "tensor/pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -11,18 +18,21 @@ enum {
     UNIT = 64,      /* bytes; the smallest class and the alignment */
     STEP_BITS = 4,  /* 2^4 classes to each doubling */
     CLASSES = 1024, /* more than any 64-bit size needs */
+    HEADER_CLASSES = 16
 };
 
-/* A block that nobody uses holds the link to the next one. */
-typedef struct free_block {
-    struct free_block *next;
-} free_block;
+typedef struct record {
+    struct record *next;
+    void *block;
+} record;
 
 struct lsi_pool {
     pthread_mutex_t lock;
     bool closed;
-    size_t out; /* blocks in use */
-    free_block *kept[CLASSES];
+    size_t out; /* blocks and headers in use */
+    record *kept[CLASSES];
+    record *spare;
+    record *headers[HEADER_CLASSES]; /* each its own record */
 };
 
 /* The class of a size, and the size that all blocks of that class have. */
@@ -52,14 +62,32 @@ static void destroy(lsi_pool *pool)
     lsi_free(pool);
 }
 
+static record *pop(record **list)
+{
+    record *const first = *list;
+    if (first != NULL)
+        *list = first->next;
+    return first;
+}
+
+static void push(record **list, record *r)
+{
+    r->next = *list;
+    *list = r;
+}
+
 static void free_kept(lsi_pool *pool)
 {
+    record *r;
     for (unsigned c = 0; c < CLASSES; c++) {
-        while (pool->kept[c] != NULL) {
-            free_block *block = pool->kept[c];
-            pool->kept[c] = block->next;
-            lsi_free(block);
+        while ((r = pop(&pool->kept[c])) != NULL) {
+            lsi_free(r->block);
+            lsi_free(r);
         }
+    }
+    for (unsigned c = 0; c < HEADER_CLASSES; c++) {
+        while ((r = pop(&pool->headers[c])) != NULL)
+            lsi_free(r);
     }
 }
 
@@ -95,22 +123,27 @@ static ls_status allocate(lsi_pool *pool, size_t bytes, const char *what,
     return lsi_alloc(out, bytes, LS_MEMORY_ACTIVATIONS, what);
 }
 
-ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
-                        void **out)
+/* A block and the record that it has from then on. */
+static ls_status allocate_both(lsi_pool *pool, size_t bytes, const char *what,
+                               void **out)
 {
-    size_t rounded = 0;
-    const unsigned class = class_of(bytes, &rounded);
-    pthread_mutex_lock(&pool->lock);
-    free_block *block = pool->kept[class];
-    if (block != NULL)
-        pool->kept[class] = block->next;
-    pool->out++; /* before the lock is left, so that a close waits for us */
-    pthread_mutex_unlock(&pool->lock);
-    if (block != NULL) {
-        *out = block;
-        return LS_OK;
+    void *r = NULL, *block = NULL;
+    LS_TRY(allocate(pool, sizeof(record), what, &r));
+    const ls_status status = allocate(pool, bytes, what, &block);
+    if (status != LS_OK) {
+        lsi_free(r);
+        return status;
     }
-    const ls_status status = allocate(pool, rounded, what, out);
+    pthread_mutex_lock(&pool->lock);
+    push(&pool->spare, r);
+    pthread_mutex_unlock(&pool->lock);
+    *out = block;
+    return LS_OK;
+}
+
+/* After an allocation; a failed one is not in use. */
+static ls_status taken(lsi_pool *pool, ls_status status)
+{
     if (status != LS_OK) {
         pthread_mutex_lock(&pool->lock);
         pool->out--;
@@ -119,22 +152,71 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     return status;
 }
 
+/* In use before the lock is left, so that a close waits for us. */
+ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
+                        void **out)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    record *const r = pop(&pool->kept[class]);
+    if (r != NULL) {
+        *out = r->block;
+        push(&pool->spare, r);
+    }
+    pool->out++;
+    pthread_mutex_unlock(&pool->lock);
+    return r != NULL ? LS_OK
+                     : taken(pool, allocate_both(pool, rounded, what, out));
+}
+
+ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
+                               void **out)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    assert(class < HEADER_CLASSES);
+    pthread_mutex_lock(&pool->lock);
+    record *const r = pop(&pool->headers[class]);
+    if (r != NULL)
+        *out = r;
+    pool->out++;
+    pthread_mutex_unlock(&pool->lock);
+    return r != NULL ? LS_OK : taken(pool, allocate(pool, rounded, what, out));
+}
+
+/* Leaves the lock; frees what a closed pool does not keep. */
+static void given(lsi_pool *pool, void *first, void *second)
+{
+    const bool closed = pool->closed;
+    const bool last = --pool->out == 0 && closed;
+    pthread_mutex_unlock(&pool->lock);
+    if (closed) {
+        lsi_free(first);
+        lsi_free(second);
+    }
+    if (last)
+        destroy(pool);
+}
+
 void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 {
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
     pthread_mutex_lock(&pool->lock);
-    pool->out--;
-    const bool closed = pool->closed;
-    const bool last = closed && pool->out == 0;
-    if (!closed) {
-        free_block *kept = block;
-        kept->next = pool->kept[class];
-        pool->kept[class] = kept;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (closed)
-        lsi_free(block);
-    if (last)
-        destroy(pool);
+    record *const r = pop(&pool->spare);
+    r->block = block;
+    if (!pool->closed)
+        push(&pool->kept[class], r);
+    given(pool, block, r);
+}
+
+void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->closed)
+        push(&pool->headers[class], header);
+    given(pool, header, NULL);
 }

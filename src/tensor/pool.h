@@ -5,7 +5,8 @@
  * Blocks are kept by size class, sixteen classes to each doubling (6 % is the
  * most that rounding wastes), and a request is served from its own class only:
  * whatever sufficed for one step therefore suffices for every equal one. What
- * the pool keeps stays counted as live. Thread-safe.
+ * the pool keeps stays counted as live. It never looks into a block.
+ * Thread-safe.
  */
 #ifndef LS_TENSOR_POOL_H
 #define LS_TENSOR_POOL_H
@@ -34,6 +35,14 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
 
 /* Gives a block back; `bytes` as it was taken. */
 void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes);
+
+/*
+ * The same for structs that describe blocks, of up to 1 KiB: these lie in host
+ * memory, wherever blocks do.
+ */
+ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
+                               void **out);
+void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes);
 
 /* Frees every block that nobody uses. */
 void lsi_pool_trim(lsi_pool *pool);

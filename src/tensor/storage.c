@@ -22,7 +22,11 @@ static void give(lsi_pool *pool, void *block, size_t bytes)
 static ls_status new_header(lsi_storage **out, lsi_storage header)
 {
     void *block = NULL;
-    LS_TRY(take(header.pool, sizeof header, LS_MEMORY_OTHER, &block));
+    if (header.pool != NULL)
+        LS_TRY(lsi_pool_take_header(header.pool, sizeof header, "a tensor",
+                                    &block));
+    else
+        LS_TRY(lsi_alloc(&block, sizeof header, LS_MEMORY_OTHER, "a tensor"));
     lsi_storage *storage = block;
     *storage = header;
     atomic_init(&storage->refs, 1);
@@ -68,7 +72,10 @@ void lsi_storage_release(lsi_storage *storage)
         return;
     lsi_pool *pool = storage->pool;
     lsi_storage_drop(storage, storage->data);
-    give(pool, storage, sizeof *storage);
+    if (pool != NULL)
+        lsi_pool_give_header(pool, storage, sizeof *storage);
+    else
+        lsi_free(storage);
 }
 
 ls_status lsi_storage_renew(lsi_storage *storage, void **old)

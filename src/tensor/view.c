@@ -14,7 +14,7 @@ ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
     LS_TRY(lsi_tensor_plain(tensor));
     void *block = NULL;
     if (pool != NULL)
-        LS_TRY(lsi_pool_take(pool, sizeof(ls_tensor), "a view", &block));
+        LS_TRY(lsi_pool_take_header(pool, sizeof(ls_tensor), "a view", &block));
     else
         LS_TRY(lsi_alloc(&block, sizeof(ls_tensor), LS_MEMORY_OTHER, "a view"));
     ls_tensor *alias = block;
