@@ -73,7 +73,7 @@ static ls_status check_new_name(const ls_params *params, const char *name)
     if (has_name(&params->params, name) || has_name(&params->buffers, name))
         return lsi_fail(LS_ERR_ARGUMENT, "the parameter set already has a '%s'",
                         name);
-    if (params->allocated)
+    if (params->storage.memory != LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE,
                         "'%s' comes too late: the parameter set has been "
                         "allocated",
@@ -192,7 +192,7 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_params_set_trainable: the tensor is no parameter "
                         "of this set");
-    if (params->allocated)
+    if (params->storage.memory != LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE,
                         "whether '%s' is trained must be said before "
                         "ls_params_allocate",
@@ -204,7 +204,7 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
-    if (params->allocated)
+    if (params->storage.memory != LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE,
                         "the parameter set has been allocated before");
     if (group != NULL)
@@ -214,7 +214,7 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
         lsi_param_fill(params->params.items[i], seed, false);
     for (size_t i = 0; i < params->buffers.count; i++)
         lsi_param_fill(params->buffers.items[i], seed, true);
-    params->allocated = true;
+    params->storage.memory = LSI_MEMORY_HOST;
     ls_params_changed(params);
     return LS_OK;
 }

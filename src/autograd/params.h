@@ -35,7 +35,6 @@ typedef struct lsi_param_list {
 
 struct ls_params {
     lsi_param_list params, buffers;
-    bool allocated;
     uint64_t version; /* counts changes of the parameters, from 1 */
     ls_grad_ready_fn on_ready;
     void *on_ready_context;

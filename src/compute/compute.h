@@ -2,8 +2,9 @@
  * Operations on whole arrays: what the tape, the optimizers and whoever else
  * has numbers to compute calls. An operation picks the kernels of this machine
  * (src/kernels, whose table nobody else sees), divides the work among threads,
- * and plans what oneDNN does. Its arrays lie in host memory; scalars are
- * arrays of one element, which operations read and write themselves.
+ * and plans what oneDNN does. Its arrays lie in host memory, as its callers
+ * have checked (lsi_tensor_reach); scalars are arrays of one element, which
+ * operations read and write themselves.
  */
 #ifndef LS_COMPUTE_COMPUTE_H
 #define LS_COMPUTE_COMPUTE_H

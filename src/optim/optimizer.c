@@ -110,7 +110,7 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 
 static ls_status check_params(const ls_params *params)
 {
-    if (params != NULL && params->allocated)
+    if (params != NULL && params->storage.memory == LSI_MEMORY_HOST)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "optimizer: the parameters are not allocated; call "

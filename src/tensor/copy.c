@@ -54,12 +54,8 @@ static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
 
 static ls_status check_memory(const ls_tensor *tensor, const char *function)
 {
-    if (tensor->storage != NULL)
-        return lsi_tensor_plain(tensor);
-    return lsi_fail(LS_ERR_STATE,
-                    "%s: the parameter of shape %s has no memory yet; call "
-                    "ls_params_allocate first",
-                    function, lsi_shape_of(tensor).text);
+    LS_TRY(lsi_tensor_reach(tensor, function));
+    return lsi_tensor_plain(tensor);
 }
 
 ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)

@@ -34,6 +34,16 @@ ls_status lsi_tensor_plain(const ls_tensor *tensor)
     return LS_OK;
 }
 
+ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function)
+{
+    if (lsi_tensor_memory(tensor) == LSI_MEMORY_HOST)
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: the parameter of shape %s has no memory yet; call "
+                    "ls_params_allocate first",
+                    function, lsi_shape_of(tensor).text);
+}
+
 /*
  * The tensor gets a storage of its own, since views of the plain one may
  * exist.

@@ -317,7 +317,7 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     if (wanted->name == NULL || tensor == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': a tensor to load or its name is NULL", f->path);
-    if (tensor->storage == NULL)
+    if (lsi_tensor_memory(tensor) != LSI_MEMORY_HOST)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "
                         "ls_params_allocate first",

@@ -39,6 +39,7 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
 {
     lsi_storage header = {
         .kind = pool != NULL ? LSI_STORAGE_POOLED : LSI_STORAGE_OWNED,
+        .memory = LSI_MEMORY_HOST,
         .tag = tag,
         .bytes = bytes,
         .pool = pool,
@@ -54,6 +55,7 @@ ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes)
 {
     return new_header(out, (lsi_storage){
                                .kind = LSI_STORAGE_WRAPPED,
+                               .memory = LSI_MEMORY_HOST,
                                .data = data,
                                .bytes = bytes,
                            });

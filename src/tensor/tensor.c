@@ -189,10 +189,7 @@ ls_status ls_tensor_map(ls_tensor *tensor, void **out)
 {
     LS_NEED_TENSOR(tensor);
     LS_NEED(out);
-    if (tensor->storage == NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "ls_tensor_map: a parameter has no memory before "
-                        "ls_params_allocate");
+    LS_TRY(lsi_tensor_reach(tensor, "ls_tensor_map"));
     LS_TRY(lsi_tensor_plain(tensor));
     *out = lsi_tensor_raw(tensor);
     return LS_OK;

@@ -25,6 +25,7 @@
 
 #include <stdatomic.h>
 
+#include "base/memory.h"
 #include "compute/dense.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
@@ -39,6 +40,7 @@ typedef enum lsi_storage_kind {
 typedef struct lsi_storage {
     atomic_int refs;
     lsi_storage_kind kind;
+    lsi_memory_kind memory;
     lsi_layout layout;
     ls_memory_tag tag;
     void *data;
@@ -152,6 +154,17 @@ static inline void *lsi_tensor_raw(const ls_tensor *tensor)
 {
     return (char *)tensor->storage->data + tensor->offset;
 }
+
+static inline lsi_memory_kind lsi_tensor_memory(const ls_tensor *tensor)
+{
+    return tensor->storage != NULL ? tensor->storage->memory : LSI_MEMORY_NONE;
+}
+
+/*
+ * Whether operations reach the tensor's elements; LS_ERR_STATE, in the name of
+ * `function`, if it has no memory that they know.
+ */
+ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function);
 
 /* Makes the storage PLAIN. */
 ls_status lsi_tensor_plain(const ls_tensor *tensor);

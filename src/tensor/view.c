@@ -6,11 +6,7 @@
 ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
                            ls_tensor **out)
 {
-    if (tensor->storage == NULL)
-        return lsi_fail(LS_ERR_STATE,
-                        "a view of a parameter of shape %s that has no memory "
-                        "yet; call ls_params_allocate first",
-                        lsi_shape_of(tensor).text);
+    LS_TRY(lsi_tensor_reach(tensor, "a view"));
     LS_TRY(lsi_tensor_plain(tensor));
     void *block = NULL;
     if (pool != NULL)

@@ -29,12 +29,9 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
         if (inputs[i] == NULL)
             return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
                                 function->name, i) != NULL;
-        if (inputs[i]->storage == NULL)
-            return ls_tape_fail(tape, LS_ERR_STATE,
-                                "%s: input %d is a parameter or buffer that "
-                                "has no memory yet; call ls_params_allocate "
-                                "first",
-                                function->name, i) != NULL;
+        const ls_status status = lsi_tensor_reach(inputs[i], function->name);
+        if (status != LS_OK)
+            return lsi_tape_stop(tape, status) != NULL;
     }
     return true;
 }

@@ -12,6 +12,7 @@
 #ifndef LS_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_AUTOGRAD_PARAMS_STORAGE_H
 
+#include "base/memory.h"
 #include "base/partition.h"
 #include "lockstep/autograd.h"
 
@@ -23,6 +24,7 @@ enum {
 typedef struct lsi_param lsi_param;
 
 typedef struct lsi_params_storage {
+    lsi_memory_kind memory; /* NONE until it is allocated */
     size_t count; /* floats of either flat buffer, without the extra */
     lsi_range whole;
     float *flat, *flat_grad;

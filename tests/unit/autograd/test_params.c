@@ -81,7 +81,7 @@ static void lookup_by_index(void **state)
     assert_string_equal(ls_params_buffer_name(params, 0), "running");
     assert_null(ls_params_buffer(params, 1));
     void *none;
-    assert_error(ls_tensor_map(a, &none), LS_ERR_STATE, "no memory before");
+    assert_error(ls_tensor_map(a, &none), LS_ERR_STATE, "has no memory yet");
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_true(((const float *)tensor_data(buffer))[1] == 1.0F);
     assert_null(ls_grad(buffer));
@@ -158,7 +158,7 @@ static void allocation_that_fails_can_be_repeated(void **state)
     assert_error(ls_params_allocate(params, NULL, 1), LS_ERR_BUDGET,
                  "gradients");
     void *none;
-    assert_error(ls_tensor_map(a, &none), LS_ERR_STATE, "no memory before");
+    assert_error(ls_tensor_map(a, &none), LS_ERR_STATE, "has no memory yet");
     ls_memory_set_budget(0);
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_non_null(ls_grad(a));
