@@ -32,6 +32,7 @@
 
 #include <stdbool.h>
 
+#include "lockstep/profile.h"
 #include "lockstep/status.h"
 #include "lockstep/types.h"
 
@@ -211,7 +212,7 @@ LS_API ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
 /*
  * Gathers byte strings whose sizes differ between ranks. sizes[r] (size
  * entries, owned by the caller) receives rank r's length; *all, allocated by
- * the library, holds them back to back and is freed by the caller with free().
+ * the library, holds them back to back and is freed with ls_free.
  */
 LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
                                      size_t bytes, size_t *sizes, void **all);

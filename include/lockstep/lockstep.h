@@ -12,7 +12,7 @@
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
  *   checkpoint.h                 saving a run and going on with it
- *   profile.h                    what it cost
+ *   profile.h                    memory: what it cost
  *
  * examples/mlp.c puts them together in a hundred lines.
  *

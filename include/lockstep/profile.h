@@ -1,5 +1,5 @@
 /*
- * What the library itself has counted: memory by kind, live and at its peak.
+ * Memory: what the library has counted by kind, live and at its peak.
  *
  * All numbers are of this process. Every byte that the library allocates for
  * tensors, parameters, buckets, collectives and workspace goes through one
@@ -39,6 +39,12 @@ typedef struct ls_memory_stats {
     size_t peak_bytes;  /* most that was live at once since the last reset */
     uint64_t allocated; /* blocks ever allocated */
 } ls_memory_stats;
+
+/*
+ * Frees memory that a function of the library has given to the caller, where
+ * its comment says so; it counts until then. Accepts NULL.
+ */
+LS_API void ls_free(void *memory);
 
 /* "parameters", ...; "unknown" for a value that is no tag. Static. */
 LS_API const char *ls_memory_tag_name(ls_memory_tag tag);

@@ -248,6 +248,11 @@ ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
     return LS_OK;
 }
 
+void ls_free(void *memory)
+{
+    lsi_free(memory);
+}
+
 void lsi_free(void *block)
 {
     if (block == NULL)

@@ -169,7 +169,7 @@ static void run_internal(ls_group *group)
     CHECK_OK(ls_all_gather_bytes(group, &rank, sizeof(rank), sizes, &all));
     for (int r = 0; r < ls_group_size(group); r++)
         CHECK(sizes[r] == sizeof(rank) && ((int *)all)[r] == r);
-    free(all);
+    ls_free(all);
     CHECK_OK(ls_group_split(group, rank % 2, rank, &half));
     CHECK(ls_group_rank(half) == rank / 2);
     ls_group_close(&half);

@@ -1,53 +1,45 @@
 /*
  * All-gather of byte strings of different lengths: the lengths first, then
- * blocks of the longest, which are packed in place afterwards.
+ * blocks of the longest, which are packed afterwards.
  */
-#include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "comm/api/check.h"
 #include "comm/core/agree.h"
 
-/* Moves the blocks together; returns how many bytes that makes. */
-static size_t pack(unsigned char *all, const size_t *sizes, int ranks,
-                   size_t stride)
+/* What a rank needs: the result, and blocks that are all equally long. */
+typedef struct memory {
+    void *all, *blocks;
+} memory;
+
+static ls_status allocate(const ls_group *group, const size_t *sizes,
+                          size_t longest, memory *out)
 {
     size_t total = 0;
-    for (int r = 0; r < ranks; r++) {
-        memmove(all + total, all + (size_t)r * stride, sizes[r]);
+    for (int r = 0; r < group->size; r++)
         total += sizes[r];
-    }
-    return total;
+    LS_TRY(lsi_alloc(&out->all, total, LS_MEMORY_COMM, "all_gather_bytes"));
+    return lsi_alloc(&out->blocks, (size_t)group->size * longest,
+                     LS_MEMORY_COMM, "all_gather_bytes");
 }
 
 static ls_status gather(ls_group *group, const void *send, const size_t *sizes,
-                        size_t longest, unsigned char **all)
+                        size_t longest, const memory *to)
 {
-    const size_t n = (size_t)group->size;
-    const lsi_call call = {.operation = LSI_OP_GATHER_BYTES, .count = longest};
-    /* One byte more, so that nothing at all is still a block. */
-    unsigned char *block = malloc(n * longest + 1);
-    ls_status status = LS_OK;
-    if (block == NULL)
-        status =
-            lsi_fail(LS_ERR_MEMORY,
-                     "all_gather_bytes cannot allocate %zu bytes", n * longest);
-    status = lsi_agree(group, &call, status);
-    if (status == LS_OK && longest != 0) {
-        assert(block != NULL); /* or this rank would have refused */
-        unsigned char *own = block + (size_t)group->rank * longest;
-        memset(own, 0, longest);
-        if (send != NULL && sizes[group->rank] != 0)
-            memcpy(own, send, sizes[group->rank]);
-        status = ls_all_gather(group, own, block, longest, LS_U8);
+    unsigned char *const blocks = to->blocks, *all = to->all;
+    unsigned char *const own = blocks + (size_t)group->rank * longest;
+    if (longest == 0)
+        return LS_OK;
+    memset(own, 0, longest);
+    if (send != NULL && sizes[group->rank] != 0)
+        memcpy(own, send, sizes[group->rank]);
+    LS_TRY(ls_all_gather(group, own, blocks, longest, LS_U8));
+    for (int r = 0; r < group->size; r++) {
+        memcpy(all, blocks + (size_t)r * longest, sizes[r]);
+        all += sizes[r];
     }
-    if (status != LS_OK) {
-        free(block);
-        return status;
-    }
-    *all = block;
     return LS_OK;
 }
 
@@ -73,11 +65,18 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
     LS_TRY(lsi_exchange(group, &call, &bytes, sizeof(bytes), lengths));
     for (int r = 0; r < group->size; r++)
         longest = lengths[r] > longest ? lengths[r] : longest;
-    unsigned char *block = NULL;
-    LS_TRY(gather(group, send, lengths, longest, &block));
-    const size_t total = pack(block, lengths, group->size, longest);
-    void *smaller = realloc(block, total + 1);
-    *all = smaller == NULL ? block : smaller;
+    const lsi_call blocks = {.operation = LSI_OP_GATHER_BYTES,
+                             .count = longest};
+    memory to = {NULL, NULL};
+    status = lsi_agree(group, &blocks, allocate(group, lengths, longest, &to));
+    if (status == LS_OK)
+        status = gather(group, send, lengths, longest, &to);
+    lsi_free(to.blocks);
+    if (status != LS_OK) {
+        lsi_free(to.all);
+        return status;
+    }
+    *all = to.all;
     memcpy(sizes, lengths, (size_t)group->size * sizeof(*sizes));
     return LS_OK;
 }

@@ -381,7 +381,7 @@ static void gather_strings(ls_group *group, void *argument)
         for (size_t i = 0; i < sizes[r]; i++)
             CHECK(((unsigned char *)all)[at++] == r + 1);
     }
-    free(all);
+    ls_free(all);
     free(send);
 }
 

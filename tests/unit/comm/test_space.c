@@ -391,6 +391,26 @@ static void a_group_in_an_old_place_has_a_new_number(void **state)
     run_processes(2, follow, NULL);
 }
 
+/* What the library hands out counts until it is given back. */
+static void gathered_strings_count(void **state)
+{
+    (void)state;
+    ls_group *group = NULL;
+    ls_memory_stats before, held, after;
+    size_t size;
+    void *all = NULL;
+    assert_ok(ls_group_open_threads(&group, 1));
+    ls_memory_of(LS_MEMORY_COMM, &before);
+    assert_ok(ls_all_gather_bytes(group, data, LARGE, &size, &all));
+    ls_memory_of(LS_MEMORY_COMM, &held);
+    ls_free(all);
+    ls_free(NULL);
+    ls_memory_of(LS_MEMORY_COMM, &after);
+    assert_int_equal(held.live_bytes - before.live_bytes, LARGE);
+    assert_int_equal(after.live_bytes, before.live_bytes);
+    ls_group_close(&group);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +420,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_dead_keep_what_they_had),
         cmocka_unit_test(a_child_leaves_no_group),
         cmocka_unit_test(a_group_in_an_old_place_has_a_new_number),
+        cmocka_unit_test(gathered_strings_count),
     };
     if (argc > 1)
         n_cycles = atoi(argv[1]);
