@@ -181,9 +181,14 @@ static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
     on_exit(leave, last.write);
     plan.world = ranks;
     plan.offset = offsets[0];
-    LS_TRY(lsi_internode_open(&plan, out));
-    lsi_sigterm_listen(*out);
-    return LS_OK;
+    ls_group *made;
+    LS_TRY(lsi_internode_open(&plan, &made));
+    const ls_status listening = lsi_sigterm_listen(made);
+    if (listening == LS_OK)
+        *out = made;
+    else
+        ls_group_close(&made);
+    return listening;
 }
 
 /*

@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/threads.h"
 #include "comm/health/dump.h"
@@ -102,20 +105,34 @@ static bool handle(int number, void (*handler)(int))
     return sigaction(number, &action, NULL) == 0;
 }
 
-void lsi_sigterm_listen(const ls_group *group)
+/* A library leaves SIGTERM alone unless the program, or its user, asks. */
+static ls_status is_asked(bool *out)
+{
+    const char *text = getenv("LOCKSTEP_SIGTERM");
+    *out = text != NULL && strcmp(text, "1") == 0;
+    if (text == NULL || *out || *text == '\0' || strcmp(text, "0") == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "LOCKSTEP_SIGTERM is \"%s\"; it should be 0 or 1", text);
+}
+
+ls_status lsi_sigterm_listen(const ls_group *group)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool asked;
+    LS_TRY(is_asked(&asked));
     pthread_once(&once, mind_forks);
     pthread_mutex_lock(&lock);
     if (subject == NULL)
         subject = group;
     if (!has_came) /* a watcher may wait for it already */
         has_came = sem_init(&came, 0, 0) == 0;
-    if (has_came && handle(SIGTERM, on_end))
+    if (asked && has_came && handle(SIGTERM, on_end))
         (void)lsi_thread_watch(watch, NULL);
     pthread_mutex_unlock(&lock);
     (void)handle(SIGUSR1, take_no_notice);
     (void)handle(SIGPIPE, take_no_notice); /* what is for the dead is no end */
+    return LS_OK;
 }
 
 void lsi_sigterm_forget(const ls_group *group)

@@ -3,7 +3,8 @@
  * SIGTERM and, a second later, SIGKILL. A rank that waits has noticed nothing
  * by then, or is about to; so the signal is taken as news, and the rank has
  * half a second to find out and say what has happened. If it computes, or is
- * inside MPI and does not return, another thread says which rank has died.
+ * inside MPI and does not return, another thread says which rank has died. All
+ * that only with LOCKSTEP_SIGTERM=1, which the program `lockstep` sets itself.
  *
  * MPICH, if it is told to leave the others alone, sends them SIGUSR1, which
  * would end them; nothing happens then, nor on SIGPIPE, which who writes to a
@@ -18,10 +19,11 @@
 #include "comm/state/state.h"
 
 /*
- * Takes the signals from now on, unless the program handles them itself. The
- * first group that is passed is the one about which something may be said.
+ * Takes the signals from now on, unless the program handles them itself;
+ * SIGTERM only if asked. The first group that is passed is the one about which
+ * something may be said. LS_ERR_ARGUMENT if LOCKSTEP_SIGTERM makes no sense.
  */
-void lsi_sigterm_listen(const ls_group *group);
+ls_status lsi_sigterm_listen(const ls_group *group);
 
 /* The group is about to be closed. */
 void lsi_sigterm_forget(const ls_group *group);

@@ -418,7 +418,8 @@ static void be_told_to_end(ls_group *group, void *argument)
             usleep(1000);
         return;
     }
-    lsi_sigterm_listen(group);
+    setenv("LOCKSTEP_SIGTERM", "1", 1);
+    CHECK_OK(lsi_sigterm_listen(group));
     CHECK(raise(SIGTERM) == 0);
     CHECK(alarm(0) > 0); /* by which a rank that computes would end */
     CHECK(raise(SIGTERM) == 0);

@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,12 +55,35 @@ static void a_child_ends_at_once(void **state)
     assert_killed_by(status_of(pid), SIGTERM);
 }
 
+static bool handles_sigterm(void)
+{
+    struct sigaction action;
+    assert_int_equal(sigaction(SIGTERM, NULL, &action), 0);
+    return action.sa_handler != SIG_DFL;
+}
+
+/* First of all: what is handled once stays so. */
+static void sigterm_is_left_alone_unless_asked(void **state)
+{
+    unsetenv("LOCKSTEP_SIGTERM");
+    assert_ok(lsi_sigterm_listen(*state));
+    assert_false(handles_sigterm());
+    setenv("LOCKSTEP_SIGTERM", "0", 1);
+    assert_ok(lsi_sigterm_listen(*state));
+    assert_false(handles_sigterm());
+    setenv("LOCKSTEP_SIGTERM", "yes", 1);
+    assert_error(lsi_sigterm_listen(*state), LS_ERR_ARGUMENT,
+                 "LOCKSTEP_SIGTERM is \"yes\"; it should be 0 or 1");
+    setenv("LOCKSTEP_SIGTERM", "1", 1);
+    assert_ok(lsi_sigterm_listen(*state));
+    assert_true(handles_sigterm());
+}
+
 static int set_up(void **state)
 {
     ls_group *group = NULL;
     if (ls_group_open_threads(&group, 1) != LS_OK)
         return -1;
-    lsi_sigterm_listen(group);
     *state = group;
     return 0;
 }
@@ -75,6 +99,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sigterm_is_left_alone_unless_asked),
         cmocka_unit_test(programs_get_signals_as_usual),
         cmocka_unit_test(a_child_ends_at_once),
     };
