@@ -104,7 +104,7 @@ int main(void)
         [SECOND] = {grad->second, HIDDEN},
         [FIRST] = {grad->first[0], HIDDEN * IN}};
     ls_ddp_options options = ls_ddp_defaults();
-    options.strategy = "overlap";
+    options.strategy = LS_DDP_OVERLAP;
     check(ls_ddp_new_ranges(&ddp, group, ranges, N_RANGES, &options));
 
     const double loss = train(&w, grad, ddp, ls_group_rank(group));

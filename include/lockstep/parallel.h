@@ -15,23 +15,48 @@ extern "C" {
 
 typedef struct ls_ddp ls_ddp;
 
+/*
+ * X(NAME, value, text): how gradients travel; all strategies give the same
+ * bits.
+ *
+ * NAIVE: one all-reduce for each parameter after backward.
+ * FLAT: one all-reduce of everything after backward.
+ * OVERLAP: as NAIVE, each started during backward as soon as the gradient is
+ * final.
+ * BUCKETED: as OVERLAP, for buckets of parameters.
+ * OWNERS, ZERO1, SHARED, FSDP: ranks divide the optimizer's state and work (see
+ * docs/parallel.md). Make the optimizer after ls_ddp_new; its steps are
+ * collective. Under the last three a rank gets the mean gradients of its own
+ * part only, and ls_ddp_new moves the parameters. Under SHARED and FSDP the
+ * ranks of a node have one copy of them: a program that writes weights does so
+ * on all ranks alike, with a barrier before and after.
+ */
+#define LS_DDP_STRATEGY_LIST(X)                                                \
+    X(NAIVE, 0, "naive")                                                       \
+    X(FLAT, 1, "flat")                                                         \
+    X(OVERLAP, 2, "overlap")                                                   \
+    X(BUCKETED, 3, "bucketed")                                                 \
+    X(OWNERS, 4, "owners")                                                     \
+    X(ZERO1, 5, "zero1")                                                       \
+    X(SHARED, 6, "shared")                                                     \
+    X(FSDP, 7, "fsdp")
+
+typedef enum ls_ddp_strategy {
+#define X(NAME, value, text) LS_DDP_##NAME = (value),
+    LS_DDP_STRATEGY_LIST(X)
+#undef X
+} ls_ddp_strategy;
+
+#define LS_DDP_STRATEGY_COUNT 8
+
+/* "naive", "flat", ...; "unknown" for a value that is no strategy. Static. */
+LS_API const char *ls_ddp_strategy_name(ls_ddp_strategy strategy);
+
+/* The strategy with that name. LS_ERR_ARGUMENT lists the names there are. */
+LS_API ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out);
+
 typedef struct ls_ddp_options {
-    /*
-     * How gradients travel; all strategies give the same bits.
-     * "naive": one all-reduce for each parameter after backward.
-     * "flat": one all-reduce of everything after backward.
-     * "overlap": as "naive", each started during backward as soon as the
-     * gradient is final.
-     * "bucketed": as "overlap", for buckets of parameters.
-     * "owners", "zero1", "shared", "fsdp": ranks divide the optimizer's state
-     * and work (see docs/parallel.md). Make the optimizer after ls_ddp_new; its
-     * steps are collective. Under the last three a rank gets the mean gradients
-     * of its own part only, and ls_ddp_new moves the parameters. Under "shared"
-     * and "fsdp" the ranks of a node have one copy of them: a program that
-     * writes weights does so on all ranks alike, with a barrier before and
-     * after.
-     */
-    const char *strategy;
+    ls_ddp_strategy strategy;
     /*
      * The most gradients that travel together, in millions of bytes; a larger
      * parameter travels alone. INFINITY: all in one bucket.
@@ -45,7 +70,7 @@ typedef struct ls_ddp_options {
     bool unused_as_zero;
 } ls_ddp_options;
 
-/* "flat", one bucket, unused parameters are an error. */
+/* LS_DDP_FLAT, one bucket, unused parameters are an error. */
 LS_API ls_ddp_options ls_ddp_defaults(void);
 
 /*

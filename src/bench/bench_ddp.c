@@ -21,7 +21,7 @@ enum { MAX_WAYS = 64 };
 
 /* One row of each type. */
 typedef struct way {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     double bucket_mb; /* INFINITY: none */
 } way;
 
@@ -116,7 +116,7 @@ static ls_status add_way(state *b, const lsi_strategy *strategy,
 {
     if (b->n_ways == MAX_WAYS)
         return lsi_fail(LS_ERR_ARGUMENT, "more than %d rows", MAX_WAYS);
-    b->ways[b->n_ways++] = (way){strategy->name, bucket_mb};
+    b->ways[b->n_ways++] = (way){strategy->id, bucket_mb};
     return LS_OK;
 }
 
@@ -146,8 +146,10 @@ static ls_status add_strategy(state *b, const lsi_strategy *strategy)
 
 static ls_status read_strategy(void *context, const char *word)
 {
+    ls_ddp_strategy strategy;
     const lsi_strategy *found;
-    LS_TRY(lsi_strategy_find(word, &found));
+    LS_TRY(ls_ddp_strategy_parse(word, &strategy));
+    LS_TRY(lsi_strategy_find(strategy, &found));
     return add_strategy(context, found);
 }
 
@@ -236,7 +238,7 @@ static ls_status record(const state *b, const lsi_ddp_case *c)
     lsi_table *const table = b->common.table;
     const int ranks = ls_group_size(c->group);
     lsi_table_row(table);
-    lsi_table_text(table, "strategy", c->strategy);
+    lsi_table_text(table, "strategy", ls_ddp_strategy_name(c->strategy));
     lsi_table_real(table, "bucket_mb", c->bucket_mb);
     lsi_table_text(table, "model", b->model);
     lsi_table_text(table, "dtype", ls_dtype_name(c->spec->dtype));

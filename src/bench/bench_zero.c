@@ -80,18 +80,18 @@ static double largest_bytes(const ls_params *params)
  * holds, and what leaves it in a step.
  */
 typedef struct formula {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     bool one_copy, divided;
     bool gradients; /* are divided, too */
     int sent;       /* times P (N - 1) / N */
 } formula;
 
 static const formula formulas[] = {
-    {"flat", false, false, false, 2},
-    {"owners", false, true, false, 3}, /* on average over ranks */
-    {"zero1", false, true, false, 2},
-    {"shared", true, true, false, 1},
-    {"fsdp", true, true, true, 1},
+    {LS_DDP_FLAT, false, false, false, 2},
+    {LS_DDP_OWNERS, false, true, false, 3}, /* on average over ranks */
+    {LS_DDP_ZERO1, false, true, false, 2},
+    {LS_DDP_SHARED, true, true, false, 1},
+    {LS_DDP_FSDP, true, true, true, 1},
 };
 
 /* What is expected, and how much less may be: see docs/parallel.md. */
@@ -185,7 +185,7 @@ static void begin_row(const state *b, const lsi_ddp_case *c)
 {
     lsi_table *const table = b->common.table;
     lsi_table_row(table);
-    lsi_table_text(table, "strategy", c->strategy);
+    lsi_table_text(table, "strategy", ls_ddp_strategy_name(c->strategy));
     lsi_table_text(table, "model", b->model);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
     lsi_ddp_case_record_demand(c, table);

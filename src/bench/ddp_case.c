@@ -188,7 +188,8 @@ void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table)
 
 void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common)
 {
-    lsi_bench_tell(common, "%s: %s\n", c->strategy, c->reason);
+    lsi_bench_tell(common, "%s: %s\n", ls_ddp_strategy_name(c->strategy),
+                   c->reason);
 }
 
 void lsi_ddp_case_release(lsi_ddp_case *c)

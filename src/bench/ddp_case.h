@@ -36,7 +36,7 @@ typedef struct lsi_ddp_peaks {
 typedef struct lsi_ddp_case {
     ls_group *group;
     const lsi_ddp_model_spec *spec;
-    const char *strategy;
+    ls_ddp_strategy strategy;
     double bucket_mb;
     int64_t warmup, steps;
     int64_t budget; /* of the ranks of a machine; 0: what it has */

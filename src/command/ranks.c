@@ -44,8 +44,8 @@ void lsi_cli_set_threads(int64_t threads, int cpus)
 
 ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
 {
-    setenv("LOCKSTEP_SIGTERM", "1",
-           0); /* this program may: it has no handler */
+    /* This program may: it has no handler. */
+    setenv("LOCKSTEP_SIGTERM", "1", 0);
     LS_TRY(ls_group_from_env(out));
     lsi_cli_set_threads(threads,
                         lsi_rank_cpus_share(*out, lsi_cpus_available()));

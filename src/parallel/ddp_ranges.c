@@ -19,7 +19,7 @@ static ls_status check(const ls_ddp_range *ranges, size_t n,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_new_ranges: strategy \"%s\" needs a parameter "
                         "set, of which it shares more than gradients",
-                        strategy->name);
+                        ls_ddp_strategy_name(strategy->id));
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].data == NULL && ranges[i].count > 0)
             return lsi_fail(LS_ERR_ARGUMENT,

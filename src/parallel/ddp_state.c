@@ -97,7 +97,8 @@ static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
     (void)i;
     snprintf(text, LSI_LINE_BYTES,
              "strategy %s, bucket_mb %.17g, unused_as_zero %d",
-             options->strategy, options->bucket_mb, options->unused_as_zero);
+             ls_ddp_strategy_name(options->strategy), options->bucket_mb,
+             options->unused_as_zero);
 }
 
 /* Whether all ranks can take part and want the same. */

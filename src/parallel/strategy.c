@@ -9,42 +9,67 @@
 #include "base/error.h"
 #include "parallel/bucket.h"
 
+static const char *const names[LS_DDP_STRATEGY_COUNT] = {
+#define X(NAME, value, text) [value] = (text),
+    LS_DDP_STRATEGY_LIST(X)
+#undef X
+};
+
 static const lsi_strategy strategies[] = {
-#define X(name, buckets, start, share, text)                                   \
-    {#name, text, LSI_BUCKETS_##buckets, LSI_START_##start, LSI_SHARE_##share},
+#define X(NAME, buckets, start, share, text)                                   \
+    {LS_DDP_##NAME, text, LSI_BUCKETS_##buckets, LSI_START_##start,            \
+     LSI_SHARE_##share},
 #include "parallel/strategies.def"
 #undef X
 };
 
-enum { COUNT = sizeof(strategies) / sizeof(strategies[0]) };
-
-static const char names[] =
-#define X(name, buckets, start, share, text) ", " #name
-#include "parallel/strategies.def"
-#undef X
-    ;
+_Static_assert(sizeof(strategies) / sizeof(strategies[0]) ==
+                   LS_DDP_STRATEGY_COUNT,
+               "LS_DDP_STRATEGY_LIST and strategies.def have the same rows");
 
 const lsi_strategy *lsi_strategies(size_t *n)
 {
-    *n = COUNT;
+    *n = LS_DDP_STRATEGY_COUNT;
     return strategies;
 }
 
-ls_status lsi_strategy_find(const char *name, const lsi_strategy **out)
+ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out)
 {
-    for (size_t i = 0; i < COUNT; i++) {
-        if (name != NULL && strcmp(name, strategies[i].name) == 0) {
+    for (size_t i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+        if (strategies[i].id == id) {
             *out = &strategies[i];
             return LS_OK;
         }
     }
+    return lsi_fail(LS_ERR_ARGUMENT, "%d is no ls_ddp_strategy", (int)id);
+}
+
+const char *ls_ddp_strategy_name(ls_ddp_strategy strategy)
+{
+    const unsigned value = (unsigned)strategy;
+    return value < LS_DDP_STRATEGY_COUNT ? names[value] : "unknown";
+}
+
+ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
+{
+#define X(NAME, value, text) ", " text
+    static const char all[] = LS_DDP_STRATEGY_LIST(X);
+#undef X
+    LS_NEED(name);
+    LS_NEED(out);
+    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *out = (ls_ddp_strategy)i;
+            return LS_OK;
+        }
+    }
     return lsi_fail(LS_ERR_ARGUMENT, "unknown strategy \"%s\"; there are: %s",
-                    name != NULL ? name : "(null)", names + strlen(", "));
+                    name, all + strlen(", "));
 }
 
 ls_ddp_options ls_ddp_defaults(void)
 {
-    return (ls_ddp_options){.strategy = "flat", .bucket_mb = INFINITY};
+    return (ls_ddp_options){.strategy = LS_DDP_FLAT, .bucket_mb = INFINITY};
 }
 
 ls_status lsi_strategy_of(const ls_ddp_options *options,
@@ -61,7 +86,7 @@ ls_status lsi_strategy_of(const ls_ddp_options *options,
     if (found->buckets != LSI_BUCKETS_LIMIT && !isinf(mb))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "bucket_mb is %g, but strategy \"%s\" has no buckets",
-                        mb, found->name);
+                        mb, ls_ddp_strategy_name(found->id));
     *out = found;
     *bucket_bytes = UINT64_MAX;
     if (found->buckets == LSI_BUCKETS_EACH)

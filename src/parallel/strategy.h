@@ -32,7 +32,8 @@ typedef enum lsi_sharding {
 } lsi_sharding;
 
 typedef struct lsi_strategy {
-    const char *name, *text;
+    ls_ddp_strategy id;
+    const char *text;
     lsi_bucketing buckets;
     lsi_start start;
     lsi_sharding share;
@@ -41,8 +42,8 @@ typedef struct lsi_strategy {
 /* All strategies; *n is how many. */
 const lsi_strategy *lsi_strategies(size_t *n);
 
-/* The one with that name. LS_ERR_ARGUMENT lists the names there are. */
-ls_status lsi_strategy_find(const char *name, const lsi_strategy **out);
+/* The row of that strategy. LS_ERR_ARGUMENT if there is none. */
+ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out);
 
 /*
  * The strategy and the most bytes of a bucket that these options ask for, or

@@ -35,6 +35,7 @@ void nulls_of_tensors(void **state)
     ls_tensor *x = NULL, *whole = NULL, *scalar = NULL, *out = NULL;
     ls_dtype dtype = LS_F32;
     ls_reduce_op op = LS_SUM;
+    ls_ddp_strategy strategy = LS_DDP_FLAT;
     (void)state;
     assert_ok(ls_tensor_zeros(&x, LS_F32, 2, shape));
     assert_ok(ls_tensor_zeros(&whole, LS_I64, 2, shape));
@@ -58,6 +59,8 @@ void nulls_of_tensors(void **state)
             P(out, &integers));
     REFUSES(ls_tensor_item, "tensor out", P(tensor, scalar), P(out, &value));
     REFUSES(ls_dtype_parse, "name out", P(name, "f32"), P(out, &dtype));
+    REFUSES(ls_ddp_strategy_parse, "name out", P(name, "flat"),
+            P(out, &strategy));
     REFUSES(ls_reduce_op_parse, "name out", P(name, "sum"), P(out, &op));
     assert_null(out);
     nulls_of_files(x);

@@ -23,7 +23,7 @@ typedef struct model {
     ls_ddp *ddp;
 } model;
 
-static ls_ddp_options options_of(const char *strategy)
+static ls_ddp_options options_of(ls_ddp_strategy strategy)
 {
     ls_ddp_options options = ls_ddp_defaults();
     options.strategy = strategy;
@@ -77,12 +77,12 @@ static double gradient(const model *m, int i)
     return (double)((const float *)tensor_data(ls_grad(m->p[i])))[0];
 }
 
-static const char *const strategies[] = {"naive", "flat", "overlap",
-                                         "bucketed"};
+static const ls_ddp_strategy strategies[] = {LS_DDP_NAIVE, LS_DDP_FLAT,
+                                             LS_DDP_OVERLAP, LS_DDP_BUCKETED};
 
 /* ---- parameters that are not used ---------------------------------------- */
 
-static void expect_named(ls_group *group, const char *strategy)
+static void expect_named(ls_group *group, ls_ddp_strategy strategy)
 {
     const ls_ddp_options options = options_of(strategy);
     model m = make(group, &options);
@@ -103,7 +103,7 @@ static void expect_named(ls_group *group, const char *strategy)
     destroy(&m);
 }
 
-static void expect_zeros(ls_group *group, const char *strategy)
+static void expect_zeros(ls_group *group, ls_ddp_strategy strategy)
 {
     ls_ddp_options options = options_of(strategy);
     options.unused_as_zero = true;
@@ -139,7 +139,7 @@ static void test_unused_parameters(void **state)
 static void play_many(ls_group *group, void *unused)
 {
     (void)unused;
-    const ls_ddp_options options = options_of("flat");
+    const ls_ddp_options options = options_of(LS_DDP_FLAT);
     model m = make(group, &options);
     ls_params_zero_grad(m.params);
     CHECK(backward(&m, 1, true) == LS_ERR_STATE);
@@ -158,7 +158,7 @@ static void test_many_ranks_with_unused_parameters(void **state)
 static void play_used_before(ls_group *group, void *unused)
 {
     (void)unused;
-    const ls_ddp_options options = options_of("overlap");
+    const ls_ddp_options options = options_of(LS_DDP_OVERLAP);
     model m = make(group, &options);
     ls_params_zero_grad(m.params);
     CHECK_OK(backward(&m, 7, false));
@@ -186,7 +186,7 @@ static void test_used_in_one_micro_step(void **state)
 static void play_between(ls_group *group, void *unused)
 {
     (void)unused;
-    ls_ddp_options options = options_of("overlap");
+    ls_ddp_options options = options_of(LS_DDP_OVERLAP);
     options.unused_as_zero = true;
     model m = make(group, &options);
     ls_params *norm;
@@ -223,7 +223,7 @@ static void test_collectives_of_the_model(void **state)
 
 static void play_forgotten_sync(ls_group *group, void *strategy)
 {
-    const ls_ddp_options options = options_of(strategy);
+    const ls_ddp_options options = options_of(*(ls_ddp_strategy *)strategy);
     model m = make(group, &options);
     ls_optimizer *sgd = NULL;
     CHECK_OK(ls_sgd_new(&sgd, m.params, (ls_sgd_options){.lr = 0.5}));
@@ -249,15 +249,15 @@ static void play_forgotten_sync(ls_group *group, void *strategy)
 static void test_forgotten_sync(void **state)
 {
     (void)state;
-    char name[] = "bucketed";
-    run_threads(1, play_forgotten_sync, name);
-    run_threads(2, play_forgotten_sync, name);
+    ls_ddp_strategy bucketed = LS_DDP_BUCKETED;
+    run_threads(1, play_forgotten_sync, &bucketed);
+    run_threads(2, play_forgotten_sync, &bucketed);
 }
 
 /* ---- a rank that cannot go on -------------------------------------------- */
 
 typedef struct failure {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     bool within;
 } failure;
 
@@ -332,7 +332,7 @@ static void test_a_rank_fails(void **state)
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
     for (size_t i = 0; i < n; i++) {
-        failure f = {all[i].name, false};
+        failure f = {all[i].id, false};
         run_threads(RANKS, play_failure, &f);
         f.within = true;
         run_threads(RANKS, play_failure, &f);
@@ -449,16 +449,16 @@ static void play_different(ls_group *group, void *unused)
     ls_params *params;
     ls_tensor *tensor;
     ls_ddp *ddp = NULL;
-    ls_ddp_options options = options_of(rank == 2 ? "naive" : "flat");
+    ls_ddp_options options = options_of(rank == 2 ? LS_DDP_NAIVE : LS_DDP_FLAT);
     CHECK_OK(ls_params_new(&params));
     CHECK_OK(ls_params_add(params, "p", 1, (int64_t[]){8},
                            (ls_init){LS_INIT_CONSTANT, 1, 0}, &tensor));
     CHECK_OK(ls_params_allocate(params, group, 1));
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_MISMATCH);
     CHECK(strstr(ls_last_error(), "rank 2 has strategy naive") != NULL);
-    options = options_of(rank == 1 ? "nave" : "flat");
+    options = options_of(rank == 1 ? (ls_ddp_strategy)99 : LS_DDP_FLAT);
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_ARGUMENT);
-    CHECK(strstr(ls_last_error(), rank == 1 ? "nave" : "rank 1") != NULL);
+    CHECK(strstr(ls_last_error(), rank == 1 ? "99 is no" : "rank 1") != NULL);
     CHECK(ddp == NULL);
     ls_params_free(&params);
     expect_other_sizes(group);

@@ -13,10 +13,11 @@
 
 enum { IN = 3, OUT = 2, MICRO_STEPS = 3, MAX_RANKS = 8 };
 
-static const char *const strategies[] = {"naive", "flat", "overlap",
-                                         "bucketed"};
+static const ls_ddp_strategy strategies[] = {LS_DDP_NAIVE, LS_DDP_FLAT,
+                                             LS_DDP_OVERLAP, LS_DDP_BUCKETED};
 
-static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy)
+static ls_ddp *wrap(ls_group *group, ls_params *params,
+                    ls_ddp_strategy strategy)
 {
     ls_ddp *ddp = NULL;
     ls_ddp_options options = ls_ddp_defaults();
@@ -26,11 +27,9 @@ static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy)
 }
 
 /* Collectives of a step; the model has two trained parameters. */
-static uint64_t collectives_of(const char *strategy)
+static uint64_t collectives_of(ls_ddp_strategy strategy)
 {
-    return strcmp(strategy, "flat") == 0 || strcmp(strategy, "bucketed") == 0
-               ? 1
-               : 2;
+    return strategy == LS_DDP_FLAT || strategy == LS_DDP_BUCKETED ? 1 : 2;
 }
 
 /* y = x w^T + b, and a parameter that stays as it is. */
@@ -170,7 +169,7 @@ static void check_gradients(const model *m, int ranks, double scale)
 /* ---- gradients ---------------------------------------------------------- */
 
 typedef struct plan {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     bool deferred;
     float gradients[MAX_RANKS][OUT * IN];
 } plan;
@@ -229,7 +228,7 @@ static void play_broadcast(ls_group *group, void *unused)
     (void)unused;
     model m = make(group, (uint64_t)ls_group_rank(group));
     model reference = make(NULL, 0);
-    ls_ddp *ddp = wrap(group, m.params, "flat");
+    ls_ddp *ddp = wrap(group, m.params, LS_DDP_FLAT);
     for (size_t i = 0; i < ls_params_count(m.params); i++) {
         const ls_tensor *const t = ls_params_get(m.params, i);
         CHECK(memcmp(tensor_data(t),
@@ -254,7 +253,7 @@ static void test_rank_0_is_copied(void **state)
 static void play_nothing(ls_group *group, void *strategy)
 {
     model m = make(group, 1);
-    ls_ddp *ddp = wrap(group, m.params, strategy);
+    ls_ddp *ddp = wrap(group, m.params, *(ls_ddp_strategy *)strategy);
     ls_params_zero_grad(m.params);
     CHECK_OK(ls_ddp_backward(ddp, m.tape, NULL, 0, true));
     const float *const dw = tensor_data(ls_grad(m.w));
@@ -265,20 +264,35 @@ static void play_nothing(ls_group *group, void *strategy)
     destroy(&m);
 }
 
+static void test_names_of_strategies(void **state)
+{
+    (void)state;
+    ls_ddp_strategy found = LS_DDP_FLAT;
+    for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
+        const char *name = ls_ddp_strategy_name((ls_ddp_strategy)i);
+        assert_ok(ls_ddp_strategy_parse(name, &found));
+        assert_int_equal(found, i);
+    }
+    assert_string_equal(ls_ddp_strategy_name(LS_DDP_ZERO1), "zero1");
+    assert_string_equal(ls_ddp_strategy_name(LS_DDP_STRATEGY_COUNT), "unknown");
+    assert_string_equal(ls_ddp_strategy_name((ls_ddp_strategy)-1), "unknown");
+    assert_error(ls_ddp_strategy_parse("flt", &found), LS_ERR_ARGUMENT,
+                 "\"flt\"; there are: naive, flat, overlap, bucketed");
+}
+
 static void test_no_sample_anywhere(void **state)
 {
     (void)state;
     for (size_t s = 0; s < TEST_COUNT(strategies); s++) {
-        char name[16];
-        snprintf(name, sizeof(name), "%s", strategies[s]);
-        run_threads(3, play_nothing, name);
+        ls_ddp_strategy strategy = strategies[s];
+        run_threads(3, play_nothing, &strategy);
     }
 }
 
 /* ---- strategies give the same ------------------------------------------- */
 
 typedef struct trained {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     float w[OUT * IN];
 } trained;
 
@@ -329,14 +343,14 @@ static void test_bad_arguments(void **state)
     model m = make(group, 1);
     assert_error(ls_ddp_new(&ddp, NULL, m.params, &options), LS_ERR_ARGUMENT,
                  "group");
-    options.strategy = "flt";
+    options.strategy = LS_DDP_STRATEGY_COUNT;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
-                 "naive, flat, overlap, bucketed");
-    options.strategy = "flat";
+                 "8 is no ls_ddp_strategy");
+    options.strategy = LS_DDP_FLAT;
     options.bucket_mb = 1;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
                  "\"flat\" has no buckets");
-    options.strategy = "bucketed";
+    options.strategy = LS_DDP_BUCKETED;
     static const double bad[] = {0, -1, NAN, -INFINITY};
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         options.bucket_mb = bad[i];
@@ -369,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_processes),
         cmocka_unit_test(test_gradients_are_means_over_samples),
         cmocka_unit_test(test_rank_0_is_copied),
+        cmocka_unit_test(test_names_of_strategies),
         cmocka_unit_test(test_no_sample_anywhere),
         cmocka_unit_test(test_strategies_agree_bit_for_bit),
         cmocka_unit_test(test_bad_arguments),

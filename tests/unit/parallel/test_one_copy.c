@@ -16,8 +16,8 @@
 #include "unit/comm/ranks.h"
 #include "unit/parallel/memory_use.h"
 
-static ls_ddp *wrap(ls_group *group, ls_params *params, const char *strategy,
-                    double bucket_mb)
+static ls_ddp *wrap(ls_group *group, ls_params *params,
+                    ls_ddp_strategy strategy, double bucket_mb)
 {
     ls_ddp *ddp = NULL;
     ls_ddp_options options = ls_ddp_defaults();
@@ -65,7 +65,7 @@ static void play_writing(ls_group *group, void *unused)
 {
     (void)unused;
     ls_params *params = five_parameters(group);
-    ls_ddp *ddp = wrap(group, params, "fsdp", 0.004);
+    ls_ddp *ddp = wrap(group, params, LS_DDP_FSDP, 0.004);
     /* Rank 0's numbers, for all. */
     float *const x = tensor_data(ls_params_get(params, 0));
     float first = x[2999];
@@ -84,7 +84,7 @@ static void play_writing(ls_group *group, void *unused)
     check_numbers(params);
     ls_ddp_free(&ddp);
     check_numbers(params);
-    ddp = wrap(group, params, "shared", 0.004);
+    ddp = wrap(group, params, LS_DDP_SHARED, 0.004);
     check_numbers(params);
     ls_ddp_free(&ddp);
     ls_ddp_options flat = ls_ddp_defaults();
@@ -113,7 +113,7 @@ typedef struct net {
     ls_optimizer *sgd;
 } net;
 
-static void make_net(net *n, ls_group *group, const char *strategy)
+static void make_net(net *n, ls_group *group, ls_ddp_strategy strategy)
 {
     const ls_init normal = {LS_INIT_NORMAL, 0, 1};
     *n = (net){.ddp = NULL};
@@ -186,8 +186,8 @@ static void write_weight(ls_group *group, net *n)
 static void play_halves(ls_group *group, void *strategy)
 {
     net own, shared;
-    make_net(&own, group, "flat");
-    make_net(&shared, group, strategy);
+    make_net(&own, group, LS_DDP_FLAT);
+    make_net(&shared, group, *(ls_ddp_strategy *)strategy);
     check_same(&own, &shared);
     for (int i = 0; i < STEPS; i++) {
         step_in(&own, i == 2 ? LS_F16 : LS_BF16);
@@ -212,11 +212,11 @@ static void play_halves(ls_group *group, void *strategy)
 static void test_halves(void **state)
 {
     (void)state;
-    char fsdp[] = "fsdp", shared[] = "shared";
-    run_processes(3, play_halves, fsdp);
+    ls_ddp_strategy fsdp = LS_DDP_FSDP, shared = LS_DDP_SHARED;
+    run_processes(3, play_halves, &fsdp);
     for (int size = 1; size <= 4; size++) {
-        run_threads(size, play_halves, shared);
-        run_threads(size, play_halves, fsdp);
+        run_threads(size, play_halves, &shared);
+        run_threads(size, play_halves, &fsdp);
     }
 }
 
@@ -286,7 +286,7 @@ static void play_memory(ls_group *group, void *unused)
                                (ls_init){LS_INIT_CONSTANT, 1, 0}, NULL));
     }
     CHECK_OK(ls_params_allocate(params, group, 1));
-    ls_ddp *ddp = wrap(group, params, "fsdp", 1e-6 * UNIT);
+    ls_ddp *ddp = wrap(group, params, LS_DDP_FSDP, 1e-6 * UNIT);
     CHECK_OK(ls_sgd_new(&sgd, params, (ls_sgd_options){0.5, 0.5, 0}));
     ls_memory_reset_peak();
     double most = 0;

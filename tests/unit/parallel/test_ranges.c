@@ -14,8 +14,8 @@ enum { RANGES = 5, TOTAL = 16 + 3 + 0 + 4000 + 129, ROUNDS = 6 };
 
 static const size_t counts[RANGES] = {16, 3, 0, 4000, 129};
 
-static const char *const strategies[] = {"naive", "flat", "overlap",
-                                         "bucketed"};
+static const ls_ddp_strategy strategies[] = {LS_DDP_NAIVE, LS_DDP_FLAT,
+                                             LS_DDP_OVERLAP, LS_DDP_BUCKETED};
 
 /* Sums over a rank's samples: whole numbers, which add up exactly. */
 static float value(int rank, int round, size_t i)
@@ -59,7 +59,7 @@ static void announce(ls_ddp *ddp, int rank, int round)
         CHECK_OK(ls_ddp_ready(ddp, (size_t)((i * 3 + rank + round) % RANGES)));
 }
 
-static void play_rounds(ls_group *group, float *data, const char *strategy,
+static void play_rounds(ls_group *group, float *data, ls_ddp_strategy strategy,
                         double bucket_mb)
 {
     ls_ddp *ddp = NULL;
@@ -94,8 +94,8 @@ static void play(ls_group *group, void *unused)
         play_rounds(group, own, strategies[s], INFINITY);
         play_rounds(group, shared, strategies[s], INFINITY);
     }
-    play_rounds(group, own, "bucketed", 0.0006);
-    play_rounds(group, shared, "bucketed", 0.0006);
+    play_rounds(group, own, LS_DDP_BUCKETED, 0.0006);
+    play_rounds(group, shared, LS_DDP_BUCKETED, 0.0006);
     CHECK_OK(ls_shared_free(group, &shared));
     free(own);
 }
@@ -119,7 +119,7 @@ static void play_missing(ls_group *group, void *unused)
     ls_ddp_options options = ls_ddp_defaults();
     const int rank = ls_group_rank(group);
     ls_ddp *ddp = NULL;
-    options.strategy = "overlap";
+    options.strategy = LS_DDP_OVERLAP;
     CHECK_OK(ls_ddp_new_ranges(&ddp, group, ranges, 3, &options));
     CHECK_OK(ls_ddp_begin(ddp, 1));
     CHECK_OK(ls_ddp_ready(ddp, 0));
@@ -151,7 +151,7 @@ static void test_bad_arguments(void **state)
                  LS_ERR_ARGUMENT, "range 0 is NULL");
     assert_null(ddp);
     ls_ddp_options dividing = options;
-    dividing.strategy = "zero1";
+    dividing.strategy = LS_DDP_ZERO1;
     assert_error(ls_ddp_new_ranges(&ddp, group, &range, 1, &dividing),
                  LS_ERR_ARGUMENT, "\"zero1\" needs a parameter set");
     assert_null(ddp);

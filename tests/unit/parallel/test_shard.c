@@ -74,7 +74,7 @@ typedef struct usage {
     double state, parameters, node; /* bytes; node: over all ranks */
 } usage;
 
-static usage measure(ls_group *group, const char *strategy)
+static usage measure(ls_group *group, ls_ddp_strategy strategy)
 {
     ls_params *params;
     ls_tensor *w, *v;
@@ -124,9 +124,9 @@ static void play_memory(ls_group *group, void *unused)
     (void)unused;
     const double bytes = 1.5 * LARGE * sizeof(float), n = RANKS;
     lsi_threads_set(1);
-    const usage flat = measure(group, "flat");
-    const usage zero1 = measure(group, "zero1");
-    const usage shared = measure(group, "shared");
+    const usage flat = measure(group, LS_DDP_FLAT);
+    const usage zero1 = measure(group, LS_DDP_ZERO1);
+    const usage shared = measure(group, LS_DDP_SHARED);
     CHECK(near(flat.state, bytes) && near(flat.parameters, bytes));
     CHECK(near(zero1.state, bytes / n) && near(zero1.parameters, bytes));
     CHECK(near(shared.state, bytes / n) && near(shared.parameters, bytes / n));
@@ -164,7 +164,7 @@ static void play_afterwards(ls_group *group, void *unused)
     ls_optimizer *part = NULL, *whole = NULL;
     ls_ddp *ddp = NULL;
     ls_ddp_options options = ls_ddp_defaults();
-    options.strategy = "zero1";
+    options.strategy = LS_DDP_ZERO1;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     CHECK_OK(ls_sgd_new(&part, params, (ls_sgd_options){.lr = 1}));
     ls_ddp_free(&ddp);
@@ -198,21 +198,21 @@ static void play_refusals(ls_group *group, void *unused)
     ls_ddp *ddp = NULL;
     ls_ddp_options options = ls_ddp_defaults();
     CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
-    options.strategy = "shared";
+    options.strategy = LS_DDP_SHARED;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     CHECK(ls_optimizer_step(early, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "after ls_ddp_new") != NULL);
     ls_optimizer_free(&early);
     ls_ddp_free(&ddp);
     /* One copy cannot be stepped by everybody, but shared once more. */
-    options.strategy = "flat";
+    options.strategy = LS_DDP_FLAT;
     CHECK(ls_ddp_new(&ddp, group, params, &options) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
     CHECK_OK(ls_sgd_new(&early, params, (ls_sgd_options){.lr = 1}));
     CHECK(ls_optimizer_step(early, 1) == LS_ERR_STATE);
     CHECK(strstr(ls_last_error(), "one copy") != NULL);
     ls_optimizer_free(&early);
-    options.strategy = "shared";
+    options.strategy = LS_DDP_SHARED;
     CHECK_OK(ls_ddp_new(&ddp, group, params, &options));
     ls_ddp_free(&ddp);
     ls_params_free(&params);

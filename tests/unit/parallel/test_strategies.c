@@ -47,7 +47,7 @@ static size_t list_ways(way *out)
             if (!limited && !isinf(bucket_sizes[b]))
                 continue;
             out[count].options = ls_ddp_defaults();
-            out[count].options.strategy = all[s].name;
+            out[count].options.strategy = all[s].id;
             out[count++].options.bucket_mb = bucket_sizes[b];
         }
     }

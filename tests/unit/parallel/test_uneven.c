@@ -44,7 +44,7 @@ typedef struct model {
 
 /* What is asked of the ranks, and the weights of rank 0 at the end. */
 typedef struct plan {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     double bucket_mb;
     ls_sync_bn_kind kind;
     bool adamw;
@@ -225,14 +225,14 @@ static void play_strategies(int size, ls_sync_bn_kind kind, bool adamw)
 {
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
-    plan first = {"naive", INFINITY, kind, adamw, {0}, 0};
+    plan first = {LS_DDP_NAIVE, INFINITY, kind, adamw, {0}, 0};
     run_threads(size, play, &first);
     if (!adamw)
         compare_alone(&first, size);
     for (size_t i = 1; i < n; i++) {
         const bool limited = all[i].buckets == LSI_BUCKETS_LIMIT;
         plan other = first;
-        other.strategy = all[i].name;
+        other.strategy = all[i].id;
         other.bucket_mb = limited ? 0.0002 : INFINITY;
         run_threads(size, play, &other);
         assert_memory_equal(other.weights, first.weights, sizeof first.weights);

@@ -18,7 +18,7 @@
 enum { BEFORE = 3, AFTER = 3, MOST_RANKS = 4, MOST_WEIGHTS = 2000 };
 
 typedef struct plan {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     lsi_path folder;
     int from, to; /* steps; > 0: loads what was saved there */
     bool saves;   /* at the end */
@@ -83,7 +83,7 @@ static void check_pair(int saving, int loading, const plan *whole)
     char folder[] = "/tmp/lockstep-divided-XXXXXX";
     assert_non_null(mkdtemp(folder));
     static plan p;
-    p = (plan){.strategy = "fsdp", .to = BEFORE, .saves = true};
+    p = (plan){.strategy = LS_DDP_FSDP, .to = BEFORE, .saves = true};
     snprintf(p.folder.text, sizeof(p.folder.text), "%s", folder);
     run_threads(saving, play, &p);
     p.from = BEFORE;
@@ -101,7 +101,7 @@ static void check_pair(int saving, int loading, const plan *whole)
 static void test_any_numbers_of_ranks(void **state)
 {
     (void)state;
-    static plan whole = {.strategy = "flat", .to = BEFORE + AFTER};
+    static plan whole = {.strategy = LS_DDP_FLAT, .to = BEFORE + AFTER};
     run_threads(1, play, &whole);
     assert_true(whole.count > 0);
     for (int saving = 1; saving <= MOST_RANKS; saving++)

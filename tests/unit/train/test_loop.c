@@ -22,7 +22,7 @@ typedef struct plan {
     bool smooth; /* see smooth_forward */
     bool dropout;
     lsi_net_norm norm;
-    const char *strategy;
+    ls_ddp_strategy strategy;
     /* What came out, on rank 0. */
     float *weights;
     size_t n_weights;
@@ -212,7 +212,7 @@ static double largest_difference(const plan *a, const plan *b)
 static plan split(plan whole, int ranks)
 {
     whole.batch_size /= ranks;
-    whole.strategy = ranks == 2 ? "naive" : "flat";
+    whole.strategy = ranks == 2 ? LS_DDP_NAIVE : LS_DDP_FLAT;
     whole.norm = ranks == 2 ? LSI_NORM_GATHERED : LSI_NORM_FUSED;
     return whole;
 }
@@ -228,7 +228,7 @@ static void test_number_of_ranks_does_not_matter(void **state)
                         .epochs = 1,
                         .smooth = true,
                         .norm = LSI_NORM_FUSED,
-                        .strategy = "flat"};
+                        .strategy = LS_DDP_FLAT};
     plan one = run(1, whole);
     assert_int_equal(one.reports, 50);
     for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
@@ -276,7 +276,7 @@ static void test_same_bits_on_any_number_of_ranks(void **state)
                            .slices = 4,
                            .epochs = 1,
                            .norm = LSI_NORM_FUSED,
-                           .strategy = "flat"});
+                           .strategy = LS_DDP_FLAT});
 }
 
 /* Slices of 2 and of 1 image, micro-steps, and another exchange. */
@@ -289,7 +289,7 @@ static void test_same_bits_of_uneven_slices(void **state)
                            .slices = 8,
                            .epochs = 1,
                            .norm = LSI_NORM_GATHERED,
-                           .strategy = "naive"});
+                           .strategy = LS_DDP_NAIVE});
 }
 
 static void test_runs_repeat_bit_for_bit(void **state)
@@ -301,7 +301,7 @@ static void test_runs_repeat_bit_for_bit(void **state)
                  .epochs = 2,
                  .dropout = true,
                  .norm = LSI_NORM_FUSED,
-                 .strategy = "flat"};
+                 .strategy = LS_DDP_FLAT};
     for (int ranks = 1; ranks <= 3; ranks += 2) {
         plan a = run(ranks, base), b = run(ranks, base);
         assert_memory_equal(a.weights, b.weights, a.n_weights * sizeof(float));
@@ -316,7 +316,7 @@ static void test_runs_repeat_bit_for_bit(void **state)
  * Of k micro-steps only the last communicates gradients; batch normalisation
  * communicates twice in each; the totals once. Steps left over still step.
  */
-static void check_collectives(const char *strategy, lsi_net_norm norm,
+static void check_collectives(ls_ddp_strategy strategy, lsi_net_norm norm,
                               int64_t accumulate)
 {
     const plan base = {.samples = 41, /* 2 ranks x batch 3: 7 micro-steps */
@@ -329,7 +329,7 @@ static void check_collectives(const char *strategy, lsi_net_norm norm,
     const uint64_t micro_steps = 7;
     const uint64_t steps =
         (7 + (uint64_t)accumulate - 1) / (uint64_t)accumulate;
-    const uint64_t of_step = strcmp(strategy, "flat") == 0 ? 1 : 8;
+    const uint64_t of_step = strategy == LS_DDP_FLAT ? 1 : 8;
     const uint64_t of_norm = norm == LSI_NORM_LOCAL ? 0 : 2 * micro_steps;
     assert_int_equal(p.reports, micro_steps);
     assert_int_equal(p.collectives, steps * of_step + of_norm + 1);
@@ -341,10 +341,10 @@ static void test_accumulation_communicates_once(void **state)
 {
     (void)state;
     for (int64_t k = 1; k <= 9; k += 2) {
-        check_collectives("flat", LSI_NORM_FUSED, k);
-        check_collectives("naive", LSI_NORM_LOCAL, k);
+        check_collectives(LS_DDP_FLAT, LSI_NORM_FUSED, k);
+        check_collectives(LS_DDP_NAIVE, LSI_NORM_LOCAL, k);
     }
-    check_collectives("flat", LSI_NORM_GATHERED, 2);
+    check_collectives(LS_DDP_FLAT, LSI_NORM_GATHERED, 2);
 }
 
 /* Micro-steps that are left at the end of an epoch make a step, too. */
@@ -356,7 +356,7 @@ static void test_last_group_steps(void **state)
                        .accumulate = 2,
                        .epochs = 1,
                        .norm = LSI_NORM_FUSED,
-                       .strategy = "flat"};
+                       .strategy = LS_DDP_FLAT};
     plan shorter = base, longer = base;
     shorter.samples = 16; /* the full group alone */
     shorter = run(1, shorter);
@@ -376,7 +376,7 @@ static void test_ranks_without_samples(void **state)
                        .epochs = 1,
                        .smooth = true,
                        .norm = LSI_NORM_FUSED,
-                       .strategy = "flat"};
+                       .strategy = LS_DDP_FLAT};
     plan one = run(1, base), many = run(4, split(base, 4));
     assert_true(largest_difference(&one, &many) <= 1e-5);
     assert_true(many.totals.weight == 33);
@@ -392,7 +392,7 @@ static void test_eight_ranks_learn(void **state)
                        .accumulate = 1,
                        .epochs = 1,
                        .norm = LSI_NORM_FUSED,
-                       .strategy = "flat"};
+                       .strategy = LS_DDP_FLAT};
     plan first = run(8, base), more = base;
     more.epochs = 4;
     more = run(8, more);

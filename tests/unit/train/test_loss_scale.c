@@ -73,7 +73,7 @@ static void what_is_no_scale(void **state)
 enum { N = 1501 };
 
 typedef struct how {
-    const char *strategy;
+    ls_ddp_strategy strategy;
     double clip_norm;
 } how;
 
@@ -197,7 +197,7 @@ static void all_ranks_skip_together(void **state)
     size_t n;
     const lsi_strategy *const all = lsi_strategies(&n);
     for (size_t i = 0; i < n * TEST_COUNT(sizes); i++) {
-        how h = {all[i % n].name, i % 2 == 0 ? 0.5 : 0.0};
+        how h = {all[i % n].id, i % 2 == 0 ? 0.5 : 0.0};
         run_threads(sizes[i / n], overflow_on_one_rank, &h);
     }
 }
@@ -220,7 +220,7 @@ static void the_scale_grows(ls_group *group, void *argument)
 static void growth_changes_no_step(void **state)
 {
     (void)state;
-    how h = {"flat", 0};
+    how h = {LS_DDP_FLAT, 0};
     run_threads(2, the_scale_grows, &h);
 }
 
@@ -243,7 +243,7 @@ static void hopeless(ls_group *group, void *argument)
 static void some_overflow_is_hopeless(void **state)
 {
     (void)state;
-    how h = {"zero1", 0};
+    how h = {LS_DDP_ZERO1, 0};
     run_threads(2, hopeless, &h);
 }
 

@@ -10,8 +10,8 @@
 
 enum { RANKS = 3 };
 
-static int64_t needed(const ls_group *group, const char *strategy, int moments,
-                      bool rounded)
+static int64_t needed(const ls_group *group, ls_ddp_strategy strategy,
+                      int moments, bool rounded)
 {
     lsi_memory_plan wish = {
         .parameters = 1000, .moments = moments, .rounded = rounded};
@@ -24,15 +24,15 @@ static void play_formulas(ls_group *group, void *unused)
 {
     const int n = RANKS;
     (void)unused;
-    CHECK(needed(group, "flat", 2, false) == 4000 * 4 * n);
-    CHECK(needed(group, "bucketed", 0, false) == 4000 * 2 * n);
-    CHECK(needed(group, "flat", 2, true) == 4000 * 4 * n + 2000 * n);
-    CHECK(needed(group, "zero1", 2, false) == 4000 * (2 * n + 2));
-    CHECK(needed(group, "owners", 1, false) == 4000 * (2 * n + 1));
-    CHECK(needed(group, "shared", 2, false) == 4000 * (1 + n + 2));
+    CHECK(needed(group, LS_DDP_FLAT, 2, false) == 4000 * 4 * n);
+    CHECK(needed(group, LS_DDP_BUCKETED, 0, false) == 4000 * 2 * n);
+    CHECK(needed(group, LS_DDP_FLAT, 2, true) == 4000 * 4 * n + 2000 * n);
+    CHECK(needed(group, LS_DDP_ZERO1, 2, false) == 4000 * (2 * n + 2));
+    CHECK(needed(group, LS_DDP_OWNERS, 1, false) == 4000 * (2 * n + 1));
+    CHECK(needed(group, LS_DDP_SHARED, 2, false) == 4000 * (1 + n + 2));
     /* Here the most is when one copy is made of those of the ranks. */
-    CHECK(needed(group, "fsdp", 1, false) == 4000 * (n + 1));
-    CHECK(needed(group, "fsdp", 2, true) == 4000 * (1 + 1 + 2) + 2000);
+    CHECK(needed(group, LS_DDP_FSDP, 1, false) == 4000 * (n + 1));
+    CHECK(needed(group, LS_DDP_FSDP, 2, true) == 4000 * (1 + 1 + 2) + 2000);
 }
 
 static void formulas(void **state)
