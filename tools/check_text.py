@@ -3,6 +3,8 @@
 
   - Markdown: a link or a path in backticks that leads nowhere
   - public headers: a function without a comment
+  - docs/experimental.md: a function too many, or too few, by the marks of the
+    public headers
   - comments and Markdown: a public name (ls_..., LS_...) that does not exist
   - sources: no comment at the top that says what the file is about (a .c file
     may leave that to the header of its name), a header whose guard is missing
@@ -27,6 +29,7 @@ TICKS = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"(?:src|include|tests|tools|examples|docs|cmake|bench)/"
                   r"[\w./-]+")
 NAME = re.compile(r"(?<![\w.$\"])(?:ls|LS)_\w*\w(?![\w*<])")
+EXPERIMENTAL = re.compile(r"\bLS_API\s+LS_EXPERIMENTAL\b[^;(#]*?(\w+)\(")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")  # unfinished: the marks
 SWITCHED_OFF = re.compile(r"^\s*#\s*if\s+(0|1)\b")
@@ -143,6 +146,21 @@ class Checker:
             if above < 1 or not lines[above - 1].rstrip().endswith("*/"):
                 self.error(path, i + 1, "a public function with no comment")
 
+    def check_experimental(self):
+        """What is marked in the headers is listed, and nothing else."""
+        folder, path = "include/lockstep", "docs/experimental.md"
+        marked, listed = set(), set()
+        for name in os.listdir(os.path.join(self.root, folder)) \
+                if os.path.isdir(os.path.join(self.root, folder)) else ():
+            marked.update(EXPERIMENTAL.findall(
+                COMMENT.sub("", self.read(f"{folder}/{name}"))))
+        if os.path.exists(os.path.join(self.root, path)):
+            listed.update(re.findall(r"`(ls_\w+)`", self.read(path)))
+        for name in sorted(marked - listed):
+            self.error(path, 1, f"{name} is experimental, but not listed")
+        for name in sorted(listed - marked):
+            self.error(path, 1, f"{name} is listed, but not experimental")
+
     def check_source(self, path, text):
         header = path[:-2] + ".h"
         if path.endswith(".c") and os.path.exists(
@@ -180,6 +198,7 @@ class Checker:
                 self.check_source(path, text)
             if path.endswith(".h") and path.startswith(("include", "src")):
                 self.check_guard(path, text)
+        self.check_experimental()
         return self.errors
 
 

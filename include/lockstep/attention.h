@@ -68,26 +68,22 @@ typedef struct ls_attention_shape {
  * heads, queries), the logarithm of the sum of the exponentials of a row of
  * scaled scores; NAIVE adds the probabilities (batch, heads, queries, keys).
  */
-LS_API ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
-                                          ls_attention_method method,
-                                          size_t *bytes);
+LS_API LS_EXPERIMENTAL ls_status ls_attention_saved_bytes(
+    const ls_attention_shape *shape, ls_attention_method method, size_t *bytes);
 
 /*
  * Writes o and saved. A query that sees no key gets o = 0 and L = -FLT_MAX.
  * o must not overlap the inputs.
  */
-LS_API ls_status ls_attention_forward(const ls_attention_shape *shape,
-                                      ls_attention_method method, void *o,
-                                      float *saved, const void *q,
-                                      const void *k, const void *v);
+LS_API LS_EXPERIMENTAL ls_status ls_attention_forward(
+    const ls_attention_shape *shape, ls_attention_method method, void *o,
+    float *saved, const void *q, const void *k, const void *v);
 
 /* The gradients of q, k and v from that of o. Overwrites. */
-LS_API ls_status ls_attention_backward(const ls_attention_shape *shape,
-                                       ls_attention_method method, void *dq,
-                                       void *dk, void *dv, const void *dout,
-                                       const void *q, const void *k,
-                                       const void *v, const void *o,
-                                       const float *saved);
+LS_API LS_EXPERIMENTAL ls_status ls_attention_backward(
+    const ls_attention_shape *shape, ls_attention_method method, void *dq,
+    void *dk, void *dv, const void *dout, const void *q, const void *k,
+    const void *v, const void *o, const float *saved);
 
 /* ---- on the tape -----------------------------------------------------------
  */

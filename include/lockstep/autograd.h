@@ -363,8 +363,8 @@ typedef struct ls_function {
 } ls_function;
 
 /* A new tensor owned by the tape, undefined contents; NULL on error. */
-LS_API ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
-                                 const int64_t *shape);
+LS_API LS_EXPERIMENTAL ls_tensor *
+ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim, const int64_t *shape);
 
 /*
  * Records a node. inputs are what backward differentiates with respect to;
@@ -372,35 +372,37 @@ LS_API ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
  * may be NULL where optional. Recording is skipped when the tape is not
  * training or when no input needs a gradient. Returns outputs[0], or NULL.
  */
-LS_API ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
-                                 const void *state, ls_tensor *const *inputs,
-                                 int n_inputs, ls_tensor *const *outputs,
-                                 int n_outputs, ls_tensor *const *saved,
-                                 int n_saved);
+LS_API LS_EXPERIMENTAL ls_tensor *
+ls_tape_record(ls_tape *tape, const ls_function *function, const void *state,
+               ls_tensor *const *inputs, int n_inputs,
+               ls_tensor *const *outputs, int n_outputs,
+               ls_tensor *const *saved, int n_saved);
 
 /*
  * Makes the tape fail with this status, unless it has failed before; returns
  * NULL. For operations.
  */
-LS_API ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status,
-                               const char *format, ...)
+LS_API LS_EXPERIMENTAL ls_tensor *ls_tape_fail(ls_tape *tape, ls_status status,
+                                               const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* For backward functions. */
-LS_API const void *ls_node_state(const ls_node *node);
-LS_API ls_tensor *ls_node_input(const ls_node *node, int index);
-LS_API ls_tensor *ls_node_output(const ls_node *node, int index);
-LS_API ls_tensor *ls_node_saved(const ls_node *node, int index);
+LS_API LS_EXPERIMENTAL const void *ls_node_state(const ls_node *node);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_input(const ls_node *node, int index);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_output(const ls_node *node,
+                                                 int index);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_saved(const ls_node *node, int index);
 /* The gradient of an output (contiguous), or NULL if it has none. */
-LS_API ls_tensor *ls_node_grad_output(ls_tape *tape, ls_node *node, int index);
+LS_API LS_EXPERIMENTAL ls_tensor *ls_node_grad_output(ls_tape *tape,
+                                                      ls_node *node, int index);
 /*
  * The tensor into which the gradient of an input goes; NULL if nobody needs
  * it. If *accumulate comes back true, add to what is there, else overwrite.
  */
-LS_API ls_tensor *ls_node_grad_input(ls_tape *tape, ls_node *node, int index,
-                                     bool *accumulate);
+LS_API LS_EXPERIMENTAL ls_tensor *
+ls_node_grad_input(ls_tape *tape, ls_node *node, int index, bool *accumulate);
 /* Scratch memory for the duration of one backward call; NULL on error. */
-LS_API void *ls_tape_scratch(ls_tape *tape, size_t bytes);
+LS_API LS_EXPERIMENTAL void *ls_tape_scratch(ls_tape *tape, size_t bytes);
 
 #ifdef __cplusplus
 }

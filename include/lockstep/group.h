@@ -151,7 +151,8 @@ LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
  * any offset. The caller orders accesses (a barrier, a collective). Returns
  * NULL if data is not shared or the rank is on another node.
  */
-LS_API void *ls_shared_peer(const ls_group *group, const void *data, int rank);
+LS_API LS_EXPERIMENTAL void *ls_shared_peer(const ls_group *group,
+                                            const void *data, int rank);
 
 /*
  * Releases a shared buffer and sets *data to NULL. Collective; a rank whose

@@ -183,8 +183,10 @@ LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
  * they set *finite to false, which all ranks find alike, and leave *grad_scale
  * as it is.
  */
-LS_API ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale,
-                                     double *norm, bool *finite);
+LS_API LS_EXPERIMENTAL ls_status ls_clip_grad_scaled(ls_clip *clip,
+                                                     double *grad_scale,
+                                                     double *norm,
+                                                     bool *finite);
 
 /* Frees it and sets *clip to NULL. Accepts NULLs. */
 LS_API void ls_clip_free(ls_clip **clip);
@@ -219,16 +221,18 @@ typedef struct ls_loss_scale {
 } ls_loss_scale;
 
 /* 65536, growth 2, backoff 0.5, interval 2000. */
-LS_API ls_loss_scale ls_loss_scale_defaults(void);
+LS_API LS_EXPERIMENTAL ls_loss_scale ls_loss_scale_defaults(void);
 
 /* LS_ERR_ARGUMENT for numbers that no loss scale has. */
-LS_API ls_status ls_loss_scale_check(const ls_loss_scale *scale);
+LS_API LS_EXPERIMENTAL ls_status
+ls_loss_scale_check(const ls_loss_scale *scale);
 
 /*
  * After a step, which was to be skipped unless `finite`. LS_ERR_ARGUMENT if
  * gradients overflow even with a scale of 2^-24.
  */
-LS_API ls_status ls_loss_scale_update(ls_loss_scale *scale, bool finite);
+LS_API LS_EXPERIMENTAL ls_status ls_loss_scale_update(ls_loss_scale *scale,
+                                                      bool finite);
 
 /* ---- learning rates ------------------------------------------------------ */
 

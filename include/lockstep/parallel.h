@@ -109,7 +109,8 @@ LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
  * times the weight and the mean is divided by it. 1 at first; positive, the
  * same on all ranks. Between micro-steps of one sync it is LS_ERR_STATE. Local.
  */
-LS_API ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale);
+LS_API LS_EXPERIMENTAL ls_status ls_ddp_set_loss_scale(ls_ddp *ddp,
+                                                       double scale);
 
 /*
  * For loops in which ranks have different numbers of batches: says whether any
@@ -148,27 +149,27 @@ typedef struct ls_ddp_range {
  * behind the other can travel together. NULL for the options means
  * ls_ddp_defaults. Collective; freed by ls_ddp_free.
  */
-LS_API ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
-                                   const ls_ddp_range *ranges, size_t n,
-                                   const ls_ddp_options *options);
+LS_API LS_EXPERIMENTAL ls_status
+ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
+                  size_t n, const ls_ddp_options *options);
 
 /*
  * Begins a reduction of gradients that are sums over `weight` samples of this
  * rank (or tokens; 0 is allowed, and then no range need become ready). Local.
  */
-LS_API ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
+LS_API LS_EXPERIMENTAL ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
 
 /*
  * Range `index` is final and will not be touched before ls_ddp_finish. In any
  * order, from the thread that began. Returns soon.
  */
-LS_API ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
+LS_API LS_EXPERIMENTAL ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
 
 /*
  * Returns when all ranges hold the means. A range that was not ready counts as
  * a parameter that was not used; see ls_ddp_options. Collective.
  */
-LS_API ls_status ls_ddp_finish(ls_ddp *ddp);
+LS_API LS_EXPERIMENTAL ls_status ls_ddp_finish(ls_ddp *ddp);
 
 /* ---- synchronised batch normalisation ----------------------------------- */
 

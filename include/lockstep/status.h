@@ -33,6 +33,17 @@ extern "C" {
 #    define LS_API
 #endif
 
+/*
+ * Marks functions that a minor release may change or remove also after 1.0;
+ * docs/experimental.md lists them and says why. Define LS_WARN_EXPERIMENTAL to
+ * be warned where a program calls one.
+ */
+#if defined(LS_WARN_EXPERIMENTAL) && defined(__GNUC__)
+#    define LS_EXPERIMENTAL __attribute__((deprecated("is experimental")))
+#else
+#    define LS_EXPERIMENTAL
+#endif
+
 /* X(name, value, text). Values are part of the binary interface. */
 #define LS_STATUS_LIST(X)                                                      \
     X(OK, 0, "success")                                                        \

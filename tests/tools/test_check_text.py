@@ -45,6 +45,16 @@ class Text(GateTest):
                    "include/lockstep/b.h:5: a public function",
                    "include/lockstep/b.h:6: a public function")
 
+    def test_experimental_functions_are_listed(self):
+        self.write("include/lockstep/b.h", "/* About b. */\n" +
+                   "#define LS_EXPERIMENTAL\n/* New. */\n"
+                   "LS_API LS_EXPERIMENTAL const char *ls_new(void);\n"
+                   "LS_API LS_EXPERIMENTAL int ls_newer(int a);\n"
+                   "LS_API int ls_old(void);\n" + guard("LOCKSTEP_B_H"))
+        self.write("docs/experimental.md", "# May change\n\n`ls_new` `ls_old`\n")
+        self.fails("ls_newer is experimental, but not listed",
+                   "ls_old is listed, but not experimental")
+
     def test_source_without_comment(self):
         self.write("src/base/y.c", "int y;\n")
         self.write("src/base/z.h", "int z;\n")

@@ -61,7 +61,8 @@ def functions(path):
     if declared != len(found):
         sys.exit(f"{path}: LS_API {declared} times, but {len(found)} functions "
                  "are understood")
-    return [(" ".join(returns.split()), name, parameters(params))
+    return [(" ".join(w for w in returns.split() if w != "LS_EXPERIMENTAL"),
+             name, parameters(params))
             for returns, name, params in found]
 
 
