@@ -66,10 +66,23 @@ def functions(path):
             for returns, name, params in found]
 
 
+def check_order(path, name, params):
+    """What a function makes is its first argument, what else it gives back its
+    last (lockstep.h)."""
+    makes = re.search(r"_(new|open|from)(_|$)", name)
+    for i, (kind, param) in enumerate(params):
+        if kind.endswith("**") and "const" not in kind and \
+                i != (0 if makes else len(params) - 1) and \
+                not name.endswith(("_zeros", "_wrap")):
+            sys.exit(f"{path}: {name}: {param} should be the "
+                     f"{'first' if makes else 'last'} argument")
+
+
 def main():
     with open(sys.argv[1], "w", encoding="utf-8") as out:
         for path in sys.argv[2:]:
             for returns, name, params in functions(path):
+                check_order(path, name, params)
                 write_function(out, returns, name, params)
 
 
