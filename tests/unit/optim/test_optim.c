@@ -180,32 +180,29 @@ static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
     return optimizer;
 }
 
-/* The parameters after some steps, for the caller to free. */
+/* The parameters after some steps of ranks that own a part each, for the caller
+ * to free. */
 static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
                            int threads, size_t *count)
 {
-    ls_params *params = make_params(N);
-    ls_optimizer *optimizers[8] = {NULL};
-    float *flat = ls_params_flat(params, count);
+    float *result = NULL;
     lsi_threads_set(threads);
-    for (size_t i = 0; i < parts; i++)
-        optimizers[i] =
-            make_part(kind, params, lsi_partition(*count, parts, i));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        set_gradients(params, step);
-        ls_params_finish_grad(params);
-        for (size_t i = 0; i < parts; i++) {
-            lsi_optimizer_step_range(
-                optimizers[i], params->storage.whole,
-                (lsi_optimizer_memory){flat, params->storage.flat_grad}, 0.5);
-            lsi_optimizer_end_step(optimizers[i]);
+    for (size_t i = 0; i < parts; i++) {
+        ls_params *params = make_params(N);
+        const float *flat = ls_params_flat(params, count);
+        const lsi_range own = lsi_partition(*count, parts, i);
+        ls_optimizer *optimizer = make_part(kind, params, own);
+        for (uint64_t step = 0; step < STEPS; step++) {
+            set_gradients(params, step);
+            assert_int_equal(ls_optimizer_step(optimizer, 0.5), LS_OK);
         }
+        if (result == NULL)
+            result = malloc(*count * sizeof *result);
+        memcpy(result + own.begin, flat + own.begin,
+               lsi_range_size(own) * sizeof *result);
+        ls_optimizer_free(&optimizer);
+        ls_params_free(&params);
     }
-    float *result = malloc(*count * sizeof *result);
-    memcpy(result, flat, *count * sizeof *result);
-    for (size_t i = 0; i < parts; i++)
-        ls_optimizer_free(&optimizers[i]);
-    ls_params_free(&params);
     return result;
 }
 
