@@ -184,13 +184,13 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 /* ---- steps --------------------------------------------------------------- */
 
 /* Elements begin..end-1 of the group's state, all of the same segment. */
-static void update_run(const lsi_param_group *group,
+static void update_run(const ls_params *params, const lsi_param_group *group,
                        const lsi_state_segment *segment, lsi_range run,
-                       lsi_optimizer_memory memory, double grad_scale)
+                       double grad_scale)
 {
     const size_t flat = segment->range.begin + (run.begin - segment->at);
-    lsi_optimizer_update update = {.param = memory.param + flat,
-                                   .grad = memory.grad + flat,
+    lsi_optimizer_update update = {.param = params->storage.flat + flat,
+                                   .grad = params->storage.flat_grad + flat,
                                    .n = lsi_range_size(run),
                                    .options = group->options,
                                    .lr = group->lr,
@@ -201,8 +201,9 @@ static void update_run(const lsi_param_group *group,
     group->kind->update(&update);
 }
 
-void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
-                              lsi_optimizer_memory memory, double grad_scale)
+/* Of what the groups own of a range of the flat layout. */
+static void step_range(const ls_optimizer *optimizer, lsi_range range,
+                       double grad_scale)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++) {
         const lsi_param_group *group = optimizer->groups[i];
@@ -213,12 +214,12 @@ void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
         for (; run.begin < part.end; run.begin = run.end, segment++) {
             const size_t end = segment->at + lsi_range_size(segment->range);
             run.end = part.end < end ? part.end : end;
-            update_run(group, segment, run, memory, grad_scale);
+            update_run(optimizer->params, group, segment, run, grad_scale);
         }
     }
 }
 
-void lsi_optimizer_end_step(ls_optimizer *optimizer)
+static void end_step(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
@@ -247,11 +248,8 @@ static void step_all(const ls_optimizer *optimizer, double grad_scale)
     size_t n;
     const ls_params *const params = optimizer->params;
     const lsi_params_owner *const owner = params->sharing.owner;
-    const lsi_optimizer_memory memory = {.param = params->storage.flat,
-                                         .grad = params->storage.flat_grad};
     if (owner == NULL || owner->moved == NULL) {
-        lsi_optimizer_step_range(optimizer, params->storage.whole, memory,
-                                 grad_scale);
+        step_range(optimizer, params->storage.whole, grad_scale);
         return;
     }
     const lsi_range *const owned = lsi_params_owned(params, &n);
@@ -261,7 +259,7 @@ static void step_all(const ls_optimizer *optimizer, double grad_scale)
             const size_t left = owned[i].end - piece.begin;
             piece.end =
                 piece.begin + (left < owner->piece ? left : owner->piece);
-            lsi_optimizer_step_range(optimizer, piece, memory, grad_scale);
+            step_range(optimizer, piece, grad_scale);
             owner->moved(owner->context, piece);
         }
     }
@@ -280,7 +278,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         LS_TRY(owner->before_step(owner->context));
     ls_params_finish_grad(optimizer->params);
     step_all(optimizer, grad_scale);
-    lsi_optimizer_end_step(optimizer);
+    end_step(optimizer);
     return owner != NULL ? owner->after_step(owner->context) : LS_OK;
 }
 

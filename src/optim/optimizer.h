@@ -11,11 +11,6 @@
  *     ls_adamw_new(&optimizer, params, options)    state of the ranges only
  *     ls_optimizer_step(optimizer, scale)          steps the ranges only
  *
- * or, as soon as the gradients of parts are there and wherever they lie:
- *
- *     lsi_optimizer_step_range(optimizer, part, memory, scale)    each part
- *     lsi_optimizer_end_step(optimizer)                           once
- *
  * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def;
  * if programs can tell it something that no other knows, a row in flags.def.
  */
@@ -104,22 +99,5 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
 ls_status lsi_check_lr(const char *kind, double lr);
 ls_status lsi_check_beta(const char *kind, const char *name, double beta);
 ls_status lsi_check_weight_decay(const char *kind, double weight_decay);
-
-/* ---- steps in parts ------------------------------------------------------ */
-
-/* Of the flat layout. */
-typedef struct lsi_optimizer_memory {
-    float *param;
-    const float *grad;
-} lsi_optimizer_memory;
-
-/*
- * The next step of what the groups own of a range of the flat layout. Each
- * element must be stepped once, in any order, before lsi_optimizer_end_step
- * counts the step. Allocates nothing and cannot fail.
- */
-void lsi_optimizer_step_range(const ls_optimizer *optimizer, lsi_range range,
-                              lsi_optimizer_memory memory, double grad_scale);
-void lsi_optimizer_end_step(ls_optimizer *optimizer);
 
 #endif
