@@ -59,10 +59,10 @@ typedef struct lsi_bench_attention_rows {
 
 extern const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS];
 
-ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *sweep);
-ls_status lsi_bench_attention_open(void *sweep);
-ls_status lsi_bench_attention_measure(void *sweep, size_t i);
-void lsi_bench_attention_describe(const void *sweep, size_t i, char *note,
+ls_status lsi_bench_attention_parse(const lsi_bench *bench, void *opaque);
+ls_status lsi_bench_attention_open(void *opaque);
+ls_status lsi_bench_attention_measure(void *opaque, size_t i);
+void lsi_bench_attention_describe(const void *opaque, size_t i, char *note,
                                   size_t bytes);
 
 /* The rest of such a benchmark. */
