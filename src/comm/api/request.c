@@ -218,7 +218,7 @@ static void post(ls_group *group, lsi_message *message, lsi_operation operation,
                  lsi_buffer buffer, int peer)
 {
     lsi_coprogress_take(group);
-    if (operation == LSI_OP_SEND)
+    if (lsi_operation_of(operation)->sends != LSI_EXTENT_NOTHING)
         lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
     else
         lsi_message_receive(group, message, LSI_CHANNEL_USER, buffer, peer);

@@ -55,17 +55,22 @@ static bool has_root(lsi_operation operation)
     return root == LSI_ROOT_SENDER || root == LSI_ROOT_RECEIVER;
 }
 
+static bool counts_bytes(lsi_operation operation)
+{
+    return lsi_operation_of(operation)->kind == LSI_KIND_MEMORY;
+}
+
 static bool has_elements(lsi_operation operation)
 {
     const lsi_operation_row *row = lsi_operation_of(operation);
-    return row->kind != LSI_KIND_INTERNAL &&
+    return row->kind != LSI_KIND_INTERNAL && !counts_bytes(operation) &&
            (row->sends != LSI_EXTENT_NOTHING ||
             row->receives != LSI_EXTENT_NOTHING);
 }
 
 uint64_t lsi_call_bytes(const lsi_call *call)
 {
-    if (call->operation == LSI_OP_SHARED_ALLOC)
+    if (counts_bytes(call->operation))
         return call->count;
     return has_elements(call->operation)
                ? call->count * ls_dtype_size(call->dtype)
@@ -82,7 +87,7 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
         snprintf(redop, sizeof(redop), " (%s)", ls_reduce_op_name(call->redop));
     if (has_root(call->operation))
         snprintf(root, sizeof(root), " at root %d", call->root);
-    if (call->operation == LSI_OP_SHARED_ALLOC)
+    if (counts_bytes(call->operation))
         snprintf(elements, sizeof(elements), " of %zu bytes", call->count);
     snprintf(text, bytes, "%s%s%s%s", lsi_operation_name(call->operation),
              elements, redop, root);

@@ -21,6 +21,7 @@ typedef enum lsi_operation_kind {
     LSI_KIND_NESTED,   /* a part of hierarchical collectives */
     LSI_KIND_PLANS,    /* agrees on a collective to come */
     LSI_KIND_INTERNAL, /* exchanges what the library has to say */
+    LSI_KIND_MEMORY,   /* makes some; its count is one of bytes */
     LSI_KIND_MESSAGE   /* between two ranks */
 } lsi_operation_kind;
 
