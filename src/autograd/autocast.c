@@ -51,8 +51,11 @@ static ls_status make_half(ls_tensor **out, ls_dtype dtype,
     return ls_tensor_wrap(out, place, dtype, like->ndim, like->shape);
 }
 
-/* Once: a step that repeats finds the memory there. */
-ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out)
+/*
+ * The parameter rounded to a half type, by the first who asks after a change.
+ * Belongs to the parameter: a step that repeats finds the memory there.
+ */
+static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 {
     void *place;
     if (param->half == NULL || param->half->dtype != dtype) {
@@ -112,7 +115,7 @@ ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor)
     if (status != LS_OK || !lsi_tape_is_mixed(tape) || tensor->dtype != LS_F32)
         return status == LS_OK ? tensor : NULL;
     if (tensor->param != NULL)
-        status = lsi_param_half(tensor->param, tape->autocast, &operand);
+        status = half_of(tensor->param, tape->autocast, &operand);
     else
         status = round_operand(tape, tensor, &operand);
     return status == LS_OK ? operand : lsi_tape_stop(tape, status);

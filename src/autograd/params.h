@@ -45,12 +45,6 @@ struct ls_params {
 /* An optimizer has moved the trained parameters. */
 void lsi_params_stepped(ls_params *params);
 
-/*
- * The parameter rounded to a half type, by the first who asks after a change
- * (autocast.c). Belongs to the parameter.
- */
-ls_status lsi_param_half(lsi_param *param, ls_dtype dtype, ls_tensor **out);
-
 /* Tells that the gradient is final (hooks.c). */
 ls_status lsi_param_ready(lsi_param *param);
 
