@@ -35,20 +35,21 @@ int significand_bits(ls_dtype dtype)
 }
 
 /* From sign, exponent and significand fields. */
-static long double decode(unsigned bits, format f)
+/* Exact in double. */
+static double decode(unsigned bits, format f)
 {
     const int fraction_bits = f.digits - 1;
     const unsigned sign = bits >> 15;
     const unsigned fraction = bits & ((1U << fraction_bits) - 1);
     const int exponent = (int)((bits & 0x7FFFU) >> fraction_bits);
-    long double value;
+    double value;
     if (exponent == f.max_exponent * 2 + 1)
-        value = fraction ? (long double)NAN : (long double)INFINITY;
+        value = fraction ? (double)NAN : (double)INFINITY;
     else if (exponent == 0)
-        value = ldexpl(fraction, f.min_exponent - fraction_bits);
+        value = ldexp(fraction, f.min_exponent - fraction_bits);
     else
-        value = ldexpl(fraction + (1U << fraction_bits),
-                       exponent - f.max_exponent - fraction_bits);
+        value = ldexp(fraction + (1U << fraction_bits),
+                      exponent - f.max_exponent - fraction_bits);
     return sign ? -value : value;
 }
 

@@ -55,7 +55,9 @@ static double element(const void *x, ls_dtype dtype, int64_t leading,
 {
     const int64_t at =
         transposed ? column * leading + row : row * leading + column;
-    return (double)get_number(x, dtype, (size_t)at);
+    /* A long double is a slow thing where the processor has none. */
+    return dtype == LS_F32 ? (double)((const float *)x)[at]
+                           : (double)get_number(x, dtype, (size_t)at);
 }
 
 static void expect_element(const product *p, int64_t i, int64_t j, bool whole)
