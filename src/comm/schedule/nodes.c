@@ -115,8 +115,9 @@ int lsi_nodes_first_gather(int nodes)
     return h.rounds + folds(h);
 }
 
-void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out)
+void lsi_nodes_step(lsi_rooted shape, int node, int step, lsi_leap *out)
 {
+    const int nodes = shape.nodes;
     *out = (lsi_leap){0};
     if (nodes <= LSI_FEW_NODES) {
         direct(nodes, node, step, out);
@@ -202,14 +203,14 @@ static void keep(lsi_rooted shape, int node, int step, lsi_leap *leap,
 
 void lsi_nodes_reduce_step(lsi_rooted shape, int node, int step, lsi_leap *out)
 {
-    lsi_nodes_step(shape.nodes, node, step, out);
+    lsi_nodes_step(shape, node, step, out);
     keep(shape, node, step, out, reduces_by);
 }
 
 void lsi_nodes_broadcast_step(lsi_rooted shape, int node, int step,
                               lsi_leap *out)
 {
-    lsi_nodes_step(shape.nodes, node, step, out);
+    lsi_nodes_step(shape, node, step, out);
     keep(shape, node, step, out, broadcasts_by);
     out->adds = false;
 }

@@ -53,7 +53,7 @@ typedef struct lsi_leap {
 } lsi_leap;
 
 typedef struct lsi_rooted {
-    int nodes, root;
+    int nodes, root; /* no matter which if all nodes get the sum */
 } lsi_rooted;
 
 /* Into how many parts a rail is cut. */
@@ -64,11 +64,14 @@ int lsi_nodes_steps(int nodes);
 int lsi_nodes_first_gather(int nodes);
 
 /* What `node` does in a step 0..steps-1. */
-void lsi_nodes_step(int nodes, int node, int step, lsi_leap *out);
+void lsi_nodes_step(lsi_rooted shape, int node, int step, lsi_leap *out);
 
 /* The same, if the sum is for node `root` only, or the data is from there. */
 void lsi_nodes_reduce_step(lsi_rooted shape, int node, int step, lsi_leap *out);
 void lsi_nodes_broadcast_step(lsi_rooted shape, int node, int step,
                               lsi_leap *out);
+
+/* One of these three. */
+typedef void lsi_leap_fn(lsi_rooted shape, int node, int step, lsi_leap *out);
 
 #endif

@@ -72,14 +72,7 @@ static void start_walk(void)
     memset(meets, 0, (size_t)s.total * sizeof(meets[0]));
 }
 
-typedef void find_leap(lsi_rooted of, int node, int step, lsi_leap *leap);
-
-static void all_reduce_step(lsi_rooted of, int node, int step, lsi_leap *leap)
-{
-    lsi_nodes_step(of.nodes, node, step, leap);
-}
-
-void walk_rooted(size_t bytes, int root, find_leap *find)
+void walk_rooted(size_t bytes, int root, lsi_leap_fn *find)
 {
     start_walk();
     for (int k = 0; k < s.nodes; k++)
@@ -92,7 +85,7 @@ void walk_rooted(size_t bytes, int root, find_leap *find)
 
 void walk(size_t bytes)
 {
-    walk_rooted(bytes, 0, all_reduce_step);
+    walk_rooted(bytes, 0, lsi_nodes_step);
 }
 
 static void move(int from, int to, size_t bytes)
@@ -107,18 +100,17 @@ static void move(int from, int to, size_t bytes)
 /* What the ranks of `node` carry of what the ranks of `other` own. */
 static void walk_shares(int node, int other, size_t block, bool gathers)
 {
-    const size_t first = (size_t)s.first[other];
+    const size_t begin = (size_t)s.first[other] * block;
     const size_t run = (size_t)s.ranks[other] * block;
-    const lsi_range elements = {first * block, first * block + run};
+    const lsi_cut cut = lsi_even_cut(run, s.ranks[node]);
     for (int i = 0; i < s.ranks[node]; i++) {
         const int carrier = s.first[node] + i;
-        const lsi_range share =
-            lsi_carried(elements, s.ranks[node], i, elements);
+        const lsi_range part = lsi_cut_part(&cut, run, s.ranks[node], i);
+        const lsi_range share = {begin + part.begin, begin + part.end};
         for (size_t r = share.begin / block;
              lsi_range_size(share) != 0 && r <= (share.end - 1) / block; r++) {
             const lsi_range owned = {r * block, (r + 1) * block};
-            const size_t bytes =
-                lsi_range_size(lsi_carried(elements, s.ranks[node], i, owned));
+            const size_t bytes = lsi_range_size(lsi_range_common(share, owned));
             move(gathers ? (int)r : carrier, gathers ? carrier : (int)r, bytes);
         }
     }

@@ -26,11 +26,9 @@ extern cost costs[MOST];
 /* Once nodes and ranks are set. */
 void finish_shape(void);
 
-typedef void find_leap(lsi_rooted shape, int node, int step, lsi_leap *leap);
-
 /* An all-reduce of so many bytes; and what has a root. */
 void walk(size_t bytes);
-void walk_rooted(size_t bytes, int root, find_leap *find);
+void walk_rooted(size_t bytes, int root, lsi_leap_fn *find);
 
 /* A reduce-scatter, or all-gather, of blocks of so many bytes. */
 void walk_blocks(size_t block, bool gathers);

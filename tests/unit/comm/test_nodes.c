@@ -1,7 +1,8 @@
 /*
  * The schedule between nodes, followed without any transport: who carries what,
  * that each message is sent and expected by the right two, and that every node
- * ends with every part, folded in the canonical order.
+ * ends with every part, folded in the canonical order. And that what each rank
+ * owns is carried once to, or from, every node.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <cmocka.h>
 
 #include "comm/schedule/nodes.h"
+#include "comm/schedule/shares.h"
 #include "comm/schedule/tree.h"
 
 enum { MOST = 64, PARTS = 64 };
@@ -133,7 +135,7 @@ static void follow(int nodes)
     for (int step = 0; step < lsi_nodes_steps(nodes); step++) {
         int outs = 0, ins = 0;
         for (int k = 0; k < nodes; k++) {
-            lsi_nodes_step(nodes, k, step, &now.leap[k]);
+            lsi_nodes_step((lsi_rooted){nodes, 0}, k, step, &now.leap[k]);
             outs += now.leap[k].outs;
             ins += now.leap[k].ins;
             if (now.leap[k].ins != 0)
@@ -160,9 +162,7 @@ static void every_node_gets_the_folded_sum(void **state)
 
 /* ---- with a root --------------------------------------------------------- */
 
-typedef void find_leap(lsi_rooted shape, int node, int step, lsi_leap *leap);
-
-static void find_all(world *w, lsi_rooted shape, int step, find_leap *find)
+static void find_all(world *w, lsi_rooted shape, int step, lsi_leap_fn *find)
 {
     int outs = 0, ins = 0;
     for (int k = 0; k < shape.nodes; k++) {
@@ -231,6 +231,83 @@ static void roots_get_and_give_all(void **state)
         }
 }
 
+/* ---- shares -------------------------------------------------------------- */
+
+enum { ELEMENTS = 400000 };
+
+static lsi_range owned_by(const lsi_owners *all, int rank)
+{
+    return lsi_cut_part(&all->cut, all->count, all->ranks, rank);
+}
+
+/* All that a rank owns and that has not been carried begins at `upto`. */
+static void check_upto(const lsi_owners *all, const lsi_shares *s,
+                       const bool *carried, int rank)
+{
+    const lsi_range owned = owned_by(all, rank);
+    const size_t upto = lsi_shares_upto(s, owned);
+    assert_true(upto >= owned.begin && upto <= owned.end);
+    for (size_t e = owned.begin; e < upto; e++)
+        assert_true(carried[e]);
+    assert_true(upto == owned.end || !carried[upto]);
+}
+
+/* What the ranks of a node own, each element once, by those of another. */
+static void follow_shares(const lsi_owners *all, lsi_node_ranks owners,
+                          lsi_node_ranks carriers)
+{
+    static bool carried[ELEMENTS];
+    const size_t most = lsi_shares_most(all, carriers.ranks);
+    size_t moved = 0, owned = 0;
+    lsi_shares s;
+    memset(carried, 0, sizeof(carried));
+    for (size_t w = 0; lsi_shares_window(all, owners, carriers, w, &s); w++) {
+        size_t window = 0;
+        for (int i = 0; i < carriers.ranks; i++) {
+            const lsi_range part = lsi_shares_part(&s, i);
+            for (size_t e = part.begin; e < part.end; e++) {
+                assert_false(carried[e]);
+                carried[e] = true;
+            }
+            window += lsi_range_size(part);
+            if (owners.rank != carriers.rank || lsi_range_size(part) == 0)
+                continue;
+            /* Its own ranks share it as they own it. */
+            const lsi_range own = owned_by(all, carriers.rank[i]);
+            assert_true(part.begin >= own.begin && part.end <= own.end);
+        }
+        assert_true(window > 0 && window <= most);
+        moved += window;
+        for (int i = 0; i < owners.ranks; i++)
+            check_upto(all, &s, carried, owners.rank[i]);
+    }
+    for (int i = 0; i < owners.ranks; i++) {
+        const lsi_range own = owned_by(all, owners.rank[i]);
+        owned += lsi_range_size(own);
+        for (size_t e = own.begin; e < own.end; e++)
+            assert_true(carried[e]);
+    }
+    assert_int_equal(moved, owned);
+}
+
+static void what_is_owned_is_carried_once(void **state)
+{
+    static const int a[] = {0, 1, 2}, b[] = {3}, c[] = {4, 6, 7}, d[] = {5, 8};
+    static const lsi_node_ranks nodes[] = {{a, 3}, {b, 1}, {c, 3}, {d, 2}};
+    static const lsi_owners all[] = {
+        {{.shard = 1000}, 9000, 9, 4},
+        {{.shard = 44001}, 44001 * 9, 9, 8},
+        {{.first = 30000, .shard = 40000}, 300000, 9, 2},
+        {{.first = 90000, .shard = 100000}, 350000, 9, 1},
+        {{.first = 7, .shard = 13}, 60, 9, 4},
+        {{.shard = 13}, 0, 9, 4}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        for (int j = 0; j < 4; j++)
+            for (int k = 0; k < 4; k++)
+                follow_shares(&all[i], nodes[j], nodes[k]);
+}
+
 /* ---- arrivals ------------------------------------------------------------ */
 
 static void blocks_reach_everybody_once(void **state)
@@ -250,6 +327,7 @@ int main(void)
         cmocka_unit_test(each_rail_has_one_carrier_on_each_node),
         cmocka_unit_test(every_node_gets_the_folded_sum),
         cmocka_unit_test(roots_get_and_give_all),
+        cmocka_unit_test(what_is_owned_is_carried_once),
         cmocka_unit_test(blocks_reach_everybody_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
