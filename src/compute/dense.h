@@ -32,7 +32,8 @@ typedef struct lsi_conv2d_plan lsi_conv2d_plan;
  * A plan computes in the shape's type, which *_dtype tells, or in f32 if that
  * is faster here: all arrays are f32 then, and for the caller to convert.
  */
-ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape, lsi_conv2d_plan **plan);
+ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
+                              lsi_conv2d_plan **plan);
 ls_dtype lsi_conv2d_dtype(const lsi_conv2d_plan *plan);
 lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan);
 lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan);
