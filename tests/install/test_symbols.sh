@@ -14,7 +14,7 @@ if grep -v '^ls_' <<<"$exported"; then
 fi
 
 # A declaration begins with LS_API; the name is what stands before "(".
-declared=$(cat "$headers"/*.h | tr '\n' ' ' |
+declared=$(grep -hv '^ *#' "$headers"/*.h | tr '\n' ' ' |
     grep -oE 'LS_API [^;{]*;' | sed -E 's/\(.*//; s/.*[ *]//' | sort -u)
 missing=$(comm -23 <(echo "$declared") <(echo "$exported"))
 if [ -n "$missing" ]; then
