@@ -109,23 +109,28 @@ class Hosts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_signal_asks_for_records(self):
-        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
-                mpirun.command([2, 2], FOREVER, {"LOCKSTEP_RECORD": folder}),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL) as launcher:
+        with tempfile.TemporaryDirectory() as folder, \
+                tempfile.TemporaryFile("w+") as heard, subprocess.Popen(
+                    mpirun.command([2, 2], FOREVER,
+                                   {"LOCKSTEP_RECORD": folder}),
+                    stdout=subprocess.DEVNULL, stderr=heard) as launcher:
             end = time.monotonic() + 60
-            found = 0
-            while found < 4 and time.monotonic() < end:
+            found = set()  # ranks; each writes a file for each of its groups
+            while len(found) < 4 and time.monotonic() < end and \
+                    launcher.poll() is None:
+                # MPICH handles SIGUSR1 for a while before the rank does; only
+                # the rank handles SIGTERM, and that later.
                 for pid in descendants(launcher.pid):
                     if rank_of(pid) is not None and \
-                            catches(pid, signal.SIGUSR1):
+                            catches(pid, signal.SIGTERM):
                         os.kill(pid, signal.SIGUSR1)
                 time.sleep(0.1)
-                found = sum(name.endswith(".json")
-                            for name in os.listdir(folder))
+                found |= set(re.findall(r"-rank-(\d+)\.json",
+                                        " ".join(os.listdir(folder))))
             launcher.terminate()
             launcher.wait(timeout=60)
-        self.assertEqual(found, 4)
+            heard.seek(0)
+            self.assertEqual(sorted(found), ["0", "1", "2", "3"], heard.read())
 
     def test_a_rank_that_does_not_come_again_is_named(self):
         done = mpirun.meet_again([2, 2], "2", "late")
