@@ -56,7 +56,7 @@ def strategies():
     with open(os.path.join(ROOT, "src/parallel/strategies.def"),
               encoding="ascii") as file:
         rows = re.findall(r"^X\((\w+), (\w+),", file.read(), re.MULTILINE)
-    return [f"--strategy {name}" +
+    return [f"--strategy {name.lower()}" +
             (" --bucket-mb 0.02" if buckets == "LIMIT" else "")
             for name, buckets in rows]
 
