@@ -13,8 +13,8 @@
 #include "bench/bench.h"
 #include "bench/collectives.h"
 #include "bench/tune.h"
-#include "comm/coll/algorithm.h"
 #include "comm/api/select_file.h"
+#include "comm/coll/algorithm.h"
 #include "command/list.h"
 #include "report/result.h"
 

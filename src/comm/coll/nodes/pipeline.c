@@ -92,8 +92,9 @@ static void open_pipeline(const lsi_collective *op)
 ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            bool receives, unsigned char *data, size_t bytes)
 {
-    const lsi_pipeline_plan *plan = &lsi_pipeline_of(op)->plan;
     const size_t fragments = lsi_bulk_fragments(bytes);
+    const lsi_pipeline_plan *plan = &lsi_pipeline_of(op)->plan;
+    (void)plan; /* only assertions look at it */
     if (bytes == 0)
         return LS_OK;
     lsi_bulk *transfer = &segment->transfers[segment->n_transfers++];
@@ -154,6 +155,7 @@ ls_status lsi_node_gather(const lsi_collective *op, lsi_collective *inner,
 
 static lsi_segment *segment_at(lsi_pipeline *p, size_t index)
 {
+    assert(p->plan.segments > 0);
     return &p->segment[index % p->plan.segments];
 }
 
