@@ -48,18 +48,30 @@ static lsi_range_row default_row(const lsi_select_table *table,
     return row;
 }
 
-static void append_defaults(lsi_select_table *table)
+/* They must all be there: what serves large sizes, most of all. */
+static ls_status append_row(lsi_select_table *table, const lsi_range_row *row)
+{
+    if (table->rows == LSI_SELECT_ROWS)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "more than %d ranges of sizes, with the defaults",
+                        LSI_SELECT_ROWS);
+    table->row[table->rows++] = *row;
+    return LS_OK;
+}
+
+static ls_status append_defaults(lsi_select_table *table)
 {
     for (int o = 0; o < LSI_OP_COUNT; o++) {
         const lsi_operation operation = (lsi_operation)o;
         table->fixed[o][0] = lsi_algorithm_find(operation, "flat", 4);
         for (size_t at = 0; at != SIZE_MAX;) {
             const lsi_range_row row = default_row(table, operation, at);
-            if (row.candidates[0] != NULL && table->rows < LSI_SELECT_ROWS)
-                table->row[table->rows++] = row;
+            if (row.candidates[0] != NULL)
+                LS_TRY(append_row(table, &row));
             at = row.end;
         }
     }
+    return LS_OK;
 }
 
 /* ---- what a line says ---------------------------------------------------- */
@@ -199,11 +211,7 @@ static ls_status parse_row(lsi_operation operation, piece text,
                         (int)text.length, text.text);
     LS_TRY(parse_bounds(bounds, &row));
     LS_TRY(parse_candidates(names, table->deterministic, &row));
-    if (table->rows == LSI_SELECT_ROWS)
-        return lsi_fail(LS_ERR_ARGUMENT, "more than %d ranges of sizes",
-                        LSI_SELECT_ROWS);
-    table->row[table->rows++] = row;
-    return LS_OK;
+    return append_row(table, &row);
 }
 
 /* Appends the rows of a line to the table. */
@@ -227,7 +235,7 @@ static ls_status parse_line(const char *line, lsi_select_table *table)
 void lsi_select_default(lsi_select_table *table)
 {
     table->rows = 0;
-    append_defaults(table);
+    (void)append_defaults(table); /* there is room for them alone */
 }
 
 ls_status lsi_select_environment(lsi_select_table *table)
@@ -253,10 +261,10 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     fresh->copying_pays = table->copying_pays;
     fresh->spans = table->spans;
     ls_status status = *line == '\0' ? LS_OK : parse_line(line, fresh);
-    if (status == LS_OK) {
-        append_defaults(fresh);
+    if (status == LS_OK)
+        status = append_defaults(fresh);
+    if (status == LS_OK)
         *table = *fresh;
-    }
     lsi_free(block);
     return status;
 }

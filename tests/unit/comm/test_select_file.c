@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "comm/api/select.h"
 #include "comm/api/select_file.h"
 #include "comm/coll/algorithm.h"
 #include "ranks.h"
@@ -91,6 +92,28 @@ static void what_is_wrong_is_named(void **state)
     unlink(fifo);
 }
 
+/* With the defaults behind them; without those, large data had no algorithm. */
+static void ranges_are_not_dropped(void **state)
+{
+    static lsi_select_table table;
+    static char line[LSI_SELECT_ROWS * 16];
+    (void)state;
+    lsi_select_default(&table);
+    const int rows = table.rows;
+    for (int n = LSI_SELECT_ROWS - rows; n <= LSI_SELECT_ROWS; n++) {
+        size_t used = (size_t)snprintf(line, sizeof(line), "barrier:0-1:flat");
+        for (int i = 1; i < n; i++)
+            used +=
+                (size_t)snprintf(line + used, sizeof(line) - used, ";0-1:flat");
+        if (n == LSI_SELECT_ROWS - rows)
+            assert_ok(lsi_select_parse(line, &table));
+        else
+            assert_error(lsi_select_parse(line, &table), LS_ERR_ARGUMENT,
+                         "more than 128 ranges");
+        assert_int_equal(table.rows, LSI_SELECT_ROWS);
+    }
+}
+
 static void use(ls_group *group, void *argument)
 {
     float x[100] = {1};
@@ -146,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_written_and_read),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(ranges_are_not_dropped),
         cmocka_unit_test(ranks_agree_on_what_it_says),
         cmocka_unit_test(the_environment_can_name_it),
     };
