@@ -110,18 +110,18 @@ static bool asks_for_help(const char *word)
 
 /* A command with children was named, but none of them. */
 static int group_alone(const lsi_command *command, const char *name,
-                       const char *next_control)
+                       const char *next_word)
 {
-    if (next_control == NULL && command != &lsi_command_root) {
+    if (next_word == NULL && command != &lsi_command_root) {
         lsi_cli_help(stderr, command, name);
         return LSI_EXIT_USAGE;
     }
-    if (next_control == NULL || asks_for_help(next_control)) {
+    if (next_word == NULL || asks_for_help(next_word)) {
         lsi_cli_help(stdout, command, name);
         return 0;
     }
     return lsi_cli_usage("unknown flag %s; \"%s --help\" lists what there is",
-                         next_control, shown_name(command));
+                         next_word, shown_name(command));
 }
 
 /* argv as the command sees it is a copy: ranks are started with the original.

@@ -35,8 +35,8 @@
 enum {
     SPINS_ALONE = 500, /* some 30 microseconds */
     FEW_SPINS = 2,
-    SIGTERM_SPINS = 100000, /* some milliseconds: until two ranks are parted */
-    FIRST_RETRY = 8,        /* waits until a spin is tried again; doubles */
+    SPREAD_SPINS = 100000, /* some milliseconds: until two ranks are parted */
+    FIRST_RETRY = 8,       /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
     YIELDS = 250,       /* of one wait */
     FIRST_BACKOFF = 16, /* waits without yielding, after a long one; doubles */
@@ -90,7 +90,7 @@ static int choose_spins(ls_group *group)
     group->waiting.waits = 0;
     if (group->waiting.retry < LAST_RETRY)
         group->waiting.retry *= 2;
-    return SIGTERM_SPINS;
+    return SPREAD_SPINS;
 }
 
 static int choose_yields(ls_group *group)

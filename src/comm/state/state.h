@@ -329,11 +329,11 @@ typedef struct lsi_waiting {
 } lsi_waiting;
 
 /* Which thread moves the group; coprogress.c. The links are under its lock. */
-typedef struct lsi_group_company {
+typedef struct lsi_group_coprogress {
     _Atomic uint64_t mover; /* that may move it from others; or 0 */
     ls_group *next_member, *next_borrowed;
     bool borrowed;
-} lsi_group_company;
+} lsi_group_coprogress;
 
 /* What is kept about it for a time after; recorder.c, dump.c. */
 typedef struct lsi_recording {
@@ -353,7 +353,7 @@ struct ls_group {
     lsi_queue queue;
     lsi_streams streams;
     lsi_waiting waiting;
-    lsi_group_company coprogress;
+    lsi_group_coprogress coprogress;
     lsi_recording recording;
     lsi_channels channels;
     lsi_internode *net; /* what the hooks of the channels work on, or NULL */

@@ -24,7 +24,7 @@ static lsi_pull chunk_of(lsi_pull pull, size_t chunk, size_t k)
 }
 
 /* The slot for a reader; all use the first if all want the same. */
-static int rail_of(int slots, int reader)
+static int slot_of(int slots, int reader)
 {
     return slots == 1 ? 0 : reader;
 }
@@ -40,7 +40,7 @@ static void fill(const lsi_collective *op, size_t k)
         if (r == rank || part.bytes == 0)
             continue;
         lsi_copy_out(
-            lsi_window_slot(op->group, rank, k, rail_of(slots, r), chunk),
+            lsi_window_slot(op->group, rank, k, slot_of(slots, r), chunk),
             (const unsigned char *)op->send + part.from, part.bytes);
         filled = true;
     }
@@ -56,7 +56,7 @@ static void take(const lsi_collective *op, size_t k)
         if (r == rank || part.bytes == 0)
             continue;
         memcpy((unsigned char *)op->recv + part.to,
-               lsi_window_slot(op->group, r, k, rail_of(slots, rank), chunk),
+               lsi_window_slot(op->group, r, k, slot_of(slots, rank), chunk),
                part.bytes);
     }
 }

@@ -46,7 +46,7 @@ static piece chunk_of(const lsi_collective *op, int owner, size_t k)
 }
 
 /* Slot j of a rank's window holds its data for block j; its own, the result. */
-static unsigned char *rail_of(const lsi_collective *op, int rank, int slot,
+static unsigned char *slot_of(const lsi_collective *op, int rank, int slot,
                               size_t k)
 {
     return lsi_window_slot(op->group, rank, k, slot,
@@ -60,7 +60,7 @@ static void copy_in(lsi_collective *op, size_t k)
         const piece p = chunk_of(op, j, k);
         if (j == rank || p.elements == 0)
             continue;
-        lsi_copy_out(rail_of(op, rank, j, k),
+        lsi_copy_out(slot_of(op, rank, j, k),
                      (const unsigned char *)op->send + p.begin * op->item,
                      p.elements * op->item);
     }
@@ -104,10 +104,10 @@ static void reduce_chunk(const lsi_collective *op, size_t k)
         const size_t left = chunk.elements - i;
         const piece p = {chunk.begin + i, left < tile ? left : tile};
         for (int r = 0; r < size; r++)
-            srcs[r] = rail_of(op, r, rank, k) + i * op->item;
+            srcs[r] = slot_of(op, r, rank, k) + i * op->item;
         srcs[rank] = (const unsigned char *)op->send + p.begin * op->item;
         reduce_tile(op, p, srcs,
-                    shares ? rail_of(op, rank, rank, k) + i * op->item : NULL);
+                    shares ? slot_of(op, rank, rank, k) + i * op->item : NULL);
     }
 }
 
@@ -120,7 +120,7 @@ static void copy_out(lsi_collective *op, size_t k)
             continue;
         deliver(op,
                 (unsigned char *)op->recv + lsi_delivery_offset(op, p.begin),
-                rail_of(op, j, j, k), p.elements * op->item);
+                slot_of(op, j, j, k), p.elements * op->item);
     }
 }
 
