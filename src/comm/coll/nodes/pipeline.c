@@ -106,9 +106,9 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            .requests = segment->requests + segment->n_requests,
                            .room = fragments};
     segment->n_requests += fragments;
-    assert(segment->n_transfers <= plan->transfers);
+    assert(segment->n_transfers <= lsi_pipeline_of(op)->plan.transfers);
     assert(segment->n_requests * sizeof(lsi_wire_request) <=
-           requests_bytes(plan));
+           requests_bytes(&lsi_pipeline_of(op)->plan));
     if (!receives)
         op->group->counters->bytes_sent += bytes;
     const ls_status status = lsi_bulk_move(op->group, transfer);
