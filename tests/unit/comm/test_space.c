@@ -148,7 +148,7 @@ typedef struct cycle {
 static const cycle cycles[] = {{"split", split_little},
                                {"split, large messages", split_much},
                                {"split of a split", split_twice},
-                               {"twin", duplicate},
+                               {"dup", duplicate},
                                {"shared buffer", share},
                                {"shared buffer, left behind", leave_behind},
                                {"plan", plan},
