@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "lockstep/autograd.h"
 #include "lockstep/nn.h"
 
 /* Counts over tensors that lie in the caller's arrays. */
@@ -167,6 +168,24 @@ static void test_bad_tensors(void **state)
     check_refused(LS_F32, 2, LS_I64, 3, LS_ERR_SHAPE);
 }
 
+static void test_logits_without_memory(void **state)
+{
+    (void)state;
+    int64_t labels[] = {1, 0}, correct = -1;
+    const int64_t shape[] = {2, 3};
+    ls_params *params = NULL;
+    ls_tensor *x = NULL, *y = NULL;
+    assert_int_equal(ls_params_new(&params), LS_OK);
+    assert_int_equal(ls_params_add(params, "x", 2, shape, (ls_init){0}, &x),
+                     LS_OK);
+    assert_int_equal(ls_tensor_wrap(&y, labels, LS_I64, 1, shape), LS_OK);
+    assert_int_equal(ls_count_correct(x, y, &correct), LS_ERR_STATE);
+    assert_non_null(strstr(ls_last_error(), "has no memory yet"));
+    assert_int_equal(correct, -1);
+    ls_tensor_free(&y);
+    ls_params_free(&params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_half_logits),
         cmocka_unit_test(test_bad_labels),
         cmocka_unit_test(test_bad_tensors),
+        cmocka_unit_test(test_logits_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
