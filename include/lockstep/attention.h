@@ -1,11 +1,11 @@
 /*
  * Scaled dot-product attention: O = softmax(scale Q K^T) V.
  *
- * Two methods with the same results: FLASH goes over tiles of keys with a
- * running softmax and saves one number a query (FlashAttention-2); NAIVE
- * stores the whole score matrix, and is there to compare with. Both take f32
- * or bf16 (products of bf16, everything else in f32), grouped-query heads,
- * any lengths and any head size.
+ * Two methods with the same results: FLASH processes tiles of keys with a
+ * running softmax and saves one number per query (FlashAttention-2); NAIVE
+ * stores the whole score matrix and serves as a reference. Both take f32 or
+ * bf16 (products of bf16, everything else in f32), grouped-query heads, any
+ * lengths and any head size.
  *
  * This header has the raw-pointer functions and the operation for the tape.
  * All are local (not collective); results do not depend on the number of
@@ -37,7 +37,7 @@ typedef enum ls_attention_method {
 
 #define LS_ATTENTION_METHOD_COUNT 2
 
-/* "flash", "naive"; "unknown" for a value that is no method. Static. */
+/* "flash", "naive"; "unknown" for any other value. Static. */
 LS_API const char *ls_attention_method_name(ls_attention_method method);
 
 /* In elements; the d elements of a row always lie side by side. */
@@ -48,7 +48,7 @@ typedef struct ls_attention_strides {
 /*
  * Set what you need and leave the rest zero. Q and O are (batch, heads,
  * queries, d), K and V (batch, kv_heads, keys, d); query head h reads key head
- * h / (heads / kv_heads). A gradient lies as the array that it belongs to.
+ * h / (heads / kv_heads). A gradient has the layout of its array.
  */
 typedef struct ls_attention_shape {
     int64_t batch, heads, queries, keys, d;
@@ -57,7 +57,7 @@ typedef struct ls_attention_shape {
     /* Query i sees keys 0..i: aligned at the top left, whatever the lengths. */
     bool causal;
     double scale; /* positive; 0 means 1/sqrt(d) */
-    /* For each batch how many keys exist, 0..keys; NULL: all of them. */
+    /* How many keys each batch entry has, 0..keys; NULL: all of them. */
     const int64_t *key_counts;
     /* All zero: dense in the order above. */
     ls_attention_strides q_strides, kv_strides, o_strides;
@@ -94,7 +94,7 @@ typedef struct ls_attention_options {
     double scale; /* 0 means 1/sqrt(d) */
     /*
      * false: q is (batch, heads, queries, d). true: (batch, queries, heads,
-     * d), as a linear layer gives it. k and v likewise.
+     * d), as a linear layer returns it. k and v likewise.
      */
     bool rows_outside;
 } ls_attention_options;

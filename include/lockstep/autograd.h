@@ -79,7 +79,7 @@ LS_API ls_status ls_params_add_buffer(ls_params *params, const char *name,
 
 /*
  * Marks a parameter as not trained (false) or trained (true, the default).
- * Before ls_params_allocate.
+ * Call it before ls_params_allocate.
  */
 LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
                                          bool trainable);
@@ -94,13 +94,13 @@ LS_API ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
 LS_API ls_status ls_params_allocate(ls_params *params, ls_group *group,
                                     uint64_t seed);
 
-/* Parameters in order of definition, then their names. */
+/* The parameters in order of definition, and their names. */
 LS_API size_t ls_params_count(const ls_params *params);
 LS_API ls_tensor *ls_params_get(const ls_params *params, size_t index);
 LS_API const char *ls_params_name(const ls_params *params, size_t index);
 LS_API bool ls_params_is_trainable(const ls_params *params, size_t index);
 
-/* Buffers in order of definition, then their names. */
+/* The buffers in order of definition, and their names. */
 LS_API size_t ls_params_buffer_count(const ls_params *params);
 LS_API ls_tensor *ls_params_buffer(const ls_params *params, size_t index);
 LS_API const char *ls_params_buffer_name(const ls_params *params, size_t index);
@@ -135,9 +135,9 @@ LS_API void ls_params_zero_grad(ls_params *params);
 LS_API void ls_params_finish_grad(ls_params *params);
 
 /*
- * Say so after writing to parameters that products have used in a half type:
- * each is rounded once for all its uses until it changes. Optimizers,
- * ls_ddp_new and what loads files say so themselves.
+ * Call it after writing to parameters: matrix products in a half type round a
+ * parameter once and reuse the result until it changes. Optimizers, ls_ddp_new
+ * and functions that load files do it themselves.
  */
 LS_API void ls_params_changed(ls_params *params);
 
@@ -188,7 +188,7 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
 LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);
 LS_API ls_dtype ls_tape_autocast(const ls_tape *tape);
 
-/* The first error since the last reset, with its sentence, or LS_OK. */
+/* The first error since the last reset, with its message, or LS_OK. */
 LS_API ls_status ls_tape_status(const ls_tape *tape);
 
 /*
@@ -199,9 +199,10 @@ LS_API ls_status ls_tape_status(const ls_tape *tape);
 LS_API ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale);
 
 /*
- * Asks for the gradient of a tensor that is not a parameter, such as an input.
- * Before it is used. After ls_backward, ls_tape_grad returns it (owned by the
- * tape), or NULL if the loss did not depend on it.
+ * Asks for the gradient of a tensor that is not a parameter, such as an input;
+ * to be called before an operation uses it. After ls_backward, ls_tape_grad
+ * returns the gradient (owned by the tape), or NULL if the loss did not depend
+ * on the tensor.
  */
 LS_API ls_status ls_tape_watch(ls_tape *tape, ls_tensor *tensor);
 LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
@@ -276,9 +277,9 @@ LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
  * then * weight + bias if they are not NULL. Training: batch statistics
  * (biased variance); running_mean and running_var move towards them by
  * `momentum` (running_var with the unbiased variance). Otherwise the running
- * ones are used. A batch of one row has variance 0 and leaves running_var as it
- * is; one of none leaves both. For statistics over all ranks see
- * ls_sync_bn_new.
+ * ones are used. A batch of one row has variance 0 and leaves running_var
+ * unchanged; an empty batch leaves both unchanged. For statistics over all
+ * ranks see ls_sync_bn_new.
  */
 typedef struct ls_batch_norm_args {
     ls_tensor *weight, *bias;              /* (C) or NULL */
@@ -312,9 +313,9 @@ LS_API ls_tensor *ls_layer_norm(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 
 /*
  * Rotary positions. x (batch, rows, heads, d), cosine and sine (at least rows,
- * d/2), which have no gradient: pair k of row t, (x[2k], x[2k+1]), is turned by
- * the angle of which the tables hold cosine and sine at (t, k). The turned pair
- * goes back to where it was or, with halves, to k and d/2 + k.
+ * d/2), which have no gradient: pair k of row t, (x[2k], x[2k+1]), is rotated
+ * by the angle whose cosine and sine the tables hold at (t, k). The rotated
+ * pair is stored where it came from or, with halves, at k and d/2 + k.
  */
 LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                           ls_tensor *sine, bool halves);

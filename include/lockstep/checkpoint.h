@@ -1,5 +1,5 @@
 /*
- * Checkpoints: what a run needs to go on as if it had not stopped.
+ * Checkpoints: what a run needs to resume as if it had not stopped.
  *
  * A checkpoint is a folder step-000000000123 in a folder of checkpoints:
  *
@@ -9,11 +9,11 @@
  *     rank-00001-of-00002.safetensors
  *     manifest.json                      sizes and checksums of the others
  *
- * Every file appears at once, and the manifest last: a folder without one is
- * what is left of a save that did not end, and is ignored. All functions here
- * are collective, and fail on all ranks with the same message or on none.
+ * Files are replaced atomically, the manifest last: a folder without one is
+ * left over from an unfinished save and is ignored. All functions here are
+ * collective, and fail on all ranks with the same message or on none.
  *
- * A run that goes on where it was, if it had begun:
+ * A run that resumes from a checkpoint if there is one:
  *
  *     ls_checkpoint *found = NULL;
  *     int64_t step = 0;
@@ -23,13 +23,14 @@
  *         status = ls_checkpoint_load(found, params, optimizer);
  *         ls_checkpoint_close(&found);
  *     } else if (status == LS_ERR_NOT_FOUND) {
- *         status = LS_OK; // nothing was saved yet: it begins
+ *         status = LS_OK; // nothing was saved yet: start from scratch
  *     }
  *     if (status != LS_OK)
- *         return status; // to begin would train over what is there
+ *         return status; // starting over could replace what is there
  *
- * One run at a time saves in a folder: rank 0 holds a lock of the kernel on the
- * file .lock in it, which ends with its process. Readers need none.
+ * One run at a time can save to a folder: rank 0 holds a kernel lock on the
+ * file .lock in it, which is released when its process ends. Readers need no
+ * lock.
  */
 #ifndef LOCKSTEP_CHECKPOINT_H
 #define LOCKSTEP_CHECKPOINT_H
@@ -46,28 +47,28 @@ typedef struct ls_checkpoint_parts {
     const ls_params *params;
     const ls_optimizer *optimizer; /* or NULL */
     /*
-     * Whatever else the program wants to find again, as a NULL-terminated array
-     * of key, value, key, value, ... or NULL. Rank 0's are kept, in the
+     * Any other values that the program wants to restore, as a NULL-terminated
+     * array of key, value, key, value, ... or NULL. Rank 0's are stored, in the
      * manifest and in the metadata of model.safetensors.
      */
     const char *const *values;
 } ls_checkpoint_parts;
 
 /*
- * Saves to a new folder for this step in `folder`, which is made if it is not
- * there. The ranks write their parts at the same time. Then older checkpoints
- * are removed, except that the newest `keep` whole ones stay, this one among
- * them (0: all), and what saves that did not end have left of older steps.
- * What is newer, or a symbolic link, is neither counted nor removed; a warning
- * says once what is newer. To know which are whole, each that was not saved or
- * opened by this process is read once. Only files that a save writes are
- * removed.
+ * Saves to a new folder for this step in `folder`, which is created if it does
+ * not exist. The ranks write their parts at the same time. Then older
+ * checkpoints are removed, except for the newest `keep` intact ones including
+ * this one (0 keeps all), and so are the remains of unfinished saves of older
+ * steps. Newer checkpoints and symbolic links are neither counted nor removed;
+ * a warning mentions newer ones once. To find out which are intact, each that
+ * was not saved or opened by this process is read once. Only files that a save
+ * writes are removed.
  *
- * After an error everything older is as it was, and this one is not there, or
- * whole if the ranks only failed to tell each other so. If there is a
- * checkpoint of this step already it stays and the result is LS_ERR_STATE; so
- * it is if another process saves in the folder: the message names it and its
- * host.
+ * After an error all older checkpoints are unchanged, and the new one does not
+ * exist, or is intact if the ranks only failed to tell each other so. If there
+ * is a checkpoint of this step already, it is kept and the result is
+ * LS_ERR_STATE; so it is if another process saves to the folder: the message
+ * names that process and its host.
  */
 LS_API ls_status ls_checkpoint_save(ls_group *group, const char *folder,
                                     int64_t step,
@@ -76,15 +77,14 @@ LS_API ls_status ls_checkpoint_save(ls_group *group, const char *folder,
 typedef struct ls_checkpoint ls_checkpoint;
 
 /*
- * Finds the newest whole checkpoint in a folder; what is not whole is named in
- * a warning (see LOCKSTEP_LOG) and passed over. On success *out is the
- * caller's.
+ * Finds the newest intact checkpoint in a folder; damaged ones are named in a
+ * warning (see LOCKSTEP_LOG) and skipped. On success *out is the caller's.
  *
  *     LS_ERR_NOT_FOUND   nothing there yet: there is no such folder, or no save
- *                        in it has come to its end
- *     LS_ERR_FORMAT      some have, and none is whole; the message says what is
- *                        wrong with the newest
- *     LS_ERR_IO          that is no folder, or not one that can be read
+ *                        in it has finished
+ *     LS_ERR_FORMAT      saves have finished, but no checkpoint is intact; the
+ *                        message says what is wrong with the newest
+ *     LS_ERR_IO          not a folder, or not readable
  */
 LS_API ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
                                     const char *folder);
@@ -95,12 +95,12 @@ LS_API const char *ls_checkpoint_value(const ls_checkpoint *checkpoint,
                                        const char *key);
 
 /*
- * Fills parameters, buffers and the state of an optimizer (NULL: leave it
- * out), bit for bit what was saved, on any number of ranks and however the
- * state was and is divided. Models and optimizers must be alike: the first
- * tensor that differs is named. Buffers of rank r are those of the saved rank
- * r mod the number of ranks that saved. Learning rates and other options are
- * not touched. After an error the contents are undefined.
+ * Restores parameters, buffers and the state of an optimizer (NULL: none) bit
+ * for bit, on any number of ranks and however the state was and is divided.
+ * Models and optimizers must match: the first tensor that differs is named.
+ * Rank r gets the buffers of the saved rank r mod the number of ranks that
+ * saved. Learning rates and other options are not touched. After an error the
+ * contents are undefined.
  */
 LS_API ls_status ls_checkpoint_load(const ls_checkpoint *checkpoint,
                                     ls_params *params, ls_optimizer *optimizer);

@@ -20,19 +20,18 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
  * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
- * .tar.zst of it. Files in a folder are mapped and must not be changed while
- * the dataset is open; archives are read to memory, by every rank for itself,
- * hence neither can be a pipe.
- * A size that is no multiple of the record, or a label above 99, is
- * LS_ERR_FORMAT with the file and the record. Local.
+ * .tar.zst of it. Files in a folder are mapped and must not change while the
+ * dataset is open; every rank reads an archive into its own memory, so neither
+ * can be a pipe. A size that is not a multiple of the record size, or a label
+ * above 99, is LS_ERR_FORMAT with the file and the record. Local.
  */
 LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
                                          ls_split split);
 
 /*
- * A set of `count` images of the same shape made from `seed`: each of the 100
- * classes is a pattern of its own seen through noise, shifts and brightness,
- * so that a network can learn it and generalise. Train and test differ.
+ * A set of `count` images of the same shape, generated from `seed`: each of the
+ * 100 classes is a pattern with random noise, shifts and brightness, so that a
+ * network can learn it and generalise. Train and test differ.
  */
 LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
                                           uint64_t seed, ls_split split);
@@ -40,7 +39,7 @@ LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
 /* Frees it and sets *dataset to NULL. Accepts NULLs. */
 LS_API void ls_dataset_free(ls_dataset **dataset);
 
-/* How many samples it has, and how many classes their labels are from. */
+/* The number of samples, and the number of classes of the labels. */
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
 LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
 
@@ -102,8 +101,8 @@ LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
                                int64_t batch_size, int prefetch);
 
 /*
- * Begins an epoch over these indices (copied), also when the last one has not
- * ended.
+ * Begins an epoch over these indices (copied), even if the previous one has
+ * not ended.
  */
 LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
                                  int64_t n);
@@ -111,8 +110,8 @@ LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
 /*
  * The next batch. Its tensors belong to the loader and are overwritten after
  * the next call, so reset a tape that uses them before that. batch->count is 0
- * after the last. A batch that cannot be read is an error when its turn comes
- * and until the next ls_loader_begin.
+ * after the last. If a batch cannot be read, the call that would return it
+ * fails, as do all others until the next ls_loader_begin.
  */
 LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
 
@@ -145,7 +144,7 @@ LS_API ls_status ls_tokens_new(ls_tokens **out, const char *path,
                                ls_token_format format);
 
 /*
- * Text of `count` bytes made from `seed`: sentences of a small language,
+ * Text of `count` bytes, generated from `seed`: sentences of a small language
  * whose words, grammar and few facts a model can learn.
  */
 LS_API ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count,
@@ -182,9 +181,9 @@ typedef struct ls_token_batch {
 } ls_token_batch;
 
 /*
- * Writes (rows, length) tokens to `inputs`, and those one place further on to
- * `targets`. LS_ERR_ARGUMENT unless 0 <= begin <= end <= the tokens that there
- * are, and end - begin exceeds the length.
+ * Writes (rows, length) tokens to `inputs`, and those one position later to
+ * `targets`. LS_ERR_ARGUMENT unless 0 <= begin <= end <= the number of tokens,
+ * and end - begin exceeds the length.
  */
 LS_API ls_status ls_tokens_batch(const ls_tokens *tokens,
                                  const ls_token_batch *batch, int64_t *inputs,

@@ -5,21 +5,21 @@
  * every rank of the group calls them in the same order with arguments that
  * agree. Each call carries a fingerprint (operation, type, count, root,
  * reduction); if ranks disagree, all of them get LS_ERR_MISMATCH. If a rank
- * dies, the others get LS_ERR_PEER_DEAD instead of waiting for ever; if one is
+ * dies, the others get LS_ERR_PEER_DEAD instead of waiting forever; if one is
  * alive but late, they get LS_ERR_TIMEOUT. After any of these errors the group
  * can only be closed.
  *
  * A collective that one rank cannot take part in (it passes a NULL buffer, a
  * root that does not exist, or has no memory left) fails on all ranks, as soon
  * as all have called it: that rank gets its error, the others the same status
- * and a sentence that names the rank and the reason. The group stays usable.
- * What cannot be told to the group (NULL instead of a group or a request)
- * and wrong arguments of send and recv are errors of the caller alone.
+ * and a message that names the rank and the reason. The group stays usable.
+ * Errors that cannot be reported to the group (NULL instead of a group or a
+ * request) and wrong arguments of send and recv fail on the caller alone.
  *
  * A group belongs to one thread at a time. Different groups may be used from
  * different threads at once. While a thread waits for something in one group,
- * what it has left in flight in others moves on, until another thread uses
- * these; if one of them fails meanwhile, its own requests tell.
+ * what it has in flight in others makes progress, too, until another thread
+ * uses these; if one of them fails meanwhile, its own requests report it.
  *
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
@@ -50,8 +50,8 @@ typedef struct ls_request ls_request;
  * torchrun set it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
  * MASTER_PORT; Open MPI's, MPICH's and Slurm's names serve as fallbacks. With
  * none of them set the group has one rank. Two sources that disagree are an
- * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks meet by the MPI
- * whose launcher has started them. Collective over all ranks of the job; waits
+ * error that names both. With LOCKSTEP_TRANSPORT=mpi the ranks meet through the
+ * MPI whose launcher started them. Collective over all ranks of the job; waits
  * for the others for LOCKSTEP_TIMEOUT seconds (default 300).
  *
  * On success *group is owned by the caller; on failure it is not written.
@@ -69,16 +69,16 @@ LS_API ls_status ls_group_open_threads(ls_group **groups, int size);
  * Divides a group: ranks that pass the same color >= 0 form a new group,
  * ordered by (key, old rank); ranks that pass a color < 0 get NULL. Collective
  * over `group`, which stays usable; either may be closed before the other. The
- * new group selects algorithms as LOCKSTEP_SELECT says or by default, not as
- * ls_group_select has told the old one.
+ * new group selects algorithms according to LOCKSTEP_SELECT or by default; an
+ * ls_group_select on the old one has no effect on it.
  */
 LS_API ls_status ls_group_split(ls_group *group, int color, int key,
                                 ls_group **part);
 
 /*
  * Leaves the group, frees it and sets *group to NULL. Accepts NULL and a
- * pointer to NULL. Collective in spirit, but it never waits for a dead peer.
- * Requests and shared buffers of the group must have been freed before.
+ * pointer to NULL. All ranks should call it, but it never waits for a dead
+ * peer. Requests and shared buffers of the group must have been freed before.
  */
 LS_API void ls_group_close(ls_group **group);
 
@@ -91,9 +91,9 @@ LS_API int ls_group_local_size(const ls_group *group);
 
 /*
  * Seconds that one call may wait for its peers before it fails with
- * LS_ERR_TIMEOUT; 0 waits for ever (a dead peer is still an error at once).
- * Time for which this process was stopped, as by Ctrl-Z or a freezer, does not
- * count. The default is LOCKSTEP_TIMEOUT, or 300. Local.
+ * LS_ERR_TIMEOUT; 0 waits forever (a dead peer is still an error at once).
+ * Time during which this process was stopped, as by Ctrl-Z or a freezer, does
+ * not count. The default is LOCKSTEP_TIMEOUT, or 300. Local.
  */
 LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
 
@@ -113,12 +113,11 @@ LS_API void ls_group_get_counters(const ls_group *group,
 /*
  * Overrides which algorithm serves which message size, for one group, by one
  * line such as "all_reduce:0-8k:flat;8k-inf:ring". An unknown operation or
- * algorithm is LS_ERR_ARGUMENT and lists what there is. Collective: all ranks
- * must pass the same line. "@FILE" stands for the lines in a file that
- * `lockstep bench tune --save FILE` has written on this machine; if it is of
- * another, or not right, the error names the file and the line. The
- * environment's LOCKSTEP_SELECT sets the same thing at the start of every
- * group.
+ * algorithm is LS_ERR_ARGUMENT, with a list of those available. Collective: all
+ * ranks must pass the same line. "@FILE" stands for the lines in a file that
+ * `lockstep bench tune --save FILE` wrote on this machine; if it is from
+ * another machine, or malformed, the error names the file and the line. The
+ * environment variable LOCKSTEP_SELECT sets the same when a group is made.
  */
 LS_API ls_status ls_group_select(ls_group *group, const char *line);
 
@@ -128,7 +127,7 @@ LS_API ls_status ls_group_select(ls_group *group, const char *line);
  * Local; works on a failed group, too. `lockstep doctor` compares the files of
  * all ranks. If LOCKSTEP_RECORD names a folder, every group writes such a file
  * there when it fails, and all groups of a process when it gets SIGUSR1, unless
- * the program handles that signal itself (to ignore it is not to handle it).
+ * the program handles that signal itself (ignoring it does not count).
  */
 LS_API ls_status ls_group_dump(ls_group *group, const char *path);
 
@@ -137,11 +136,11 @@ LS_API ls_status ls_group_dump(ls_group *group, const char *path);
 /*
  * Allocates `bytes` on each rank, 64-byte aligned and zeroed, in memory that
  * all ranks of the node map. It is used like any other memory; collectives
- * recognise it and reduce in place without a copy. The memory is there when the
- * call returns, at the cost of a first touch; if the machine, or the limit of a
- * control group, has no room for the parts of all ranks of the node, the call
- * is LS_ERR_MEMORY on all. Collective; every rank passes the same size. *data
- * is released by ls_shared_free.
+ * recognise it and reduce in place without a copy. The memory is populated when
+ * the call returns; if the machine, or the limit of a control group, cannot
+ * hold the parts of all ranks of the node, the call fails with LS_ERR_MEMORY on
+ * all. Collective; every rank passes the same size. *data is released by
+ * ls_shared_free.
  */
 LS_API ls_status ls_shared_alloc(ls_group *group, size_t bytes, void **data);
 
@@ -255,9 +254,9 @@ LS_API ls_status ls_start(ls_request *request);
 
 /*
  * Makes progress; LS_OK when finished, LS_IN_PROGRESS when not. Fails as a wait
- * would, also if the peers do not come in time: it counts from the first test
- * that finds nothing to have moved, but at most 0.2 s from one test to the
- * next. Local.
+ * would, also if the peers do not arrive in time: the time counts from the
+ * first test that makes no progress, with at most 0.2 s between two tests.
+ * Local.
  */
 LS_API ls_status ls_test(ls_request *request);
 

@@ -11,15 +11,15 @@
  *   transformer.h                language models
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
- *   checkpoint.h                 saving a run and going on with it
- *   profile.h                    memory: what it cost
+ *   checkpoint.h                 saving a run and resuming it
+ *   profile.h                    memory use
  *
  * examples/mlp.c puts them together in a hundred lines.
  *
- * Names keep a few rules. What ..._new makes ..._free frees; groups and
- * checkpoints, which are more than memory, are opened and closed. Options have
- * their usual values from ..._defaults. The object that a function makes or
- * works on is its first argument; what else it gives back its last.
+ * Naming: what ..._new makes, ..._free frees; groups and checkpoints, which are
+ * more than memory, are opened and closed. ..._defaults returns the usual
+ * options. The object that a function makes or works on is its first argument;
+ * other outputs are its last.
  */
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H

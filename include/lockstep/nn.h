@@ -3,7 +3,7 @@
  *
  * A layer is a small struct of the caller's. Its init function adds parameters
  * to a set (see ls_params) under "<name>.weight", "<name>.bias" and so on;
- * their values are there after ls_params_allocate. The tensors belong to the
+ * their values are set by ls_params_allocate. The tensors belong to the
  * set. Layers without parameters are operations of autograd.h.
  */
 #ifndef LOCKSTEP_NN_H
@@ -51,7 +51,7 @@ LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
 LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
-/* How many rows have their largest logit, of any real type, at the label. */
+/* How many rows have their largest logit at the label. Any real type. */
 LS_API ls_status ls_count_correct(const ls_tensor *logits,
                                   const ls_tensor *labels, int64_t *correct);
 

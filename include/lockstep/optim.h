@@ -1,6 +1,6 @@
 /*
- * Optimizers: they turn the gradients of a parameter set into a step. Clipping
- * and learning rates, which go with them.
+ * Optimizers, which turn the gradients of a parameter set into a step; gradient
+ * clipping, loss scaling and learning-rate schedules.
  */
 #ifndef LOCKSTEP_OPTIM_H
 #define LOCKSTEP_OPTIM_H
@@ -113,10 +113,10 @@ LS_API ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
                                   ls_lion_options options);
 
 /*
- * Another group, with options of its own; at any time between steps. Its state
- * and its t begin anew. A parameter that is in a group already is
+ * Adds a group with options of its own, at any time between steps. Its state
+ * and its t start from zero. A parameter that is in a group already is
  * LS_ERR_ARGUMENT and named, as is an optimizer of another kind. After an
- * error the optimizer is as it was.
+ * error the optimizer is unchanged.
  */
 LS_API ls_status ls_sgd_add_group(ls_optimizer *optimizer,
                                   ls_tensor *const *group, size_t n,
@@ -144,14 +144,14 @@ LS_API size_t ls_optimizer_groups(const ls_optimizer *optimizer);
 LS_API ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale);
 
 /*
- * The learning rate of all groups, or of one, from the next step on; with 0 a
- * step moves nothing.
+ * Sets the learning rate of all groups, or of one, from the next step on; with
+ * 0 a step moves nothing.
  */
 LS_API ls_status ls_optimizer_set_lr(ls_optimizer *optimizer, double lr);
 LS_API ls_status ls_optimizer_set_group_lr(ls_optimizer *optimizer,
                                            size_t group, double lr);
 
-/* The learning rate of a group; that of group 0. 0 if there is none such. */
+/* The learning rate of a group (0 if there is no such group); of group 0. */
 LS_API double ls_optimizer_group_lr(const ls_optimizer *optimizer,
                                     size_t group);
 LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
@@ -170,18 +170,17 @@ LS_API ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm);
 /*
  * Multiplies *grad_scale, which goes to ls_optimizer_step, by
  * min(1, max_norm / (norm + 1e-6)), norm being that of all gradients times
- * *grad_scale; tells it if norm is not NULL. The gradients stay as they are:
- * no pass is made to multiply them. Collective if ranks have reduced a part of
- * the gradients each (strategies "zero1" and "shared"), with the same result.
- * The same bits for any number of threads. An infinite norm, or NaN, is
- * LS_ERR_ARGUMENT.
+ * *grad_scale; writes it to *norm unless norm is NULL. The gradients are
+ * unchanged: no pass is made to multiply them. Collective, with the same result
+ * on all ranks, if each rank has reduced a part of the gradients (strategies
+ * "zero1", "shared" and "fsdp"). The same bits for any number of threads. An
+ * infinite norm, or NaN, is LS_ERR_ARGUMENT.
  */
 LS_API ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm);
 
 /*
- * The same where losses are scaled, which makes infinite gradients possible:
- * they set *finite to false, which all ranks find alike, and leave *grad_scale
- * as it is.
+ * The same for scaled losses, whose gradients may overflow: an infinite norm,
+ * or NaN, sets *finite to false on all ranks and leaves *grad_scale unchanged.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_clip_grad_scaled(ls_clip *clip,
                                                      double *grad_scale,
@@ -197,10 +196,10 @@ LS_API void ls_clip_free(ls_clip **clip);
  * For products in f16, in which small gradients would vanish: backward starts
  * at `scale` instead of 1, and the step multiplies gradients by 1 / scale. A
  * step whose gradients overflow is skipped and makes the scale smaller; many in
- * a row that did not make it larger. All ranks learn of the same norm, so they
+ * a row without overflow make it larger. All ranks see the same norm, so they
  * skip the same steps and their scales stay equal. With data parallelism
- * ls_ddp_set_loss_scale and ls_ddp_backward take the place of ls_backward, and
- * grad_scale is 1, as the gradients are divided already.
+ * ls_ddp_set_loss_scale and ls_ddp_backward replace ls_backward, and grad_scale
+ * is 1, as the gradients are divided already.
  *
  *     ls_backward(tape, loss, s.scale);
  *     double grad_scale = 1 / s.scale;
@@ -210,7 +209,7 @@ LS_API void ls_clip_free(ls_clip **clip);
  *         ls_optimizer_step(optimizer, grad_scale);
  */
 typedef struct ls_loss_scale {
-    /* The state, which a checkpoint needs; set them to restore it. */
+    /* The state, which a checkpoint must save and restore. */
     double scale;
     int64_t good_steps; /* in a row, since the scale changed */
     int64_t skipped;    /* steps in all */
@@ -223,13 +222,13 @@ typedef struct ls_loss_scale {
 /* 65536, growth 2, backoff 0.5, interval 2000. */
 LS_API LS_EXPERIMENTAL ls_loss_scale ls_loss_scale_defaults(void);
 
-/* LS_ERR_ARGUMENT for numbers that no loss scale has. */
+/* LS_ERR_ARGUMENT for values out of range. */
 LS_API LS_EXPERIMENTAL ls_status
 ls_loss_scale_check(const ls_loss_scale *scale);
 
 /*
- * After a step, which was to be skipped unless `finite`. LS_ERR_ARGUMENT if
- * gradients overflow even with a scale of 2^-24.
+ * Call it after each step, whether taken (`finite`) or skipped. LS_ERR_ARGUMENT
+ * if gradients overflow even with a scale of 2^-24.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_loss_scale_update(ls_loss_scale *scale,
                                                       bool finite);

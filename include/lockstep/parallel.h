@@ -49,23 +49,23 @@ typedef enum ls_ddp_strategy {
 
 #define LS_DDP_STRATEGY_COUNT 8
 
-/* "naive", "flat", ...; "unknown" for a value that is no strategy. Static. */
+/* "naive", "flat", ...; "unknown" for any other value. Static. */
 LS_API const char *ls_ddp_strategy_name(ls_ddp_strategy strategy);
 
-/* The strategy with that name. LS_ERR_ARGUMENT lists the names there are. */
+/* The strategy with that name. LS_ERR_ARGUMENT lists the valid names. */
 LS_API ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out);
 
 typedef struct ls_ddp_options {
     ls_ddp_strategy strategy;
     /*
-     * The most gradients that travel together, in millions of bytes; a larger
-     * parameter travels alone. INFINITY: all in one bucket.
+     * Largest size of a bucket, in millions of bytes; a larger parameter gets a
+     * bucket of its own. INFINITY: all in one bucket.
      */
     double bucket_mb;
     /*
-     * What becomes of trained parameters that a rank's losses since the last
-     * sync have not used: false: an error on all ranks that names them; true:
-     * their gradient on that rank is taken as zero.
+     * How to treat trained parameters that a rank's losses since the last sync
+     * have not used. false: an error on all ranks that names them; true: their
+     * gradient on that rank is taken as zero.
      */
     bool unused_as_zero;
 } ls_ddp_options;
@@ -76,14 +76,14 @@ LS_API ls_ddp_options ls_ddp_defaults(void);
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
  * to all ranks. The set and the group must outlive it. NULL for the options
- * means ls_ddp_defaults. Collective; options that are wrong, and options
- * or parameters that differ between ranks, are an error on all of them. On
- * success *out is the caller's. A set can be wrapped once at a time.
+ * means ls_ddp_defaults. Collective; invalid options, and options or parameters
+ * that differ between ranks, are an error on all ranks. On success *out is the
+ * caller's. A set can be wrapped by one ls_ddp at a time.
  */
 LS_API ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
                             const ls_ddp_options *options);
 
-/* Collective in spirit, as ls_group_close. Accepts NULLs. */
+/* All ranks should call it, as with ls_group_close. Accepts NULLs. */
 LS_API void ls_ddp_free(ls_ddp **ddp);
 
 /*
@@ -98,8 +98,8 @@ LS_API void ls_ddp_free(ls_ddp **ddp);
  * return an error.
  *
  * ls_params_zero_grad also forgets the samples of micro-steps without sync.
- * After an error in backward or in a sync the gradients are good for nothing
- * until it is called: further micro-steps and steps are LS_ERR_STATE.
+ * After an error in backward or in a sync the gradients are unusable until it
+ * is called: further micro-steps and steps are LS_ERR_STATE.
  */
 LS_API ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                                  double weight, bool sync);
@@ -126,8 +126,8 @@ LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
 /* ---- gradients of a program of your own ---------------------------------- */
 /*
  * For a program with its own model and its own backward: it registers where its
- * gradients lie, says when each is final, and finds the means of all ranks in
- * the same place.
+ * gradients are, reports when each is final, and finds the means over all ranks
+ * in the same place.
  *
  *     ls_ddp_begin(ddp, samples);
  *     for each layer, last to first:
@@ -144,10 +144,9 @@ typedef struct ls_ddp_range {
 
 /*
  * Registers ranges, best in the order in which backward finishes them. The
- * array is copied, the memory stays the caller's. In memory from
- * ls_shared_alloc gradients are added up where they are; ranges that lie one
- * behind the other can travel together. NULL for the options means
- * ls_ddp_defaults. Collective; freed by ls_ddp_free.
+ * array is copied, the memory stays the caller's. Gradients in memory from
+ * ls_shared_alloc are reduced in place; adjacent ranges can share a bucket.
+ * NULL for the options means ls_ddp_defaults. Collective; freed by ls_ddp_free.
  */
 LS_API LS_EXPERIMENTAL ls_status
 ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
@@ -161,7 +160,7 @@ LS_API LS_EXPERIMENTAL ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
 
 /*
  * Range `index` is final and will not be touched before ls_ddp_finish. In any
- * order, from the thread that began. Returns soon.
+ * order, from the thread that called ls_ddp_begin. Does not wait.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
 
@@ -212,8 +211,8 @@ LS_API void ls_sync_bn_free(ls_sync_bn **bn);
  * Normalises over the rows of all ranks. Collective while the tape is
  * training, local otherwise. If all ranks together have fewer than two rows
  * the variance is taken as 0 and the running variance stays as it is. Backward
- * is collective, too: a rank that has failed since calls ls_backward or
- * ls_ddp_backward all the same, which tells the others why it takes no part.
+ * is collective, too: a rank that has failed in the meantime still calls
+ * ls_backward or ls_ddp_backward, which tells the others why.
  */
 LS_API ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape,
                                      ls_tensor *x);

@@ -1,5 +1,5 @@
 /*
- * Memory: what the library has counted by kind, live and at its peak.
+ * Memory accounting: bytes by kind, live and at their peak.
  *
  * All numbers are of this process. Every byte that the library allocates for
  * tensors, parameters, buckets, collectives and workspace goes through one
@@ -41,12 +41,12 @@ typedef struct ls_memory_stats {
 } ls_memory_stats;
 
 /*
- * Frees memory that a function of the library has given to the caller, where
- * its comment says so; it counts until then. Accepts NULL.
+ * Frees memory that a function of the library has returned, where its comment
+ * says so; it is counted until then. Accepts NULL.
  */
 LS_API void ls_free(void *memory);
 
-/* "parameters", ...; "unknown" for a value that is no tag. Static. */
+/* "parameters", ...; "unknown" for any other value. Static. */
 LS_API const char *ls_memory_tag_name(ls_memory_tag tag);
 
 /* Totals over all tags. */
@@ -60,9 +60,9 @@ LS_API void ls_memory_reset_peak(void);
 
 /*
  * Limits the live total. An allocation that would go over it fails with
- * LS_ERR_BUDGET and says who asked for how much. 0 removes the limit; then a
- * large block fails with LS_ERR_MEMORY if the machine, or the process's control
- * group, has not so many bytes available.
+ * LS_ERR_BUDGET and a message that says what asked for how much. 0 removes the
+ * limit; then a large block fails with LS_ERR_MEMORY if the machine, or the
+ * process's control group, does not have that many bytes available.
  */
 LS_API void ls_memory_set_budget(size_t bytes);
 

@@ -5,20 +5,20 @@
  * success, positive values mean "not finished yet", negative values are
  * errors. The library never exits, never aborts on bad input and prints nothing
  * but warnings, to stderr (LOCKSTEP_LOG=error silences them): the function that
- * decides that something is wrong records one sentence that says what, where
- * and what would be right; ls_last_error() returns it.
+ * detects an error records one sentence that says what is wrong, where, and
+ * what would be right; ls_last_error() returns it.
  *
  * NULL where something is required is such an error, too:
  *
- *   - A function that returns a status returns LS_ERR_ARGUMENT, and the
- * sentence names the function and the argument. If it is a tensor that is
- * missing because an operation on a tape of this thread has failed, it returns
- * the error of that tape instead.
- *   - An operation on a tape returns NULL, and the tape's first error stays.
- *   - What asks for a property of NULL gets 0, NULL or false; -1 for a rank, a
- *     label or a step, and SIZE_MAX for an offset, of which 0 is one.
- *   - What sets something and returns nothing does nothing.
- *   - What frees or closes accepts NULL and a pointer to NULL.
+ *   - A function that returns a status returns LS_ERR_ARGUMENT, and the message
+ *     names the function and the argument. If a tensor is missing because an
+ *     operation on a tape of this thread has failed, the function returns the
+ *     error of that tape instead.
+ *   - An operation on a tape returns NULL, and the tape keeps its first error.
+ *   - A function that returns a property of NULL returns 0, NULL or false; -1
+ *     for a rank, a label or a step, and SIZE_MAX for an offset, as 0 is valid.
+ *   - A setter without a status does nothing.
+ *   - Functions that free or close accept NULL and a pointer to NULL.
  */
 #ifndef LOCKSTEP_STATUS_H
 #define LOCKSTEP_STATUS_H
@@ -34,9 +34,9 @@ extern "C" {
 #endif
 
 /*
- * Marks functions that a minor release may change or remove also after 1.0;
+ * Marks functions that a minor release may change or remove even after 1.0;
  * docs/experimental.md lists them and says why. Define LS_WARN_EXPERIMENTAL to
- * be warned where a program calls one.
+ * get a warning where a program calls one.
  */
 #if defined(LS_WARN_EXPERIMENTAL) && defined(__GNUC__)
 #    define LS_EXPERIMENTAL __attribute__((deprecated("is experimental")))

@@ -63,9 +63,9 @@ LS_API bool ls_tensor_is_contiguous(const ls_tensor *tensor);
 /*
  * The tensor's own memory, to read and to write: *out is the first element, and
  * the others lie as the strides say, in row-major order if
- * ls_tensor_is_contiguous. What an operation made may have to be put into this
- * order first, which takes memory and can fail; LS_ERR_STATE for a parameter
- * before ls_params_allocate. *out stays valid as long as the tensor, or until
+ * ls_tensor_is_contiguous. The result of an operation may have to be reordered
+ * first, which takes memory and can fail; LS_ERR_STATE for a parameter before
+ * ls_params_allocate. *out stays valid as long as the tensor, or until
  * ls_ddp_new moves parameters (parallel.h).
  */
 LS_API ls_status ls_tensor_map(ls_tensor *tensor, void **out);
@@ -98,7 +98,7 @@ LS_API ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src);
 
 /*
  * Every element = value, rounded to the tensor's type; LS_ERR_ARGUMENT if that
- * is an integer type which cannot hold it.
+ * is an integer type that cannot hold it.
  */
 LS_API ls_status ls_tensor_fill(ls_tensor *tensor, double value);
 
@@ -114,11 +114,12 @@ typedef struct ls_named_tensor {
 } ls_named_tensor;
 
 /*
- * Writes a safetensors file: to a temporary file beside it, synced, then
- * renamed, so that `path` is either the old file or the whole new one. The new
- * one has the permissions of the old, and its owner and group where we may give
- * them; a symbolic link stays one. What a killed save has left beside it goes.
- * metadata is NULL or a NULL-terminated array of key, value, key, value, ...
+ * Writes a safetensors file atomically: to a temporary file beside it, synced,
+ * then renamed, so that `path` is either the old file or the complete new one.
+ * The new file has the permissions of the old one, and its owner and group
+ * where the process may set them; a symbolic link stays one. Temporary files of
+ * killed saves are removed. metadata is NULL or a NULL-terminated array of key,
+ * value, key, value, ...
  */
 LS_API ls_status ls_safetensors_save(const char *path,
                                      const ls_named_tensor *tensors, size_t n,

@@ -1,9 +1,9 @@
 /*
- * Decoder-only Transformer language models, in two shapes of the same blocks:
+ * Decoder-only Transformer language models, in two variants:
  *
- *     rope   RMSNorm, rotary positions, SwiGLU, no biases, a head of its own
- *     gpt2   LayerNorm, learned positions, GELU, biases, the embedding as head
- *            or one of its own; published weights load by their own names
+ *     rope   RMSNorm, rotary positions, SwiGLU, no biases, an untied head
+ *     gpt2   LayerNorm, learned positions, GELU, biases, a head tied to the
+ *            embedding or not; loads published weights by their own names
  *
  * A model adds its parameters to a set of the caller's, who allocates it:
  *
@@ -51,7 +51,7 @@ typedef struct ls_transformer_config {
     bool rope_halves;  /* as of ls_rope */
     ls_attention_method attention;
     double norm_eps;  /* 0 means 1e-5 */
-    bool untied_head; /* with GPT2: a matrix of its own; with ROPE it is one */
+    bool untied_head; /* of GPT2; the head of ROPE is always untied */
 } ls_transformer_config;
 
 /* X(name, KIND, d_model, d_ff, layers, heads, vocabulary) */
@@ -67,12 +67,12 @@ typedef struct ls_transformer_config {
 
 /*
  * The configuration of that name with a context of 1024 and flash attention.
- * LS_ERR_ARGUMENT for another name lists what there is.
+ * LS_ERR_ARGUMENT lists the valid names.
  */
 LS_API ls_status ls_transformer_size(const char *name,
                                      ls_transformer_config *out);
 
-/* LS_ERR_ARGUMENT says what does not fit together. */
+/* Checks a configuration; LS_ERR_ARGUMENT says what is inconsistent. */
 LS_API ls_status ls_transformer_check(const ls_transformer_config *config);
 
 typedef struct ls_transformer ls_transformer;
@@ -95,7 +95,7 @@ ls_transformer_get_config(const ls_transformer *model);
 
 /*
  * tokens i64 (batch, length), length at most the context -> logits (batch,
- * length, vocabulary). Those at a place depend on the tokens up to it.
+ * length, vocabulary). The logits of a position depend on the tokens up to it.
  */
 LS_API ls_tensor *ls_transformer_forward(const ls_transformer *model,
                                          ls_tape *tape, ls_tensor *tokens);
@@ -115,17 +115,17 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
  * Fills the allocated parameters from a file: every one must be there with the
  * right shape, in f32, bf16 or f16, and the first that is not is named. GPT2's
  * names may all begin with "transformer.", and its matrices may all be (out,
- * in) as in checkpoints. Where the file says what else makes its model (heads,
- * norm_eps, rotary positions, a head of its own), that must be the model's,
- * too: LS_ERR_FORMAT names what differs.
+ * in) as in checkpoints. Other settings that the file states (heads, norm_eps,
+ * rotary positions, an untied head) must be those of the model, too:
+ * LS_ERR_FORMAT names what differs.
  */
 LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
 
 /*
- * The configuration that ls_transformer_save wrote into the file; or, of GPT-2
- * weights as published, what config.json beside the file says, as Hugging Face
- * has it (LS_ERR_UNSUPPORTED names what there is no model for); or, if there is
- * none, what the shapes say: of the sizes that were published the number of
+ * The configuration that ls_transformer_save wrote into the file; or, for
+ * published GPT-2 weights, that of config.json beside the file, in the format
+ * of Hugging Face (LS_ERR_UNSUPPORTED names what is not supported); or, without
+ * one, that which follows from the shapes: for published sizes the number of
  * heads is known.
  */
 LS_API ls_status ls_transformer_read_config(const char *path,

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* X(name, value, text, size in bytes). Texts are those of safetensors. */
+/* X(name, value, text, size in bytes). */
 #define LS_DTYPE_LIST(X)                                                       \
     X(F32, 0, "f32", 4)                                                        \
     X(F64, 1, "f64", 8)                                                        \
@@ -51,19 +51,19 @@ typedef enum ls_reduce_op {
 
 #define LS_REDUCE_OP_COUNT 5
 
-/* Bytes of one element; 0 for a value that is no ls_dtype. */
+/* Bytes of one element; 0 for an invalid ls_dtype. */
 LS_API size_t ls_dtype_size(ls_dtype dtype);
 
-/* "f32", "bf16", ...; "unknown" for a value that is no ls_dtype. */
+/* "f32", "bf16", ...; "unknown" for an invalid ls_dtype. */
 LS_API const char *ls_dtype_name(ls_dtype dtype);
 
-/* "sum", "avg", ...; "unknown" for a value that is no ls_reduce_op. */
+/* "sum", "avg", ...; "unknown" for an invalid ls_reduce_op. */
 LS_API const char *ls_reduce_op_name(ls_reduce_op op);
 
-/* The type with that name. LS_ERR_ARGUMENT lists the names there are. */
+/* The type with that name. LS_ERR_ARGUMENT lists the valid names. */
 LS_API ls_status ls_dtype_parse(const char *name, ls_dtype *out);
 
-/* The reduction with that name. LS_ERR_ARGUMENT lists the names there are. */
+/* The reduction with that name. LS_ERR_ARGUMENT lists the valid names. */
 LS_API ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out);
 
 #ifdef __cplusplus
