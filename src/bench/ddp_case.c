@@ -111,7 +111,7 @@ static ls_status combine(const lsi_ddp_case *c)
     return LS_OK;
 }
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- memory demand ------------------------------------------------------- */
 
 enum { MOMENTS = 2 }; /* of AdamW */
 
@@ -155,7 +155,7 @@ static ls_status run(lsi_ddp_case *c)
     return combine(c);
 }
 
-/* What the ranks of a machine would have had, had they got what was refused. */
+/* Raises the demand to what the ranks of a machine would have needed. */
 static ls_status note_refused(lsi_ddp_case *c)
 {
     snprintf(c->reason, sizeof(c->reason), "%s", ls_last_error());

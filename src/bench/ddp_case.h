@@ -54,13 +54,13 @@ typedef struct lsi_ddp_case {
 } lsi_ddp_case;
 
 /*
- * Is not begun if there is no room for it, and ends if there turns out to be
- * none: both are LS_OK, but !c->fits, and c->reason says why. After an
- * error, too, the case is to be released. Collective.
+ * The case is not started if memory will not suffice, and ends if memory runs
+ * out: both are LS_OK, but !c->fits, and c->reason says why. The case is to be
+ * released after an error, too. Collective.
  */
 ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 
-/* What a bench says about room: its flag, its columns, and their values. */
+/* Memory demand in a bench: the flag, the columns, and their values. */
 #define LSI_DDP_BUDGET_ROW(field)                                              \
     ROW(field, BYTES, "budget", 0, "BYTES", "0",                               \
         "memory that the ranks of a machine may use together; 0: what it has " \
@@ -77,7 +77,7 @@ ls_status lsi_ddp_case_run(lsi_ddp_case *c);
 
 void lsi_ddp_case_record_demand(const lsi_ddp_case *c, lsi_table *table);
 
-/* Tells why there was no room. */
+/* Reports why there was not enough memory. */
 void lsi_ddp_case_tell(const lsi_ddp_case *c, lsi_bench_common *common);
 
 /* Collective. */

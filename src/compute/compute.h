@@ -1,9 +1,9 @@
 /*
- * Operations on whole arrays: what the tape, the optimizers and whoever else
- * has numbers to compute calls. An operation picks the kernels of this machine
- * (src/kernels, whose table nobody else sees), divides the work among threads,
- * and plans what oneDNN does. Its arrays lie in host memory, as its callers
- * have checked (lsi_tensor_reach); scalars are arrays of one element, which
+ * Operations on whole arrays, for the tape, the optimizers and all other code
+ * that computes. An operation picks the kernels for this machine (only this
+ * layer uses the table of src/kernels), divides the work among threads, and
+ * plans what oneDNN does. Its arrays are in host memory, which its callers have
+ * checked (lsi_tensor_reach); scalars are arrays of one element, which
  * operations read and write themselves.
  */
 #ifndef LS_COMPUTE_COMPUTE_H

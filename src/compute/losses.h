@@ -1,6 +1,6 @@
 /*
  * Losses, and how often a classifier is right. Labels are checked where they
- * are read: LS_ERR_ARGUMENT names the first that is no class.
+ * are read: LS_ERR_ARGUMENT names the first that is not a class.
  */
 #ifndef LS_COMPUTE_LOSSES_H
 #define LS_COMPUTE_LOSSES_H

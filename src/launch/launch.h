@@ -3,15 +3,15 @@
  *
  * Three levels of processes make sure that nothing is ever left behind:
  *
- *     front        who called lsi_launch; passes signals on, waits
+ *     front        the caller of lsi_launch; passes signals on, waits
  *     supervisor   starts the ranks, watches them, ends them
  *     ranks        each the head of a process group of its own
  *
- * If the front is killed, the supervisor sees its lifeline close and kills
- * every rank and whatever they started (it is the subreaper of them all). If
- * the supervisor is killed, the kernel kills the ranks (parent-death signal)
- * and their process groups (orphan_guard.h), and the front what else they
- * started.
+ * If the front is killed, the supervisor sees the pipe from it (`lifeline`)
+ * close and kills every rank and whatever they started (it is the subreaper of
+ * them all). If the supervisor is killed, the kernel kills the ranks
+ * (parent-death signal) and their process groups (orphan_guard.h), and the
+ * front kills whatever else they started.
  */
 #ifndef LS_LAUNCH_LAUNCH_H
 #define LS_LAUNCH_LAUNCH_H
@@ -34,11 +34,11 @@ typedef struct lsi_launch_config {
     int master_port;   /* MASTER_PORT; 0: one that is free now */
     double timeout;    /* seconds; 0: none */
     double grace;      /* seconds that the others get after a failure, again
-                          between SIGTERM and SIGKILL, and a reader who stands
-                          still when the job was to end */
+                          between SIGTERM and SIGKILL, and that a stalled reader
+                          of the output gets when the job is to end */
     bool bind;         /* ranks to disjoint cpus, if there are enough */
     bool tag_output;   /* "[rank] " in front of each line of output */
-    bool quiet_exit;   /* ranks say themselves why they exit with an error */
+    bool quiet_exit;   /* ranks report their own errors */
     bool no_input;     /* rank 0 reads nothing either */
 } lsi_launch_config;
 

@@ -1,9 +1,8 @@
 /*
- * Writing to a stream whose reader may stand still, without standing still: a
- * pager, a terminal that Ctrl-S has stopped, a pipe to a program that sleeps.
- * What is put into a sink waits in a buffer of bounded size; a thread of its
- * own writes it. The stream's flags are shared with others and stay as they
- * are, blocking or not.
+ * Non-blocking writes to a stream whose reader may stall: a pager, a terminal
+ * stopped by Ctrl-S, a pipe to a program that sleeps. What is put into a sink
+ * waits in a buffer of bounded size; a thread of its own writes it. The flags
+ * of the stream are shared with other processes and are not changed.
  */
 #ifndef LS_LAUNCH_OUTPUT_H
 #define LS_LAUNCH_OUTPUT_H
@@ -19,9 +18,9 @@ enum { LSI_SINK_BYTES = 256 << 10 };
 typedef struct lsi_sink lsi_sink;
 
 /*
- * How a sink stands. `gone`: nobody can read the stream any more (EPIPE), or
- * the sink was given up. Any other error costs what was to be written then,
- * as it would the program that wrote it; `error` is the first such errno.
+ * The state of a sink. `gone`: nobody can read the stream any more (EPIPE), or
+ * the sink was given up. Any other error loses what was to be written then, as
+ * it would for the program that wrote it; `error` is the first such errno.
  */
 typedef struct lsi_sink_state {
     size_t waiting;   /* bytes in the buffer */
@@ -45,8 +44,8 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink);
 bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes);
 
 /*
- * Whether bytes wait for a reader that stands still. While the stream takes
- * bytes it does not: the writer is about to write.
+ * Whether bytes wait for a stalled reader. While the stream accepts bytes they
+ * do not: the writer is about to write.
  */
 bool lsi_sink_is_stuck(lsi_sink *sink);
 

@@ -29,7 +29,7 @@ typedef struct lsi_file_sum {
 
 /*
  * Of the bytes that it has when it is opened. LS_ERR_IO if it cannot be read or
- * is no regular file.
+ * is not a regular file.
  */
 ls_status lsi_file_sum_of(const char *path, lsi_file_sum *sum);
 

@@ -1,9 +1,9 @@
 /*
- * The training loop, in which every job runs: it starts with what all ranks
- * agree on, takes steps of so many micro-steps (batch, forward, backward, and
- * once in a step communication), makes checkpoints, and ends with one outcome
- * for all ranks. What a batch is, what the model and the numbers that are
- * reported, a job says.
+ * The training loop that every job runs in: it starts with what all ranks agree
+ * on, takes steps of several micro-steps (batch, forward, backward, and
+ * communication once per step), makes checkpoints, and ends with one outcome
+ * for all ranks. The job defines the batches, the model and the numbers that
+ * are reported.
  */
 #ifndef LS_TRAIN_LOOP_H
 #define LS_TRAIN_LOOP_H

@@ -1,5 +1,5 @@
 /*
- * What the training loop knows of a model and of its data, and no more.
+ * The training loop's view of a model and its data.
  */
 #ifndef LS_TRAIN_MODEL_H
 #define LS_TRAIN_MODEL_H

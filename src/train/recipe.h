@@ -1,6 +1,6 @@
 /*
- * How a model learns from its gradients: optimizer, learning rate, clipping.
- * Whatever is trained is trained by one of these.
+ * How a model is trained: optimizer, learning rate, clipping. Every job has a
+ * recipe.
  */
 #ifndef LS_TRAIN_RECIPE_H
 #define LS_TRAIN_RECIPE_H
@@ -27,7 +27,7 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe);
 /* Numbers that its optimizer keeps of a parameter. */
 int lsi_recipe_moments(const lsi_recipe *recipe);
 
-/* What the steps of a run with so many in all depend on, by flag. */
+/* The settings on which a run of `total_steps` steps depends, by flag. */
 void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
                          lsi_run_config *config);
 

@@ -1,6 +1,6 @@
 /*
- * Gradients of which a rank keeps its part only (strategy fsdp): pages that
- * hold other ranks' parts are given back as soon as these have them.
+ * Gradients of which a rank keeps only its part (strategy fsdp): pages that
+ * hold other ranks' parts are freed as soon as those ranks have them.
  */
 #ifndef LS_AUTOGRAD_PARAMS_DROP_H
 #define LS_AUTOGRAD_PARAMS_DROP_H

@@ -56,7 +56,7 @@ void lsi_params_leave_halves(ls_params *params)
     *h = (lsi_halves){0};
 }
 
-/* Whether the room is for this type; it is, if nobody has wanted another. */
+/* Whether the shared halves are of this type; the first request decides. */
 static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
 {
     header *const h = halves->header;

@@ -2,14 +2,15 @@
  * Trained parameters rounded to a half type, once for all ranks of a node that
  * have one copy of the parameters.
  *
- * A rank rounds its part as its optimizer moves it; when the step has ended all
- * of them have met, and nobody reads before. At other times, at the start or
- * after a program has written weights, a rank that is about to use a parameter
- * looks, alone, whether its halves are what they should be, and writes what is
- * not: so nothing is written that another rank may be reading.
+ * A rank rounds its part as its optimizer moves it; the ranks synchronise at
+ * the end of the step, and no rank reads before that. At other times, at the
+ * start or after a program has written weights, a rank that is about to use a
+ * parameter checks on its own whether its halves are up to date, and writes
+ * only those that are not: so nothing is written that another rank may be
+ * reading.
  *
- * There is room for one type, the one that is asked for first. Who wants
- * another has copies of its own.
+ * Only one type is shared, the first one requested. For another type each rank
+ * has copies of its own.
  */
 #ifndef LS_AUTOGRAD_PARAMS_HALVES_H
 #define LS_AUTOGRAD_PARAMS_HALVES_H

@@ -1,7 +1,7 @@
 /*
  * A batch may be cut into *slices*, and each gradient then has a buffer for
  * each of them: slice 0's is flat_grad. An operation that sums over the batch
- * adds each slice's sum to the slice's buffer; one that knows nothing of slices
+ * adds each slice's sum to the slice's buffer; one without support for slices
  * adds everything to slice 0. Before gradients leave the set the slices are
  * folded into flat_grad, as ranks are by a reduction, so that m slices on each
  * of N ranks give the bits of one slice on each of m N ranks, for powers of 2.

@@ -1,8 +1,8 @@
 /*
- * One writer for each folder of checkpoints. The lock is the kernel's, on an
- * open file in the folder, and ends with the process that has it, however it
- * ends; that the file is there means nothing. Children of a fork do not have
- * it. Readers take none. Local.
+ * One writer for each folder of checkpoints. The lock is a kernel lock on an
+ * open file in the folder; it is released when its process ends in any way, and
+ * the existence of the file means nothing. Forked children do not inherit it.
+ * Readers take none. Local.
  */
 #ifndef LS_TRAIN_CHECKPOINT_LOCK_H
 #define LS_TRAIN_CHECKPOINT_LOCK_H
@@ -16,7 +16,7 @@
 /* All zero: not held. It must stay where it is while it is held. */
 typedef struct lsi_folder_lock {
     bool held;
-    bool alone; /* no other can have it, too: the file system knows locks */
+    bool alone; /* exclusive: the file system supports locks */
     int fd;
     struct lsi_folder_lock *next; /* of this process */
 } lsi_folder_lock;

@@ -1,14 +1,14 @@
 /*
- * What this process remembers of checkpoints: which it has found whole, so that
- * it reads each once, and what it has warned of. It has room for some
- * thousands; to forget one means to read, or to warn, again.
+ * A cache of this process: which checkpoints it has found intact, so that it
+ * reads each once, and which warnings it has given. It holds some thousands;
+ * an entry that is dropped means another read, or another warning.
  */
 #ifndef LS_TRAIN_CHECKPOINT_MEMO_H
 #define LS_TRAIN_CHECKPOINT_MEMO_H
 
 #include <stdbool.h>
 
-/* Of a step's folder as it is now; another one of that name is not known. */
+/* For a step's folder as it is now, not for a later one of the same name. */
 void lsi_memo_add_whole(const char *step_folder);
 bool lsi_memo_is_whole(const char *step_folder);
 

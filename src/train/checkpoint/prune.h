@@ -1,5 +1,5 @@
 /*
- * Removing what is too old. Local.
+ * Removing old checkpoints. Local.
  */
 #ifndef LS_TRAIN_CHECKPOINT_PRUNE_H
 #define LS_TRAIN_CHECKPOINT_PRUNE_H
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 /*
- * After the checkpoint of a step was saved: with it the newest `keep` whole
- * ones stay (0: all), and what is older than those goes, whole or not. What
- * saves that did not end have left of older steps goes if nobody else can be
- * saving there. Nothing goes that is newer, or is a link; it is not counted
- * either, and a warning says once what is newer. What cannot be removed costs
- * space and nothing else.
+ * To be called after the checkpoint of a step was saved. The newest `keep`
+ * intact ones including it stay (0: all), and all that are older are removed,
+ * intact or not. The remains of unfinished saves of older steps are removed if
+ * no other process can be saving there. Newer checkpoints and links are neither
+ * removed nor counted, and a warning mentions newer ones once. A failure to
+ * remove something is not an error.
  */
 void lsi_checkpoint_prune(const char *folder, int64_t saved, int keep,
                           bool alone);

@@ -1,6 +1,6 @@
 /*
- * Checkpoints of a training job: where it keeps them, when it makes one, and
- * from which it goes on.
+ * Checkpoints of a training job: where they are kept, when one is made, and
+ * from which one the job resumes.
  */
 #ifndef LS_TRAIN_CHECKPOINT_RESUME_H
 #define LS_TRAIN_CHECKPOINT_RESUME_H
@@ -39,7 +39,7 @@ ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out);
 /* Local. */
 void lsi_resume_close(lsi_resume *resume);
 
-/* Whether a checkpoint is to be made after so many steps. */
+/* Whether a checkpoint is to be made after `step` steps. */
 bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * What a run depends on, by name, as text: a run that goes on from a checkpoint
- * must have the settings that were saved with it.
+ * The settings that a run's results depend on, by name, as text: a run that
+ * resumes from a checkpoint must have those that were saved with it.
  */
 #ifndef LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
 #define LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
@@ -15,7 +15,7 @@ enum { LSI_MAX_SETTINGS = 40 };
 typedef struct lsi_run_setting {
     const char *name; /* of the flag, as a rule */
     char value[48];
-    const char *before; /* what it is in checkpoints that do not say, or NULL */
+    const char *before; /* its value in checkpoints without it, or NULL */
 } lsi_run_setting;
 
 typedef struct lsi_run_config {
@@ -32,16 +32,16 @@ void lsi_run_config_real(lsi_run_config *config, const char *name,
                          double value);
 
 /*
- * Of the last setting: checkpoints of older versions do not have it, and were
+ * For the last setting: checkpoints of older versions do not have it, and were
  * made with this value, which must outlive the settings.
  */
 void lsi_run_config_before(lsi_run_config *config, const char *value);
 
-/* A sum over values, which others hardly have. */
+/* A checksum of values, by which others are recognised. */
 void lsi_run_config_digest(lsi_run_config *config, const char *name,
                            const int64_t *values, size_t n);
 
-/* LS_ERR_ARGUMENT names the first that the checkpoint has otherwise. */
+/* LS_ERR_ARGUMENT names the first that differs from the checkpoint's. */
 ls_status lsi_run_config_check(const lsi_run_config *config,
                                const ls_checkpoint *checkpoint);
 

@@ -1,6 +1,5 @@
 /*
- * Passes over a set of samples: what a job does between the loop and its model
- * if its steps come in epochs.
+ * Passes over a set of samples, for jobs whose steps are grouped in epochs.
  */
 #ifndef LS_TRAIN_JOBS_EPOCHS_H
 #define LS_TRAIN_JOBS_EPOCHS_H

@@ -9,7 +9,7 @@
 typedef struct lsi_images lsi_images;
 
 typedef struct lsi_images_options {
-    int64_t count; /* use the first so many samples; 0: all */
+    int64_t count; /* use only the first `count` samples; 0: all */
     int64_t batch_size;
     int prefetch; /* batches read ahead */
     uint64_t seed;

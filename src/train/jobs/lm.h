@@ -35,12 +35,12 @@ typedef struct lsi_lm_start {
     int64_t parameters;
     int64_t train_tokens, val_tokens;
     int64_t step_tokens; /* of all ranks in a step */
-    int64_t step;        /* of the checkpoint from which it goes on, or 0 */
+    int64_t step;        /* of the checkpoint to resume from, or 0 */
     double loss;         /* of that step */
-    int64_t told;        /* steps and validations before that */
+    int64_t told;        /* steps and validations before it */
 } lsi_lm_start;
 
-/* What a step came to: the same on all ranks, but for the seconds. */
+/* The result of a step: the same on all ranks, except for the seconds. */
 typedef struct lsi_lm_step {
     int64_t step; /* from 1 */
     double loss;  /* before the step, over all ranks */
@@ -51,10 +51,10 @@ typedef struct lsi_lm_step {
     double seconds;
 } lsi_lm_step;
 
-/* Who is told what happens. Everything is called on every rank. */
+/* Callbacks, each called on every rank. */
 typedef struct lsi_lm_events {
     void *context;
-    /* What can still be refused, such as a file to write, is refused here. */
+    /* The last place to refuse something, such as a file to write. */
     ls_status (*begin)(void *context, const lsi_lm_start *start);
     ls_status (*step)(void *context, const lsi_lm_step *step);
     /* After `step` steps; 0: before the first. */

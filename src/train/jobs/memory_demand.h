@@ -1,7 +1,7 @@
 /*
- * Whether there is memory for what the ranks of a machine are about to take
- * together. The kernel promises what it does not have, to each rank by itself,
- * and ends one of them when all use it.
+ * Checks whether there is enough memory for what the ranks of a machine are
+ * about to allocate together. The kernel overcommits: every rank's allocation
+ * succeeds, and the OOM killer ends one of them when all use their memory.
  */
 #ifndef LS_TRAIN_JOBS_MEMORY_DEMAND_H
 #define LS_TRAIN_JOBS_MEMORY_DEMAND_H
@@ -21,25 +21,25 @@ static inline bool lsi_memory_demand_fits(lsi_memory_demand room)
     return room.needed <= room.available;
 }
 
-/* What is trained. */
+/* What is trained, as far as its memory depends on it. */
 typedef struct lsi_memory_plan {
     const lsi_strategy *strategy;
     int64_t parameters;
-    int moments;  /* numbers that the optimizer keeps of a parameter */
+    int moments;  /* numbers that the optimizer keeps per parameter */
     bool rounded; /* products are of a half type */
 } lsi_memory_plan;
 
 /*
- * What weights, gradients and the optimizer's state take at least on this
+ * The least memory for weights, gradients and the optimizer's state on this
  * rank's machine (docs/parallel.md), while they are made or later. Local.
  */
 int64_t lsi_memory_plan_bytes(const ls_group *group,
                               const lsi_memory_plan *wish);
 
 /*
- * *out: of the machine that has least to spare. `budget` bytes are available,
- * or if that is 0 most of what the machine and its limits leave. To be called
- * while nothing large is allocated and untouched. Collective.
+ * *out: of the machine with the least to spare. `budget` bytes are available,
+ * or if that is 0 most of what the machine and its limits leave. Call it while
+ * no large allocation is untouched. Collective.
  */
 ls_status lsi_memory_demand_ask(ls_group *group, int64_t needed, int64_t budget,
                                 lsi_memory_demand *out);

@@ -1,5 +1,6 @@
 /*
- * The part of an epoch that is done, of every rank, as a value of a checkpoint.
+ * The partial sums of an unfinished epoch, of every rank, as a value of a
+ * checkpoint.
  */
 #ifndef LS_TRAIN_JOBS_PARTIAL_H
 #define LS_TRAIN_JOBS_PARTIAL_H
