@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     ls_group *group = NULL;
     if (fault != NULL && !is_fault(fault)) {
         fprintf(stderr,
-                "hang: \"%s\" is none of broadcast, compute, stop "
+                "hang: \"%s\" is not one of broadcast, compute, stop "
                 "and die\n",
                 fault);
         return 2;

@@ -189,12 +189,13 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     LS_NEED(params);
     LS_NEED(param);
     if (param == NULL || param->param == NULL || param->param->set != params)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_params_set_trainable: the tensor is no parameter "
-                        "of this set");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_params_set_trainable: the tensor is not a parameter "
+            "of this set");
     if (params->storage.memory != LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE,
-                        "whether '%s' is trained must be said before "
+                        "whether '%s' is trained must be set before "
                         "ls_params_allocate",
                         param->param->name);
     param->param->trainable = trainable;

@@ -77,10 +77,11 @@ static int level_from_env(void)
         if (strcmp(name, level_names[i]) == 0)
             return i;
     }
-    write_now(LSI_LOG_WARN,
-              "LOCKSTEP_LOG=%s is no level; using warn of error, warn, info, "
-              "debug",
-              name);
+    write_now(
+        LSI_LOG_WARN,
+        "LOCKSTEP_LOG=%s is not a level; using warn of error, warn, info, "
+        "debug",
+        name);
     return LSI_LOG_WARN;
 }
 

@@ -227,8 +227,9 @@ ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
     if (header == NULL) {
         atomic_fetch_sub(&total.live, bytes);
         atomic_store(&refused, live);
-        return lsi_fail(LS_ERR_MEMORY, "%s: the system has no %zu bytes (%s)",
-                        what, bytes, ls_memory_tag_name(tag));
+        return lsi_fail(LS_ERR_MEMORY,
+                        "%s: the system cannot provide %zu bytes (%s)", what,
+                        bytes, ls_memory_tag_name(tag));
     }
     count(bytes, tag, live);
     header->bytes = bytes;

@@ -113,7 +113,7 @@ static ls_status check_choice(const lsi_option *row, const char *shown,
             return LS_OK;
         choice = *end == '\0' ? NULL : end + 1;
     }
-    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is none of %s", shown, text,
+    return lsi_fail(LS_ERR_ARGUMENT, "%s \"%s\" is not one of %s", shown, text,
                     row->choices);
 }
 
@@ -216,7 +216,7 @@ static ls_status fail_unknown(const scan *s, const char *name, size_t length)
     const lsi_option *near = nearest(s, name, length);
     if (near == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown flag --%.*s; --help lists those there are",
+                        "unknown flag --%.*s; --help lists the valid ones",
                         (int)length, name);
     return lsi_fail(LS_ERR_ARGUMENT, "unknown flag --%.*s; did you mean --%s?",
                     (int)length, name, near->name);
@@ -269,7 +269,7 @@ static ls_status read_short(const scan *s, const char *argument, flag *out)
                   .value = argument[2] == '\0' ? NULL : argument + 2};
     if (out->row == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "unknown flag -%c; --help lists those there are",
+                        "unknown flag -%c; --help lists the valid ones",
                         argument[1]);
     snprintf(out->shown, sizeof(out->shown), "-%c", argument[1]);
     return LS_OK;

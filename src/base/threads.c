@@ -171,8 +171,8 @@ ls_status lsi_threads_ask(void)
     if (can_start(threads))
         return LS_OK;
     return lsi_fail(LS_ERR_MEMORY,
-                    "this process cannot start %d threads: there is no memory "
-                    "for them, or a limit of processes",
+                    "this process cannot start %d threads: there is not enough "
+                    "memory, or a limit on processes",
                     threads);
 }
 

@@ -39,7 +39,7 @@ typedef struct lsi_bench_attention_rows {
         ROW(methods, LIST, "impl", 0, "NAME,...", "flash,naive",               \
             "flash, naive"),                                                   \
         ROW(seconds, REAL, "seconds", 0, "S", "10",                            \
-            "end the measured runs of a case after so long, but not before "   \
+            "end the measured runs of a case after this time, but not before " \
             "three; 0: never",                                                 \
             .min = 0, .max = 1e9),                                             \
         ROW(budget, BYTES, "budget", 0, "BYTES", "0",                          \

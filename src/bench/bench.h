@@ -57,10 +57,10 @@ typedef struct lsi_bench_common {
         "turn"),                                                               \
         LSI_THREADS_ROW(common.threads),                                       \
         LSI_DETERMINISTIC_ROW(common.deterministic),                           \
-        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_,                   \
-            "runs that are not measured", .min = 0, .max = 1e9),               \
+        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_, "warm-up runs",   \
+            .min = 0, .max = 1e9),                                             \
         ROW(common.iterations, INT, "iterations", 0, "N", iterations_,         \
-            "runs that are", .min = 1, .max = 1e9),                            \
+            "measured runs", .min = 1, .max = 1e9),                            \
         LSI_BENCH_OUTPUT_ROWS
 
 typedef struct lsi_bench lsi_bench;

@@ -50,7 +50,7 @@ static const lsi_option options[] = {
         "steps that are not measured; of several numbers each in turn, with a "
         "new model (default 5,0,1,2)"),
     ROW(common.iterations, INT, "iterations", 0, "N", NULL,
-        "steps that are (default 10)", .min = 1, .max = 1e9),
+        "measured steps (default 10)", .min = 1, .max = 1e9),
     LSI_THREADS_ROW(common.threads),
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory to use at most; 0: what this machine has free", .min = 0,

@@ -30,7 +30,7 @@ static const lsi_option options[] = {
     LSI_BENCH_ROWS("1,2,4,8,16,32", "5", "20"),
     ROW(elements, LIST, "elements", 0, "N,...", "0,1000,10000,100000",
         "lengths of the vector; 0 stands for one element for each rank"),
-    ROW(seed, INT, "seed", 0, "N", "0", "other numbers"),
+    ROW(seed, INT, "seed", 0, "N", "0", "seed of the numbers"),
 };
 
 static const lsi_column columns[] = {

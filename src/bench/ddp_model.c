@@ -31,9 +31,9 @@ ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out)
         spec.is_lm = true;
         LS_TRY(ls_transformer_size(text + 3, &spec.config));
     } else if (strcmp(text, "mlp") != 0) {
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--model \"%s\" is none of mlp, mlp:WIDTH and lm:SIZE",
-                        text);
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--model \"%s\" is not one of mlp, mlp:WIDTH and lm:SIZE", text);
     }
     *out = spec;
     return LS_OK;

@@ -24,8 +24,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(late, REAL, "late", 0, "SECONDS", "1",
-        "a rank that lets others wait for so long is late", .min = 0,
-        .max = 1e9),
+        "a rank for which others wait this long is late", .min = 0, .max = 1e9),
     ROW(json, STRING, "json", 0, "FILE", NULL,
         "write the findings as JSON, too (\"-\": to stdout, instead)"),
 };
@@ -95,7 +94,7 @@ static ls_status read_folder(const char *folder, traces *out)
     if (stat(folder, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
     if (!S_ISDIR(info.st_mode))
-        return lsi_fail(LS_ERR_IO, "%s is no folder", folder);
+        return lsi_fail(LS_ERR_IO, "%s is not a folder", folder);
     if (strlen(folder) >= PATH_MAX - sizeof("/*.json"))
         return lsi_fail(LS_ERR_IO, "%s is too long a name", folder);
     memcpy(quote(pattern, folder), "/*.json", sizeof("/*.json"));
@@ -231,7 +230,7 @@ static void print_last_completed(const lsi_diagnosis *d)
     for (int r = 0; r < d->size && call == NULL; r++)
         if (d->trace[r] != NULL)
             call = lsi_trace_find(d->trace[r], d->last_completed);
-    printf("All have done #%lld%s%s.\n\n", (long long)d->last_completed,
+    printf("All have completed #%lld%s%s.\n\n", (long long)d->last_completed,
            call == NULL ? "" : " ", call == NULL ? "" : call->call);
 }
 

@@ -28,7 +28,7 @@ typedef struct args {
 static const lsi_option options[] = {
     ROW(model, STRING, "model", 'm', "PATH", NULL,
         "what `lockstep train lm` wrote: a file of --save, a --checkpoint-dir, "
-        "of which the newest whole one is read, or one checkpoint; or "
+        "of which the newest intact one is read, or one checkpoint; or "
         "published weights"),
     ROW(size, CHOICE, "size", 0, "NAME", NULL,
         "of the model, for a file that does not say it; published GPT-2 "
@@ -39,17 +39,17 @@ static const lsi_option options[] = {
         "without a config.json",
         .min = 1, .max = 1 << 20),
     ROW(prompt, STRING, "prompt", 'p', "TEXT", NULL,
-        "what to go on from (default: a new line); for a model of other tokens "
+        "text to continue (default: a new line); for a model of other tokens "
         "than bytes their numbers: 464,3290"),
-    ROW(tokens, INT, "tokens", 't', "N", "200", "how many to write", .min = 0,
+    ROW(tokens, INT, "tokens", 't', "N", "200", "tokens to generate", .min = 0,
         .max = 1e9),
     ROW(temperature, REAL, "temperature", 0, "X", "0.8",
-        "below 1 likely tokens become likelier; 0: always the likeliest",
+        "below 1 likely tokens become more likely; 0: always the most likely",
         .min = 0, .max = 1e6),
     ROW(top_k, INT, "top-k", 0, "K", "0",
-        "draw from the K likeliest tokens only; 0: from all", .min = 0,
+        "draw from the K most likely tokens only; 0: from all", .min = 0,
         .max = 1e9),
-    ROW(seed, INT, "seed", 's', "N", "0", "of the draws", .min = 0,
+    ROW(seed, INT, "seed", 's', "N", "0", "seed of the draws", .min = 0,
         .max = 9e15),
     LSI_THREADS_ROW(threads),
 };
@@ -132,9 +132,10 @@ static ls_status read_prompt(const char *text, const model *m, prompt *out)
 {
     void *block = NULL;
     if (text[0] == '\0')
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "--prompt is empty; there must be something to go on "
-                        "from");
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--prompt is empty; there must be something to continue "
+            "from");
     LS_TRY(lsi_alloc(&block, strlen(text) * sizeof(int64_t), LS_MEMORY_DATA,
                      "the prompt"));
     out->tokens = block;

@@ -36,7 +36,7 @@ static const lsi_option options[] = {
         "bind ranks to disjoint cpus if there are enough of them"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
-        "end the ranks after so many seconds, with status 124, not counting "
+        "end the ranks after this many seconds, with status 124, not counting "
         "those for which the job was stopped; 0: never",
         .min = 0, .max = 1e9),
     ROW(grace, REAL, "grace", 0, "S", "3",
@@ -50,17 +50,17 @@ static const lsi_option options[] = {
         "MASTER_PORT of the ranks (default: one that is free)", .min = 1,
         .max = 65535),
     ROW(standalone, BOOL, "standalone", 0, NULL, NULL,
-        "taken for torchrun's sake: jobs always stand alone"),
+        "accepted for torchrun compatibility: jobs always stand alone"),
     ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
-        "taken for torchrun's sake: the program is run as it is"),
+        "accepted for torchrun compatibility: the program is run as it is"),
     ROW(nodes, STRING, "nnodes", 0, "1", "1",
-        "taken for torchrun's sake: one machine"),
+        "accepted for torchrun compatibility: one machine"),
     ROW(node_rank, INT, "node-rank", 0, "0", "0",
-        "taken for torchrun's sake: the first machine"),
+        "accepted for torchrun compatibility: the first machine"),
     ROW(master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
-        "taken for torchrun's sake: this machine"),
+        "accepted for torchrun compatibility: this machine"),
     ROW(max_restarts, INT, "max-restarts", 0, "0", "0",
-        "taken for torchrun's sake: ranks are not started again"),
+        "accepted for torchrun compatibility: ranks are not started again"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -128,7 +128,7 @@ static ls_status read_torchrun_flags(int argc, char **argv)
         const struct refused *no =
             length > 2 ? find_refused(word + 2, length - 2) : NULL;
         if (no != NULL)
-            return lsi_fail(LS_ERR_ARGUMENT, "run: %.*s is not taken: %s",
+            return lsi_fail(LS_ERR_ARGUMENT, "run: %.*s is not supported: %s",
                             (int)length, word, no->instead);
         if (takes_next(word))
             i++;
@@ -182,8 +182,8 @@ static ls_status read_ranks(const args *a, int *out)
     if (end == text || *end != '\0' || value < 1 ||
         value > LSI_LAUNCH_MAX_RANKS)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: %s \"%s\" is no number of ranks: 1 to %d", name,
-                        text, LSI_LAUNCH_MAX_RANKS);
+                        "run: %s \"%s\" is not a number of ranks: 1 to %d",
+                        name, text, LSI_LAUNCH_MAX_RANKS);
     *out = (int)value;
     return LS_OK;
 }

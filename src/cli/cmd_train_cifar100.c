@@ -58,7 +58,7 @@ static const lsi_option options[] = {
     ROW(dropout, BOOL, "dropout", 0, NULL, "true", "drop activations"),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
-        "of initial weights, order of samples and dropout", .min = 0,
+        "seed of initial weights, order of samples and dropout", .min = 0,
         .max = 9e15),
     ROW(limit, INT, "limit", 0, "N", "0",
         "train on the first N images only; 0: all (of the built-in set, N are "

@@ -39,7 +39,7 @@ static const lsi_option options[] = {
         "those of llm.c, and all else is text, of which each byte is a token",
         .choices = "by-name|text|llmc|u16|u32"),
     LSI_LM_SHAPE_ROWS(shape),
-    ROW(steps, INT, "steps", 0, "N", "200", "of the optimizer", .min = 0,
+    ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
     ROW(batch_size, INT, "batch-size", 'b', "N", "8",
         "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
@@ -50,7 +50,8 @@ static const lsi_option options[] = {
     LSI_DTYPE_ROW(dtype),
     LSI_DDP_ROWS(ddp),
     ROW(seed, INT, "seed", 's', "N", "0",
-        "of initial weights, of the pieces of data, and of the built-in text",
+        "seed of initial weights, of the pieces of data, and of the built-in "
+        "text",
         .min = 0, .max = 9e15),
     ROW(validate_every, INT, "validate-every", 0, "N", "100",
         "steps between validations on the last tenth of the data; 0: none",

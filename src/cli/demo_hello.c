@@ -17,7 +17,7 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "4"),
-    ROW(seed, INT, "seed", 0, "N", "0", "other numbers"),
+    ROW(seed, INT, "seed", 0, "N", "0", "seed of the numbers"),
 };
 
 static ls_status print(int rank, const char *when, const int32_t *data)

@@ -18,8 +18,8 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "4"),
-    ROW(iterations, INT, "iterations", 0, "N", "10", "how often", .min = 0,
-        .max = 1e9),
+    ROW(iterations, INT, "iterations", 0, "N", "10", "number of iterations",
+        .min = 0, .max = 1e9),
     ROW(two_way, BOOL, "two-way", 0, NULL, NULL,
         "count up and then down, with messages between neighbours and no "
         "barrier"),

@@ -27,21 +27,21 @@ extern const char lsi_lm_size_choices[];
         ROW(field.context, INT, "context", 'c', "N", "128",                    \
             "tokens of a sequence", .min = 1, .max = 1 << 20),                 \
         ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
-            "blocks (default: as the size has; so the next four)", .min = 1,   \
+            "blocks (default: those of the size; so the next four)", .min = 1, \
             .max = 1 << 20),                                                   \
         ROW(field.d_model, INT, "d-model", 0, "N", NULL,                       \
-            "numbers that stand for a token", .min = 1, .max = 1 << 20),       \
-        ROW(field.heads, INT, "heads", 0, "N", NULL, "of attention", .min = 1, \
-            .max = 1 << 20),                                                   \
+            "dimension of the model (d_model)", .min = 1, .max = 1 << 20),     \
+        ROW(field.heads, INT, "heads", 0, "N", NULL, "attention heads",        \
+            .min = 1, .max = 1 << 20),                                         \
         ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
-            "numbers inside a block's second half", .min = 1, .max = 1 << 20), \
+            "dimension of the feed-forward layers (d_ff)", .min = 1,           \
+            .max = 1 << 20),                                                   \
         ROW(field.vocabulary, INT, "vocab", 0, "N", NULL,                      \
-            "tokens that there are (of text: 256)", .min = 1, .max = 1 << 20), \
+            "size of the vocabulary (text: 256)", .min = 1, .max = 1 << 20),   \
         ROW(field.norm_eps, REAL, "norm-eps", 0, "X", "1e-5",                  \
-            "what normalisations add to a variance", .min = 1e-30,             \
-            .max = 0.999),                                                     \
+            "epsilon of the normalisations", .min = 1e-30, .max = 0.999),      \
         ROW(field.untied_head, BOOL, "untied-head", 0, NULL, NULL,             \
-            "gpt2: a matrix of its own as head (those of rope have one)"),     \
+            "gpt2: an untied head (that of rope is always untied)"),           \
         ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
             "where a rotated pair goes: back to its place, or to both halves " \
             "of the head",                                                     \

@@ -21,7 +21,7 @@
             "checkpoints that stay, the newest; 0: all", .min = 0,             \
             .max = 1e6),                                                       \
         ROW(field.resume, BOOL, "resume", 0, NULL, NULL,                       \
-            "go on from the newest checkpoint as if the run had not ended; "   \
+            "resume from the newest checkpoint as if the run had not ended; "  \
             "from the beginning if there is none yet")
 
 /*

@@ -70,10 +70,10 @@ static ls_status fail_unknown(const lsi_command *parent, const char *name)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "unknown command \"%s\"; did you mean \"%s %s\"?", name,
                         shown_name(parent), near);
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "unknown command \"%s\"; \"%s --help\" lists those there "
-                    "are",
-                    name, shown_name(parent));
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "unknown command \"%s\"; \"%s --help\" lists the valid ones", name,
+        shown_name(parent));
 }
 
 ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
@@ -120,7 +120,7 @@ static int group_alone(const lsi_command *command, const char *name,
         lsi_cli_help(stdout, command, name);
         return 0;
     }
-    return lsi_cli_usage("unknown flag %s; \"%s --help\" lists what there is",
+    return lsi_cli_usage("unknown flag %s; \"%s --help\" lists the valid ones",
                          next_word, shown_name(command));
 }
 

@@ -45,8 +45,8 @@ static ls_status parse_list(const char *flag, const char *text, int64_t min,
         char item[32];
         const size_t length = strcspn(at, ",");
         if (length >= sizeof(item))
-            return lsi_fail(LS_ERR_ARGUMENT, "%s: \"%s\" is no list of numbers",
-                            flag, text);
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: \"%s\" is not a list of numbers", flag, text);
         if (list.n == LSI_LIST_MAX)
             return lsi_fail(LS_ERR_ARGUMENT, "%s: more than %d values", flag,
                             LSI_LIST_MAX);

@@ -7,7 +7,7 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
 {
     (void)out;
     return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "'%s' is no folder, and this library was built without "
+                    "'%s' is not a folder, and this library was built without "
                     "libarchive; unpack it, and name the folder that holds %s",
                     path, member);
 }

@@ -53,7 +53,7 @@ static ls_status read_header(ls_tokens *t, const char *path)
     const size_t bytes = t->records.bytes;
     if (bytes < HEADER_BYTES)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no header of llm.c: it has %zu bytes, fewer "
+                        "'%s' has no llm.c header: it has %zu bytes, fewer "
                         "than %d",
                         path, bytes, HEADER_BYTES);
     const uint32_t magic = word_at(data, 0), version = word_at(data, 1);
@@ -63,7 +63,7 @@ static ls_status read_header(ls_tokens *t, const char *path)
         t->width = 4;
     else
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has no header of llm.c: it begins with %" PRIu32
+                        "'%s' has no llm.c header: it begins with %" PRIu32
                         ", %" PRIu32 " and not %" PRIu32 ", %" PRIu32
                         " or %" PRIu32 ", %" PRIu32 "; for raw tokens name it "
                         ".u16 or .u32, or say so: --tokens u16",
@@ -83,8 +83,8 @@ static ls_status take_raw(ls_tokens *t, const char *path, size_t width)
 {
     if (t->records.bytes % width != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' has %zu bytes, which is no whole number of "
-                        "tokens of %zu",
+                        "'%s' has %zu bytes, which is not a multiple of the "
+                        "token size, %zu",
                         path, t->records.bytes, width);
     t->width = width;
     t->first = t->records.data;

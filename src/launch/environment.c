@@ -69,7 +69,8 @@ ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
 {
     unsigned char random[16];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no random numbers for a job id");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot get random numbers for a job id");
     if (port == 0)
         LS_TRY(free_port(&port));
     *job = (lsi_job_identity){.ranks = ranks, .threads = threads, .port = port};

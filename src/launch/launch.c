@@ -36,14 +36,15 @@ static ls_status check(const lsi_launch_config *config)
         return lsi_fail(LS_ERR_ARGUMENT, "%d ranks: 1 to %d can be started",
                         config->ranks, LSI_LAUNCH_MAX_RANKS);
     if (config->argv == NULL || config->argv[0] == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "no program to start ranks of");
+        return lsi_fail(LS_ERR_ARGUMENT, "no program to start");
     return LS_OK;
 }
 
 static ls_status set_up(front *f)
 {
     if (pipe2(f->lifeline, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no pipe to start ranks");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot make a pipe to start ranks");
     /* If SIGCHLD were ignored, there would be nothing to wait for. */
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &usual, &f->child_before);

@@ -221,7 +221,8 @@ ls_status lsi_output_open(lsi_output *output)
 {
     *output = (lsi_output){.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (output->wake < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no eventfd for output");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot make an eventfd for output");
     LS_TRY(lsi_sink_new(STDOUT_FILENO, output->wake, &output->sinks[0]));
     if (is_one_file(STDOUT_FILENO, STDERR_FILENO))
         output->sinks[1] = output->sinks[0]; /* and lines stay in order */

@@ -66,7 +66,8 @@ ls_status lsi_spawn_process(const lsi_spawn *what, pid_t *pid,
 {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no pipe to start a process");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot make a pipe to start a process");
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child == 0)

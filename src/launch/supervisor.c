@@ -437,7 +437,7 @@ static ls_status init(supervisor *s, int lifeline)
         [POLL_OUTPUT] = s->output.wake,
     };
     if (fds[POLL_SIGNALS] < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no signalfd");
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make a signalfd");
     s->polled = calloc(polled, sizeof(*s->polled));
     if (s->polled == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",

@@ -31,7 +31,8 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_sink *sink, int *write_end)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "no pipe for a rank's output");
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot make a pipe for a rank's output");
     fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the rank's end is another file */
     tag->rank = rank;
     tag->in = ends[0];

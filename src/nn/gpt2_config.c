@@ -41,13 +41,13 @@ static ls_status parse(const char *path, const char *text, size_t bytes,
     const ls_status status =
         lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, out, &error);
     if (status == LS_ERR_FORMAT)
-        return lsi_fail(LS_ERR_FORMAT, "'%s' is no valid JSON: line %d: %s",
+        return lsi_fail(LS_ERR_FORMAT, "'%s' is not valid JSON: line %d: %s",
                         path, error.line, error.text);
     LS_TRY(status);
     if (json_is_object(*out))
         return LS_OK;
     json_decref(*out);
-    return lsi_fail(LS_ERR_FORMAT, "'%s' is no JSON object", path);
+    return lsi_fail(LS_ERR_FORMAT, "'%s' is not a JSON object", path);
 }
 
 static ls_status read_open(int fd, const char *path, json_t **out)
@@ -57,10 +57,11 @@ static ls_status read_open(int fd, const char *path, json_t **out)
     if (fstat(fd, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read '%s'", path);
     if (!S_ISREG(info.st_mode) || info.st_size > MOST_BYTES)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is no configuration: it should be a file of at "
-                        "most %d bytes",
-                        path, (int)MOST_BYTES);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is not a configuration: it should be a file of at "
+            "most %d bytes",
+            path, (int)MOST_BYTES);
     const size_t bytes = (size_t)info.st_size;
     LS_TRY(lsi_alloc(&text, bytes, LS_MEMORY_OTHER, "a configuration"));
     size_t got;
@@ -134,7 +135,7 @@ static ls_status check_supported(const char *path, const json_t *json)
              strcmp(text, supported[i].other) == 0))
             continue;
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "'%s' asks for \"%s\": %s; there is %s only", path,
+                        "'%s' asks for \"%s\": %s; only %s is supported", path,
                         supported[i].key, text, supported[i].wanted);
     }
     return LS_OK;

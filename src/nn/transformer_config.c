@@ -40,9 +40,8 @@ ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
                                        .heads = sizes[i].heads};
         return LS_OK;
     }
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "there is no model size '%s'; there are %s", name,
-                    &size_names[2]);
+    return lsi_fail(LS_ERR_ARGUMENT, "unknown model size '%s'; there are %s",
+                    name, &size_names[2]);
 }
 
 double lsi_transformer_eps(const ls_transformer_config *config)
@@ -88,7 +87,7 @@ ls_status ls_transformer_check(const ls_transformer_config *config)
 {
     LS_NEED(config);
     if ((unsigned)config->kind >= LS_TRANSFORMER_KIND_COUNT)
-        return lsi_fail(LS_ERR_ARGUMENT, "transformer: there is no kind %d",
+        return lsi_fail(LS_ERR_ARGUMENT, "transformer: unknown kind %d",
                         (int)config->kind);
     LS_TRY(check_extent("vocabulary", config->vocabulary));
     LS_TRY(check_extent("context", config->context));

@@ -234,7 +234,7 @@ static ls_status differs(const lsi_safetensors_file *file, const char *what,
                          double has, double wanted)
 {
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' holds a model with %s %.9g, wanted is %.9g",
+                    "'%s' holds a model with %s %.9g, expected %.9g",
                     file->path, what, has, wanted);
 }
 
@@ -273,7 +273,7 @@ static ls_status check_head(const lsi_safetensors_file *file,
     LS_TRY(lsi_gpt2_has_own_head(file, &own));
     return own ? lsi_fail(LS_ERR_FORMAT,
                           "'%s' has a head of its own, " LSI_GPT2_HEAD
-                          " is not wte.weight; wanted is a model whose head is "
+                          " is not wte.weight; expected a model whose head is "
                           "the embedding (untied_head is false)",
                           file->path)
                : LS_OK;

@@ -56,7 +56,7 @@ static ls_status check(const void *options)
                         "adamw: eps is %g, must be positive and finite",
                         o->eps);
     if (o->order != LS_ADAMW_DECAY_FIRST && o->order != LS_ADAMW_DECAY_LAST)
-        return lsi_fail(LS_ERR_ARGUMENT, "adamw: there is no order %d",
+        return lsi_fail(LS_ERR_ARGUMENT, "adamw: unknown order %d",
                         (int)o->order);
     return lsi_check_weight_decay("adamw", o->weight_decay);
 }

@@ -114,7 +114,7 @@ ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
     if (!finite)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "clipping: the norm of the gradients is %g; one of "
-                        "them, or their scale, is infinite or no number",
+                        "them, or their scale, is infinite or NaN",
                         size);
     if (norm != NULL)
         *norm = size;

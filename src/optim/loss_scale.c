@@ -40,8 +40,8 @@ static ls_status back_off(ls_loss_scale *s)
     if (before > smallest)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "gradients are infinite or no numbers even with a loss "
-                    "scale of %g: they do not come from too large a scale",
+                    "gradients are infinite or NaN even with a loss "
+                    "scale of %g: too large a scale is not the cause",
                     before);
 }
 

@@ -41,7 +41,7 @@ ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out)
             return LS_OK;
         }
     }
-    return lsi_fail(LS_ERR_ARGUMENT, "%d is no ls_ddp_strategy", (int)id);
+    return lsi_fail(LS_ERR_ARGUMENT, "%d is not an ls_ddp_strategy", (int)id);
 }
 
 const char *ls_ddp_strategy_name(ls_ddp_strategy strategy)

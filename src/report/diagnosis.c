@@ -273,7 +273,7 @@ static void say_where(const lsi_diagnosis *d, lsi_finding *finding, int rank)
         say(finding, "it never joined the group");
         return;
     }
-    say(finding, "it has done #%lld", (long long)view->completed);
+    say(finding, "it has completed #%lld", (long long)view->completed);
     if (view->arrived > view->completed)
         say(finding, " and was in #%lld", (long long)view->arrived);
 }
@@ -323,7 +323,7 @@ static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
     for (int r = 0; r < d->size; r++) {
         if (!late[r])
             continue;
-        say(finding, "; rank %d (host %s, pid %d, %s) has not come: ", r,
+        say(finding, "; rank %d (host %s, pid %d, %s) has not arrived: ", r,
             seen(d, r)->host, seen(d, r)->pid, seen(d, r)->presence);
         say_where(d, finding, r);
     }
@@ -333,7 +333,7 @@ static void say_late(const lsi_diagnosis *d, lsi_finding *finding,
 static void say_whom(const lsi_diagnosis *d, lsi_finding *finding,
                      const bool *waits)
 {
-    say(finding, "; all have come, but it does not end");
+    say(finding, "; all have arrived, but it does not end");
     for (int r = 0; r < d->size; r++) {
         const int whom = waits[r] ? d->trace[r]->ranks[r].waits_for - 1 : -1;
         if (whom >= 0)

@@ -47,7 +47,7 @@ static off_t end_of_lines(int fd, int64_t keep, int64_t *n)
     return end;
 }
 
-/* What is no regular file has nothing to keep. */
+/* What is not a regular file has nothing to keep. */
 static ls_status cut(int fd, const char *path, int64_t keep)
 {
     struct stat info;

@@ -122,8 +122,8 @@ static ls_status replace(const char *path, const char *data, size_t bytes)
 ls_status lsi_result_check_file(const char *path)
 {
     if (path != NULL && is_special(path))
-        return lsi_fail(LS_ERR_IO, "cannot save to %s: it is no regular file",
-                        path);
+        return lsi_fail(LS_ERR_IO,
+                        "cannot save to %s: it is not a regular file", path);
     return lsi_result_check(path);
 }
 

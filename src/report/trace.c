@@ -62,7 +62,7 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
 {
     void *block = NULL;
     if (!json_is_array(list))
-        return wrong(error, "the operations are no list");
+        return wrong(error, "the operations are not a list");
     LS_TRY(allocate(&block, json_array_size(list), sizeof(lsi_trace_call)));
     out->call = block;
     int64_t before = 0;
@@ -71,7 +71,7 @@ static ls_status read_calls(const json_t *list, lsi_trace_calls *out,
         if (read_call(json_array_get(list, out->n), call, error) != 0)
             return LS_ERR_FORMAT;
         if (call->sequence <= before)
-            return wrong(error, "the operations are in no order");
+            return wrong(error, "the operations are not in order");
         if (!is_possible(call->sequence) || !is_possible(call->began_ns))
             return wrong(error, "an operation has an impossible number");
         before = call->sequence;
@@ -185,7 +185,7 @@ static ls_status load(const char *path, json_t **out)
     lsi_free(text);
     if (status != LS_ERR_FORMAT)
         return status;
-    return lsi_fail(LS_ERR_FORMAT, "%s is not whole: line %d: %s", path,
+    return lsi_fail(LS_ERR_FORMAT, "%s is not valid JSON: line %d: %s", path,
                     error.line, error.text);
 }
 
@@ -200,7 +200,7 @@ static ls_status check_version(json_t *json, const char *path)
                         "%s is a record of version %d; this program reads %d",
                         path, (int)version, LSI_TRACE_VERSION);
     return lsi_fail(LS_ERR_FORMAT,
-                    "%s is no record of a rank; such files come from "
+                    "%s is not a rank's record; such files come from "
                     "LOCKSTEP_RECORD or ls_group_dump",
                     path);
 }
@@ -227,8 +227,7 @@ ls_status lsi_trace_of_json(json_t *json, const char *path, lsi_trace **out)
     if (status == LS_OK) {
         status = read_all(trace, &error);
         if (status == LS_ERR_FORMAT)
-            lsi_fail(status, "%s is not what a rank writes: %s", path,
-                     error.text);
+            lsi_fail(status, "%s is not a valid record: %s", path, error.text);
     }
     if (status != LS_OK) {
         lsi_trace_free(&trace);

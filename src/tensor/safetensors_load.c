@@ -48,14 +48,14 @@ static ls_status parse_header(file *f, const char *text, size_t bytes)
     json_error_t error;
     if (text[0] != '{')
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is no safetensors file: its header does not "
+                        "'%s' is not a safetensors file: its header does not "
                         "begin with {",
                         f->path);
     const ls_status status =
         lsi_json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &f->header, &error);
     if (status == LS_ERR_FORMAT)
         return lsi_fail(LS_ERR_FORMAT,
-                        "'%s': the header is no valid JSON: %s at byte %d",
+                        "'%s': the header is not valid JSON: %s at byte %d",
                         f->path, error.text, error.position);
     return status;
 }
@@ -64,18 +64,19 @@ static ls_status read_header(file *f, uint64_t file_size)
 {
     uint64_t bytes = 0;
     if (file_size < LSI_SAFETENSORS_PREFIX)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is no safetensors file: it has only %llu bytes",
-                        f->path, (unsigned long long)file_size);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is not a safetensors file: it has only %llu bytes", f->path,
+            (unsigned long long)file_size);
     LS_TRY(read_at(f, &bytes, sizeof bytes, 0));
     bytes = le64toh(bytes);
     if (bytes < 2 || bytes > LSI_SAFETENSORS_MAX_HEADER ||
         bytes > file_size - LSI_SAFETENSORS_PREFIX)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is no whole safetensors file: a header of %llu "
-                        "bytes in a file of %llu",
-                        f->path, (unsigned long long)bytes,
-                        (unsigned long long)file_size);
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "'%s' is truncated, or not a safetensors file: a header of %llu "
+            "bytes in a file of %llu",
+            f->path, (unsigned long long)bytes, (unsigned long long)file_size);
     f->data_begin = LSI_SAFETENSORS_PREFIX + bytes;
     f->data_size = file_size - f->data_begin;
     void *text = NULL;
@@ -123,7 +124,7 @@ static ls_status parse_shape(const file *f, const json_t *shape, entry *e,
         const json_t *extent = json_array_get(shape, (size_t)d);
         const json_int_t value = json_integer_value(extent);
         if (!json_is_integer(extent) || value < 0)
-            return malformed(f, e->name, "has an extent that is no count");
+            return malformed(f, e->name, "has an invalid extent");
         if (__builtin_mul_overflow(*count, (uint64_t)value, count))
             return malformed(f, e->name, "has an impossible shape");
         if (d < LS_MAX_DIMS)
@@ -175,13 +176,14 @@ static ls_status check_metadata(const file *f, json_t *metadata)
     const char *key = NULL;
     json_t *value = NULL;
     if (!json_is_object(metadata))
-        return lsi_fail(LS_ERR_FORMAT, "'%s': its metadata is no object",
+        return lsi_fail(LS_ERR_FORMAT, "'%s': its metadata is not an object",
                         f->path);
     json_object_foreach(metadata, key, value)
     {
         if (!json_is_string(value))
-            return lsi_fail(LS_ERR_FORMAT, "'%s': the metadata '%s' is no text",
-                            f->path, key);
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s': the metadata '%s' is not a string", f->path,
+                            key);
     }
     return LS_OK;
 }
@@ -328,14 +330,13 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
                         prefix_of(f, wanted->name), wanted->name);
     if (!same_shape(e, tensor))
         return lsi_fail(LS_ERR_SHAPE,
-                        "'%s': tensor '%s' has shape %s, wanted is %s", f->path,
+                        "'%s': tensor '%s' has shape %s, expected %s", f->path,
                         e->name, shape_of_entry(e).text,
                         lsi_shape_of(tensor).text);
     if (!can_fill(f, e, tensor->dtype))
-        return lsi_fail(LS_ERR_DTYPE,
-                        "'%s': tensor '%s' has type %s, wanted is %s", f->path,
-                        e->name, e->dtype,
-                        lsi_safetensors_dtype_of(tensor->dtype).text);
+        return lsi_fail(
+            LS_ERR_DTYPE, "'%s': tensor '%s' has type %s, expected %s", f->path,
+            e->name, e->dtype, lsi_safetensors_dtype_of(tensor->dtype).text);
     return LS_OK;
 }
 

@@ -151,7 +151,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
         return LS_OK;
     if (params->sharing.home != NULL)
         return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
-                                      "way; free and make the set anew");
+                                      "way; free the set and make a new one");
     const size_t bytes = capacity * sizeof(float);
     const size_t size = (size_t)ls_group_local_size(group);
     LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)

@@ -38,7 +38,7 @@ static ls_status check_method(ls_attention_method m)
 {
     if (is_method(m))
         return LS_OK;
-    return lsi_fail(LS_ERR_ARGUMENT, "%d is no attention method", (int)m);
+    return lsi_fail(LS_ERR_ARGUMENT, "%d is not an attention method", (int)m);
 }
 
 static ls_status check_extents(const ls_attention_shape *s, int64_t kv_heads)

@@ -55,9 +55,9 @@ static ls_status newest_of(const char *folder, const int64_t *steps, size_t n,
     if (reason[0] == '\0')
         return lsi_fail(LS_ERR_NOT_FOUND,
                         "there is no checkpoint in '%s' yet%s", folder,
-                        n > 0 ? ": no save has come to its end" : "");
+                        n > 0 ? ": no save has finished" : "");
     return lsi_fail(LS_ERR_FORMAT,
-                    "there is no whole checkpoint in '%s', although some were "
+                    "there is no intact checkpoint in '%s', although some were "
                     "saved; of the newest, %s",
                     folder, reason);
 }

@@ -1,5 +1,5 @@
 /*
- * Opening and loading a checkpoint. Rank 0 looks for the newest whole one and
+ * Opening and loading a checkpoint. Rank 0 looks for the newest intact one and
  * checks it; the others read the same manifest.
  */
 #include <inttypes.h>
@@ -117,9 +117,10 @@ static ls_status check_no_more(const char *path, const ls_params *params)
     LS_TRY(lsi_safetensors_open(&file, path));
     for (size_t i = 0; status == LS_OK && i < file.n_entries; i++) {
         if (!is_wanted(params, file.entries[i].name))
-            status = lsi_fail(LS_ERR_FORMAT,
-                              "'%s' has a tensor '%s' that the model has not",
-                              path, file.entries[i].name);
+            status =
+                lsi_fail(LS_ERR_FORMAT,
+                         "'%s' has a tensor '%s' that the model does not have",
+                         path, file.entries[i].name);
     }
     lsi_safetensors_close(&file);
     return status;

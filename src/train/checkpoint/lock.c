@@ -79,7 +79,7 @@ static void read_holder(int fd, char text[NAME_BYTES])
 {
     ssize_t length = pread(fd, text, NAME_BYTES - 1, 0);
     if (length <= 0)
-        length = snprintf(text, NAME_BYTES, "a process that gives no name");
+        length = snprintf(text, NAME_BYTES, "an unknown process");
     text[length] = '\0';
     text[strcspn(text, "\n")] = '\0';
 }
@@ -124,7 +124,8 @@ static void warn_of_no_locks(const char *folder)
     snprintf(kind, sizeof kind, "no locks: %s", folder);
     if (lsi_memo_is_new(kind))
         lsi_log(LSI_LOG_WARN,
-                "the file system of '%s' has no locks: let no other run save "
+                "the file system of '%s' does not support locks: make sure "
+                "that no other run saves "
                 "there",
                 folder);
 }

@@ -124,7 +124,7 @@ static ls_status check_group(const json_t *json, const ls_optimizer *optimizer,
                             name);
         if (!same_states(saved, group))
             return lsi_fail(LS_ERR_FORMAT,
-                            "the checkpoint keeps other numbers for '%s' than "
+                            "the checkpoint has different state for '%s' than "
                             "this optimizer",
                             name);
         if (steps_of(saved) < 0)
@@ -149,7 +149,7 @@ ls_status lsi_optimizer_json_check(const json_t *json,
     const char *kind = json_string_value(json_object_get(json, "kind"));
     if (kind == NULL || strcmp(kind, optimizer->kind->name) != 0)
         return lsi_fail(LS_ERR_FORMAT,
-                        "the checkpoint holds the state of %s, wanted is that "
+                        "the checkpoint holds the state of %s, expected that "
                         "of %s",
                         kind != NULL ? kind : "no optimizer",
                         optimizer->kind->name);

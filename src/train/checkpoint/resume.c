@@ -29,10 +29,11 @@ static ls_status prepare(lsi_resume *r)
     LS_TRY(lsi_steps_newest(o->folder, &newest));
     if (newest < 0)
         return LS_OK;
-    return lsi_fail(LS_ERR_STATE,
-                    "'%s' has a checkpoint of step %" PRId64 " already; go on "
-                    "from there with --resume, or give another folder",
-                    o->folder, newest);
+    return lsi_fail(
+        LS_ERR_STATE,
+        "'%s' has a checkpoint of step %" PRId64
+        " already; resume from it with --resume, or give another folder",
+        o->folder, newest);
 }
 
 /* Only if nothing has been saved there the job begins at its beginning. */

@@ -67,7 +67,7 @@ ls_status lsi_run_config_check(const lsi_run_config *config,
             saved = setting->before;
         if (saved == NULL || strcmp(saved, setting->value) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
-                            "cannot go on from the checkpoint of step %" PRId64
+                            "cannot resume from the checkpoint of step %" PRId64
                             ": it was made with %s %s, this run has %s",
                             ls_checkpoint_step(checkpoint), setting->name,
                             saved != NULL ? saved : "unknown", setting->value);

@@ -257,7 +257,7 @@ static ls_status find_place(void *self, const ls_checkpoint *found)
     if (report->epoch < j->options->epochs)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "cannot go on from the checkpoint of step %" PRId64
+                    "cannot resume from the checkpoint of step %" PRId64
                     ": it is in epoch %" PRId64 ", this run has --epochs "
                     "%" PRId64,
                     ls_checkpoint_step(found), report->epoch + 1,

@@ -16,7 +16,7 @@
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 
-/* Apart from the steps of training. */
+/* Validation draws from these steps, far above those of training. */
 static const uint64_t validation_steps = UINT64_C(1) << 48;
 
 /* Parts are made in this order and freed in reverse. */
@@ -30,10 +30,10 @@ typedef struct job {
     ls_tensor *inputs, *targets;
     lsi_lm lm;
     lsi_loop loop;
-    int64_t first;     /* step of the checkpoint from which it goes on; 0 */
+    int64_t first;     /* step of the checkpoint to resume from, or 0 */
     double first_loss; /* of that step */
-    lsi_lm_step step;  /* the one that is on */
-    double begun;      /* when that has */
+    lsi_lm_step step;  /* the current one */
+    double begun;      /* when it began */
 } job;
 
 /* ---- settings ---------------------------------------------------------------
@@ -59,7 +59,7 @@ static void collect_model_config(const ls_transformer_config *c,
                         c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
 }
 
-/* Pieces from all over the data: one that differs is likely to differ there. */
+/* Samples the whole of the data: other data very likely differ in a sample. */
 static ls_status collect_data_config(const job *j, lsi_run_config *config)
 {
     enum { PIECES = 64, PIECE = 64 };
@@ -80,7 +80,7 @@ static const char *tokens_name(const job *j)
     return lsi_lm_tokens_name(ls_tokens_are_bytes(j->tokens));
 }
 
-/* What other bits, or other lines, would come of, if it were otherwise. */
+/* All settings on which the bits, or the lines that are written, depend. */
 static ls_status collect_config(const job *j, lsi_run_config *config)
 {
     const lsi_lm_options *o = j->options;
@@ -141,7 +141,7 @@ static ls_status make_batch(job *j)
     return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
 }
 
-/* What a rank does alone before all of them start together. */
+/* What each rank does alone before all start together. */
 static ls_status prepare(void *self)
 {
     job *const j = self;
@@ -153,7 +153,7 @@ static ls_status prepare(void *self)
     return make_batch(j);
 }
 
-/* Before anything large is made: whether there is room for it at all. */
+/* Before anything large is allocated: checks that there is memory for it. */
 static ls_status ask_for_room(void *self)
 {
     job *const j = self;
@@ -218,7 +218,7 @@ static ls_status find_place(void *self, const ls_checkpoint *found)
     if (j->first <= j->options->steps)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
-                    "cannot go on from the checkpoint of step %" PRId64
+                    "cannot resume from the checkpoint of step %" PRId64
                     ": this run has --steps %" PRId64,
                     j->first, j->options->steps);
 }

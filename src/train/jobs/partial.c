@@ -79,6 +79,6 @@ ls_status lsi_partial_parse(lsi_partial *own, const char *text, int rank,
     }
     if (saved == 0 || *text != '\0')
         return lsi_fail(LS_ERR_FORMAT,
-                        "the checkpoint has no whole sums of its epoch");
+                        "the checkpoint's sums of its epoch are incomplete");
     return LS_OK;
 }

@@ -363,9 +363,9 @@ class Ddp(Benches):
     def test_mistakes(self):
         for message, words in (
                 ("there are: naive, flat", ("--strategy", "fast")),
-                ("is no number above 0", ("--bucket-mb", "1,0")),
-                ("is no number above 0", ("--bucket-mb", "-2")),
-                ("is no number above 0", ("--bucket-mb", "nan")),
+                ("is not a number above 0", ("--bucket-mb", "1,0")),
+                ("is not a number above 0", ("--bucket-mb", "-2")),
+                ("is not a number above 0", ("--bucket-mb", "nan")),
                 ("it must be f32 or bf16", ("--dtype", "f32,f64")),
                 ("mlp:WIDTH", ("--model", "cnn")),
                 ("width", ("--model", "mlp:0")),
@@ -415,7 +415,7 @@ class Mistakes(ProgramTest):
         for message, *flags in (
                 ("out of range: 1 to 1024", "--ranks", "0"),
                 ("not a whole number", "--ranks", "2,,4"),
-                ("is none of private|shared", "--buffers", "x"),
+                ("is not one of private|shared", "--buffers", "x"),
                 ("there are: f32", "-d", "float"),
                 ("there are: sum", "-o", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),

@@ -121,7 +121,7 @@ class BenchLm(ProgramTest):
                              [(0, "ok")])
 
     def test_flags(self):
-        for words, text in ((["--size", "huge"], "no model size 'huge'"),
+        for words, text in ((["--size", "huge"], "unknown model size 'huge'"),
                             (["--context", "0"], "--context: 0"),
                             (["--dtype", "i8"], "must be f32 or bf16"),
                             (["--warmup", "x"], "--warmup")):

@@ -72,7 +72,7 @@ class Doctor(ProgramTest):
         self.ended(process)
         rows, _ = self.diagnosed(1)
         self.assertEqual(rows[0]["finding"], "dead")
-        self.assertIn(f"pid {pids[1]}) died: it has done #", rows[0]["text"])
+        self.assertIn(f"pid {pids[1]}) died: it has completed #", rows[0]["text"])
         survivor = glob.glob(os.path.join(glob.escape(self.folder),
                                           "*-rank-0.json"))[0]
         with open(survivor, encoding="utf-8") as file:
@@ -110,7 +110,7 @@ class Mistakes(ProgramTest):
         self.fails(2, "doctor needs one folder", "doctor")
         self.fails(2, "doctor needs one folder", "doctor", "a", "b")
         self.fails(2, "cannot read nowhere", "doctor", "nowhere")
-        self.fails(2, "is no folder", "doctor", LOCKSTEP)
+        self.fails(2, "is not a folder", "doctor", LOCKSTEP)
         self.fails(2, "has no records (*.json) in it", "doctor", self.folder)
 
     def fails_on(self, text, message):
@@ -129,12 +129,12 @@ class Mistakes(ProgramTest):
         self.fails(2, "is a device, not a regular file", "doctor", self.folder)
 
     def test_files_that_are_no_records(self):
-        self.fails_on("", "is not whole")
-        self.fails_on('{"lockstep_record": 1, "ran', "is not whole")
-        self.fails_on("[1, 2]", "is no record of a rank")
-        self.fails_on('{"rows": []}', "is no record of a rank")
+        self.fails_on("", "is not valid JSON")
+        self.fails_on('{"lockstep_record": 1, "ran', "is not valid JSON")
+        self.fails_on("[1, 2]", "is not a rank's record")
+        self.fails_on('{"rows": []}', "is not a rank's record")
         self.fails_on('{"lockstep_record": 9}', "is a record of version 9")
-        self.fails_on('{"lockstep_record": 1}', "is not what a rank writes")
+        self.fails_on('{"lockstep_record": 1}', "is not a valid record")
 
     def record(self):
         call = {"sequence": 1, "call": "barrier", "operation": "barrier",
@@ -152,10 +152,10 @@ class Mistakes(ProgramTest):
         self.fails_on(json.dumps({**self.record(), "ranks": []}),
                       "does not list all ranks")
         self.fails_on(json.dumps({**self.record(), "collectives": [{}]}),
-                      "is not what a rank writes")
+                      "is not a valid record")
         call = self.record()["collectives"][0]
         self.fails_on(json.dumps({**self.record(), "collectives": [call] * 2}),
-                      "in no order")
+                      "not in order")
         mismatch = {"kind": "LS_ERR_MISMATCH", "sequence": 1}
         self.fails_on(json.dumps({**self.record(), "failure": mismatch}),
                       "has no sides")

@@ -135,8 +135,8 @@ class TorchrunFlags(ProgramTest):
                 (["--node-rank=1"], "--node-rank 1"),
                 (["--master-addr", "10.0.0.1"], "--master-addr 10.0.0.1"),
                 (["--max-restarts", "3"], "not started again"),
-                (["--rdzv_backend", "c10d"], "--rdzv-backend is not taken"),
-                (["--rdzv-endpoint=a:1"], "--rdzv-endpoint is not taken"),
+                (["--rdzv_backend", "c10d"], "--rdzv-backend is not supported"),
+                (["--rdzv-endpoint=a:1"], "--rdzv-endpoint is not supported"),
                 (["--module", "x"], "python3 -m"),
                 (["--tee=3"], "--tag-output"),
                 (["-n", "2", "--nproc-per-node", "2"], "give one")):
@@ -146,7 +146,7 @@ class TorchrunFlags(ProgramTest):
 class Mistakes(ProgramTest):
     def test_number_of_ranks(self):
         for number in ("0", "-1", "1025", "2x", "", "99999999999999999999"):
-            self.fails(2, f'"{number}" is no number of ranks: 1 to 1024',
+            self.fails(2, f'"{number}" is not a number of ranks: 1 to 1024',
                        "run", "-n", number, "true")
 
     def test_flags(self):

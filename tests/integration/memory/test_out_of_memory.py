@@ -56,7 +56,7 @@ class OutOfMemory(unittest.TestCase):
                 if line.startswith("lockstep: ")]
         self.assertEqual(len(said), 1, about)
         self.assertRegex(said[0], "no memory|out of memory|cannot start|cannot "
-                         "allocate|cannot map|the system has no", about)
+                         "allocate|cannot map|the system cannot provide", about)
 
     def walk(self, words, who, runs, **env):
         env["FAILING_WHO"] = who

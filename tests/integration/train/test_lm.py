@@ -319,17 +319,17 @@ class Files(LmTest):
         self.assertEqual(self.generate("--model", path, *draw), want)
         configure(n_head=1)
         for words, text in (
-                ([], "holds a model with heads: 1, wanted is 3"),
+                ([], "holds a model with heads: 1, expected 3"),
                 (["--heads", "1", "--norm-eps", "1e-5"],
-                 "holds a model with norm_eps 0.01, wanted is 1e-05")):
+                 "holds a model with norm_eps 0.01, expected 1e-05")):
             done = self.run_lm(*SHAPE, *shape, *words, "-n", "2", "--init",
                                other)
             self.assertEqual(done.returncode, 1)
             self.assertEqual(done.stderr.count("lockstep"), 1, done.stderr)
             self.assertIn(text, done.stderr)
         configure(activation_function="relu")
-        self.refuse_generate('asks for "activation_function": "relu"; there '
-                             'is "gelu_new" only', "--model", other, *draw)
+        self.refuse_generate('asks for "activation_function": "relu"; only '
+                             '"gelu_new" is supported', "--model", other, *draw)
         configure(tie_word_embeddings=True)
         self.refuse_generate("has a head of its own", "--model", other, *draw)
 
@@ -397,7 +397,7 @@ class Checkpoints(LmTest):
                              "--model", self.step(4) + "/")
         os.remove(self.step(2, "manifest.json"))
         self.refuse_generate(f"there is no checkpoint in '{self.checkpoints}' "
-                             "yet: no save has come to its end", "--model",
+                             "yet: no save has finished", "--model",
                              self.checkpoints)
 
     def test_others(self):
@@ -437,7 +437,7 @@ class Refused(LmTest):
         path = self.path("a.safetensors")
         self.train("--steps", "0", "--validate-every", "0", "--save", path)
         self.refuse(1, "tensor 'token_embeddings.weight' has shape (256, 32), "
-                    "wanted is (256, 256)", "-n", "2", "--init", path)
+                    "expected (256, 256)", "-n", "2", "--init", path)
 
     def test_divergence(self):
         self.refuse(1, "step 2: the norm of the gradients is nan. The run has "

@@ -383,7 +383,7 @@ class Refusals(ResumeTest):
         files_before = sorted(os.listdir(self.checkpoints))
         done = self.call(*self.words("model", *self.saving()))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("there is no whole checkpoint in", done.stderr)
+        self.assertIn("there is no intact checkpoint in", done.stderr)
         self.assertIn("although some were saved; of the newest, ", done.stderr)
         self.assertEqual(sorted(os.listdir(self.checkpoints)), files_before)
 

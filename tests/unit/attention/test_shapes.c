@@ -165,7 +165,7 @@ static void refused(void **state)
     size_t bytes;
     assert_error(
         ls_attention_saved_bytes(&small, (ls_attention_method)2, &bytes),
-        LS_ERR_ARGUMENT, "no attention method");
+        LS_ERR_ARGUMENT, "not an attention method");
 }
 
 static void names(void **state)

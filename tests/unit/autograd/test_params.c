@@ -183,7 +183,7 @@ static void bad_definitions(void **state)
     assert_error(ls_params_add(params, "b", 1, &n, unknown, &t),
                  LS_ERR_ARGUMENT, "9");
     assert_error(ls_params_set_trainable(other, a, false), LS_ERR_ARGUMENT,
-                 "no parameter");
+                 "not a parameter");
     assert_int_equal(ls_params_count(params), 1);
     assert_ok(ls_params_allocate(params, NULL, 1));
     assert_error(ls_params_allocate(params, NULL, 1), LS_ERR_STATE, "before");

@@ -68,9 +68,10 @@ static void levels(void **state)
         {"info", "lockstep error: e 1\nlockstep warn: w\nlockstep info: i\n"},
         {"debug", "lockstep error: e 1\nlockstep warn: w\nlockstep info: i\n"
                   "lockstep debug: d\n"},
-        {"loud", "lockstep warn: LOCKSTEP_LOG=loud is no level; using warn of "
-                 "error, warn, info, debug\nlockstep error: e 1\n"
-                 "lockstep warn: w\n"},
+        {"loud",
+         "lockstep warn: LOCKSTEP_LOG=loud is not a level; using warn of "
+         "error, warn, info, debug\nlockstep error: e 1\n"
+         "lockstep warn: w\n"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         char got[OUTPUT_BYTES];

@@ -42,7 +42,7 @@ static void mistakes(void **state)
         {"1,9", "--n: 9 is out of range: 1 to 8"},
         {"-1", "--n: -1 is out of range"},
         {"99999999999999999999", "is not a whole number"},
-        {"111111111111111111111111111111111111111", "is no list"},
+        {"111111111111111111111111111111111111111", "is not a list"},
     };
     lsi_list list = {.n = 77};
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {

@@ -91,7 +91,7 @@ static void wrong_files_are_refused(void **state)
     (void)state;
     const llmc other = {{20240520, 2, 2}, {7, 8}};
     const llmc fewer = {{20240520, 1, 3}, {7, 8}};
-    expect_refused("a.u16", "abc", 3, "3 bytes, which is no whole number");
+    expect_refused("a.u16", "abc", 3, "3 bytes, which is not a multiple");
     expect_refused("a.txt", "", 0, "is empty");
     expect_refused("a.bin", "abc", 3, "3 bytes, fewer than 1024");
     expect_refused("a.bin", &other, sizeof other, "begins with 20240520, 2");

@@ -206,7 +206,7 @@ static void first_mismatch_is_named(void **state)
             ls_tensor_new(&fc->tensor, LS_F32, 2, (const int64_t[]){32, 8}));
         assert_ok(ls_tensor_fill(fc->tensor, 0.0));
         expect_refused(&p, LS_ERR_SHAPE, "tensor", "h.1.mlp.c_fc.weight",
-                       " has shape (32, 8), wanted is (8, 32)");
+                       " has shape (32, 8), expected (8, 32)");
         published_find(&p, "h.0.ln_2.bias")->name = "other";
         expect_refused(&p, LS_ERR_FORMAT, "has no tensor", "h.0.ln_2.bias", "");
         published_discard(&p);

@@ -285,7 +285,7 @@ static void what_there_is_not_is_refused(void **state)
     for (size_t i = 0; i < TEST_COUNT(asked); i++) {
         char json[256], part[128];
         snprintf(json, sizeof json, "{" PLACES ", %s}", asked[i]);
-        snprintf(part, sizeof part, " asks for %s; there is ", asked[i]);
+        snprintf(part, sizeof part, " asks for %s; only ", asked[i]);
         expect_bad(json, LS_ERR_UNSUPPORTED, part);
     }
 }
@@ -296,10 +296,10 @@ static void wrong_configurations_are_refused(void **state)
     static const struct {
         const char *json, *part;
     } bad[] = {
-        {"", "is no valid JSON: line 1"},
-        {"{\n'n_head': 3", "is no valid JSON: line 2"},
+        {"", "is not valid JSON: line 1"},
+        {"{\n'n_head': 3", "is not valid JSON: line 2"},
         {"{'n_head': 3, 'n_head': 4}", "duplicate object key"},
-        {"[3]", "is no JSON object"},
+        {"[3]", "is not a JSON object"},
         {"{}", "'n_layer' is missing; it should be a whole number above 0"},
         {"{'n_layer': '2'}", "'n_layer' is '2'; it should be"},
         {"{'n_layer': 2.5}", "'n_layer' is 2.5; it should be"},
@@ -336,15 +336,15 @@ static void other_files_are_refused(void **state)
     const sparse s = published(&three_heads, 384);
     assert_int_equal(mkfifo(s.config, 0600), 0);
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
-                 "config.json' is no configuration");
+                 "config.json' is not a configuration");
     unlink(s.config);
     assert_int_equal(symlink("/dev/zero", s.config), 0);
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
-                 "config.json' is no configuration");
+                 "config.json' is not a configuration");
     unlink(s.config);
     assert_int_equal(mkdir(s.config, 0700), 0);
     assert_error(ls_transformer_read_config(s.path, &config), LS_ERR_FORMAT,
-                 "config.json' is no configuration");
+                 "config.json' is not a configuration");
     rmdir(s.config);
     discard(&s);
 }

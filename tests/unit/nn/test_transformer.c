@@ -305,7 +305,7 @@ static void configurations_are_checked(void **state)
     (void)state;
     ls_transformer_config config = little;
     assert_error(ls_transformer_size("huge", &config), LS_ERR_ARGUMENT,
-                 "no model size 'huge'; there are tiny, small, medium");
+                 "unknown model size 'huge'; there are tiny, small, medium");
     config.heads = 3;
     expect_refused(&config, "3 heads do not divide d_model 8");
     config.heads = 8;
@@ -326,7 +326,7 @@ static void configurations_are_checked(void **state)
     expect_refused(&config, "norm_eps is nan");
     config = little;
     config.kind = (ls_transformer_kind)7;
-    expect_refused(&config, "no kind 7");
+    expect_refused(&config, "unknown kind 7");
 }
 
 static void expect_failure(const network *net, int64_t length, int64_t token,

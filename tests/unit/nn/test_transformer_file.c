@@ -156,22 +156,22 @@ static void other_models_are_refused(void **state)
     assert_ok(ls_transformer_load(same.model, file.text));
     close_network(&same);
     config.heads = 4;
-    expect_differs(&file, config, "holds a model with heads: 2, wanted is 4");
+    expect_differs(&file, config, "holds a model with heads: 2, expected 4");
     config.heads = 2;
     config.norm_eps = 1e-6;
     expect_differs(&file, config,
-                   "holds a model with norm_eps 1e-05, wanted is 1e-06");
+                   "holds a model with norm_eps 1e-05, expected 1e-06");
     close_network(&net);
     net = open_network(&little, 4);
     assert_ok(ls_transformer_save(net.model, file.text, NULL));
     config = little;
     config.rope_theta = 500;
     expect_differs(&file, config,
-                   "holds a model with rope_theta 10000, wanted is 500");
+                   "holds a model with rope_theta 10000, expected 500");
     config = little;
     config.rope_halves = true;
     expect_differs(&file, config,
-                   "holds a model with rope_halves 0, wanted is 1");
+                   "holds a model with rope_halves 0, expected 1");
     close_network(&net);
     unlink(file.text);
 }
@@ -211,7 +211,7 @@ static void wrong_files_are_refused(void **state)
     config.d_ff = 13;
     network other = open_network(&config, 4);
     assert_error(ls_transformer_load(other.model, file.text), LS_ERR_SHAPE,
-                 "tensor 'layers.0.ffn.w1.weight' has shape (12, 8), wanted is "
+                 "tensor 'layers.0.ffn.w1.weight' has shape (12, 8), expected "
                  "(13, 8)");
     close_network(&other);
     config.layers = 3;

@@ -200,7 +200,7 @@ static void bad_options(void **state)
     }
     ls_adamw_options o = ls_adamw_defaults();
     o.order = (ls_adamw_order)2;
-    check_refused(o, "adamw: there is no order 2");
+    check_refused(o, "adamw: unknown order 2");
 }
 
 int main(void)

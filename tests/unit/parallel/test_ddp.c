@@ -345,7 +345,7 @@ static void test_bad_arguments(void **state)
                  "group");
     options.strategy = LS_DDP_STRATEGY_COUNT;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,
-                 "8 is no ls_ddp_strategy");
+                 "8 is not an ls_ddp_strategy");
     options.strategy = LS_DDP_FLAT;
     options.bucket_mb = 1;
     assert_error(ls_ddp_new(&ddp, group, m.params, &options), LS_ERR_ARGUMENT,

@@ -309,9 +309,10 @@ static void the_dead_are_named(void **state)
     for (int r = 0; r < 3; r++)
         s->call[r][2].began_ns = NOW - SECOND / 10;
     s->n = 3; /* it could not write */
-    check(s, LSI_FINDING_DEAD,
-          "rank 3 (host here, pid 103) died: it has done #2 and was in #3; "
-          "others are in #3 all_reduce of 8 f32 (sum)");
+    check(
+        s, LSI_FINDING_DEAD,
+        "rank 3 (host here, pid 103) died: it has completed #2 and was in #3; "
+        "others are in #3 all_reduce of 8 f32 (sum)");
     assert_int_equal(s->found.last_completed, 2);
 }
 
@@ -329,7 +330,7 @@ static void the_late_are_named(void **state)
     }
     check(s, LSI_FINDING_LATE,
           "ranks 0-1, 3 in #3 all_reduce of 8 f32 (sum) for 4.0 s; rank 2 "
-          "(host here, pid 102, alive) has not come: it has done #1");
+          "(host here, pid 102, alive) has not arrived: it has completed #1");
     assert_int_equal(s->found.last_completed, 1);
 }
 
@@ -340,7 +341,7 @@ static void the_missing_are_named(void **state)
     s->n = 3;
     check(s, LSI_FINDING_MISSING,
           "rank 3 (host here, pid 103, alive) has written nothing: it has "
-          "done #3");
+          "completed #3");
     s->view[3] = (lsi_trace_rank){"absent", "unknown", 0, 0, 0, 0};
     check(s, LSI_FINDING_MISSING,
           "rank 3 (host unknown, pid 0, absent) has written nothing: it never "

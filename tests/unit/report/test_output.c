@@ -124,7 +124,7 @@ static void writes_through_links(void **state)
     unlink(target);
 }
 
-/* What is no regular file is written to and not replaced. */
+/* What is not a regular file is written to and not replaced. */
 static void writes_to_pipes(void **state)
 {
     (void)state;

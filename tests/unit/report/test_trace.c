@@ -68,26 +68,26 @@ static const struct damage {
     const char *path, *value, *message;
 } damages[] = {
     {"lockstep_record", "2", "version 2"},
-    {"lockstep_record", "\"1\"", "no record of a rank"},
-    {"job", "5", "not what a rank writes"},
+    {"lockstep_record", "\"1\"", "not a rank's record"},
+    {"job", "5", "not a valid record"},
     {"rank", "1", "no such rank"},
     {"rank", "-1", "no such rank"},
     {"size", "0", "no such rank"},
     {"size", "1025", "no such rank"},
-    {"size", "1.5", "not what a rank writes"},
+    {"size", "1.5", "not a valid record"},
     {"written_ns", "-9223372036854775808", "no such rank or time"},
     {"written_ns", "9223372036854775807", "no such rank or time"},
     {"wall_ns", "-1", "no such rank or time"},
     {"wall_ns", "4611686018427387904", "no such rank or time"},
-    {"collectives", "{}", "no list"},
-    {"collectives/1", "[]", "not what a rank writes"},
-    {"collectives/1/sequence", "1", "no order"},
-    {"collectives/0/sequence", "0", "no order"},
+    {"collectives", "{}", "not a list"},
+    {"collectives/1", "[]", "not a valid record"},
+    {"collectives/1/sequence", "1", "not in order"},
+    {"collectives/0/sequence", "0", "not in order"},
     {"collectives/1/sequence", "9223372036854775807", "impossible number"},
     {"collectives/0/began_ns", "-1", "impossible number"},
     {"collectives/0/began_ns", "4611686018427387904", "impossible number"},
     {"ranks", "[]", "does not list all ranks"},
-    {"ranks/0", "{}", "not what a rank writes"},
+    {"ranks/0", "{}", "not a valid record"},
     {"failure",
      "{\"kind\": \"LS_ERR_PEER_DEAD\", \"sequence\": 1, \"rank\": 1}",
      "no such rank"},
@@ -95,7 +95,7 @@ static const struct damage {
     {"failure",
      "{\"kind\": \"LS_ERR_MISMATCH\", \"sequence\": 1, \"field\": \"root\", "
      "\"sides\": [{}]}",
-     "not what a rank writes"},
+     "not a valid record"},
 };
 
 static void a_damaged_record_is_refused(void **state)

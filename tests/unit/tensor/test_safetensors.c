@@ -247,9 +247,9 @@ static void malformed_headers(void **state)
         {"{\"a\":" U8("[3]", "[0,3]") ",\"b\":" U8("[2]", "[2,4]") "}",
          "'a' and 'b' overlap"},
         {"{\"a\":" U8("[4]", "[0,4]") ",\"a\":" U8("[4]", "[0,4]") "}", "JSON"},
-        {"{\"__metadata__\":[],\"a\":" U8("[4]", "[0,4]") "}", "no object"},
+        {"{\"__metadata__\":[],\"a\":" U8("[4]", "[0,4]") "}", "not an object"},
         {"{\"__metadata__\":{\"k\":1},\"a\":" U8("[4]", "[0,4]") "}",
-         "'k' is no text"},
+         "'k' is not a string"},
         {"{\"a\":" U8("[4]", "[0,99999999999999999999]") "}", "JSON"},
     };
     ls_tensor *a = zeros(LS_U8, 1, (const int64_t[]){4});
@@ -340,9 +340,9 @@ static void wrong_wishes(void **state)
     assert_ok(ls_safetensors_save(path, &(ls_named_tensor){"a", a}, 1, NULL));
     assert_ok(ls_tensor_fill(a, 0.0));
     assert_error(ls_safetensors_load(path, &(ls_named_tensor){"a", turned}, 1),
-                 LS_ERR_SHAPE, "'a' has shape (2, 3), wanted is (3, 2)");
+                 LS_ERR_SHAPE, "'a' has shape (2, 3), expected (3, 2)");
     assert_error(ls_safetensors_load(path, &(ls_named_tensor){"a", half}, 1),
-                 LS_ERR_DTYPE, "F32, wanted is F16");
+                 LS_ERR_DTYPE, "F32, expected F16");
     /* The first fits, the second does not: neither is written. */
     const ls_named_tensor both[] = {{"a", a}, {"a", half}};
     assert_error(ls_safetensors_load(path, both, 2), LS_ERR_DTYPE, "'a'");

@@ -69,8 +69,7 @@ static void sgd_is_kept_too(void **state)
     expect_ok(&p, 2, save);
     expect_ok(&p, 3, load);
     p.sgd = false;
-    expect_error(&p, 2, load,
-                 "holds the state of sgd, wanted is that of adamw");
+    expect_error(&p, 2, load, "holds the state of sgd, expected that of adamw");
     discard(&p);
 }
 
@@ -108,7 +107,7 @@ static void damage_is_passed_over(void **state)
         expect_ok(&p, 2, load);
         assert_int_equal(p.opened, 5);
         assert_int_equal(truncate(file_of(&p, 5, files[i]).text, 100), 0);
-        expect_error(&p, 2, load, "no whole checkpoint");
+        expect_error(&p, 2, load, "no intact checkpoint");
         /* What is not whole can be saved anew. */
         expect_ok(&p, 2, save);
         expect_ok(&p, 2, load);
@@ -144,7 +143,7 @@ static void another_model_is_named(void **state)
     expect_ok(&p, 2, save);
     p.hidden = 334;
     expect_error(&p, 2, load,
-                 "'hidden.weight' has shape (333), wanted is (334)");
+                 "'hidden.weight' has shape (333), expected (334)");
     p.hidden = 333;
     p.more = true;
     p.step = 6;
@@ -152,8 +151,7 @@ static void another_model_is_named(void **state)
     expect_ok(&p, 2, save);
     p.more = false;
     expect_error(&p, 2, load,
-                 "has a tensor 'more.weight' that the model has "
-                 "not");
+                 "has a tensor 'more.weight' that the model does not have");
     discard(&p);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Runs that are killed at random moments while they save all the time, and go
- * on from the newest whole checkpoint. None may be lost, and the end must be
+ * on from the newest intact checkpoint. None may be lost, and the end must be
  * that of a run without a break. LOCKSTEP_TEST_KILLS says how many kills.
  */
 #include <signal.h>

@@ -66,7 +66,7 @@ static const struct damage {
     {"{\"kind\": \"adamw\", \"groups\": 7}", "no state of the optimizer"},
     {GROUP("1", STATE, "[\"v\"]"), "no state of the optimizer for 'w'"},
     {GROUP("1", STATE, "[5, null]"), "no state of the optimizer for 'w'"},
-    {GROUP("1", "[\"exp_avg\"]", BOTH), "other numbers for 'w'"},
+    {GROUP("1", "[\"exp_avg\"]", BOTH), "different state for 'w'"},
     {GROUP("-1", STATE, BOTH), "'w' has taken -1 steps"},
     {GROUP("-9223372036854775808", STATE, BOTH), "it should be 0 or more"},
 };
