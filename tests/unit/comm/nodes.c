@@ -6,6 +6,7 @@
 
 #include "comm/api/group.h"
 #include "comm/api/internode_open.h"
+#include "comm/net/internode.h"
 #include "comm/node/space.h"
 #include "comm/state/channels.h"
 
@@ -28,6 +29,7 @@ typedef struct post {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static post *first, **last = &first;
 static atomic_bool cut;
+static _Atomic uint32_t told[MOST]; /* `awaits` of the last that tells it */
 static _Thread_local int self;
 static _Thread_local size_t sent;
 
@@ -85,6 +87,12 @@ static post *add(post like)
     return made;
 }
 
+static void note_control(const lsi_control *message)
+{
+    if (message->about == LSI_CONTROL_AWAITS)
+        atomic_store(&told[self], message->awaits);
+}
+
 static int wire_send(const void *data, size_t bytes, int peer, int tag,
                      lsi_ticket *ticket)
 {
@@ -95,6 +103,8 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
         memcpy(copy, data, bytes);
     if (tag % LSI_TAGS >= LSI_TAG_DATA)
         sent += bytes;
+    if (tag % LSI_TAGS == LSI_TAG_CONTROL)
+        note_control(data);
     add((post){NULL, self, peer, tag, copy, bytes, false, false});
     ticket->handle = SENT;
     return 0;
@@ -172,6 +182,11 @@ size_t sent_by_wire(void)
     return sent;
 }
 
+bool has_told_whom(int rank)
+{
+    return atomic_load(&told[rank]) != 0;
+}
+
 void cut_wire(void)
 {
     atomic_store(&cut, true);
@@ -205,6 +220,8 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
     for (int k = 0; k < nodes; k++)
         size += ranks[k];
     CHECK(size <= MOST);
+    for (int r = 0; r < size; r++)
+        atomic_store(&told[r], 0);
     for (int k = 0, rank = 0; k < nodes; k++) {
         ls_group *local[MOST];
         CHECK_OK(ls_group_open_threads(local, ranks[k]));

@@ -23,6 +23,9 @@ held wire_holds(int from, int to);
 /* Bytes of data that this rank has sent to other nodes so far. */
 size_t sent_by_wire(void);
 
+/* Whether the last that a rank told other nodes is that it waits for one. */
+bool has_told_whom(int rank);
+
 /* Cuts the wire: from now on nothing arrives. Mended by the next run_nodes. */
 void cut_wire(void);
 
