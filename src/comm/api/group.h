@@ -15,8 +15,8 @@ typedef struct lsi_membership {
 } lsi_membership;
 
 /*
- * Maps the control region and enters this rank as a member; says nothing to
- * the others. Takes one reference to the node, on failure too.
+ * Maps the control region and enters this rank as a member; sends
+ * nothing to the others. Takes one reference to the node, on failure too.
  */
 ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
                          ls_group **out);

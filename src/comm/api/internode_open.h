@@ -12,14 +12,13 @@ typedef struct lsi_internode_plan {
     int rank, size;
     uint64_t job;     /* the same on all nodes, and not that of any of them */
     const int *world; /* numbers on the wire, by rank */
-    const int
-        *id; /* what each has got from lsi_internode_new_id for this group */
+    const int *id;    /* by rank: from lsi_internode_new_id, for this group */
     const int *place; /* any numbers, equal for ranks of one node */
     ls_group *local;  /* taken over, on failure too */
     uint64_t offset;  /* of the control region in the node's memory */
 } lsi_internode_plan;
 
-/* Opens this rank's side; says nothing to the others. */
+/* Opens this rank's side; sends nothing to the others. */
 ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out);
 
 /*
@@ -38,8 +37,7 @@ ls_status lsi_internode_introduce(ls_group *group);
 /* A number that this process has not used. */
 int lsi_internode_new_id(void);
 
-/* Says goodbye if the group is well, and frees what lsi_internode_open has
- * made. */
+/* Tells the others, unless the group has failed, and frees it. */
 void lsi_internode_close(ls_group *group);
 
 #endif

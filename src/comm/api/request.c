@@ -148,7 +148,7 @@ ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* What this thread has heard last may be about another request. */
+/* This thread's last error may be about another request. */
 static ls_status outcome(ls_request *request)
 {
     request->in_flight = false;

@@ -48,7 +48,7 @@ static uint64_t hash_file(uint64_t h, const char *path)
 
 /*
  * One boot of one kernel; one network namespace, which the meeting's sockets
- * do not leave; one user; and what LOCKSTEP_HOSTID says, which parts ranks that
+ * do not leave; one user; and LOCKSTEP_HOSTID, which separates ranks that
  * would otherwise share a node.
  */
 static uint64_t own_place(void)

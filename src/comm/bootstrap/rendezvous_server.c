@@ -32,8 +32,7 @@ typedef struct server_state {
     int memfd;
 } server_state;
 
-/* ---- waiting for the clients ----------------------------------------------
- */
+/* ---- waiting for the clients --------------------------------------------- */
 
 /* "6 of 8 ranks have joined; missing 3, 5", the missing as far as they fit. */
 static void count_ranks(const server_state *server, char text[COUNT_BYTES])

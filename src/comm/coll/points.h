@@ -37,8 +37,9 @@ void lsi_narrow(const lsi_collective *op, void *to, void *from,
  */
 unsigned char *lsi_sums(const lsi_collective *op);
 unsigned char *lsi_incoming(const lsi_collective *op);
-size_t
-lsi_sums_scratch(const lsi_collective *op); /* bytes of the first, or 0 */
+
+/* Bytes of lsi_sums that lie in the scratch memory, or 0. */
+size_t lsi_sums_scratch(const lsi_collective *op);
 
 /* Posts the one message that a step sends, or receives. */
 void lsi_post_send(lsi_collective *op, lsi_buffer buffer, int peer);

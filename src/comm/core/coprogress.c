@@ -1,9 +1,9 @@
 /*
- * All groups of the process that keep company are in one list; there are few.
- * Who moves one is the number of a thread, which no other thread ever gets, so
- * that a thread may end whatever it has left. A lock guards the list and is
- * held for moments only: who moves groups borrows them first, and who wants to
- * take one that is borrowed waits for its return.
+ * All groups of the process that have joined are in one list; there are few.
+ * Who moves one is recorded as the number of a thread, which is never used
+ * again, so that a thread may end whatever it has left. A lock guards the list
+ * and is held for moments only: who moves groups borrows them first, and who
+ * wants to take one that is borrowed waits for its return.
  */
 #include "comm/core/coprogress.h"
 
@@ -158,7 +158,7 @@ ls_group *lsi_coprogress_borrow(const ls_group *group)
     return borrowed;
 }
 
-/* What goes wrong in a group is no news to who waits for another. */
+/* A failure in one group is not reported to who waits in another. */
 static void progress(ls_group *group)
 {
     char text[TEXT_BYTES];

@@ -1,13 +1,13 @@
 /*
  * Progress across groups. A group in which something is left in flight (a
- * request) keeps company with the other groups of its thread: while the thread
- * waits for one of them, it moves them all. Otherwise ranks that wait for each
+ * request) makes progress with the other groups of its thread: while the thread
+ * waits in one of them, it moves them all. Otherwise ranks that wait for each
  * other in two groups would do so for ever.
  *
  * A group may go from one thread to another although the first still moves it:
  * whoever uses a group takes it, and waits until nobody else is busy with it.
  * What happens to a group while it is moved stays with it: its failures are
- * told when it is used.
+ * reported when it is used.
  */
 #ifndef LS_COMM_CORE_COPROGRESS_H
 #define LS_COMM_CORE_COPROGRESS_H

@@ -54,7 +54,7 @@ void lsi_collective_publish(lsi_collective *op)
     group->activity++;
     /* Releases all that this rank has stored, in cells, windows and buffers. */
     atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
-    /* Only the last to arrive has news for those who sleep. */
+    /* Only the last to arrive wakes those who sleep. */
     if (atomic_load(&group->memory.header->sleepers) != 0 &&
         all_stamped(group, op->sequence, stamp))
         lsi_wake_all(group);

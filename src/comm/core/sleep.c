@@ -1,8 +1,8 @@
 /*
  * A rank sleeps on the bell of its group (bell.h). A rank that also has
  * something in flight in other groups sleeps on all their bells at once.
- * Kernels before 5.16, and filters that do not know the call, have no such
- * sleep; then it naps and looks.
+ * Kernels before 5.16 do not have that call, and filters may reject it; then
+ * the rank sleeps for short times and polls.
  */
 #include "comm/core/sleep.h"
 
@@ -99,7 +99,7 @@ static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
 
 /*
  * A rank announces its sleep, looks once more, and sleeps only if nothing has
- * moved: a peer either sees the announcement or its news are seen here.
+ * moved: either a peer sees the announcement or its progress is seen here.
  */
 static void announce(ls_group *group)
 {

@@ -8,7 +8,8 @@
 
 /*
  * Looks once more, and sleeps if nothing has moved: for so long at most, and
- * until something happens in the group, or in its company if it has one.
+ * until something happens in the group, or with `coprogress` in another group
+ * of this thread.
  */
 ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns);
 

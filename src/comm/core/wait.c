@@ -6,9 +6,9 @@
  * there is a CPU for each rank, as long as that has paid lately.
  *
  * With more ranks than CPUs, the fastest way to let a peer run is sched_yield,
- * at once: the four looks that came first took 8% of the time of a barrier.
- * But if a stranger takes the CPU, it keeps it for milliseconds; so a yield
- * that takes long ends yielding for a good while.
+ * at once: four looks before it took 8% of the time of a barrier. But if
+ * another program gets the CPU, it keeps it for milliseconds; so a yield that
+ * takes long stops yielding for a good while.
  *
  * Sleeping (sleep.c) always works: the kernel runs a rank soon after it is
  * woken, and moves it to an idle CPU.
@@ -35,8 +35,8 @@
 enum {
     SPINS_ALONE = 500, /* some 30 microseconds */
     FEW_SPINS = 2,
-    SPREAD_SPINS = 100000, /* some milliseconds: until two ranks are parted */
-    FIRST_RETRY = 8,       /* waits until a spin is tried again; doubles */
+    LONG_SPINS = 100000, /* some milliseconds: see choose_spins */
+    FIRST_RETRY = 8,     /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
     YIELDS = 250,       /* of one wait */
     FIRST_BACKOFF = 16, /* waits without yielding, after a long one; doubles */
@@ -51,11 +51,11 @@ enum { POLL_TICKS = 1 << 18 };
 #define FIRST_SLEEP_NS ((uint64_t)20 * 1000)
 #define LAST_SLEEP_NS  ((uint64_t)1000 * 1000)
 
-/* From when a rank waits until other nodes hear whom for, at the latest. */
+/* A rank that has waited for so long tells other nodes for whom. */
 #define TELL_NS ((uint64_t)500 * 1000 * 1000)
 
-/* From when the launcher ends a rank until it gives up finding out why. */
-#define LAST_WORDS_NS ((uint64_t)500 * 1000 * 1000)
+/* After SIGTERM a rank looks for so long for the reason. */
+#define SIGTERM_NS ((uint64_t)500 * 1000 * 1000)
 
 void lsi_learn_to_wait(ls_group *group)
 {
@@ -76,8 +76,8 @@ void lsi_learn_to_wait(ls_group *group)
  * If the last spin was in vain, the peer probably needs this CPU: even where
  * there are enough, the scheduler may have put both on one, and it leaves them
  * there as long as they take turns. Then hardly spin, but try again now and
- * then, for so long that it sees two that want to run and parts them. Ranks
- * that are bound to CPUs of their own need no such doubts.
+ * then, for so long that the scheduler sees two that want to run and moves one.
+ * Ranks that are bound to CPUs of their own need none of this.
  */
 static int choose_spins(ls_group *group)
 {
@@ -90,7 +90,7 @@ static int choose_spins(ls_group *group)
     group->waiting.waits = 0;
     if (group->waiting.retry < LAST_RETRY)
         group->waiting.retry *= 2;
-    return SPREAD_SPINS;
+    return LONG_SPINS;
 }
 
 static int choose_yields(ls_group *group)
@@ -104,7 +104,7 @@ static int choose_yields(ls_group *group)
 }
 
 /*
- * A yield that takes long went to a stranger, or to a peer that computes. The
+ * A yield that takes long went to another program, or a peer that computes. The
  * former come again, and each time ranks sleep for longer instead; the latter
  * is over at once, and each yield that pays takes some of the backoff away.
  */
@@ -187,7 +187,7 @@ static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
     const bool told = lsi_spans_nodes(group) && lsi_sigterm_told(&told_for);
     if (!told && now - patience->checked_ns < LSI_SLICE_NS)
         return LS_OK;
-    return look_around(group, patience, now, told_for >= LAST_WORDS_NS);
+    return look_around(group, patience, now, told_for >= SIGTERM_NS);
 }
 
 /* Moves the other groups of this thread, if there are any. */

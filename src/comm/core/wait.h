@@ -1,5 +1,5 @@
 /*
- * Waiting without burning the processor, and not for ever.
+ * Waiting that does not waste the CPU and does not last for ever.
  */
 #ifndef LS_COMM_CORE_WAIT_H
 #define LS_COMM_CORE_WAIT_H

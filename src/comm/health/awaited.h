@@ -3,8 +3,8 @@
  * their node can read it, and tell the other nodes at half of the timeout: who
  * gives up can follow from one to the next, and names the last, who waits for
  * nobody as far as is known, instead of one that is stuck for the same reason
- * as itself. Not known is who of another node began to wait so late that it has
- * not told yet, and who waits in another group.
+ * as itself. What is not known: ranks of other nodes that began to wait so
+ * late that they have not told yet, and those that wait in another group.
  */
 #ifndef LS_COMM_HEALTH_AWAITED_H
 #define LS_COMM_HEALTH_AWAITED_H

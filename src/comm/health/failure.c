@@ -1,8 +1,8 @@
 /*
- * A rank that fails the group writes down why, in a place of its own, and then
- * its name where there is room for one: that of the first stays. So whoever
- * reads the name finds all of the story, however slow its writer was, and tells
- * it from its own side.
+ * A rank that fails the group writes the reason into its own member, and then
+ * its number into the header, where only the first one stays. So whoever reads
+ * the number finds the whole reason, however slow its writer was, and reports
+ * it from its own point of view.
  */
 #include "comm/health/failure.h"
 

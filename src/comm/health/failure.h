@@ -9,10 +9,10 @@
 /* Records the failure unless there is one already, and wakes everybody. */
 void lsi_post_failure(ls_group *group, const lsi_failure *failure);
 
-/* The same, of a failure that a rank of another node has told. */
+/* The same for a failure that a rank of another node has reported. */
 void lsi_hear_failure(ls_group *group, const lsi_failure *failure);
 
-/* Says in this rank's words why the group has failed; returns its status. */
+/* Reports this rank's view of why the group has failed; returns its status. */
 ls_status lsi_report_failure(ls_group *group);
 
 /* A rank that has died, or -1. Any thread may ask. */

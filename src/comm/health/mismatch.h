@@ -1,6 +1,6 @@
 /*
- * Ranks that do not do the same: found where one sees what another is about to
- * do, and a failure of the whole group.
+ * Ranks that disagree about a call or a message: found by the rank that sees
+ * what another is about to do, and a failure of the whole group.
  */
 #ifndef LS_COMM_HEALTH_MISMATCH_H
 #define LS_COMM_HEALTH_MISMATCH_H

@@ -18,7 +18,7 @@
 #include "comm/health/dump.h"
 #include "comm/health/failure.h"
 
-/* Between the half second for the rank itself and the SIGKILL. */
+/* Later than the half second of the rank itself, before the SIGKILL. */
 #define WORDS_AFTER_NS (700L * 1000 * 1000)
 
 static atomic_bool told, said;
@@ -30,9 +30,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const ls_group *subject;
 
 /*
- * A rank that computes, and so does not look, ends all the same. The signal may
- * come twice, from the launcher and from who sent it to all processes of the
- * job: its second counts from the first.
+ * A rank that computes, and so does not poll, still ends by the alarm. The
+ * signal may come twice, from the launcher and from who sent it to all
+ * processes of the job: its second counts from the first.
  */
 static void on_end(int number)
 {
@@ -81,7 +81,7 @@ static void take_no_notice(int number)
     (void)number;
 }
 
-/* A child is not told to end by the launcher, and has nobody who watches. */
+/* The launcher does not signal a child, which has no watching thread. */
 static void in_child(void)
 {
     struct sigaction action;
@@ -131,7 +131,7 @@ ls_status lsi_sigterm_listen(const ls_group *group)
         (void)lsi_thread_watch(watch, NULL);
     pthread_mutex_unlock(&lock);
     (void)handle(SIGUSR1, take_no_notice);
-    (void)handle(SIGPIPE, take_no_notice); /* what is for the dead is no end */
+    (void)handle(SIGPIPE, take_no_notice); /* by a dead peer */
     return LS_OK;
 }
 

@@ -1,14 +1,15 @@
 /*
- * Last words. When a rank has ended, the launcher ends the others: Open MPI by
- * SIGTERM and, a second later, SIGKILL. A rank that waits has noticed nothing
- * by then, or is about to; so the signal is taken as news, and the rank has
- * half a second to find out and say what has happened. If it computes, or is
- * inside MPI and does not return, another thread says which rank has died. All
- * that only with LOCKSTEP_SIGTERM=1, which the program `lockstep` sets itself.
+ * What a rank does about SIGTERM. When a rank has ended, the launcher ends the
+ * others: Open MPI by SIGTERM and, a second later, SIGKILL. A rank that waits
+ * may not have noticed by then; so the signal does not end it at once: it has
+ * half a second to find out and report what has happened. If it computes, or is
+ * inside MPI and does not return, another thread reports which rank has died.
+ * All that only with LOCKSTEP_SIGTERM=1, which the program `lockstep` sets
+ * itself.
  *
  * MPICH, if it is told to leave the others alone, sends them SIGUSR1, which
- * would end them; nothing happens then, nor on SIGPIPE, which who writes to a
- * dead rank's socket gets. Programs that the rank starts get both as usual.
+ * would end them, and writing to a dead rank's socket raises SIGPIPE. Both are
+ * caught and ignored. Programs that the rank starts get them as usual.
  */
 #ifndef LS_COMM_HEALTH_SIGTERM_H
 #define LS_COMM_HEALTH_SIGTERM_H
@@ -21,7 +22,7 @@
 /*
  * Takes the signals from now on, unless the program handles them itself;
  * SIGTERM only if asked. The first group that is passed is the one about which
- * something may be said. LS_ERR_ARGUMENT if LOCKSTEP_SIGTERM makes no sense.
+ * the other thread reports. LS_ERR_ARGUMENT if LOCKSTEP_SIGTERM makes no sense.
  */
 ls_status lsi_sigterm_listen(const ls_group *group);
 
@@ -34,7 +35,7 @@ void lsi_sigterm_forget(const ls_group *group);
  */
 bool lsi_sigterm_told(uint64_t *since_ns);
 
-/* The rank itself has found out. */
+/* The rank itself has found and reported the reason. */
 void lsi_sigterm_said(void);
 
 #endif

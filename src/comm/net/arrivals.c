@@ -2,9 +2,9 @@
  * The first rank of each node passes on what the ranks of its node have
  * published about a collective, once all have: a record for each. The records
  * go round by dissemination (schedule/tree.h): in each round a node sends on
- * what it has heard so far, so that all have heard from all after log2 of the
- * nodes. What arrives is written where the ranks of this node look for it, as
- * if its owner had done that.
+ * the records it has so far, so that after log2(nodes) rounds every node has
+ * all of them. What arrives is written where the ranks of this node look for
+ * it, as if its owner had done that.
  *
  * All ranks of this node have published, so none of them reads what the same
  * place has held before.

@@ -5,13 +5,13 @@
 #include "comm/health/failure.h"
 #include "comm/state/channels.h"
 
-/* How long a group that closes, or fails, waits until its words are out. */
-#define CLOSE_NS      ((uint64_t)1000 * 1000 * 1000)
-#define LAST_WORDS_NS ((uint64_t)200 * 1000 * 1000)
+/* How long a group that closes, or fails, waits for what it still sends. */
+#define CLOSE_NS ((uint64_t)1000 * 1000 * 1000)
+#define FAIL_NS  ((uint64_t)200 * 1000 * 1000)
 
-/* ---- saying -------------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------- */
 
-/* Whether nothing is left to be said to a rank. It may be slow to listen. */
+/* Whether nothing is left to send to a rank, which may be slow to receive. */
 static bool say_next(lsi_internode *net, int rank)
 {
     lsi_control_slot *control = &net->control[rank];
@@ -56,7 +56,7 @@ void lsi_control_tell_failure(ls_group *group, const lsi_failure *failure)
             say(group, &message, r);
 }
 
-/* One rank of each other node hears it, for all of them. */
+/* To one rank of each other node, for all of its ranks. */
 static void say_to_nodes(ls_group *group, const lsi_control *message)
 {
     const lsi_internode *net = group->net;
@@ -83,7 +83,7 @@ void lsi_control_tell_awaits(ls_group *group)
     say_to_nodes(group, &message);
 }
 
-/* ---- hearing ------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------- */
 
 ls_status lsi_control_listen(ls_group *group)
 {
@@ -125,19 +125,22 @@ ls_status lsi_control_progress(ls_group *group)
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* After a failure only words matter, and the dead do not take data. */
+/*
+ * After a failure only control messages matter: a rank that has died receives
+ * no data.
+ */
 static bool is_awaited(const ls_group *group, const lsi_wire_request *request)
 {
     const bool is_word = request == &group->net->control[request->rank].request;
     return !request->receives && (is_word || !lsi_has_failed(group));
 }
 
-/* Tests what is being sent until all of it is out, or time is up. */
+/* Tests what is being sent until all of it is sent, or time is up. */
 static void let_go(ls_group *group)
 {
     lsi_internode *net = group->net;
     const uint64_t until = lsi_suspending_clock_ns() +
-                           (lsi_has_failed(group) ? LAST_WORDS_NS : CLOSE_NS);
+                           (lsi_has_failed(group) ? FAIL_NS : CLOSE_NS);
     bool waits = true;
     while (waits && lsi_suspending_clock_ns() < until) {
         say_rest(group);

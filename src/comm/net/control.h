@@ -1,16 +1,16 @@
 /*
- * What ranks of different nodes tell each other out of turn: whom they wait
- * for, that they leave, that the group has failed.
+ * Control messages: what ranks of different nodes tell each other outside
+ * collectives: whom they wait for, that they leave, that the group has failed.
  */
 #ifndef LS_COMM_NET_CONTROL_H
 #define LS_COMM_NET_CONTROL_H
 
 #include "comm/net/internode.h"
 
-/* From now on this rank hears what others say. */
+/* From now on this rank receives control messages. */
 ls_status lsi_control_listen(ls_group *group);
 
-/* Takes in what has come, and says what is left to be said. */
+/* Handles what has arrived, and sends what is still to be sent. */
 ls_status lsi_control_progress(ls_group *group);
 
 /* As lsi_internode_hooks has them. */

@@ -6,7 +6,7 @@
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
 
-/* Groups may be used by several threads, and the wire by one at a time. */
+/* Several threads may use groups, but only one at a time the wire. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- messages ------------------------------------------------------------ */
@@ -28,7 +28,7 @@ static void strike(lsi_wire_request *request)
     request->pending = false;
 }
 
-/* The wire says why, but what has happened is that a rank is out of reach. */
+/* The wire knows why; for the group it means that a rank is out of reach. */
 static ls_status lost(ls_group *group, int rank)
 {
     lsi_post_failure(group,
@@ -48,7 +48,7 @@ static ls_status took_off(ls_group *group, lsi_wire_request *request,
     return LS_OK;
 }
 
-/* Of a message to a rank. */
+/* The tag of a message to a rank. */
 static int tag_of(const lsi_internode *net, int rank, int about)
 {
     return net->id[rank] * LSI_TAGS + about;

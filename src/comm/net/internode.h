@@ -4,9 +4,9 @@
  * On each node such a group has a control region like any other, with room for
  * all ranks. What ranks of other nodes publish there when they arrive in a
  * collective is brought by messages (arrivals.c), so that agreeing, refusing
- * and little data work as on one node. Everything else that leaves the node are
- * messages, too. The ranks of the node are a group of their own, `local`, which
- * does what is done inside it.
+ * and little data work as on one node. Everything else that leaves the node is
+ * a message, too. The ranks of the node are a group of their own, `local`,
+ * which does what is done inside it.
  */
 #ifndef LS_COMM_NET_INTERNODE_H
 #define LS_COMM_NET_INTERNODE_H
@@ -32,8 +32,7 @@ enum {
     LSI_TAGS = 64                                        /* of one group */
 };
 
-/* A sender is ahead of its receiver by less than two of these, and a fragment.
- */
+/* A sender is ahead of its receiver by less than two of these + a fragment. */
 enum { LSI_CREDIT_BYTES = 512 * 1024 };
 
 /* Posts a message to, or from, a rank of the group. */
@@ -71,16 +70,16 @@ typedef struct lsi_arrivals {
     bool in_taken; /* what this round has brought has been written down */
 } lsi_arrivals;
 
-/* What ranks of different nodes tell each other out of turn. */
+/* A control message; see control.h. */
 typedef struct lsi_control {
-    int32_t rank; /* who speaks */
-    /* A later one of these outweighs an earlier that is not out yet. */
+    int32_t rank; /* of the sender */
+    /* A later one of these replaces an earlier one that is not yet sent. */
     enum { LSI_CONTROL_AWAITS, LSI_CONTROL_LEAVES, LSI_CONTROL_FAILED } about;
     uint32_t awaits;     /* as in its lsi_member */
     lsi_failure failure; /* of the group */
 } lsi_control;
 
-/* One that is said to a rank, and one for when it is out. */
+/* One that is being sent to a rank, and the one to be sent next. */
 typedef struct lsi_control_slot {
     lsi_wire_request request;
     lsi_control current, next;
@@ -106,9 +105,9 @@ typedef struct lsi_internode {
 } lsi_internode;
 
 /*
- * For what is said out of turn, also by a group that has failed; no failure of
- * the wire fails the group here. Whether the message is on its way; and whether
- * it is done with, be it that the wire has dropped it.
+ * For control messages, which a group that has failed sends, too; no failure of
+ * the wire fails the group here. The first returns whether the message is being
+ * sent; the second whether it is over, also because the wire has dropped it.
  */
 bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
                             const void *data, size_t bytes, int rank, int tag);

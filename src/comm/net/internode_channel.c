@@ -1,13 +1,13 @@
 /*
  * Messages between ranks of different nodes: an envelope, then the data as a
  * bulk message. Both ends post them in the order of the stream, so that they
- * meet.
+ * match.
  *
  * MPI takes what is sent although nobody has asked for it yet, and keeps it in
  * the receiver's memory. So each end counts what has gone through the stream,
  * and whenever that has grown by LSI_CREDIT_BYTES at the receiver, it sends an
- * empty message the other way: a credit. Who has too few waits for the next
- * before it sends on.
+ * empty message the other way: a credit. A sender with too few waits for the
+ * next one before it goes on.
  */
 #include "comm/net/internode_channel.h"
 
@@ -182,7 +182,7 @@ static ls_status move(ls_group *group, lsi_stream *stream, lsi_message *message)
     return status;
 }
 
-/* That it has died is told by others, or by the wire. */
+/* Its death is reported by other ranks, or by the wire. */
 static bool is_alive(const ls_group *group, int rank)
 {
     (void)group, (void)rank;

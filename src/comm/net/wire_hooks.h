@@ -1,5 +1,5 @@
 /*
- * What a group does that spans nodes, and others do not.
+ * What only a group that spans nodes does, as lsi_internode_hooks.
  */
 #ifndef LS_COMM_NET_WIRE_HOOKS_H
 #define LS_COMM_NET_WIRE_HOOKS_H

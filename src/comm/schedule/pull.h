@@ -36,8 +36,7 @@ size_t lsi_contribution(const lsi_place *place, int rank);
 /* The most that any rank contributes. */
 size_t lsi_contribution_most(const lsi_place *place);
 
-/* 1 if all who take from a rank take the same bytes, else the number of ranks.
- */
+/* 1 if all who take from a rank take the same bytes, else how many ranks. */
 int lsi_pull_readers(const lsi_place *place);
 
 #endif

@@ -5,8 +5,8 @@
  *
  * Ranks of one node that follow each other are a run, and what they own is a
  * part of the vector. On every other node all ranks carry it, each an equal
- * share of it, so that every byte crosses once to a node and all ranks have
- * their hands full. What two ranks of different nodes exchange is what the one
+ * share of it, so that every byte crosses once to a node and all ranks
+ * are busy. What two ranks of different nodes exchange is what the one
  * carries and the other owns.
  *
  * A run goes in windows. Each is a part of every carrier's share, so that all
@@ -56,8 +56,7 @@ static inline lsi_cut lsi_even_cut(size_t n, int ranks)
 bool lsi_shares_window(const lsi_owners *all, lsi_node_ranks owners,
                        lsi_node_ranks carriers, size_t index, lsi_shares *out);
 
-/* The most elements of a window, whatever the run, for up to so many carriers.
- */
+/* The most elements of a window of any run, for up to so many carriers. */
 size_t lsi_shares_most(const lsi_owners *all, int carriers);
 
 /* What carrier number `index` carries of the window: elements of the vector. */

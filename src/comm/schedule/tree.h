@@ -7,7 +7,7 @@
  * and each sends it on, so that twice as many have it.
  *
  * Dissemination: each rank sends to the one that far to its right, so that
- * after the last round each has heard, at first or second hand, from all.
+ * after the last round each has, directly or not, the data of all.
  */
 #ifndef LS_COMM_SCHEDULE_TREE_H
 #define LS_COMM_SCHEDULE_TREE_H
@@ -50,9 +50,9 @@ static inline int lsi_dissemination_receives_from(int rank, int size, int round)
 }
 
 /*
- * If each rank passes on what it has heard: from how many ranks it has heard
- * something in a round that is new to the receiver, itself included. They are
- * it and those to its left.
+ * If each rank passes on all it has: of how many ranks it has data in a round
+ * that are new to the receiver, itself included. They are it and those to its
+ * left.
  */
 static inline int lsi_dissemination_blocks(int size, int round)
 {

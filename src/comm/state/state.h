@@ -48,8 +48,7 @@ typedef struct lsi_stream {
     lsi_message *first, *last;
     struct lsi_stream *next_active;
     uint64_t position; /* bytes this end has written or read */
-    uint64_t
-        credits; /* between nodes: given or taken; see internode_channel.c */
+    uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
     int peer;
     bool receives, active;
 } lsi_stream;
@@ -77,8 +76,7 @@ typedef struct lsi_bulk {
 
 enum { LSI_MESSAGE_FRAGMENTS = 8 };
 
-/* What a message to or from another node is made of; net/internode_channel.c.
- */
+/* The parts of a message to or from another node; net/internode_channel.c. */
 typedef struct lsi_wire_message {
     lsi_envelope arrived;
     lsi_wire_request head, credit;
@@ -252,20 +250,17 @@ typedef struct lsi_peer {
     int local_rank; /* among the ranks of this node; -1: on another one */
 } lsi_peer;
 
-/* What a group that spans nodes does besides, at the same points; internode.c.
- */
+/* What a group that spans nodes does in addition; net/wire_hooks.c. */
 typedef struct lsi_internode_hooks {
     /* Passes on what ranks publish; as lsi_progress. */
     ls_status (*progress)(ls_group *group);
-    /* The rank that this one waits for, if none of those is late that it sees;
-     * or -1. */
+    /* The rank that is waited for if none of this node is late; or -1. */
     int (*awaited)(const ls_group *group);
     /* Tells the others whom this rank waits for, by its lsi_member. */
     void (*tell_awaits)(ls_group *group);
     /* The group has failed, and here first. */
     void (*tell_failure)(ls_group *group, const lsi_failure *failure);
-    /* After a failure: what was said gets out, and nothing comes in any more.
-     */
+    /* After a failure: sends what is pending, and receives no more. */
     void (*abandon)(ls_group *group);
 } lsi_internode_hooks;
 
@@ -348,7 +343,7 @@ struct ls_group {
     int rank, size;
     lsi_group_identity identity;
     uint64_t activity; /* grows whenever anything moves */
-    bool failed;       /* and this rank has said so */
+    bool failed;       /* and this rank has reported it */
     lsi_group_memory memory;
     lsi_queue queue;
     lsi_streams streams;

@@ -396,8 +396,7 @@ static void strings_of_any_length_are_gathered(void **state)
         }
 }
 
-/* ---- duplicates
- * --------------------------------------------------------------- */
+/* ---- duplicates ---------------------------------------------------------- */
 
 /*
  * A duplicate has a queue of its own: ranks start something in it before or

@@ -31,15 +31,15 @@
 enum { LSI_SEGMENTS = 4 }; /* in flight, if they are long */
 
 typedef struct lsi_segment {
-    lsi_range elements;    /* rails: of the vector */
-    lsi_shares carried;    /* owners: what this node carries for another, */
-    lsi_shares returned;   /* what another carries for this one, */
-    lsi_shares own;        /* what nobody has to carry; */
-    bool last_turn;        /* and there are no other nodes to come */
-    lsi_collective enter;  /* collectives of the node; done if there is none: */
-    lsi_collective beside; /* this one while the segment crosses, */
-    lsi_collective
-        leave; /* and one of the segment that was here before, maybe */
+    lsi_range elements;  /* rails: of the vector */
+    lsi_shares carried;  /* owners: what this node carries for another, */
+    lsi_shares returned; /* what another carries for this one, */
+    lsi_shares own;      /* what nobody has to carry; */
+    bool last_turn;      /* and there are no other nodes to come */
+    /* Collectives of the node; done if there is none. */
+    lsi_collective enter;
+    lsi_collective beside;      /* while the segment crosses */
+    lsi_collective leave;       /* maybe of the segment that was here before */
     int posted, crossed;        /* steps: their messages are out, or over */
     lsi_bulk *transfers;        /* the messages of a step */
     lsi_wire_request *requests; /* of their fragments */

@@ -119,9 +119,9 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
 }
 
 /*
- * To cancel is a wish. What has begun to arrive goes on arriving, so the
- * receive is over only when MPI says so, which it owes soon whatever the others
- * do. One whose sender has stopped halfway may still keep it waiting.
+ * MPI_Cancel is a request only. What has begun to arrive goes on arriving, so
+ * the receive is over only when MPI says so, which it must do soon whatever the
+ * others do. A sender that has stopped halfway may still keep it waiting.
  */
 static void wire_cancel(lsi_ticket *ticket)
 {

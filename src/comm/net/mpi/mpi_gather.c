@@ -1,7 +1,7 @@
 /*
- * The all-gather by which ranks meet. One who has waited for too long calls the
- * roll: it tells all others that it is here, and whoever hears that gives up,
- * too, and does the same. So all know who has not come.
+ * The all-gather by which ranks meet. A rank that has waited for too long calls
+ * the roll: it tells all others that it is here, and every rank that receives
+ * this gives up, too, and does the same. So all know who has not come.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void nap(void)
 
 /* ---- the roll ------------------------------------------------------------ */
 
-/* Takes what others say; whether somebody has said so now. */
+/* Receives the answers that have come; whether there was one. */
 static int hear(char *here)
 {
     MPI_Message message = MPI_MESSAGE_NULL;

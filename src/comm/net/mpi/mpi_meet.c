@@ -1,7 +1,7 @@
 /*
  * Open MPI's MPI_Init and MPICH's wait for all processes that the launcher has
  * started, whatever these do, and cannot be given up. So a thread makes that
- * call (mpi_thread.h), and the caller has had enough after a while; the process
+ * call (mpi_thread.h), and the caller stops waiting after a while; the process
  * can then only end.
  */
 #include <signal.h>
@@ -53,7 +53,7 @@ static void prepare_ucx(void)
 
 /*
  * One thread at a time calls, but not always the same. MPICH takes SIGUSR1, by
- * which its launcher may tell of the dead; here it asks for records.
+ * which its launcher may report dead ranks; here it asks for records.
  */
 static int start_mpi(int *level)
 {
@@ -142,7 +142,7 @@ int lsi_mpi_open(double seconds)
 
 /* ---- leaving ------------------------------------------------------------- */
 
-/* Takes a message that nobody waits for any more, if there is one. */
+/* Receives a message that nobody waits for any more, if there is one. */
 static int take_unwanted(void)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -197,8 +197,8 @@ static int may_finalize(void)
 
 /*
  * What MPI_Finalize would have told MPICH's launcher, which otherwise takes the
- * first rank that ends for one that has died, and kills the rest. The words are
- * those of the wire protocol of PMI-1; only Hydra sets both variables.
+ * first rank that ends for one that has died, and kills the rest. The text is
+ * that of the wire protocol of PMI-1; only Hydra sets both variables.
  */
 static void tell_launcher(void)
 {

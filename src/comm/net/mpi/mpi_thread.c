@@ -58,8 +58,10 @@ static struct timespec after_ms(long ms)
     return at;
 }
 
-/* Whether it came before `until`, in time of the suspending clock; 0: it is
- * waited for. */
+/*
+ * Whether it came before `until` by the suspending clock; with 0 this waits for
+ * as long as it takes.
+ */
 static int has_answered(double until)
 {
     while (until == 0 || lsi_suspending_clock_seconds() < until) {
