@@ -93,8 +93,6 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
                            bool receives, unsigned char *data, size_t bytes)
 {
     const size_t fragments = lsi_bulk_fragments(bytes);
-    const lsi_pipeline_plan *plan = &lsi_pipeline_of(op)->plan;
-    (void)plan; /* only assertions look at it */
     if (bytes == 0)
         return LS_OK;
     lsi_bulk *transfer = &segment->transfers[segment->n_transfers++];
