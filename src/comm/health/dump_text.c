@@ -135,7 +135,7 @@ static uint64_t arrived_in(const ls_group *group, int rank)
 }
 
 /* Whether a rank of another node is alive is not known until it is missed. */
-static const char *presence_of_far(const ls_group *group, int rank)
+static const char *remote_presence(const ls_group *group, int rank)
 {
     const lsi_failure *failure = lsi_failure_of(group);
     if (atomic_load(&lsi_member_of(group, rank)->presence) == LSI_LEFT)
@@ -150,7 +150,7 @@ static const char *presence_of(const ls_group *group, int rank)
 {
     const lsi_member *member = lsi_member_of(group, rank);
     if (!lsi_shares_memory(group, rank))
-        return presence_of_far(group, rank);
+        return remote_presence(group, rank);
     switch (atomic_load(&member->presence)) {
     case LSI_ABSENT:
         return "absent";

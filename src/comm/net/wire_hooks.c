@@ -14,7 +14,7 @@ static ls_status progress(ls_group *group)
 /* ---- whom this rank waits for -------------------------------------------- */
 
 /* Ranks of other nodes arrive here by way of the first rank of this one. */
-static int late_from_afar(const ls_group *group)
+static int late_elsewhere(const ls_group *group)
 {
     const int late = lsi_first_behind(group, false);
     if (late < 0)
@@ -50,7 +50,7 @@ static int late_inside(const ls_group *group)
 
 static int awaited(const ls_group *group)
 {
-    int late = late_from_afar(group);
+    int late = late_elsewhere(group);
     if (late < 0)
         late = flying_peer(group->net);
     return late < 0 ? late_inside(group) : late;
