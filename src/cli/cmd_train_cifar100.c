@@ -88,9 +88,11 @@ static lsi_net_norm norm_of(const char *sync_bn)
     return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
 }
 
-static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
+static lsi_classify_options options_of(const args *a, ls_ddp_options ddp)
 {
-    return (lsi_cifar100_options){.data = a->data,
+    return (lsi_classify_options){.name = "cifar100",
+                                  .model = "cifar-net",
+                                  .data = a->data,
                                   .limit = a->limit,
                                   .epochs = a->epochs,
                                   .batch_size = a->batch_size,
@@ -107,7 +109,7 @@ static lsi_cifar100_options options_of(const args *a, ls_ddp_options ddp)
                                   .resume = a->resume};
 }
 
-static ls_status on_begin(void *context, const lsi_cifar100_start *start)
+static ls_status on_begin(void *context, const lsi_classify_start *start)
 {
     session *const s = context;
     const args *const a = s->args;
@@ -142,11 +144,11 @@ static ls_status on_epoch(void *context, const lsi_epoch *epoch)
 /* Runs as one rank. */
 static int train(session *s)
 {
-    const lsi_cifar100_options job = options_of(s->args, s->ddp);
-    const lsi_cifar100_events events = {
+    const lsi_classify_options job = options_of(s->args, s->ddp);
+    const lsi_classify_events events = {
         .context = s, .begin = on_begin, .step = on_step, .epoch = on_epoch};
     bool agreed = false;
-    ls_status status = lsi_cifar100_train(s->group, &job, &events, &agreed);
+    ls_status status = lsi_classify_train(s->group, &job, &events, &agreed);
     if (status == LS_OK)
         status = lsi_train_log_summary(&s->log);
     lsi_train_log_close(&s->log);

@@ -7,7 +7,7 @@
 
 #include "report/jsonl.h"
 #include "report/progress.h"
-#include "train/jobs/cifar100.h"
+#include "train/jobs/classify.h"
 
 typedef struct lsi_train_log {
     bool quiet;

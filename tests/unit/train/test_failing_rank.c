@@ -12,7 +12,7 @@
 #include "epochs_job.h"
 #include "lockstep/profile.h"
 #include "parallel/ddp.h"
-#include "train/jobs/cifar100.h"
+#include "train/jobs/classify.h"
 #include "train/jobs/images.h"
 #include "train/jobs/lm.h"
 #include "unit/comm/ranks.h"
@@ -169,7 +169,7 @@ static void test_lm_out_of_memory(void **state)
 
 /* ---- images -------------------------------------------------------------- */
 
-static ls_status images_begin(void *context, const lsi_cifar100_start *start)
+static ls_status images_begin(void *context, const lsi_classify_start *start)
 {
     return fail_if(context, "begin", start->step);
 }
@@ -182,9 +182,11 @@ static ls_status images_epoch(void *context, const lsi_epoch *epoch)
 static void play_images(ls_group *group, void *opaque)
 {
     teller t = {group, opaque};
-    const lsi_cifar100_events events = {
+    const lsi_classify_events events = {
         .context = &t, .begin = images_begin, .epoch = images_epoch};
-    const lsi_cifar100_options options = {.limit = 24,
+    const lsi_classify_options options = {.name = "images",
+                                          .model = "cifar-net",
+                                          .limit = 24,
                                           .epochs = 2,
                                           .batch_size = 4,
                                           .accumulate = 1,
@@ -193,7 +195,7 @@ static void play_images(ls_group *group, void *opaque)
                                           .ddp = ls_ddp_defaults()};
     bool agreed = false;
     const ls_status status =
-        lsi_cifar100_train(group, &options, &events, &agreed);
+        lsi_classify_train(group, &options, &events, &agreed);
     expect_sentence(t.p, status, agreed);
 }
 
@@ -239,7 +241,7 @@ static ls_status next_broken(void *self, ls_batch *batch)
 typedef struct setup {
     ls_dataset *set;
     lsi_images *images;
-    lsi_cifar_net *net;
+    lsi_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
 } setup;
@@ -249,12 +251,13 @@ static void make(setup *s, ls_group *group, const plan *p)
     const lsi_images_options images = {.batch_size = 2,
                                        .rank = ls_group_rank(group),
                                        .size = ls_group_size(group)};
-    const lsi_cifar_net_options net = {.norm = p->norm};
+    const lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
+                                       .norm = p->norm};
     const ls_ddp_options how = ls_ddp_defaults();
     CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
-    CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));
-    const lsi_model *const model = lsi_cifar_net_model(s->net);
+    CHECK_OK(lsi_image_net_new(&s->net, group, &net));
+    const lsi_model *const model = lsi_image_net_model(s->net);
     epochs_job_init(&s->loop, &s->epochs, group, model);
     s->epochs.accumulate = p->accumulate;
     CHECK_OK(ls_ddp_new(&s->loop.ddp, group, model->params, &how));
@@ -268,7 +271,7 @@ static void destroy(setup *s)
     ls_tape_free(&s->loop.tape);
     lsi_stepper_release(&s->loop.stepper);
     ls_ddp_free(&s->loop.ddp);
-    lsi_cifar_net_free(&s->net);
+    lsi_image_net_free(&s->net);
     lsi_images_free(&s->images);
     ls_dataset_free(&s->set);
 }

@@ -13,7 +13,7 @@
 #include "lockstep/nn.h"
 #include "parallel/ddp.h"
 #include "train/jobs/images.h"
-#include "train/models/cifar_net.h"
+#include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
 typedef struct plan {
@@ -49,7 +49,7 @@ typedef struct setup {
     ls_dataset *set;
     lsi_images *images;
     smooth_net smooth;
-    lsi_cifar_net *net;
+    lsi_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
 } setup;
@@ -99,14 +99,17 @@ static void make_smooth(smooth_net *net, const plan *p, ls_group *group)
 
 static const lsi_model *make_model(setup *s, const plan *p, ls_group *group)
 {
-    const lsi_cifar_net_options net = {
-        .norm = p->norm, .dropout = p->dropout, .slices = p->slices, .seed = 5};
+    const lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
+                                       .norm = p->norm,
+                                       .dropout = p->dropout,
+                                       .slices = p->slices,
+                                       .seed = 5};
     if (p->smooth) {
         make_smooth(&s->smooth, p, group);
         return &s->smooth.model;
     }
-    CHECK_OK(lsi_cifar_net_new(&s->net, group, &net));
-    return lsi_cifar_net_model(s->net);
+    CHECK_OK(lsi_image_net_new(&s->net, group, &net));
+    return lsi_image_net_model(s->net);
 }
 
 static const lsi_recipe recipe = {
@@ -144,7 +147,7 @@ static void destroy(setup *s)
     ls_tape_free(&s->loop.tape);
     lsi_stepper_release(&s->loop.stepper);
     ls_ddp_free(&s->loop.ddp);
-    lsi_cifar_net_free(&s->net);
+    lsi_image_net_free(&s->net);
     ls_sync_bn_free(&s->smooth.bn);
     ls_params_free(&s->smooth.model.params);
     lsi_images_free(&s->images);

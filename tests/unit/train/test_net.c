@@ -3,11 +3,13 @@
 
 #include <math.h>
 
-#include "train/models/cifar_net.h"
+#include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
-static const lsi_cifar_net_options usual = {
-    .norm = LSI_NORM_FUSED, .dropout = false, .seed = 5};
+static const lsi_image_net_options usual = {.config = LSI_IMAGE_CIFAR100,
+                                            .norm = LSI_NORM_FUSED,
+                                            .dropout = false,
+                                            .seed = 5};
 
 /* As in the published recipe: uniform in +-1/sqrt(fan in). */
 static const struct tensor_row {
@@ -47,10 +49,10 @@ static void test_parameters(void **state)
 {
     (void)state;
     ls_group *group = NULL;
-    lsi_cifar_net *net = NULL;
+    lsi_image_net *net = NULL;
     assert_ok(ls_group_open_threads(&group, 1));
-    assert_ok(lsi_cifar_net_new(&net, group, &usual));
-    const ls_params *const params = lsi_cifar_net_model(net)->params;
+    assert_ok(lsi_image_net_new(&net, group, &usual));
+    const ls_params *const params = lsi_image_net_model(net)->params;
     assert_int_equal(ls_params_numel(params), 825988);
     assert_int_equal(ls_params_count(params), TEST_COUNT(rows));
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
@@ -64,7 +66,7 @@ static void test_parameters(void **state)
     assert_int_equal(ls_params_buffer_count(params), 2);
     assert_string_equal(ls_params_buffer_name(params, 0), "bn1.running_mean");
     assert_string_equal(ls_params_buffer_name(params, 1), "bn1.running_var");
-    lsi_cifar_net_free(&net);
+    lsi_image_net_free(&net);
     ls_group_close(&group);
 }
 
@@ -74,7 +76,7 @@ enum { BATCH = 6 };
 
 typedef struct fixture {
     ls_group *group;
-    lsi_cifar_net *net;
+    lsi_image_net *net;
     const lsi_model *model;
     ls_tape *tape;
     ls_batch batch;
@@ -83,11 +85,11 @@ typedef struct fixture {
 static fixture make(lsi_net_norm norm, int64_t count)
 {
     fixture f = {0};
-    lsi_cifar_net_options options = usual;
+    lsi_image_net_options options = usual;
     options.norm = norm;
     assert_ok(ls_group_open_threads(&f.group, 1));
-    assert_ok(lsi_cifar_net_new(&f.net, f.group, &options));
-    f.model = lsi_cifar_net_model(f.net);
+    assert_ok(lsi_image_net_new(&f.net, f.group, &options));
+    f.model = lsi_image_net_model(f.net);
     assert_ok(ls_tape_new(&f.tape));
     f.batch.count = count;
     assert_ok(ls_tensor_new(&f.batch.images, LS_F32, 4,
@@ -107,7 +109,7 @@ static void destroy(fixture *f)
     ls_tensor_free(&f->batch.images);
     ls_tensor_free(&f->batch.labels);
     ls_tape_free(&f->tape);
-    lsi_cifar_net_free(&f->net);
+    lsi_image_net_free(&f->net);
     ls_group_close(&f->group);
 }
 
@@ -201,11 +203,11 @@ static void test_empty_batch(void **state)
 
 static void play_start(ls_group *group, void *expected)
 {
-    lsi_cifar_net *net = NULL;
+    lsi_image_net *net = NULL;
     size_t count;
-    CHECK_OK(lsi_cifar_net_new(&net, group, &usual));
+    CHECK_OK(lsi_image_net_new(&net, group, &usual));
     const float *const flat =
-        ls_params_flat(lsi_cifar_net_model(net)->params, &count);
+        ls_params_flat(lsi_image_net_model(net)->params, &count);
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += (double)flat[i] * (double)(i % 97);
@@ -213,7 +215,7 @@ static void play_start(ls_group *group, void *expected)
     if (ls_group_size(group) == 1)
         *seen = sum;
     CHECK(*seen == sum);
-    lsi_cifar_net_free(&net);
+    lsi_image_net_free(&net);
 }
 
 static void test_start_is_the_same_everywhere(void **state)

@@ -7,11 +7,13 @@
 #include "base/threads.h"
 #include "lockstep/nn.h"
 #include "train/jobs/validate.h"
-#include "train/models/cifar_net.h"
+#include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
-static const lsi_cifar_net_options net_options = {
-    .norm = LSI_NORM_FUSED, .dropout = true, .seed = 5};
+static const lsi_image_net_options net_options = {.config = LSI_IMAGE_CIFAR100,
+                                                  .norm = LSI_NORM_FUSED,
+                                                  .dropout = true,
+                                                  .seed = 5};
 
 typedef struct plan {
     int64_t count;
@@ -22,7 +24,7 @@ typedef struct plan {
 static void play_plain(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
-    lsi_cifar_net *net = NULL;
+    lsi_image_net *net = NULL;
     ls_dataset *set = NULL;
     ls_loader *loader = NULL;
     ls_tape *tape = NULL;
@@ -31,7 +33,7 @@ static void play_plain(ls_group *group, void *opaque)
     double loss;
     for (int64_t i = 0; i < p->count; i++)
         indices[i] = i;
-    CHECK_OK(lsi_cifar_net_new(&net, group, &net_options));
+    CHECK_OK(lsi_image_net_new(&net, group, &net_options));
     CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
     CHECK_OK(ls_loader_new(&loader, set, p->count, 0));
     CHECK_OK(ls_loader_begin(loader, indices, p->count));
@@ -39,7 +41,7 @@ static void play_plain(ls_group *group, void *opaque)
     CHECK(batch.count == p->count);
     CHECK_OK(ls_tape_new(&tape));
     ls_tape_set_training(tape, false);
-    const lsi_model *const model = lsi_cifar_net_model(net);
+    const lsi_model *const model = lsi_image_net_model(net);
     const lsi_forward out = model->forward(model->self, tape, &batch);
     CHECK_OK(ls_tensor_item(out.loss, &loss));
     CHECK_OK(ls_count_correct(out.logits, batch.labels, &hits));
@@ -48,7 +50,7 @@ static void play_plain(ls_group *group, void *opaque)
     ls_tape_free(&tape);
     ls_loader_free(&loader);
     ls_dataset_free(&set);
-    lsi_cifar_net_free(&net);
+    lsi_image_net_free(&net);
 }
 
 static void compare(const plan *p, const lsi_totals *totals)
@@ -65,7 +67,7 @@ static void compare(const plan *p, const lsi_totals *totals)
 static void play_distributed(ls_group *group, void *opaque)
 {
     const plan *const p = opaque;
-    lsi_cifar_net *net = NULL;
+    lsi_image_net *net = NULL;
     ls_dataset *set = NULL;
     lsi_images *images = NULL;
     ls_tape *tape = NULL;
@@ -73,12 +75,12 @@ static void play_distributed(ls_group *group, void *opaque)
     bool agreed = false;
     const lsi_images_options options = {
         .batch_size = 7, .prefetch = 1, .size = 1};
-    CHECK_OK(lsi_cifar_net_new(&net, group, &net_options));
+    CHECK_OK(lsi_image_net_new(&net, group, &net_options));
     CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
     CHECK_OK(lsi_images_new(&images, set, &options));
     CHECK_OK(ls_tape_new(&tape));
     for (int repeat = 0; repeat < 2; repeat++) {
-        CHECK_OK(lsi_validate(group, lsi_cifar_net_model(net), tape, images,
+        CHECK_OK(lsi_validate(group, lsi_image_net_model(net), tape, images,
                               &totals, &agreed));
         CHECK(ls_tape_is_training(tape));
         if (ls_group_rank(group) == 0)
@@ -87,7 +89,7 @@ static void play_distributed(ls_group *group, void *opaque)
     ls_tape_free(&tape);
     lsi_images_free(&images);
     ls_dataset_free(&set);
-    lsi_cifar_net_free(&net);
+    lsi_image_net_free(&net);
 }
 
 static void test_equals_one_process(void **state)

@@ -1,4 +1,4 @@
-#include "train/jobs/cifar100.h"
+#include "train/jobs/classify.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,11 +30,11 @@ typedef struct clocks {
 
 /* Parts are made in this order and freed in reverse. */
 typedef struct job {
-    const lsi_cifar100_options *options;
-    const lsi_cifar100_events *events;
+    const lsi_classify_options *options;
+    const lsi_classify_events *events;
     ls_dataset *train_set, *test_set;
     lsi_images *train_images, *test_images;
-    lsi_cifar_net *net;
+    lsi_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
     bool within;  /* an epoch */
@@ -43,18 +43,17 @@ typedef struct job {
 
 /* ---- making the parts ---------------------------------------------------- */
 
-enum { USUAL_SLICES = 4 };
-
 /*
- * Slices of a rank's batch. Usually 1, 2 and 4 ranks have 4 in all, and so get
- * the same results.
+ * Slices of a rank's batch. With 4 in all, 1, 2 and 4 ranks get the same
+ * results.
  */
 static int64_t slices_of(const job *j)
 {
     const int64_t size = ls_group_size(j->loop.group);
+    const int64_t usual = lsi_image_net_slices(j->options->model);
     if (j->options->slices > 0)
         return j->options->slices / size;
-    return USUAL_SLICES % size == 0 ? USUAL_SLICES / size : 1;
+    return usual > 0 && usual % size == 0 ? usual / size : 1;
 }
 
 static ls_status check_slices(const job *j)
@@ -71,7 +70,7 @@ static ls_status check_slices(const job *j)
 
 static ls_status open_data(job *j)
 {
-    const lsi_cifar100_options *const o = j->options;
+    const lsi_classify_options *const o = j->options;
     if (o->data != NULL) {
         LS_TRY(ls_dataset_new_cifar100(&j->train_set, o->data, LS_SPLIT_TRAIN));
         LS_TRY(ls_dataset_new_cifar100(&j->test_set, o->data, LS_SPLIT_TEST));
@@ -112,7 +111,7 @@ static int64_t train_images(const job *j)
 static ls_status begin(void *self)
 {
     const job *const j = self;
-    const lsi_cifar100_start start = {
+    const lsi_classify_start start = {
         .train_images = train_images(j),
         .val_images = ls_dataset_count(j->test_set),
         .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
@@ -152,9 +151,9 @@ static void collect_config(const job *j, lsi_run_config *config)
     static const char *const norms[] = {[LSI_NORM_FUSED] = "fused",
                                         [LSI_NORM_GATHERED] = "gathered",
                                         [LSI_NORM_LOCAL] = "off"};
-    const lsi_cifar100_options *const o = j->options;
+    const lsi_classify_options *const o = j->options;
     const int size = ls_group_size(j->loop.group);
-    lsi_run_config_text(config, "train", "cifar100");
+    lsi_run_config_text(config, "train", o->name);
     lsi_run_config_text(config, "--data",
                         o->data != NULL ? "given" : "built-in");
     lsi_run_config_int(config, "--seed", (int64_t)o->seed);
@@ -269,13 +268,15 @@ static ls_status find_place(void *self, const ls_checkpoint *found)
 static ls_status make(void *self, lsi_training *out)
 {
     job *const j = self;
-    const lsi_cifar100_options *const o = j->options;
-    const lsi_cifar_net_options net = {.norm = o->norm,
-                                       .dropout = o->dropout,
-                                       .slices = (int)slices_of(j),
-                                       .seed = o->seed};
-    LS_TRY(lsi_cifar_net_new(&j->net, j->loop.group, &net));
-    j->epochs.model = lsi_cifar_net_model(j->net);
+    const lsi_classify_options *const o = j->options;
+    lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
+                                 .norm = o->norm,
+                                 .dropout = o->dropout,
+                                 .slices = (int)slices_of(j),
+                                 .seed = o->seed};
+    net.config.name = o->model;
+    LS_TRY(lsi_image_net_new(&j->net, j->loop.group, &net));
+    j->epochs.model = lsi_image_net_model(j->net);
     j->epochs.source = lsi_images_source(j->train_images);
     *out =
         (lsi_training){.params = j->epochs.model->params,
@@ -291,7 +292,7 @@ static ls_status make(void *self, lsi_training *out)
 static void release(void *self)
 {
     job *const j = self;
-    lsi_cifar_net_free(&j->net);
+    lsi_image_net_free(&j->net);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
     ls_dataset_free(&j->test_set);
@@ -410,7 +411,7 @@ static ls_status stepped(void *self)
 static ls_status save(const void *self)
 {
     const job *const j = self;
-    const lsi_cifar100_options *const o = j->options;
+    const lsi_classify_options *const o = j->options;
     if (o->save == NULL)
         return LS_OK;
     char epochs[24], seed[24];
@@ -422,11 +423,11 @@ static ls_status save(const void *self)
     return lsi_params_save(j->loop.params, o->save, metadata, &sum);
 }
 
-ls_status lsi_cifar100_train(ls_group *group,
-                             const lsi_cifar100_options *options,
-                             const lsi_cifar100_events *events, bool *agreed)
+ls_status lsi_classify_train(ls_group *group,
+                             const lsi_classify_options *options,
+                             const lsi_classify_events *events, bool *agreed)
 {
-    static const lsi_train_job cifar100 = {.prepare = prepare,
+    static const lsi_train_job classify = {.prepare = prepare,
                                            .find_place = find_place,
                                            .make = make,
                                            .begin = begin,
@@ -444,6 +445,6 @@ ls_status lsi_cifar100_train(ls_group *group,
                         .seed = options->seed,
                         .on_step = events->step,
                         .context = events->context}};
-    j.loop = lsi_loop_of(group, &cifar100, &j, &options->resume, agreed);
+    j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
     return lsi_loop_run(&j.loop);
 }

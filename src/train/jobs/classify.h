@@ -1,17 +1,20 @@
 /*
- * The CIFAR-100 job: data, network, optimizer, epochs, validation, result.
+ * The job of telling classes of images apart: data, network, optimizer, epochs,
+ * validation, result.
  */
-#ifndef LS_TRAIN_JOBS_CIFAR100_H
-#define LS_TRAIN_JOBS_CIFAR100_H
+#ifndef LS_TRAIN_JOBS_CLASSIFY_H
+#define LS_TRAIN_JOBS_CLASSIFY_H
 
 #include "lockstep/group.h"
 #include "train/checkpoint/resume.h"
 #include "train/jobs/epochs.h"
-#include "train/models/cifar_net.h"
+#include "train/models/image_net.h"
 
-typedef struct lsi_cifar100_options {
-    const char *data; /* folder or archive; NULL: the built-in set */
-    int64_t limit;    /* training samples to use; 0: all, 5,000 built-in */
+typedef struct lsi_classify_options {
+    const char *name;  /* of the job, in its checkpoints */
+    const char *model; /* a row of image_nets.def */
+    const char *data;  /* folder or archive; NULL: the built-in set */
+    int64_t limit;     /* training samples to use; 0: all, 5,000 built-in */
     int64_t epochs;
     int64_t batch_size; /* of a rank */
     int64_t accumulate;
@@ -25,14 +28,14 @@ typedef struct lsi_cifar100_options {
     uint64_t seed;
     const char *save; /* safetensors file; NULL: none */
     lsi_resume_options resume;
-} lsi_cifar100_options;
+} lsi_classify_options;
 
 /* What is about to be trained. */
-typedef struct lsi_cifar100_start {
+typedef struct lsi_classify_start {
     int64_t train_images, val_images;
     int64_t step;  /* of the checkpoint from which it goes on, or 0 */
     int64_t epoch; /* in which it begins */
-} lsi_cifar100_start;
+} lsi_classify_start;
 
 /* What an epoch has come to; complete on rank 0 only. */
 typedef struct lsi_epoch {
@@ -49,23 +52,23 @@ typedef struct lsi_epoch {
 } lsi_epoch;
 
 /* Who is told what happens. Everything is called on every rank. */
-typedef struct lsi_cifar100_events {
+typedef struct lsi_classify_events {
     void *context;
     /*
      * The data are there and all ranks are about to start; what can still be
      * refused (such as a file that cannot be written) is refused here.
      */
-    ls_status (*begin)(void *context, const lsi_cifar100_start *start);
+    ls_status (*begin)(void *context, const lsi_classify_start *start);
     lsi_step_fn step;
     ls_status (*epoch)(void *context, const lsi_epoch *epoch);
-} lsi_cifar100_events;
+} lsi_classify_events;
 
 /*
  * Runs the job. Collective. If it fails with *agreed true, all ranks have the
  * same error: one of them is enough to tell.
  */
-ls_status lsi_cifar100_train(ls_group *group,
-                             const lsi_cifar100_options *options,
-                             const lsi_cifar100_events *events, bool *agreed);
+ls_status lsi_classify_train(ls_group *group,
+                             const lsi_classify_options *options,
+                             const lsi_classify_events *events, bool *agreed);
 
 #endif

@@ -1,0 +1,130 @@
+#include "train/models/image_net.h"
+
+#include <string.h>
+
+#include "autograd/params.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/core/agree.h"
+
+#define X(id, text) extern const lsi_image_kind lsi_image_kind_##id;
+#include "train/models/image_nets.def"
+#undef X
+
+static const lsi_image_kind *const kinds[] = {
+#define X(id, text) &lsi_image_kind_##id,
+#include "train/models/image_nets.def"
+#undef X
+};
+
+struct lsi_image_net {
+    lsi_model model;
+    const lsi_image_kind *kind;
+    void *parts;
+};
+
+static const char names[] =
+#define X(id, text) " " text
+#include "train/models/image_nets.def"
+#undef X
+    ;
+
+static const lsi_image_kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+int lsi_image_net_slices(const char *name)
+{
+    const lsi_image_kind *kind = find_kind(name);
+    return kind != NULL ? kind->slices : 0;
+}
+
+ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
+                                ls_tensor *images)
+{
+    return net->kind->logits(net->parts, tape, images);
+}
+
+static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
+{
+    ls_tensor *x = lsi_image_net_logits(self, tape, batch->images);
+    return (lsi_forward){.loss = ls_cross_entropy(tape, x, batch->labels),
+                         .logits = x,
+                         .labels = batch->labels,
+                         .weight = (double)batch->count};
+}
+
+static ls_status begin(lsi_image_net *net, const lsi_image_net_options *options)
+{
+    net->kind = find_kind(options->config.name);
+    if (net->kind == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "there is no network '%s' for images; there are%s",
+                        options->config.name, names);
+    LS_TRY(net->kind->check(&options->config));
+    LS_TRY(lsi_alloc_zeroed(&net->parts, net->kind->bytes, LS_MEMORY_OTHER,
+                            "the layers of a network"));
+    LS_TRY(ls_params_new(&net->model.params));
+    return lsi_params_set_slices(net->model.params,
+                                 options->slices > 0 ? options->slices : 1);
+}
+
+/* Takes part, or says why not, wherever the other ranks wait for this one. */
+static ls_status build(lsi_image_net *net, ls_group *group,
+                       const lsi_image_net_options *options)
+{
+    LS_TRY(lsi_agree_to_plan(group, begin(net, options)));
+    lsi_net_builder builder = {
+        .group = group, .params = net->model.params, .norm = options->norm};
+    net->kind->build(net->parts, &builder, options);
+    LS_TRY(lsi_build_end(&builder));
+    return ls_params_allocate(net->model.params, group, options->seed);
+}
+
+static ls_status new_net(ls_group *group, lsi_image_net **out)
+{
+    void *block = NULL;
+    const ls_status status = lsi_alloc_zeroed(&block, sizeof(lsi_image_net),
+                                              LS_MEMORY_OTHER, "a network");
+    *out = block;
+    return lsi_agree_to_plan(group, status);
+}
+
+ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
+                            const lsi_image_net_options *options)
+{
+    lsi_image_net *net;
+    ls_status status = new_net(group, &net);
+    if (status == LS_OK) {
+        net->model.self = net;
+        net->model.forward = forward;
+        status = build(net, group, options);
+    }
+    if (status != LS_OK) {
+        lsi_image_net_free(&net);
+        return status;
+    }
+    *out = net;
+    return LS_OK;
+}
+
+void lsi_image_net_free(lsi_image_net **net)
+{
+    if (net == NULL || *net == NULL)
+        return;
+    if ((*net)->parts != NULL)
+        (*net)->kind->release((*net)->parts);
+    ls_params_free(&(*net)->model.params);
+    lsi_free((*net)->parts);
+    lsi_free(*net);
+    *net = NULL;
+}
+
+const lsi_model *lsi_image_net_model(const lsi_image_net *net)
+{
+    return &net->model;
+}

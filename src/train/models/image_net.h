@@ -1,0 +1,71 @@
+/*
+ * Networks that tell classes of images apart.
+ */
+#ifndef LS_TRAIN_MODELS_IMAGE_NET_H
+#define LS_TRAIN_MODELS_IMAGE_NET_H
+
+#include "train/model.h"
+#include "train/models/builder.h"
+
+/* What tells a network from others, and is saved with it. */
+typedef struct lsi_image_config {
+    const char *name; /* a row of image_nets.def */
+    int64_t classes;
+    int64_t channels, height, width; /* of an image */
+} lsi_image_config;
+
+/* That of `train cifar100`. */
+#define LSI_IMAGE_CIFAR100                                                     \
+    {                                                                          \
+        .name = "cifar-net", .classes = 100, .channels = 3, .height = 32,      \
+        .width = 32                                                            \
+    }
+
+typedef struct lsi_image_net_options {
+    lsi_image_config config;
+    lsi_net_norm norm;
+    bool dropout;
+    int slices;    /* of a rank's batch (autograd/params.h); 0: 1 */
+    uint64_t seed; /* of the parameters */
+} lsi_image_net_options;
+
+typedef struct lsi_image_net lsi_image_net;
+
+/*
+ * Makes it with its parameters. LS_ERR_ARGUMENT if there is no network of that
+ * name, or if it does not take such images. Collective. *out is the caller's
+ * and must be freed before the group.
+ */
+ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
+                            const lsi_image_net_options *options);
+void lsi_image_net_free(lsi_image_net **net);
+
+/* The model that the training loop sees. Owned by the net. */
+const lsi_model *lsi_image_net_model(const lsi_image_net *net);
+
+/* images (N, channels, height, width) -> (N, classes). */
+ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
+                                ls_tensor *images);
+
+/*
+ * Slices of all ranks' batches together that are usual with it, where the ranks
+ * divide them; 0: one for each rank.
+ */
+int lsi_image_net_slices(const char *name);
+
+/* ---- what a network is --------------------------------------------------- */
+
+typedef struct lsi_image_kind {
+    const char *name;
+    int slices;   /* see lsi_image_net_slices */
+    size_t bytes; /* of its parts, which begin as zeros */
+    /* LS_ERR_ARGUMENT if it does not take such images. */
+    ls_status (*check)(const lsi_image_config *config);
+    /* Adds its layers. Collective. */
+    void (*build)(void *parts, lsi_net_builder *builder,
+                  const lsi_image_net_options *options);
+    ls_tensor *(*logits)(const void *parts, ls_tape *tape, ls_tensor *images);
+    void (*release)(void *parts); /* however far it was built */
+} lsi_image_kind;
+
+#endif
