@@ -1,0 +1,116 @@
+/* The training of a network for images on one or more ranks. */
+#include "cli/image_training.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "cli/train_log.h"
+#include "report/result.h"
+
+typedef struct session {
+    const lsi_image_flags *args;
+    ls_ddp_options ddp;
+    ls_group *group;
+    lsi_train_log log;
+} session;
+
+static lsi_net_norm norm_of(const char *sync_bn)
+{
+    if (strcmp(sync_bn, "off") == 0)
+        return LSI_NORM_LOCAL;
+    return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
+}
+
+static lsi_classify_options options_of(const lsi_image_flags *a,
+                                       ls_ddp_options ddp)
+{
+    return (lsi_classify_options){.name = a->name,
+                                  .model = a->model,
+                                  .data = a->data,
+                                  .limit = a->limit,
+                                  .epochs = a->epochs,
+                                  .batch_size = a->batch_size,
+                                  .accumulate = a->accumulate,
+                                  .slices = a->slices,
+                                  .prefetch = a->prefetch,
+                                  .recipe = a->recipe,
+                                  .dtype = lsi_cli_dtype(a->dtype),
+                                  .norm = norm_of(a->sync_bn),
+                                  .ddp = ddp,
+                                  .dropout = a->dropout,
+                                  .seed = (uint64_t)a->seed,
+                                  .save = a->save,
+                                  .resume = a->resume};
+}
+
+static ls_status on_begin(void *context, const lsi_classify_start *start)
+{
+    session *const s = context;
+    const lsi_image_flags *const a = s->args;
+    if (s->log.quiet)
+        return LS_OK;
+    LS_TRY(lsi_result_check_file(a->save));
+    LS_TRY(lsi_train_log_open(&s->log, a->metrics, start->epoch));
+    fprintf(stderr,
+            "%s: %" PRId64 " images to train, %" PRId64
+            " to validate (%s); %d rank%s x %d thread%s\n",
+            a->name, start->train_images, start->val_images,
+            a->data != NULL ? a->data : "built-in", s->log.ranks,
+            s->log.ranks == 1 ? "" : "s", lsi_threads(),
+            lsi_threads() == 1 ? "" : "s");
+    lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+    lsi_cli_tell_resume(&a->resume, start->step);
+    return LS_OK;
+}
+
+static void on_step(void *context, const lsi_progress_report *report)
+{
+    session *const s = context;
+    lsi_train_log_step(&s->log, report);
+}
+
+static ls_status on_epoch(void *context, const lsi_epoch *epoch)
+{
+    session *const s = context;
+    return lsi_train_log_epoch(&s->log, epoch);
+}
+
+/* Runs as one rank. */
+static int train(session *s)
+{
+    const lsi_classify_options job = options_of(s->args, s->ddp);
+    const lsi_classify_events events = {
+        .context = s, .begin = on_begin, .step = on_step, .epoch = on_epoch};
+    bool agreed = false;
+    ls_status status = lsi_classify_train(s->group, &job, &events, &agreed);
+    if (status == LS_OK)
+        status = lsi_train_log_summary(&s->log);
+    lsi_train_log_close(&s->log);
+    return lsi_cli_rank_exit(status, agreed && s->log.quiet);
+}
+
+int lsi_cli_train_images(const lsi_invocation *call,
+                         const lsi_image_flags *usual)
+{
+    lsi_image_flags a = *usual;
+    session s = {.args = &a};
+    int exit_status;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &exit_status) ||
+        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    lsi_cli_set_deterministic(a.deterministic);
+    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    s.log = (lsi_train_log){.quiet = ls_group_rank(s.group) != 0,
+                            .name = a.sync_bn,
+                            .ranks = ls_group_size(s.group),
+                            .epochs = a.epochs};
+    exit_status = train(&s);
+    ls_group_close(&s.group);
+    return exit_status;
+}

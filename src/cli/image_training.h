@@ -1,0 +1,34 @@
+/*
+ * What every command does that trains a network for images.
+ */
+#ifndef LS_CLI_IMAGE_TRAINING_H
+#define LS_CLI_IMAGE_TRAINING_H
+
+#include "cli/ddp_flags.h"
+#include "cli/resume_flags.h"
+#include "command/command.h"
+#include "command/dtype_flag.h"
+#include "command/ranks.h"
+#include "train/recipe.h"
+
+/* What the flags of a command say. */
+typedef struct lsi_image_flags {
+    const char *name;  /* of the job */
+    const char *model; /* a row of image_nets.def */
+    lsi_rank_flags ranks;
+    const char *data;
+    int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
+    lsi_recipe recipe;
+    const char *dtype;
+    lsi_resume_options resume;
+    const char *sync_bn;
+    lsi_ddp_flags ddp;
+    bool dropout, deterministic;
+    const char *save, *metrics;
+} lsi_image_flags;
+
+/* Starts from these, parses the command's flags and runs it. */
+int lsi_cli_train_images(const lsi_invocation *call,
+                         const lsi_image_flags *usual);
+
+#endif
