@@ -10,9 +10,86 @@
 extern "C" {
 #endif
 
-/* ---- image datasets ------------------------------------------------------ */
+/* ---- datasets ------------------------------------------------------------ */
 
+/*
+ * A dataset is a number of items of the same shape, each of one or more fields:
+ * an image and its label, say.
+ */
 typedef struct ls_dataset ls_dataset;
+
+#define LS_MAX_FIELDS 8
+
+typedef struct ls_field {
+    const char *name; /* for messages */
+    ls_dtype dtype;
+    int ndim; /* 0: one element; at most LS_MAX_DIMS - 1 */
+    int64_t shape[LS_MAX_DIMS - 1];
+} ls_field;
+
+/* What a dataset consists of, told by who has the data. */
+typedef struct ls_dataset_source {
+    int64_t count; /* of items */
+    int n_fields;
+    const ls_field *fields; /* copied */
+    /*
+     * Writes item `index` to memory of the caller's: field f, row-major and
+     * without gaps, to fields[f]. Several threads call it at the same time.
+     * What it writes must depend on (index, epoch) alone: then training gives
+     * the same bits on any number of ranks and threads, and after a resume.
+     */
+    ls_status (*read)(void *context, int64_t index, uint64_t epoch,
+                      void *const *fields);
+    int64_t classes; /* of the labels, which are 0..classes-1; 0: no labels */
+    /* The label of an item without reading it all; NULL: not known. */
+    int64_t (*label)(void *context, int64_t index);
+    /* `classes` names that stay as long as the dataset, or NULL. */
+    const char *const *class_names;
+    void *context;
+    void (*free)(void *context); /* when the dataset is freed; or NULL */
+} ls_dataset_source;
+
+/*
+ * A dataset of the caller's own. On success *out is the caller's and owns the
+ * context. LS_ERR_ARGUMENT says what is wrong with the source. Local.
+ */
+LS_API ls_status ls_dataset_new(ls_dataset **out,
+                                const ls_dataset_source *source);
+
+/* Frees it and sets *dataset to NULL. Accepts NULLs. */
+LS_API void ls_dataset_free(ls_dataset **dataset);
+
+/* The number of items, and the number of classes of the labels. */
+LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
+LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
+
+/* The number of fields; and one of them, NULL unless 0 <= field < that. */
+LS_API int ls_dataset_fields(const ls_dataset *dataset);
+LS_API const ls_field *ls_dataset_field(const ls_dataset *dataset, int field);
+
+/* The label of an item; -1 unless 0 <= index < count, or if not known. */
+LS_API int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index);
+
+/* The name of a class; NULL unless there is one. */
+LS_API const char *ls_dataset_class_name(const ls_dataset *dataset,
+                                         int64_t class_index);
+
+/*
+ * Writes the items indices[0..n-1], as they are in that epoch: field f to
+ * fields[f], (n, shape of the field), row-major memory of the caller's. If one
+ * cannot be read the error says which and why.
+ */
+LS_API ls_status ls_dataset_read(const ls_dataset *dataset, uint64_t epoch,
+                                 const int64_t *indices, int64_t n,
+                                 void *const *fields);
+
+/* ---- images -------------------------------------------------------------- */
+
+/* The fields of every set of images. */
+enum {
+    LS_IMAGES, /* (channels, height, width) f32 */
+    LS_LABELS  /* () i64 */
+};
 
 typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
 
@@ -20,7 +97,8 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
  * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
- * .tar.zst of it. Files in a folder are mapped and must not change while the
+ * .tar.zst of it. Images are (3, 32, 32), normalised by the mean and deviation
+ * of each channel. Files in a folder are mapped and must not change while the
  * dataset is open; every rank reads an archive into its own memory, so neither
  * can be a pipe. A size that is not a multiple of the record size, or a label
  * above 99, is LS_ERR_FORMAT with the file and the record. Local.
@@ -35,24 +113,6 @@ LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
  */
 LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
                                           uint64_t seed, ls_split split);
-
-/* Frees it and sets *dataset to NULL. Accepts NULLs. */
-LS_API void ls_dataset_free(ls_dataset **dataset);
-
-/* The number of samples, and the number of classes of the labels. */
-LS_API int64_t ls_dataset_count(const ls_dataset *dataset);
-LS_API int64_t ls_dataset_classes(const ls_dataset *dataset);
-
-/* The label of a sample; -1 unless 0 <= index < count. */
-LS_API int64_t ls_dataset_label(const ls_dataset *dataset, int64_t index);
-
-/*
- * Writes the samples indices[0..n-1], normalised per channel, to images
- * (n, 3, 32, 32) f32 and labels (n) i64, row-major memory of the caller's.
- */
-LS_API ls_status ls_dataset_read(const ls_dataset *dataset,
-                                 const int64_t *indices, int64_t n,
-                                 float *images, int64_t *labels);
 
 /* ---- samplers ------------------------------------------------------------ */
 
@@ -82,30 +142,32 @@ LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
 /* ---- loaders ------------------------------------------------------------- */
 
 /*
- * Reads batches ahead on a thread of its own. The order is that of the
- * indices; the last batch may be smaller.
+ * Reads batches ahead on threads of its own. The order is that of the indices,
+ * however many threads read; the last batch may be smaller.
  */
 typedef struct ls_loader ls_loader;
 
+typedef struct ls_loader_options {
+    int64_t batch_size;
+    int prefetch; /* batches read ahead; 0: read in the caller's thread */
+    int threads;  /* that read ahead, 0: 1; at most 64 */
+} ls_loader_options;
+
 typedef struct ls_batch {
-    ls_tensor *images; /* (n, 3, 32, 32) f32 */
-    ls_tensor *labels; /* (n) i64 */
-    int64_t count;     /* n; 0 when the epoch has ended */
+    int64_t count;                    /* of items; 0 when the epoch has ended */
+    ls_tensor *fields[LS_MAX_FIELDS]; /* (count, shape of the field) */
 } ls_batch;
 
-/*
- * prefetch is the number of batches read ahead; 0 reads in the caller's
- * thread. The dataset must outlive the loader.
- */
+/* The dataset must outlive the loader. */
 LS_API ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
-                               int64_t batch_size, int prefetch);
+                               const ls_loader_options *options);
 
 /*
- * Begins an epoch over these indices (copied), even if the previous one has
- * not ended.
+ * Begins to read these items (copied), as they are in that epoch, even if what
+ * was begun before has not ended.
  */
-LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
-                                 int64_t n);
+LS_API ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
+                                 const int64_t *indices, int64_t n);
 
 /*
  * The next batch. Its tensors belong to the loader and are overwritten after
@@ -114,6 +176,16 @@ LS_API ls_status ls_loader_begin(ls_loader *loader, const int64_t *indices,
  * fails, as do all others until the next ls_loader_begin.
  */
 LS_API ls_status ls_loader_next(ls_loader *loader, ls_batch *batch);
+
+/* Since ls_loader_begin. */
+typedef struct ls_loader_stats {
+    int64_t batches;     /* that ls_loader_next has returned */
+    double wait_seconds; /* for which it has waited, or read itself */
+} ls_loader_stats;
+
+/* How long the caller has waited for data; zeros if loader is NULL. */
+LS_API void ls_loader_get_stats(const ls_loader *loader,
+                                ls_loader_stats *stats);
 
 /* Stops reading, frees it and sets *loader to NULL. Accepts NULLs. */
 LS_API void ls_loader_free(ls_loader **loader);

@@ -63,7 +63,7 @@ static ls_status adopt(ls_dataset **out, const lsi_records *records,
     if (status == LS_OK)
         status = check_labels(records, where);
     if (status == LS_OK)
-        status = lsi_dataset_new(out, records);
+        status = lsi_dataset_of_records(out, records);
     if (status != LS_OK)
         records->release(records->data, records->bytes);
     return status;

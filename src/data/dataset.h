@@ -1,6 +1,7 @@
 /*
- * What the image datasets share: all of them are records of the published
- * CIFAR-100 layout in memory, wherever that memory came from.
+ * What the datasets share: their making, and bytes that somebody owns. Several
+ * are records of the published CIFAR-100 layout in memory, wherever that memory
+ * came from.
  */
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
@@ -21,6 +22,16 @@ enum {
     LSI_FINE_CLASSES = 100
 };
 
+/*
+ * As ls_dataset_new; of a built-in dataset the read function has recorded why
+ * it failed.
+ */
+ls_status lsi_dataset_new(ls_dataset **out, const ls_dataset_source *source,
+                          bool built_in);
+
+/* Of a field of one item. */
+size_t lsi_dataset_field_bytes(const ls_dataset *dataset, int field);
+
 /* Bytes, and how their owner gives them back. */
 typedef struct lsi_records {
     uint8_t *data;
@@ -29,10 +40,10 @@ typedef struct lsi_records {
 } lsi_records;
 
 /*
- * A dataset over records whose labels and size have been checked. Takes them
- * over on success only.
+ * A dataset over CIFAR-100 records whose labels and size have been checked.
+ * Takes them over on success only.
  */
-ls_status lsi_dataset_new(ls_dataset **out, const lsi_records *records);
+ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records);
 
 /* Maps a file, read-only. The error says which file and why not. */
 ls_status lsi_records_map(lsi_records *out, const char *path);

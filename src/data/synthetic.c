@@ -198,7 +198,7 @@ static ls_status make(ls_dataset **out, lsi_records *records, uint64_t seed,
     ls_status status = draw_all(records, seed, split, patterns);
     lsi_free(patterns);
     if (status == LS_OK)
-        status = lsi_dataset_new(out, records);
+        status = lsi_dataset_of_records(out, records);
     return status;
 }
 

@@ -20,7 +20,8 @@ static void check(const ls_dataset *dataset, int64_t count)
         fuzz_demand(ls_dataset_label(dataset, i) < 100);
     }
     const int64_t last = count - 1;
-    fuzz_demand(ls_dataset_read(dataset, &last, 1, images, &label) == LS_OK);
+    fuzz_demand(ls_dataset_read(dataset, 0, &last, 1,
+                                (void *[]){images, &label}) == LS_OK);
     fuzz_demand(label == ls_dataset_label(dataset, last));
 }
 

@@ -18,11 +18,16 @@ struct lsi_images {
     int64_t *batch;   /* one batch of them */
 };
 
-static ls_status make_empty(ls_batch *empty)
+static ls_status make_empty(ls_batch *empty, const ls_dataset *dataset)
 {
-    const int64_t images[4] = {0, 3, 32, 32};
-    LS_TRY(ls_tensor_new(&empty->images, LS_F32, 4, images));
-    return ls_tensor_new(&empty->labels, LS_I64, 1, images);
+    for (int f = 0; f < ls_dataset_fields(dataset); f++) {
+        const ls_field *const field = ls_dataset_field(dataset, f);
+        int64_t shape[LS_MAX_DIMS] = {0};
+        memcpy(shape + 1, field->shape, sizeof(field->shape));
+        LS_TRY(ls_tensor_new(&empty->fields[f], field->dtype, field->ndim + 1,
+                             shape));
+    }
+    return LS_OK;
 }
 
 static ls_sampler sampler_of(const lsi_images *images, int64_t epoch)
@@ -39,7 +44,7 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
 {
     const ls_sampler sampler = sampler_of(images, 0);
     void *indices;
-    LS_TRY(make_empty(&images->empty));
+    LS_TRY(make_empty(&images->empty, dataset));
     LS_TRY(lsi_alloc(&indices,
                      (size_t)ls_sampler_count(&sampler) * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of the samples"));
@@ -48,8 +53,10 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
                      (size_t)images->options.batch_size * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of a batch"));
     images->batch = indices;
-    return ls_loader_new(&images->loader, dataset, images->options.batch_size,
-                         images->options.prefetch);
+    const ls_loader_options options = {images->options.batch_size,
+                                       images->options.prefetch,
+                                       images->options.threads};
+    return ls_loader_new(&images->loader, dataset, &options);
 }
 
 ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
@@ -77,18 +84,18 @@ void lsi_images_free(lsi_images **images)
     if (images == NULL || *images == NULL)
         return;
     ls_loader_free(&(*images)->loader);
-    ls_tensor_free(&(*images)->empty.images);
-    ls_tensor_free(&(*images)->empty.labels);
+    for (int f = 0; f < LS_MAX_FIELDS; f++)
+        ls_tensor_free(&(*images)->empty.fields[f]);
     lsi_free((*images)->batch);
     lsi_free((*images)->indices);
     lsi_free(*images);
     *images = NULL;
 }
 
-ls_status lsi_images_begin(lsi_images *images, const int64_t *indices,
-                           int64_t n)
+ls_status lsi_images_begin(lsi_images *images, int64_t epoch,
+                           const int64_t *indices, int64_t n)
 {
-    return ls_loader_begin(images->loader, indices, n);
+    return ls_loader_begin(images->loader, (uint64_t)epoch, indices, n);
 }
 
 ls_status lsi_images_next(lsi_images *images, ls_batch *batch)
@@ -97,6 +104,13 @@ ls_status lsi_images_next(lsi_images *images, ls_batch *batch)
     if (batch->count == 0)
         *batch = images->empty;
     return LS_OK;
+}
+
+double lsi_images_waited(const lsi_images *images)
+{
+    ls_loader_stats stats;
+    ls_loader_get_stats(images->loader, &stats);
+    return stats.wait_seconds;
 }
 
 int64_t lsi_images_count(const lsi_images *images)
@@ -139,7 +153,8 @@ static ls_status begin_epoch(void *self, int64_t epoch, int64_t first,
     sort_batches(images, count);
     const int64_t done = first * images->options.batch_size;
     const int64_t skip = done < count ? done : count;
-    LS_TRY(lsi_images_begin(images, images->indices + skip, count - skip));
+    LS_TRY(
+        lsi_images_begin(images, epoch, images->indices + skip, count - skip));
     *steps = lsi_images_steps(images);
     return LS_OK;
 }

@@ -12,6 +12,7 @@ typedef struct lsi_images_options {
     int64_t count; /* use only the first `count` samples; 0: all */
     int64_t batch_size;
     int prefetch; /* batches read ahead */
+    int threads;  /* that read ahead; 0: 1 */
     uint64_t seed;
     int rank, size;
     int slices; /* of a rank's batch (autograd/params.h); 0: 1 */
@@ -36,10 +37,13 @@ int64_t lsi_images_steps(const lsi_images *images);
 lsi_source lsi_images_source(lsi_images *images);
 
 /* Begins a pass over given samples instead, in this order. */
-ls_status lsi_images_begin(lsi_images *images, const int64_t *indices,
-                           int64_t n);
+ls_status lsi_images_begin(lsi_images *images, int64_t epoch,
+                           const int64_t *indices, int64_t n);
 
 /* The next batch; an empty one of the right shape when there are no more. */
 ls_status lsi_images_next(lsi_images *images, ls_batch *batch);
+
+/* Seconds for which the pass has waited for data so far. */
+double lsi_images_waited(const lsi_images *images);
 
 #endif

@@ -58,7 +58,7 @@ static ls_status evaluate(validation *v)
     assert(v->chunk != NULL); /* or this rank would have refused */
     while (n < v->chunk_size && v->chunk[n] != NO_SAMPLE)
         n++;
-    LS_TRY(lsi_images_begin(v->images, v->chunk, n));
+    LS_TRY(lsi_images_begin(v->images, 0, v->chunk, n));
     for (;;) {
         ls_batch batch;
         LS_TRY(lsi_images_next(v->images, &batch));

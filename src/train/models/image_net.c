@@ -51,11 +51,12 @@ ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
 
 static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
 {
-    ls_tensor *x = lsi_image_net_logits(self, tape, batch->images);
-    return (lsi_forward){.loss = ls_cross_entropy(tape, x, batch->labels),
-                         .logits = x,
-                         .labels = batch->labels,
-                         .weight = (double)batch->count};
+    ls_tensor *x = lsi_image_net_logits(self, tape, batch->fields[LS_IMAGES]);
+    return (lsi_forward){
+        .loss = ls_cross_entropy(tape, x, batch->fields[LS_LABELS]),
+        .logits = x,
+        .labels = batch->fields[LS_LABELS],
+        .weight = (double)batch->count};
 }
 
 static ls_status begin(lsi_image_net *net, const lsi_image_net_options *options)

@@ -30,7 +30,9 @@ static void check_sample(const ls_dataset *dataset, int64_t index)
 {
     float *image = malloc(LSI_IMAGE_BYTES * sizeof *image);
     int64_t label = -1;
-    assert_int_equal(ls_dataset_read(dataset, &index, 1, image, &label), LS_OK);
+    assert_int_equal(
+        ls_dataset_read(dataset, 0, &index, 1, (void *[]){image, &label}),
+        LS_OK);
     const size_t r = (size_t)index;
     assert_int_equal(label, record_byte(r, LSI_RECORD_FINE));
     assert_int_equal(ls_dataset_label(dataset, index), label);
@@ -317,14 +319,16 @@ static void test_indices_are_checked(void **state)
     int64_t labels[2] = {-1, -1};
     const int64_t bad[][2] = {{0, N_TEST}, {0, -1}};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(ls_dataset_read(dataset, bad[i], 2, images, labels),
-                         LS_ERR_ARGUMENT);
+        assert_int_equal(
+            ls_dataset_read(dataset, 0, bad[i], 2, (void *[]){images, labels}),
+            LS_ERR_ARGUMENT);
         assert_int_equal(labels[0], -1);
-        assert_non_null(strstr(ls_last_error(), "samples 0 to 4"));
+        assert_non_null(strstr(ls_last_error(), "items 0 to 4"));
     }
-    assert_int_equal(ls_dataset_read(dataset, bad[0], -1, images, labels),
-                     LS_ERR_ARGUMENT);
-    assert_int_equal(ls_dataset_read(dataset, NULL, 0, NULL, NULL), LS_OK);
+    assert_int_equal(
+        ls_dataset_read(dataset, 0, bad[0], -1, (void *[]){images, labels}),
+        LS_ERR_ARGUMENT);
+    assert_int_equal(ls_dataset_read(dataset, 0, NULL, 0, NULL), LS_OK);
     ls_dataset_free(&dataset);
     ls_dataset_free(&dataset);
     ls_dataset_free(NULL);

@@ -30,7 +30,9 @@ static void check_statistics(const ls_dataset *dataset)
     float *image = malloc(LSI_IMAGE_BYTES * sizeof *image);
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         int64_t label;
-        assert_int_equal(ls_dataset_read(dataset, &i, 1, image, &label), LS_OK);
+        assert_int_equal(
+            ls_dataset_read(dataset, 0, &i, 1, (void *[]){image, &label}),
+            LS_OK);
         for (int p = 0; p < LSI_IMAGE_BYTES; p++) {
             sum += image[p];
             squares += (double)image[p] * image[p];

@@ -24,11 +24,19 @@ static int close_dataset(void **state)
     return 0;
 }
 
+static int threads; /* of the loaders that are made */
+
+static ls_status new_loader(ls_loader **out, int64_t batch_size, int prefetch)
+{
+    const ls_loader_options options = {batch_size, prefetch,
+                                       prefetch > 0 ? threads : 0};
+    return ls_loader_new(out, dataset, &options);
+}
+
 static ls_loader *make_loader(int64_t batch_size, int prefetch)
 {
     ls_loader *loader = NULL;
-    assert_int_equal(ls_loader_new(&loader, dataset, batch_size, prefetch),
-                     LS_OK);
+    assert_int_equal(new_loader(&loader, batch_size, prefetch), LS_OK);
     return loader;
 }
 
@@ -46,18 +54,20 @@ static void check_batch(const ls_batch *batch, const int64_t *indices,
     static float images[MAX_N * LSI_IMAGE_BYTES];
     int64_t labels[MAX_N];
     assert_int_equal(batch->count, n);
-    assert_int_equal(ls_tensor_ndim(batch->images), 4);
+    assert_int_equal(ls_tensor_ndim(batch->fields[LS_IMAGES]), 4);
     const int64_t shape[] = {n, 3, 32, 32};
-    assert_memory_equal(ls_tensor_shape(batch->images), shape, sizeof shape);
-    assert_int_equal(ls_tensor_ndim(batch->labels), 1);
-    assert_int_equal(ls_tensor_shape(batch->labels)[0], n);
-    assert_int_equal(ls_tensor_dtype(batch->labels), LS_I64);
-    assert_int_equal((uintptr_t)tensor_data(batch->images) % 64, 0);
-    assert_int_equal(ls_dataset_read(dataset, indices, n, images, labels),
-                     LS_OK);
-    assert_memory_equal(tensor_data(batch->images), images,
+    assert_memory_equal(ls_tensor_shape(batch->fields[LS_IMAGES]), shape,
+                        sizeof shape);
+    assert_int_equal(ls_tensor_ndim(batch->fields[LS_LABELS]), 1);
+    assert_int_equal(ls_tensor_shape(batch->fields[LS_LABELS])[0], n);
+    assert_int_equal(ls_tensor_dtype(batch->fields[LS_LABELS]), LS_I64);
+    assert_int_equal((uintptr_t)tensor_data(batch->fields[LS_IMAGES]) % 64, 0);
+    assert_int_equal(
+        ls_dataset_read(dataset, 0, indices, n, (void *[]){images, labels}),
+        LS_OK);
+    assert_memory_equal(tensor_data(batch->fields[LS_IMAGES]), images,
                         (size_t)n * LSI_IMAGE_BYTES * sizeof(float));
-    assert_memory_equal(tensor_data(batch->labels), labels,
+    assert_memory_equal(tensor_data(batch->fields[LS_LABELS]), labels,
                         (size_t)n * sizeof(int64_t));
 }
 
@@ -67,8 +77,8 @@ static void check_ended(ls_loader *loader)
         ls_batch batch = {.count = 99};
         assert_int_equal(ls_loader_next(loader, &batch), LS_OK);
         assert_int_equal(batch.count, 0);
-        assert_null(batch.images);
-        assert_null(batch.labels);
+        assert_null(batch.fields[LS_IMAGES]);
+        assert_null(batch.fields[LS_LABELS]);
     }
 }
 
@@ -77,7 +87,7 @@ static void check_epoch(ls_loader *loader, int64_t n, int64_t batch_size,
 {
     int64_t indices[MAX_N] = {0};
     choose(indices, n, salt);
-    assert_int_equal(ls_loader_begin(loader, indices, n), LS_OK);
+    assert_int_equal(ls_loader_begin(loader, 0, indices, n), LS_OK);
     const int64_t *at = indices;
     for (int64_t left = n; left > 0;) {
         const int64_t expected = left < batch_size ? left : batch_size;
@@ -111,7 +121,7 @@ static void test_a_batch_is_valid_until_the_next_call(void **state)
     int64_t indices[MAX_N] = {0};
     choose(indices, MAX_N, 1);
     ls_loader *loader = make_loader(2, 3);
-    assert_int_equal(ls_loader_begin(loader, indices, MAX_N), LS_OK);
+    assert_int_equal(ls_loader_begin(loader, 0, indices, MAX_N), LS_OK);
     for (int64_t i = 0; i < MAX_N; i += 2) {
         ls_batch batch;
         assert_int_equal(ls_loader_next(loader, &batch), LS_OK);
@@ -127,7 +137,7 @@ static void test_indices_are_copied(void **state)
     int64_t given[4] = {1, 2, 3, 4};
     const int64_t kept[4] = {1, 2, 3, 4};
     ls_loader *loader = make_loader(4, 1);
-    assert_int_equal(ls_loader_begin(loader, given, 4), LS_OK);
+    assert_int_equal(ls_loader_begin(loader, 0, given, 4), LS_OK);
     memset(given, 0xff, sizeof given);
     ls_batch batch;
     assert_int_equal(ls_loader_next(loader, &batch), LS_OK);
@@ -142,7 +152,7 @@ static void test_errors_reach_the_consumer(void **state)
     for (int prefetch = 0; prefetch <= 3; prefetch++) {
         int64_t indices[6] = {0, 1, 2, 3, COUNT, 5};
         ls_loader *loader = make_loader(2, prefetch);
-        assert_int_equal(ls_loader_begin(loader, indices, 6), LS_OK);
+        assert_int_equal(ls_loader_begin(loader, 0, indices, 6), LS_OK);
         ls_batch batch = {.count = 0};
         for (int i = 0; i < 4; i += 2) {
             assert_int_equal(ls_loader_next(loader, &batch), LS_OK);
@@ -179,7 +189,7 @@ static void test_stops_at_any_moment(void **state)
         for (uint64_t epoch = 0; epoch < epochs; epoch++) {
             int64_t indices[MAX_N] = {0};
             choose(indices, MAX_N, round + epoch);
-            assert_int_equal(ls_loader_begin(loader, indices, MAX_N), LS_OK);
+            assert_int_equal(ls_loader_begin(loader, 0, indices, MAX_N), LS_OK);
             const uint64_t place = round * 4 + epoch;
             const int64_t taken = (int64_t)lsi_rng_below(key, 2, place, 8);
             for (int64_t b = 0; b < taken; b++) {
@@ -217,7 +227,7 @@ static void test_over_budget(void **state)
     for (size_t room = 0; room < 400000; room += 20000) {
         ls_loader *loader = NULL;
         ls_memory_set_budget(before.live_bytes + room + 1);
-        const ls_status status = ls_loader_new(&loader, dataset, 8, 3);
+        const ls_status status = new_loader(&loader, 8, 3);
         ls_memory_set_budget(0);
         if (status != LS_OK)
             assert_null(loader);
@@ -239,14 +249,14 @@ static void test_bad_arguments(void **state)
     } bad[] = {{0, 1}, {-3, 1}, {INT64_MAX, 1}, {4, -1}, {4, 1025}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(
-            ls_loader_new(&loader, dataset, bad[i].batch_size, bad[i].prefetch),
+            new_loader(&loader, bad[i].batch_size, bad[i].prefetch),
             LS_ERR_ARGUMENT);
         assert_null(loader);
     }
     ls_loader_free(&loader);
     ls_loader_free(NULL);
     loader = make_loader(4, 1);
-    assert_int_equal(ls_loader_begin(loader, NULL, -1), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_loader_begin(loader, 0, NULL, -1), LS_ERR_ARGUMENT);
     ls_loader_free(&loader);
 }
 
@@ -263,5 +273,11 @@ int main(void)
         cmocka_unit_test(test_over_budget),
         cmocka_unit_test(test_bad_arguments),
     };
-    return cmocka_run_group_tests(tests, open_dataset, close_dataset);
+    for (threads = 0; threads <= 3; threads += 3) {
+        const int failed =
+            cmocka_run_group_tests(tests, open_dataset, close_dataset);
+        if (failed != 0)
+            return failed;
+    }
+    return 0;
 }

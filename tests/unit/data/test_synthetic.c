@@ -20,10 +20,11 @@ static float *read_all(const ls_dataset *dataset, int64_t *labels)
     float *images = malloc((size_t)n * LSI_IMAGE_BYTES * sizeof *images);
     assert_non_null(images);
     for (int64_t i = 0; i < n; i++)
-        assert_int_equal(ls_dataset_read(dataset, &i, 1,
-                                         images + i * LSI_IMAGE_BYTES,
-                                         &labels[i]),
-                         LS_OK);
+        assert_int_equal(
+            ls_dataset_read(
+                dataset, 0, &i, 1,
+                (void *[]){images + i * LSI_IMAGE_BYTES, &labels[i]}),
+            LS_OK);
     return images;
 }
 

@@ -43,10 +43,12 @@ static int64_t take_epoch(lsi_images *images, int64_t epoch, int64_t batch_size,
         ls_batch batch;
         assert_ok(source.next(source.self, &batch));
         assert_true(batch.count >= 0 && batch.count <= batch_size);
-        assert_int_equal(ls_tensor_shape(batch.images)[0], batch.count);
-        assert_int_equal(ls_tensor_shape(batch.images)[1], 3);
-        assert_int_equal(ls_tensor_shape(batch.labels)[0], batch.count);
-        const float *const pixels = tensor_data(batch.images);
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_IMAGES])[0],
+                         batch.count);
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_IMAGES])[1], 3);
+        assert_int_equal(ls_tensor_shape(batch.fields[LS_LABELS])[0],
+                         batch.count);
+        const float *const pixels = tensor_data(batch.fields[LS_IMAGES]);
         for (int64_t i = 0; i < batch.count; i++)
             seen[find(pixels + i * 3072, all, MOST)]++;
     }
@@ -82,7 +84,7 @@ static float *read_all(const ls_dataset *set)
     assert_non_null(all);
     for (int64_t i = 0; i < MOST; i++)
         indices[i] = i;
-    assert_ok(ls_dataset_read(set, indices, MOST, all, labels));
+    assert_ok(ls_dataset_read(set, 0, indices, MOST, (void *[]){all, labels}));
     return all;
 }
 

@@ -70,13 +70,14 @@ static lsi_forward smooth_forward(void *self, ls_tape *tape,
                                   const ls_batch *batch)
 {
     const smooth_net *const net = self;
-    ls_tensor *x = ls_conv2d_layer_forward(&net->conv, tape, batch->images);
+    ls_tensor *x =
+        ls_conv2d_layer_forward(&net->conv, tape, batch->fields[LS_IMAGES]);
     x = ls_flatten(tape, square(tape, x));
     x = ls_linear_layer_forward(&net->fc1, tape, x);
     x = square(tape, ls_sync_bn_forward(net->bn, tape, x));
     x = ls_linear_layer_forward(&net->fc2, tape, x);
-    return (lsi_forward){ls_cross_entropy(tape, x, batch->labels), x,
-                         batch->labels, (double)batch->count};
+    return (lsi_forward){ls_cross_entropy(tape, x, batch->fields[LS_LABELS]), x,
+                         batch->fields[LS_LABELS], (double)batch->count};
 }
 
 static void make_smooth(smooth_net *net, const plan *p, ls_group *group)

@@ -35,8 +35,8 @@ static void play_plain(ls_group *group, void *opaque)
         indices[i] = i;
     CHECK_OK(lsi_image_net_new(&net, group, &net_options));
     CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
-    CHECK_OK(ls_loader_new(&loader, set, p->count, 0));
-    CHECK_OK(ls_loader_begin(loader, indices, p->count));
+    CHECK_OK(ls_loader_new(&loader, set, &(ls_loader_options){p->count, 0, 0}));
+    CHECK_OK(ls_loader_begin(loader, 0, indices, p->count));
     CHECK_OK(ls_loader_next(loader, &batch));
     CHECK(batch.count == p->count);
     CHECK_OK(ls_tape_new(&tape));
@@ -44,7 +44,7 @@ static void play_plain(ls_group *group, void *opaque)
     const lsi_model *const model = lsi_image_net_model(net);
     const lsi_forward out = model->forward(model->self, tape, &batch);
     CHECK_OK(ls_tensor_item(out.loss, &loss));
-    CHECK_OK(ls_count_correct(out.logits, batch.labels, &hits));
+    CHECK_OK(ls_count_correct(out.logits, batch.fields[LS_LABELS], &hits));
     p->expected =
         (lsi_totals){loss * (double)p->count, (double)hits, (double)p->count};
     ls_tape_free(&tape);
