@@ -159,6 +159,35 @@ LS_API double ls_optimizer_lr(const ls_optimizer *optimizer);
 /* Frees it and sets *optimizer to NULL. Accepts NULLs. */
 LS_API void ls_optimizer_free(ls_optimizer **optimizer);
 
+/* ---- averages of weights ------------------------------------------------- */
+
+/*
+ * From the next step on, keeps an exponential moving average of the weights
+ * that this optimizer steps, and of all buffers of their set. After step t of a
+ * group (t = 1, 2, ...):
+ *
+ *     average += (1 - d) * (weight - average), d = min(decay, (1 + t) / (10 +
+ * t))
+ *
+ * so that the weights of the first steps do not stay in it for long. It begins
+ * with the weights as they are. A float more for each parameter that this rank
+ * steps: strategies that divide an optimizer's state divide the averages, too.
+ * Checkpoints save them with that state, and load them into an optimizer that
+ * averages. 0 < decay < 1; 0.999 is usual. Local.
+ */
+LS_API ls_status ls_ema_start(ls_optimizer *optimizer, double decay);
+
+/* The decay; 0 if nothing is averaged. */
+LS_API double ls_ema_decay(const ls_optimizer *optimizer);
+
+/*
+ * The weights and buffers change places with their averages: to evaluate or
+ * save the averages call it before, and again behind to go on. Until then steps
+ * and checkpoints are LS_ERR_STATE. Collective if ls_ddp_new has divided the
+ * parameters among ranks; without gradients that are not synchronised yet.
+ */
+LS_API ls_status ls_ema_swap(ls_optimizer *optimizer);
+
 /* ---- clipping ------------------------------------------------------------ */
 
 /* Limits the 2-norm of all gradients of a set. */

@@ -11,7 +11,8 @@ enum {
     SUM_CHUNK = 1 << 12,
     SUM_CHUNKS = 256,   /* whose partial sums are held at once */
     SQUARES_GRAIN = 32, /* blocks */
-    HALVES_BLOCK = 4096
+    HALVES_BLOCK = 4096,
+    BLEND_BLOCK = 1024
 };
 
 /* The arguments of any of the calls. */
@@ -61,6 +62,43 @@ static void scale_range(void *context, size_t begin, size_t end)
 void lsi_array_scale(float *y, const float *a, float factor, size_t n)
 {
     run(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
+}
+
+static void blend_range(void *context, size_t begin, size_t end)
+{
+    const span *s = context;
+    float difference[BLEND_BLOCK];
+    for (size_t i = begin; i < end; i += BLEND_BLOCK) {
+        const size_t n = end - i < BLEND_BLOCK ? end - i : BLEND_BLOCK;
+        lsi_kernels_get()->sub(difference, s->a + i, s->y + i, n);
+        lsi_kernels_get()->axpy(s->y + i, difference, s->factor, n);
+    }
+}
+
+void lsi_array_blend(float *y, const float *a, float part, size_t n)
+{
+    run(n, blend_range, &(span){.y = y, .a = a, .factor = part});
+}
+
+typedef struct pair {
+    float *a, *b;
+} pair;
+
+static void swap_range(void *context, size_t begin, size_t end)
+{
+    const pair *p = context;
+    float kept[BLEND_BLOCK];
+    for (size_t i = begin; i < end; i += BLEND_BLOCK) {
+        const size_t n = end - i < BLEND_BLOCK ? end - i : BLEND_BLOCK;
+        memcpy(kept, p->a + i, n * sizeof(float));
+        memcpy(p->a + i, p->b + i, n * sizeof(float));
+        memcpy(p->b + i, kept, n * sizeof(float));
+    }
+}
+
+void lsi_array_swap(float *a, float *b, size_t n)
+{
+    lsi_parallel_for(n, GRAIN, swap_range, &(pair){a, b});
 }
 
 static void fill_range(void *context, size_t begin, size_t end)

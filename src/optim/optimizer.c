@@ -7,6 +7,8 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
+#include "compute/array.h"
 #include "optim/param_group.h"
 
 static const lsi_optimizer_kind *const kinds[] = {
@@ -22,6 +24,9 @@ static const double usual_lrs[] = {
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Elements for a thread at a time that their average finds in a cache. */
+enum { PIECE = 1 << 15 };
 
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n)
 {
@@ -144,6 +149,7 @@ void ls_optimizer_free(ls_optimizer **optimizer)
     for (size_t i = 0; i < (*optimizer)->n_groups; i++)
         lsi_param_group_free(&(*optimizer)->groups[i]);
     lsi_free((*optimizer)->groups);
+    lsi_free((*optimizer)->ema.buffers);
     lsi_free(*optimizer);
     *optimizer = NULL;
 }
@@ -161,10 +167,13 @@ ls_status lsi_optimizer_add_group(ls_optimizer *optimizer,
     lsi_param_group *group = NULL;
     void *block = NULL;
     LS_TRY(lsi_param_group_new(&group, optimizer, spec));
-    const ls_status status =
-        lsi_alloc(&block, (n + 1) * sizeof(lsi_param_group *), LS_MEMORY_STATE,
-                  "the groups of an optimizer");
+    ls_status status = lsi_alloc(&block, (n + 1) * sizeof(lsi_param_group *),
+                                 LS_MEMORY_STATE, "the groups of an optimizer");
+    if (status == LS_OK && optimizer->ema.decay > 0)
+        status = lsi_param_group_add_average(group, optimizer->params,
+                                             optimizer->ema.decay);
     if (status != LS_OK) {
+        lsi_free(block);
         lsi_param_group_free(&group);
         return status;
     }
@@ -183,27 +192,34 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Elements begin..end-1 of the group's state, all of the same segment. */
 static void update_run(const ls_params *params, const lsi_param_group *group,
-                       const lsi_state_segment *segment, lsi_range run,
-                       double grad_scale)
+                       lsi_state_run run, double grad_scale)
 {
-    const size_t flat = segment->range.begin + (run.begin - segment->at);
-    lsi_optimizer_update update = {.param = params->storage.flat + flat,
-                                   .grad = params->storage.flat_grad + flat,
-                                   .n = lsi_range_size(run),
+    lsi_optimizer_update update = {.param = params->storage.flat + run.flat,
+                                   .grad = params->storage.flat_grad + run.flat,
+                                   .n = run.n,
                                    .options = group->options,
                                    .lr = group->lr,
                                    .grad_scale = grad_scale,
                                    .step = group->steps};
-    for (int i = 0; i < group->n_states; i++)
-        update.state[i] = group->state[i] + run.begin;
+    const int own = group->n_states - (group->average != NULL);
+    for (int i = 0; i < own; i++)
+        update.state[i] = group->state[i] + run.at;
     group->kind->update(&update);
 }
 
-/* Of what the groups own of a range of the flat layout. */
-static void step_range(const ls_optimizer *optimizer, lsi_range range,
-                       double grad_scale)
+/* The same, and the average of what has become of the weights. */
+static void average_run(const ls_params *params, const lsi_param_group *group,
+                        lsi_state_run run, double grad_scale)
+{
+    update_run(params, group, run, grad_scale);
+    lsi_array_blend(group->average + run.at, params->storage.flat + run.flat,
+                    lsi_ema_rest(group->decay, group->steps), run.n);
+}
+
+/* What the groups own of a range of the flat layout. */
+static void walk_range(const ls_optimizer *optimizer, lsi_range range,
+                       lsi_state_run_fn fn, double argument)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++) {
         const lsi_param_group *group = optimizer->groups[i];
@@ -214,53 +230,69 @@ static void step_range(const ls_optimizer *optimizer, lsi_range range,
         for (; run.begin < part.end; run.begin = run.end, segment++) {
             const size_t end = segment->at + lsi_range_size(segment->range);
             run.end = part.end < end ? part.end : end;
-            update_run(optimizer->params, group, segment, run, grad_scale);
+            fn(optimizer->params, group,
+               (lsi_state_run){segment->range.begin + run.begin - segment->at,
+                               run.begin, lsi_range_size(run)},
+               argument);
         }
     }
 }
 
 static void end_step(ls_optimizer *optimizer)
 {
+    lsi_ema_step_buffers(optimizer);
     for (size_t i = 0; i < optimizer->n_groups; i++)
         optimizer->groups[i]->steps++;
     lsi_params_stepped(optimizer->params);
 }
 
 /* Who wraps a set may leave an optimizer a part of it only. */
-static ls_status check_division(const ls_optimizer *optimizer)
+ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
+                                       const char *function)
 {
     const ls_params *const params = optimizer->params;
     if (params->sharing.one_copy && params->sharing.owner == NULL)
         return lsi_fail(LS_ERR_STATE,
-                        "ls_optimizer_step: the ranks have one copy of these "
-                        "parameters; only under an ls_ddp can they step it");
+                        "%s: the ranks have one copy of these parameters; only "
+                        "under an ls_ddp can they step it",
+                        function);
     if (optimizer->division == params->sharing.divisions)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
-                    "ls_optimizer_step: the optimizer was made before an "
-                    "ls_ddp divided these parameters among ranks, or ended; "
-                    "make it after ls_ddp_new, or ls_ddp_free");
+                    "%s: the optimizer was made before an ls_ddp divided these "
+                    "parameters among ranks, or ended; make it after "
+                    "ls_ddp_new, or ls_ddp_free",
+                    function);
 }
 
-/* A rank that tells others what has moved takes its part piece by piece. */
-static void step_all(const ls_optimizer *optimizer, double grad_scale)
+/*
+ * A rank that tells others what has moved takes its part piece by piece, as
+ * does one that averages it.
+ */
+static size_t piece_of(const ls_optimizer *optimizer)
+{
+    const lsi_params_owner *const owner = optimizer->params->sharing.owner;
+    if (owner != NULL && owner->moved != NULL)
+        return owner->piece;
+    return optimizer->ema.decay > 0 ? (size_t)lsi_threads() * PIECE : SIZE_MAX;
+}
+
+void lsi_optimizer_walk(const ls_optimizer *optimizer, lsi_state_run_fn fn,
+                        double argument)
 {
     size_t n;
     const ls_params *const params = optimizer->params;
     const lsi_params_owner *const owner = params->sharing.owner;
-    if (owner == NULL || owner->moved == NULL) {
-        step_range(optimizer, params->storage.whole, grad_scale);
-        return;
-    }
     const lsi_range *const owned = lsi_params_owned(params, &n);
+    const size_t most = piece_of(optimizer);
     for (size_t i = 0; i < n; i++) {
         lsi_range piece = owned[i];
         for (; piece.begin < owned[i].end; piece.begin = piece.end) {
             const size_t left = owned[i].end - piece.begin;
-            piece.end =
-                piece.begin + (left < owner->piece ? left : owner->piece);
-            step_range(optimizer, piece, grad_scale);
-            owner->moved(owner->context, piece);
+            piece.end = piece.begin + (left < most ? left : most);
+            walk_range(optimizer, piece, fn, argument);
+            if (owner != NULL && owner->moved != NULL)
+                owner->moved(owner->context, piece);
         }
     }
 }
@@ -273,11 +305,14 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
     const lsi_params_owner *const owner = optimizer->params->sharing.owner;
-    LS_TRY(check_division(optimizer));
+    LS_TRY(lsi_optimizer_check_division(optimizer, "ls_optimizer_step"));
+    LS_TRY(lsi_ema_check_place(optimizer, "ls_optimizer_step"));
     if (owner != NULL)
         LS_TRY(owner->before_step(owner->context));
     ls_params_finish_grad(optimizer->params);
-    step_all(optimizer, grad_scale);
+    lsi_optimizer_walk(optimizer,
+                       optimizer->ema.decay > 0 ? average_run : update_run,
+                       grad_scale);
     end_step(optimizer);
     return owner != NULL ? owner->after_step(owner->context) : LS_OK;
 }

@@ -153,9 +153,37 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
         LS_TRY(lsi_alloc_zeroed(&block, group->count * sizeof(float),
                                 LS_MEMORY_STATE, kind->state_names[i]));
         group->state[i] = block;
+        group->state_names[i] = kind->state_names[i];
         group->n_states++;
     }
     return LS_OK;
+}
+
+ls_status lsi_param_group_add_average(lsi_param_group *group,
+                                      const ls_params *params, double decay)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, group->count * sizeof(float), LS_MEMORY_STATE,
+                     "averages of weights"));
+    group->average = block;
+    group->decay = decay;
+    for (size_t i = 0; i < group->n_segments; i++) {
+        const lsi_state_segment *const s = &group->segments[i];
+        memcpy(group->average + s->at, params->storage.flat + s->range.begin,
+               lsi_range_size(s->range) * sizeof(float));
+    }
+    group->state[group->n_states] = group->average;
+    group->state_names[group->n_states++] = LSI_EMA_STATE;
+    return LS_OK;
+}
+
+void lsi_param_group_drop_average(lsi_param_group *group)
+{
+    if (group->average == NULL)
+        return;
+    lsi_free(group->average);
+    group->average = NULL;
+    group->n_states--;
 }
 
 ls_status lsi_param_group_new(lsi_param_group **out,

@@ -18,7 +18,7 @@ static ls_status visit(const lsi_param_group *group,
                        lsi_state_piece *piece, lsi_state_fn fn, void *context)
 {
     const lsi_range part = lsi_range_common(wanted, segment->range);
-    const char *const *names = group->kind->state_names;
+    const char *const *names = group->state_names;
     const size_t first = piece->begin;
     if (lsi_range_size(part) == 0)
         return LS_OK;

@@ -128,6 +128,7 @@ static ls_status run(lsi_loop *l)
     const bool first = ls_group_rank(l->group) == 0;
     LS_TRY(start(l));
     LS_TRY(lsi_loop_steps(l));
+    LS_TRY(lsi_stepper_swap_averages(&l->stepper));
     return share(l, first ? l->job->save(l->self) : LS_OK);
 }
 

@@ -21,9 +21,10 @@ int lsi_recipe_moments(const lsi_recipe *recipe)
 {
     const lsi_optimizer_kind *const kind =
         lsi_optimizer_find(recipe->optimizer);
-    return kind == NULL ? 0
-                        : lsi_optimizer_flags_states(kind, lr_of(recipe, kind),
-                                                     &recipe->flags);
+    if (kind == NULL)
+        return 0;
+    return (recipe->ema > 0) + lsi_optimizer_flags_states(
+                                   kind, lr_of(recipe, kind), &recipe->flags);
 }
 
 ls_status lsi_recipe_check(const lsi_recipe *recipe)
@@ -66,6 +67,8 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_int(config, "--warmup-steps", recipe->warmup_steps);
     lsi_run_config_real(config, "--min-lr", recipe->min_lr);
     lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);
+    lsi_run_config_real(config, "--ema", recipe->ema);
+    lsi_run_config_before(config, "0");
     if (is_cosine(recipe))
         lsi_run_config_int(config, "a cosine of so many steps:", total_steps);
 }
@@ -85,6 +88,8 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
         .total_steps = total_steps};
     LS_TRY(lsi_optimizer_from_flags(&stepper->optimizer, params, kind, lr,
                                     &recipe->flags));
+    if (recipe->ema > 0)
+        LS_TRY(ls_ema_start(stepper->optimizer, recipe->ema));
     if (recipe->clip_norm > 0)
         LS_TRY(ls_clip_new(&stepper->clip, params, recipe->clip_norm));
     return LS_OK;
@@ -157,4 +162,11 @@ ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale)
         LS_TRY(ls_optimizer_step(stepper->optimizer, grad_scale));
     stepper->steps++;
     return LS_OK;
+}
+
+ls_status lsi_stepper_swap_averages(const lsi_stepper *stepper)
+{
+    return ls_ema_decay(stepper->optimizer) > 0
+               ? ls_ema_swap(stepper->optimizer)
+               : LS_OK;
 }

@@ -16,6 +16,7 @@ typedef struct lsi_recipe {
     int64_t warmup_steps;
     double min_lr;
     double clip_norm; /* 0: gradients are not clipped */
+    double ema;       /* decay of the averages of weights; 0: none */
 } lsi_recipe;
 
 /* As clip_norm: measures the norm of the gradients and limits nothing. */
@@ -24,7 +25,7 @@ typedef struct lsi_recipe {
 /* LS_ERR_ARGUMENT for what no stepper could follow. */
 ls_status lsi_recipe_check(const lsi_recipe *recipe);
 
-/* Numbers that its optimizer keeps of a parameter. */
+/* Numbers that its optimizer keeps of a parameter, averages included. */
 int lsi_recipe_moments(const lsi_recipe *recipe);
 
 /* The settings on which a run of `total_steps` steps depends, by flag. */
@@ -64,5 +65,11 @@ double lsi_stepper_loss_scale(const lsi_stepper *stepper);
 
 /* One step with the gradients, each multiplied by grad_scale first. */
 ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale);
+
+/*
+ * Puts averages of weights in the place of the weights, and by another call
+ * back again. Nothing happens if the recipe has none. As ls_ema_swap.
+ */
+ls_status lsi_stepper_swap_averages(const lsi_stepper *stepper);
 
 #endif

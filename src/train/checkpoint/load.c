@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
+#include "optim/param_group.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"
@@ -241,6 +242,34 @@ static ls_status load_buffers(const rank_files *f, int rank, ls_params *params)
     return LS_OK;
 }
 
+static ls_status load_average(const char *path, const ls_params *params,
+                              size_t index, float *average)
+{
+    char name[512];
+    ls_tensor *tensor;
+    const ls_tensor *const buffer = ls_params_buffer(params, index);
+    snprintf(name, sizeof name, LSI_EMA_STATE "_buffer/%s",
+             ls_params_buffer_name(params, index));
+    LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
+                          ls_tensor_shape(buffer)));
+    const ls_named_tensor wanted = {name, tensor};
+    const ls_status status = ls_safetensors_load(path, &wanted, 1);
+    ls_tensor_free(&tensor);
+    return status;
+}
+
+static ls_status load_averages(const rank_files *f, int rank,
+                               const ls_optimizer *optimizer)
+{
+    const lsi_path *const path = &f->paths[f->n < 2 ? 0 : rank % f->n];
+    for (size_t i = 0; i < ls_params_buffer_count(f->params); i++) {
+        float *const average = lsi_ema_buffer(optimizer, i);
+        if (average != NULL)
+            LS_TRY(load_average(path->text, f->params, i, average));
+    }
+    return LS_OK;
+}
+
 static ls_status load_parts(const ls_checkpoint *c, rank_files *f,
                             ls_params *params, ls_optimizer *optimizer)
 {
@@ -251,12 +280,15 @@ static ls_status load_parts(const ls_checkpoint *c, rank_files *f,
         return LS_OK;
     lsi_optimizer_json_apply(json_object_get(c->manifest, "optimizer"),
                              optimizer);
+    LS_TRY(load_averages(f, ls_group_rank(c->group), optimizer));
     return lsi_optimizer_pieces(optimizer, everything, load_piece, f);
 }
 
 static ls_status load(const ls_checkpoint *c, ls_params *params,
                       ls_optimizer *optimizer)
 {
+    if (optimizer != NULL)
+        LS_TRY(lsi_ema_check_place(optimizer, "ls_checkpoint_load"));
     if (optimizer != NULL)
         LS_TRY(lsi_optimizer_json_check(
             json_object_get(c->manifest, "optimizer"), optimizer));

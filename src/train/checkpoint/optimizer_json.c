@@ -21,7 +21,7 @@ static json_t *states_json(const lsi_param_group *group)
     json_t *states = json_array();
     bool good = states != NULL;
     for (int s = 0; good && s < group->n_states; s++)
-        good = append(states, json_string(group->kind->state_names[s]));
+        good = append(states, json_string(group->state_names[s]));
     if (good)
         return states;
     json_decref(states);
@@ -104,7 +104,7 @@ static bool same_states(const json_t *saved, const lsi_param_group *group)
     const json_t *names = json_object_get(saved, "state");
     bool same = json_array_size(names) == (size_t)group->n_states;
     for (int s = 0; s < group->n_states; s++)
-        same = same && holds(names, group->kind->state_names[s]);
+        same = same && holds(names, group->state_names[s]);
     return same;
 }
 

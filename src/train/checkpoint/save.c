@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
+#include "optim/param_group.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
 #include "train/checkpoint/find.h"
@@ -139,6 +140,33 @@ static ls_status add_piece(void *context, const lsi_state_piece *piece)
     return status;
 }
 
+/* Averages of buffers are each rank's own, as the buffers are. */
+static ls_status add_average(tensors *t, float *average, size_t index)
+{
+    const ls_tensor *const buffer = ls_params_buffer(t->params, index);
+    char *name = NULL;
+    ls_tensor *tensor;
+    LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
+                          ls_tensor_shape(buffer)));
+    if (asprintf(&name, LSI_EMA_STATE "_buffer/%s",
+                 ls_params_buffer_name(t->params, index)) < 0)
+        name = NULL;
+    const ls_status status = add_tensor(t, name, tensor);
+    if (status != LS_OK)
+        ls_tensor_free(&tensor);
+    return status;
+}
+
+static ls_status add_averages(tensors *t, const ls_optimizer *optimizer)
+{
+    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
+        float *const average = lsi_ema_buffer(optimizer, i);
+        if (average != NULL)
+            LS_TRY(add_average(t, average, i));
+    }
+    return LS_OK;
+}
+
 static ls_status add_buffers(tensors *t)
 {
     for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
@@ -187,6 +215,8 @@ static ls_status fill(const saving *s, tensors *t, lsi_range share)
     LS_TRY(add_buffers(t));
     if (s->parts->optimizer == NULL)
         return LS_OK;
+    LS_TRY(lsi_ema_check_place(s->parts->optimizer, "ls_checkpoint_save"));
+    LS_TRY(add_averages(t, s->parts->optimizer));
     return lsi_optimizer_pieces(s->parts->optimizer, share, add_piece, t);
 }
 

@@ -318,10 +318,12 @@ static ls_status end_training(job *j, lsi_epoch *out, double *images)
 static ls_status validate(job *j, lsi_epoch *out)
 {
     lsi_totals totals;
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
     /* Statistics taken by each rank alone differ: rank 0's are the model's. */
     LS_TRY(lsi_ddp_broadcast_buffers(j->loop.ddp));
     LS_TRY(lsi_validate(j->loop.group, j->epochs.model, j->loop.tape,
                         j->test_images, &totals, j->loop.agreed));
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
     out->val_loss = lsi_totals_loss(&totals);
     out->val_accuracy = lsi_totals_accuracy(&totals);
     return LS_OK;

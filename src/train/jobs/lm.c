@@ -374,7 +374,9 @@ static bool validates_after(const lsi_lm_options *o, int64_t steps)
 static ls_status run_validation(job *j, int64_t steps)
 {
     double loss;
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
     LS_TRY(validate(j, &loss));
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
     const ls_status own =
         j->events->validation(j->events->context, steps, loss);
     return lsi_share_outcome(j->loop.group, own, j->loop.agreed);

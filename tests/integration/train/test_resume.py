@@ -133,7 +133,8 @@ class Cifar100(ResumeTest):
                      ("--strategy", "bucketed", "--bucket-mb", "0.04"),
                      ("--strategy", "zero1", "--bucket-mb", "1",
                       "--sync-bn", "off"),
-                     ("--strategy", "shared", "--optimizer", "adamw"),
+                     ("--strategy", "shared", "--optimizer", "adamw",
+                      "--ema", "0.9"),
                      ("--strategy", "fsdp", "--bucket-mb", "0.04")):
             with self.subTest(ways=ways):
                 self.train("whole", "--batch-size", "4", *ways)
@@ -258,7 +259,8 @@ class LanguageModel(ResumeTest):
     def test_kills(self):
         for ways in (("--strategy", "flat"), ("--strategy", "bucketed"),
                      ("--strategy", "owners"), ("--strategy", "shared"),
-                     ("--strategy", "fsdp", "--dtype", "bf16"),
+                     ("--strategy", "fsdp", "--dtype", "bf16",
+                      "--ema", "0.9"),
                      # Gradients overflow, and the scale of the loss falls.
                      ("--dtype", "f16", "--lr", "3")):
             with self.subTest(ways=ways):

@@ -1,6 +1,7 @@
 /*
- * Checkpoints of divided parameters (strategy fsdp): saved by N ranks and
- * loaded by M they go on with the bits of the run that was not interrupted.
+ * Checkpoints of divided parameters (strategy fsdp) and of divided averages
+ * (every strategy): saved by N ranks and loaded by M they go on with the bits
+ * of the run that was not interrupted.
  * Only rank 0 has samples, so that sums do not depend on the number of ranks.
  */
 #include "testing.h"
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "lockstep/checkpoint.h"
+#include "parallel/strategy.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/lock.h"
 #include "unit/comm/ranks.h"
@@ -22,6 +24,7 @@ typedef struct plan {
     lsi_path folder;
     int from, to; /* steps; > 0: loads what was saved there */
     bool saves;   /* at the end */
+    bool averages;
     float weights[MOST_WEIGHTS];
     size_t count;
 } plan;
@@ -65,12 +68,16 @@ static void play(ls_group *group, void *opaque)
     toy_make(&r.model, true, group, p->from > 0 ? 9 : 1);
     CHECK_OK(ls_ddp_new(&r.ddp, group, r.model.params, &options));
     CHECK_OK(ls_adamw_new(&r.adamw, r.model.params, ls_adamw_defaults()));
+    if (p->averages)
+        CHECK_OK(ls_ema_start(r.adamw, 0.75));
     if (p->from > 0)
         load(p, group, &r);
     train(p, group, &r);
     const ls_checkpoint_parts parts = {r.model.params, r.adamw, NULL};
     if (p->saves)
         CHECK_OK(ls_checkpoint_save(group, p->folder.text, p->to, &parts, 1));
+    if (p->averages)
+        CHECK_OK(ls_ema_swap(r.adamw));
     if (ls_group_rank(group) == 0)
         p->count = copy_weights(r.model.params, p->weights, MOST_WEIGHTS);
     ls_optimizer_free(&r.adamw);
@@ -78,12 +85,16 @@ static void play(ls_group *group, void *opaque)
     toy_destroy(&r.model);
 }
 
-static void check_pair(int saving, int loading, const plan *whole)
+static void check_pair(ls_ddp_strategy strategy, int saving, int loading,
+                       const plan *whole)
 {
     char folder[] = "/tmp/lockstep-divided-XXXXXX";
     assert_non_null(mkdtemp(folder));
     static plan p;
-    p = (plan){.strategy = LS_DDP_FSDP, .to = BEFORE, .saves = true};
+    p = (plan){.strategy = strategy,
+               .to = BEFORE,
+               .saves = true,
+               .averages = whole->averages};
     snprintf(p.folder.text, sizeof(p.folder.text), "%s", folder);
     run_threads(saving, play, &p);
     p.from = BEFORE;
@@ -106,13 +117,29 @@ static void test_any_numbers_of_ranks(void **state)
     assert_true(whole.count > 0);
     for (int saving = 1; saving <= MOST_RANKS; saving++)
         for (int loading = 1; loading <= MOST_RANKS; loading++)
-            check_pair(saving, loading, &whole);
+            check_pair(LS_DDP_FSDP, saving, loading, &whole);
+}
+
+static void test_averages(void **state)
+{
+    (void)state;
+    size_t n;
+    const lsi_strategy *const strategies = lsi_strategies(&n);
+    static plan whole = {
+        .strategy = LS_DDP_FLAT, .to = BEFORE + AFTER, .averages = true};
+    run_threads(1, play, &whole);
+    for (size_t i = 0; i < n; i++) {
+        check_pair(strategies[i].id, 1, 3, &whole);
+        check_pair(strategies[i].id, 3, 2, &whole);
+        check_pair(strategies[i].id, 2, 5, &whole);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_numbers_of_ranks),
+        cmocka_unit_test(test_averages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
