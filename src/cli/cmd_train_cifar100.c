@@ -22,7 +22,8 @@ const lsi_command lsi_command_train_cifar100 = {
     .name = "cifar100",
     .summary = "Train a small network to tell 100 classes of images apart",
     .text =
-        "Progress goes to stderr, the summary to stdout. A line of --metrics "
+        "Progress goes to stderr, the summary to stdout "
+        "(docs/training-output.md). A line of --metrics "
         "is {\"event\":\"epoch\", \"epoch\", \"train_loss\", "
         "\"train_accuracy\", \"train_seconds\", \"images_per_second\", "
         "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\"}: "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "cli/ddp_flags.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
@@ -25,7 +26,8 @@ typedef struct args {
     lsi_ddp_flags ddp;
     bool deterministic;
     int64_t validate_every, validate_batches, log_every;
-    const char *init, *save, *metrics;
+    const char *init, *save;
+    lsi_run_outputs outputs;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -59,14 +61,16 @@ static const lsi_option options[] = {
     ROW(validate_batches, INT, "validate-batches", 0, "N", "4",
         "batches of each rank in a validation, the same each time", .min = 1,
         .max = 1e9),
-    ROW(log_every, INT, "log-every", 0, "N", "10", "steps between lines",
+    ROW(log_every, INT, "log-every", 0, "N", NULL,
+        "steps between lines (default 10; none on a terminal, which shows all "
+        "steps in one)",
         .min = 1, .max = 1e12),
     ROW(init, STRING, "init", 0, "FILE", NULL,
         "begin with the weights of this safetensors file"),
     ROW(save, STRING, "save", 0, "FILE", NULL,
         "write the trained model as safetensors, for `lockstep generate`"),
-    ROW(metrics, STRING, "metrics", 0, "FILE", NULL,
-        "write a line of JSON for each step and each validation"),
+#define METRICS_LINES "each step and each validation"
+#include "cli/output_rows.def"
     LSI_RESUME_ROWS(resume),
 };
 
@@ -112,12 +116,15 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
 static ls_status on_begin(void *context, const lsi_lm_start *start)
 {
     session *s = context;
-    if (s->log.quiet)
-        return lsi_lm_log_open(&s->log, start, NULL);
-    LS_TRY(lsi_result_check_file(s->args->save));
-    lsi_cli_dtype_note(lsi_cli_dtype(s->args->dtype));
-    LS_TRY(lsi_lm_log_open(&s->log, start, s->args->metrics));
-    lsi_cli_tell_resume(&s->args->resume, start->step);
+    const args *const a = s->args;
+    const bool lines = s->log.tells && !a->outputs.quiet;
+    if (s->log.tells)
+        LS_TRY(lsi_result_check_file(a->save));
+    if (lines)
+        lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+    LS_TRY(lsi_lm_log_open(&s->log, start, &a->outputs));
+    if (lines)
+        lsi_cli_tell_resume(&a->resume, start->step);
     return LS_OK;
 }
 
@@ -133,19 +140,26 @@ static ls_status on_validation(void *context, int64_t step, double loss)
     return lsi_lm_log_validation(&s->log, step, loss);
 }
 
+static void on_saved(void *context, int64_t step, const char *folder)
+{
+    session *s = context;
+    lsi_run_log_saved(s->log.run, step, folder);
+}
+
 /* Runs as one rank. */
 static int train(session *s, const lsi_lm_options *job)
 {
     const lsi_lm_events events = {.context = s,
                                   .begin = on_begin,
                                   .step = on_step,
-                                  .validation = on_validation};
+                                  .validation = on_validation,
+                                  .saved = on_saved};
     bool agreed = false;
     ls_status status = lsi_lm_train(s->group, job, &events, &agreed);
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
-    return lsi_cli_rank_exit(status, agreed && s->log.quiet);
+    return lsi_cli_rank_exit(status, agreed && !s->log.tells);
 }
 
 static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
@@ -176,11 +190,19 @@ static int run(const lsi_invocation *call)
     job.text_vocabulary = a.shape.vocabulary == 0;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_lm_log){.quiet = ls_group_rank(s.group) != 0,
+    s.log = (lsi_lm_log){.tells = ls_group_rank(s.group) == 0,
                          .size = a.shape.size,
-                         .ranks = ls_group_size(s.group),
-                         .steps = a.steps,
-                         .every = a.log_every};
+                         .about = {.job = "lm",
+                                   .unit = "tokens",
+                                   .perplexity = true,
+                                   .steps = a.steps,
+                                   .every = a.log_every,
+                                   .ranks = ls_group_size(s.group),
+                                   .threads = lsi_threads(),
+                                   .model = a.shape.size,
+                                   .strategy = a.ddp.strategy,
+                                   .dtype = a.dtype,
+                                   .optimizer = a.recipe.optimizer}};
     exit_status = train(&s, &job);
     ls_group_close(&s.group);
     return exit_status;
@@ -190,7 +212,8 @@ const lsi_command lsi_command_train_lm = {
     .name = "lm",
     .summary = "Train a Transformer language model on text or tokens",
     .text =
-        "Lines of progress go to stderr, the summary to stdout. A line of "
+        "Progress goes to stderr, the summary to stdout "
+        "(docs/training-output.md). A line of "
         "--metrics is {\"event\":\"step\", \"step\", \"loss\", \"lr\", "
         "\"gradient_norm\", \"seconds\", \"tokens_per_second\"} or "
         "{\"event\":\"validation\", \"step\", \"val_loss\"}; a step with "

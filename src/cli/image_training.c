@@ -2,7 +2,6 @@
 #include "cli/image_training.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -50,19 +49,23 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
 {
     session *const s = context;
     const lsi_image_flags *const a = s->args;
-    if (s->log.quiet)
-        return LS_OK;
-    LS_TRY(lsi_result_check_file(a->save));
-    LS_TRY(lsi_train_log_open(&s->log, a->metrics, start->epoch));
-    fprintf(stderr,
-            "%s: %" PRId64 " images to train, %" PRId64
-            " to validate (%s); %d rank%s x %d thread%s\n",
-            a->name, start->train_images, start->val_images,
-            a->data != NULL ? a->data : "built-in", s->log.ranks,
-            s->log.ranks == 1 ? "" : "s", lsi_threads(),
-            lsi_threads() == 1 ? "" : "s");
-    lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
-    lsi_cli_tell_resume(&a->resume, start->step);
+    const int ranks = s->log.about.ranks, threads = s->log.about.threads;
+    s->log.about.first = start->step;
+    s->log.about.steps = start->total_steps;
+    s->log.about.kept_lines = start->epoch;
+    if (s->log.tells)
+        LS_TRY(lsi_result_check_file(a->save));
+    LS_TRY(lsi_train_log_open(&s->log, &a->outputs));
+    lsi_run_log_say(s->log.run,
+                    "%s: %" PRId64 " images to train, %" PRId64
+                    " to validate (%s); %d rank%s x %d thread%s",
+                    a->name, start->train_images, start->val_images,
+                    a->data != NULL ? a->data : "built-in", ranks,
+                    ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+    if (s->log.tells && !a->outputs.quiet) {
+        lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+        lsi_cli_tell_resume(&a->resume, start->step);
+    }
     return LS_OK;
 }
 
@@ -78,18 +81,27 @@ static ls_status on_epoch(void *context, const lsi_epoch *epoch)
     return lsi_train_log_epoch(&s->log, epoch);
 }
 
+static void on_saved(void *context, int64_t step, const char *folder)
+{
+    session *const s = context;
+    lsi_run_log_saved(s->log.run, step, folder);
+}
+
 /* Runs as one rank. */
 static int train(session *s)
 {
     const lsi_classify_options job = options_of(s->args, s->ddp);
-    const lsi_classify_events events = {
-        .context = s, .begin = on_begin, .step = on_step, .epoch = on_epoch};
+    const lsi_classify_events events = {.context = s,
+                                        .begin = on_begin,
+                                        .step = on_step,
+                                        .epoch = on_epoch,
+                                        .saved = on_saved};
     bool agreed = false;
     ls_status status = lsi_classify_train(s->group, &job, &events, &agreed);
     if (status == LS_OK)
         status = lsi_train_log_summary(&s->log);
     lsi_train_log_close(&s->log);
-    return lsi_cli_rank_exit(status, agreed && s->log.quiet);
+    return lsi_cli_rank_exit(status, agreed && !s->log.tells);
 }
 
 int lsi_cli_train_images(const lsi_invocation *call,
@@ -106,10 +118,17 @@ int lsi_cli_train_images(const lsi_invocation *call,
     lsi_cli_set_deterministic(a.deterministic);
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_train_log){.quiet = ls_group_rank(s.group) != 0,
+    s.log = (lsi_train_log){.tells = ls_group_rank(s.group) == 0,
                             .name = a.sync_bn,
-                            .ranks = ls_group_size(s.group),
-                            .epochs = a.epochs};
+                            .about = {.job = a.name,
+                                      .unit = "images",
+                                      .epochs = a.epochs,
+                                      .ranks = ls_group_size(s.group),
+                                      .threads = lsi_threads(),
+                                      .model = a.model,
+                                      .strategy = a.ddp.strategy,
+                                      .dtype = a.dtype,
+                                      .optimizer = a.recipe.optimizer}};
     exit_status = train(&s);
     ls_group_close(&s.group);
     return exit_status;

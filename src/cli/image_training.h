@@ -9,6 +9,7 @@
 #include "command/command.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
+#include "report/run_log.h"
 #include "train/recipe.h"
 
 /* What the flags of a command say. */
@@ -24,7 +25,8 @@ typedef struct lsi_image_flags {
     const char *sync_bn;
     lsi_ddp_flags ddp;
     bool dropout, deterministic;
-    const char *save, *metrics;
+    const char *save;
+    lsi_run_outputs outputs;
 } lsi_image_flags;
 
 /* Starts from these, parses the command's flags and runs it. */

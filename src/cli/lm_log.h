@@ -1,20 +1,18 @@
 /*
- * What training a language model says: lines on stderr, the summary on stdout,
- * metrics in a file. Rank 0 speaks, the others keep quiet.
+ * What training a language model tells (report/run_log.h), and its summary on
+ * stdout. Rank 0 tells, the others keep quiet.
  */
 #ifndef LS_CLI_LM_LOG_H
 #define LS_CLI_LM_LOG_H
 
-#include "report/jsonl.h"
+#include "report/run_log.h"
 #include "train/jobs/lm.h"
 
 typedef struct lsi_lm_log {
-    bool quiet;
+    bool tells;       /* this is rank 0 */
     const char *size; /* of the model, for the summary */
-    int ranks;
-    int64_t steps; /* to come in all */
-    int64_t every; /* steps between lines */
-    lsi_jsonl *metrics;
+    lsi_run_about about;
+    lsi_run_log *run;
     lsi_lm_start start;
     lsi_lm_step last;
     double seconds; /* of all steps but the first, which also plans */
@@ -23,11 +21,11 @@ typedef struct lsi_lm_log {
 } lsi_lm_log;
 
 /*
- * Says what begins; opens the metrics file (NULL: none). The log is filled in
- * otherwise by the caller, who closes it.
+ * Says what begins. The log is filled in down to `about`, but for what `start`
+ * says of it, by the caller, who closes it.
  */
 ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
-                          const char *metrics);
+                          const lsi_run_outputs *outputs);
 void lsi_lm_log_close(lsi_lm_log *log);
 
 ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step);

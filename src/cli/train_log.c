@@ -1,90 +1,85 @@
 /*
- * Lines, metrics and the summary of a training run.
+ * Steps, epochs and the summary of a training run.
  */
 #include "cli/train_log.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "cli/loss_scale_log.h"
 #include "report/stats.h"
 #include "report/table.h"
 
 static const double megabyte = 1e6;
 
-ls_status lsi_train_log_open(lsi_train_log *log, const char *metrics,
-                             int64_t epochs)
+ls_status lsi_train_log_open(lsi_train_log *log, const lsi_run_outputs *outputs)
 {
-    if (log->quiet)
-        return LS_OK;
     void *done;
-    LS_TRY(lsi_alloc(&done, (size_t)log->epochs * sizeof(lsi_epoch),
+    LS_TRY(lsi_alloc(&done, (size_t)log->about.epochs * sizeof(lsi_epoch),
                      LS_MEMORY_OTHER, "the results of the epochs"));
     log->done = done;
-    return lsi_jsonl_open(&log->metrics, metrics, epochs);
+    log->step = log->about.first;
+    return lsi_run_log_open(&log->run, &log->about,
+                            log->tells ? outputs : NULL);
 }
 
 void lsi_train_log_close(lsi_train_log *log)
 {
-    lsi_progress_end(&log->progress);
-    lsi_jsonl_close(&log->metrics);
+    lsi_run_log_close(&log->run);
     lsi_free(log->done);
     log->done = NULL;
 }
 
+/* Its loss is that of rank 0's share: what all have seen is not gathered. */
+static lsi_run_step step_of(const lsi_train_log *log,
+                            const lsi_progress_report *report)
+{
+    const lsi_stepper *const s = report->stepper;
+    return (lsi_run_step){.step = s->steps,
+                          .epoch = report->epoch,
+                          .loss = lsi_totals_loss(&report->step_totals),
+                          .lr = s->lr,
+                          .gradient_norm = s->clip != NULL ? s->norm : NAN,
+                          .loss_scale = s->loss_scale.scale,
+                          .skipped = s->loss_scale.skipped,
+                          .seconds = report->step_seconds,
+                          .units = report->step_totals.weight *
+                                   (double)log->about.ranks};
+}
+
+/* What it cannot write is told after the epoch. */
 void lsi_train_log_step(lsi_train_log *log, const lsi_progress_report *report)
 {
-    char note[48];
-    if (log->quiet)
+    const lsi_run_part part = {.epoch = report->epoch,
+                               .done = report->step,
+                               .all = report->steps,
+                               .loss = lsi_totals_loss(&report->totals)};
+    lsi_run_log_part(log->run, &part);
+    if (report->stepper == NULL)
         return;
-    if (!log->shown) {
-        log->shown = true;
-        snprintf(log->label, sizeof(log->label), "epoch %" PRId64 "/%" PRId64,
-                 report->epoch + 1, log->epochs);
-        lsi_progress_begin(&log->progress, stderr, log->label, report->steps);
-    }
-    snprintf(note, sizeof(note), "loss %.4f", lsi_totals_loss(&report->totals));
-    lsi_progress_update(&log->progress, report->step, note);
-}
-
-/* JSON knows no infinities; a loss that is none is null. */
-static json_t *real(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *epoch_json(const lsi_epoch *e)
-{
-    json_t *line = json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "event", "epoch",
-        "epoch", (json_int_t)e->epoch, "train_loss", real(e->train_loss),
-        "train_accuracy", real(e->train_accuracy), "train_seconds",
-        real(e->train_seconds), "images_per_second", real(e->images_per_second),
-        "val_loss", real(e->val_loss), "val_accuracy", real(e->val_accuracy),
-        "peak_bytes", (json_int_t)e->peak_bytes, "collectives",
-        (json_int_t)e->collectives);
-    return lsi_loss_scale_json(line, e->loss_scale, e->skipped);
+    const lsi_run_step step = step_of(log, report);
+    log->step = step.step;
+    (void)lsi_run_log_step(log->run, &step);
 }
 
 ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
 {
-    if (log->quiet)
-        return LS_OK;
-    char scale[LSI_LOSS_SCALE_TEXT];
-    lsi_loss_scale_text(scale, epoch->loss_scale, epoch->skipped);
-    lsi_progress_end(&log->progress);
-    log->shown = false;
-    fprintf(stderr,
-            "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
-            "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f images/s\n",
-            epoch->epoch + 1, log->epochs, epoch->train_loss,
-            epoch->train_accuracy, epoch->val_loss, epoch->val_accuracy, scale,
-            epoch->train_seconds, epoch->images_per_second);
+    const lsi_run_epoch told = {.epoch = epoch->epoch,
+                                .step = log->step,
+                                .train_loss = epoch->train_loss,
+                                .train_accuracy = epoch->train_accuracy,
+                                .train_seconds = epoch->train_seconds,
+                                .rate = epoch->images_per_second,
+                                .waited_seconds = epoch->waited_seconds,
+                                .val_loss = epoch->val_loss,
+                                .val_accuracy = epoch->val_accuracy,
+                                .loss_scale = epoch->loss_scale,
+                                .skipped = epoch->skipped,
+                                .peak_bytes = epoch->peak_bytes,
+                                .collectives = epoch->collectives};
     log->done[log->n_done++] = *epoch;
-    return lsi_jsonl_write(log->metrics, epoch_json(epoch));
+    return lsi_run_log_epoch(log->run, &told);
 }
 
 /* ---- the summary -----------------------------------------------------------
@@ -145,7 +140,7 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
     LS_TRY(middle_of(log, peak_of, &peak));
     lsi_table_row(table);
     lsi_table_text(table, "implementation", log->name);
-    lsi_table_int(table, "ranks", log->ranks);
+    lsi_table_int(table, "ranks", log->about.ranks);
     lsi_table_int(table, "epochs", (int64_t)log->n_done);
     lsi_table_real(table, "accuracy", log->done[log->n_done - 1].val_accuracy);
     lsi_table_real(table, "peak_megabytes", peak / megabyte);
@@ -155,9 +150,10 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
 
 ls_status lsi_train_log_summary(const lsi_train_log *log)
 {
-    if (log->quiet)
+    if (!log->tells)
         return LS_OK;
     lsi_table *table;
+    LS_TRY(lsi_run_log_end(log->run));
     LS_TRY(
         lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
     const ls_status status = fill(log, table);

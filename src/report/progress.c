@@ -4,14 +4,12 @@
 #include "report/progress.h"
 
 #include <inttypes.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "report/time_text.h"
 
-enum { BAR_CELLS = 24, TENTHS = 10 };
+enum { TENTHS = 10 };
 
-static const double redraw_seconds = 0.1;
 /* Work that is over before this needs no lines in a log. */
 static const double log_seconds = 2.0;
 
@@ -21,46 +19,30 @@ void lsi_progress_begin(lsi_progress_bar *progress, FILE *stream,
     const double now = lsi_clock_seconds();
     *progress = (lsi_progress_bar){
         .stream = stream,
-        .terminal = stream != NULL && isatty(fileno(stream)),
+        .live = lsi_live_line_on(stream),
         .label = label,
         .total = total,
         .start = now,
-        .last_drawn = now,
+        .last_told = now,
     };
-}
-
-/* "1:05" or "2:00:10" */
-static void format_time(double seconds, char *out, size_t bytes)
-{
-    const int64_t s = (int64_t)seconds;
-    if (s < 3600)
-        snprintf(out, bytes, "%" PRId64 ":%02" PRId64, s / 60, s % 60);
-    else
-        snprintf(out, bytes, "%" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600,
-                 s / 60 % 60, s % 60);
+    progress->live.drawn_at = now;
 }
 
 static void draw_bar(lsi_progress_bar *progress, int64_t done, const char *note)
 {
-    char bar[BAR_CELLS + 1];
-    const int full = (int)((double)done / (double)progress->total * BAR_CELLS);
-    memset(bar, '.', BAR_CELLS);
-    memset(bar, '#', (size_t)full);
-    bar[BAR_CELLS] = '\0';
-    fprintf(progress->stream, "\r%s [%s] %" PRId64 "/%" PRId64, progress->label,
-            bar, done, progress->total);
+    char bar[LSI_LIVE_BAR], left[LSI_TIME_TEXT];
+    lsi_live_part parts[3] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
     const double elapsed = lsi_clock_seconds() - progress->start;
-    if (done > 0 && done < progress->total) {
-        char left[32];
-        format_time(elapsed / (double)done * (double)(progress->total - done),
-                    left, sizeof(left));
-        fprintf(progress->stream, ", %s left", left);
-    }
+    lsi_live_bar(bar, done, progress->total);
+    snprintf(parts[0].text, sizeof(parts[0].text), "%s %s %" PRId64 "/%" PRId64,
+             progress->label, bar, done, progress->total);
+    lsi_time_text(left,
+                  elapsed / (double)done * (double)(progress->total - done));
+    if (done > 0 && done < progress->total)
+        snprintf(parts[1].text, sizeof(parts[1].text), "%s left", left);
     if (note != NULL)
-        fprintf(progress->stream, ", %s", note);
-    fputs("\033[K", progress->stream); /* what a longer line left behind */
-    fflush(progress->stream);
-    progress->drawn = true;
+        snprintf(parts[2].text, sizeof(parts[2].text), "%s", note);
+    lsi_live_line_draw(&progress->live, parts, 3);
 }
 
 static void log_line(lsi_progress_bar *progress, int64_t done, const char *note)
@@ -81,22 +63,19 @@ void lsi_progress_update(lsi_progress_bar *progress, int64_t done,
     if (progress->stream == NULL || progress->total <= 0)
         return;
     done = done > progress->total ? progress->total : done;
-    const double now = lsi_clock_seconds();
-    const double wait = progress->terminal ? redraw_seconds : log_seconds;
-    if (now - progress->last_drawn < wait)
+    if (progress->live.stream != NULL) {
+        if (lsi_live_line_is_due(&progress->live))
+            draw_bar(progress, done, note);
         return;
-    progress->last_drawn = now;
-    if (progress->terminal)
-        draw_bar(progress, done, note);
-    else
-        log_line(progress, done, note);
+    }
+    const double now = lsi_clock_seconds();
+    if (now - progress->last_told < log_seconds)
+        return;
+    progress->last_told = now;
+    log_line(progress, done, note);
 }
 
 void lsi_progress_end(lsi_progress_bar *progress)
 {
-    if (!progress->drawn)
-        return;
-    fputs("\r\033[K", progress->stream);
-    fflush(progress->stream);
-    progress->drawn = false;
+    lsi_live_line_clear(&progress->live);
 }

@@ -1,6 +1,6 @@
 /*
- * Progress of long work: a bar that redraws itself on a terminal, a plain line
- * now and then in a log.
+ * Progress of long work: a bar that redraws itself on a terminal (terminal.h),
+ * a plain line now and then elsewhere.
  */
 #ifndef LS_REPORT_PROGRESS_H
 #define LS_REPORT_PROGRESS_H
@@ -9,14 +9,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "report/live_line.h"
+
 typedef struct lsi_progress_bar {
     FILE *stream; /* NULL: silent */
-    bool terminal;
+    lsi_live_line live;
     const char *label;
     int64_t total;
     int tenths; /* of the work that a log has been told about */
-    double start, last_drawn;
-    bool drawn;
+    double start, last_told;
 } lsi_progress_bar;
 
 /*

@@ -118,7 +118,12 @@ ls_status lsi_loop_steps(lsi_loop *loop)
 
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 {
-    return lsi_resume_save(&loop->resume, loop->params, &loop->stepper, values);
+    LS_TRY(
+        lsi_resume_save(&loop->resume, loop->params, &loop->stepper, values));
+    if (loop->on_saved != NULL)
+        loop->on_saved(loop->context, loop->stepper.steps,
+                       loop->resume.options->folder);
+    return LS_OK;
 }
 
 /* ---- all of it ----------------------------------------------------------- */

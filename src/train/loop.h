@@ -65,9 +65,14 @@ typedef struct lsi_train_job {
     void (*release)(void *self);
 } lsi_train_job;
 
+/* A checkpoint of this step is whole. */
+typedef void (*lsi_saved_fn)(void *context, int64_t step, const char *folder);
+
 typedef struct lsi_loop {
     const lsi_train_job *job;
-    void *self; /* of the job */
+    void *self;            /* of the job */
+    lsi_saved_fn on_saved; /* or NULL; called on every rank */
+    void *context;         /* for it */
     ls_group *group;
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;

@@ -108,6 +108,14 @@ static int64_t train_images(const job *j)
     return limit > 0 && limit < available ? limit : available;
 }
 
+/* Of the optimizer, in all epochs. */
+static int64_t total_steps(const job *j)
+{
+    const int64_t micro_steps = lsi_images_steps(j->train_images);
+    const int64_t each = j->options->accumulate;
+    return j->options->epochs * ((micro_steps + each - 1) / each);
+}
+
 static ls_status begin(void *self)
 {
     const job *const j = self;
@@ -115,18 +123,11 @@ static ls_status begin(void *self)
         .train_images = train_images(j),
         .val_images = ls_dataset_count(j->test_set),
         .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
-        .epoch = j->epochs.report.epoch};
+        .epoch = j->epochs.report.epoch,
+        .total_steps = total_steps(j)};
     if (j->events->begin == NULL)
         return LS_OK;
     return j->events->begin(j->events->context, &start);
-}
-
-/* Of the optimizer, in all epochs. */
-static int64_t total_steps(const job *j)
-{
-    const int64_t micro_steps = lsi_images_steps(j->train_images);
-    const int64_t each = j->options->accumulate;
-    return j->options->epochs * ((micro_steps + each - 1) / each);
 }
 
 /* ---- checkpoints --------------------------------------------------------- */
@@ -405,7 +406,7 @@ static ls_status add(void *self, const lsi_forward *out)
 
 static ls_status stepped(void *self)
 {
-    const job *const j = self;
+    job *const j = self;
     lsi_epochs_stepped(&j->epochs);
     return LS_OK;
 }
@@ -448,5 +449,7 @@ ls_status lsi_classify_train(ls_group *group,
                         .on_step = events->step,
                         .context = events->context}};
     j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
+    j.loop.on_saved = events->saved;
+    j.loop.context = events->context;
     return lsi_loop_run(&j.loop);
 }

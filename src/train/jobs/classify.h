@@ -33,8 +33,9 @@ typedef struct lsi_classify_options {
 /* What is about to be trained. */
 typedef struct lsi_classify_start {
     int64_t train_images, val_images;
-    int64_t step;  /* of the checkpoint from which it goes on, or 0 */
-    int64_t epoch; /* in which it begins */
+    int64_t step;        /* of the checkpoint from which it goes on, or 0 */
+    int64_t epoch;       /* in which it begins */
+    int64_t total_steps; /* of the optimizer, in all epochs */
 } lsi_classify_start;
 
 /* What an epoch has come to; complete on rank 0 only. */
@@ -43,6 +44,7 @@ typedef struct lsi_epoch {
     double train_loss, train_accuracy;
     double train_seconds;     /* of the slowest rank; training alone */
     double images_per_second; /* over all ranks, of training */
+    double waited_seconds;    /* for data, of the rank that waited most */
     double val_loss, val_accuracy;
     double loss_scale;   /* after it; 0: losses are not scaled */
     int64_t skipped;     /* steps so far, in all epochs */
@@ -61,6 +63,7 @@ typedef struct lsi_classify_events {
     ls_status (*begin)(void *context, const lsi_classify_start *start);
     lsi_step_fn step;
     ls_status (*epoch)(void *context, const lsi_epoch *epoch);
+    lsi_saved_fn saved; /* or NULL */
 } lsi_classify_events;
 
 /*

@@ -1,6 +1,7 @@
 #include "train/jobs/epochs.h"
 
 #include "autograd/tape.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 void lsi_epochs_begin(lsi_epochs *e)
@@ -14,8 +15,10 @@ void lsi_epochs_begin(lsi_epochs *e)
     r->steps = r->step + 1;
 }
 
-int64_t lsi_epochs_next(const lsi_epochs *e)
+int64_t lsi_epochs_next(lsi_epochs *e)
 {
+    e->before = e->report.totals;
+    e->begun = lsi_clock_seconds();
     const int64_t left = e->report.steps - e->report.step;
     return left < e->accumulate ? left : e->accumulate;
 }
@@ -55,7 +58,20 @@ ls_status lsi_epochs_add(lsi_epochs *e, const lsi_forward *out)
     return LS_OK;
 }
 
-void lsi_epochs_stepped(const lsi_epochs *e)
+/* What `totals` has gained since `before`. */
+static lsi_totals gained(const lsi_totals *totals, const lsi_totals *before)
 {
+    return (lsi_totals){.loss = totals->loss - before->loss,
+                        .hits = totals->hits - before->hits,
+                        .weight = totals->weight - before->weight};
+}
+
+void lsi_epochs_stepped(lsi_epochs *e)
+{
+    lsi_progress_report *const r = &e->report;
+    r->stepper = &e->loop->stepper;
+    r->step_totals = gained(&r->totals, &e->before);
+    r->step_seconds = lsi_clock_seconds() - e->begun;
     tell(e);
+    r->stepper = NULL;
 }

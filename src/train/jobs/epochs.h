@@ -12,6 +12,10 @@ typedef struct lsi_progress_report {
     int64_t epoch;
     int64_t step, steps; /* micro-steps done and to do */
     lsi_totals totals;   /* of this rank so far */
+    /* After a step of the optimizer; NULL between its micro-steps. */
+    const lsi_stepper *stepper;
+    lsi_totals step_totals; /* of this rank in that step */
+    double step_seconds;    /* that it took */
 } lsi_progress_report;
 
 /* After each micro-step. */
@@ -26,6 +30,8 @@ typedef struct lsi_epochs {
     lsi_step_fn on_step; /* or NULL */
     void *context;
     lsi_progress_report report;
+    lsi_totals before; /* the step */
+    double begun;      /* the step was */
 } lsi_epochs;
 
 /*
@@ -35,14 +41,14 @@ typedef struct lsi_epochs {
 void lsi_epochs_begin(lsi_epochs *epochs);
 
 /*
- * Micro-steps of the next step; 0 at the end of the epoch. The last step takes
- * those that are left, be they fewer than `accumulate`.
+ * Begins the next step and returns its micro-steps; 0 at the end of the epoch.
+ * The last step takes those that are left, be they fewer than `accumulate`.
  */
-int64_t lsi_epochs_next(const lsi_epochs *epochs);
+int64_t lsi_epochs_next(lsi_epochs *epochs);
 
 /* For the calls of lsi_train_job. */
 lsi_forward lsi_epochs_forward(lsi_epochs *epochs);
 ls_status lsi_epochs_add(lsi_epochs *epochs, const lsi_forward *out);
-void lsi_epochs_stepped(const lsi_epochs *epochs);
+void lsi_epochs_stepped(lsi_epochs *epochs);
 
 #endif

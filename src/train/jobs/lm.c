@@ -432,5 +432,7 @@ ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                                      .release = release};
     job j = {.options = options, .events = events};
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
+    j.loop.on_saved = events->saved;
+    j.loop.context = events->context;
     return lsi_loop_run(&j.loop);
 }

@@ -59,6 +59,7 @@ typedef struct lsi_lm_events {
     ls_status (*step)(void *context, const lsi_lm_step *step);
     /* After `step` steps; 0: before the first. */
     ls_status (*validation)(void *context, int64_t step, double loss);
+    lsi_saved_fn saved; /* or NULL */
 } lsi_lm_events;
 
 /*

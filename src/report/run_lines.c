@@ -1,0 +1,211 @@
+/*
+ * What a run says on stderr: a live line of the whole run where the terminal
+ * can show one, plain lines elsewhere; above it what stays.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "report/live_line.h"
+#include "report/progress.h"
+#include "report/run_sink.h"
+#include "report/time_text.h"
+
+enum { USUAL_EVERY = 10 };
+
+/* Of the time of an epoch; waiting for less is not worth a word. */
+static const double waited_share = 0.01;
+
+typedef struct lines {
+    const lsi_run_about *about;
+    lsi_live_line live;
+    lsi_progress_bar epoch; /* of an epoch, where there is no live line */
+    bool within;            /* it */
+    char label[48];
+} lines;
+
+static void say(void *self, const char *text)
+{
+    lines *const l = self;
+    lsi_live_line_clear(&l->live);
+    fprintf(stderr, "%s\n", text);
+}
+
+/* ---- parts of lines ------------------------------------------------------ */
+
+static void add_perplexity(char *text, size_t bytes, const lines *l,
+                           double loss)
+{
+    const size_t used = strlen(text);
+    if (l->about->perplexity)
+        snprintf(text + used, bytes - used, ", perplexity %.4g", exp(loss));
+}
+
+static void add_loss_scale(char *text, size_t bytes, double scale,
+                           int64_t skipped)
+{
+    const size_t used = strlen(text);
+    if (scale > 0)
+        snprintf(text + used, bytes - used,
+                 ", loss scale %g, %" PRId64 " skipped", scale, skipped);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+#define PART(parts, n, importance, ...)                                        \
+    do {                                                                       \
+        (parts)[n].rank = (importance);                                        \
+        snprintf((parts)[n].text, sizeof((parts)[n].text), __VA_ARGS__);       \
+        (n)++;                                                                 \
+    } while (0)
+
+static void draw(lines *l, const lsi_run_step *s)
+{
+    lsi_live_part parts[12] = {0};
+    char left[LSI_TIME_TEXT], elapsed[LSI_TIME_TEXT], bar[LSI_LIVE_BAR];
+    size_t n = 0;
+    lsi_time_text(left, s->left);
+    lsi_time_text(elapsed, s->elapsed);
+    lsi_live_bar(bar, s->step, l->about->steps);
+    if (l->about->epochs > 0)
+        PART(parts, n, 3, "epoch %" PRId64 "/%" PRId64, s->epoch + 1,
+             l->about->epochs);
+    PART(parts, n, 0, "step %" PRId64 "/%" PRId64, s->step, l->about->steps);
+    PART(parts, n, 9, "%s", bar);
+    PART(parts, n, 1, "loss %.4f", s->loss);
+    if (l->about->perplexity)
+        PART(parts, n, 6, "perplexity %.4g", exp(s->loss));
+    PART(parts, n, 7, "lr %.3g", s->lr);
+    PART(parts, n, 5, "%.3g ms/step", s->seconds * 1e3);
+    PART(parts, n, 4, "%.0f %s/s", s->rate, l->about->unit);
+    PART(parts, n, 8, "%s elapsed", elapsed);
+    PART(parts, n, 2, "%s left", left);
+    lsi_live_line_draw(&l->live, parts, n);
+}
+
+static void print_step(const lines *l, const lsi_run_step *s)
+{
+    char scale[80] = "", perplexity[40] = "";
+    add_loss_scale(scale, sizeof(scale), s->loss_scale, s->skipped);
+    add_perplexity(perplexity, sizeof(perplexity), l, s->loss);
+    fprintf(stderr,
+            "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
+            "norm %.3f%s, %.0f %s/s%s\n",
+            s->step, l->about->steps, s->loss, s->lr, s->gradient_norm, scale,
+            s->rate, l->about->unit, perplexity);
+}
+
+static ls_status tell_step(void *self, const lsi_run_step *s)
+{
+    lines *const l = self;
+    const bool live = l->live.stream != NULL;
+    const int64_t given = l->about->every;
+    const int64_t every = given > 0 ? given : live ? 0 : USUAL_EVERY;
+    if (l->about->epochs == 0 && every > 0 &&
+        (s->step % every == 0 || s->step == 1 || s->step == l->about->steps)) {
+        lsi_live_line_clear(&l->live);
+        print_step(l, s);
+    }
+    if (lsi_live_line_is_due(&l->live))
+        draw(l, s);
+    return LS_OK;
+}
+
+/* ---- epochs -------------------------------------------------------------- */
+
+static void tell_part(void *self, const lsi_run_part *part)
+{
+    char note[48];
+    lines *const l = self;
+    if (l->live.stream != NULL)
+        return;
+    if (!l->within) {
+        l->within = true;
+        snprintf(l->label, sizeof(l->label), "epoch %" PRId64 "/%" PRId64,
+                 part->epoch + 1, l->about->epochs);
+        lsi_progress_begin(&l->epoch, stderr, l->label, part->all);
+    }
+    snprintf(note, sizeof(note), "loss %.4f", part->loss);
+    lsi_progress_update(&l->epoch, part->done, note);
+}
+
+static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
+{
+    lines *const l = self;
+    char scale[80] = "", waited[64] = "";
+    add_loss_scale(scale, sizeof(scale), e->loss_scale, e->skipped);
+    if (e->waited_seconds > waited_share * e->train_seconds)
+        snprintf(waited, sizeof(waited), ", waited for data %.2f s",
+                 e->waited_seconds);
+    lsi_live_line_clear(&l->live);
+    lsi_progress_end(&l->epoch);
+    l->within = false;
+    fprintf(stderr,
+            "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
+            "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s\n",
+            e->epoch + 1, l->about->epochs, e->train_loss, e->train_accuracy,
+            e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
+            l->about->unit, waited);
+    return LS_OK;
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+static ls_status tell_validation(void *self, const lsi_run_validation *v)
+{
+    lines *const l = self;
+    char perplexity[40] = "";
+    add_perplexity(perplexity, sizeof(perplexity), l, v->loss);
+    lsi_live_line_clear(&l->live);
+    fprintf(stderr, "step %" PRId64 "/%" PRId64 ": validation loss %.4f%s\n",
+            v->step, l->about->steps, v->loss, perplexity);
+    return LS_OK;
+}
+
+static void tell_saved(void *self, int64_t step, const char *folder)
+{
+    lines *const l = self;
+    lsi_live_line_clear(&l->live);
+    fprintf(stderr, "saved step %" PRId64 " in '%s'\n", step, folder);
+}
+
+static ls_status end(void *self)
+{
+    lines *const l = self;
+    lsi_live_line_clear(&l->live);
+    return LS_OK;
+}
+
+static void close_lines(void *self)
+{
+    lines *const l = self;
+    lsi_live_line_clear(&l->live);
+    lsi_progress_end(&l->epoch);
+    free(l);
+}
+
+ls_status lsi_run_lines(lsi_run_sink *out, const lsi_run_about *about,
+                        const lsi_run_outputs *outputs)
+{
+    if (outputs->quiet)
+        return LS_OK;
+    lines *const l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for the lines of the run");
+    l->about = about;
+    l->live = lsi_live_line_on(stderr);
+    *out = (lsi_run_sink){.self = l,
+                          .step = tell_step,
+                          .part = about->epochs > 0 ? tell_part : NULL,
+                          .validation = tell_validation,
+                          .epoch = tell_epoch,
+                          .saved = tell_saved,
+                          .say = say,
+                          .end = end,
+                          .close = close_lines};
+    return LS_OK;
+}

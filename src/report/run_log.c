@@ -1,0 +1,165 @@
+#include "report/run_log.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "report/run_sink.h"
+
+typedef ls_status (*make_sink)(lsi_run_sink *, const lsi_run_about *,
+                               const lsi_run_outputs *);
+
+static const make_sink makers[] = {lsi_run_lines, lsi_run_metrics};
+
+enum { SINKS = sizeof(makers) / sizeof(makers[0]) };
+
+struct lsi_run_log {
+    lsi_run_about about;
+    lsi_run_sink sinks[SINKS];
+    double begun; /* this process */
+    double
+        first_done; /* the first of its steps, which also plans; 0: not yet */
+    ls_status status;
+    char message[1024]; /* of the status */
+};
+
+ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
+                           const lsi_run_outputs *outputs)
+{
+    lsi_run_log *const log = calloc(1, sizeof(*log));
+    if (log == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for the log of the run");
+    log->about = *about;
+    log->begun = lsi_clock_seconds();
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < SINKS && status == LS_OK && outputs != NULL; i++)
+        status = makers[i](&log->sinks[i], &log->about, outputs);
+    *out = log;
+    if (status != LS_OK)
+        lsi_run_log_close(out);
+    return status;
+}
+
+/* ---- the first error stays ----------------------------------------------- */
+
+static void keep(lsi_run_log *log, ls_status status)
+{
+    if (status == LS_OK || log->status != LS_OK)
+        return;
+    log->status = status;
+    snprintf(log->message, sizeof(log->message), "%s", ls_last_error());
+}
+
+static ls_status kept(const lsi_run_log *log)
+{
+    return log->status == LS_OK ? LS_OK
+                                : lsi_fail(log->status, "%s", log->message);
+}
+
+/* ---- telling the sinks --------------------------------------------------- */
+
+/* At the pace so far, with all that is done between steps. */
+static double seconds_left(lsi_run_log *log, int64_t step, double now)
+{
+    const int64_t timed = step - log->about.first - 1;
+    if (timed <= 0) {
+        log->first_done = now;
+        return NAN;
+    }
+    return (now - log->first_done) / (double)timed *
+           (double)(log->about.steps - step);
+}
+
+ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
+{
+    const double now = lsi_clock_seconds();
+    lsi_run_step told = *step;
+    told.rate = step->seconds > 0 ? step->units / step->seconds : 0;
+    told.elapsed = now - log->begun;
+    told.left = seconds_left(log, step->step, now);
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->step != NULL)
+            keep(log, sink->step(sink->self, &told));
+    }
+    return kept(log);
+}
+
+ls_status lsi_run_log_validation(lsi_run_log *log,
+                                 const lsi_run_validation *validation)
+{
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->validation != NULL)
+            keep(log, sink->validation(sink->self, validation));
+    }
+    return kept(log);
+}
+
+ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch)
+{
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->epoch != NULL)
+            keep(log, sink->epoch(sink->self, epoch));
+    }
+    return kept(log);
+}
+
+void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
+{
+    for (size_t i = 0; i < SINKS; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->part != NULL)
+            sink->part(sink->self, part);
+    }
+}
+
+void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
+{
+    for (size_t i = 0; i < SINKS; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->saved != NULL)
+            sink->saved(sink->self, step, folder);
+    }
+}
+
+void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    for (size_t i = 0; i < SINKS; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->say != NULL)
+            sink->say(sink->self, line);
+    }
+}
+
+ls_status lsi_run_log_end(lsi_run_log *log)
+{
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->end != NULL)
+            keep(log, sink->end(sink->self));
+    }
+    return kept(log);
+}
+
+void lsi_run_log_close(lsi_run_log **log)
+{
+    if (log == NULL || *log == NULL)
+        return;
+    for (size_t i = 0; i < SINKS; i++) {
+        const lsi_run_sink *const sink = &(*log)->sinks[i];
+        if (sink->close != NULL)
+            sink->close(sink->self);
+    }
+    free(*log);
+    *log = NULL;
+}
