@@ -44,28 +44,34 @@ static int last_rank(const lsi_live_part *parts, size_t n, size_t room)
     return rank;
 }
 
+/* Appends to a text of `used` columns. */
+static size_t append(char *out, size_t used, size_t room, const char *text)
+{
+    const size_t length = strlen(text);
+    const size_t shown = used + length <= room ? length : room - used;
+    memcpy(out + used, text, shown);
+    return used + shown;
+}
+
 void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
                         size_t n)
 {
+    enum { MOST = 512 };
+    char text[MOST];
     if (line->stream == NULL)
         return;
     const int width = lsi_terminal_width(line->stream);
-    size_t room = width > 1 ? (size_t)width - 1 : 1;
+    const size_t room = width > MOST ? MOST : width > 1 ? (size_t)width - 1 : 1;
     const int rank = last_rank(parts, n, room);
-    bool first = true;
-    fputc('\r', line->stream);
+    size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         if (parts[i].rank > rank || parts[i].text[0] == '\0')
             continue;
-        const size_t gap = first ? 0 : strlen(separator);
-        const size_t length = strlen(parts[i].text);
-        const size_t shown = length + gap <= room ? length : room - gap;
-        fprintf(line->stream, "%s%.*s", first ? "" : separator, (int)shown,
-                parts[i].text);
-        room -= gap + shown;
-        first = false;
+        used = append(text, used, room, used > 0 ? separator : "");
+        used = append(text, used, room, parts[i].text);
     }
-    fputs("\033[K", line->stream); /* what a longer line left behind */
+    /* Clears what a longer line left behind. In one piece. */
+    fprintf(line->stream, "\r%.*s\033[K", (int)used, text);
     fflush(line->stream);
     line->drawn_at = lsi_clock_seconds();
     line->drawn = true;

@@ -26,14 +26,8 @@ typedef struct lines {
     lsi_progress_bar epoch; /* of an epoch, where there is no live line */
     bool within;            /* it */
     char label[48];
+    lsi_run_step last; /* step; its number is 0 before there is one */
 } lines;
-
-static void say(void *self, const char *text)
-{
-    lines *const l = self;
-    lsi_live_line_clear(&l->live);
-    fprintf(stderr, "%s\n", text);
-}
 
 /* ---- parts of lines ------------------------------------------------------ */
 
@@ -63,8 +57,9 @@ static void add_loss_scale(char *text, size_t bytes, double scale,
         (n)++;                                                                 \
     } while (0)
 
-static void draw(lines *l, const lsi_run_step *s)
+static void draw(lines *l)
 {
+    const lsi_run_step *const s = &l->last;
     lsi_live_part parts[12] = {0};
     char left[LSI_TIME_TEXT], elapsed[LSI_TIME_TEXT], bar[LSI_LIVE_BAR];
     size_t n = 0;
@@ -87,16 +82,31 @@ static void draw(lines *l, const lsi_run_step *s)
     lsi_live_line_draw(&l->live, parts, n);
 }
 
-static void print_step(const lines *l, const lsi_run_step *s)
+/* Prints lines that stay, above the live one. */
+__attribute__((format(printf, 2, 3))) static void stay(lines *l,
+                                                       const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    lsi_live_line_clear(&l->live);
+    fprintf(stderr, "%s\n", text); /* at once: other ranks write there, too */
+    if (l->live.stream != NULL && l->last.step > 0)
+        draw(l);
+}
+
+static void print_step(lines *l, const lsi_run_step *s)
 {
     char scale[80] = "", perplexity[40] = "";
     add_loss_scale(scale, sizeof(scale), s->loss_scale, s->skipped);
     add_perplexity(perplexity, sizeof(perplexity), l, s->loss);
-    fprintf(stderr,
-            "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
-            "norm %.3f%s, %.0f %s/s%s\n",
-            s->step, l->about->steps, s->loss, s->lr, s->gradient_norm, scale,
-            s->rate, l->about->unit, perplexity);
+    stay(l,
+         "step %" PRId64 "/%" PRId64 ": loss %.4f, lr %.3g, gradient "
+         "norm %.3f%s, %.0f %s/s%s",
+         s->step, l->about->steps, s->loss, s->lr, s->gradient_norm, scale,
+         s->rate, l->about->unit, perplexity);
 }
 
 static ls_status tell_step(void *self, const lsi_run_step *s)
@@ -106,12 +116,11 @@ static ls_status tell_step(void *self, const lsi_run_step *s)
     const int64_t given = l->about->every;
     const int64_t every = given > 0 ? given : live ? 0 : USUAL_EVERY;
     if (l->about->epochs == 0 && every > 0 &&
-        (s->step % every == 0 || s->step == 1 || s->step == l->about->steps)) {
-        lsi_live_line_clear(&l->live);
+        (s->step % every == 0 || s->step == 1 || s->step == l->about->steps))
         print_step(l, s);
-    }
+    l->last = *s;
     if (lsi_live_line_is_due(&l->live))
-        draw(l, s);
+        draw(l);
     return LS_OK;
 }
 
@@ -141,15 +150,14 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
     if (e->waited_seconds > waited_share * e->train_seconds)
         snprintf(waited, sizeof(waited), ", waited for data %.2f s",
                  e->waited_seconds);
-    lsi_live_line_clear(&l->live);
     lsi_progress_end(&l->epoch);
     l->within = false;
-    fprintf(stderr,
-            "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
-            "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s\n",
-            e->epoch + 1, l->about->epochs, e->train_loss, e->train_accuracy,
-            e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
-            l->about->unit, waited);
+    stay(l,
+         "epoch %" PRId64 "/%" PRId64 ": loss %.4f, accuracy %.4f; "
+         "validation loss %.4f, accuracy %.4f%s; %.2f s, %.0f %s/s%s",
+         e->epoch + 1, l->about->epochs, e->train_loss, e->train_accuracy,
+         e->val_loss, e->val_accuracy, scale, e->train_seconds, e->rate,
+         l->about->unit, waited);
     return LS_OK;
 }
 
@@ -160,23 +168,29 @@ static ls_status tell_validation(void *self, const lsi_run_validation *v)
     lines *const l = self;
     char perplexity[40] = "";
     add_perplexity(perplexity, sizeof(perplexity), l, v->loss);
-    lsi_live_line_clear(&l->live);
-    fprintf(stderr, "step %" PRId64 "/%" PRId64 ": validation loss %.4f%s\n",
-            v->step, l->about->steps, v->loss, perplexity);
+    stay(l, "step %" PRId64 "/%" PRId64 ": validation loss %.4f%s", v->step,
+         l->about->steps, v->loss, perplexity);
     return LS_OK;
 }
 
 static void tell_saved(void *self, int64_t step, const char *folder)
 {
     lines *const l = self;
-    lsi_live_line_clear(&l->live);
-    fprintf(stderr, "saved step %" PRId64 " in '%s'\n", step, folder);
+    stay(l, "saved step %" PRId64 " in '%s'", step, folder);
 }
 
+static void say(void *self, const char *text)
+{
+    lines *const l = self;
+    stay(l, "%s", text);
+}
+
+/* Nothing is drawn any more, but lines may follow. */
 static ls_status end(void *self)
 {
     lines *const l = self;
     lsi_live_line_clear(&l->live);
+    l->last.step = 0;
     return LS_OK;
 }
 

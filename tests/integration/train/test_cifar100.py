@@ -1,14 +1,12 @@
 """lockstep train cifar100: what it prints, writes and learns."""
 
 import os
-import pty
 import re
-import subprocess
 import tempfile
 import unittest
 
 import files
-from program import LOCKSTEP, ProgramTest, environment
+from program import LOCKSTEP, ProgramTest
 
 KEYS = ["event", "epoch", "train_loss", "train_accuracy", "train_seconds",
         "images_per_second", "val_loss", "val_accuracy", "peak_bytes",
@@ -83,19 +81,6 @@ class Output(TrainTest):
         self.assertEqual(len(epochs), 3, done.stderr)
         self.assertNotIn("\r", done.stderr)
         self.assertIn("32 images to train, 1000 to validate", done.stderr)
-
-    def test_progress_on_a_terminal(self):
-        main, terminal = pty.openpty()
-        done = subprocess.run(
-            [LOCKSTEP, "train", "cifar100", "--threads", "1", "--limit", "600",
-             "--epochs", "1"], env=environment(), stdout=subprocess.DEVNULL,
-            stderr=terminal, stdin=subprocess.DEVNULL, timeout=60, check=False)
-        os.close(terminal)
-        shown = os.read(main, 1 << 16).decode()
-        os.close(main)
-        self.assertEqual(done.returncode, 0)
-        self.assertRegex(shown, r"\repoch 1/1 \[[#.]+\] \d+/10.*loss \d")
-        self.assertRegex(shown, r"epoch 1/1: loss")
 
     def test_model(self):
         path = self.path("model.safetensors")
