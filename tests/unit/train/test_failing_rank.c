@@ -102,7 +102,10 @@ static lsi_lm_options lm_options(void)
 static void play_lm(ls_group *group, void *opaque)
 {
     teller t = {group, opaque};
-    const lsi_lm_events events = {&t, lm_begin, lm_step, lm_validation};
+    const lsi_lm_events events = {.context = &t,
+                                  .begin = lm_begin,
+                                  .step = lm_step,
+                                  .validation = lm_validation};
     const lsi_lm_options options = lm_options();
     bool agreed = false;
     const ls_status status = lsi_lm_train(group, &options, &events, &agreed);
@@ -144,7 +147,10 @@ static ls_status leave_little(void *context, const lsi_lm_start *start)
 static void play_out_of_memory(ls_group *group, void *opaque)
 {
     teller t = {group, opaque};
-    const lsi_lm_events events = {&t, leave_little, lm_step, lm_validation};
+    const lsi_lm_events events = {.context = &t,
+                                  .begin = leave_little,
+                                  .step = lm_step,
+                                  .validation = lm_validation};
     lsi_lm_options options = lm_options();
     const bool validates = strcmp(t.p->where, "validation") == 0;
     const bool own = ls_group_rank(group) == t.p->failing;
