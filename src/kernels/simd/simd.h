@@ -6,6 +6,7 @@
 #define LS_KERNELS_SIMD_SIMD_H
 
 #include "kernels/simd/activations.h"
+#include "kernels/simd/affine.h"
 #include "kernels/simd/columns.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/dropout.h"
