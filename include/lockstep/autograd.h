@@ -181,9 +181,10 @@ LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
  * Mixed precision, from the next operation on: with LS_BF16 or LS_F16 matrix
  * products (ls_linear, ls_matmul, ls_conv2d, ls_attention) round what they
  * multiply to that type, forward and backward, add up in f32 and return tensors
- * of that type. ls_relu, ls_swiglu and ls_gelu keep the type they are given;
- * every other operation computes in f32 and returns f32. Parameters and their
- * gradients stay f32. LS_F32, as at first, ends it. Outlives resets.
+ * of that type. ls_relu, ls_swiglu, ls_gelu and ls_batch_norm of images keep
+ * the type they are given; every other operation computes in f32 and returns
+ * f32. Parameters and their gradients stay f32. LS_F32, as at first, ends it.
+ * Outlives resets.
  */
 LS_API ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype);
 LS_API ls_dtype ls_tape_autocast(const ls_tape *tape);
@@ -256,14 +257,21 @@ LS_API ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
                             ls_tensor *bias);
 
 /*
- * Cross-correlation. x (N, C, H, W), weight (O, C, KH, KW), bias (O) or NULL
- * -> (N, O, OH, OW) with OH = (H + 2 padding - KH) / stride + 1. With
+ * Cross-correlation. x (N, C, H, W), weight (O, C / groups, KH, KW), bias (O)
+ * or NULL -> (N, O, OH, OW) with
+ *     OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1
+ * and OW alike. Group g of the outputs sees group g of the channels only, so
+ * groups divides both C and O; groups = C is a depthwise convolution. With
  * relu = true the result is clipped at 0 in the same pass.
  */
 typedef struct ls_conv2d_options {
     int stride;  /* 0 means 1 */
     int padding; /* zeros on each side */
     bool relu;
+    int dilation; /* from one tap of the filter to the next; 0 means 1 */
+    int groups;   /* 0 means 1 */
+    bool no_bias; /* ls_conv2d_layer_init makes none; ls_conv2d is told by NULL
+                   */
 } ls_conv2d_options;
 
 LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
@@ -272,19 +280,27 @@ LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 /* Windows of size x size, stride = size, remainder dropped. (N, C, H, W). */
 LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
 
+/* The mean of each channel: (N, C, H, W) -> (N, C), f32. H W must not be 0. */
+LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
+
 /*
- * Batch normalisation of x (N, C) over N: y = (x - mean) / sqrt(var + eps),
- * then * weight + bias if they are not NULL. Training: batch statistics
- * (biased variance); running_mean and running_var move towards them by
- * `momentum` (running_var with the unbiased variance). Otherwise the running
- * ones are used. A batch of one row has variance 0 and leaves running_var
- * unchanged; an empty batch leaves both unchanged. For statistics over all
- * ranks see ls_sync_bn_new.
+ * Batch normalisation of x (N, C, ...), of at least two dimensions, over all
+ * but C: y = (x - mean) / sqrt(var + eps), then * weight + bias if they are not
+ * NULL, + residual (of x's shape) if that is not NULL, and clipped at 0 if
+ * `relu` is set, all in one pass: a block of a residual network ends with
+ * relu(bn(x) + residual). Training: batch statistics (biased variance);
+ * running_mean and running_var move towards them by `momentum` (running_var
+ * with the unbiased variance). Otherwise the running ones are used. A batch of
+ * one number for each channel has variance 0 and leaves running_var unchanged;
+ * an empty batch leaves both unchanged. For statistics over all ranks see
+ * ls_sync_bn_new. In mixed precision images keep their type, and (N, C) is f32.
  */
 typedef struct ls_batch_norm_args {
     ls_tensor *weight, *bias;              /* (C) or NULL */
     ls_tensor *running_mean, *running_var; /* (C) */
     double eps, momentum;
+    bool relu;
+    ls_tensor *residual; /* or NULL */
 } ls_batch_norm_args;
 
 LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,

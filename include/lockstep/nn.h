@@ -27,9 +27,12 @@ LS_API ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
 LS_API ls_tensor *ls_linear_layer_forward(const ls_linear_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
-/* Weight and bias uniform in +-1/sqrt(in * kernel^2). */
+/*
+ * Weight and bias uniform in +-1/sqrt(in / groups * kernel^2). There is no bias
+ * if the options say no_bias, as before a batch normalisation.
+ */
 typedef struct ls_conv2d_layer {
-    ls_tensor *weight; /* (out, in, kernel, kernel) */
+    ls_tensor *weight; /* (out, in / groups, kernel, kernel) */
     ls_tensor *bias;   /* (out), or NULL */
     ls_conv2d_options options;
 } ls_conv2d_layer;

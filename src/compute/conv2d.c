@@ -15,25 +15,29 @@ struct lsi_conv2d_plan {
 
 /* No padding: its bytes are compared. */
 typedef struct conv2d_key {
-    int64_t n, c, h, w, o, kh, kw, stride, padding;
+    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
     int32_t bias, relu, threads, dtype, dsrc_dtype, unused;
 } conv2d_key;
 
 static ls_status check(const lsi_conv2d_shape *s)
 {
     const bool valid = s->n >= 0 && s->c >= 1 && s->o >= 1 && s->kh >= 1 &&
-                       s->kw >= 1 && s->stride >= 1 && s->padding >= 0;
-    if (valid && s->h + 2 * s->padding >= s->kh &&
-        s->w + 2 * s->padding >= s->kw)
+                       s->kw >= 1 && s->stride >= 1 && s->padding >= 0 &&
+                       s->dilation >= 1 && s->groups >= 1;
+    if (valid && s->c % s->groups == 0 && s->o % s->groups == 0 &&
+        s->h + 2 * s->padding > (s->kh - 1) * s->dilation &&
+        s->w + 2 * s->padding > (s->kw - 1) * s->dilation)
         return LS_OK;
     return lsi_fail(LS_ERR_SHAPE,
                     "convolution of (%lld, %lld, %lld, %lld) with %lld filters "
-                    "of %lld x %lld, stride %lld, padding %lld: the padded "
-                    "image must hold the filter",
+                    "of %lld x %lld, stride %lld, padding %lld, dilation %lld, "
+                    "%lld groups: the padded image must hold the filter, and "
+                    "groups divide channels and filters",
                     (long long)s->n, (long long)s->c, (long long)s->h,
                     (long long)s->w, (long long)s->o, (long long)s->kh,
                     (long long)s->kw, (long long)s->stride,
-                    (long long)s->padding);
+                    (long long)s->padding, (long long)s->dilation,
+                    (long long)s->groups);
 }
 
 static bool is_real(ls_dtype dtype)
@@ -74,6 +78,8 @@ static lsi_conv2d_shape shape_of(const conv2d_key *k)
                               .kw = k->kw,
                               .stride = k->stride,
                               .padding = k->padding,
+                              .dilation = k->dilation,
+                              .groups = k->groups,
                               .bias = k->bias,
                               .relu = k->relu,
                               .dtype = (ls_dtype)k->dtype,
@@ -113,8 +119,12 @@ static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
                                           .make = make_plan,
                                           .destroy = free_plan};
 
-ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *s, lsi_conv2d_plan **plan)
+ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
+                              lsi_conv2d_plan **plan)
 {
+    lsi_conv2d_shape full = *shape, *s = &full;
+    s->dilation += s->dilation == 0;
+    s->groups += s->groups == 0;
     LS_TRY(check(s));
     LS_TRY(check_types(s));
     const conv2d_key key = {.n = s->n,
@@ -126,6 +136,8 @@ ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *s, lsi_conv2d_plan **plan)
                             .kw = s->kw,
                             .stride = s->stride,
                             .padding = s->padding,
+                            .dilation = s->dilation,
+                            .groups = s->groups,
                             .bias = s->bias,
                             .relu = s->relu,
                             .threads = lsi_threads(),

@@ -44,7 +44,16 @@ typedef struct lsi_conv2d_shape {
     bool bias, relu;
     ls_dtype dtype;      /* of src, weight, dst and ddst: f32 or half */
     ls_dtype dsrc_dtype; /* that, or f32 */
+    int64_t dilation;    /* of the filter's taps; a plan takes 0 for 1 */
+    int64_t groups;      /* each of c / groups and o / groups; likewise */
 } lsi_conv2d_shape;
+
+/* Rows (columns) of the output for as many of the input and of the filter. */
+static inline int64_t lsi_conv2d_extent(const lsi_conv2d_shape *s, int64_t in,
+                                        int64_t k)
+{
+    return (in + 2 * s->padding - (k - 1) * s->dilation - 1) / s->stride + 1;
+}
 
 /*
  * Windows size x size, stride = size, over an (n, c, h, w) tensor in any

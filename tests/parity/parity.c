@@ -134,7 +134,7 @@ void check(const char *name, const ls_tensor *tensor, double length)
 
 /* ---- one operation ------------------------------------------------------- */
 
-static const char *const input_names[] = {"x", "weight", "bias"};
+static const char *const input_names[] = {"x", "weight", "bias", "residual"};
 
 operation begin(const char *name)
 {

@@ -44,7 +44,7 @@ void every_line_was_read(void **state);
 
 /* ---- one operation ------------------------------------------------------- */
 
-enum { MAX_INPUTS = 3 };
+enum { MAX_INPUTS = 4 };
 
 typedef struct operation {
     const char *name;

@@ -1,6 +1,6 @@
 /*
- * y (N, O, OH, OW) = x (N, C, H, W) * weight (O, C, KH, KW) + bias (O), then
- * max(y, 0) if relu is asked for. OH = (H + 2 padding - KH) / stride + 1.
+ * y (N, O, OH, OW) = x (N, C, H, W) * weight (O, C / groups, KH, KW) + bias
+ * (O), then max(y, 0) if relu is asked for. For OH see lsi_conv2d_extent.
  *
  *     dz       = dy, or dy where y > 0 with relu
  *     dx       = transposed convolution of dz with weight
@@ -281,70 +281,71 @@ static bool check_types(ls_tape *tape, ls_tensor *const *in)
             lsi_op_check_dtype(tape, &lsi_op_conv2d, bias, LS_F32));
 }
 
+static bool apply_options(ls_tape *tape, ls_conv2d_options options,
+                          lsi_conv2d_shape *shape)
+{
+    if (options.stride < 0 || options.padding < 0 || options.dilation < 0 ||
+        options.groups < 0)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "conv2d: stride %d, padding %d, dilation %d and "
+                            "groups %d must not be negative",
+                            options.stride, options.padding, options.dilation,
+                            options.groups) != NULL;
+    shape->stride = options.stride > 0 ? options.stride : 1;
+    shape->padding = options.padding;
+    shape->dilation = options.dilation > 0 ? options.dilation : 1;
+    shape->groups = options.groups > 0 ? options.groups : 1;
+    shape->relu = options.relu;
+    return true;
+}
+
 static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
 {
     const ls_tensor *x = in[X], *weight = in[WEIGHT], *bias = in[BIAS];
     if (!lsi_op_check_ndim(tape, &lsi_op_conv2d, x, 4, "x (N, C, H, W)") ||
         !lsi_op_check_ndim(tape, &lsi_op_conv2d, weight, 4,
-                           "weight (O, C, KH, KW)"))
+                           "weight (O, C / groups, KH, KW)"))
         return false;
-    if (x->shape[1] != weight->shape[1] || weight->count == 0)
+    if (x->shape[1] != weight->shape[1] * shape->groups ||
+        weight->shape[0] % shape->groups != 0 || weight->count == 0)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
                             "conv2d: x %s and weight %s should be "
-                            "(N, C, H, W) and (O, C, KH, KW)",
-                            lsi_shape_of(x).text,
-                            lsi_shape_of(weight).text) != NULL;
+                            "(N, C, H, W) and (O, C / groups, KH, KW), and "
+                            "%lld groups should divide C and O",
+                            lsi_shape_of(x).text, lsi_shape_of(weight).text,
+                            (long long)shape->groups) != NULL;
     if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != weight->shape[0]))
         return ls_tape_fail(tape, LS_ERR_SHAPE,
                             "conv2d: bias %s does not fit weight %s "
-                            "(O, C, KH, KW)",
+                            "(O, C / groups, KH, KW)",
                             lsi_shape_of(bias).text,
                             lsi_shape_of(weight).text) != NULL;
-    *shape = (lsi_conv2d_shape){.n = x->shape[0],
-                                .c = x->shape[1],
-                                .h = x->shape[2],
-                                .w = x->shape[3],
-                                .o = weight->shape[0],
-                                .kh = weight->shape[2],
-                                .kw = weight->shape[3],
-                                .bias = bias != NULL};
-    return true;
-}
-
-static bool apply_options(ls_tape *tape, ls_conv2d_options options,
-                          lsi_conv2d_shape *shape)
-{
-    if (options.stride < 0 || options.padding < 0)
-        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
-                            "conv2d: stride %d and padding %d must not be "
-                            "negative",
-                            options.stride, options.padding) != NULL;
-    shape->stride = options.stride > 0 ? options.stride : 1;
-    shape->padding = options.padding;
-    shape->relu = options.relu;
-    if (shape->h + 2 * shape->padding >= shape->kh &&
-        shape->w + 2 * shape->padding >= shape->kw)
+    shape->n = x->shape[0];
+    shape->c = x->shape[1];
+    shape->h = x->shape[2];
+    shape->w = x->shape[3];
+    shape->o = weight->shape[0];
+    shape->kh = weight->shape[2];
+    shape->kw = weight->shape[3];
+    shape->bias = bias != NULL;
+    if (shape->h + 2 * shape->padding > (shape->kh - 1) * shape->dilation &&
+        shape->w + 2 * shape->padding > (shape->kw - 1) * shape->dilation)
         return true;
     return ls_tape_fail(tape, LS_ERR_SHAPE,
-                        "conv2d: a window of %lld x %lld does not fit an image "
-                        "of %lld x %lld with padding %d",
+                        "conv2d: a window of %lld x %lld, its taps %lld apart, "
+                        "does not fit an image of %lld x %lld with padding "
+                        "%lld",
                         (long long)shape->kh, (long long)shape->kw,
-                        (long long)shape->h, (long long)shape->w,
-                        options.padding) != NULL;
-}
-
-static int64_t out_extent(int64_t in, int64_t kernel,
-                          const lsi_conv2d_shape *shape)
-{
-    return (in + 2 * shape->padding - kernel) / shape->stride + 1;
+                        (long long)shape->dilation, (long long)shape->h,
+                        (long long)shape->w, (long long)shape->padding) != NULL;
 }
 
 static ls_tensor *new_output(ls_tape *tape, const lsi_conv2d_shape *shape,
                              ls_dtype dtype, lsi_layout layout)
 {
     const int64_t extents[4] = {shape->n, shape->o,
-                                out_extent(shape->h, shape->kh, shape),
-                                out_extent(shape->w, shape->kw, shape)};
+                                lsi_conv2d_extent(shape, shape->h, shape->kh),
+                                lsi_conv2d_extent(shape, shape->w, shape->kw)};
     return lsi_op_output(tape, dtype, 4, extents, layout);
 }
 
@@ -424,7 +425,7 @@ ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     ls_tensor *const operands[] = {lsi_op_operand(tape, x),
                                    lsi_op_operand(tape, weight), bias};
     if (ls_tape_status(tape) != LS_OK || !check_types(tape, operands) ||
-        !check(tape, operands, &shape) || !apply_options(tape, options, &shape))
+        !apply_options(tape, options, &shape) || !check(tape, operands, &shape))
         return NULL;
     assert(shape.stride >= 1);
     shape.dtype = operands[X]->dtype;

@@ -56,10 +56,12 @@ static dnnl_status_t plain_weight(dnnl_memory_desc_t *out,
                                   const lsi_conv2d_shape *s,
                                   lsi_conv2d_pass which)
 {
-    const dnnl_dims_t dims = {s->o, s->c, s->kh, s->kw};
+    dnnl_dims_t dims;
+    const int ndim = lsi_conv2d_weight_dims(s, dims);
     const ls_dtype dtype = which == LSI_CONV2D_WEIGHT ? LS_F32 : s->dtype;
-    return dnnl_memory_desc_init_by_tag(out, 4, dims, lsi_onednn_dtype(dtype),
-                                        dnnl_oihw);
+    return dnnl_memory_desc_init_by_tag(out, ndim, dims,
+                                        lsi_onednn_dtype(dtype),
+                                        ndim == 4 ? dnnl_oihw : dnnl_goihw);
 }
 
 static const dnnl_memory_desc_t *weight_desc(const conv_pass *p,
@@ -169,8 +171,8 @@ ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
                             "convolution plan"));
     lsi_onednn_conv2d *conv = block;
     conv->shape = *shape;
-    conv->oh = (shape->h + 2 * shape->padding - shape->kh) / shape->stride + 1;
-    conv->ow = (shape->w + 2 * shape->padding - shape->kw) / shape->stride + 1;
+    conv->oh = lsi_conv2d_extent(shape, shape->h, shape->kh);
+    conv->ow = lsi_conv2d_extent(shape, shape->w, shape->kw);
     conv->layouts = layouts;
     *out = conv;
     return LS_OK;

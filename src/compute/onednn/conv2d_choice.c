@@ -35,9 +35,16 @@ static dnnl_format_tag_t tag_of(lsi_layout layout)
     return dnnl_format_tag_undef;
 }
 
-static int64_t out_extent(int64_t in, int64_t k, const lsi_conv2d_shape *s)
+int lsi_conv2d_weight_dims(const lsi_conv2d_shape *s, dnnl_dims_t dims)
 {
-    return (in + 2 * s->padding - k) / s->stride + 1;
+    int n = 0;
+    if (s->groups > 1)
+        dims[n++] = s->groups;
+    dims[n++] = s->o / s->groups;
+    dims[n++] = s->c / s->groups;
+    dims[n++] = s->kh;
+    dims[n++] = s->kw;
+    return n;
 }
 
 static bool winograd_pays(const lsi_conv2d_shape *s, lsi_conv2d_layouts layouts)
@@ -45,10 +52,11 @@ static bool winograd_pays(const lsi_conv2d_shape *s, lsi_conv2d_layouts layouts)
     if (layouts.src != LSI_LAYOUT_BLOCKED_16 ||
         layouts.dst != LSI_LAYOUT_BLOCKED_16)
         return false;
-    if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->padding > 1)
+    if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->padding > 1 ||
+        s->dilation != 1 || s->groups != 1)
         return false;
-    const int64_t rows = (out_extent(s->h, 3, s) + 3) / 4;
-    const int64_t columns = (out_extent(s->w, 3, s) + 3) / 4;
+    const int64_t rows = (lsi_conv2d_extent(s, s->h, 3) + 3) / 4;
+    const int64_t columns = (lsi_conv2d_extent(s, s->w, 3) + 3) / 4;
     return s->c * s->o >= WINOGRAD_MIN_WEIGHTS &&
            s->n * rows * columns >= WINOGRAD_MIN_TILES;
 }
@@ -69,15 +77,16 @@ static dnnl_status_t describe_tensors(tensors *t, const lsi_conv2d_shape *s,
     const dnnl_data_type_t weight_dtype =
         pass == LSI_CONV2D_WEIGHT ? dnnl_f32 : dtype;
     const dnnl_dims_t src = {s->n, s->c, s->h, s->w};
-    const dnnl_dims_t weight = {s->o, s->c, s->kh, s->kw};
+    dnnl_dims_t weight;
+    const int weight_ndim = lsi_conv2d_weight_dims(s, weight);
     const dnnl_dims_t bias = {s->o};
-    const dnnl_dims_t dst = {s->n, s->o, out_extent(s->h, s->kh, s),
-                             out_extent(s->w, s->kw, s)};
+    const dnnl_dims_t dst = {s->n, s->o, lsi_conv2d_extent(s, s->h, s->kh),
+                             lsi_conv2d_extent(s, s->w, s->kw)};
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(
         &t->src, 4, src, src_dtype, tag_of(layouts.src));
     if (status == dnnl_success)
         status = dnnl_memory_desc_init_by_tag(
-            &t->weight, 4, weight, weight_dtype, dnnl_format_tag_any);
+            &t->weight, weight_ndim, weight, weight_dtype, dnnl_format_tag_any);
     if (status == dnnl_success)
         status =
             dnnl_memory_desc_init_by_tag(&t->bias, 1, bias, dnnl_f32, dnnl_a);
@@ -94,20 +103,21 @@ static dnnl_status_t describe_op(dnnl_convolution_desc_t *out,
 {
     const dnnl_dims_t strides = {s->stride, s->stride};
     const dnnl_dims_t padding = {s->padding, s->padding};
+    const dnnl_dims_t dilation = {s->dilation - 1, s->dilation - 1};
     const dnnl_memory_desc_t *bias = s->bias ? &t->bias : NULL;
     switch (pass) {
     case LSI_CONV2D_FORWARD:
-        return dnnl_convolution_forward_desc_init(
+        return dnnl_dilated_convolution_forward_desc_init(
             out, dnnl_forward_training, algorithm, &t->src, &t->weight, bias,
-            &t->dst, strides, padding, padding);
+            &t->dst, strides, dilation, padding, padding);
     case LSI_CONV2D_DATA:
-        return dnnl_convolution_backward_data_desc_init(
-            out, algorithm, &t->src, &t->weight, &t->dst, strides, padding,
-            padding);
-    case LSI_CONV2D_WEIGHT:
-        return dnnl_convolution_backward_weights_desc_init(
-            out, algorithm, &t->src, &t->weight, bias, &t->dst, strides,
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            out, algorithm, &t->src, &t->weight, &t->dst, strides, dilation,
             padding, padding);
+    case LSI_CONV2D_WEIGHT:
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+            out, algorithm, &t->src, &t->weight, bias, &t->dst, strides,
+            dilation, padding, padding);
     }
     return dnnl_invalid_arguments;
 }

@@ -16,6 +16,9 @@ typedef enum lsi_conv2d_pass {
     LSI_CONV2D_WEIGHT
 } lsi_conv2d_pass;
 
+/* The extents of the weights, with those of groups first if there are some. */
+int lsi_conv2d_weight_dims(const lsi_conv2d_shape *shape, dnnl_dims_t dims);
+
 /* How the caller's tensors lie. */
 ls_status lsi_conv2d_choose_layouts(const lsi_conv2d_shape *shape,
                                     lsi_conv2d_layouts *out);

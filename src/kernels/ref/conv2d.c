@@ -1,6 +1,7 @@
 /*
  * Convolution and its gradients on plain tensors. All three walk over the
- * filter's taps outside and over the pixels inside.
+ * filter's taps outside and over the pixels inside; planes meet those of their
+ * group.
  */
 #include "kernels/ref/dense.h"
 
@@ -10,11 +11,6 @@ typedef struct tap {
     int64_t y_shift, x_shift; /* input row = output row * stride + */
     int64_t y_begin, y_end, x_begin, x_end; /* outputs whose input exists */
 } tap;
-
-static int64_t out_extent(int64_t in, int64_t k, const lsi_conv2d_shape *s)
-{
-    return (in + 2 * s->padding - k) / s->stride + 1;
-}
 
 /* The outputs o with 0 <= o * stride + shift < in. */
 static void valid_outputs(int64_t *begin, int64_t *end, int64_t shift,
@@ -30,11 +26,11 @@ static tap tap_at(const lsi_conv2d_shape *s, int64_t ky, int64_t kx)
 {
     tap t = {.h = s->h,
              .w = s->w,
-             .oh = out_extent(s->h, s->kh, s),
-             .ow = out_extent(s->w, s->kw, s),
+             .oh = lsi_conv2d_extent(s, s->h, s->kh),
+             .ow = lsi_conv2d_extent(s, s->w, s->kw),
              .stride = s->stride,
-             .y_shift = ky - s->padding,
-             .x_shift = kx - s->padding};
+             .y_shift = ky * s->dilation - s->padding,
+             .x_shift = kx * s->dilation - s->padding};
     valid_outputs(&t.y_begin, &t.y_end, t.y_shift, t.stride, t.h, t.oh);
     valid_outputs(&t.x_begin, &t.x_end, t.x_shift, t.stride, t.w, t.ow);
     return t;
@@ -92,16 +88,18 @@ void lsi_ref_conv2d_forward(const lsi_conv2d_shape *s, float *dst,
                             const float *bias_or_null)
 {
     const int64_t in = s->h * s->w;
-    const int64_t out = out_extent(s->h, s->kh, s) * out_extent(s->w, s->kw, s);
-    const int64_t taps = s->kh * s->kw;
+    const int64_t out =
+        lsi_conv2d_extent(s, s->h, s->kh) * lsi_conv2d_extent(s, s->w, s->kw);
+    const int64_t taps = s->kh * s->kw, depth = s->c / s->groups;
     for (int64_t n = 0; n < s->n; n++)
         for (int64_t o = 0; o < s->o; o++) {
+            const int64_t first = o / (s->o / s->groups) * depth;
             float *plane = dst + (n * s->o + o) * out;
             for (int64_t i = 0; i < out; i++)
                 plane[i] = bias_or_null ? bias_or_null[o] : 0.0F;
-            for (int64_t c = 0; c < s->c; c++)
-                planes(s, weight + (o * s->c + c) * taps, plane,
-                       src + (n * s->c + c) * in, NULL, NULL);
+            for (int64_t c = 0; c < depth; c++)
+                planes(s, weight + (o * depth + c) * taps, plane,
+                       src + (n * s->c + first + c) * in, NULL, NULL);
             for (int64_t i = 0; s->relu && i < out; i++)
                 plane[i] = plane[i] < 0.0F ? 0.0F : plane[i];
         }
@@ -111,16 +109,19 @@ void lsi_ref_conv2d_backward_data(const lsi_conv2d_shape *s, float *dsrc,
                                   const float *ddst, const float *weight)
 {
     const int64_t in = s->h * s->w;
-    const int64_t out = out_extent(s->h, s->kh, s) * out_extent(s->w, s->kw, s);
+    const int64_t out =
+        lsi_conv2d_extent(s, s->h, s->kh) * lsi_conv2d_extent(s, s->w, s->kw);
     const int64_t taps = s->kh * s->kw;
+    const int64_t depth = s->c / s->groups, filters = s->o / s->groups;
     for (int64_t n = 0; n < s->n; n++)
         for (int64_t c = 0; c < s->c; c++) {
+            const int64_t first = c / depth * filters;
             float *plane = dsrc + (n * s->c + c) * in;
             for (int64_t i = 0; i < in; i++)
                 plane[i] = 0.0F;
-            for (int64_t o = 0; o < s->o; o++)
-                planes(s, weight + (o * s->c + c) * taps, NULL, NULL, plane,
-                       ddst + (n * s->o + o) * out);
+            for (int64_t o = first; o < first + filters; o++)
+                planes(s, weight + (o * depth + c % depth) * taps, NULL, NULL,
+                       plane, ddst + (n * s->o + o) * out);
         }
 }
 
@@ -153,11 +154,12 @@ void lsi_ref_conv2d_backward_weight(const lsi_conv2d_shape *s, float *dweight,
                                     float *dbias_or_null, const float *src,
                                     const float *ddst, bool accumulate)
 {
-    const int64_t out = out_extent(s->h, s->kh, s) * out_extent(s->w, s->kw, s);
-    const int64_t filter = s->kh * s->kw;
-    for (int64_t i = 0; i < s->o * s->c * filter; i++) {
-        const int64_t o = i / (s->c * filter);
-        const int64_t c = i / filter % s->c;
+    const int64_t out =
+        lsi_conv2d_extent(s, s->h, s->kh) * lsi_conv2d_extent(s, s->w, s->kw);
+    const int64_t filter = s->kh * s->kw, depth = s->c / s->groups;
+    for (int64_t i = 0; i < s->o * depth * filter; i++) {
+        const int64_t o = i / (depth * filter);
+        const int64_t c = o / (s->o / s->groups) * depth + i / filter % depth;
         const tap t = tap_at(s, i % filter / s->kw, i % s->kw);
         put(dweight + i,
             weight_gradient(s, &t, src + c * s->h * s->w, ddst + o * out),

@@ -178,7 +178,10 @@ void nulls_of_operations(void **state)
     (void)state;
     open_tape();
     assert_ok(ls_tensor_zeros(&picture, LS_F32, 4, image));
-    ls_batch_norm_args args = {NULL, NULL, vector, vector, 1e-5, 0.1};
+    ls_batch_norm_args args = {.running_mean = vector,
+                               .running_var = vector,
+                               .eps = 1e-5,
+                               .momentum = 0.1};
     nulls_of_elements();
     STOPS(tape, ls_linear, "tape x weight", P(tape, tape), P(x, x),
           P(weight, x), NULL);
@@ -188,6 +191,7 @@ void nulls_of_operations(void **state)
     MAKES(ls_conv2d, "bias", tape, picture, picture, NULL,
           (ls_conv2d_options){0});
     STOPS(tape, ls_max_pool2d, "tape x", P(tape, tape), P(x, picture), 1);
+    STOPS(tape, ls_global_avg_pool2d, "tape x", P(tape, tape), P(x, picture));
     STOPS(tape, ls_batch_norm, "tape x args", P(tape, tape), P(x, x),
           P(args, &args));
     args.running_var = NULL;

@@ -64,6 +64,8 @@ extern const gradcheck_case gradcheck_attention[];
 extern const size_t gradcheck_attention_count;
 extern const gradcheck_case gradcheck_elementwise[];
 extern const size_t gradcheck_elementwise_count;
+extern const gradcheck_case gradcheck_images[];
+extern const size_t gradcheck_images_count;
 extern const gradcheck_case gradcheck_layers[];
 extern const size_t gradcheck_layers_count;
 extern const gradcheck_case gradcheck_transformer[];

@@ -8,6 +8,7 @@ static const struct {
     const gradcheck_case *cases;
     const size_t *count;
 } families[] = {{gradcheck_elementwise, &gradcheck_elementwise_count},
+                {gradcheck_images, &gradcheck_images_count},
                 {gradcheck_layers, &gradcheck_layers_count},
                 {gradcheck_attention, &gradcheck_attention_count},
                 {gradcheck_transformer, &gradcheck_transformer_count}};

@@ -106,7 +106,7 @@ static void shapes_of_the_rest(void **state)
     assert_fails(batch_norm(matrix(2, 3), new_statistics(4)), LS_ERR_SHAPE,
                  "running_mean (4)");
     assert_fails(batch_norm(vector(3), new_statistics(3)), LS_ERR_SHAPE,
-                 "(N, C)");
+                 "(N, C, ...)");
     assert_fails(ls_reshape(tape, matrix(2, 3), 1, (const int64_t[]){5}),
                  LS_ERR_SHAPE, "(2, 3)");
     assert_fails(ls_narrow(tape, matrix(2, 3), 1, 1, 4), LS_ERR_ARGUMENT,

@@ -71,7 +71,7 @@ static double stored(double value, ls_dtype dtype)
 
 static int64_t extent(int64_t in, int64_t k, const lsi_conv2d_shape *s)
 {
-    return (in + 2 * s->padding - k) / s->stride + 1;
+    return (in + 2 * s->padding - s->dilation * (k - 1) - 1) / s->stride + 1;
 }
 
 /* The array in the plan's layout. */
@@ -94,7 +94,7 @@ static conv make_conv(const lsi_conv2d_shape *s)
               .out_shape = {s->n, s->o, oh, ow}};
     c.inputs = (size_t)(s->n * s->c * s->h * s->w);
     c.outputs = (size_t)(s->n * s->o * c.oh * c.ow);
-    c.weights = (size_t)(s->o * s->c * s->kh * s->kw);
+    c.weights = (size_t)(s->o * (s->c / s->groups) * s->kh * s->kw);
     c.x = random_floats(c.inputs, -1, 1);
     c.w = random_floats(c.weights, -1, 1);
     c.b = random_floats((size_t)s->o, -1, 1);
@@ -112,7 +112,7 @@ static conv make_conv(const lsi_conv2d_shape *s)
 static bool may_be_winograd(const lsi_conv2d_shape *s)
 {
     return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
-           s->c >= 16 && s->o >= 16;
+           s->c >= 16 && s->o >= 16 && s->groups == 1;
 }
 
 /*
@@ -152,16 +152,20 @@ static void for_taps(const conv *c, target what, sum *out, size_t at_out,
                      const int64_t p[4])
 {
     const lsi_conv2d_shape *s = &c->s;
-    for (int64_t ch = 0; ch < s->c; ch++)
+    const int64_t depth = s->c / s->groups;
+    const int64_t first = p[1] / (s->o / s->groups) * depth;
+    for (int64_t ch = 0; ch < depth; ch++)
         for (int64_t k = 0; k < s->kh * s->kw; k++) {
-            const int64_t y = p[2] * s->stride + k / s->kw - s->padding;
-            const int64_t x = p[3] * s->stride + k % s->kw - s->padding;
+            const int64_t ky = k / s->kw * s->dilation;
+            const int64_t kx = k % s->kw * s->dilation;
+            const int64_t y = p[2] * s->stride + ky - s->padding;
+            const int64_t x = p[3] * s->stride + kx - s->padding;
             if (y < 0 || y >= s->h || x < 0 || x >= s->w)
                 continue;
             const size_t at_in =
-                (size_t)(((p[0] * s->c + ch) * s->h + y) * s->w + x);
+                (size_t)(((p[0] * s->c + first + ch) * s->h + y) * s->w + x);
             const size_t at_w =
-                (size_t)((p[1] * s->c + ch) * s->kh * s->kw + k);
+                (size_t)((p[1] * depth + ch) * s->kh * s->kw + k);
             if (what == OUTPUT)
                 add_term(&out[at_out], c->x[at_in], c->w[at_w]);
             else if (what == INPUT)
@@ -201,7 +205,7 @@ static void check_forward(const conv *c)
                           c->out_shape));
     const float *y = widened(y_out, c->outputs, s->dtype);
     const sum *want = expected(c, OUTPUT, c->outputs);
-    const double terms = (double)(s->c * s->kh * s->kw);
+    const double terms = (double)(s->c / s->groups * s->kh * s->kw);
     for (size_t i = 0; i < c->outputs; i++) {
         const size_t o = i / (size_t)(c->oh * c->ow) % (size_t)s->o;
         const double before = want[i].value + (s->bias ? c->b[o] : 0.0F);
@@ -258,8 +262,9 @@ static void check_backward_weight(const conv *c, bool accumulate)
         expect_same(db, old_db, (size_t)s->o, "the bias of a layer without");
 }
 
-/* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types */
-#define F32 LS_F32, LS_F32
+/* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types, dilation, groups
+ */
+#define F32 LS_F32, LS_F32, 1, 1
 static const lsi_conv2d_shape shapes[] = {
     {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true, F32}, /* few channels */
     {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false, F32},
@@ -276,7 +281,14 @@ static const lsi_conv2d_shape shapes[] = {
     {2, 24, 6, 6, 8, 3, 3, 1, 1, true, true, F32},
     {1, 2, 5, 5, 3, 5, 5, 1, 0, true, true, F32}, /* one output */
     {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false, F32},
-    {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true, F32}};
+    {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true, F32},
+    {2, 16, 9, 10, 32, 3, 3, 1, 2, true, true, LS_F32, LS_F32, 2, 1},
+    {2, 6, 9, 7, 4, 3, 2, 2, 1, true, false, LS_F32, LS_F32, 2, 2},
+    {2, 32, 8, 9, 64, 3, 3, 1, 1, true, true, LS_F32, LS_F32, 1, 2},
+    {1, 64, 7, 7, 64, 3, 3, 2, 1, false, false, LS_F32, LS_F32, 1, 8},
+    {2, 32, 9, 9, 32, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 32},
+    {2, 7, 8, 9, 7, 5, 5, 2, 2, false, true, LS_F32, LS_F32, 1, 7},
+    {1, 5, 6, 6, 15, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 5}};
 
 static void check_passes(const lsi_conv2d_shape *s)
 {
@@ -403,6 +415,12 @@ static void bad_shapes_are_refused(void **state)
     s = shapes[0];
     s.c = 0;
     assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "0, 18, 20");
+    s = shapes[0];
+    s.groups = 2;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "2 groups");
+    s = shapes[0];
+    s.dilation = 12;
+    assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_SHAPE, "dilation 12");
     s = shapes[0];
     s.dtype = LS_I32;
     assert_error(lsi_conv2d_plan_get(&s, &plan), LS_ERR_DTYPE, "of i32");
