@@ -11,6 +11,7 @@ enum {
     SUM_CHUNK = 1 << 12,
     SUM_CHUNKS = 256,   /* whose partial sums are held at once */
     SQUARES_GRAIN = 32, /* blocks */
+    COLUMNS = 64,       /* that a kernel sums together */
     HALVES_BLOCK = 4096,
     BLEND_BLOCK = 1024
 };
@@ -50,6 +51,11 @@ void lsi_array_sub(float *y, const float *a, const float *b, size_t n)
 void lsi_array_mul(float *y, const float *a, const float *b, size_t n)
 {
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->mul});
+}
+
+void lsi_array_div(float *y, const float *a, const float *b, size_t n)
+{
+    run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->div});
 }
 
 static void scale_range(void *context, size_t begin, size_t end)
@@ -197,11 +203,27 @@ void lsi_array_sum(float *y, const float *a, size_t n, double factor)
     *y = (float)(lsi_array_total(a, NULL, n) * factor);
 }
 
-/* One thread: the order of the sum over rows is the kernel's. */
+typedef struct column_job {
+    float *out;
+    const float *a;
+    size_t rows, cols;
+    bool accumulate;
+} column_job;
+
+static void column_range(void *context, size_t begin, size_t end)
+{
+    const column_job *job = context;
+    lsi_kernels_get()->column_sum(job->out + begin, job->a + begin, job->rows,
+                                  end - begin, job->cols, job->accumulate);
+}
+
+/* Threads take columns: the order of the sum over rows is the kernel's. */
 void lsi_array_column_sum(float *out, const float *a, size_t rows, size_t cols,
                           bool accumulate)
 {
-    lsi_kernels_get()->column_sum(out, a, rows, cols, accumulate);
+    const size_t grain = GRAIN / (rows + 1);
+    lsi_parallel_for(cols, grain > COLUMNS ? grain : COLUMNS, column_range,
+                     &(column_job){out, a, rows, cols, accumulate});
 }
 
 typedef struct squares_job {

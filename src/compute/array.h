@@ -19,6 +19,7 @@
 void lsi_array_add(float *y, const float *a, const float *b, size_t n);
 void lsi_array_sub(float *y, const float *a, const float *b, size_t n);
 void lsi_array_mul(float *y, const float *a, const float *b, size_t n);
+void lsi_array_div(float *y, const float *a, const float *b, size_t n);
 void lsi_array_scale(float *y, const float *a, float factor, size_t n);
 /* y += part * (a - y): the difference is rounded, and the sum once. */
 void lsi_array_blend(float *y, const float *a, float part, size_t n);

@@ -116,24 +116,39 @@ static int64_t offset_of(const walk *w, const side *s, const int64_t *index)
     return elements * (int64_t)s->size;
 }
 
-/* The next place of all but the innermost dimension; false after the last. */
-static bool advance(const walk *w, int64_t *index)
+/* The next place of all but the innermost dimension. */
+static void advance(const walk *w, int64_t *index)
 {
     for (int d = w->ndim - 2; d >= 0; d--) {
         if (++index[d] < w->shape[d])
-            return true;
+            return;
         index[d] = 0;
     }
-    return false;
 }
 
-static void copy_strided(const walk *w)
+/* Runs begin..end-1, counted over all but the innermost dimension. */
+static void copy_runs(void *context, size_t begin, size_t end)
 {
-    int64_t index[LS_MAX_DIMS] = {0};
-    do {
+    const walk *w = context;
+    int64_t index[LS_MAX_DIMS] = {0}, rest = (int64_t)begin;
+    for (int d = w->ndim - 2; d >= 0; d--) {
+        index[d] = rest % w->shape[d];
+        rest /= w->shape[d];
+    }
+    for (size_t run = begin; run < end; run++) {
         copy_run(w, w->dst.data + offset_of(w, &w->dst, index),
                  w->src.data + offset_of(w, &w->src, index));
-    } while (advance(w, index));
+        advance(w, index);
+    }
+}
+
+static void copy_strided(walk *w)
+{
+    size_t runs = 1;
+    for (int d = 0; d < w->ndim - 1; d++)
+        runs *= (size_t)w->shape[d];
+    lsi_parallel_for(runs, 1 + GRAIN / (size_t)w->shape[w->ndim - 1], copy_runs,
+                     w);
 }
 
 /* ---- copy ---------------------------------------------------------------- */

@@ -17,6 +17,11 @@
 ls_status lsi_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
                        const void *b, const float *bias_or_null);
 
+/* A batch of products, without bias. C is dense. */
+ls_status lsi_gemm_run_batch(const lsi_gemm_shape *shape,
+                             const lsi_gemm_batch *batch, void *c,
+                             const void *a, const void *b);
+
 /* ---- convolution --------------------------------------------------------- */
 
 typedef struct lsi_conv2d_plan lsi_conv2d_plan;

@@ -30,9 +30,9 @@ static void forward_rows(void *context, size_t begin, size_t end)
 {
     const rows_job *job = context;
     const lsi_cross_entropy *ce = job->ce;
-    lsi_kernels_get()->cross_entropy(job->loss + begin, job->lse + begin,
-                                     ce->x + begin * ce->cols,
-                                     ce->labels + begin, end - begin, ce->cols);
+    lsi_kernels_get()->cross_entropy(
+        job->loss + begin, job->lse + begin, ce->x + begin * ce->cols,
+        ce->labels + begin, ce->smoothing, end - begin, ce->cols);
 }
 
 ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
@@ -57,7 +57,7 @@ static void backward_rows(void *context, size_t begin, size_t end)
     const size_t first = begin * ce->cols;
     lsi_kernels_get()->cross_entropy_backward(
         job->dx + first, ce->x + first, job->lse_of + begin, ce->labels + begin,
-        job->factor, end - begin, ce->cols, job->accumulate);
+        ce->smoothing, job->factor, end - begin, ce->cols, job->accumulate);
 }
 
 void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,

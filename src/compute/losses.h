@@ -16,12 +16,19 @@ typedef struct lsi_cross_entropy {
     const float *x;
     const int64_t *labels;
     size_t rows, cols;
+    double smoothing; /* this share of the label's 1 is given to all classes */
 } lsi_cross_entropy;
 
-/* *mean = mean of losses[r] = lse[r] - x[r][label]; 0 for no rows. */
+/*
+ * *mean = mean of losses[r] = lse[r] - (1 - smoothing) x[r][label] - smoothing
+ * times the mean of x[r]; 0 for no rows.
+ */
 ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
                                     float *losses, float *lse);
-/* dx (+)= *dy / rows (exp(x - lse[r]) - [c = label]) */
+/*
+ * dx (+)= *dy / rows (exp(x - lse[r]) - (1 - smoothing) [c = label] -
+ * smoothing / cols)
+ */
 void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
                                 const float *lse, float *dx, bool accumulate);
 

@@ -26,6 +26,19 @@ typedef struct lsi_gemm_shape {
 } lsi_gemm_shape;
 
 /*
+ * Products of one shape: as many as the extents say, whose matrices lie that
+ * many elements apart. A stride of 0 repeats A or B; for C it says that the
+ * products along this dimension are added up.
+ */
+enum { LSI_GEMM_BATCH_DIMS = 4 };
+typedef struct lsi_gemm_batch {
+    int64_t ndim;
+    int64_t extent[LSI_GEMM_BATCH_DIMS];
+    int64_t a[LSI_GEMM_BATCH_DIMS], b[LSI_GEMM_BATCH_DIMS];
+    int64_t c[LSI_GEMM_BATCH_DIMS];
+} lsi_gemm_batch;
+
+/*
  * How the elements of an (N, C, H, W) tensor lie in memory. Everything but
  * PLAIN stays between the operations of this header and element-wise ones; it
  * is dense, C a multiple of the block.

@@ -8,4 +8,12 @@
 ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
                           const void *b, const float *bias_or_null);
 
+/*
+ * As lsi_gemm_run_batch, for a batch of at least one dimension, none of which
+ * is added up or empty. *done is false if oneDNN has no such products.
+ */
+ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
+                                const lsi_gemm_batch *batch, void *c,
+                                const void *a, const void *b, bool *done);
+
 #endif

@@ -28,10 +28,10 @@ static float column_total(const float *column, size_t rows, size_t cols)
 }
 
 void lsi_ref_column_sum(float *out, const float *a, size_t rows, size_t cols,
-                        bool accumulate)
+                        size_t ld, bool accumulate)
 {
     for (size_t c = 0; c < cols; c++) {
-        const float total = column_total(a + c, rows, cols);
+        const float total = column_total(a + c, rows, ld);
         out[c] = accumulate ? out[c] + total : total;
     }
 }

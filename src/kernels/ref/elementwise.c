@@ -21,6 +21,12 @@ void lsi_ref_mul(float *y, const float *a, const float *b, size_t n)
         y[i] = a[i] * b[i];
 }
 
+void lsi_ref_div(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] / b[i];
+}
+
 void lsi_ref_scale(float *y, const float *a, float factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)

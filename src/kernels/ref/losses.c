@@ -14,26 +14,42 @@ static double row_log_sum_exp(const float *x, size_t cols)
     return max + log(total);
 }
 
+static double row_mean(const float *x, size_t cols)
+{
+    double total = 0.0;
+    for (size_t c = 0; c < cols; c++)
+        total += (double)x[c];
+    return total / (double)cols;
+}
+
 void lsi_ref_cross_entropy(float *loss, float *lse, const float *x,
-                           const int64_t *labels, size_t rows, size_t cols)
+                           const int64_t *labels, double smoothing, size_t rows,
+                           size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
-        const double value = row_log_sum_exp(x + r * cols, cols);
+        const float *row = x + r * cols;
+        const double value = row_log_sum_exp(row, cols);
+        double hit = (double)row[labels[r]];
+        if (smoothing > 0.0)
+            hit = (1.0 - smoothing) * hit + smoothing * row_mean(row, cols);
         lse[r] = (float)value;
-        loss[r] = (float)(value - x[r * cols + (size_t)labels[r]]);
+        loss[r] = (float)(value - hit);
     }
 }
 
 void lsi_ref_cross_entropy_backward(float *dx, const float *x, const float *lse,
-                                    const int64_t *labels, float factor,
-                                    size_t rows, size_t cols, bool accumulate)
+                                    const int64_t *labels, double smoothing,
+                                    float factor, size_t rows, size_t cols,
+                                    bool accumulate)
 {
+    const double miss = smoothing / (double)cols;
+    const double hit = 1.0 - smoothing + miss;
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++) {
             const size_t i = r * cols + c;
-            const double onehot = (int64_t)c == labels[r] ? 1.0 : 0.0;
+            const double wanted = (int64_t)c == labels[r] ? hit : miss;
             const double p = exp((double)x[i] - lse[r]);
-            const float g = (float)(factor * (p - onehot));
+            const float g = (float)(factor * (p - wanted));
             dx[i] = accumulate ? dx[i] + g : g;
         }
 }

@@ -1,4 +1,6 @@
-/* Sums of a whole array, in double. */
+/* Sums of a whole array, in double, and its largest element. */
+#include <math.h>
+
 #include "kernels/ref/ref.h"
 
 void lsi_ref_sum(double *out, const float *a, size_t n)
@@ -7,6 +9,16 @@ void lsi_ref_sum(double *out, const float *a, size_t n)
     for (size_t i = 0; i < n; i++)
         total += a[i];
     *out = total;
+}
+
+void lsi_ref_max(float *out, const float *a, size_t n)
+{
+    float most = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        most = a[i] > most || isnan(a[i]) ? a[i] : most;
+    for (size_t i = 0; i < n && !isnan(most); i++)
+        most = isnan(a[i]) ? a[i] : most;
+    *out = most;
 }
 
 void lsi_ref_squared_distance(double *out, const float *a, const float *b,

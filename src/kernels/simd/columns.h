@@ -24,7 +24,7 @@ INLINE void add_to(vf *total, const vf *x, size_t vectors)
 }
 
 /* total = sums of `vectors` vectors of columns; m lanes if it is one. */
-INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t cols,
+INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t ld,
                       size_t vectors, size_t m)
 {
     set_all(total, vectors, 0.0F);
@@ -34,8 +34,7 @@ INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t cols,
         for (const size_t end = smaller(rows, r + LSI_COLUMN_BLOCK); r < end;
              r++)
             for (size_t v = 0; v < vectors; v++)
-                block[v] =
-                    vf_add(block[v], vf_load(a + r * cols + v * LANES, m));
+                block[v] = vf_add(block[v], vf_load(a + r * ld + v * LANES, m));
         add_to(total, block, vectors);
     }
 }
@@ -85,11 +84,11 @@ INLINE void m2_panel(vf *total, vf *shift, const vf *mean, const float *a,
     } while (0)
 
 void LSI_SIMD(column_sum)(float *out, const float *a, size_t rows, size_t cols,
-                          bool accumulate)
+                          size_t ld, bool accumulate)
 {
     FOR_PANELS(cols, PANEL, {
         vf total[PANEL];
-        sum_panel(total, a + c, rows, cols, vectors, m);
+        sum_panel(total, a + c, rows, ld, vectors, m);
         for (size_t v = 0; v < vectors; v++) {
             float *to = out + c + v * LANES;
             if (accumulate)

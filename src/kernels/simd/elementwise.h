@@ -25,6 +25,15 @@ void LSI_SIMD(mul)(float *y, const float *a, const float *b, size_t n)
     });
 }
 
+void LSI_SIMD(div)(float *y, const float *a, const float *b, size_t n)
+{
+    const vf one = vf_set(1.0F);
+    FOR_LANES(n, {
+        const vf x = vf_load(a + i, m);
+        vf_store(y + i, vf_div(x, vf_load_or(b + i, m, one)), m);
+    });
+}
+
 void LSI_SIMD(scale)(float *y, const float *a, float factor, size_t n)
 {
     const vf f = vf_set(factor);

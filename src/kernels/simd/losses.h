@@ -3,6 +3,7 @@
 #define LS_KERNELS_SIMD_LOSSES_H
 
 #include "kernels/simd/exp.h"
+#include "kernels/simd/sums.h"
 
 INLINE float row_max(const float *x, size_t cols)
 {
@@ -25,24 +26,33 @@ INLINE float row_sum_exp(const float *x, size_t cols, float max)
 }
 
 void LSI_SIMD(cross_entropy)(float *loss, float *lse, const float *x,
-                             const int64_t *labels, size_t rows, size_t cols)
+                             const int64_t *labels, double smoothing,
+                             size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
         const float *row = x + r * cols;
         const float max = row_max(row, cols);
         const double value = max + log((double)row_sum_exp(row, cols, max));
+        double hit = (double)row[labels[r]], sum = 0.0;
+        if (smoothing > 0.0) {
+            LSI_SIMD(sum)(&sum, row, cols);
+            hit = (1.0 - smoothing) * hit + smoothing * (sum / (double)cols);
+        }
         lse[r] = (float)value;
-        loss[r] = (float)(value - row[labels[r]]);
+        loss[r] = (float)(value - hit);
     }
 }
 
 /* The label's element is computed apart: e^(x - lse) - 1 may cancel. */
 void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
                                       const float *lse, const int64_t *labels,
-                                      float factor, size_t rows, size_t cols,
-                                      bool accumulate)
+                                      double smoothing, float factor,
+                                      size_t rows, size_t cols, bool accumulate)
 {
     const vf f = vf_set(factor);
+    const double each = smoothing / (double)cols;
+    const double hit = 1.0 - smoothing + each;
+    const vf miss = vf_set((float)each);
     for (size_t r = 0; r < rows; r++) {
         const float *row = x + r * cols;
         float *out = dx + r * cols;
@@ -51,12 +61,13 @@ void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
         const double p = exp((double)row[labels[r]] - lse[r]);
         FOR_LANES(cols, {
             const vf logits = vf_load(row + i, m);
-            vf g = vf_mul(vf_exp(vf_sub(logits, shift)), f);
+            const vf p_of = vf_exp(vf_sub(logits, shift));
+            vf g = vf_mul(vf_sub(p_of, miss), f);
             if (accumulate)
                 g = vf_add(vf_load(out + i, m), g);
             vf_store(out + i, g, m);
         });
-        out[labels[r]] = old + (float)(factor * (p - 1.0));
+        out[labels[r]] = old + (float)(factor * (p - hit));
     }
 }
 

@@ -1,4 +1,7 @@
-/* Sums of a whole array, in double: lane sums, added at the end. */
+/*
+ * Sums of a whole array, in double: lane sums, added at the end; and its
+ * largest element.
+ */
 #ifndef LS_KERNELS_SIMD_SUMS_H
 #define LS_KERNELS_SIMD_SUMS_H
 
@@ -14,6 +17,21 @@ void LSI_SIMD(sum)(double *out, const float *a, size_t n)
         high = vd_add(high, vd_high(x));
     });
     *out = vd_sum(vd_add(low, high));
+}
+
+/* What is NaN comes out of vf_max never: it is looked for beside it. */
+void LSI_SIMD(max)(float *out, const float *a, size_t n)
+{
+    const vf least = vf_set(-INFINITY);
+    vf most = least;
+    vf nan = vf_set(0.0F); /* NaN where there was one */
+    FOR_LANES(n, {
+        const vf x = vf_load_or(a + i, m, least);
+        most = vf_max(x, most);
+        nan = vf_select(vf_is_nan(x), x, nan);
+    });
+    const float seen = vf_sum(nan);
+    *out = isnan(seen) ? seen : vf_max_lane(most);
 }
 
 void LSI_SIMD(squared_distance)(double *out, const float *a, const float *b,

@@ -41,8 +41,8 @@ static void check_column_sum_of(const lsi_kernels *k, extents e)
     const float *a = random_floats(e.rows * e.cols, -2, 2);
     float *out = floats(e.cols), *want = floats(e.cols);
     float *sum = random_floats(e.cols, -2, 2), *old = copy_floats(sum, e.cols);
-    k->column_sum(out, a, e.rows, e.cols, false);
-    k->column_sum(sum, a, e.rows, e.cols, true);
+    k->column_sum(out, a, e.rows, e.cols, e.cols, false);
+    k->column_sum(sum, a, e.rows, e.cols, e.cols, true);
     for (size_t c = 0; c < e.cols; c++) {
         const column x = column_of(a, e, c);
         const double bound = sum_error(e.rows) * x.size;
@@ -51,9 +51,9 @@ static void check_column_sum_of(const lsi_kernels *k, extents e)
                     bound + HALF_ULP * (fabs((double)old[c]) + x.size),
                     "column_sum, accumulating", c);
     }
-    reference()->column_sum(want, a, e.rows, e.cols, false);
+    reference()->column_sum(want, a, e.rows, e.cols, e.cols, false);
     expect_same(out, want, e.cols, "column_sum");
-    reference()->column_sum(old, a, e.rows, e.cols, true);
+    reference()->column_sum(old, a, e.rows, e.cols, e.cols, true);
     expect_same(sum, old, e.cols, "column_sum, accumulating");
     release_all();
 }

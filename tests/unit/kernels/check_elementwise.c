@@ -27,6 +27,11 @@ static double exact_mul(double a, double b)
     return a * b;
 }
 
+static double exact_div(double a, double b)
+{
+    return a / b;
+}
+
 static void check_binary(binary_fn *fn, exact_fn *exact, const char *name)
 {
     for (size_t l = 0; l < test_length_count; l++)
@@ -62,6 +67,11 @@ void check_sub(const lsi_kernels *k)
 void check_mul(const lsi_kernels *k)
 {
     check_binary(k->mul, exact_mul, "mul");
+}
+
+void check_div(const lsi_kernels *k)
+{
+    check_binary(k->div, exact_div, "div");
 }
 
 void check_scale(const lsi_kernels *k)

@@ -34,15 +34,25 @@ static double log_sum_exp(const float *x, size_t cols)
     return max + log(total);
 }
 
+/* What a row's label counts, and every class besides. */
+static double share_of(size_t c, int64_t label, double smoothing, size_t cols)
+{
+    const double hit = (int64_t)c == label ? 1.0 - smoothing : 0.0;
+    return hit + smoothing / (double)cols;
+}
+
 static void check_forward(const lsi_kernels *k, size_t rows, size_t cols,
-                          double range)
+                          double range, double smoothing)
 {
     const batch b = random_batch(rows, cols, range);
     float *loss = floats(rows), *lse = floats(rows);
-    k->cross_entropy(loss, lse, b.x, b.labels, rows, cols);
+    k->cross_entropy(loss, lse, b.x, b.labels, smoothing, rows, cols);
     for (size_t r = 0; r < rows; r++) {
         const double want = log_sum_exp(b.x + r * cols, cols);
-        const double want_loss = want - b.x[r * cols + (size_t)b.labels[r]];
+        double want_loss = want;
+        for (size_t c = 0; c < cols; c++)
+            want_loss -=
+                share_of(c, b.labels[r], smoothing, cols) * b.x[r * cols + c];
         /* The sum: 5 roundings an element, then at most one an addition. */
         const double sum_bound = ((double)cols + 5) * HALF_ULP;
         expect_near(lse[r], want, sum_bound + HALF_ULP * fabs(want), "lse", r);
@@ -57,7 +67,7 @@ static void check_special_rows(const lsi_kernels *k)
     const float x[] = {1, NAN, 3, -INFINITY, 0, 0, INFINITY, 0, 0};
     const int64_t labels[] = {0, 1, 1};
     float loss[3], lse[3];
-    k->cross_entropy(loss, lse, x, labels, 3, 3);
+    k->cross_entropy(loss, lse, x, labels, 0, 3, 3);
     assert_true(isnan(loss[0]) && isnan(lse[0]));
     expect_near(loss[1], log(2.0), 8 * HALF_ULP, "row with -inf", 1);
     assert_true(isnan(loss[2]));
@@ -67,31 +77,35 @@ void check_cross_entropy(const lsi_kernels *k)
 {
     check_special_rows(k);
     for (size_t l = 1; l < test_length_count; l++) {
-        check_forward(k, 3, test_lengths[l], 3);
-        check_forward(k, 2, test_lengths[l], 1000);
+        check_forward(k, 3, test_lengths[l], 3, 0);
+        check_forward(k, 2, test_lengths[l], 1000, 0);
+        check_forward(k, 2, test_lengths[l], 3, 0.125);
     }
-    check_forward(k, 33, 100, 10);
+    check_forward(k, 33, 100, 10, 0);
 }
 
-static void expect_gradients(const batch *b, const float *lse, float factor,
-                             const float *got, const float *old_or_null)
+static void expect_gradients(const batch *b, const float *lse, double smoothing,
+                             float factor, const float *got,
+                             const float *old_or_null)
 {
     for (size_t i = 0; i < b->rows * b->cols; i++) {
         const size_t r = i / b->cols;
-        const bool hit = (int64_t)(i % b->cols) == b->labels[r];
+        const double wanted =
+            share_of(i % b->cols, b->labels[r], smoothing, b->cols);
         const double d = (double)b->x[i] - lse[r];
         const double p = exp(d);
         const double old = old_or_null ? old_or_null[i] : 0.0;
-        const double g = factor * (p - (hit ? 1.0 : 0.0));
-        const double bound = HALF_ULP * (fabs(factor * p) * (fabs(d) + 5) +
-                                         fabs(g) + fabs(old + g)) +
-                             fabs(factor * (double)0x1p-125F);
+        const double g = factor * (p - wanted);
+        const double bound =
+            HALF_ULP * (fabs(factor * p) * (fabs(d) + 5) +
+                        fabs(factor * smoothing) + fabs(g) + fabs(old + g)) +
+            fabs(factor * (double)0x1p-125F);
         expect_near(got[i], old + g, bound, "cross_entropy_backward", i);
     }
 }
 
 static void check_backward(const lsi_kernels *k, size_t rows, size_t cols,
-                           double range)
+                           double range, double smoothing)
 {
     const batch b = random_batch(rows, cols, range);
     const size_t n = rows * cols;
@@ -99,23 +113,24 @@ static void check_backward(const lsi_kernels *k, size_t rows, size_t cols,
     float *loss = floats(rows), *lse = floats(rows), *dx = floats(n);
     float *sum = random_floats(n, -1, 1), *in_place = copy_floats(b.x, n);
     const float *old = copy_floats(sum, n);
-    k->cross_entropy(loss, lse, b.x, b.labels, rows, cols);
-    k->cross_entropy_backward(dx, b.x, lse, b.labels, factor, rows, cols,
-                              false);
-    expect_gradients(&b, lse, factor, dx, NULL);
-    k->cross_entropy_backward(sum, b.x, lse, b.labels, factor, rows, cols,
-                              true);
-    expect_gradients(&b, lse, factor, sum, old);
-    k->cross_entropy_backward(in_place, in_place, lse, b.labels, factor, rows,
+    k->cross_entropy(loss, lse, b.x, b.labels, smoothing, rows, cols);
+    k->cross_entropy_backward(dx, b.x, lse, b.labels, smoothing, factor, rows,
                               cols, false);
-    expect_gradients(&b, lse, factor, in_place, NULL);
+    expect_gradients(&b, lse, smoothing, factor, dx, NULL);
+    k->cross_entropy_backward(sum, b.x, lse, b.labels, smoothing, factor, rows,
+                              cols, true);
+    expect_gradients(&b, lse, smoothing, factor, sum, old);
+    k->cross_entropy_backward(in_place, in_place, lse, b.labels, smoothing,
+                              factor, rows, cols, false);
+    expect_gradients(&b, lse, smoothing, factor, in_place, NULL);
     release_all();
 }
 
 void check_cross_entropy_backward(const lsi_kernels *k)
 {
     for (size_t l = 1; l < test_length_count; l++) {
-        check_backward(k, 3, test_lengths[l], 3);
-        check_backward(k, 2, test_lengths[l], 200);
+        check_backward(k, 3, test_lengths[l], 3, 0);
+        check_backward(k, 2, test_lengths[l], 200, 0);
+        check_backward(k, 2, test_lengths[l], 3, 0.125);
     }
 }

@@ -24,6 +24,26 @@ void check_sum(const lsi_kernels *k)
     }
 }
 
+void check_max(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        float *a = random_floats(n, -2, -1), want = -INFINITY, got;
+        for (size_t i = 0; i < n; i++)
+            want = a[i] > want ? a[i] : want;
+        k->max(&got, a, n);
+        expect_same(&got, &want, 1, "max");
+        for (size_t at = 0; at < n; at += 1 + n / 7) {
+            const float old = a[at];
+            a[at] = NAN;
+            k->max(&got, a, n);
+            assert_true(isnan(got));
+            a[at] = old;
+        }
+        release_all();
+    }
+}
+
 /* Three roundings an element: the difference, its square, the sum. */
 void check_squared_distance(const lsi_kernels *k)
 {
