@@ -215,10 +215,22 @@ LS_API ls_tensor *ls_tape_grad(ls_tape *tape, const ls_tensor *tensor);
  * LS_ERR_SHAPE with the operation and both shapes.
  */
 
-/* Element-wise, equal shapes. */
+/*
+ * Element-wise. Shapes that are not equal broadcast as NumPy's do: they are
+ * compared from the last dimension on, and where one has an extent of 1, or no
+ * dimension any more, it is repeated. Its gradient is the sum over the
+ * repetitions.
+ */
 LS_API ls_tensor *ls_add(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_sub(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 LS_API ls_tensor *ls_mul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+LS_API ls_tensor *ls_div(ls_tape *tape, ls_tensor *a, ls_tensor *b);
+
+/* a repeated to a shape that it broadcasts to, as above. */
+LS_API ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
+                            const int64_t *shape);
+
+/* a times a number; and max(a, 0). */
 LS_API ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor);
 LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
 
@@ -233,6 +245,20 @@ LS_API ls_tensor *ls_sum(ls_tape *tape, ls_tensor *a);
 LS_API ls_tensor *ls_mean(ls_tape *tape, ls_tensor *a);
 
 /*
+ * Over n axes, each of 0..ndim-1 and at most once; another is LS_ERR_ARGUMENT.
+ * With keep they stay, with an extent of 1, else they go. The sum of nothing,
+ * and the mean, is 0; the largest of nothing is LS_ERR_SHAPE, and NaN where one
+ * is NaN. The largest elements, if there are several equal ones, share the
+ * gradient evenly (as PyTorch's amax).
+ */
+LS_API ls_tensor *ls_sum_axes(ls_tape *tape, ls_tensor *a, int n,
+                              const int *axes, bool keep);
+LS_API ls_tensor *ls_mean_axes(ls_tape *tape, ls_tensor *a, int n,
+                               const int *axes, bool keep);
+LS_API ls_tensor *ls_max_axes(ls_tape *tape, ls_tensor *a, int n,
+                              const int *axes, bool keep);
+
+/*
  * Views that backward sees through; see the functions of ls_tensor. Unlike
  * ls_tensor_view, ls_reshape copies what is not contiguous.
  */
@@ -243,10 +269,26 @@ LS_API ls_tensor *ls_narrow(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
                             int64_t end);
 LS_API ls_tensor *ls_transpose(ls_tape *tape, ls_tensor *a, int x, int y);
 
+/* As ls_narrow, of elements begin, begin + step, ... below end; step >= 1. */
+LS_API ls_tensor *ls_slice(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
+                           int64_t end, int64_t step);
+
+/*
+ * A new tensor of n >= 1 parts, one after another along an axis; their other
+ * extents are equal. Of any one type, which the result has; in mixed precision
+ * real types may differ, and the result is f32.
+ */
+LS_API ls_tensor *ls_concat(ls_tape *tape, int n, ls_tensor *const *parts,
+                            int axis);
+
 /* Another type: f32, bf16, f16. The gradient comes back in a's type. */
 LS_API ls_tensor *ls_cast(ls_tape *tape, ls_tensor *a, ls_dtype dtype);
 
-/* (M, K) x (K, N) -> (M, N). All of one type: f32, bf16 or f16. */
+/*
+ * (..., M, K) x (..., K, N) -> (..., M, N): as many products as the dimensions
+ * before the matrices say, which broadcast as those of ls_add. All of one type:
+ * f32, bf16 or f16. Transposed views are multiplied as they lie.
+ */
 LS_API ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
 /*
@@ -356,6 +398,13 @@ LS_API ls_tensor *ls_gelu(ls_tape *tape, ls_tensor *a);
  */
 LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
                                    ls_tensor *labels);
+
+/*
+ * The same with label smoothing: of the 1 that a row's label has, the share
+ * `smoothing`, 0..1, is given to all C classes evenly, its own among them.
+ */
+LS_API ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
+                                          ls_tensor *labels, double smoothing);
 
 /* Mean of (a - b)^2 over all elements; 0 if there are none. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);

@@ -140,6 +140,8 @@ ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
 ls_status lsi_view_reshape(ls_tensor *alias, int ndim, const int64_t *shape);
 ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin,
                           int64_t end);
+ls_status lsi_view_slice(ls_tensor *alias, int dim, int64_t begin, int64_t end,
+                         int64_t step);
 ls_status lsi_view_transpose(ls_tensor *alias, int a, int b);
 
 /* ---- memory (layout.c) --------------------------------------------------- */

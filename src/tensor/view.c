@@ -114,6 +114,19 @@ ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin, int64_t end)
     return LS_OK;
 }
 
+ls_status lsi_view_slice(ls_tensor *alias, int dim, int64_t begin, int64_t end,
+                         int64_t step)
+{
+    LS_TRY(lsi_view_narrow(alias, dim, begin, end));
+    const int64_t extent = (end - begin) / step + ((end - begin) % step != 0);
+    alias->shape[dim] = extent;
+    alias->strides[dim] *= extent > 1 ? step : 1;
+    alias->count = 1;
+    for (int d = 0; d < alias->ndim; d++)
+        alias->count *= alias->shape[d];
+    return LS_OK;
+}
+
 ls_status lsi_view_transpose(ls_tensor *alias, int a, int b)
 {
     LS_TRY(check_dim(alias, a));

@@ -1,8 +1,9 @@
 /*
- * y = mean over rows r of lse[r] - x[r][label r], lse[r] = log sum exp x[r].
- * x (N, C) f32, labels (N) i64; y = 0 for N = 0.
+ * y = mean over rows r of lse[r] - sum over c of q[r][c] x[r][c], lse[r] = log
+ * sum exp x[r], and q[r][c] = (1 - s) [c = label r] + s / C with the smoothing
+ * s. x (N, C) f32, labels (N) i64; y = 0 for N = 0.
  *
- *     dx[r][c] = dy / N (exp(x[r][c] - lse[r]) - [c = label r])
+ *     dx[r][c] = dy / N (exp(x[r][c] - lse[r]) - q[r][c])
  */
 #include "autograd/ops/ops.h"
 #include "base/error.h"
@@ -11,31 +12,34 @@
 enum { LOGITS, LABELS, LSE };
 
 static lsi_cross_entropy problem(const ls_tensor *logits,
-                                 const ls_tensor *labels)
+                                 const ls_tensor *labels, double smoothing)
 {
     return (lsi_cross_entropy){.x = lsi_op_floats(logits),
                                .labels = lsi_tensor_raw(labels),
                                .rows = (size_t)logits->shape[0],
-                               .cols = (size_t)logits->shape[1]};
+                               .cols = (size_t)logits->shape[1],
+                               .smoothing = smoothing};
 }
 
 static ls_status cross_entropy_backward(ls_tape *tape, ls_node *node)
 {
+    const double *smoothing = ls_node_state(node);
     const ls_tensor *x = ls_node_saved(node, LOGITS);
     const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
     bool accumulate = false;
     const ls_tensor *dx = ls_node_grad_input(tape, node, 0, &accumulate);
     if (dx == NULL || dy == NULL || x->shape[0] == 0)
         return ls_tape_status(tape);
-    const lsi_cross_entropy ce = problem(x, ls_node_saved(node, LABELS));
+    const lsi_cross_entropy ce =
+        problem(x, ls_node_saved(node, LABELS), *smoothing);
     lsi_cross_entropy_backward(&ce, lsi_op_floats(dy),
                                lsi_op_floats(ls_node_saved(node, LSE)),
                                lsi_op_floats(dx), accumulate);
     return LS_OK;
 }
 
-const ls_function lsi_op_cross_entropy = {"cross_entropy",
-                                          cross_entropy_backward, 0};
+const ls_function lsi_op_cross_entropy = {
+    "cross_entropy", cross_entropy_backward, sizeof(double)};
 
 static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
                          const ls_tensor *labels)
@@ -52,12 +56,18 @@ static bool check_shapes(ls_tape *tape, const ls_tensor *logits,
     return false;
 }
 
-ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels)
+ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
+                                   ls_tensor *labels, double smoothing)
 {
     if (!lsi_op_begin_f32(tape, &lsi_op_cross_entropy, &logits, 1) ||
         !lsi_op_begin(tape, &lsi_op_cross_entropy, &labels, 1) ||
         !check_shapes(tape, logits, labels))
         return NULL;
+    if (!(smoothing >= 0.0 && smoothing <= 1.0))
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "cross_entropy: a smoothing of %g; it must be from "
+                            "0 to 1",
+                            smoothing);
     const int64_t rows = logits->shape[0];
     ls_tensor *const saved[] = {lsi_op_plain(tape, logits),
                                 lsi_op_plain(tape, labels),
@@ -66,12 +76,18 @@ ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels)
     ls_tensor *y = ls_tape_output(tape, LS_F32, 0, NULL);
     if (y == NULL)
         return NULL;
-    const lsi_cross_entropy ce = problem(saved[LOGITS], saved[LABELS]);
+    const lsi_cross_entropy ce =
+        problem(saved[LOGITS], saved[LABELS], smoothing);
     const ls_status status =
         lsi_cross_entropy_forward(&ce, lsi_op_floats(y), lsi_op_floats(losses),
                                   lsi_op_floats(saved[LSE]));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
-    return ls_tape_record(tape, &lsi_op_cross_entropy, NULL, &logits, 1, &y, 1,
-                          saved, 3);
+    return ls_tape_record(tape, &lsi_op_cross_entropy, &smoothing, &logits, 1,
+                          &y, 1, saved, 3);
+}
+
+ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits, ls_tensor *labels)
+{
+    return ls_cross_entropy_smooth(tape, logits, labels, 0.0);
 }

@@ -75,6 +75,10 @@ ls_tensor *lsi_op_like(ls_tape *tape, const ls_tensor *tensor);
 /* The input's own elements as an output: the identity, recorded. */
 ls_tensor *lsi_op_identity(ls_tape *tape, ls_tensor *a);
 
+/* Backward: d input = dy * factor, in the layout that dy has. */
+ls_status lsi_op_pass_scaled(ls_tape *tape, ls_node *node, int index,
+                             double factor);
+
 static inline float *lsi_op_floats(const ls_tensor *tensor)
 {
     return lsi_tensor_raw(tensor);

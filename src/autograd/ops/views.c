@@ -3,11 +3,13 @@
  *
  *     reshape    y = a in another shape    da = dy in a's shape
  *     narrow     y = a[.., begin:end, ..]  da = 0, with dy in that range
+ *     slice      the same, each step-th    likewise
  *     transpose  y = a, two dims swapped   da = dy, swapped back
  */
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 #include "compute/array.h"
+#include "compute/copy.h"
 
 /* An alias of `tensor` that the tape owns. */
 static ls_tensor *alias_of(ls_tape *tape, const ls_tensor *tensor)
@@ -129,6 +131,59 @@ ls_tensor *ls_narrow(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
         return NULL;
     return finish(tape, &lsi_op_narrow, &state, a, y,
                   lsi_view_narrow(y, dim, begin, end));
+}
+
+/* ---- slice --------------------------------------------------------------- */
+
+typedef struct slice_state {
+    int dim;
+    int64_t begin, step;
+} slice_state;
+
+static ls_status slice_backward(ls_tape *tape, ls_node *node)
+{
+    const slice_state *state = ls_node_state(node);
+    const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
+    lsi_target dx = {0};
+    LS_TRY(ls_tape_status(tape));
+    LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    lsi_array_zero(lsi_tensor_raw(dx.out), dx.out->dtype,
+                   (size_t)dx.out->count);
+    if (dy->count > 0) {
+        int64_t strides[LS_MAX_DIMS];
+        char *data = lsi_tensor_raw(dx.out);
+        for (int d = 0; d < dx.out->ndim; d++)
+            strides[d] = dx.out->strides[d];
+        const int64_t skipped = state->begin * strides[state->dim];
+        strides[state->dim] *= state->step;
+        data += skipped * (int64_t)ls_dtype_size(dx.out->dtype);
+        lsi_copy_strided(
+            &(lsi_strided){data, dx.out->dtype, strides},
+            &(lsi_strided){lsi_tensor_raw(dy), dy->dtype, dy->strides},
+            dy->ndim, dy->shape);
+    }
+    return lsi_target_close(&dx);
+}
+
+const ls_function lsi_op_slice = {"slice", slice_backward, sizeof(slice_state)};
+
+ls_tensor *ls_slice(ls_tape *tape, ls_tensor *a, int dim, int64_t begin,
+                    int64_t end, int64_t step)
+{
+    if (!lsi_op_begin(tape, &lsi_op_slice, &a, 1))
+        return NULL;
+    if (step < 1)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT,
+                            "slice: a step of %lld; it must be at least 1",
+                            (long long)step);
+    const slice_state state = {dim, begin, step};
+    ls_tensor *y = alias_of(tape, a);
+    if (y == NULL)
+        return NULL;
+    return finish(tape, &lsi_op_slice, &state, a, y,
+                  lsi_view_slice(y, dim, begin, end, step));
 }
 
 /* ---- transpose ----------------------------------------------------------- */

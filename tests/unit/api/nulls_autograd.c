@@ -154,6 +154,7 @@ static void nulls_of_elements(void)
     STOPS(tape, ls_add, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_sub, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_mul, "tape a b", P(tape, tape), P(a, x), P(b, x));
+    STOPS(tape, ls_div, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_swiglu, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_mse_loss, "tape a b", P(tape, tape), P(a, x), P(b, x));
     STOPS(tape, ls_matmul, "tape a b", P(tape, tape), P(a, x), P(b, x));
@@ -171,6 +172,22 @@ static void nulls_of_elements(void)
           P(shape, shape23));
 }
 
+static void nulls_of_axes(void)
+{
+    const int axes[] = {0, 1};
+    ls_tensor *const parts[] = {x, x};
+    STOPS(tape, ls_sum_axes, "tape a axes", P(tape, tape), P(a, x), 2,
+          P(axes, axes), false);
+    STOPS(tape, ls_mean_axes, "tape a axes", P(tape, tape), P(a, x), 2,
+          P(axes, axes), false);
+    STOPS(tape, ls_max_axes, "tape a axes", P(tape, tape), P(a, x), 2,
+          P(axes, axes), false);
+    STOPS(tape, ls_expand, "tape a shape", P(tape, tape), P(a, x), 2,
+          P(shape, shape23));
+    STOPS(tape, ls_slice, "tape a", P(tape, tape), P(a, x), 0, 0, 1, 1);
+    STOPS(tape, ls_concat, "tape parts", P(tape, tape), 2, P(parts, parts), 0);
+}
+
 void nulls_of_operations(void **state)
 {
     const int64_t image[] = {1, 1, 2, 3};
@@ -183,6 +200,7 @@ void nulls_of_operations(void **state)
                                .eps = 1e-5,
                                .momentum = 0.1};
     nulls_of_elements();
+    nulls_of_axes();
     STOPS(tape, ls_linear, "tape x weight", P(tape, tape), P(x, x),
           P(weight, x), NULL);
     MAKES(ls_linear, "bias", tape, x, x, NULL);
@@ -209,6 +227,8 @@ void nulls_of_operations(void **state)
           P(cosine, x), P(sine, x), false);
     STOPS(tape, ls_cross_entropy, "tape logits labels", P(tape, tape),
           P(logits, x), P(labels, labels));
+    STOPS(tape, ls_cross_entropy_smooth, "tape logits labels", P(tape, tape),
+          P(logits, x), P(labels, labels), 0.1);
     STOPS(tape, ls_attention, "tape q k v", P(tape, tape), P(q, picture),
           P(k, picture), P(v, picture), (ls_attention_options){0});
     assert_int_equal(ls_tape_status(tape), LS_OK);

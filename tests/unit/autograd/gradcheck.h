@@ -68,6 +68,8 @@ extern const gradcheck_case gradcheck_images[];
 extern const size_t gradcheck_images_count;
 extern const gradcheck_case gradcheck_layers[];
 extern const size_t gradcheck_layers_count;
+extern const gradcheck_case gradcheck_shapes[];
+extern const size_t gradcheck_shapes_count;
 extern const gradcheck_case gradcheck_transformer[];
 extern const size_t gradcheck_transformer_count;
 

@@ -10,6 +10,7 @@ static const struct {
 } families[] = {{gradcheck_elementwise, &gradcheck_elementwise_count},
                 {gradcheck_images, &gradcheck_images_count},
                 {gradcheck_layers, &gradcheck_layers_count},
+                {gradcheck_shapes, &gradcheck_shapes_count},
                 {gradcheck_attention, &gradcheck_attention_count},
                 {gradcheck_transformer, &gradcheck_transformer_count}};
 
