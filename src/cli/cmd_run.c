@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "cli/rank_outputs.h"
 #include "command/command.h"
 #include "command/ranks.h"
 #include "launch/launch.h"
@@ -17,10 +18,12 @@ typedef struct args {
     const char *ranks_torchrun;
     int64_t threads;
     double timeout, grace;
-    bool bind, tag_output, deterministic;
-    bool standalone, no_python;
-    const char *nodes, *master_address;
+    bool bind, deterministic;
+    lsi_output_flags output;
+    bool standalone, no_python, is_module, by_path;
+    const char *nodes, *master_address, *run_id, *backend, *endpoint, *role;
     int64_t node_rank, master_port, max_restarts;
+    double monitor_interval;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -44,23 +47,54 @@ static const lsi_option options[] = {
         "our SIGTERM and SIGKILL; they do not limit what ranks do after a "
         "first request to end",
         .min = 0, .max = 1e6),
-    ROW(tag_output, BOOL, "tag-output", 0, NULL, NULL,
+    ROW(max_restarts, INT, "max-restarts", 0, "K", "0",
+        "start all ranks again when one has failed, at most so often; they "
+        "find the number of restarts in LOCKSTEP_RESTART, and `lockstep train` "
+        "goes on from the checkpoints that it has made in this run",
+        .min = 0, .max = 1e6),
+    ROW(output.tagged, BOOL, "tag-output", 0, NULL, NULL,
         "put [rank] in front of each line of output"),
+    ROW(output.log_folder, STRING, "log-dir", 0, "DIR", NULL,
+        "write all output of each rank to stdout.log and stderr.log in "
+        "DIR/RUN/ATTEMPT/RANK as well"),
+    ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
+        "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
+        "0:1,1:3"),
+    ROW(output.tee, STRING, "tee", 't', "STREAMS", NULL,
+        "show these here with [rank] in front of each line, and in the logs"),
+    ROW(output.filter, STRING, "local-ranks-filter", 0, "RANKS", NULL,
+        "show the output of these ranks only, such as 0,1"),
+    ROW(is_module, BOOL, "module", 'm', NULL, NULL,
+        "PROGRAM is a Python module: python3 -m PROGRAM"),
+    ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
+        "run a PROGRAM that ends in .py as it is, not by python3"),
+    ROW(by_path, BOOL, "run-path", 0, NULL, NULL,
+        "run PROGRAM by Python's runpy.run_path"),
     ROW(master_port, INT, "master-port", 0, "PORT", NULL,
         "MASTER_PORT of the ranks (default: one that is free)", .min = 1,
         .max = 65535),
+    ROW(run_id, STRING, "rdzv-id", 0, "ID", NULL,
+        "what the run is called in logs and in TORCHELASTIC_RUN_ID (default: "
+        "a random one)"),
+    ROW(role, STRING, "role", 0, "NAME", "default", "ROLE_NAME of the ranks"),
+    ROW(backend, STRING, "rdzv-backend", 0, "NAME", NULL,
+        "static or c10d: on one machine they mean the same, but that "
+        "MASTER_PORT "
+        "is the endpoint's with static"),
+    ROW(endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
+        "an address of this machine: localhost, 127.0.0.1"),
     ROW(standalone, BOOL, "standalone", 0, NULL, NULL,
         "accepted for torchrun compatibility: jobs always stand alone"),
-    ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
-        "accepted for torchrun compatibility: the program is run as it is"),
+    ROW(monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
+        "accepted for torchrun compatibility: the end of a rank is noticed at "
+        "once",
+        .min = 0, .max = 1e9),
     ROW(nodes, STRING, "nnodes", 0, "1", "1",
         "accepted for torchrun compatibility: one machine"),
     ROW(node_rank, INT, "node-rank", 0, "0", "0",
         "accepted for torchrun compatibility: the first machine"),
     ROW(master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
         "accepted for torchrun compatibility: this machine"),
-    ROW(max_restarts, INT, "max-restarts", 0, "0", "0",
-        "accepted for torchrun compatibility: ranks are not started again"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -71,15 +105,16 @@ enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
 static const struct refused {
     const char *name, *instead;
 } refused[] = {
-    {"rdzv-backend", "ranks of one machine find each other without one"},
-    {"rdzv-endpoint", "ranks of one machine find each other without one"},
-    {"rdzv-id", "every job gets an id of its own, LOCKSTEP_JOB"},
     {"rdzv-conf", "ranks of one machine find each other without one"},
-    {"module", "run -- python3 -m MODULE"},
-    {"tee", "--tag-output marks each line with its rank"},
-    {"redirects", "redirect the output of lockstep run"},
-    {"log-dir", "redirect the output of lockstep run"},
-    {"role", "it has no effect on one machine"},
+    {"start-method", "every rank is a program of its own"},
+    {"local-addr", "ranks of one machine use 127.0.0.1"},
+    {"event-log-handler", "events are lines of the standard error"},
+    {"logs-specs", "--log-dir, --redirects and --tee say what is logged"},
+    {"duplicate-stdout-filters", "--log-dir keeps all output"},
+    {"duplicate-stderr-filters", "--log-dir keeps all output"},
+    {"numa-binding", "--bind and --no-bind"},
+    {"signals-to-handle", "all that ask a job to end are passed on"},
+    {"virtual-local-rank", "LOCAL_RANK is the rank"},
 };
 
 static const lsi_option *find_option(const char *name, size_t length)
@@ -152,11 +187,66 @@ static ls_status check_torchrun(const args *a)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "run: --master-addr %s: it is always 127.0.0.1",
                         a->master_address);
-    if (a->max_restarts != 0)
+    if (a->is_module + a->by_path + a->no_python > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --max-restarts %lld: ranks that "
-                        "fail are not started again",
-                        (long long)a->max_restarts);
+                        "run: --module, --run-path and --no-python exclude "
+                        "each other; give one");
+    return LS_OK;
+}
+
+/* The port of an endpoint on this machine, or 0 if it names none. */
+static ls_status read_endpoint(const char *text, int *port)
+{
+    const char *colon = strrchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    char *end = NULL;
+    const long value = colon != NULL ? strtol(colon + 1, &end, 10) : 0;
+    const bool here = (length == 9 && (strncmp(text, "localhost", 9) == 0 ||
+                                       strncmp(text, "127.0.0.1", 9) == 0)) ||
+                      (length == 5 && strncmp(text, "[::1]", 5) == 0);
+    if (!here)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-endpoint %s: ranks are started on this "
+                        "machine only, so it is localhost or 127.0.0.1, with "
+                        ":PORT or without",
+                        text);
+    if (colon != NULL &&
+        (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-endpoint %s: the port is 0 to 65535",
+                        text);
+    *port = (int)value;
+    return LS_OK;
+}
+
+/* The name of a folder of the logs. */
+static ls_status check_run_id(const char *id)
+{
+    if (id == NULL || (id[0] != '\0' && id[0] != '.' &&
+                       strchr(id, '/') == NULL && strlen(id) < 200))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "run: --rdzv-id \"%s\" is to name a folder of logs: 1 to "
+                    "199 characters without /, not beginning with a dot",
+                    id);
+}
+
+/* What the rendezvous flags mean here: at most MASTER_PORT and the run's id. */
+static ls_status read_rendezvous(args *a)
+{
+    int port = 0;
+    const bool is_static =
+        a->backend == NULL || strcmp(a->backend, "static") == 0;
+    LS_TRY(check_run_id(a->run_id));
+    if (!is_static && strcmp(a->backend, "c10d") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-backend %s is not supported: it is static "
+                        "or c10d",
+                        a->backend);
+    if (a->endpoint != NULL)
+        LS_TRY(read_endpoint(a->endpoint, &port));
+    if (is_static && a->master_port == 0)
+        a->master_port = port;
     return LS_OK;
 }
 
@@ -188,7 +278,52 @@ static ls_status read_ranks(const args *a, int *out)
     return LS_OK;
 }
 
-static int launch(const args *a, int ranks, char **argv)
+/* ---- Python ----------------------------------------------------------- */
+
+enum { MAX_PREFIX = 5 };
+
+/* What stands before the program: an interpreter, if it needs one. */
+static int choose_prefix(const args *a, const char *program,
+                         char *prefix[MAX_PREFIX])
+{
+    static char python[] = "python3", unbuffered[] = "-u", module[] = "-m",
+                code[] = "-c",
+                by_path[] = "import runpy, sys; del sys.argv[0]; "
+                            "runpy.run_path(sys.argv[0], run_name='__main__')";
+    const size_t length = strlen(program);
+    const bool is_script =
+        length > 3 && strcmp(program + length - 3, ".py") == 0;
+    int n = 0;
+    if (a->no_python || (!a->is_module && !a->by_path && !is_script))
+        return 0;
+    prefix[n++] = python;
+    prefix[n++] = unbuffered;
+    if (a->is_module)
+        prefix[n++] = module;
+    if (a->by_path) {
+        prefix[n++] = code;
+        prefix[n++] = by_path;
+    }
+    return n;
+}
+
+/* The program with its interpreter; freed by the caller with free(). */
+static char **command_line(const args *a, int argc, char **argv)
+{
+    char *prefix[MAX_PREFIX];
+    const int n = choose_prefix(a, argv[0], prefix);
+    char **line = calloc((size_t)(n + argc) + 1, sizeof(*line));
+    if (line == NULL)
+        return NULL;
+    memcpy(line, prefix, (size_t)n * sizeof(*line));
+    memcpy(line + n, argv, (size_t)argc * sizeof(*line));
+    return line;
+}
+
+/* ---- starting --------------------------------------------------------- */
+
+static int launch(const args *a, int ranks, char **argv,
+                  const lsi_rank_output *outputs)
 {
     const lsi_launch_config config = {
         .argv = argv,
@@ -198,7 +333,11 @@ static int launch(const args *a, int ranks, char **argv)
         .timeout = a->timeout,
         .grace = a->grace,
         .bind = a->bind,
-        .tag_output = a->tag_output,
+        .outputs = outputs,
+        .log_folder = a->output.log_folder,
+        .run_id = a->run_id,
+        .role = a->role,
+        .max_restarts = (int)a->max_restarts,
     };
     int exit_status;
     if (lsi_launch(&config, &exit_status) != LS_OK)
@@ -212,18 +351,31 @@ static int run(const lsi_invocation *call)
     int rest;
     int status;
     int ranks = 1;
+    lsi_rank_output *outputs = NULL;
     if (read_torchrun_flags(call->argc, call->argv) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_parse(call, &a, &rest, &status))
         return status;
-    if (check_torchrun(&a) != LS_OK || read_ranks(&a, &ranks) != LS_OK)
+    if (check_torchrun(&a) != LS_OK || read_rendezvous(&a) != LS_OK ||
+        read_ranks(&a, &ranks) != LS_OK ||
+        lsi_rank_outputs_read(&a.output, ranks, &outputs) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
+    char **line = NULL;
     if (rest >= call->argc)
-        return lsi_cli_usage("run: which program? lockstep run -n %d -- "
-                             "PROGRAM [ARGS...]",
-                             ranks);
-    lsi_cli_set_deterministic(a.deterministic);
-    return launch(&a, ranks, call->argv + rest);
+        status = lsi_cli_usage("run: which program? lockstep run -n %d -- "
+                               "PROGRAM [ARGS...]",
+                               ranks);
+    else if ((line = command_line(&a, call->argc - rest, call->argv + rest)) ==
+             NULL) {
+        (void)lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
+        status = lsi_cli_error();
+    } else {
+        lsi_cli_set_deterministic(a.deterministic);
+        status = launch(&a, ranks, line, outputs);
+    }
+    free(line);
+    free(outputs);
+    return status;
 }
 
 const lsi_command lsi_command_run = {
@@ -233,7 +385,8 @@ const lsi_command lsi_command_run = {
     .text =
         "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
         "GROUP_RANK, MASTER_ADDR, MASTER_PORT and LOCKSTEP_JOB in its "
-        "environment, as torchrun sets them. Rank 0 reads the standard input "
+        "environment, and torchrun's other variables. A PROGRAM that ends in "
+        ".py is run by python3. Rank 0 reads the standard input "
         "unless that is a terminal; the others read nothing.\n\n"
         "Signals (INT, TERM, HUP, QUIT, USR1, USR2, TSTP, CONT) go to all "
         "ranks. A first request to end (INT, TERM, HUP, QUIT) leaves them all "
@@ -244,10 +397,14 @@ const lsi_command lsi_command_run = {
         "its number, has not failed then.\n\n"
         "When a rank fails it is named, the others get a grace, then SIGTERM, "
         "then, a grace later, SIGKILL. Nothing that a rank started outlives "
-        "the job. Only if the launcher and the supervisor below it are both "
+        "the job. With --max-restarts, all are then started again, in a job of "
+        "its own (LOCKSTEP_JOB) within the same run (LOCKSTEP_RUN); not after "
+        "exit status 2, which says that the command line is wrong. Only if the "
+        "launcher and the supervisor below it are both "
         "killed by SIGKILL at once, there is nobody to end what a rank has "
         "put into a process group of its own.\n\n"
-        "With --tag-output, lines pass through a buffer of 256 KB a stream. "
+        "With --tag-output, --log-dir or --local-ranks-filter, lines pass "
+        "through a buffer of 256 KB a stream. "
         "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
         "they write, as they would for the reader itself: nothing is lost. "
         "When they have ended, the launcher waits for the reader; if the job "

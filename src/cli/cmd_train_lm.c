@@ -177,13 +177,13 @@ static int run(const lsi_invocation *call)
     int exit_status;
     lsi_lm_options job;
     session s = {.args = &a};
-    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+        !lsi_cli_check_resume(call, &a.resume, &exit_status))
         return exit_status;
     if (job_of(&s, &job) != LS_OK)
         return lsi_cli_error();
     if (!check_shape(call, &job, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

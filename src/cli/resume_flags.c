@@ -1,13 +1,31 @@
 #include "cli/resume_flags.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-bool lsi_cli_check_resume(const lsi_invocation *call,
-                          const lsi_resume_options *flags, int *exit_status)
+/*
+ * Ranks that the launcher has started again go on from what their run has
+ * saved; not from what lay in the folder before.
+ */
+static void go_on_after_restart(lsi_resume_options *flags)
+{
+    const char *const restart = getenv("LOCKSTEP_RESTART");
+    flags->run = getenv("LOCKSTEP_RUN");
+    if (flags->run == NULL || flags->folder == NULL || flags->resume ||
+        restart == NULL || atoi(restart) <= 0)
+        return;
+    flags->resume = true;
+    flags->of_run_only = true;
+}
+
+bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
+                          int *exit_status)
 {
     const bool used = flags->every > 0 || flags->resume;
-    if (used == (flags->folder != NULL))
+    if (used == (flags->folder != NULL)) {
+        go_on_after_restart(flags);
         return true;
+    }
     if (used)
         *exit_status =
             lsi_cli_usage("%s: %s needs --checkpoint-dir DIR", call->argv[0],

@@ -35,11 +35,10 @@ static const char *const foreign[] = {
     "SLURM_NTASKS",
     "SLURM_NPROCS",
     "SLURM_LOCALID",
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_ERROR_FILE",
 };
 
-enum { OWN_VARIABLES = 12 };
+enum { OWN_VARIABLES = 24 };
 
 /* The kernel picks a free port; it stays free unless somebody is very quick. */
 static ls_status free_port(int *port)
@@ -64,19 +63,26 @@ static ls_status free_port(int *port)
     return status;
 }
 
-ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
-                               int port)
+ls_status lsi_random_id(char out[33])
 {
     unsigned char random[16];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot get random numbers for a job id");
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(out + 2 * i, 3, "%02x", random[i]);
+    return LS_OK;
+}
+
+ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
+                               int port)
+{
     if (port == 0)
         LS_TRY(free_port(&port));
-    *job = (lsi_job_identity){.ranks = ranks, .threads = threads, .port = port};
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(job->id + 2 * i, 3, "%02x", random[i]);
-    return LS_OK;
+    *job = (lsi_job_identity){
+        .ranks = ranks, .threads = threads, .port = port, .role = "default"};
+    job->run_id = job->id;
+    return lsi_random_id(job->id);
 }
 
 /* Whether `entry` is "NAME=..." with the name of `other`'s "NAME[=...]". */
@@ -99,18 +105,33 @@ static bool is_replaced(const char *entry, char *const *own, size_t n_own)
     return false;
 }
 
-static bool add(char **list, size_t *n, const char *name, int value)
+/* A list of variables that grows; `good` is false once there was no memory. */
+typedef struct variables {
+    char **list;
+    size_t n;
+    bool good;
+} variables;
+
+static void add_text(variables *v, const char *name, const char *value)
 {
-    if (asprintf(&list[*n], "%s=%d", name, value) < 0) {
-        list[*n] = NULL;
-        return false;
-    }
-    (*n)++;
-    return true;
+    if (!v->good)
+        return;
+    v->good = asprintf(&v->list[v->n], "%s=%s", name, value) >= 0;
+    if (v->good)
+        v->n++;
+    else
+        v->list[v->n] = NULL;
 }
 
-static bool add_own(char **list, size_t *n, const lsi_job_identity *job,
-                    int rank)
+static void add_number(variables *v, const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", value);
+    add_text(v, name, text);
+}
+
+/* As torchrun sets them for the one group (node) and the one role of a job. */
+static void add_own(variables *v, const lsi_job_identity *job, int rank)
 {
     const struct {
         const char *name;
@@ -122,35 +143,37 @@ static bool add_own(char **list, size_t *n, const lsi_job_identity *job,
         {"LOCAL_WORLD_SIZE", job->ranks},
         {"GROUP_RANK", 0},
         {"GROUP_WORLD_SIZE", 1},
+        {"ROLE_RANK", rank},
+        {"ROLE_WORLD_SIZE", job->ranks},
         {"MASTER_PORT", job->port},
         {"OMP_NUM_THREADS", job->threads},
+        {"TORCHELASTIC_RESTART_COUNT", job->restart},
+        {"TORCHELASTIC_MAX_RESTARTS", job->max_restarts},
+        {"LOCKSTEP_RESTART", job->restart},
     };
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (!add(list, n, numbers[i].name, numbers[i].value))
-            return false;
-    }
-    if ((list[*n] = strdup("MASTER_ADDR=127.0.0.1")) == NULL)
-        return false;
-    (*n)++;
-    if (asprintf(&list[*n], "LOCKSTEP_JOB=%s", job->id) < 0) {
-        list[*n] = NULL;
-        return false;
-    }
-    (*n)++;
-    return true;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        add_number(v, numbers[i].name, numbers[i].value);
+    add_text(v, "MASTER_ADDR", "127.0.0.1");
+    add_text(v, "ROLE_NAME", job->role);
+    add_text(v, "TORCHELASTIC_RUN_ID", job->run_id);
+    /* Rank 0 makes the store of its group itself: the launcher has none. */
+    add_text(v, "TORCHELASTIC_USE_AGENT_STORE", "False");
+    add_text(v, "LOCKSTEP_JOB", job->id);
+    add_text(v, "LOCKSTEP_RUN", job->run_id);
+    if (job->error_file != NULL)
+        add_text(v, "TORCHELASTIC_ERROR_FILE", job->error_file);
 }
 
-static bool add_inherited(char **list, size_t *n)
+static void add_inherited(variables *v)
 {
-    const size_t n_own = *n;
-    for (char **entry = environ; *entry != NULL; entry++) {
-        if (is_replaced(*entry, list, n_own))
+    const size_t n_own = v->n;
+    for (char **entry = environ; v->good && *entry != NULL; entry++) {
+        if (is_replaced(*entry, v->list, n_own))
             continue;
-        if ((list[*n] = strdup(*entry)) == NULL)
-            return false;
-        (*n)++;
+        v->list[v->n] = strdup(*entry);
+        v->good = v->list[v->n] != NULL;
+        v->n += v->good ? 1 : 0;
     }
-    return true;
 }
 
 ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
@@ -159,14 +182,16 @@ ls_status lsi_environment_new(const lsi_job_identity *job, int rank,
     size_t inherited = 0;
     while (environ[inherited] != NULL)
         inherited++;
-    char **list = calloc(inherited + OWN_VARIABLES + 1, sizeof(char *));
-    size_t n = 0;
-    if (list == NULL || !add_own(list, &n, job, rank) ||
-        !add_inherited(list, &n)) {
-        lsi_environment_free(list);
+    variables v = {calloc(inherited + OWN_VARIABLES + 1, sizeof(char *)), 0,
+                   true};
+    v.good = v.list != NULL;
+    add_own(&v, job, rank);
+    add_inherited(&v);
+    if (!v.good) {
+        lsi_environment_free(v.list);
         return lsi_fail(LS_ERR_MEMORY, "no memory for a rank's environment");
     }
-    *out = list;
+    *out = v.list;
     return LS_OK;
 }
 

@@ -11,10 +11,20 @@ typedef struct lsi_job_identity {
     int ranks;
     int threads;
     int port;
-    char id[33]; /* 128 random bits in hexadecimal: LOCKSTEP_JOB */
+    int restart, max_restarts; /* which attempt this is, and of how many */
+    char id[33];            /* 128 random bits in hexadecimal: LOCKSTEP_JOB */
+    const char *run_id;     /* of all attempts together: LOCKSTEP_RUN */
+    const char *role;       /* ROLE_NAME */
+    const char *error_file; /* TORCHELASTIC_ERROR_FILE, or NULL */
 } lsi_job_identity;
 
-/* A new job with a random id and, if `port` is 0, a port that is free now. */
+/* 128 random bits in hexadecimal. */
+ls_status lsi_random_id(char out[33]);
+
+/*
+ * A new job with a random id, which is its run_id as well, and, if `port` is 0,
+ * a port that is free now. run_id points into *job.
+ */
 ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
                                int port);
 

@@ -27,6 +27,15 @@ enum {
     LSI_EXIT_NOT_FOUND = 127
 };
 
+/* Streams of a rank, as bits: torchrun's numbers. */
+enum { LSI_STREAM_OUT = 1, LSI_STREAM_ERR = 2, LSI_STREAMS = 3 };
+
+/* Where the output of one rank goes; all zeros: nowhere. */
+typedef struct lsi_rank_output {
+    unsigned char console; /* streams that this process's own ones show */
+    unsigned char tagged;  /* of these, with "[rank] " before each line */
+} lsi_rank_output;
+
 typedef struct lsi_launch_config {
     char *const *argv; /* the program, found by PATH, and its arguments */
     int ranks;         /* 1..LSI_LAUNCH_MAX_RANKS */
@@ -37,13 +46,20 @@ typedef struct lsi_launch_config {
                           between SIGTERM and SIGKILL, and that a stalled reader
                           of the output gets when the job is to end */
     bool bind;         /* ranks to disjoint cpus, if there are enough */
-    bool tag_output;   /* "[rank] " in front of each line of output */
-    bool quiet_exit;   /* ranks report their own errors */
-    bool no_input;     /* rank 0 reads nothing either */
+    const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
+                                       not through the launcher */
+    const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */
+    const char *run_id;     /* TORCHELASTIC_RUN_ID; NULL: a random one */
+    const char *role;       /* ROLE_NAME; NULL: "default" */
+    int max_restarts;       /* times that all ranks are started again */
+    bool quiet_exit;        /* ranks report their own errors */
+    bool no_input;          /* rank 0 reads nothing either */
 } lsi_launch_config;
 
 /*
- * Runs the program once for each rank and returns when all have ended.
+ * Runs the program once for each rank and returns when all have ended. If one
+ * fails, and nobody has asked for the end, all are started again, at most
+ * max_restarts times; LOCKSTEP_RESTART tells them how often that has happened.
  * *exit_status: 0 if all ended with 0; else that of the first that failed, 128
  * + n if signal n killed it; LSI_EXIT_TIMEOUT; LSI_EXIT_NOT_FOUND or
  * LSI_EXIT_CANNOT_RUN if the program could not be run. What went wrong with

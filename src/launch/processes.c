@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "launch/binding.h"
 #include "launch/environment.h"
+#include "launch/logs.h"
 #include "launch/orphan_guard.h"
 #include "launch/spawn.h"
 
@@ -69,15 +70,52 @@ static bool reads_input(const lsi_launch_config *config, int rank)
     return rank == 0 && !config->no_input && !isatty(STDIN_FILENO);
 }
 
-/* Pipes for a rank's output; ends[] are for the rank. */
-static ls_status open_tags(lsi_processes *ranks, int rank, int ends[2])
+/* Whether a rank's output is more than this process's own streams. */
+static bool is_passed_on(const lsi_launch_config *config)
 {
-    for (int i = 0; i < 2; i++) {
-        LS_TRY(lsi_tag_open(&ranks->tags[ranks->n_tags], rank,
-                            ranks->output->sinks[i], &ends[i]));
+    return config->outputs != NULL || config->log_folder != NULL;
+}
+
+static lsi_rank_output output_of(const lsi_launch_config *config, int rank)
+{
+    static const lsi_rank_output everything = {LSI_STREAMS, 0};
+    return config->outputs != NULL ? config->outputs[rank] : everything;
+}
+
+/*
+ * One stream of a rank; *end is the rank's, -1 for this process's own. The log
+ * (-1: none) belongs to the tag, or is closed.
+ */
+static ls_status open_stream(lsi_processes *ranks, const start *s, int rank,
+                             int i, int log, int *end)
+{
+    const lsi_rank_output wanted = output_of(s->config, rank);
+    const int stream = i == 0 ? LSI_STREAM_OUT : LSI_STREAM_ERR;
+    const bool shown = (wanted.console & stream) != 0;
+    const lsi_tag_target target = {shown ? ranks->output->sinks[i] : NULL,
+                                   (wanted.tagged & stream) != 0, log};
+    if (shown && !target.marked && log < 0)
+        return LS_OK;
+    lsi_tag *const tag = &ranks->tags[ranks->n_tags];
+    const ls_status status = lsi_tag_open(tag, rank, target, end);
+    if (status == LS_OK)
         ranks->n_tags++;
-    }
-    return LS_OK;
+    else if (log >= 0)
+        close(log);
+    return status;
+}
+
+/* Of a rank; *logs is filled if there are any, else its names are "". */
+static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
+                              lsi_rank_logs *logs, int ends[2])
+{
+    *logs = (lsi_rank_logs){.files = {-1, -1}};
+    const lsi_logs_of of = {s->config->log_folder, s->job.run_id,
+                            s->job.restart, rank};
+    if (of.folder != NULL)
+        LS_TRY(lsi_rank_logs_open(logs, &of));
+    LS_TRY(open_stream(ranks, s, rank, 0, logs->files[0], &ends[0]));
+    return open_stream(ranks, s, rank, 1, logs->files[1], &ends[1]);
 }
 
 /* SIGUSR1 then asks ranks for records, also those that have no group yet. */
@@ -112,13 +150,16 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
     return status;
 }
 
-static int start_rank(lsi_processes *ranks, const start *s, int rank)
+static int start_rank(lsi_processes *ranks, start *s, int rank)
 {
     int ends[2] = {-1, -1};
     int error_number = 0;
+    lsi_rank_logs logs;
     ls_status status = LS_OK;
-    if (s->config->tag_output)
-        status = open_tags(ranks, rank, ends);
+    if (is_passed_on(s->config))
+        status = open_streams(ranks, s, rank, &logs, ends);
+    if (s->config->log_folder != NULL)
+        s->job.error_file = logs.error_file;
     if (status == LS_OK)
         status = spawn_rank(s, rank, ends, &ranks->pids[rank], &error_number);
     for (int i = 0; i < 2; i++) {
@@ -143,12 +184,19 @@ static ls_status prepare(lsi_processes *ranks, start *s)
             : lsi_threads_default(lsi_cpus_available() / config->ranks);
     LS_TRY(lsi_job_identity_new(&s->job, config->ranks, threads,
                                 config->master_port));
-    ranks->n = config->ranks;
     memcpy(ranks->job, s->job.id, sizeof(ranks->job));
+    if (ranks->attempt == 0)
+        memcpy(ranks->run_id, s->job.id, sizeof(ranks->run_id));
+    s->job.run_id = lsi_processes_run_id(ranks, config);
+    s->job.restart = ranks->attempt;
+    s->job.max_restarts = config->max_restarts;
+    if (config->role != NULL)
+        s->job.role = config->role;
+    ranks->n = config->ranks;
     ranks->pids = calloc(n, sizeof(*ranks->pids));
-    if (config->tag_output)
+    if (is_passed_on(config))
         ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
-    if (ranks->pids == NULL || (config->tag_output && ranks->tags == NULL))
+    if (ranks->pids == NULL || (is_passed_on(config) && ranks->tags == NULL))
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
@@ -173,6 +221,22 @@ int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
     if (s.orphan_guard >= 0)
         close(s.orphan_guard);
     return failed;
+}
+
+void lsi_processes_next(lsi_processes *ranks)
+{
+    free(ranks->pids);
+    free(ranks->tags);
+    ranks->pids = NULL;
+    ranks->tags = NULL;
+    ranks->n_tags = 0;
+    ranks->attempt++;
+}
+
+const char *lsi_processes_run_id(const lsi_processes *ranks,
+                                 const lsi_launch_config *config)
+{
+    return config->run_id != NULL ? config->run_id : ranks->run_id;
 }
 
 void lsi_processes_signal(const lsi_processes *ranks, int number)

@@ -20,6 +20,8 @@ typedef struct lsi_processes {
     lsi_tag *tags;
     int n_tags;
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
+    int attempt;              /* that is running, from 0 */
+    char run_id[33];          /* of all attempts, unless the config names one */
     const lsi_output *output; /* for what is to be said, and for the tags */
 } lsi_processes;
 
@@ -37,6 +39,16 @@ typedef struct lsi_process_end {
  */
 int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
                         const sigset_t *mask);
+
+/*
+ * Forgets the ranks of an attempt, which have all ended, with what they wrote:
+ * the next one can be started.
+ */
+void lsi_processes_next(lsi_processes *ranks);
+
+/* What all attempts are called together. */
+const char *lsi_processes_run_id(const lsi_processes *ranks,
+                                 const lsi_launch_config *config);
 
 /* Sends a signal to the process group of every rank that is alive. */
 void lsi_processes_signal(const lsi_processes *ranks, int number);

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/suspending_clock.h"
+#include "launch/logs.h"
 #include "launch/output.h"
 #include "launch/processes.h"
 #include "launch/signals.h"
@@ -47,8 +48,10 @@ typedef struct supervisor {
     int end_requests;  /* from the front: INT, TERM, HUP, QUIT */
     int asked_by;      /* the first from anywhere; 0: none */
     bool has_failed;   /* a rank, and not because it was asked to end */
+    int first_failed;  /* that rank, once it is named */
     bool timed_out;
     int write_error;   /* of the output, which has been told; 0: none */
+    bool told_log;     /* that a log could not be written */
     bool is_draining;  /* all ranks have ended */
     bool is_over;      /* what is not written yet is lost */
     reader readers[2]; /* of stdout, of stderr */
@@ -220,6 +223,7 @@ static void blame(supervisor *s, const lsi_process_end *first)
     if (s->ranks.alive > 0)
         snprintf(rest, sizeof(rest), "; the others have %g s to end",
                  s->config->grace);
+    s->first_failed = first->rank;
     lsi_output_say(&s->output, "rank %d (pid %d) %s%s", first->rank,
                    (int)first->pid, what, rest);
 }
@@ -347,6 +351,18 @@ static void look_at_output(supervisor *s)
     (void)tell_error(s);
 }
 
+/* Said once: it is most likely the same for all. */
+static void tell_log_error(supervisor *s, const lsi_tag *tag)
+{
+    if (tag->log_error == 0 || s->told_log)
+        return;
+    s->told_log = true;
+    lsi_output_say(&s->output,
+                   "output is lost: cannot write to the logs of "
+                   "rank %d: %s",
+                   tag->rank, strerror(tag->log_error));
+}
+
 static void read_tags(supervisor *s)
 {
     const int n = s->is_draining ? 0 : s->ranks.n_tags;
@@ -354,6 +370,7 @@ static void read_tags(supervisor *s)
         const int i = (s->first_tag + k) % n;
         if (is_ready(&s->polled[POLL_TAGS + i]))
             (void)lsi_tag_pump(&s->ranks.tags[i]);
+        tell_log_error(s, &s->ranks.tags[i]);
     }
     s->first_tag = n > 0 ? (s->first_tag + 1) % n : 0;
 }
@@ -385,13 +402,18 @@ static void step(supervisor *s)
 static bool is_drained(supervisor *s)
 {
     bool all = true;
-    for (int i = 0; i < s->ranks.n_tags; i++)
+    for (int i = 0; i < s->ranks.n_tags; i++) {
         all = lsi_tag_finish(&s->ranks.tags[i]) && all;
+        tell_log_error(s, &s->ranks.tags[i]);
+    }
     return all && lsi_output_is_empty(&s->output) && !tell_error(s);
 }
 
-/* What the ranks left behind goes first: it may hold their output open. */
-static void finish(supervisor *s)
+/*
+ * All ranks have ended: what they left behind goes first, since it may hold
+ * their output open; then what they wrote is written.
+ */
+static void drain(supervisor *s)
 {
     const size_t left = lsi_sweep(NULL, 0);
     if (left > 0)
@@ -405,8 +427,84 @@ static void finish(supervisor *s)
     pass_deadlines(s);
     while (!s->is_over && !is_drained(s))
         step(s);
-    lsi_output_close(&s->output);
-    free(s->polled);
+}
+
+/* What a rank said last, if only its log has it. */
+static void quote_log(supervisor *s)
+{
+    enum { LINES = 20 };
+    const lsi_launch_config *const c = s->config;
+    const int rank = s->first_failed;
+    const bool shown =
+        c->outputs == NULL || (c->outputs[rank].console & LSI_STREAM_ERR) != 0;
+    char text[768];
+    if (c->log_folder == NULL || rank < 0)
+        return;
+    const lsi_logs_of of = {c->log_folder, lsi_processes_run_id(&s->ranks, c),
+                            s->ranks.attempt, rank};
+    lsi_rank_logs_tail(&of, LINES, text, sizeof(text));
+    if (!shown && text[0] != '\0')
+        lsi_output_say(&s->output, "rank %d wrote last:\n%s", rank, text);
+    lsi_output_say(&s->output, "logs of rank %d: %s/%s/%d/%d", rank, of.folder,
+                   of.run_id, of.attempt, rank);
+}
+
+/* ---- attempts --------------------------------------------------------- */
+
+static void start(supervisor *s, const sigset_t *mask)
+{
+    s->verdict = -1;
+    s->first_failed = -1;
+    s->has_failed = false;
+    s->is_draining = false;
+    s->phase = RUNNING;
+    s->next_at = 0;
+    const int failed = lsi_processes_start(&s->ranks, s->config, mask);
+    if (failed != 0) {
+        s->verdict = failed;
+        enter(s, TERMINATING);
+    }
+}
+
+/*
+ * A failure of ranks that were running is worth another attempt; the end that
+ * somebody asked for is not, nor is one that would only come again: a program
+ * that cannot be run, a command line that it refuses.
+ */
+static bool is_worth_another(supervisor *s)
+{
+    static const int usage = 2;
+    if (s->verdict <= 0 || !s->has_failed || s->asked_by != 0 || s->timed_out ||
+        s->is_over || s->config->max_restarts == 0)
+        return false;
+    if (s->first_failed >= 0 && s->verdict == usage) {
+        lsi_output_say(&s->output, "no restart: exit status 2 says that the "
+                                   "command line is wrong");
+        return false;
+    }
+    if (s->ranks.attempt < s->config->max_restarts) {
+        lsi_output_say(&s->output, "restart %d of %d: all ranks start again",
+                       s->ranks.attempt + 1, s->config->max_restarts);
+        return true;
+    }
+    lsi_output_say(&s->output, "given up after %d restart%s",
+                   s->config->max_restarts,
+                   s->config->max_restarts == 1 ? "" : "s");
+    return false;
+}
+
+/* Runs an attempt; whether there is to be another. */
+static bool attempt(supervisor *s, const sigset_t *mask)
+{
+    start(s, mask);
+    while (s->ranks.alive > 0)
+        step(s);
+    drain(s);
+    quote_log(s);
+    const bool again = is_worth_another(s);
+    if (again)
+        lsi_processes_next(&s->ranks);
+    return again;
 }
 
 /*
@@ -456,16 +554,14 @@ int lsi_supervise(const lsi_launch_config *config, int lifeline,
                 ls_last_error());
         return 1;
     }
-    const int failed = lsi_processes_start(&s.ranks, config, mask);
-    if (failed != 0) {
-        s.verdict = failed;
-        enter(&s, TERMINATING);
-    }
     if (config->timeout > 0)
         s.timeout_at = lsi_suspending_clock_seconds() + config->timeout;
-    while (s.ranks.alive > 0)
+    while (attempt(&s, mask))
+        continue;
+    while (!s.is_over && !is_drained(&s)) /* what was said since */
         step(&s);
-    finish(&s);
+    lsi_output_close(&s.output);
+    free(s.polled);
     if (s.verdict < 0)
         s.verdict = s.write_error == 0 ? 0 : 1;
     return s.verdict;

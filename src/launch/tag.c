@@ -27,7 +27,8 @@ typedef struct text {
     char bytes[TEXT_BYTES];
 } text;
 
-ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_sink *sink, int *write_end)
+ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_tag_target target,
+                       int *write_end)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -36,7 +37,8 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_sink *sink, int *write_end)
     fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the rank's end is another file */
     tag->rank = rank;
     tag->in = ends[0];
-    tag->sink = sink;
+    tag->target = target;
+    tag->log_error = 0;
     tag->used = 0;
     *write_end = ends[1];
     return LS_OK;
@@ -47,17 +49,23 @@ static void stop(lsi_tag *tag)
 {
     close(tag->in);
     tag->in = -1;
+    if (tag->target.log >= 0)
+        close(tag->target.log);
+    tag->target.log = -1;
 }
 
 static bool has_room(const lsi_tag *tag)
 {
-    const size_t waiting = lsi_sink_look(tag->sink).waiting;
+    if (tag->target.sink == NULL)
+        return true;
+    const size_t waiting = lsi_sink_look(tag->target.sink).waiting;
     return waiting + TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES;
 }
 
 int lsi_tag_to_poll(lsi_tag *tag)
 {
-    if (tag->in >= 0 && lsi_sink_look(tag->sink).gone)
+    lsi_sink *const sink = tag->target.sink;
+    if (tag->in >= 0 && sink != NULL && lsi_sink_look(sink).gone)
         stop(tag);
     return has_room(tag) ? tag->in : -1;
 }
@@ -65,14 +73,32 @@ int lsi_tag_to_poll(lsi_tag *tag)
 static void end_line(lsi_tag *tag, text *out)
 {
     char *begin = out->bytes + out->used;
-    const int head = snprintf(begin, HEAD_BYTES, "[%d] ", tag->rank);
+    const int head = tag->target.marked
+                         ? snprintf(begin, HEAD_BYTES, "[%d] ", tag->rank)
+                         : 0;
     memcpy(begin + head, tag->line, tag->used);
     begin[(size_t)head + tag->used] = '\n';
     out->used += (size_t)head + tag->used + 1;
     tag->used = 0;
 }
 
-static void take(lsi_tag *tag, const char *data, size_t bytes)
+/* An error costs the log what was to be written, and nobody else. */
+static void write_log(lsi_tag *tag, const char *data, size_t bytes)
+{
+    while (tag->target.log >= 0 && bytes > 0) {
+        const ssize_t written = write(tag->target.log, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0 && tag->log_error == 0)
+            tag->log_error = errno;
+        if (written < 0)
+            return;
+        data += written;
+        bytes -= (size_t)written;
+    }
+}
+
+static void show(lsi_tag *tag, const char *data, size_t bytes)
 {
     text out;
     out.used = 0;
@@ -83,13 +109,13 @@ static void take(lsi_tag *tag, const char *data, size_t bytes)
             tag->line[tag->used++] = data[i];
     }
     if (out.used > 0)
-        (void)lsi_sink_put(tag->sink, out.bytes, out.used);
+        (void)lsi_sink_put(tag->target.sink, out.bytes, out.used);
 }
 
 static void end(lsi_tag *tag)
 {
     if (tag->used > 0)
-        take(tag, "\n", 1);
+        show(tag, "\n", 1);
     stop(tag);
 }
 
@@ -99,8 +125,10 @@ static bool read_some(lsi_tag *tag)
     char data[LSI_TAG_LINE_BYTES];
     const ssize_t bytes = read(tag->in, data, sizeof(data));
     if (bytes > 0)
-        take(tag, data, (size_t)bytes);
-    else if (bytes == 0 || errno != EAGAIN)
+        write_log(tag, data, (size_t)bytes);
+    if (bytes > 0 && tag->target.sink != NULL)
+        show(tag, data, (size_t)bytes);
+    if (bytes == 0 || (bytes < 0 && errno != EAGAIN))
         end(tag);
     return bytes > 0;
 }

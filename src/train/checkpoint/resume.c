@@ -7,13 +7,26 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "comm/api/outcome.h"
 #include "train/checkpoint/folder.h"
 #include "train/checkpoint/save.h"
 
+/* Which run of a launcher has made a checkpoint. */
+#define RUN_VALUE "launcher_run"
+
 /* ---- going on ------------------------------------------------------------ */
+
+static ls_status has_one_already(const lsi_resume_options *o, int64_t step)
+{
+    return lsi_fail(
+        LS_ERR_STATE,
+        "'%s' has a checkpoint of step %" PRId64
+        " already; resume from it with --resume, or give another folder",
+        o->folder, step);
+}
 
 /* Fails at once where a save would fail after hours. */
 static ls_status prepare(lsi_resume *r)
@@ -27,13 +40,16 @@ static ls_status prepare(lsi_resume *r)
     if (o->resume)
         return LS_OK;
     LS_TRY(lsi_steps_newest(o->folder, &newest));
-    if (newest < 0)
+    return newest < 0 ? LS_OK : has_one_already(o, newest);
+}
+
+static ls_status check_run(const lsi_resume_options *o,
+                           const ls_checkpoint *checkpoint)
+{
+    const char *const run = ls_checkpoint_value(checkpoint, RUN_VALUE);
+    if (!o->of_run_only || (run != NULL && strcmp(run, o->run) == 0))
         return LS_OK;
-    return lsi_fail(
-        LS_ERR_STATE,
-        "'%s' has a checkpoint of step %" PRId64
-        " already; resume from it with --resume, or give another folder",
-        o->folder, newest);
+    return has_one_already(o, ls_checkpoint_step(checkpoint));
 }
 
 /* Only if nothing has been saved there the job begins at its beginning. */
@@ -45,7 +61,9 @@ static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
         return LS_OK;
     }
     LS_TRY(status);
-    status = lsi_run_config_check(&r->config, *out);
+    status = check_run(r->options, *out);
+    if (status == LS_OK)
+        status = lsi_run_config_check(&r->config, *out);
     if (status != LS_OK)
         ls_checkpoint_close(out);
     return status;
@@ -119,8 +137,8 @@ bool lsi_resume_is_due(const lsi_resume *resume, int64_t step)
     return o->folder != NULL && o->every > 0 && step % o->every == 0;
 }
 
-/* Three pairs are the stepper's. */
-enum { MAX_VALUES = 2 * (LSI_MAX_SETTINGS + LSI_JOB_VALUES + 3) };
+/* Three pairs are the stepper's, one is the launcher's. */
+enum { MAX_VALUES = 2 * (LSI_MAX_SETTINGS + LSI_JOB_VALUES + 4) };
 
 /* In the order of the values: settings, those of the job, those of the stepper.
  */
@@ -149,8 +167,16 @@ static ls_status save(lsi_resume *r, const ls_params *params,
     snprintf(scale, sizeof scale, "%.17g", s->scale);
     snprintf(good, sizeof good, "%" PRId64, s->good_steps);
     snprintf(skipped, sizeof skipped, "%" PRId64, s->skipped);
-    const char *const own[] = {"loss_scale", scale,   "good_steps", good,
-                               "skipped",    skipped, NULL};
+    const char *const run = r->options->run;
+    const char *const own[] = {"loss_scale",
+                               scale,
+                               "good_steps",
+                               good,
+                               "skipped",
+                               skipped,
+                               run != NULL ? RUN_VALUE : NULL,
+                               run,
+                               NULL};
     const char *values[MAX_VALUES + 1];
     join(r, job, own, values);
     const ls_checkpoint_parts parts = {params, stepper->optimizer, values};
