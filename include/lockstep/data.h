@@ -114,6 +114,46 @@ LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
 LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
                                           uint64_t seed, ls_split split);
 
+/* How images of any kind are made ready; zeros are the usual. */
+typedef struct ls_image_options {
+    int64_t size; /* side of what is read, in pixels; 0: that of the data */
+    int channels; /* 1 or 3; 0: those of the data */
+    /*
+     * Of each channel, in units of 0..1: pixels are read as (x / 255 - mean) /
+     * deviation. A deviation of 0 takes both from the images of ImageNet.
+     */
+    double mean[3], deviation[3];
+    /* Of training images, anew in each epoch: */
+    bool flip; /* mirrored from left to right, every other one */
+    int pad;   /* cropped at random from the image with so many black pixels */
+               /* on each side */
+    uint64_t seed; /* of these, and of which tenth is held out */
+} ls_image_options;
+
+/*
+ * The images of a path, whatever it is:
+ *
+ *   - a folder of classes, `class/name.png` or `.jpg`; classes are numbered in
+ *     the order of their names, and so are the images of each;
+ *   - a folder that holds `train` and one of `val`, `valid`, `test`, folders of
+ *     the same classes;
+ *   - CIFAR-10 or CIFAR-100 in the published binary layout: the folder, or an
+ *     archive as for ls_dataset_new_cifar100.
+ *
+ * Where nothing is set aside for validation, a tenth of the images is, drawn by
+ * the seed; LS_SPLIT_TEST is that. An image whose side is not `size` is resized
+ * so that its shorter side is (bilinear, with antialiasing, as Pillow does it),
+ * then cropped in the middle. With size 0 the side is the shorter one of the
+ * first image. What is read is a function of (options, epoch, index).
+ *
+ * options may be NULL. What a file is, its first bytes say; one that cannot be
+ * read is an error with its name, when it is opened or when its item is read.
+ * Local.
+ */
+LS_API ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
+                                       ls_split split,
+                                       const ls_image_options *options);
+
 /* ---- samplers ------------------------------------------------------------ */
 
 /*

@@ -76,6 +76,11 @@ void nulls_of_data(void **state)
     close(fd);
     REFUSES(ls_dataset_new_cifar100, "out path", P(out, &dataset),
             P(path, path), LS_SPLIT_TRAIN);
+    REFUSES(ls_dataset_new_images, "out path", P(out, &dataset), P(path, path),
+            LS_SPLIT_TRAIN, NULL);
+    /* The file is empty: options may be NULL, and it is looked at. */
+    GIVES(LS_ERR_FORMAT, ls_dataset_new_images, "options", &dataset, path,
+          LS_SPLIT_TRAIN, NULL);
     assert_ok(ls_dataset_new_synthetic(&dataset, 2, 1, LS_SPLIT_TRAIN));
     REFUSES(ls_dataset_read, "dataset indices fields", P(dataset, dataset), 0,
             P(indices, indices), 1, P(fields, fields));

@@ -1,0 +1,44 @@
+/* JPEG by libjpeg-turbo. */
+#include <stdbool.h>
+#include <turbojpeg.h>
+
+#include "base/error.h"
+#include "data/picture.h"
+
+static ls_status fail(tjhandle handle, const char *path)
+{
+    return lsi_fail(LS_ERR_FORMAT, "the JPEG '%s' is damaged or cut off: %s",
+                    path, tjGetErrorStr2(handle));
+}
+
+static ls_status decode(tjhandle handle, lsi_picture *out, const uint8_t *data,
+                        size_t bytes, const char *path)
+{
+    int width, height, sampling, space;
+    if (tjDecompressHeader3(handle, data, bytes, &width, &height, &sampling,
+                            &space) != 0)
+        return fail(handle, path);
+    const bool grey = space == TJCS_GRAY;
+    lsi_picture picture;
+    LS_TRY(lsi_picture_alloc(&picture, width, height, grey ? 1 : 3, path));
+    /* A warning is a file that is cut off or has wrong bytes. */
+    if (tjDecompress2(handle, data, bytes, picture.block, width, 0, height,
+                      grey ? TJPF_GRAY : TJPF_RGB,
+                      TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING) != 0) {
+        lsi_picture_free(&picture);
+        return fail(handle, path);
+    }
+    *out = picture;
+    return LS_OK;
+}
+
+ls_status lsi_jpeg_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
+                          const char *path)
+{
+    const tjhandle handle = tjInitDecompress();
+    if (handle == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to decode '%s'", path);
+    const ls_status status = decode(handle, out, data, bytes, path);
+    tjDestroy(handle);
+    return status;
+}
