@@ -28,6 +28,7 @@ pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
 pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
   "products and convolutions are plain loops, and slow")
 optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive
@@ -36,6 +37,8 @@ optional_library(PNG "${PNG_FOUND}" libpng "PNG images are not read")
 optional_library(JPEG "${JPEG_FOUND}" libturbojpeg "JPEG images are not read")
 optional_library(HWLOC "${HWLOC_FOUND}" hwloc
   "ranks are bound to cpus in the order of their numbers")
+optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
+  "tokenizers split text by the patterns of GPT-2 and Llama 3 only")
 
 # All that a program which links the objects needs.
 set(LOCKSTEP_LIBRARIES Threads::Threads OpenMP::OpenMP_C PkgConfig::JANSSON
@@ -54,6 +57,10 @@ endforeach()
 if(LOCKSTEP_HWLOC)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::HWLOC)
   list(APPEND private_libraries ${HWLOC_LIBRARIES})
+endif()
+if(LOCKSTEP_PCRE2)
+  list(APPEND LOCKSTEP_LIBRARIES PkgConfig::PCRE2)
+  list(APPEND private_libraries ${PCRE2_LIBRARIES})
 endif()
 if(LOCKSTEP_ONEDNN)
   list(APPEND LOCKSTEP_INCLUDES ${DNNL_INCLUDE_DIR})

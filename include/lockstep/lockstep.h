@@ -12,6 +12,7 @@
  *   optim.h data.h               optimizers, datasets
  *   parallel.h                   gradients and batch norm over all ranks
  *   checkpoint.h                 saving a run and resuming it
+ *   tokenizer.h                  text to tokens and back
  *   profile.h                    memory use
  *
  * examples/mlp.c puts them together in a hundred lines.
@@ -35,6 +36,7 @@
 #include "lockstep/profile.h"
 #include "lockstep/status.h"
 #include "lockstep/tensor.h"
+#include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "lockstep/types.h"
 #include "lockstep/version.h"

@@ -173,6 +173,7 @@ int main(void)
         cmocka_unit_test(nulls_of_groups),
         cmocka_unit_test(nulls_of_collectives),
         cmocka_unit_test(nulls_of_data),
+        cmocka_unit_test(nulls_of_tokenizers),
         cmocka_unit_test(nulls_of_attention),
         cmocka_unit_test(nulls_of_layers),
         cmocka_unit_test(nulls_of_transformers),

@@ -66,6 +66,7 @@ void nulls_of_operations(void **state);
 void nulls_of_groups(void **state);
 void nulls_of_collectives(void **state);
 void nulls_of_data(void **state);
+void nulls_of_tokenizers(void **state);
 void nulls_of_attention(void **state);
 void nulls_of_layers(void **state);
 void nulls_of_transformers(void **state);

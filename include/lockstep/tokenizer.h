@@ -1,0 +1,121 @@
+/*
+ * Tokenizers: text to the numbers that a language model sees, and back, by
+ * byte-pair encoding.
+ *
+ * Text is UTF-8. A tokenizer does not change once it is there, and any number
+ * of threads may use it at the same time.
+ */
+#ifndef LOCKSTEP_TOKENIZER_H
+#define LOCKSTEP_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ls_tokenizer ls_tokenizer;
+
+/*
+ * Reads a tokenizer.json as Hugging Face's `tokenizers` writes it, or GPT-2's
+ * vocab.json and merges.txt. `path` is the tokenizer.json, or one of the two
+ * other files, which lie in the same folder, or a folder with either. What a
+ * tokenizer.json asks for that is not known here is LS_ERR_FORMAT with its
+ * name. On success *out is the caller's. Local.
+ */
+LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
+
+/* Frees it and sets *tokenizer to NULL. Accepts NULLs. */
+LS_API void ls_tokenizer_free(ls_tokenizer **tokenizer);
+
+/*
+ * Writes it as tokenizer.json, which `tokenizers` and ls_tokenizer_open read.
+ * The file appears whole or not at all. Local.
+ */
+LS_API ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
+                                   const char *path);
+
+/* ---- its tokens ---------------------------------------------------------- */
+
+/* One more than the largest number of a token. */
+LS_API int64_t ls_tokenizer_vocabulary(const ls_tokenizer *tokenizer);
+
+/*
+ * A checksum of what its tokens are and how text becomes them: two tokenizers
+ * with the same one do the same.
+ */
+LS_API uint64_t ls_tokenizer_digest(const ls_tokenizer *tokenizer);
+
+/* The token that is written so in tokenizer.json; -1 if there is none. */
+LS_API int64_t ls_tokenizer_id(const ls_tokenizer *tokenizer,
+                               const char *token);
+
+/* Whether it is one of the special tokens, which stand for no text. */
+LS_API bool ls_tokenizer_is_special(const ls_tokenizer *tokenizer, int64_t id);
+
+/*
+ * The token that ends a text: what a tokenizer_config.json in the same folder
+ * calls eos_token, else the first special one of <|endoftext|>,
+ * <|end_of_text|>, </s> and <eos>; -1 if there is none.
+ */
+LS_API int64_t ls_tokenizer_end(const ls_tokenizer *tokenizer);
+
+/* ---- text to tokens ------------------------------------------------------ */
+
+/*
+ * Encodes `bytes` bytes of UTF-8 on the rank's threads. Special tokens that the
+ * text spells out become those tokens. With `special` the tokens are added that
+ * tokenizer.json (post_processor) puts around a text. *ids, *n of them, is
+ * freed with ls_free. Text that is not UTF-8 is LS_ERR_FORMAT with the place.
+ * Local.
+ */
+LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer,
+                                     const char *text, size_t bytes,
+                                     bool special, int64_t *n, int64_t **ids);
+
+/* ---- tokens to text ------------------------------------------------------ */
+
+/*
+ * The text of n tokens, *bytes of UTF-8 with a zero behind them, freed with
+ * ls_free. Bytes of tokens that are no UTF-8 become U+FFFD. Special tokens are
+ * written out if `special`, else left out. A token that the tokenizer does not
+ * have is LS_ERR_ARGUMENT. Local.
+ */
+LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer,
+                                     const int64_t *ids, int64_t n,
+                                     bool special, size_t *bytes, char **text);
+
+/* Decodes one token after another, and puts characters together of them. */
+typedef struct ls_decoder ls_decoder;
+
+/*
+ * On success *out is the caller's; the tokenizer must outlive it. `special` is
+ * that of ls_tokenizer_decode.
+ */
+LS_API ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
+                                bool special);
+
+/*
+ * The characters that this token completes; *text is the decoder's and valid
+ * until the next call, *bytes may be 0. To continue a prompt, push its tokens
+ * first.
+ */
+LS_API ls_status ls_decoder_push(ls_decoder *decoder, int64_t id,
+                                 const char **text, size_t *bytes);
+
+/* What is left at the end: U+FFFD for a character that was never completed. */
+LS_API ls_status ls_decoder_finish(ls_decoder *decoder, const char **text,
+                                   size_t *bytes);
+
+/* Frees it and sets *decoder to NULL. Accepts NULLs. */
+LS_API void ls_decoder_free(ls_decoder **decoder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

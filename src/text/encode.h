@@ -1,0 +1,43 @@
+/* Text to tokens. */
+#ifndef LS_TEXT_ENCODE_H
+#define LS_TEXT_ENCODE_H
+
+#include "text/tokenizer.h"
+
+/* What one thread needs for it. */
+typedef struct lsi_encoder lsi_encoder;
+
+/* One for each of the rank's threads. */
+typedef struct lsi_encoders {
+    const struct ls_tokenizer *tokenizer;
+    lsi_encoder **each;
+    int n;
+} lsi_encoders;
+
+/*
+ * For about so many bytes of text. *out is freed by lsi_encoders_free, also
+ * after an error.
+ */
+ls_status lsi_encoders_new(lsi_encoders *out,
+                           const struct ls_tokenizer *tokenizer, size_t bytes);
+void lsi_encoders_free(lsi_encoders *encoders);
+
+/*
+ * Appends the tokens of valid UTF-8, in parallel. `first` says that it is the
+ * beginning of a text and no continuation from a place of lsi_text_cut.
+ */
+ls_status lsi_encode(lsi_encoders *encoders, lsi_text text, bool first,
+                     lsi_ids *out);
+
+/*
+ * The first place from `from` on where a text of valid UTF-8 can be divided so
+ * that its parts become the tokens that the whole does; text.n if there is
+ * none. `from` may lie inside a character.
+ */
+size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
+                    size_t from);
+
+/* LS_ERR_FORMAT with the place if it is not valid UTF-8; `name` is the text. */
+ls_status lsi_text_check(lsi_text text, size_t offset, const char *name);
+
+#endif

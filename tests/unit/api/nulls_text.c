@@ -1,0 +1,51 @@
+/* Tokenizers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit/api/nulls.h"
+
+static void nulls_of_decoders(const ls_tokenizer *t)
+{
+    ls_decoder *decoder = NULL, *none = NULL;
+    const char *text = NULL;
+    size_t bytes = 0;
+    REFUSES(ls_decoder_new, "out tokenizer", P(out, &decoder), P(tokenizer, t),
+            true);
+    assert_ok(ls_decoder_new(&decoder, t, true));
+    REFUSES(ls_decoder_push, "decoder text bytes", P(decoder, decoder), 0,
+            P(text, &text), P(bytes, &bytes));
+    REFUSES(ls_decoder_finish, "decoder text bytes", P(decoder, decoder),
+            P(text, &text), P(bytes, &bytes));
+    ls_decoder_free(&none);
+    ls_decoder_free(&decoder);
+}
+
+void nulls_of_tokenizers(void **state)
+{
+    char path[] = "/tmp/lockstep-nulls-XXXXXX", *text = NULL;
+    const int64_t id = 0;
+    ls_tokenizer *t = NULL, *none = NULL;
+    int64_t *ids = NULL, n = 0;
+    size_t bytes = 0;
+    (void)state;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *file = fdopen(fd, "w");
+    fputs("{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}", file);
+    fclose(file);
+    REFUSES(ls_tokenizer_open, "out path", P(out, &t), P(path, path));
+    assert_ok(ls_tokenizer_open(&t, path));
+    REFUSES(ls_tokenizer_save, "tokenizer path", P(tokenizer, t),
+            P(path, path));
+    GIVES(-1, ls_tokenizer_id, "tokenizer token", P(tokenizer, t),
+          P(token, "a"));
+    REFUSES(ls_tokenizer_encode, "tokenizer text n ids", P(tokenizer, t),
+            P(text, "a"), 1, false, P(n, &n), P(ids, &ids));
+    REFUSES(ls_tokenizer_decode, "tokenizer ids bytes text", P(tokenizer, t),
+            P(ids, &id), 1, false, P(bytes, &bytes), P(text, &text));
+    nulls_of_decoders(t);
+    unlink(path);
+    ls_tokenizer_free(&none);
+    ls_tokenizer_free(&t);
+}
