@@ -379,6 +379,13 @@ LS_API ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
                           ls_tensor *sine, bool halves);
 
 /*
+ * As ls_rope for the pairs (x[k], x[d/2 + k]), which stay where they are: the
+ * layout of Llama's published weights.
+ */
+LS_API ls_tensor *ls_rotate_half(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
+                                 ls_tensor *sine);
+
+/*
  * e^x over the sum of e^x along one axis, 0..ndim-1, of any size. NaN where the
  * largest along the axis is infinite or NaN. Another axis is LS_ERR_ARGUMENT.
  */

@@ -1,9 +1,11 @@
 /*
- * Decoder-only Transformer language models, in two variants:
+ * Decoder-only Transformer language models, in three variants:
  *
  *     rope   RMSNorm, rotary positions, SwiGLU, no biases, an untied head
  *     gpt2   LayerNorm, learned positions, GELU, biases, a head tied to the
  *            embedding or not; loads published weights by their own names
+ *     llama  as rope, with the layout of rotary positions and the names of
+ *            Llama's published weights, a head tied or not, scaled positions
  *
  * A model adds its parameters to a set of the caller's, who allocates it:
  *
@@ -29,7 +31,8 @@ extern "C" {
 /* X(NAME, value, text) */
 #define LS_TRANSFORMER_KIND_LIST(X)                                            \
     X(ROPE, 0, "rope")                                                         \
-    X(GPT2, 1, "gpt2")
+    X(GPT2, 1, "gpt2")                                                         \
+    X(LLAMA, 2, "llama")
 
 typedef enum ls_transformer_kind {
 #define X(NAME, value, text) LS_TRANSFORMER_##NAME = (value),
@@ -37,7 +40,35 @@ typedef enum ls_transformer_kind {
 #undef X
 } ls_transformer_kind;
 
-#define LS_TRANSFORMER_KIND_COUNT 2
+#define LS_TRANSFORMER_KIND_COUNT 3
+
+/* How rotary positions are stretched to a longer context. */
+#define LS_ROPE_SCALING_LIST(X)                                                \
+    X(NONE, 0, "none")                                                         \
+    X(LINEAR, 1, "linear")                                                     \
+    X(LLAMA3, 2, "llama3")
+
+typedef enum ls_rope_scaling_kind {
+#define X(NAME, value, text) LS_ROPE_SCALING_##NAME = (value),
+    LS_ROPE_SCALING_LIST(X)
+#undef X
+} ls_rope_scaling_kind;
+
+#define LS_ROPE_SCALING_COUNT 3
+
+/*
+ * Pair k turns by theta^(-2k / d_head) radians a place. LINEAR divides that by
+ * `factor`. LLAMA3 does so where a whole turn takes more than original_context
+ * / low_freq_factor places, leaves it where a turn takes fewer than
+ * original_context / high_freq_factor, and goes from one to the other between
+ * (Llama 3.1's rope_scaling). Zeros where a number is not used.
+ */
+typedef struct ls_rope_scaling {
+    ls_rope_scaling_kind kind;
+    double factor; /* at least 1 */
+    double low_freq_factor, high_freq_factor;
+    int64_t original_context;
+} ls_rope_scaling;
 
 typedef struct ls_transformer_config {
     ls_transformer_kind kind;
@@ -46,12 +77,16 @@ typedef struct ls_transformer_config {
     int64_t d_model;
     int64_t d_ff; /* of the inner layer of a block */
     int64_t layers;
-    int64_t heads;     /* divides d_model; d_model / heads is even with ROPE */
-    double rope_theta; /* 0 means 10000 */
-    bool rope_halves;  /* as of ls_rope */
+    int64_t heads;     /* divides d_model, unless d_head says another size */
+    double rope_theta; /* 0 means 10000; not of GPT2 */
+    bool rope_halves;  /* of ROPE, as of ls_rope; LLAMA: ls_rotate_half */
     ls_attention_method attention;
     double norm_eps;  /* 0 means 1e-5 */
-    bool untied_head; /* of GPT2; the head of ROPE is always untied */
+    bool untied_head; /* of GPT2, LLAMA; the head of ROPE is always untied */
+    /* Not of GPT2: */
+    int64_t kv_heads; /* of keys and values; divides heads; 0 means heads */
+    int64_t d_head;   /* of a head, even; 0 means d_model / heads */
+    ls_rope_scaling rope_scaling;
 } ls_transformer_config;
 
 /* X(name, KIND, d_model, d_ff, layers, heads, vocabulary) */
@@ -81,7 +116,8 @@ typedef struct ls_transformer ls_transformer;
  * Adds the parameters to a set that is not allocated, which must outlive the
  * model. On success *out is the caller's. With ROPE their order is
  * token_embeddings, for each layer attn.q_proj, k_proj, v_proj, output_proj,
- * ffn.w1, w2, w3, ln1, ln2, then ln_final, lm_head.
+ * ffn.w1, w2, w3, ln1, ln2, then ln_final, lm_head. GPT2 and LLAMA have the
+ * published names, in the order of a forward pass.
  */
 LS_API ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
                                     const ls_transformer_config *config);
@@ -100,12 +136,60 @@ ls_transformer_get_config(const ls_transformer *model);
 LS_API ls_tensor *ls_transformer_forward(const ls_transformer *model,
                                          ls_tape *tape, ls_tensor *tokens);
 
+/* ---- token by token ------------------------------------------------------ */
+
+/*
+ * Keys and values of the tokens that a model has seen, of several sequences, so
+ * that what is left to do for one token more is that token alone.
+ *
+ * A sequence may be of any length. Beyond the capacity the model sees the first
+ * four tokens and, of the others, the last: with rotary positions the oldest
+ * make room, nothing is computed anew, and the distances between tokens are
+ * those within the cache, so that none is larger than the capacity (Xiao et al.
+ * 2023, "Efficient streaming language models with attention sinks"). With
+ * learned positions (GPT2), which there are only as many of as the context, the
+ * later half of the tokens is read anew from position 0 on, each time that the
+ * cache is full.
+ */
+typedef struct ls_transformer_cache ls_transformer_cache;
+
+/*
+ * Empty, for `sequences` sequences of `capacity` tokens each, at most the
+ * context; 0 means the context. Memory: 8 capacity kv_heads d_head layers bytes
+ * a sequence. On success *out is the caller's; the model must outlive it.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_transformer_cache_new(
+    ls_transformer_cache **out, const ls_transformer *model, int64_t sequences,
+    int64_t capacity);
+
+/* Frees it and sets *cache to NULL. Accepts NULLs. */
+LS_API LS_EXPERIMENTAL void
+ls_transformer_cache_free(ls_transformer_cache **cache);
+
+/* Forgets the tokens of all sequences. */
+LS_API LS_EXPERIMENTAL void
+ls_transformer_cache_clear(ls_transformer_cache *cache);
+
+/*
+ * Shows the model tokens i64 (batch, n) that follow those in the cache: row i
+ * is of sequence first + i. Returns the logits (batch, vocabulary) of what
+ * follows the last of each row, in f32. The tape must not be training. Many
+ * tokens are read in pieces, of which only one at a time takes memory; the
+ * pieces change the rounding and, beyond the capacity, how many of the oldest
+ * tokens the first of a piece does not see any more (at most an eighth of the
+ * capacity). After an error the cache is to be cleared.
+ */
+LS_API LS_EXPERIMENTAL ls_tensor *
+ls_transformer_extend(const ls_transformer *model, ls_tape *tape,
+                      ls_transformer_cache *cache, int64_t first,
+                      ls_tensor *tokens);
+
 /* ---- files --------------------------------------------------------------- */
 
 /*
  * Writes the parameters as safetensors, with the configuration and `metadata`
- * (as for ls_safetensors_save) in its metadata. GPT2 writes the names and
- * layouts of the published files.
+ * (as for ls_safetensors_save) in its metadata. GPT2 and LLAMA write the names
+ * and layouts of the published files.
  */
 LS_API ls_status ls_transformer_save(const ls_transformer *model,
                                      const char *path,
@@ -113,20 +197,22 @@ LS_API ls_status ls_transformer_save(const ls_transformer *model,
 
 /*
  * Fills the allocated parameters from a file: every one must be there with the
- * right shape, in f32, bf16 or f16, and the first that is not is named. GPT2's
- * names may all begin with "transformer.", and its matrices may all be (out,
- * in) as in checkpoints. Other settings that the file states (heads, norm_eps,
- * rotary positions, an untied head) must be those of the model, too:
+ * right shape, in f32, bf16 or f16, and the first that is not is named. `path`
+ * is a safetensors file, a model.safetensors.index.json, whose shards lie
+ * beside it, or a folder with one of them, as Hugging Face's transformers write
+ * it. GPT2's names may all begin with "transformer.", and its matrices may all
+ * be (out, in) as in checkpoints. Other settings that the file states (heads,
+ * norm_eps, rotary positions, an untied head) must be those of the model, too:
  * LS_ERR_FORMAT names what differs.
  */
 LS_API ls_status ls_transformer_load(ls_transformer *model, const char *path);
 
 /*
  * The configuration that ls_transformer_save wrote into the file; or, for
- * published GPT-2 weights, that of config.json beside the file, in the format
- * of Hugging Face (LS_ERR_UNSUPPORTED names what is not supported); or, without
- * one, that which follows from the shapes: for published sizes the number of
- * heads is known.
+ * published GPT-2 and Llama weights, that of config.json beside the file, in
+ * the format of Hugging Face (LS_ERR_UNSUPPORTED names what is not supported);
+ * or, for GPT-2 without one, that which follows from the shapes: for published
+ * sizes the number of heads is known. `path` as of ls_transformer_load.
  */
 LS_API ls_status ls_transformer_read_config(const char *path,
                                             ls_transformer_config *out);

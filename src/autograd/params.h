@@ -45,6 +45,13 @@ struct ls_params {
 /* An optimizer has moved the trained parameters. */
 void lsi_params_stepped(ls_params *params);
 
+/*
+ * Gives a parameter that is not trained another type, before it is allocated: a
+ * half, which only operations that record nothing accept. It is then filled by
+ * who reads a file; until that it is zeros.
+ */
+void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
+
 /* Tells that the gradient is final (hooks.c). */
 ls_status lsi_param_ready(lsi_param *param);
 

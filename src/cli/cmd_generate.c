@@ -80,15 +80,15 @@ static ls_status open_model(const args *a, model *m)
     LS_TRY(read_config(a, path.text, &config));
     LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &m->bytes));
     m->vocabulary = config.vocabulary;
-    LS_TRY(lsi_lm_new_blank(&m->lm, &config));
-    LS_TRY(ls_transformer_load(m->lm.transformer, path.text));
+    LS_TRY(lsi_lm_open(&m->lm, &config, path.text));
     if (strcmp(path.text, a->model) != 0)
         fprintf(stderr, "weights of '%s'\n", path.text);
     return LS_OK;
 }
 
-/* ---- the prompt ---------------------------------------------------------- */
+/* ---- the prompts --------------------------------------------------------- */
 
+/* Tokens and the text that is to stand before what follows. */
 typedef struct prompt {
     int64_t *tokens;
     int64_t n;
@@ -118,7 +118,8 @@ static ls_status take_numbers(const char *text, int64_t vocabulary, prompt *out)
             (*end != ',' && *end != '\0'))
             return lsi_fail(LS_ERR_ARGUMENT,
                             "the model's tokens are numbers below %" PRId64
-                            "; --prompt should be some of them, as 464,3290",
+                            "; --prompt should be some of them, as 464,3290, "
+                            "or text, with --tokenizer FILE",
                             vocabulary);
         out->tokens[out->n++] = token;
         if (*end == '\0')
@@ -154,16 +155,18 @@ static ls_status flush(void)
                                            "output");
 }
 
-static ls_status emit_byte(void *context, int64_t token)
+static ls_status emit_byte(void *context, int64_t index, int64_t token)
 {
     (void)context;
+    (void)index;
     putchar((int)token);
     return flush();
 }
 
-static ls_status emit_number(void *context, int64_t token)
+static ls_status emit_number(void *context, int64_t index, int64_t token)
 {
     bool *begun = context;
+    (void)index;
     printf("%s%" PRId64, *begun ? "," : "", token);
     *begun = true;
     return flush();
@@ -174,9 +177,10 @@ static ls_status write_tokens(const args *a, const model *m, prompt *p)
     bool begun = false;
     const char *text = a->prompt != NULL ? a->prompt : "\n";
     LS_TRY(read_prompt(text, m, p));
+    const lsi_prompt prompts[] = {{p->tokens, p->n}};
     const lsi_generation generation = {
-        .prompt = p->tokens,
-        .prompt_length = p->n,
+        .prompts = prompts,
+        .n_prompts = 1,
         .tokens = a->tokens,
         .limit = m->bytes ? LSI_BYTE_TOKENS : 0,
         .sampling = {.temperature = a->temperature,

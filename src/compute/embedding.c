@@ -11,25 +11,32 @@
 typedef struct embedding_job {
     const lsi_embedding *e;
     float *to;
-    const float *from;
+    const void *from;
+    ls_dtype dtype; /* of `from` */
 } embedding_job;
 
 static void gather(void *context, size_t begin, size_t end)
 {
     const embedding_job *j = context;
-    const size_t cols = j->e->cols;
-    for (size_t i = begin; i < end; i++)
-        memcpy(j->to + i * cols, j->from + (size_t)j->e->indices[i] * cols,
-               cols * sizeof(float));
+    const size_t cols = j->e->cols, bytes = cols * ls_dtype_size(j->dtype);
+    const lsi_kernels *k = lsi_kernels_get();
+    for (size_t i = begin; i < end; i++) {
+        const char *row =
+            (const char *)j->from + (size_t)j->e->indices[i] * bytes;
+        if (j->dtype == LS_F32)
+            memcpy(j->to + i * cols, row, bytes);
+        else
+            k->convert(j->to + i * cols, LS_F32, row, j->dtype, cols);
+    }
 }
 
-ls_status lsi_embedding_forward(const lsi_embedding *e, const float *table,
-                                float *y)
+ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
+                                ls_dtype dtype, float *y)
 {
     LS_TRY(lsi_compute_check_indices("embedding: index",
                                      (lsi_indices){e->indices, e->n, 1},
                                      (int64_t)e->vocabulary));
-    lsi_parallel_for(e->n, 16, gather, &(embedding_job){e, y, table});
+    lsi_parallel_for(e->n, 16, gather, &(embedding_job){e, y, table, dtype});
     return LS_OK;
 }
 
@@ -43,14 +50,16 @@ static void scatter(void *context, size_t begin, size_t end)
     const lsi_kernels *k = lsi_kernels_get();
     for (size_t i = 0; i < j->e->n; i++) {
         float *to = j->to + (size_t)j->e->indices[i] * j->e->cols + begin;
-        k->add(to, to, j->from + i * j->e->cols + begin, end - begin);
+        k->add(to, to, (const float *)j->from + i * j->e->cols + begin,
+               end - begin);
     }
 }
 
 void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
                             float *dtable)
 {
-    lsi_parallel_for(e->cols, 64, scatter, &(embedding_job){e, dtable, dy});
+    lsi_parallel_for(e->cols, 64, scatter,
+                     &(embedding_job){e, dtable, dy, LS_F32});
 }
 
 void lsi_embedding_places(int64_t *indices, size_t n, int64_t first,

@@ -1,4 +1,4 @@
-/* Rows of a table (vocabulary, cols), f32, by i64 indices. */
+/* Rows of a table (vocabulary, cols) by i64 indices. */
 #ifndef LS_COMPUTE_EMBEDDING_H
 #define LS_COMPUTE_EMBEDDING_H
 
@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "lockstep/status.h"
+#include "lockstep/types.h"
 
 typedef struct lsi_embedding {
     const int64_t *indices;
@@ -13,9 +14,12 @@ typedef struct lsi_embedding {
     size_t vocabulary, cols;
 } lsi_embedding;
 
-/* y[i] = table[indices[i]]; LS_ERR_ARGUMENT names an index out of range. */
-ls_status lsi_embedding_forward(const lsi_embedding *e, const float *table,
-                                float *y);
+/*
+ * y[i] = table[indices[i]], in f32 whatever the table's type is;
+ * LS_ERR_ARGUMENT names an index out of range.
+ */
+ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
+                                ls_dtype dtype, float *y);
 
 /* dtable[indices[i]] += dy[i], in the order of i. */
 void lsi_embedding_backward(const lsi_embedding *e, const float *dy,

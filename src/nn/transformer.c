@@ -9,11 +9,11 @@
 #include "nn/transformer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 #include "compute/embedding.h"
 #include "compute/rope.h"
 
@@ -22,13 +22,23 @@
 static ls_status make_tables(ls_transformer *m)
 {
     const ls_transformer_config *c = &m->config;
-    const int64_t pairs = c->d_model / c->heads / 2;
+    const int64_t pairs = lsi_transformer_d_head(c) / 2;
     const int64_t shape[] = {c->context, pairs};
-    const double theta = lsi_transformer_theta(c);
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, (size_t)pairs * sizeof(double), LS_MEMORY_OTHER,
+                     "rotary positions"));
+    m->rates = block;
+    lsi_transformer_rates(c, m->rates);
     LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
     LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
-    lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine),
-                    (size_t)c->context, (size_t)pairs, theta);
+    LS_TRY(lsi_alloc(&block, (size_t)c->context * sizeof(int64_t),
+                     LS_MEMORY_OTHER, "rotary positions"));
+    int64_t *places = block;
+    for (int64_t t = 0; t < c->context; t++)
+        places[t] = t;
+    lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine), places,
+                    (size_t)c->context, m->rates, (size_t)pairs);
+    lsi_free(places);
     return LS_OK;
 }
 
@@ -40,7 +50,7 @@ static ls_status build(ls_transformer *m)
         LS_MEMORY_OTHER, "the blocks of a transformer"));
     m->blocks = block;
     LS_TRY(lsi_transformer_add_params(m));
-    return m->config.kind == LS_TRANSFORMER_ROPE ? make_tables(m) : LS_OK;
+    return m->config.kind != LS_TRANSFORMER_GPT2 ? make_tables(m) : LS_OK;
 }
 
 ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
@@ -71,6 +81,7 @@ void ls_transformer_free(ls_transformer **model)
         return;
     ls_tensor_free(&(*model)->cosine);
     ls_tensor_free(&(*model)->sine);
+    lsi_free((*model)->rates);
     lsi_free((*model)->blocks);
     lsi_free(*model);
     *model = NULL;
@@ -88,8 +99,8 @@ ls_transformer_get_config(const ls_transformer *model)
 typedef struct pass {
     const ls_transformer *model;
     ls_tape *tape;
-    ls_tensor *cosine, *sine; /* from the first token's place on */
-    lsi_kv_cache *cache;      /* or NULL */
+    ls_tensor *cosine, *sine; /* of the tokens' places */
+    const lsi_piece *piece;   /* if there is a cache; tokens are in one row */
 } pass;
 
 static ls_tensor *normalise(const pass *p, const lsi_norm *norm, ls_tensor *x)
@@ -100,41 +111,52 @@ static ls_tensor *normalise(const pass *p, const lsi_norm *norm, ls_tensor *x)
                : ls_rms_norm(p->tape, x, norm->weight, eps);
 }
 
-/* (batch, length, d_model) as (batch, length, heads, d_head). */
+/* (batch, length, n d_head) as (batch, length, n, d_head). */
 static ls_tensor *split_heads(const pass *p, ls_tensor *x)
 {
-    const ls_transformer_config *c = &p->model->config;
+    const int64_t d = lsi_transformer_d_head(&p->model->config);
     if (x == NULL)
         return NULL;
-    return ls_reshape(p->tape, x, 4,
-                      (const int64_t[]){x->shape[0], x->shape[1], c->heads,
-                                        c->d_model / c->heads});
+    return ls_reshape(
+        p->tape, x, 4,
+        (const int64_t[]){x->shape[0], x->shape[1], x->shape[2] / d, d});
 }
 
-/* Queries, keys and values by heads. */
-typedef struct qkv {
-    ls_tensor *q, *k, *v;
-} qkv;
+static ls_tensor *rotate(const pass *p, ls_tensor *rows)
+{
+    return p->model->config.kind == LS_TRANSFORMER_LLAMA
+               ? ls_rotate_half(p->tape, rows, p->cosine, p->sine)
+               : ls_rope(p->tape, rows, p->cosine, p->sine,
+                         p->model->config.rope_halves);
+}
 
-/* A product's rows, turned; as they were nobody reads them again. */
+/*
+ * A product's rows, turned; as they were nobody reads them again, unless
+ * *before_or_null is told what they were.
+ */
 static ls_tensor *turned(const pass *p, const ls_linear_layer *layer,
-                         ls_tensor *x)
+                         ls_tensor *x, ls_tensor **before_or_null)
 {
     ls_tensor *flat = ls_linear_layer_forward(layer, p->tape, x);
     ls_tensor *rows = split_heads(p, flat);
-    ls_tensor *out = ls_rope(p->tape, rows, p->cosine, p->sine,
-                             p->model->config.rope_halves);
+    ls_tensor *out = rotate(p, rows);
+    if (before_or_null != NULL) {
+        *before_or_null = rows;
+        return out;
+    }
     lsi_tape_drop_values(rows);
     lsi_tape_drop_values(flat);
     return out;
 }
 
-static qkv rope_qkv(const pass *p, const lsi_transformer_block *b, ls_tensor *x)
+static lsi_qkv rope_qkv(const pass *p, const lsi_transformer_block *b,
+                        ls_tensor *x)
 {
-    return (qkv){
-        .q = turned(p, &b->q, x),
-        .k = turned(p, &b->k, x),
-        .v = split_heads(p, ls_linear_layer_forward(&b->v, p->tape, x))};
+    lsi_qkv out = {0};
+    out.q = turned(p, &b->q, x, NULL);
+    out.k = turned(p, &b->k, x, p->piece != NULL ? &out.before : NULL);
+    out.v = split_heads(p, ls_linear_layer_forward(&b->v, p->tape, x));
+    return out;
 }
 
 /* A third of the columns, copied to rows of heads. */
@@ -148,52 +170,32 @@ static ls_tensor *third(const pass *p, ls_tensor *all, int64_t number)
     return out;
 }
 
-static qkv gpt2_qkv(const pass *p, const lsi_transformer_block *b, ls_tensor *x)
+static lsi_qkv gpt2_qkv(const pass *p, const lsi_transformer_block *b,
+                        ls_tensor *x)
 {
     ls_tensor *all = ls_linear_layer_forward(&b->qkv, p->tape, x);
-    const qkv out = {third(p, all, 0), third(p, all, 1), third(p, all, 2)};
+    const lsi_qkv out = {third(p, all, 0), third(p, all, 1), third(p, all, 2),
+                         NULL};
     lsi_tape_drop_values(all);
     return out;
-}
-
-/*
- * Puts new rows behind those of the layer in the cache; returns all, or the new
- * ones if there were no others.
- */
-static ls_tensor *keep_rows(const pass *p, ls_tensor *cached, size_t layer,
-                            ls_tensor *rows)
-{
-    const int64_t used = p->cache->used, at = (int64_t)layer;
-    if (rows == NULL)
-        return NULL;
-    const int64_t width = rows->shape[2] * rows->shape[3];
-    float *to = lsi_tensor_raw(cached);
-    lsi_array_convert(to + (at * cached->shape[1] + used) * width, LS_F32,
-                      lsi_tensor_raw(rows), rows->dtype, (size_t)rows->count);
-    if (used == 0)
-        return rows;
-    ls_tensor *all = ls_narrow(p->tape, cached, 0, at, at + 1);
-    return ls_narrow(p->tape, all, 1, 0, used + rows->shape[1]);
 }
 
 static ls_tensor *attend(const pass *p, size_t layer, ls_tensor *x)
 {
     const ls_transformer_config *c = &p->model->config;
     const lsi_transformer_block *b = &p->model->blocks[layer];
-    ls_attention_options options = {
+    const ls_attention_options options = {
         .method = c->attention, .causal = true, .rows_outside = true};
-    qkv in =
+    const lsi_qkv in =
         c->kind == LS_TRANSFORMER_GPT2 ? gpt2_qkv(p, b, x) : rope_qkv(p, b, x);
-    if (p->cache != NULL) {
-        options.causal = p->cache->used == 0; /* else one token sees all */
-        in.k = keep_rows(p, p->cache->keys, layer, in.k);
-        in.v = keep_rows(p, p->cache->values, layer, in.v);
-    }
-    ls_tensor *o = ls_attention(p->tape, in.q, in.k, in.v, options);
+    ls_tensor *o = p->piece != NULL
+                       ? lsi_cache_attend(p->piece, p->tape, (int64_t)layer, in)
+                       : ls_attention(p->tape, in.q, in.k, in.v, options);
     if (o == NULL)
         return NULL;
-    o = ls_reshape(p->tape, o, 3,
-                   (const int64_t[]){o->shape[0], o->shape[1], c->d_model});
+    o = ls_reshape(
+        p->tape, o, 3,
+        (const int64_t[]){o->shape[0], o->shape[1], o->shape[2] * o->shape[3]});
     return ls_linear_layer_forward(&b->output, p->tape, o);
 }
 
@@ -224,19 +226,18 @@ static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
     return join(p, x, feed_forward(b, p->tape, normalise(p, &b->ln2, x)));
 }
 
-static int64_t first_place(const pass *p)
-{
-    return p->cache != NULL ? p->cache->used : 0;
-}
-
 /* The numbers of the places, for every sequence. */
 static ls_tensor *places(const pass *p, const ls_tensor *tokens)
 {
     ls_tensor *out = ls_tape_output(p->tape, LS_I64, 2, tokens->shape);
     if (out == NULL)
         return NULL;
-    lsi_embedding_places(lsi_tensor_raw(out), (size_t)out->count,
-                         first_place(p), tokens->shape[1]);
+    if (p->piece != NULL)
+        memcpy(lsi_tensor_raw(out), p->piece->places,
+               (size_t)out->count * sizeof(int64_t));
+    else
+        lsi_embedding_places(lsi_tensor_raw(out), (size_t)out->count, 0,
+                             tokens->shape[1]);
     return out;
 }
 
@@ -264,16 +265,10 @@ static bool check_tokens(const ls_transformer *m, ls_tape *tape,
                         lsi_shape_of(tokens).text, m->config.context) != NULL;
 }
 
-static ls_tensor *forward(pass *p, ls_tensor *tokens)
+/* All blocks, and the norm behind them. */
+static ls_tensor *hidden(const pass *p, ls_tensor *tokens)
 {
     const ls_transformer *m = p->model;
-    const int64_t first = first_place(p);
-    p->cosine = m->cosine;
-    p->sine = m->sine;
-    if (first > 0 && m->cosine != NULL) {
-        p->cosine = ls_narrow(p->tape, m->cosine, 0, first, first + 1);
-        p->sine = ls_narrow(p->tape, m->sine, 0, first, first + 1);
-    }
     const int mark = lsi_tape_mark(p->tape);
     ls_tensor *x = embed(p, tokens);
     for (int64_t i = 0; i < m->config.layers; i++) {
@@ -282,7 +277,7 @@ static ls_tensor *forward(pass *p, ls_tensor *tokens)
     }
     x = normalise(p, &m->ln_final, x);
     lsi_tape_keep_only(p->tape, mark, x);
-    return ls_linear(p->tape, x, m->head, NULL);
+    return x;
 }
 
 ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
@@ -290,45 +285,57 @@ ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
 {
     if (!lsi_tape_has(tape, model, __func__, "model"))
         return NULL;
-    pass p = {.model = model, .tape = tape};
-    return check_tokens(model, tape, tokens) ? forward(&p, tokens) : NULL;
-}
-
-/* ---- token by token ------------------------------------------------------ */
-
-ls_status lsi_kv_cache_new(lsi_kv_cache *cache, const ls_transformer *model)
-{
-    const ls_transformer_config *c = &model->config;
-    const int64_t shape[] = {c->layers, c->context, c->heads,
-                             c->d_model / c->heads};
-    LS_TRY(ls_tensor_new(&cache->keys, LS_F32, 4, shape));
-    return ls_tensor_new(&cache->values, LS_F32, 4, shape);
-}
-
-void lsi_kv_cache_free(lsi_kv_cache *cache)
-{
-    ls_tensor_free(&cache->keys);
-    ls_tensor_free(&cache->values);
-    cache->used = 0;
-}
-
-ls_tensor *lsi_transformer_extend(const ls_transformer *model, ls_tape *tape,
-                                  ls_tensor *tokens, lsi_kv_cache *cache)
-{
-    pass p = {.model = model, .tape = tape, .cache = cache};
+    const pass p = {.model = model,
+                    .tape = tape,
+                    .cosine = model->cosine,
+                    .sine = model->sine};
     if (!check_tokens(model, tape, tokens))
         return NULL;
-    const int64_t n = tokens->shape[1];
-    if (tokens->shape[0] != 1 || (cache->used > 0 && n != 1) ||
-        cache->used + n > model->config.context)
-        return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "transformer: tokens %s after %" PRId64
-                            " in the cache; it takes one after the first ones, "
-                            "%" PRId64 " in all",
-                            lsi_shape_of(tokens).text, cache->used,
-                            model->config.context);
-    ls_tensor *logits = forward(&p, tokens);
-    if (logits != NULL)
-        cache->used += n;
-    return logits;
+    return ls_linear(tape, hidden(&p, tokens), model->head, NULL);
+}
+
+/* ---- a piece of sequences with a cache ----------------------------------- */
+
+/* The tables of the piece's places. */
+static bool turn_places(pass *p)
+{
+    const ls_transformer *m = p->model;
+    const int64_t n = p->piece->rows * p->piece->length;
+    const int64_t shape[] = {n, lsi_transformer_d_head(&m->config) / 2};
+    if (m->rates == NULL)
+        return true;
+    p->cosine = ls_tape_output(p->tape, LS_F32, 2, shape);
+    p->sine = ls_tape_output(p->tape, LS_F32, 2, shape);
+    if (p->cosine == NULL || p->sine == NULL)
+        return false;
+    lsi_rope_tables(lsi_tensor_raw(p->cosine), lsi_tensor_raw(p->sine),
+                    p->piece->places, (size_t)n, m->rates, (size_t)shape[1]);
+    return true;
+}
+
+/* (1, rows * length, d) -> the last of each row, (rows, d). */
+static ls_tensor *last_of_rows(const pass *p, ls_tensor *x)
+{
+    const lsi_piece *piece = p->piece;
+    if (x == NULL)
+        return NULL;
+    const int64_t d = x->shape[2];
+    x = ls_reshape(p->tape, x, 3,
+                   (const int64_t[]){piece->rows, piece->length, d});
+    x = ls_narrow(p->tape, x, 1, piece->length - 1, piece->length);
+    return ls_reshape(p->tape, x, 2, (const int64_t[]){piece->rows, d});
+}
+
+ls_tensor *lsi_transformer_piece(const ls_transformer *model, ls_tape *tape,
+                                 const lsi_piece *piece, ls_tensor *tokens)
+{
+    pass p = {.model = model, .tape = tape, .piece = piece};
+    const int64_t shape[] = {1, piece->rows * piece->length};
+    tokens = ls_reshape(tape, tokens, 2, shape);
+    if (tokens == NULL || !turn_places(&p))
+        return NULL;
+    ls_tensor *x = hidden(&p, tokens);
+    if (!piece->last)
+        return x;
+    return ls_linear(tape, last_of_rows(&p, x), model->head, NULL);
 }

@@ -5,6 +5,7 @@
  *           both cut at three deviations. Norms 1.
  *     GPT2  normal, deviation 0.02, products that add to the residual stream
  *           divided by sqrt(2 layers); norms 1; biases 0.
+ *     LLAMA normal, deviation 0.02; norms 1.
  */
 #include <math.h>
 #include <stdio.h>
@@ -59,9 +60,10 @@ static ls_status add_product(const ls_transformer *m, const char *prefix,
     const lsi_layer_site site = {m->params, name};
     const bool gpt2 = m->config.kind == LS_TRANSFORMER_GPT2;
     const int64_t shape[] = {p->out, p->in};
-    const ls_init init = gpt2 ? gpt2_normal(p->deviation)
-                              : (ls_init){LS_INIT_TRUNCATED_NORMAL, 0.0,
-                                          sqrt(2.0 / (double)(p->in + p->out))};
+    const ls_init init = m->config.kind != LS_TRANSFORMER_ROPE
+                             ? gpt2_normal(p->deviation)
+                             : (ls_init){LS_INIT_TRUNCATED_NORMAL, 0.0,
+                                         sqrt(2.0 / (double)(p->in + p->out))};
     LS_TRY(lsi_layer_param(site, "weight", 2, shape, init, &p->layer->weight));
     if (gpt2)
         LS_TRY(
@@ -85,15 +87,47 @@ static ls_status add_block_norm(const ls_transformer *m, const char *prefix,
     return add_norm(m, full, out);
 }
 
+/* Of the rows of all queries, of all keys or values. */
+typedef struct widths {
+    int64_t q, kv;
+} widths;
+
+static widths widths_of(const ls_transformer_config *c)
+{
+    const int64_t d_head = lsi_transformer_d_head(c);
+    return (widths){c->heads * d_head, lsi_transformer_kv_heads(c) * d_head};
+}
+
+static ls_status add_llama_block(ls_transformer *m, int64_t index)
+{
+    lsi_transformer_block *b = &m->blocks[index];
+    const int64_t d = m->config.d_model, ff = m->config.d_ff;
+    const widths w = widths_of(&m->config);
+    const product attention[] = {{"self_attn.q_proj", d, w.q, 1, &b->q},
+                                 {"self_attn.k_proj", d, w.kv, 1, &b->k},
+                                 {"self_attn.v_proj", d, w.kv, 1, &b->v},
+                                 {"self_attn.o_proj", w.q, d, 1, &b->output}};
+    const product inner[] = {{"mlp.gate_proj", d, ff, 1, &b->w1},
+                             {"mlp.up_proj", d, ff, 1, &b->w3},
+                             {"mlp.down_proj", ff, d, 1, &b->w2}};
+    char prefix[40];
+    snprintf(prefix, sizeof(prefix), "model.layers.%lld.", (long long)index);
+    LS_TRY(add_block_norm(m, prefix, "input_layernorm", &b->ln1));
+    LS_TRY(add_products(m, prefix, attention, 4));
+    LS_TRY(add_block_norm(m, prefix, "post_attention_layernorm", &b->ln2));
+    return add_products(m, prefix, inner, 3);
+}
+
 static ls_status add_rope_block(const ls_transformer *m, int64_t index)
 {
     lsi_transformer_block *b = &m->blocks[index];
     const int64_t d = m->config.d_model, ff = m->config.d_ff;
+    const widths w = widths_of(&m->config);
     const product products[] = {
-        {"attn.q_proj", d, d, 1, &b->q},
-        {"attn.k_proj", d, d, 1, &b->k},
-        {"attn.v_proj", d, d, 1, &b->v},
-        {"attn.output_proj", d, d, 1, &b->output},
+        {"attn.q_proj", d, w.q, 1, &b->q},
+        {"attn.k_proj", d, w.kv, 1, &b->k},
+        {"attn.v_proj", d, w.kv, 1, &b->v},
+        {"attn.output_proj", w.q, d, 1, &b->output},
         {"ffn.w1", d, ff, 1, &b->w1},
         {"ffn.w2", ff, d, 1, &b->w2},
         {"ffn.w3", d, ff, 1, &b->w3},
@@ -153,8 +187,29 @@ static ls_status add_gpt2(ls_transformer *m)
                           : LS_OK;
 }
 
+static ls_status add_llama(ls_transformer *m)
+{
+    const ls_transformer_config *c = &m->config;
+    LS_TRY(add_table(m, "model.embed_tokens", c->vocabulary, gpt2_normal(1),
+                     &m->embedding));
+    for (int64_t i = 0; i < c->layers; i++)
+        LS_TRY(add_llama_block(m, i));
+    LS_TRY(add_norm(m, "model.norm", &m->ln_final));
+    m->head = m->embedding;
+    return c->untied_head ? add_table(m, "lm_head", c->vocabulary,
+                                      gpt2_normal(1), &m->head)
+                          : LS_OK;
+}
+
 ls_status lsi_transformer_add_params(ls_transformer *model)
 {
-    return model->config.kind == LS_TRANSFORMER_GPT2 ? add_gpt2(model)
-                                                     : add_rope(model);
+    switch (model->config.kind) {
+    case LS_TRANSFORMER_GPT2:
+        return add_gpt2(model);
+    case LS_TRANSFORMER_LLAMA:
+        return add_llama(model);
+    case LS_TRANSFORMER_ROPE:
+        break;
+    }
+    return add_rope(model);
 }

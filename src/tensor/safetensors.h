@@ -25,6 +25,7 @@ typedef struct lsi_safetensors_entry {
     int ndim;
     int64_t shape[LS_MAX_DIMS]; /* of the first LS_MAX_DIMS dimensions */
     uint64_t begin, end;
+    size_t shard; /* of an index */
 } lsi_safetensors_entry;
 
 typedef struct lsi_safetensors_file {
@@ -37,11 +38,26 @@ typedef struct lsi_safetensors_file {
     struct json_t *header;
     lsi_safetensors_entry *entries; /* sorted by (begin, end) */
     size_t n_entries;
+    /* Of an index: the files that it names, whose paths are theirs. */
+    struct lsi_safetensors_file *shards;
+    size_t n_shards;
+    char *own_path;
 } lsi_safetensors_file;
 
-/* On success the file is the caller's to close; it refers to the path. */
+/*
+ * On success the file is the caller's to close; it refers to the path. A name
+ * that ends with ".index.json" is that of an index, as Hugging Face's libraries
+ * write it: {"weight_map": {"tensor": "file beside it", ...}}. Its tensors are
+ * then read as if they were in one file, without metadata.
+ */
 ls_status lsi_safetensors_open(lsi_safetensors_file *file, const char *path);
 void lsi_safetensors_close(lsi_safetensors_file *file);
+
+/* For an index (safetensors_index.c). */
+#define LSI_SAFETENSORS_INDEX ".index.json"
+ls_status lsi_safetensors_open_index(lsi_safetensors_file *file,
+                                     const char *path);
+void lsi_safetensors_close_shards(lsi_safetensors_file *file);
 
 /* Bytes of an entry's tensor, from an offset that lies in it. */
 ls_status lsi_safetensors_read(const lsi_safetensors_file *file,

@@ -240,15 +240,26 @@ static ls_status parse_entries(file *f)
 
 void lsi_safetensors_close(file *f)
 {
+    lsi_safetensors_close_shards(f);
     json_decref(f->header);
     lsi_free(f->entries);
-    close(f->fd);
+    lsi_free(f->own_path);
+    if (f->fd >= 0)
+        close(f->fd);
+}
+
+static bool is_index(const char *path)
+{
+    const size_t n = strlen(path), end = strlen(LSI_SAFETENSORS_INDEX);
+    return n >= end && strcmp(path + n - end, LSI_SAFETENSORS_INDEX) == 0;
 }
 
 ls_status lsi_safetensors_open(file *f, const char *path)
 {
     uint64_t bytes;
     *f = (file){.path = path, .prefix = "", .fd = -1};
+    if (is_index(path))
+        return lsi_safetensors_open_index(f, path);
     LS_TRY(lsi_open_regular(path, 0, &f->fd, &bytes));
     ls_status status = read_header(f, bytes);
     if (status == LS_OK)
@@ -260,10 +271,17 @@ ls_status lsi_safetensors_open(file *f, const char *path)
 
 /* ---- filling tensors ----------------------------------------------------- */
 
+/* The file that has an entry's bytes. */
+static const file *holder_of(const file *f, const entry *e)
+{
+    return f->shards != NULL ? &f->shards[e->shard] : f;
+}
+
 ls_status lsi_safetensors_read(const file *f, const entry *e, uint64_t offset,
                                void *out, size_t bytes)
 {
-    return read_at(f, out, bytes, f->data_begin + e->begin + offset);
+    const file *of = holder_of(f, e);
+    return read_at(of, out, bytes, of->data_begin + e->begin + offset);
 }
 
 static const entry *find_behind(const file *f, const char *prefix,
@@ -330,13 +348,14 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
                         prefix_of(f, wanted->name), wanted->name);
     if (!same_shape(e, tensor))
         return lsi_fail(LS_ERR_SHAPE,
-                        "'%s': tensor '%s' has shape %s, expected %s", f->path,
-                        e->name, shape_of_entry(e).text,
+                        "'%s': tensor '%s' has shape %s, expected %s",
+                        holder_of(f, e)->path, e->name, shape_of_entry(e).text,
                         lsi_shape_of(tensor).text);
     if (!can_fill(f, e, tensor->dtype))
-        return lsi_fail(
-            LS_ERR_DTYPE, "'%s': tensor '%s' has type %s, expected %s", f->path,
-            e->name, e->dtype, lsi_safetensors_dtype_of(tensor->dtype).text);
+        return lsi_fail(LS_ERR_DTYPE,
+                        "'%s': tensor '%s' has type %s, expected %s",
+                        holder_of(f, e)->path, e->name, e->dtype,
+                        lsi_safetensors_dtype_of(tensor->dtype).text);
     return LS_OK;
 }
 

@@ -40,7 +40,9 @@ const ls_function lsi_op_embedding = {"embedding", embedding_backward, 0};
 static bool check(ls_tape *tape, const ls_tensor *weight,
                   const ls_tensor *indices)
 {
-    if (!lsi_op_check_dtype(tape, &lsi_op_embedding, weight, LS_F32) ||
+    const bool widens = !tape->training && lsi_dtype_is_real(weight->dtype);
+    if ((!widens &&
+         !lsi_op_check_dtype(tape, &lsi_op_embedding, weight, LS_F32)) ||
         !lsi_op_check_dtype(tape, &lsi_op_embedding, indices, LS_I64) ||
         !lsi_op_check_ndim(tape, &lsi_op_embedding, weight, 2, "(V, D)"))
         return false;
@@ -68,8 +70,8 @@ ls_tensor *ls_embedding(ls_tape *tape, ls_tensor *weight, ls_tensor *indices)
     if (y == NULL)
         return NULL;
     const lsi_embedding e = problem(saved[0], weight);
-    const ls_status status =
-        lsi_embedding_forward(&e, lsi_op_floats(rows), lsi_op_floats(y));
+    const ls_status status = lsi_embedding_forward(
+        &e, lsi_tensor_raw(rows), rows->dtype, lsi_op_floats(y));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_embedding, NULL, &weight, 1, &y, 1,

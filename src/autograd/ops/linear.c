@@ -1,7 +1,9 @@
 /*
  * y (R, out) = x (R, in) weight^T + bias, weight (out, in), bias (out) or
  * none. R stands for all leading dimensions together. As multiplied, x, weight
- * and y are of one type; the bias is f32.
+ * and y are of one type; the bias is f32. Where nothing is recorded, x f32 may
+ * also meet a half weight, which is widened, and few rows of x are a matter of
+ * reading the weights.
  *
  *     dx (R, in)       = dy weight
  *     dweight (out, in) = dy^T x
@@ -12,6 +14,7 @@
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 #include "compute/array.h"
+#include "compute/row_products.h"
 
 enum { X, WEIGHT, BIAS };
 
@@ -62,6 +65,26 @@ static ls_status forward(ls_tape *tape, const linear_state *s,
                            bias != NULL ? lsi_op_floats(bias) : NULL));
     }
     return LS_OK;
+}
+
+/* Whether lsi_row_products_run is to multiply. */
+static bool reads_weights(const ls_tape *tape, const ls_tensor *x,
+                          const ls_tensor *weight, int64_t rows)
+{
+    return !tape->training && x->dtype == LS_F32 &&
+           (weight->dtype != LS_F32 || rows <= LSI_FEW_ROWS);
+}
+
+static ls_status read_weights(const linear_state *s, const ls_tensor *y,
+                              ls_tensor *const *in, const ls_tensor *bias)
+{
+    const lsi_row_products p = {.rows = (size_t)s->rows,
+                                .in = (size_t)s->in,
+                                .out = (size_t)s->out,
+                                .w_dtype = in[WEIGHT]->dtype};
+    return lsi_row_products_run(&p, lsi_op_floats(y), lsi_op_floats(in[X]),
+                                lsi_tensor_raw(in[WEIGHT]),
+                                bias != NULL ? lsi_op_floats(bias) : NULL);
 }
 
 static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
@@ -165,7 +188,10 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
         return ls_tape_fail(tape, LS_ERR_DTYPE,
                             "linear: x is %s; it must be f32, bf16 or f16",
                             ls_dtype_name(x->dtype)) != NULL;
-    if (!lsi_op_check_dtype(tape, &lsi_op_linear, weight, x->dtype) ||
+    const bool widens = !tape->training && x->dtype == LS_F32 &&
+                        lsi_dtype_is_real(weight->dtype);
+    if ((!widens &&
+         !lsi_op_check_dtype(tape, &lsi_op_linear, weight, x->dtype)) ||
         (bias != NULL &&
          !lsi_op_check_dtype(tape, &lsi_op_linear, bias, LS_F32)))
         return false;
@@ -222,7 +248,10 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     ls_tensor *y = new_output(tape, operands[X], state.out);
     if (y == NULL)
         return NULL;
-    const ls_status status = forward(tape, &state, y, saved, b);
+    const ls_status status =
+        reads_weights(tape, operands[X], operands[WEIGHT], state.rows)
+            ? read_weights(&state, y, saved, b)
+            : forward(tape, &state, y, saved, b);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_linear, &state, inputs, 3, &y, 1, saved,

@@ -5,6 +5,7 @@
  *
  *     (cos a - sin b, sin a + cos b)
  *
+ * or, if so asked, the same of (x[k], x[d/2 + k]),
  * and backward turns dy by the opposite angle. The tables have no gradient.
  */
 #include "compute/rope.h"
@@ -53,22 +54,35 @@ static bool check(ls_tape *tape, ls_tensor *const *in)
     return false;
 }
 
-ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
-                   ls_tensor *sine, bool halves)
+static ls_tensor *rotate(ls_tape *tape, ls_tensor **in, lsi_rope_layout layout)
 {
-    ls_tensor *in[] = {x, cosine, sine};
     if (!lsi_op_begin_f32(tape, &lsi_op_rope, in, 3) || !check(tape, in))
         return NULL;
-    const lsi_rope rope = {(size_t)x->shape[1], (size_t)x->shape[2],
-                           (size_t)x->shape[3], halves};
+    const int64_t *shape = in[X]->shape;
+    const lsi_rope rope = {(size_t)shape[1], (size_t)shape[2], (size_t)shape[3],
+                           layout};
     const ls_tensor *from = lsi_op_plain(tape, in[X]);
     ls_tensor *const saved[] = {lsi_op_plain(tape, in[COSINE]),
                                 lsi_op_plain(tape, in[SINE])};
-    ls_tensor *y = ls_tape_output(tape, LS_F32, 4, x->shape);
+    ls_tensor *y = ls_tape_output(tape, LS_F32, 4, shape);
     if (y == NULL)
         return NULL;
     lsi_rope_forward(&rope, lsi_op_floats(y), lsi_op_floats(from),
                      lsi_op_floats(saved[COSINE - 1]),
                      lsi_op_floats(saved[SINE - 1]), rows_of(&rope, y));
     return ls_tape_record(tape, &lsi_op_rope, &rope, in, 1, &y, 1, saved, 2);
+}
+
+ls_tensor *ls_rope(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
+                   ls_tensor *sine, bool halves)
+{
+    ls_tensor *in[] = {x, cosine, sine};
+    return rotate(tape, in, halves ? LSI_ROPE_TO_HALVES : LSI_ROPE_PAIRS);
+}
+
+ls_tensor *ls_rotate_half(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
+                          ls_tensor *sine)
+{
+    ls_tensor *in[] = {x, cosine, sine};
+    return rotate(tape, in, LSI_ROPE_HALVES);
 }

@@ -126,5 +126,6 @@ void lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
         .init = param->init,
         .out = lsi_tensor_raw(param->tensor),
     };
-    lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
+    if (param->tensor->dtype == LS_F32)
+        lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
 }

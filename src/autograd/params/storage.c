@@ -9,9 +9,12 @@
 #include "comm/core/agree.h"
 #include "tensor/tensor.h"
 
+/* In floats. */
 static size_t padded(const lsi_param *param)
 {
-    const size_t count = (size_t)param->tensor->count;
+    const size_t bytes =
+        (size_t)param->tensor->count * ls_dtype_size(param->tensor->dtype);
+    const size_t count = (bytes + sizeof(float) - 1) / sizeof(float);
     return (count + LSI_PARAM_ALIGN - 1) / LSI_PARAM_ALIGN * LSI_PARAM_ALIGN;
 }
 
@@ -166,6 +169,13 @@ void lsi_params_release_memory(ls_params *params)
     lsi_free(s->rest);
     lsi_free(s->slice_grads);
     s->flat_grad = s->flat = s->rest = s->slice_grads = NULL;
+}
+
+void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype)
+{
+    const lsi_param *const param = params->params.items[index];
+    if (!param->trainable && param->tensor->storage == NULL)
+        param->tensor->dtype = dtype;
 }
 
 /* ---- ranges -------------------------------------------------------------- */

@@ -137,3 +137,15 @@ void lsi_ref_rope_backward(float *dx, const float *dy, const float *cosine,
             dx[2 * k + 1] = cosine[k] * b - sine[k] * a;
         }
 }
+
+void lsi_ref_rotate_half(float *y, const float *x, const float *cosine,
+                         const float *sine, size_t heads, size_t d, bool back)
+{
+    for (size_t h = 0; h < heads; h++, x += d, y += d)
+        for (size_t k = 0; k < d / 2; k++) {
+            const float a = x[k], b = x[d / 2 + k];
+            const float s = back ? -sine[k] : sine[k];
+            y[k] = cosine[k] * a - s * b;
+            y[d / 2 + k] = s * a + cosine[k] * b;
+        }
+}

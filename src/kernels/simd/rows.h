@@ -185,4 +185,20 @@ void LSI_SIMD(rope_backward)(float *dx, const float *dy, const float *cosine,
     }
 }
 
+void LSI_SIMD(rotate_half)(float *y, const float *x, const float *cosine,
+                           const float *sine, size_t heads, size_t d, bool back)
+{
+    const size_t half = d / 2;
+    const vf sign = vf_set(back ? -1.0F : 1.0F);
+    for (size_t h = 0; h < heads; h++, x += d, y += d)
+        FOR_LANES(half, {
+            const vf a = vf_load(x + i, m);
+            const vf b = vf_load(x + half + i, m);
+            const vf c = vf_load(cosine + i, m);
+            const vf s = vf_mul(vf_load(sine + i, m), sign);
+            vf_store(y + i, vf_sub(vf_mul(c, a), vf_mul(s, b)), m);
+            vf_store(y + half + i, vf_add(vf_mul(s, a), vf_mul(c, b)), m);
+        });
+}
+
 #endif

@@ -14,6 +14,7 @@
 #include "kernels/simd/images.h"
 #include "kernels/simd/losses.h"
 #include "kernels/simd/optimizers.h"
+#include "kernels/simd/products.h"
 #include "kernels/simd/reduce.h"
 #include "kernels/simd/rows.h"
 #include "kernels/simd/sums.h"

@@ -85,6 +85,10 @@ ls_status lsi_checkpoint_weights(const char *path, lsi_path *out)
         return lsi_checkpoint_verify(path);
     if (has(path, LSI_MODEL_FILE))
         return LS_OK;
+    if (has(path, LSI_MODEL_FILE ".index.json")) {
+        *out = lsi_path_in(path, LSI_MODEL_FILE ".index.json");
+        return LS_OK;
+    }
     LS_TRY(lsi_checkpoint_newest(path, &step));
     *out = lsi_path_in(lsi_step_folder(path, step).text, LSI_MODEL_FILE);
     return LS_OK;

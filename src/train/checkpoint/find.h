@@ -25,7 +25,8 @@ ls_status lsi_checkpoint_newest(const char *folder, int64_t *step);
 /*
  * The file of weights that a path means: for a folder of checkpoints that of
  * the newest intact one; for a folder with a model.safetensors, such as that of
- * a step, this file; else the path itself. A step's folder must be intact.
+ * a step, or with an index of several, this file; else the path itself. A
+ * step's folder must be intact.
  */
 ls_status lsi_checkpoint_weights(const char *path, lsi_path *out);
 

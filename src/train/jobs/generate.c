@@ -1,7 +1,6 @@
 /*
  * Drawing tokens. Keys and values of those before are kept, so that the model
- * is shown one token at a time. Once they are more than its context, places
- * change with every token, and it is shown the last ones anew.
+ * is shown one token of each text at a time (ls_transformer_extend).
  */
 #include "train/jobs/generate.h"
 
@@ -71,6 +70,13 @@ static void keep_largest(float *logits, int64_t n, int64_t k)
     }
 }
 
+/* Nothing for what is out of the question, and out of exp's way. */
+static double weight(float logit, double most, double temperature)
+{
+    const double x = ((double)logit - most) / temperature;
+    return x > -745.2 ? exp(x) : 0.0;
+}
+
 int64_t lsi_sample(float *logits, int64_t vocabulary,
                    const lsi_sampling *sampling, uint64_t step)
 {
@@ -83,10 +89,10 @@ int64_t lsi_sample(float *logits, int64_t vocabulary,
     const double most = (double)logits[best];
     double total = 0.0;
     for (int64_t i = 0; i < vocabulary; i++)
-        total += exp(((double)logits[i] - most) / sampling->temperature);
-    double left = lsi_rng_uniform(key, 0, step) * total;
+        total += weight(logits[i], most, sampling->temperature);
+    double left = lsi_rng_uniform(key, sampling->prompt, step) * total;
     for (int64_t i = 0; i < vocabulary; i++) {
-        left -= exp(((double)logits[i] - most) / sampling->temperature);
+        left -= weight(logits[i], most, sampling->temperature);
         if (left < 0.0)
             return i;
     }
@@ -95,25 +101,16 @@ int64_t lsi_sample(float *logits, int64_t vocabulary,
 
 /* ---- many ---------------------------------------------------------------- */
 
-typedef struct window {
+typedef struct drawing {
     const ls_transformer *model;
+    const lsi_generation *g;
     ls_tape *tape;
-    ls_tensor *tokens; /* (1, length) */
-    int64_t length, used;
-    int64_t choices;    /* tokens below it are drawn */
-    lsi_kv_cache cache; /* of the first tokens, so many as it says */
-} window;
-
-static void push(window *w, int64_t token)
-{
-    int64_t *tokens = lsi_tensor_raw(w->tokens);
-    if (w->used == w->length) {
-        memmove(tokens, tokens + 1, (size_t)(w->used - 1) * sizeof *tokens);
-        w->used--;
-        w->cache.used = 0;
-    }
-    tokens[w->used++] = token;
-}
+    ls_transformer_cache *cache;
+    ls_tensor *tokens; /* (prompts, 1): drawn last */
+    float *logits;     /* (prompts, vocabulary), of what comes next */
+    int64_t vocabulary;
+    int64_t choices; /* tokens below it are drawn */
+} drawing;
 
 /* Drawing from anything else would say nothing of the model. */
 static ls_status check_finite(const float *logits, int64_t n)
@@ -128,37 +125,87 @@ static ls_status check_finite(const float *logits, int64_t n)
     return LS_OK;
 }
 
-static ls_status next_token(window *w, const lsi_sampling *sampling,
-                            uint64_t step, int64_t *out)
+/* Shows the model tokens, of prompts from `first` on, and keeps the logits. */
+static ls_status show(drawing *d, int64_t first, ls_tensor *tokens)
 {
-    const int64_t vocabulary = ls_transformer_get_config(w->model)->vocabulary;
-    const int64_t new_tokens = w->used - w->cache.used;
-    ls_tensor *logits = lsi_transformer_extend(
-        w->model, w->tape,
-        ls_narrow(w->tape, w->tokens, 1, w->cache.used, w->used), &w->cache);
-    LS_TRY(ls_tape_status(w->tape));
-    float *row =
-        (float *)lsi_tensor_raw(logits) + (new_tokens - 1) * vocabulary;
-    LS_TRY(check_finite(row, vocabulary));
-    *out = lsi_sample(row, w->choices, sampling, step);
-    ls_tape_reset(w->tape);
+    ls_tensor *logits =
+        ls_transformer_extend(d->model, d->tape, d->cache, first, tokens);
+    LS_TRY(ls_tape_status(d->tape));
+    memcpy(d->logits + first * d->vocabulary, lsi_tensor_raw(logits),
+           (size_t)logits->count * sizeof(float));
+    ls_tape_reset(d->tape);
     return LS_OK;
 }
 
-static ls_status run(window *w, const lsi_generation *g)
+/* The last tokens, as many as the context holds. */
+static ls_status read_prompt(drawing *d, int64_t index)
 {
-    const int64_t shape[] = {1, w->length};
-    LS_TRY(ls_tape_new(&w->tape));
-    ls_tape_set_training(w->tape, false);
-    LS_TRY(lsi_kv_cache_new(&w->cache, w->model));
-    LS_TRY(ls_tensor_zeros(&w->tokens, LS_I64, 2, shape));
-    for (int64_t i = 0; i < g->prompt_length; i++)
-        push(w, g->prompt[i]);
-    for (int64_t i = 0; i < g->tokens; i++) {
-        int64_t token;
-        LS_TRY(next_token(w, &g->sampling, (uint64_t)i, &token));
-        LS_TRY(g->emit(g->context, token));
-        push(w, token);
+    const lsi_prompt *p = &d->g->prompts[index];
+    const int64_t context = ls_transformer_get_config(d->model)->context;
+    const int64_t n = p->length < context ? p->length : context;
+    const int64_t shape[] = {1, n};
+    ls_tensor *tokens = ls_tape_output(d->tape, LS_I64, 2, shape);
+    if (tokens == NULL)
+        return ls_tape_status(d->tape);
+    memcpy(lsi_tensor_raw(tokens), p->tokens + p->length - n,
+           (size_t)n * sizeof(int64_t));
+    return show(d, index, tokens);
+}
+
+static ls_status draw(drawing *d, int64_t step)
+{
+    int64_t *tokens = lsi_tensor_raw(d->tokens);
+    for (int64_t i = 0; i < d->g->n_prompts; i++) {
+        float *row = d->logits + i * d->vocabulary;
+        lsi_sampling sampling = d->g->sampling;
+        LS_TRY(check_finite(row, d->vocabulary));
+        sampling.prompt = (uint64_t)i;
+        tokens[i] = lsi_sample(row, d->choices, &sampling, (uint64_t)step);
+        LS_TRY(d->g->emit(d->g->context, i, tokens[i]));
+    }
+    return LS_OK;
+}
+
+/* As many tokens as there will be, if the context has room for them. */
+static int64_t capacity_for(const drawing *d)
+{
+    const int64_t context = ls_transformer_get_config(d->model)->context;
+    int64_t most = 1;
+    for (int64_t i = 0; i < d->g->n_prompts; i++) {
+        const int64_t n = d->g->prompts[i].length + d->g->tokens;
+        most = n > most ? n : most;
+    }
+    return most < context ? most : context;
+}
+
+static ls_status make(drawing *d)
+{
+    const int64_t shape[] = {d->g->n_prompts, 1};
+    void *block = NULL;
+    LS_TRY(ls_tape_new(&d->tape));
+    ls_tape_set_training(d->tape, false);
+    LS_TRY(ls_transformer_cache_new(&d->cache, d->model, d->g->n_prompts,
+                                    capacity_for(d)));
+    LS_TRY(ls_tensor_zeros(&d->tokens, LS_I64, 2, shape));
+    LS_TRY(lsi_alloc(&block,
+                     (size_t)(d->g->n_prompts * d->vocabulary) * sizeof(float),
+                     LS_MEMORY_ACTIVATIONS, "logits"));
+    d->logits = block;
+    return LS_OK;
+}
+
+/* A prompt at a time, then a token of all. */
+static ls_status run(drawing *d)
+{
+    LS_TRY(make(d));
+    if (d->g->tokens == 0)
+        return LS_OK;
+    for (int64_t i = 0; i < d->g->n_prompts; i++)
+        LS_TRY(read_prompt(d, i));
+    for (int64_t i = 0; i < d->g->tokens; i++) {
+        LS_TRY(draw(d, i));
+        if (i + 1 < d->g->tokens)
+            LS_TRY(show(d, 0, d->tokens));
     }
     return LS_OK;
 }
@@ -167,15 +214,16 @@ ls_status lsi_generate(const ls_transformer *model,
                        const lsi_generation *generation)
 {
     const ls_transformer_config *c = ls_transformer_get_config(model);
-    const int64_t all = generation->prompt_length + generation->tokens;
     const int64_t limit = generation->limit;
     const bool any = limit <= 0 || limit > c->vocabulary;
-    window w = {.model = model,
-                .length = all < c->context ? all : c->context,
-                .choices = any ? c->vocabulary : limit};
-    const ls_status status = run(&w, generation);
-    ls_tensor_free(&w.tokens);
-    lsi_kv_cache_free(&w.cache);
-    ls_tape_free(&w.tape);
+    drawing d = {.model = model,
+                 .g = generation,
+                 .vocabulary = c->vocabulary,
+                 .choices = any ? c->vocabulary : limit};
+    const ls_status status = run(&d);
+    lsi_free(d.logits);
+    ls_tensor_free(&d.tokens);
+    ls_transformer_cache_free(&d.cache);
+    ls_tape_free(&d.tape);
     return status;
 }

@@ -1,5 +1,6 @@
 /*
- * Drawing tokens from a language model, one after another.
+ * Drawing tokens from a language model, one after another, for one or more
+ * prompts.
  */
 #ifndef LS_TRAIN_JOBS_GENERATE_H
 #define LS_TRAIN_JOBS_GENERATE_H
@@ -7,9 +8,9 @@
 #include "lockstep/transformer.h"
 
 typedef struct lsi_sampling {
-    double temperature; /* of the logits; 0: always the likeliest token */
-    int64_t top_k;      /* only the k likeliest tokens; 0: all */
-    uint64_t seed;
+    double temperature;    /* of the logits; 0: always the likeliest token */
+    int64_t top_k;         /* only the k likeliest tokens; 0: all */
+    uint64_t seed, prompt; /* each prompt draws numbers of its own */
 } lsi_sampling;
 
 /*
@@ -20,18 +21,27 @@ typedef struct lsi_sampling {
 int64_t lsi_sample(float *logits, int64_t vocabulary,
                    const lsi_sampling *sampling, uint64_t step);
 
+typedef struct lsi_prompt {
+    const int64_t *tokens;
+    int64_t length; /* at least 1 */
+} lsi_prompt;
+
 typedef struct lsi_generation {
-    const int64_t *prompt;
-    int64_t prompt_length; /* at least 1 */
-    int64_t tokens;        /* to draw */
-    int64_t limit;         /* draw tokens below it; 0, or more: any */
+    const lsi_prompt *prompts;
+    int64_t n_prompts; /* at least 1 */
+    int64_t tokens;    /* to draw, of each */
+    int64_t limit;     /* draw tokens below it; 0, or more: any */
     lsi_sampling sampling;
     /* Told each token as soon as it is drawn; an error ends the drawing. */
-    ls_status (*emit)(void *context, int64_t token);
+    ls_status (*emit)(void *context, int64_t prompt, int64_t token);
     void *context;
 } lsi_generation;
 
-/* The model sees the last tokens, as many as its context holds. Local. */
+/*
+ * The model sees the last tokens of a prompt, as many as its context holds, and
+ * what follows as ls_transformer_cache does. What is drawn for a prompt does
+ * not depend on the others, but for its place among them. Local.
+ */
 ls_status lsi_generate(const ls_transformer *model,
                        const lsi_generation *generation);
 

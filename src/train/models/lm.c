@@ -6,6 +6,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "comm/core/agree.h"
+#include "nn/transformer.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 
@@ -44,27 +45,37 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
 }
 
 static ls_status make_frozen(lsi_lm *lm, const ls_transformer_config *config,
-                             bool filled, uint64_t seed)
+                             uint64_t seed)
 {
     LS_TRY(describe(lm, config));
     LS_TRY(freeze(lm->params));
-    if (!filled)
-        blank(lm->params);
     return ls_params_allocate(lm->params, NULL, seed);
 }
 
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed)
 {
-    const ls_status status = make_frozen(lm, config, true, seed);
+    const ls_status status = make_frozen(lm, config, seed);
     if (status != LS_OK)
         lsi_lm_free(lm);
     return status;
 }
 
-ls_status lsi_lm_new_blank(lsi_lm *lm, const ls_transformer_config *config)
+static ls_status open_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                             const char *path)
 {
-    const ls_status status = make_frozen(lm, config, false, 0);
+    LS_TRY(describe(lm, config));
+    LS_TRY(freeze(lm->params));
+    blank(lm->params);
+    LS_TRY(lsi_transformer_keep_types(lm->transformer, path));
+    LS_TRY(ls_params_allocate(lm->params, NULL, 0));
+    return ls_transformer_load(lm->transformer, path);
+}
+
+ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
+                      const char *path)
+{
+    const ls_status status = open_frozen(lm, config, path);
     if (status != LS_OK)
         lsi_lm_free(lm);
     return status;

@@ -21,8 +21,12 @@ ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
 /* Without gradients, which take as much memory as the weights. Local. */
 ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
                             uint64_t seed);
-/* The same with zeros for weights: those of a file will replace them. Local. */
-ls_status lsi_lm_new_blank(lsi_lm *lm, const ls_transformer_config *config);
+/*
+ * The same with the weights of a file (as of ls_transformer_load), which keep
+ * their types: a model of half weights takes half the memory. Local.
+ */
+ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
+                      const char *path);
 void lsi_lm_free(lsi_lm *lm);
 
 /* How many parameters a model would have; takes no memory for them. Local. */

@@ -225,6 +225,8 @@ void nulls_of_operations(void **state)
     STOPS(tape, ls_softmax, "tape x", P(tape, tape), P(x, x), 0);
     STOPS(tape, ls_rope, "tape x cosine sine", P(tape, tape), P(x, picture),
           P(cosine, x), P(sine, x), false);
+    STOPS(tape, ls_rotate_half, "tape x cosine sine", P(tape, tape),
+          P(x, picture), P(cosine, x), P(sine, x));
     STOPS(tape, ls_cross_entropy, "tape logits labels", P(tape, tape),
           P(logits, x), P(labels, labels));
     STOPS(tape, ls_cross_entropy_smooth, "tape logits labels", P(tape, tape),

@@ -128,6 +128,23 @@ static void nulls_of_model_files(ls_transformer *model)
     unlink(path);
 }
 
+static void nulls_of_caches(ls_transformer *model, ls_tape *tape,
+                            ls_tensor *tokens)
+{
+    ls_transformer_cache *cache = NULL, *none = NULL;
+    REFUSES(ls_transformer_cache_new, "out model", P(out, &cache),
+            P(model, model), 1, 0);
+    assert_ok(ls_transformer_cache_new(&cache, model, 1, 0));
+    ls_tape_set_training(tape, false);
+    STOPS(tape, ls_transformer_extend, "model tape cache tokens",
+          P(model, model), P(tape, tape), P(cache, cache), 0,
+          P(tokens, tokens));
+    ls_tape_set_training(tape, true);
+    ls_transformer_cache_clear(none);
+    ls_transformer_cache_free(&none);
+    ls_transformer_cache_free(&cache);
+}
+
 void nulls_of_transformers(void **state)
 {
     ls_transformer_config config;
@@ -146,6 +163,7 @@ void nulls_of_transformers(void **state)
     assert_ok(ls_params_allocate(params, NULL, 1));
     STOPS(tape, ls_transformer_forward, "model tape tokens", P(model, model),
           P(tape, tape), P(tokens, tokens));
+    nulls_of_caches(model, tape, tokens);
     ls_tape_fail(tape, LS_ERR_IO, "the first");
     assert_null(ls_transformer_forward(model, tape, tokens));
     assert_error(ls_tape_status(tape), LS_ERR_IO, "the first");

@@ -149,7 +149,9 @@ static double angle(int row, int pair)
     return row * pow(100.0, -2.0 * pair / D);
 }
 
-static ls_tensor *rope(ls_tape *tape, ls_tensor *x, bool halves)
+enum { PAIRS, TO_HALVES, HALVES };
+
+static ls_tensor *rope(ls_tape *tape, ls_tensor *x, int layout)
 {
     const int64_t shape[] = {LENGTH + 1, D / 2}; /* more than are used */
     ls_tensor *cosine = ls_tape_output(tape, LS_F32, 2, shape);
@@ -159,15 +161,19 @@ static ls_tensor *rope(ls_tape *tape, ls_tensor *x, bool halves)
         c[i] = (float)cos(angle(i / (D / 2), i % (D / 2)));
         s[i] = (float)sin(angle(i / (D / 2), i % (D / 2)));
     }
-    return ls_rope(tape, x, cosine, sine, halves);
+    return layout == HALVES
+               ? ls_rotate_half(tape, x, cosine, sine)
+               : ls_rope(tape, x, cosine, sine, layout == TO_HALVES);
 }
 
-static void rotate(double *y, const double *x, bool halves)
+static void rotate(double *y, const double *x, int layout)
 {
+    const bool halves = layout != PAIRS;
     for (int row = 0; row < BATCH * LENGTH * HEADS; row++, x += D, y += D)
         for (int k = 0; k < D / 2; k++) {
             const double at = angle(row / HEADS % LENGTH, k);
-            const double a = x[2 * k], b = x[2 * k + 1];
+            const double a = x[layout == HALVES ? k : 2 * k];
+            const double b = x[layout == HALVES ? D / 2 + k : 2 * k + 1];
             y[halves ? k : 2 * k] = cos(at) * a - sin(at) * b;
             y[halves ? D / 2 + k : 2 * k + 1] = sin(at) * a + cos(at) * b;
         }
@@ -176,25 +182,37 @@ static void rotate(double *y, const double *x, bool halves)
 static ls_tensor *run_rope(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return rope(tape, in[0], false);
+    return rope(tape, in[0], PAIRS);
 }
 
 static void ref_rope(double *y, const double *const *in, int use)
 {
     (void)use;
-    rotate(y, in[0], false);
+    rotate(y, in[0], PAIRS);
 }
 
 static ls_tensor *run_rope_halves(ls_tape *tape, ls_tensor *const *in, int use)
 {
     (void)use;
-    return rope(tape, in[0], true);
+    return rope(tape, in[0], TO_HALVES);
 }
 
 static void ref_rope_halves(double *y, const double *const *in, int use)
 {
     (void)use;
-    rotate(y, in[0], true);
+    rotate(y, in[0], TO_HALVES);
+}
+
+static ls_tensor *run_rotate_half(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return rope(tape, in[0], HALVES);
+}
+
+static void ref_rotate_half(double *y, const double *const *in, int use)
+{
+    (void)use;
+    rotate(y, in[0], HALVES);
 }
 
 /* ---- activations --------------------------------------------------------- */
@@ -272,6 +290,8 @@ const gradcheck_case gradcheck_transformer[] = {
      FUNCTIONS(rope), .terms = 2, .gain = 2},
     {"rope", "halves", .n_inputs = 1, .in = {SEQUENCES}, FUNCTIONS(rope_halves),
      .terms = 2, .gain = 2},
+    {"rope", "of halves", .n_inputs = 1, .in = {SEQUENCES},
+     FUNCTIONS(rotate_half), .terms = 2, .gain = 2},
     {"swiglu", "two", .n_inputs = 2, .in = {ELEMENTWISE, ELEMENTWISE},
      FUNCTIONS(swiglu), .terms = 2, .gain = 1},
     {"gelu", "one", .n_inputs = 1, .in = {ELEMENTWISE}, FUNCTIONS(gelu),

@@ -258,3 +258,33 @@ void check_rope_backward(const lsi_kernels *k)
         check_rope_backward_d(k, head_sizes[i], true);
     }
 }
+
+static void check_rotate_half_d(const lsi_kernels *k, size_t d, bool back)
+{
+    const size_t n = HEADS * d;
+    const float *x = random_floats(n, -2, 2);
+    const float *cosine = random_floats(d / 2, -1, 1);
+    const float *sine = random_floats(d / 2, -1, 1);
+    float *y = floats(n), *want = floats(n);
+    k->rotate_half(y, x, cosine, sine, HEADS, d, back);
+    for (size_t i = 0; i < n; i++) {
+        const size_t h = i / d * d, p = i % d % (d / 2);
+        const double a = x[h + p], b = x[h + d / 2 + p];
+        const double s = back ? -(double)sine[p] : (double)sine[p];
+        const double exact =
+            i % d >= d / 2 ? s * a + cosine[p] * b : cosine[p] * a - s * b;
+        expect_near(y[i], exact, 2 * HALF_ULP * (fabs(a) + fabs(b)),
+                    "rotate_half", i);
+    }
+    reference()->rotate_half(want, x, cosine, sine, HEADS, d, back);
+    expect_same(y, want, n, "rotate_half");
+    release_all();
+}
+
+void check_rotate_half(const lsi_kernels *k)
+{
+    for (size_t i = 0; i < TEST_COUNT(head_sizes); i++) {
+        check_rotate_half_d(k, head_sizes[i], false);
+        check_rotate_half_d(k, head_sizes[i], true);
+    }
+}

@@ -126,18 +126,18 @@ typedef struct text {
     int n;
 } text;
 
-static ls_status append(void *context, int64_t token)
+static ls_status append(void *context, int64_t prompt, int64_t token)
 {
-    text *t = context;
+    text *t = (text *)context + prompt;
     t->tokens[t->n++] = token;
     return LS_OK;
 }
 
 /* Nobody reads on after the third token. */
-static ls_status append_three(void *context, int64_t token)
+static ls_status append_three(void *context, int64_t prompt, int64_t token)
 {
     const text *t = context;
-    LS_TRY(append(context, token));
+    LS_TRY(append(context, prompt, token));
     return t->n < 3 ? LS_OK : lsi_fail(LS_ERR_IO, "no more paper");
 }
 
@@ -160,10 +160,11 @@ static int64_t next_of(const ls_transformer *model, const int64_t *last,
 }
 
 /*
- * With keys and values kept, and beyond its context, the model says what it
- * says when shown the last tokens, all of them and no others.
+ * With keys and values kept, the model says what it says when shown the last
+ * tokens; beyond its context with learned positions those since it began anew.
  */
-static void expect_what_the_model_says(const ls_transformer_config *config)
+static void expect_what_the_model_says(const ls_transformer_config *config,
+                                       int64_t tokens)
 {
     ls_params *params = NULL;
     ls_transformer *model = NULL;
@@ -172,15 +173,17 @@ static void expect_what_the_model_says(const ls_transformer_config *config)
     assert_ok(ls_transformer_new(&model, params, config));
     assert_ok(ls_params_allocate(params, NULL, 8));
     const int64_t prompt[] = {3, 1, 4};
-    const lsi_generation generation = {.prompt = prompt,
-                                       .prompt_length = 3,
-                                       .tokens = 16,
+    const lsi_prompt prompts[] = {{prompt, 3}};
+    int seen = 2;
+    const lsi_generation generation = {.prompts = prompts,
+                                       .n_prompts = 1,
+                                       .tokens = tokens,
                                        .emit = append,
                                        .context = &t};
     assert_ok(lsi_generate(model, &generation));
-    assert_int_equal(t.n, 19);
+    assert_int_equal(t.n, 3 + tokens);
     for (int i = 3; i < t.n; i++) {
-        const int seen = i < 9 ? i : 9;
+        seen = seen == 9 ? 9 / 2 + 1 : seen + 1;
         assert_int_equal(t.tokens[i],
                          next_of(model, t.tokens + i - seen, seen));
     }
@@ -192,11 +195,15 @@ static void tokens_are_what_the_model_says(void **state)
 {
     (void)state;
     ls_transformer_config config = little;
-    expect_what_the_model_says(&config);
+    expect_what_the_model_says(&config, 6);
     config.rope_halves = true;
-    expect_what_the_model_says(&config);
+    expect_what_the_model_says(&config, 6);
+    config.kind = LS_TRANSFORMER_LLAMA;
+    config.kv_heads = 1;
+    expect_what_the_model_says(&config, 6);
+    config = little;
     config.kind = LS_TRANSFORMER_GPT2;
-    expect_what_the_model_says(&config);
+    expect_what_the_model_says(&config, 16);
 }
 
 static void a_limit_is_kept(void **state)
@@ -206,8 +213,9 @@ static void a_limit_is_kept(void **state)
     ls_transformer *model = NULL;
     text t = {.n = 0};
     const int64_t prompt[] = {12};
-    lsi_generation generation = {.prompt = prompt,
-                                 .prompt_length = 1,
+    const lsi_prompt prompts[] = {{prompt, 1}};
+    lsi_generation generation = {.prompts = prompts,
+                                 .n_prompts = 1,
                                  .tokens = 30,
                                  .limit = 3,
                                  .sampling = {.temperature = 1e6},
@@ -238,8 +246,9 @@ static void what_nobody_takes_is_not_drawn(void **state)
     ls_transformer *model = NULL;
     text t = {.n = 0};
     const int64_t prompt[] = {3};
-    const lsi_generation generation = {.prompt = prompt,
-                                       .prompt_length = 1,
+    const lsi_prompt prompts[] = {{prompt, 1}};
+    const lsi_generation generation = {.prompts = prompts,
+                                       .n_prompts = 1,
                                        .tokens = 30,
                                        .emit = append_three,
                                        .context = &t};
@@ -261,8 +270,9 @@ static void logits_must_be_finite(void **state)
         ls_transformer *model = NULL;
         text t = {.n = 0};
         const int64_t prompt[] = {3};
-        const lsi_generation generation = {.prompt = prompt,
-                                           .prompt_length = 1,
+        const lsi_prompt prompts[] = {{prompt, 1}};
+        const lsi_generation generation = {.prompts = prompts,
+                                           .n_prompts = 1,
                                            .tokens = 4,
                                            .emit = append,
                                            .context = &t};
@@ -279,101 +289,36 @@ static void logits_must_be_finite(void **state)
     }
 }
 
-/* ---- the cache ----------------------------------------------------------- */
-
-enum { PLACES = 9 };
-
-/* A model that is shown tokens, whole or in parts. */
-typedef struct showing {
-    ls_params *params;
-    ls_transformer *model;
-    ls_tape *tape;
-    ls_tensor *tokens;
-    lsi_kv_cache cache;
-} showing;
-
-static showing begin(ls_transformer_kind kind, ls_dtype products)
-{
-    showing s = {.cache = {.used = 0}};
-    ls_transformer_config config = little;
-    config.kind = kind;
-    assert_ok(ls_params_new(&s.params));
-    assert_ok(ls_transformer_new(&s.model, s.params, &config));
-    assert_ok(ls_params_allocate(s.params, NULL, 4));
-    assert_ok(ls_tape_new(&s.tape));
-    ls_tape_set_training(s.tape, false);
-    assert_ok(ls_tape_set_autocast(s.tape, products));
-    assert_ok(lsi_kv_cache_new(&s.cache, s.model));
-    assert_ok(
-        ls_tensor_new(&s.tokens, LS_I64, 2, (const int64_t[]){1, PLACES}));
-    for (int64_t i = 0; i < PLACES; i++)
-        ((int64_t *)tensor_data(s.tokens))[i] = i * 5 % VOCABULARY;
-    return s;
-}
-
-static void end(showing *s)
-{
-    lsi_kv_cache_free(&s->cache);
-    ls_tensor_free(&s->tokens);
-    ls_tape_free(&s->tape);
-    ls_transformer_free(&s->model);
-    ls_params_free(&s->params);
-}
-
-static const float *floats(const showing *s, ls_tensor *out)
-{
-    assert_ok(ls_tape_status(s->tape));
-    return tensor_data(ls_cast(s->tape, out, LS_F32));
-}
-
-/* Four tokens at once, then one after another. */
-static void expect_same_logits(showing *s, float bound)
-{
-    float want[PLACES * 13], largest = 0;
-    memcpy(want,
-           floats(s, ls_transformer_forward(s->model, s->tape, s->tokens)),
-           sizeof want);
-    for (int i = 0; i < PLACES * 13; i++)
-        largest = fmaxf(largest, fabsf(want[i]));
-    for (int64_t first = 0; first < PLACES;) {
-        const int64_t after = first == 0 ? 4 : first + 1;
-        ls_tensor *part = ls_narrow(s->tape, s->tokens, 1, first, after);
-        const float *got = floats(
-            s, lsi_transformer_extend(s->model, s->tape, part, &s->cache));
-        for (int64_t i = 0; i < (after - first) * 13; i++)
-            assert_true(fabsf(got[i] - want[first * 13 + i]) <=
-                        bound * largest);
-        first = after;
-        assert_int_equal(s->cache.used, first);
-    }
-}
-
-/* What a product rounds may differ by its last bit in each of two layers. */
-static void a_cache_changes_rounding_only(void **state)
+/* Of any length; the first draws what it draws alone. */
+static void prompts_do_not_mix(void **state)
 {
     (void)state;
-    static const struct {
-        ls_dtype products;
-        float bound;
-    } cases[] = {{LS_F32, 1e-5F}, {LS_BF16, 0x1p-7F}, {LS_F16, 0x1p-10F}};
-    for (int kind = 0; kind < LS_TRANSFORMER_KIND_COUNT; kind++) {
-        for (size_t i = 0; i < TEST_COUNT(cases); i++) {
-            showing s = begin((ls_transformer_kind)kind, cases[i].products);
-            expect_same_logits(&s, cases[i].bound);
-            end(&s);
-        }
-    }
-}
-
-static void a_full_cache_takes_no_more(void **state)
-{
-    (void)state;
-    showing s = begin(LS_TRANSFORMER_ROPE, LS_F32);
-    expect_same_logits(&s, 1e-5F);
-    assert_null(lsi_transformer_extend(
-        s.model, s.tape, ls_narrow(s.tape, s.tokens, 1, 0, 1), &s.cache));
-    assert_error(ls_tape_status(s.tape), LS_ERR_SHAPE, "after 9 in the cache");
-    end(&s);
+    ls_params *params = NULL;
+    ls_transformer *model = NULL;
+    static text together[3], alone;
+    const int64_t a[] = {3, 1, 4}, b[20] = {2}, c[] = {3, 1, 4};
+    const lsi_prompt prompts[] = {{a, 3}, {b, 20}, {c, 3}};
+    lsi_generation generation = {.prompts = prompts,
+                                 .n_prompts = 3,
+                                 .tokens = 20,
+                                 .sampling = {.temperature = 1, .seed = 5},
+                                 .emit = append,
+                                 .context = together};
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_transformer_new(&model, params, &little));
+    assert_ok(ls_params_allocate(params, NULL, 8));
+    assert_ok(lsi_generate(model, &generation));
+    generation.n_prompts = 1;
+    generation.context = &alone;
+    assert_ok(lsi_generate(model, &generation));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(together[i].n, 20);
+    assert_memory_equal(together[0].tokens, alone.tokens,
+                        20 * sizeof alone.tokens[0]);
+    assert_memory_not_equal(together[2].tokens, alone.tokens,
+                            20 * sizeof alone.tokens[0]);
+    ls_transformer_free(&model);
+    ls_params_free(&params);
 }
 
 int main(void)
@@ -387,8 +332,7 @@ int main(void)
         cmocka_unit_test(a_limit_is_kept),
         cmocka_unit_test(what_nobody_takes_is_not_drawn),
         cmocka_unit_test(logits_must_be_finite),
-        cmocka_unit_test(a_cache_changes_rounding_only),
-        cmocka_unit_test(a_full_cache_takes_no_more),
+        cmocka_unit_test(prompts_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,87 @@
+/* Few rows times a matrix of weights; see row_products.h. */
+#include "compute/row_products.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "compute/array.h"
+#include "compute/dense.h"
+#include "kernels/kernels.h"
+
+enum {
+    BLOCK = 16,         /* rows of w, which stay in the cache for all of x */
+    ELEMENTS = 1 << 14, /* of w for a thread, at least */
+    WIDENED = 1 << 21,  /* elements of w at a time */
+};
+
+typedef struct job {
+    const lsi_row_products *p;
+    const lsi_kernels *kernels;
+    float *y;
+    const float *x;
+    const char *w;
+    const float *bias;
+} job;
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void multiply(void *context, size_t begin, size_t end)
+{
+    const job *j = context;
+    const lsi_row_products *p = j->p;
+    const size_t stride = p->in * ls_dtype_size(p->w_dtype);
+    for (size_t r = begin; r < end; r += BLOCK) {
+        const size_t n = smaller(BLOCK, end - r);
+        for (size_t i = 0; i < p->rows; i++) {
+            float *y = j->y + i * p->out + r;
+            j->kernels->row_products(y, j->x + i * p->in, j->w + r * stride,
+                                     p->w_dtype, n, p->in);
+            if (j->bias != NULL)
+                j->kernels->add(y, y, j->bias + r, n);
+        }
+    }
+}
+
+/* As many columns of y at a time as there is room to widen rows of w. */
+static ls_status widen(const lsi_row_products *p, float *y, const float *x,
+                       const void *w, const float *bias)
+{
+    void *block = NULL;
+    const size_t most = WIDENED / p->in + 1;
+    const size_t stride = p->in * ls_dtype_size(p->w_dtype);
+    ls_status status = LS_OK;
+    LS_TRY(lsi_alloc(&block, smaller(most, p->out) * p->in * sizeof(float),
+                     LS_MEMORY_ACTIVATIONS, "weights as f32"));
+    for (size_t r = 0; r < p->out && status == LS_OK; r += most) {
+        const size_t n = smaller(most, p->out - r);
+        const lsi_gemm_shape shape = {.m = (int64_t)p->rows,
+                                      .n = (int64_t)n,
+                                      .k = (int64_t)p->in,
+                                      .lda = (int64_t)p->in,
+                                      .ldb = (int64_t)p->in,
+                                      .ldc = (int64_t)p->out,
+                                      .b_transposed = true,
+                                      .ab_dtype = LS_F32,
+                                      .c_dtype = LS_F32};
+        lsi_array_convert(block, LS_F32, (const char *)w + r * stride,
+                          p->w_dtype, n * p->in);
+        status = lsi_gemm_run(&shape, y + r, x, block,
+                              bias != NULL ? bias + r : NULL);
+    }
+    lsi_free(block);
+    return status;
+}
+
+ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
+                               const float *x, const void *w,
+                               const float *bias_or_null)
+{
+    job j = {p, lsi_kernels_get(), y, x, w, bias_or_null};
+    if (p->rows > LSI_FEW_ROWS && p->in > 0)
+        return widen(p, y, x, w, bias_or_null);
+    lsi_parallel_for(p->out, ELEMENTS / (p->in + 1) + 1, multiply, &j);
+    return LS_OK;
+}
