@@ -10,6 +10,28 @@ if(TARGET lockstep)
   install(TARGETS lockstep RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# The program writes its manual pages and completions itself, if it runs here.
+if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
+  set(made ${PROJECT_BINARY_DIR}/share)
+  install(CODE "
+    file(MAKE_DIRECTORY ${made}/man)
+    execute_process(COMMAND $<TARGET_FILE:lockstep> help --man ${made}/man
+                    COMMAND_ERROR_IS_FATAL ANY)
+    foreach(shell bash zsh fish)
+      execute_process(COMMAND $<TARGET_FILE:lockstep> completion \${shell}
+                      OUTPUT_FILE ${made}/\${shell}
+                      COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()")
+  install(DIRECTORY ${made}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  set(share ${CMAKE_INSTALL_DATAROOTDIR})
+  install(FILES ${made}/bash RENAME lockstep
+          DESTINATION ${share}/bash-completion/completions)
+  install(FILES ${made}/zsh RENAME _lockstep
+          DESTINATION ${share}/zsh/site-functions)
+  install(FILES ${made}/fish RENAME lockstep.fish
+          DESTINATION ${share}/fish/vendor_completions.d)
+endif()
+
 # Two export sets: who uses the shared library needs none of what it stands on.
 set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)

@@ -6,15 +6,19 @@
 #include <string.h>
 
 #include "command/command.h"
+#include "command/man.h"
 
 typedef struct args {
     bool markdown;
+    const char *man;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(markdown, BOOL, "markdown", 0, NULL, NULL,
         "print the help of every command, as in docs/commands.md"),
+    ROW(man, STRING, "man", 0, "DIR", NULL,
+        "write a manual page of every command into a folder"),
 };
 
 static void print_markdown(const lsi_command *command, const char *name)
@@ -54,6 +58,10 @@ static int run(const lsi_invocation *call)
     int status;
     if (!lsi_cli_parse(call, &a, &rest, &status))
         return status;
+    if (a.man != NULL)
+        return lsi_man_write(&lsi_command_root, a.man) == LS_OK
+                   ? 0
+                   : lsi_cli_error();
     if (!a.markdown)
         return print_help_of(call->argc - rest, call->argv + rest);
     puts("# The command line\n\nMade by `lockstep help --markdown`; a test "
