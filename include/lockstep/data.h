@@ -138,7 +138,14 @@ typedef struct ls_image_options {
  *   - a folder that holds `train` and one of `val`, `valid`, `test`, folders of
  *     the same classes;
  *   - CIFAR-10 or CIFAR-100 in the published binary layout: the folder, or an
- *     archive as for ls_dataset_new_cifar100.
+ *     archive as for ls_dataset_new_cifar100;
+ *   - arrays of u8, (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3
+ *     channels, and of N labels: an .npz, or a folder of .npy files, that are
+ *     called train_images, train_labels, and val_ or test_ likewise; or x_train
+ *     and y_train; or images and labels, x and y. Or one images.npy with
+ *     labels.npy beside it;
+ *   - MNIST and what is made like it: a folder of its four IDX files, which may
+ *     be packed by gzip.
  *
  * Where nothing is set aside for validation, a tenth of the images is, drawn by
  * the seed; LS_SPLIT_TEST is that. An image whose side is not `size` is resized
@@ -153,6 +160,27 @@ typedef struct ls_image_options {
 LS_API ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
                                        ls_split split,
                                        const ls_image_options *options);
+
+/* ---- arrays and tables --------------------------------------------------- */
+
+/*
+ * Arrays of any type and shape: an .npy or .npz file, or a folder of .npy
+ * files. Each array is a field, and their first dimension is that of the items;
+ * u2 and smaller become i32, u4 i64, f8 is rounded to f32. An array of integers
+ * called labels, label or y gives the classes. Files are mapped and may be
+ * larger than memory, but for what is packed. Local.
+ */
+LS_API ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path);
+
+/*
+ * A table of numbers in text: rows are lines, columns are between commas,
+ * semicolons or tabs; the first row may name the columns. Field 0 is f32 (all
+ * columns but the label); field 1 is i64, if `label` names a column of classes
+ * 0, 1, 2, ...: "last" is the last, NULL none. A cell that is no number is
+ * LS_ERR_FORMAT with its line and column. Local.
+ */
+LS_API ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
+                                    const char *label);
 
 /* ---- samplers ------------------------------------------------------------ */
 

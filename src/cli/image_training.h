@@ -18,7 +18,8 @@ typedef struct lsi_image_flags {
     const char *model; /* a row of image_nets.def */
     lsi_rank_flags ranks;
     const char *data;
-    int64_t epochs, batch_size, accumulate, slices, limit, prefetch, seed;
+    int64_t epochs, batch_size, accumulate, slices, limit, prefetch;
+    int64_t loader_threads, seed;
     lsi_recipe recipe;
     const char *dtype;
     lsi_resume_options resume;

@@ -31,6 +31,10 @@ ls_status lsi_open_image_folder(lsi_image_source *out, const char *path,
 ls_status lsi_open_cifar(lsi_image_source *out, const char *path,
                          ls_split split);
 
+/* Arrays of bytes, of a file or a folder; see data/arrays.h. */
+ls_status lsi_open_image_arrays(lsi_image_source *out, const char *path,
+                                ls_split split);
+
 /* Whether a folder holds the files of CIFAR-10 or CIFAR-100. */
 bool lsi_is_cifar(const char *folder);
 

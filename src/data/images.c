@@ -13,8 +13,9 @@
 #include "base/rng.h"
 #include "compute/array.h"
 #include "compute/compute.h"
+#include "data/arrays.h"
 #include "data/image_source.h"
-#include "data/magic.h"
+#include "data/load.h"
 #include "data/permutation.h"
 
 /* "augment", "held out" */
@@ -283,6 +284,16 @@ static ls_status check_options(const ls_image_options *o)
     return LS_OK;
 }
 
+static ls_status open_folder(lsi_image_source *out, const char *path,
+                             ls_split split)
+{
+    if (lsi_is_cifar(path))
+        return lsi_open_cifar(out, path, split);
+    if (lsi_holds_arrays(path))
+        return lsi_open_image_arrays(out, path, split);
+    return lsi_open_image_folder(out, path, split);
+}
+
 static ls_status open_source(lsi_image_source *out, const char *path,
                              ls_split split)
 {
@@ -291,14 +302,17 @@ static ls_status open_source(lsi_image_source *out, const char *path,
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     if (S_ISDIR(info.st_mode))
-        return lsi_is_cifar(path) ? lsi_open_cifar(out, path, split)
-                                  : lsi_open_image_folder(out, path, split);
-    LS_TRY(lsi_magic_of_file(path, &magic));
-    if (magic == LSI_MAGIC_TAR || lsi_magic_is_packed(magic))
+        return open_folder(out, path, split);
+    LS_TRY(lsi_magic_inside(path, &magic));
+    if (magic == LSI_MAGIC_TAR)
         return lsi_open_cifar(out, path, split);
+    if (magic == LSI_MAGIC_NPY || magic == LSI_MAGIC_ZIP ||
+        magic == LSI_MAGIC_IDX)
+        return lsi_open_image_arrays(out, path, split);
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s; images are read from a folder of classes, or "
-                    "from the binary form of CIFAR-10 or CIFAR-100",
+                    "'%s' is %s; images are read from a folder of classes, "
+                    "from the binary form of CIFAR-10 or CIFAR-100, and from "
+                    ".npy, .npz and IDX files",
                     path, lsi_magic_name(magic));
 }
 

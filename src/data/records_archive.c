@@ -1,4 +1,4 @@
-/* A member of a tar archive as records, read into memory by libarchive. */
+/* Members of tar archives, and packed files, read into memory by libarchive. */
 #include <archive.h>
 #include <archive_entry.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "data/load.h"
 
 /* Large enough that a read is not what decompression waits for. */
 enum { READ_BLOCK = 1 << 17 };
@@ -112,5 +113,62 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
         status = load(archive, fd, path, member, out);
     archive_read_free(archive);
     close(fd);
+    return status;
+}
+
+/* ---- packed files -------------------------------------------------------- */
+
+static ls_status cannot_unpack(struct archive *archive, const char *path)
+{
+    return lsi_fail(LS_ERR_FORMAT, "'%s' is damaged or cut off: %s", path,
+                    archive_error_string(archive));
+}
+
+static ls_status read_some(struct archive *archive, const char *path,
+                           size_t most, lsi_records *records)
+{
+    size_t done = 0;
+    while (done < most) {
+        if (done == records->bytes)
+            LS_TRY(lsi_records_grow(records, done));
+        const la_ssize_t n = archive_read_data(archive, records->data + done,
+                                               records->bytes - done);
+        if (n < 0)
+            return cannot_unpack(archive, path);
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    records->bytes = done;
+    return LS_OK;
+}
+
+static ls_status unpack_with(struct archive *archive, lsi_records *out,
+                             const lsi_records *packed, const char *path,
+                             size_t most)
+{
+    struct archive_entry *entry;
+    archive_read_support_format_raw(archive);
+    archive_read_support_filter_all(archive);
+    if (archive_read_open_memory(archive, packed->data, packed->bytes) !=
+            ARCHIVE_OK ||
+        archive_read_next_header(archive, &entry) < ARCHIVE_WARN)
+        return cannot_unpack(archive, path);
+    return read_some(archive, path, most, out);
+}
+
+ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
+                             const char *path, size_t most)
+{
+    lsi_records records = {0};
+    struct archive *archive = archive_read_new();
+    if (archive == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", path);
+    const ls_status status = unpack_with(archive, &records, packed, path, most);
+    archive_read_free(archive);
+    if (status == LS_OK)
+        *out = records;
+    else if (records.data != NULL)
+        records.release(records.data, records.bytes);
     return status;
 }

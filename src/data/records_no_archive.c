@@ -1,6 +1,7 @@
 /* In place of records_archive.c, in a build without libarchive. */
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data/load.h"
 
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *member)
@@ -10,4 +11,15 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                     "'%s' is not a folder, and this library was built without "
                     "libarchive; unpack it, and name the folder that holds %s",
                     path, member);
+}
+
+ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
+                             const char *path, size_t most)
+{
+    (void)out, (void)most;
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "'%s' is %s, and this library was built without "
+                    "libarchive; unpack it first",
+                    path,
+                    lsi_magic_name(lsi_magic_of(packed->data, packed->bytes)));
 }

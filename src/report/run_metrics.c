@@ -46,10 +46,11 @@ static ls_status write_validation(void *self, const lsi_run_validation *v)
 static ls_status write_epoch(void *self, const lsi_run_epoch *e)
 {
     json_t *line = json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "event", "epoch",
-        "epoch", (json_int_t)e->epoch, "train_loss", real(e->train_loss),
-        "train_accuracy", real(e->train_accuracy), "train_seconds",
-        real(e->train_seconds), "images_per_second", real(e->rate), "val_loss",
+        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "event",
+        "epoch", "epoch", (json_int_t)e->epoch, "train_loss",
+        real(e->train_loss), "train_accuracy", real(e->train_accuracy),
+        "train_seconds", real(e->train_seconds), "waited_seconds",
+        real(e->waited_seconds), "images_per_second", real(e->rate), "val_loss",
         real(e->val_loss), "val_accuracy", real(e->val_accuracy), "peak_bytes",
         (json_int_t)e->peak_bytes, "collectives", (json_int_t)e->collectives);
     return lsi_jsonl_write(self,

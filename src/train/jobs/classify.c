@@ -91,6 +91,7 @@ static ls_status open_images(job *j)
     lsi_images_options options = {.count = j->options->limit,
                                   .batch_size = j->options->batch_size,
                                   .prefetch = (int)j->options->prefetch,
+                                  .threads = (int)j->options->loader_threads,
                                   .seed = j->options->seed,
                                   .rank = ls_group_rank(j->loop.group),
                                   .size = ls_group_size(j->loop.group),
@@ -308,6 +309,7 @@ static ls_status end_training(job *j, lsi_epoch *out, double *images)
     lsi_totals *const totals = &j->epochs.report.totals;
     LS_TRY(lsi_totals_reduce(totals, j->loop.group));
     out->train_seconds = seconds(j);
+    out->waited_seconds = lsi_images_waited(j->train_images);
     out->loss_scale = j->loop.stepper.loss_scale.scale;
     out->skipped = j->loop.stepper.loss_scale.skipped;
     out->train_loss = lsi_totals_loss(totals);
@@ -333,10 +335,11 @@ static ls_status validate(job *j, lsi_epoch *out)
 /* What the slowest and the largest rank took. */
 static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
 {
-    double most[2] = {out->train_seconds, peak_bytes(j)};
-    LS_TRY(ls_reduce(j->loop.group, most, most, 2, LS_F64, LS_MAX, 0));
+    double most[3] = {out->train_seconds, peak_bytes(j), out->waited_seconds};
+    LS_TRY(ls_reduce(j->loop.group, most, most, 3, LS_F64, LS_MAX, 0));
     out->train_seconds = most[0];
     out->peak_bytes = (uint64_t)most[1];
+    out->waited_seconds = most[2];
     if (out->train_seconds > 0)
         out->images_per_second = images / out->train_seconds;
     return LS_OK;

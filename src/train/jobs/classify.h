@@ -19,7 +19,7 @@ typedef struct lsi_classify_options {
     int64_t batch_size; /* of a rank */
     int64_t accumulate;
     int64_t slices; /* of all ranks' batches together; 0: the usual */
-    int64_t prefetch;
+    int64_t prefetch, loader_threads;
     lsi_recipe recipe;
     ls_dtype dtype; /* of products */
     lsi_net_norm norm;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+enum { USUAL_PREFETCH = 2 };
+
 struct lsi_images {
     lsi_images_options options;
     ls_loader *loader;
@@ -53,9 +55,10 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
                      (size_t)images->options.batch_size * sizeof(int64_t),
                      LS_MEMORY_DATA, "the order of a batch"));
     images->batch = indices;
-    const ls_loader_options options = {images->options.batch_size,
-                                       images->options.prefetch,
-                                       images->options.threads};
+    const lsi_images_options *const o = &images->options;
+    const bool ahead = o->prefetch == 0 && o->threads > 1;
+    const ls_loader_options options = {
+        o->batch_size, ahead ? USUAL_PREFETCH : o->prefetch, o->threads};
     return ls_loader_new(&images->loader, dataset, &options);
 }
 

@@ -11,7 +11,7 @@ typedef struct lsi_images lsi_images;
 typedef struct lsi_images_options {
     int64_t count; /* use only the first `count` samples; 0: all */
     int64_t batch_size;
-    int prefetch; /* batches read ahead */
+    int prefetch; /* batches read ahead; 0: 2 if several threads read */
     int threads;  /* that read ahead; 0: 1 */
     uint64_t seed;
     int rank, size;

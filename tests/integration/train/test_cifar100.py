@@ -9,7 +9,7 @@ import files
 from program import LOCKSTEP, ProgramTest
 
 KEYS = ["event", "epoch", "train_loss", "train_accuracy", "train_seconds",
-        "images_per_second", "val_loss", "val_accuracy", "peak_bytes",
+        "waited_seconds", "images_per_second", "val_loss", "val_accuracy", "peak_bytes",
         "collectives"]
 
 SHAPES = {

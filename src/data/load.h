@@ -1,0 +1,27 @@
+/* Whole files as bytes, unpacked where they are packed. */
+#ifndef LS_DATA_LOAD_H
+#define LS_DATA_LOAD_H
+
+#include "data/dataset.h"
+#include "data/magic.h"
+
+/*
+ * Maps a file, or unpacks one that is packed by gzip, or, with libarchive, by
+ * zstd, xz or bzip2, into memory. A file that holds nothing is LS_ERR_FORMAT.
+ */
+ls_status lsi_records_load(lsi_records *out, const char *path);
+
+/* What a file is, or what is packed in it. */
+ls_status lsi_magic_inside(const char *path, lsi_magic *out);
+
+/* At most the first `most` bytes of what is packed in such a file, in memory.
+ */
+ls_status lsi_unpack_gzip(lsi_records *out, const lsi_records *packed,
+                          const char *path, size_t most);
+ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
+                             const char *path, size_t most);
+
+/* As many more bytes of room for what is unpacked; `used` of them are kept. */
+ls_status lsi_records_grow(lsi_records *records, size_t used);
+
+#endif

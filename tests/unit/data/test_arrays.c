@@ -1,0 +1,360 @@
+/* Arrays and tables: as NumPy writes them (make_array_vectors.py), and others.
+ */
+#include <math.h>
+
+#include <zlib.h>
+
+#include "data/arrays.h"
+#include "unit/data/array_vectors.h"
+#include "unit/data/image_files.h"
+
+#define WRITE(name, data) write_file(name, data, sizeof(data))
+
+/* ---- .npy ---------------------------------------------------------------- */
+
+static void check_values(const uint8_t *data, size_t bytes, char kind,
+                         size_t size)
+{
+    static const int want[] = {0, 1, -1, 3, 100, -128};
+    lsi_file_array a;
+    assert_ok(lsi_npy_parse(&a, data, bytes, "x.npy"));
+    assert_int_equal(a.kind, kind);
+    assert_int_equal(a.size, size);
+    assert_int_equal(a.ndim, 2);
+    assert_int_equal(a.shape[0], 2);
+    assert_int_equal(a.shape[1], 3);
+    for (int64_t i = 0; i < 6; i++) {
+        float value = 0;
+        if (kind == 'f')
+            memcpy(&value, a.data + 4 * i, sizeof value);
+        else
+            value = (float)lsi_file_array_int(&a, i);
+        assert_true(value == (float)want[i]);
+    }
+}
+
+static void test_npy(void **state)
+{
+    (void)state;
+    lsi_file_array a;
+    check_values(npy_i1, sizeof npy_i1, 'i', 1);
+    check_values(npy_version_2, sizeof npy_version_2, 'f', 4);
+    check_values(npy_version_3, sizeof npy_version_3, 'i', 4);
+    assert_ok(lsi_npy_parse(&a, npy_none, sizeof npy_none, "x.npy"));
+    assert_int_equal(a.shape[0], 0);
+    assert_ok(lsi_npy_parse(&a, npy_scalar, sizeof npy_scalar, "x.npy"));
+    assert_int_equal(a.ndim, 0);
+}
+
+static void test_wrong_npy(void **state)
+{
+    (void)state;
+    lsi_file_array a;
+    assert_error(lsi_npy_parse(&a, npy_fortran, sizeof npy_fortran, "f.npy"),
+                 LS_ERR_UNSUPPORTED, "'f.npy' is in Fortran order");
+    assert_error(lsi_npy_parse(&a, npy_big, sizeof npy_big, "b.npy"),
+                 LS_ERR_UNSUPPORTED, "'b.npy' is an array of type '>f4'");
+    assert_error(lsi_npy_parse(&a, npy_complex, sizeof npy_complex, "c.npy"),
+                 LS_ERR_UNSUPPORTED, "of type '<c8'");
+    assert_error(lsi_npy_parse(&a, npy_records, sizeof npy_records, "r.npy"),
+                 LS_ERR_UNSUPPORTED, "is an array of records");
+    for (size_t n = 0; n < sizeof npy_i1; n++)
+        assert_error(lsi_npy_parse(&a, npy_i1, n, "cut.npy"), LS_ERR_FORMAT,
+                     "'cut.npy'");
+    assert_error(lsi_npy_parse(&a, npy_i1, sizeof npy_i1 - 1, "cut.npy"),
+                 LS_ERR_FORMAT,
+                 "an array (2, 3) of 1 bytes each, which takes "
+                 "6 bytes, but has 5");
+}
+
+/* ---- images in arrays ---------------------------------------------------- */
+
+static const double unit = 1.0 / 255;
+
+static void check_images(const char *name, ls_split split, int64_t count,
+                         int64_t first)
+{
+    const ls_image_options plain = {.deviation = {unit, unit, unit}};
+    ls_dataset *set = NULL;
+    assert_ok(ls_dataset_new_images(&set, in_root(name), split, &plain));
+    assert_int_equal(ls_dataset_count(set), count);
+    assert_int_equal(ls_dataset_classes(set), first < 0 ? 1 : 5);
+    const ls_field *field = ls_dataset_field(set, LS_IMAGES);
+    assert_int_equal(field->shape[0], 3);
+    assert_int_equal(field->shape[1], 3);
+    assert_int_equal(field->shape[2], 4);
+    for (int64_t i = 0; i < count && first >= 0; i++) {
+        float image[36];
+        int64_t label;
+        assert_ok(ls_dataset_read(set, 0, &i, 1, (void *[]){image, &label}));
+        assert_int_equal(label, (first + i) % 5);
+        for (int64_t p = 0; p < 36; p++) {
+            const int64_t at = (first + i) * 36 + p % 12 * 3 + p / 12;
+            assert_true(fabsf(image[p] - (float)(at % 251)) < 1e-3F);
+        }
+    }
+    ls_dataset_free(&set);
+}
+
+static void test_image_arrays(void **state)
+{
+    (void)state;
+    WRITE("two.npz", npz_deflated);
+    check_images("two.npz", LS_SPLIT_TRAIN, 12, 0);
+    check_images("two.npz", LS_SPLIT_TEST, 8, 12);
+    WRITE("one.npz", npz_stored);
+    ls_dataset *set = NULL;
+    assert_ok(
+        ls_dataset_new_images(&set, in_root("one.npz"), LS_SPLIT_TEST, NULL));
+    assert_int_equal(ls_dataset_count(set), 2);
+    ls_dataset_free(&set);
+}
+
+static void test_wrong_images(void **state)
+{
+    (void)state;
+    ls_dataset *set = NULL;
+    WRITE("photos.npy", npy_floats);
+    assert_error(ls_dataset_new_images(&set, in_root("photos.npy"),
+                                       LS_SPLIT_TRAIN, NULL),
+                 LS_ERR_FORMAT, "photos.npy' is one array, and its name");
+    WRITE("images.npy", npy_floats);
+    assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
+                                       LS_SPLIT_TRAIN, NULL),
+                 LS_ERR_IO, "labels.npy");
+    WRITE("labels.npy", npy_i1);
+    assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
+                                       LS_SPLIT_TRAIN, NULL),
+                 LS_ERR_FORMAT, "is of type f4; images are read as unsigned");
+    WRITE("fields.npz", npz_fields);
+    assert_error(ls_dataset_new_images(&set, in_root("fields.npz"),
+                                       LS_SPLIT_TRAIN, NULL),
+                 LS_ERR_FORMAT, "holds no arrays called images and labels");
+    write_file("cut.npz", npz_stored, sizeof npz_stored - 30);
+    assert_error(
+        ls_dataset_new_images(&set, in_root("cut.npz"), LS_SPLIT_TRAIN, NULL),
+        LS_ERR_FORMAT, "cut.npz' is damaged or cut off");
+    write_file("x.parquet", "PAR1\x15\x04", 6);
+    assert_error(
+        ls_dataset_new_images(&set, in_root("x.parquet"), LS_SPLIT_TRAIN, NULL),
+        LS_ERR_FORMAT, "x.parquet' is a parquet file; images are");
+}
+
+/* Whatever byte of an archive is another, it is read or refused. */
+static void test_damaged_archives(void **state)
+{
+    (void)state;
+    uint8_t copy[sizeof npz_deflated];
+    for (size_t i = 0; i < sizeof copy; i += 3) {
+        lsi_file_arrays *arrays = NULL;
+        memcpy(copy, npz_deflated, sizeof copy);
+        copy[i] ^= 0xff;
+        WRITE("damaged.npz", copy);
+        if (lsi_file_arrays_open(&arrays, in_root("damaged.npz")) == LS_OK)
+            lsi_file_arrays_free(&arrays);
+        assert_null(arrays);
+    }
+}
+
+/* ---- MNIST --------------------------------------------------------------- */
+
+static void write_gzip(const char *name, const void *data, size_t bytes)
+{
+    gzFile file = gzopen(in_root(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, data, (unsigned)bytes), bytes);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+static void write_idx(const char *images, const char *labels, uint8_t count,
+                      bool packed)
+{
+    uint8_t pixels[16 + 30 * 6] = {0, 0, 8, 3, 0, 0, 0, count,
+                                   0, 0, 0, 2, 0, 0, 0, 3};
+    uint8_t numbers[8 + 30] = {0, 0, 8, 1, 0, 0, 0, count};
+    for (int i = 0; i < count; i++) {
+        numbers[8 + i] = (uint8_t)(i % 10);
+        for (int p = 0; p < 6; p++)
+            pixels[16 + 6 * i + p] = (uint8_t)(7 * i + p);
+    }
+    if (packed) {
+        write_gzip(images, pixels, 16 + 6U * count);
+        write_gzip(labels, numbers, 8U + count);
+    } else {
+        write_file(images, pixels, 16 + 6U * count);
+        write_file(labels, numbers, 8U + count);
+    }
+}
+
+static void test_mnist(void **state)
+{
+    (void)state;
+    make_dir("mnist");
+    write_idx("mnist/train-images-idx3-ubyte.gz",
+              "mnist/train-labels-idx1-ubyte.gz", 20, true);
+    write_idx("mnist/t10k-images-idx3-ubyte", "mnist/t10k-labels-idx1-ubyte",
+              10, false);
+    const ls_image_options plain = {.deviation = {unit, unit, unit}};
+    for (int split = 0; split < 2; split++) {
+        ls_dataset *set = NULL;
+        assert_ok(ls_dataset_new_images(&set, in_root("mnist"), (ls_split)split,
+                                        &plain));
+        assert_int_equal(ls_dataset_count(set), split == 0 ? 20 : 10);
+        assert_int_equal(ls_dataset_classes(set), 10);
+        assert_int_equal(ls_dataset_field(set, 0)->shape[0], 1);
+        assert_int_equal(ls_dataset_field(set, 0)->shape[2], 3);
+        const int64_t index = 9;
+        float image[6];
+        int64_t label;
+        assert_ok(
+            ls_dataset_read(set, 0, &index, 1, (void *[]){image, &label}));
+        assert_int_equal(label, 9);
+        assert_true(fabsf(image[5] - 68) < 1e-3F);
+        ls_dataset_free(&set);
+    }
+    uint8_t cut[10];
+    FILE *file = fopen(in_root("mnist/train-images-idx3-ubyte.gz"), "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(cut, 1, sizeof cut, file), sizeof cut);
+    fclose(file);
+    WRITE("mnist/train-images-idx3-ubyte.gz", cut);
+    ls_dataset *set = NULL;
+    assert_error(
+        ls_dataset_new_images(&set, in_root("mnist"), LS_SPLIT_TRAIN, NULL),
+        LS_ERR_FORMAT, "ubyte.gz' is damaged or cut off");
+}
+
+/* ---- datasets of arrays -------------------------------------------------- */
+
+static void test_any_arrays(void **state)
+{
+    (void)state;
+    static const ls_dtype types[] = {LS_I32, LS_U8,  LS_I32,
+                                     LS_F32, LS_I64, LS_F16};
+    ls_dataset *set = NULL;
+    WRITE("any.npz", npz_fields);
+    assert_ok(ls_dataset_new_arrays(&set, in_root("any.npz")));
+    assert_int_equal(ls_dataset_count(set), 2);
+    assert_int_equal(ls_dataset_fields(set), 6);
+    assert_int_equal(ls_dataset_classes(set), 8);
+    assert_int_equal(ls_dataset_label(set, 0), 7);
+    for (int f = 0; f < 6; f++)
+        assert_int_equal(ls_dataset_field(set, f)->dtype, types[f]);
+    assert_string_equal(ls_dataset_field(set, 2)->name, "y");
+    assert_int_equal(ls_dataset_field(set, 3)->ndim, 2);
+    int32_t a[3], y;
+    uint8_t b;
+    float c[2];
+    int64_t d, index = 1;
+    uint16_t e;
+    assert_ok(
+        ls_dataset_read(set, 0, &index, 1, (void *[]){a, &b, &y, c, &d, &e}));
+    assert_int_equal(a[0], 3);
+    assert_int_equal(a[2], -128);
+    assert_int_equal(b, 0);
+    assert_int_equal(y, 0);
+    assert_true(c[0] == 0.1F);
+    assert_int_equal(d, 4294967295);
+    assert_int_equal(e, 0x4200); /* 3 in f16 */
+    ls_dataset_free(&set);
+    make_dir("unequal");
+    WRITE("unequal/a.npy", npy_i1);
+    WRITE("unequal/b.npy", npy_floats);
+    assert_error(ls_dataset_new_arrays(&set, in_root("unequal")), LS_ERR_FORMAT,
+                 "'b' of");
+    write_file("t.txt", "hello", 5);
+    assert_error(ls_dataset_new_arrays(&set, in_root("t.txt")), LS_ERR_FORMAT,
+                 "t.txt' is a file of no known kind; arrays are read from");
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static ls_dataset *table(const char *text, const char *label)
+{
+    ls_dataset *set = NULL;
+    write_file("t.csv", text, strlen(text));
+    assert_ok(ls_dataset_new_csv(&set, in_root("t.csv"), label));
+    return set;
+}
+
+static void test_tables(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "a,class,b\n1,2,3.5\n-4e1,0, 6\n",
+        "\"a\";\"class\";b\r\n1;2;3.5\r\n\r\n-40;0;6",
+        "a\tclass\tb\n1\t2\t3.5\n-40\t0\t6\n",
+    };
+    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
+        ls_dataset *set = table(texts[i], "class");
+        const int64_t both[] = {0, 1};
+        float features[4];
+        int64_t labels[2];
+        assert_int_equal(ls_dataset_count(set), 2);
+        assert_int_equal(ls_dataset_classes(set), 3);
+        assert_int_equal(ls_dataset_label(set, 0), 2);
+        assert_int_equal(ls_dataset_field(set, 0)->shape[0], 2);
+        assert_ok(
+            ls_dataset_read(set, 0, both, 2, (void *[]){features, labels}));
+        assert_true(features[0] == 1 && features[1] == 3.5F &&
+                    features[2] == -40 && features[3] == 6);
+        assert_int_equal(labels[0], 2);
+        assert_int_equal(labels[1], 0);
+        ls_dataset_free(&set);
+    }
+    ls_dataset *set = table("1,2,3", NULL);
+    assert_int_equal(ls_dataset_fields(set), 1);
+    assert_int_equal(ls_dataset_field(set, 0)->shape[0], 3);
+    ls_dataset_free(&set);
+    set = table("1.5,1\n2.5,0\n", "last");
+    assert_int_equal(ls_dataset_label(set, 0), 1);
+    ls_dataset_free(&set);
+}
+
+static void test_wrong_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *label, *part;
+        ls_status status;
+    } wrong[] = {
+        {"a,b\n1,2\n3,x\n", NULL, "line 3, column 2: 'x' is no number",
+         LS_ERR_FORMAT},
+        {"1,2\n3\n", NULL, "line 2: 1 columns; the first row has 2",
+         LS_ERR_FORMAT},
+        {"a,b\n", NULL, "holds names of columns, but no rows", LS_ERR_FORMAT},
+        {"\n\n", NULL, "holds no rows", LS_ERR_FORMAT},
+        {"1,nan\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is no number",
+         LS_ERR_FORMAT},
+        {"a,b\n1,2.5\n", "b", "column 2: '2.5' is no class", LS_ERR_FORMAT},
+        {"a,b\n1,-1\n", "b", "'-1' is no class", LS_ERR_FORMAT},
+        {"a,b\n1,2\n", "c", "has no column 'c'", LS_ERR_ARGUMENT},
+        {"1,2\n", "c", "has no names of columns", LS_ERR_ARGUMENT},
+        {"1\n", "last", "has 1 columns; expected 1 to", LS_ERR_FORMAT},
+    };
+    ls_dataset *set = NULL;
+    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
+        write_file("w.csv", wrong[i].text, strlen(wrong[i].text));
+        assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), wrong[i].label),
+                     wrong[i].status, wrong[i].part);
+    }
+    WRITE("w.csv", npy_i1);
+    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL),
+                 LS_ERR_FORMAT, "w.csv' is an .npy array; a table of numbers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_npy),
+        cmocka_unit_test(test_wrong_npy),
+        cmocka_unit_test(test_image_arrays),
+        cmocka_unit_test(test_wrong_images),
+        cmocka_unit_test(test_damaged_archives),
+        cmocka_unit_test(test_mnist),
+        cmocka_unit_test(test_any_arrays),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_wrong_tables),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
