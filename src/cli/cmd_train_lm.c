@@ -194,6 +194,7 @@ static int run(const lsi_invocation *call)
                          .size = a.shape.size,
                          .about = {.job = "lm",
                                    .unit = "tokens",
+                                   .resumes = a.resume.resume,
                                    .perplexity = true,
                                    .steps = a.steps,
                                    .every = a.log_every,

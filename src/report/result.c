@@ -102,14 +102,15 @@ static ls_status write_special(const char *path, const char *data, size_t bytes)
     return status;
 }
 
-static ls_status replace(const char *path, const char *data, size_t bytes)
+static ls_status replace(const char *path, const char *data, size_t bytes,
+                         bool durable)
 {
     char temporary[PATH_MAX];
     int fd;
     LS_TRY(open_beside(path, temporary, &fd));
     set_usual_mode(fd, path);
     ls_status status = lsi_write_all(fd, data, bytes, path);
-    if (status == LS_OK && fsync(fd) != 0)
+    if (status == LS_OK && durable && fsync(fd) != 0)
         status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
     close(fd);
     if (status == LS_OK && rename(temporary, path) != 0)
@@ -137,5 +138,12 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
         return write_special(path, data, bytes);
     char target[PATH_MAX];
     LS_TRY(lsi_resolve_links(path, target));
-    return replace(target, data, bytes);
+    return replace(target, data, bytes, true);
+}
+
+ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)
+{
+    char target[PATH_MAX];
+    LS_TRY(lsi_resolve_links(path, target));
+    return replace(target, data, bytes, false);
 }

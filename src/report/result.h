@@ -24,6 +24,12 @@ ls_status lsi_result_check_file(const char *path);
 /* Makes `bytes` bytes of `data` the contents of `path`. */
 ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
 
+/*
+ * The same for a file that is replaced again and again: quick, because it is
+ * not waited for until it is on the disk.
+ */
+ls_status lsi_result_replace(const char *path, const char *data, size_t bytes);
+
 /* Whether the path is "-". False for NULL. */
 bool lsi_result_is_stdout(const char *path);
 

@@ -173,10 +173,11 @@ static ls_status tell_validation(void *self, const lsi_run_validation *v)
     return LS_OK;
 }
 
-static void tell_saved(void *self, int64_t step, const char *folder)
+static ls_status tell_saved(void *self, int64_t step, const char *folder)
 {
     lines *const l = self;
     stay(l, "saved step %" PRId64 " in '%s'", step, folder);
+    return LS_OK;
 }
 
 static void say(void *self, const char *text)

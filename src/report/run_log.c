@@ -12,7 +12,8 @@
 typedef ls_status (*make_sink)(lsi_run_sink *, const lsi_run_about *,
                                const lsi_run_outputs *);
 
-static const make_sink makers[] = {lsi_run_lines, lsi_run_metrics};
+static const make_sink makers[] = {lsi_run_lines, lsi_run_metrics,
+                                   lsi_run_tensorboard, lsi_run_prometheus};
 
 enum { SINKS = sizeof(makers) / sizeof(makers[0]) };
 
@@ -120,10 +121,10 @@ void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
 
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
 {
-    for (size_t i = 0; i < SINKS; i++) {
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->saved != NULL)
-            sink->saved(sink->self, step, folder);
+            keep(log, sink->saved(sink->self, step, folder));
     }
 }
 

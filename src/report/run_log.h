@@ -20,6 +20,7 @@ typedef struct lsi_run_about {
     int64_t epochs;       /* 0: there are only steps */
     int64_t every;        /* steps between lines; 0: 10, or a live line */
     int64_t kept_lines;   /* of metrics that were written before */
+    bool resumes;         /* with --resume, be there something or not */
     int ranks, threads;
     const char *model, *strategy, *dtype, *optimizer;
 } lsi_run_about;
@@ -91,7 +92,7 @@ ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch);
 
 void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part);
 
-/* A checkpoint of this step is whole. */
+/* A checkpoint of this step is whole. An error is told by the next call. */
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder);
 
 /* One line on stderr, unless they are not wanted. */

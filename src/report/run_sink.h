@@ -12,7 +12,7 @@ typedef struct lsi_run_sink {
     void (*part)(void *self, const lsi_run_part *part);
     ls_status (*validation)(void *self, const lsi_run_validation *validation);
     ls_status (*epoch)(void *self, const lsi_run_epoch *epoch);
-    void (*saved)(void *self, int64_t step, const char *folder);
+    ls_status (*saved)(void *self, int64_t step, const char *folder);
     void (*say)(void *self, const char *line);
     ls_status (*end)(void *self);
     void (*close)(void *self);
@@ -26,5 +26,9 @@ ls_status lsi_run_lines(lsi_run_sink *out, const lsi_run_about *about,
                         const lsi_run_outputs *outputs);
 ls_status lsi_run_metrics(lsi_run_sink *out, const lsi_run_about *about,
                           const lsi_run_outputs *outputs);
+ls_status lsi_run_tensorboard(lsi_run_sink *out, const lsi_run_about *about,
+                              const lsi_run_outputs *outputs);
+ls_status lsi_run_prometheus(lsi_run_sink *out, const lsi_run_about *about,
+                             const lsi_run_outputs *outputs);
 
 #endif

@@ -149,6 +149,18 @@ def jsonl():
     yield b"\x00\n\n"
 
 
+def events():
+    def event(step, body):
+        text = b"\x09" + bytes(8) + b"\x10" + bytes([step]) + body
+        return bytes([len(text)]) + text
+
+    scalar = b"\x2a\x0c\x0a\x0a\x0a\x03a/b\x15" + struct.pack("<f", 1.5)
+    yield b"\x04" + b"".join(event(n, scalar) for n in (1, 2, 4, 4, 5))
+    yield b"\x00" + event(0, b"\x3a\x02\x08\x01") + event(0, scalar)
+    yield b"\x06" + event(3, b"\x52\x00\x1d1234\x80\x01\x7f")
+    yield b"\x01" + struct.pack("<QI", 1, 2) + bytes(5)
+
+
 # ---- lines and words -------------------------------------------------------
 
 def select():
@@ -259,7 +271,7 @@ def meeting():
     yield cards + b"".join(card(0, 0, 0, -r) for r in range(6))
 
 
-TARGETS = (archive, checkpoint, cifar100, environment, gpt2, jsonl, lists,
+TARGETS = (archive, checkpoint, cifar100, environment, events, gpt2, jsonl, lists,
            machine, meeting, options, records, rendezvous, safetensors, select,
            tokens)
 
