@@ -14,7 +14,8 @@ static const lsi_option options[] = {
 
 static int run(const lsi_invocation *call)
 {
-    const lsi_image_flags usual = {.name = "cifar100", .model = "cifar-net"};
+    const lsi_image_flags usual = {
+        .name = "cifar100", .model = "cifar-net", .cifar100 = true};
     return lsi_cli_train_images(call, &usual);
 }
 

@@ -16,6 +16,10 @@
 typedef struct lsi_image_flags {
     const char *name;  /* of the job */
     const char *model; /* a row of image_nets.def */
+    bool cifar100;     /* the data are CIFAR-100; no flags for others */
+    int64_t image_size;
+    bool augment;
+    double label_smoothing;
     lsi_rank_flags ranks;
     const char *data;
     int64_t epochs, batch_size, accumulate, slices, limit, prefetch;

@@ -62,10 +62,10 @@ int close_vectors(void **state)
 /* Goes to behind `name`, which begins a line. */
 static void seek(const char *name)
 {
-    char word[64];
+    char word[128];
     rewind(file);
     do {
-        if (fscanf(file, "%63s", word) != 1)
+        if (fscanf(file, "%127s", word) != 1)
             fail_msg("vectors.txt has no line '%s'", name);
     } while (strcmp(word, name) != 0);
     lines_read++;

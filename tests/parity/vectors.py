@@ -10,17 +10,16 @@ which pins it down and keeps the file small.
 
 import torch
 
-MULTIPLIER, INCREMENT, MASK = 6364136223846793005, 1442695040888963407, 2**64 - 1
+MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407  # mod 2^64
 SAMPLES, SUMS = 8, 4
 
 
 def draw(seed, count):
     """count integers of 24 bits."""
-    state, out = seed, []
-    for _ in range(count):
-        state = (state * MULTIPLIER + INCREMENT) & MASK
-        out.append(state >> 40)
-    return out
+    powers = torch.full((count,), MULTIPLIER, dtype=torch.int64).cumprod(0)
+    sums = torch.cat([torch.ones(min(count, 1), dtype=torch.int64),
+                      powers[:-1]]).cumsum(0)
+    return ((powers * seed + sums * INCREMENT) >> 40 & 0xffffff).tolist()
 
 
 def values(seed, shape, scale=1.0):

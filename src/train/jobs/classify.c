@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "autograd/params.h"
 #include "base/clock.h"
@@ -13,11 +14,11 @@
 #include "lockstep/version.h"
 #include "parallel/ddp.h"
 #include "train/checkpoint/params_file.h"
+#include "train/jobs/image_data.h"
+#include "train/jobs/image_file.h"
 #include "train/jobs/images.h"
 #include "train/jobs/partial.h"
 #include "train/jobs/validate.h"
-
-enum { BUILT_IN_TRAIN = 5000, BUILT_IN_TEST = 1000 };
 
 /* What an epoch has taken; what its checkpoints took is left out. */
 typedef struct clocks {
@@ -32,7 +33,7 @@ typedef struct clocks {
 typedef struct job {
     const lsi_classify_options *options;
     const lsi_classify_events *events;
-    ls_dataset *train_set, *test_set;
+    lsi_image_data data;
     lsi_images *train_images, *test_images;
     lsi_image_net *net;
     lsi_loop loop;
@@ -71,24 +72,19 @@ static ls_status check_slices(const job *j)
 static ls_status open_data(job *j)
 {
     const lsi_classify_options *const o = j->options;
-    if (o->data != NULL) {
-        LS_TRY(ls_dataset_new_cifar100(&j->train_set, o->data, LS_SPLIT_TRAIN));
-        LS_TRY(ls_dataset_new_cifar100(&j->test_set, o->data, LS_SPLIT_TEST));
-    } else {
-        const int64_t count = o->limit > 0 ? o->limit : BUILT_IN_TRAIN;
-        LS_TRY(ls_dataset_new_synthetic(&j->train_set, count, o->seed,
-                                        LS_SPLIT_TRAIN));
-        LS_TRY(ls_dataset_new_synthetic(&j->test_set, BUILT_IN_TEST, o->seed,
-                                        LS_SPLIT_TEST));
-    }
-    if (ls_dataset_count(j->train_set) < 1)
-        return lsi_fail(LS_ERR_FORMAT, "%s holds no training images", o->data);
-    return LS_OK;
+    const lsi_image_data_options options = {.path = o->data,
+                                            .cifar100 = o->cifar100,
+                                            .size = o->image_size,
+                                            .augment = o->augment,
+                                            .limit = o->limit,
+                                            .seed = o->seed};
+    return lsi_image_data_open(&j->data, &options);
 }
 
 static ls_status open_images(job *j)
 {
     lsi_images_options options = {.count = j->options->limit,
+                                  .spread = !j->options->cifar100,
                                   .batch_size = j->options->batch_size,
                                   .prefetch = (int)j->options->prefetch,
                                   .threads = (int)j->options->loader_threads,
@@ -96,15 +92,15 @@ static ls_status open_images(job *j)
                                   .rank = ls_group_rank(j->loop.group),
                                   .size = ls_group_size(j->loop.group),
                                   .slices = (int)slices_of(j)};
-    LS_TRY(lsi_images_new(&j->train_images, j->train_set, &options));
+    LS_TRY(lsi_images_new(&j->train_images, j->data.train, &options));
     options.count = 0;
     options.slices = 0;
-    return lsi_images_new(&j->test_images, j->test_set, &options);
+    return lsi_images_new(&j->test_images, j->data.val, &options);
 }
 
 static int64_t train_images(const job *j)
 {
-    const int64_t available = ls_dataset_count(j->train_set);
+    const int64_t available = ls_dataset_count(j->data.train);
     const int64_t limit = j->options->limit;
     return limit > 0 && limit < available ? limit : available;
 }
@@ -122,7 +118,7 @@ static ls_status begin(void *self)
     const job *const j = self;
     const lsi_classify_start start = {
         .train_images = train_images(j),
-        .val_images = ls_dataset_count(j->test_set),
+        .val_images = ls_dataset_count(j->data.val),
         .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
         .epoch = j->epochs.report.epoch,
         .total_steps = total_steps(j)};
@@ -138,13 +134,26 @@ static void collect_data_config(const job *j, lsi_run_config *config)
 {
     enum { LABELS = 1024 };
     int64_t some[LABELS];
-    const int64_t n = ls_dataset_count(j->train_set);
+    const int64_t n = ls_dataset_count(j->data.train);
     for (int64_t i = 0; i < LABELS; i++)
-        some[i] = ls_dataset_label(j->train_set, n * i / LABELS);
+        some[i] = ls_dataset_label(j->data.train, n * i / LABELS);
     lsi_run_config_int(config, "images to train:", train_images(j));
     lsi_run_config_int(config,
-                       "images to validate:", ls_dataset_count(j->test_set));
+                       "images to validate:", ls_dataset_count(j->data.val));
     lsi_run_config_digest(config, "data with labels of sum", some, LABELS);
+}
+
+/* What `train cifar100` has no flags for. */
+static void collect_images_config(const job *j, lsi_run_config *config)
+{
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
+    lsi_run_config_text(config, "--model", o->model);
+    lsi_run_config_int(config, "classes:", net.classes);
+    lsi_run_config_int(config, "channels of an image:", net.channels);
+    lsi_run_config_int(config, "--image-size", net.height);
+    lsi_run_config_text(config, "--augment", o->augment ? "on" : "off");
+    lsi_run_config_real(config, "--label-smoothing", o->label_smoothing);
 }
 
 /* What other bits would come of, if it were otherwise. */
@@ -167,6 +176,8 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_text(config, "--sync-bn", norms[o->norm]);
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_text(config, "--dropout", o->dropout ? "on" : "off");
+    if (!o->cifar100)
+        collect_images_config(j, config);
     lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
@@ -271,12 +282,13 @@ static ls_status make(void *self, lsi_training *out)
 {
     job *const j = self;
     const lsi_classify_options *const o = j->options;
-    lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
-                                 .norm = o->norm,
-                                 .dropout = o->dropout,
-                                 .slices = (int)slices_of(j),
-                                 .seed = o->seed};
-    net.config.name = o->model;
+    const lsi_image_net_options net = {
+        .config = lsi_image_data_config(&j->data, o->model),
+        .norm = o->norm,
+        .dropout = o->dropout,
+        .label_smoothing = o->label_smoothing,
+        .slices = (int)slices_of(j),
+        .seed = o->seed};
     LS_TRY(lsi_image_net_new(&j->net, j->loop.group, &net));
     j->epochs.model = lsi_image_net_model(j->net);
     j->epochs.source = lsi_images_source(j->train_images);
@@ -297,8 +309,7 @@ static void release(void *self)
     lsi_image_net_free(&j->net);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
-    ls_dataset_free(&j->test_set);
-    ls_dataset_free(&j->train_set);
+    lsi_image_data_free(&j->data);
 }
 
 /* ---- epochs -------------------------------------------------------------- */
@@ -414,19 +425,41 @@ static ls_status stepped(void *self)
     return LS_OK;
 }
 
+/* What another program needs to make the network again; or NULL. */
+static ls_status describe(const job *j, char **out)
+{
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
+    *out = NULL;
+    if (o->cifar100)
+        return LS_OK;
+    return lsi_image_file_describe(&net, j->data.train, o->seed, out);
+}
+
 static ls_status save(const void *self)
 {
     const job *const j = self;
     const lsi_classify_options *const o = j->options;
     if (o->save == NULL)
         return LS_OK;
-    char epochs[24], seed[24];
+    char epochs[24], seed[24], *net;
     snprintf(epochs, sizeof(epochs), "%lld", (long long)o->epochs);
     snprintf(seed, sizeof(seed), "%llu", (unsigned long long)o->seed);
-    const char *const metadata[] = {
-        "lockstep", ls_version_string(), "epochs", epochs, "seed", seed, NULL};
+    LS_TRY(describe(j, &net));
+    const char *const metadata[] = {"lockstep",
+                                    ls_version_string(),
+                                    "epochs",
+                                    epochs,
+                                    "seed",
+                                    seed,
+                                    net != NULL ? LSI_IMAGE_NET_KEY : NULL,
+                                    net,
+                                    NULL};
     lsi_file_sum sum;
-    return lsi_params_save(j->loop.params, o->save, metadata, &sum);
+    const ls_status status =
+        lsi_params_save(j->loop.params, o->save, metadata, &sum);
+    free(net);
+    return status;
 }
 
 ls_status lsi_classify_train(ls_group *group,

@@ -11,10 +11,14 @@
 #include "train/models/image_net.h"
 
 typedef struct lsi_classify_options {
-    const char *name;  /* of the job, in its checkpoints */
-    const char *model; /* a row of image_nets.def */
-    const char *data;  /* folder or archive; NULL: the built-in set */
-    int64_t limit;     /* training samples to use; 0: all, 5,000 built-in */
+    const char *name;       /* of the job, in its checkpoints */
+    const char *model;      /* a row of image_nets.def */
+    const char *data;       /* path; NULL: the built-in set */
+    bool cifar100;          /* the data are those of `train cifar100` */
+    int64_t image_size;     /* 0: that of the data */
+    bool augment;           /* flip and crop */
+    double label_smoothing; /* 0: none */
+    int64_t limit; /* training samples to use; 0: all, 5,000 built-in */
     int64_t epochs;
     int64_t batch_size; /* of a rank */
     int64_t accumulate;

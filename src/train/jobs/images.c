@@ -15,6 +15,7 @@ enum { USUAL_PREFETCH = 2 };
 struct lsi_images {
     lsi_images_options options;
     ls_loader *loader;
+    int64_t available; /* samples of the dataset */
     ls_batch empty;
     int64_t *indices; /* of this rank in an epoch */
     int64_t *batch;   /* one batch of them */
@@ -71,6 +72,7 @@ ls_status lsi_images_new(lsi_images **out, const ls_dataset *dataset,
     lsi_images *images = block;
     images->options = *options;
     const int64_t count = ls_dataset_count(dataset);
+    images->available = count;
     if (options->count == 0 || options->count > count)
         images->options.count = count;
     const ls_status status = make(images, dataset);
@@ -128,6 +130,14 @@ int64_t lsi_images_steps(const lsi_images *images)
     return (most + o->batch_size - 1) / o->batch_size;
 }
 
+/* Of a folder the first samples are those of the first classes. */
+static void spread(const lsi_images *images, int64_t count)
+{
+    for (int64_t i = 0; i < count && images->options.spread; i++)
+        images->indices[i] =
+            images->indices[i] * images->available / images->options.count;
+}
+
 /* Puts the samples of a slice beside each other. */
 static void sort_batch(const lsi_images *images, int64_t *indices, int64_t n)
 {
@@ -153,6 +163,7 @@ static ls_status begin_epoch(void *self, int64_t epoch, int64_t first,
     const ls_sampler sampler = sampler_of(images, epoch);
     LS_TRY(ls_sampler_fill(&sampler, images->indices));
     const int64_t count = ls_sampler_count(&sampler);
+    spread(images, count);
     sort_batches(images, count);
     const int64_t done = first * images->options.batch_size;
     const int64_t skip = done < count ? done : count;

@@ -9,7 +9,8 @@
 typedef struct lsi_images lsi_images;
 
 typedef struct lsi_images_options {
-    int64_t count; /* use only the first `count` samples; 0: all */
+    int64_t count; /* use only so many samples; 0: all */
+    bool spread;   /* and these evenly over all, not the first */
     int64_t batch_size;
     int prefetch; /* batches read ahead; 0: 2 if several threads read */
     int threads;  /* that read ahead; 0: 1 */

@@ -48,4 +48,8 @@ void lsi_norm_part_free(lsi_norm_part *part);
 ls_tensor *lsi_norm_part_forward(const lsi_norm_part *part, ls_tape *tape,
                                  ls_tensor *x);
 
+/* relu(norm(x) + residual), where the residual may be NULL. */
+ls_tensor *lsi_norm_part_relu(const lsi_norm_part *part, ls_tape *tape,
+                              ls_tensor *x, ls_tensor *residual);
+
 #endif

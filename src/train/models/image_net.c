@@ -20,6 +20,7 @@ static const lsi_image_kind *const kinds[] = {
 struct lsi_image_net {
     lsi_model model;
     const lsi_image_kind *kind;
+    double label_smoothing;
     void *parts;
 };
 
@@ -49,14 +50,23 @@ ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
     return net->kind->logits(net->parts, tape, images);
 }
 
+static ls_tensor *loss_of(const lsi_image_net *net, ls_tape *tape,
+                          ls_tensor *logits, ls_tensor *labels)
+{
+    return net->label_smoothing > 0 && ls_tape_is_training(tape)
+               ? ls_cross_entropy_smooth(tape, logits, labels,
+                                         net->label_smoothing)
+               : ls_cross_entropy(tape, logits, labels);
+}
+
 static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
 {
+    ls_tensor *const labels = batch->fields[LS_LABELS];
     ls_tensor *x = lsi_image_net_logits(self, tape, batch->fields[LS_IMAGES]);
-    return (lsi_forward){
-        .loss = ls_cross_entropy(tape, x, batch->fields[LS_LABELS]),
-        .logits = x,
-        .labels = batch->fields[LS_LABELS],
-        .weight = (double)batch->count};
+    return (lsi_forward){.loss = loss_of(self, tape, x, labels),
+                         .logits = x,
+                         .labels = labels,
+                         .weight = (double)batch->count};
 }
 
 static ls_status begin(lsi_image_net *net, const lsi_image_net_options *options)
@@ -103,6 +113,7 @@ ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
     if (status == LS_OK) {
         net->model.self = net;
         net->model.forward = forward;
+        net->label_smoothing = options->label_smoothing;
         status = build(net, group, options);
     }
     if (status != LS_OK) {

@@ -25,8 +25,9 @@ typedef struct lsi_image_net_options {
     lsi_image_config config;
     lsi_net_norm norm;
     bool dropout;
-    int slices;    /* of a rank's batch (autograd/params.h); 0: 1 */
-    uint64_t seed; /* of the parameters */
+    double label_smoothing; /* of the loss while training */
+    int slices;             /* of a rank's batch (autograd/params.h); 0: 1 */
+    uint64_t seed;          /* of the parameters */
 } lsi_image_net_options;
 
 typedef struct lsi_image_net lsi_image_net;

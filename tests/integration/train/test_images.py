@@ -1,0 +1,195 @@
+"""lockstep train images: users' images, networks, what is saved."""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import files
+import pngs
+from program import ProgramTest
+
+CLASSES = ("cat", "dog", "newt", "yak")
+
+
+class ImagesTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        cls.pets = pngs.folder(os.path.join(folder.name, "pets"), CLASSES, 15)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def words(self, *words):
+        return ("train", "images", "--threads", "1", *words)
+
+    def train(self, *words):
+        done = self.call(*self.words(*words))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def saved(self, *words):
+        path = self.path("model")
+        self.train(*words, "--save", path)
+        with open(path, "rb") as file:
+            return file.read()
+
+    def refused(self, words, *parts):
+        done = self.call(*self.words("--epochs", "1", *words))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        *before, last = done.stderr.splitlines()
+        self.assertNotIn("lockstep: ", "".join(before))
+        for part in parts:
+            self.assertIn(part, last)
+
+
+class Data(ImagesTest):
+    flags = ("--model", "cifar-net", "--epochs", "1", "--batch-size", "8")
+
+    def test_a_tenth_is_held_out(self):
+        done = self.train(*self.flags, "--data", self.pets)
+        self.assertIn("54 images to train, 6 to validate", done.stderr)
+
+    def test_train_and_val(self):
+        both = self.path("both")
+        pngs.folder(os.path.join(both, "train"), CLASSES[:3], 6)
+        pngs.folder(os.path.join(both, "val"), CLASSES[:3], 3, seed=2)
+        done = self.train(*self.flags, "--data", both, "--image-size", "12")
+        self.assertIn("18 images to train, 9 to validate", done.stderr)
+
+    def test_limit_takes_of_all_classes(self):
+        path = self.path("limit.jsonl")
+        done = self.train(*self.flags, "--data", self.pets, "--limit", "8",
+                          "--metrics", path)
+        self.assertIn("8 images to train, 6 to validate", done.stderr)
+        # Of four classes equally often; those of one would be easier.
+        self.assertGreater(files.read_lines(path)[0]["train_loss"], 1)
+
+    def test_forms_of_cifar100(self):
+        """Binary and folders of PNGs train the same bits."""
+        train = b"".join(files.records(1, k, label=k) for k in range(100))
+        test = b"".join(files.records(1, 200 + k, label=k) for k in range(100))
+        binary = files.write_folder(self.path("binary"), train, test)
+        forms = self.path("forms")
+        pngs.from_records(os.path.join(forms, "train"), train)
+        pngs.from_records(os.path.join(forms, "val"), test)
+
+        def tensors(data):
+            path = self.path("model")
+            self.train(*self.flags, "--augment", "--data", data, "--save", path,
+                       "-n", "2")
+            return files.read_safetensors(path)[1]
+        self.assertEqual(tensors(binary), tensors(forms))
+
+    def test_as_cifar100_trains(self):
+        """The built-in set and cifar-net: the job of train cifar100."""
+        flags = ("--epochs", "1", "--limit", "64", "--batch-size", "8")
+        done = self.call("train", "cifar100", "--threads", "1", *flags,
+                         "--save", self.path("other"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.train("--model", "cifar-net", *flags, "--save", self.path("this"))
+        self.assertEqual(files.read_safetensors(self.path("this"))[1],
+                         files.read_safetensors(self.path("other"))[1])
+
+
+class Networks(ImagesTest):
+    short = ("--epochs", "1", "--batch-size", "4", "--limit", "12")
+
+    def test_what_is_saved(self):
+        path = self.path("model")
+        count = {"cifar-net": 10, "resnet18": 62 + 40, "vit": 4 + 12 * 6 + 4}
+        for model, tensors in count.items():
+            with self.subTest(model=model):
+                self.train("--model", model, "--data", self.pets, *self.short,
+                           "--seed", "3", "--save", path)
+                header, found = files.read_safetensors(path)
+                self.assertEqual(len(found), tensors)
+                about = json.loads(header["__metadata__"]["image_net"])
+                self.assertEqual(about, {
+                    "model": model, "channels": 3, "height": 16, "width": 16,
+                    "seed": 3, "classes": list(CLASSES)})
+
+    def test_strategies_and_repetition(self):
+        for model in ("resnet18", "vit"):
+            flags = ("--model", model, "--data", self.pets, *self.short,
+                     "--augment", "-n", "2")
+            plain = self.saved(*flags)
+            for ways in ((), ("--strategy", "zero1", "--prefetch", "2"),
+                         ("--strategy", "bucketed", "--bucket-mb", "4"),
+                         ("--strategy", "fsdp", "--bucket-mb", "4")):
+                with self.subTest(model=model, ways=ways):
+                    self.assertEqual(plain, self.saved(*flags, *ways))
+
+    def test_every_flag_matters(self):
+        flags = ("--data", self.pets, *self.short)
+        seen = {self.saved(*flags, "--model", "vit")}
+        for more in (("--augment",), ("--label-smoothing", "0.1"),
+                     ("--image-size", "12"), ("--seed", "1"),
+                     ("--dtype", "bf16")):
+            with self.subTest(flags=more):
+                model = self.saved(*flags, "--model", "vit", *more)
+                self.assertNotIn(model, seen)
+                seen.add(model)
+        self.assertNotEqual(
+            self.saved(*flags, "--model", "resnet18", "-n", "2"),
+            self.saved(*flags, "--model", "resnet18", "-n", "2", "--sync-bn",
+                       "off"))
+
+    def test_learns(self):
+        path = self.path("learns.jsonl")
+        self.train("--model", "vit", "--data", self.pets, "--epochs", "12",
+                   "--batch-size", "6", "--optimizer", "adamw", "--lr", "5e-4",
+                   "--metrics", path, "--label-smoothing", "0.1")
+        lines = files.read_lines(path)
+        self.assertLess(lines[-1]["train_loss"], lines[0]["train_loss"] - 0.2)
+
+    def test_resume(self):
+        folder = self.path("checkpoints")
+        flags = ("--model", "resnet18", "--data", self.pets, "--limit", "16",
+                 "--batch-size", "4", "--augment", "-n", "2",
+                 "--checkpoint-dir", folder)
+        whole = self.saved(*flags, "--epochs", "2", "--save-every", "3")
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.rmtree(os.path.join(folder, "step-000000000004"),
+                      ignore_errors=True)
+        done = self.train(*flags, "--epochs", "2", "--resume", "--save",
+                          self.path("again"))
+        self.assertIn("resumed after step 3", done.stderr)
+        with open(self.path("again"), "rb") as file:
+            self.assertEqual(whole, file.read())
+        self.refused((*flags, "--resume", "--label-smoothing", "0.5"),
+                     "--label-smoothing 0, this run has 0.5")
+        self.refused((*flags, "--resume", "--model", "vit"),
+                     "--model resnet18, this run has vit")
+
+
+class Wrong(ImagesTest):
+    def test_data(self):
+        self.refused(("--data", self.path("nothing")), "nothing")
+        os.makedirs(self.path("empty/a"), exist_ok=True)
+        self.refused(("--data", self.path("empty")), "empty/a",
+                     "holds no images")
+        shutil.copytree(self.pets, self.path("cut"))
+        victim = self.path("cut/cat/003.png")
+        with open(victim, "rb") as file:
+            data = file.read()
+        with open(victim, "wb") as file:
+            file.write(data[:len(data) // 2])
+        self.refused(("--data", self.path("cut"), "--model", "cifar-net"),
+                     "cut/cat/003.png")
+
+    def test_sizes(self):
+        self.refused(("--data", self.pets, "--model", "vit", "--image-size",
+                      "18"), "18 x 18", "multiples")
+        self.refused(("--data", self.pets, "--model", "resnet18",
+                      "--image-size", "65"), "65 x 65", "--image-size")
+        self.refused(("--data", self.pets, "--model", "cifar-net",
+                      "--image-size", "5"), "5 x 5", "6 x 6")
+
+
+if __name__ == "__main__":
+    unittest.main()
