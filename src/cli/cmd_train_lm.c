@@ -200,10 +200,13 @@ static int run(const lsi_invocation *call)
                                    .every = a.log_every,
                                    .ranks = ls_group_size(s.group),
                                    .threads = lsi_threads(),
-                                   .model = a.shape.size,
                                    .strategy = a.ddp.strategy,
                                    .dtype = a.dtype,
-                                   .optimizer = a.recipe.optimizer}};
+                                   .optimizer = a.recipe.optimizer},
+                         .summary = {.data = a.data,
+                                     .recipe = &a.recipe,
+                                     .seed = (uint64_t)a.seed,
+                                     .save = a.save}};
     exit_status = train(&s, &job);
     ls_group_close(&s.group);
     return exit_status;

@@ -1,7 +1,6 @@
 /* The training of a network for images on one or more ranks. */
 #include "cli/image_training.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -54,19 +53,9 @@ static ls_status on_begin(void *context, const lsi_classify_start *start)
 {
     session *const s = context;
     const lsi_image_flags *const a = s->args;
-    const int ranks = s->log.about.ranks, threads = s->log.about.threads;
-    s->log.about.first = start->step;
-    s->log.about.steps = start->total_steps;
-    s->log.about.kept_lines = start->epoch;
     if (s->log.tells)
         LS_TRY(lsi_result_check_file(a->save));
-    LS_TRY(lsi_train_log_open(&s->log, &a->outputs));
-    lsi_run_log_say(s->log.run,
-                    "%s: %" PRId64 " images to train, %" PRId64
-                    " to validate (%s); %d rank%s x %d thread%s",
-                    a->name, start->train_images, start->val_images,
-                    a->data != NULL ? a->data : "built-in", ranks,
-                    ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
+    LS_TRY(lsi_train_log_open(&s->log, start, &a->outputs));
     if (s->log.tells && !a->outputs.quiet) {
         lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
         lsi_cli_tell_resume(&a->resume, start->step);
@@ -134,7 +123,11 @@ int lsi_cli_train_images(const lsi_invocation *call,
                                       .model = a.model,
                                       .strategy = a.ddp.strategy,
                                       .dtype = a.dtype,
-                                      .optimizer = a.recipe.optimizer}};
+                                      .optimizer = a.recipe.optimizer},
+                            .summary = {.data = a.data,
+                                        .recipe = &a.recipe,
+                                        .seed = (uint64_t)a.seed,
+                                        .save = a.save}};
     exit_status = train(&s);
     ls_group_close(&s.group);
     return exit_status;

@@ -2,10 +2,35 @@
 #include "cli/lm_log.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "lockstep/profile.h"
 #include "report/table.h"
+
+/* The model's configuration, and how many tokens there are. */
+static void describe(lsi_lm_log *log, const lsi_lm_start *start)
+{
+    static const char *const kinds[] = {
+#define X(NAME, value, text) [LS_TRANSFORMER_##NAME] = text,
+        LS_TRANSFORMER_KIND_LIST(X)
+#undef X
+    };
+    const ls_transformer_config *const c = start->model;
+    snprintf(log->model, sizeof(log->model),
+             "%s, %" PRId64 " layer%s, d_model %" PRId64 ", %" PRId64
+             " head%s, d_ff %" PRId64 ", vocabulary %" PRId64
+             ", context %" PRId64 "; %" PRId64 " parameters",
+             kinds[c->kind], c->layers, c->layers == 1 ? "" : "s", c->d_model,
+             c->heads, c->heads == 1 ? "" : "s", c->d_ff, c->vocabulary,
+             c->context, start->parameters);
+    snprintf(log->counts, sizeof(log->counts),
+             "%" PRId64 " tokens to train, %" PRId64 " to validate, %" PRId64
+             " a step",
+             start->train_tokens, start->val_tokens, start->step_tokens);
+    log->about.model = log->model;
+}
 
 ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
                           const lsi_run_outputs *outputs)
@@ -14,14 +39,13 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
     log->last = (lsi_lm_step){.step = start->step, .loss = start->loss};
     log->about.first = start->step;
     log->about.kept_lines = start->told;
+    describe(log, start);
     LS_TRY(
         lsi_run_log_open(&log->run, &log->about, log->tells ? outputs : NULL));
     lsi_run_log_say(log->run,
-                    "lm: %" PRId64 " parameters, context %" PRId64 "; %" PRId64
-                    " tokens to train, %" PRId64 " to validate, %" PRId64
-                    " a step; %d rank%s x %d thread%s",
-                    start->parameters, start->model->context,
-                    start->train_tokens, start->val_tokens, start->step_tokens,
+                    "lm: %" PRId64 " parameters, context %" PRId64
+                    "; %s; %d rank%s x %d thread%s",
+                    start->parameters, start->model->context, log->counts,
                     log->about.ranks, log->about.ranks == 1 ? "" : "s",
                     log->about.threads, log->about.threads == 1 ? "" : "s");
     return LS_OK;
@@ -111,12 +135,35 @@ static ls_status fill(const lsi_lm_log *log, lsi_table *table)
     return lsi_table_markdown(table, stdout);
 }
 
+/* What was trained, as it was configured, on stderr. */
+static void tell_summary(const lsi_lm_log *log)
+{
+    char result[200];
+    lsi_run_summary summary = log->summary;
+    int used =
+        snprintf(result, sizeof(result), "%" PRId64 " steps", log->last.step);
+    if (log->last.step > 0)
+        used += snprintf(result + used, sizeof(result) - (size_t)used,
+                         ", loss %.4f (perplexity %.4g)", log->last.loss,
+                         exp(log->last.loss));
+    if (log->validated)
+        snprintf(result + used, sizeof(result) - (size_t)used,
+                 ", validation loss %.4f (perplexity %.4g)", log->val_loss,
+                 exp(log->val_loss));
+    summary.about = &log->about;
+    summary.model = log->model;
+    summary.counts = log->counts;
+    summary.result = result;
+    lsi_run_summary_tell(log->run, &summary);
+}
+
 ls_status lsi_lm_log_summary(const lsi_lm_log *log)
 {
     lsi_table *table;
     if (!log->tells)
         return LS_OK;
     LS_TRY(lsi_run_log_end(log->run));
+    tell_summary(log);
     LS_TRY(
         lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
     const ls_status status = fill(log, table);

@@ -5,6 +5,7 @@
 #ifndef LS_CLI_LM_LOG_H
 #define LS_CLI_LM_LOG_H
 
+#include "cli/run_summary.h"
 #include "report/run_log.h"
 #include "train/jobs/lm.h"
 
@@ -12,7 +13,9 @@ typedef struct lsi_lm_log {
     bool tells;       /* this is rank 0 */
     const char *size; /* of the model, for the summary */
     lsi_run_about about;
+    lsi_run_summary summary; /* its data, recipe, seed and save */
     lsi_run_log *run;
+    char model[200], counts[160]; /* in words */
     lsi_lm_start start;
     lsi_lm_step last;
     double seconds; /* of all steps but the first, which also plans */
@@ -21,8 +24,8 @@ typedef struct lsi_lm_log {
 } lsi_lm_log;
 
 /*
- * Says what begins. The log is filled in down to `about`, but for what `start`
- * says of it, by the caller, who closes it.
+ * Says what begins. The log is filled in down to `summary`, but for what
+ * `start` says of it, by the caller, who closes it.
  */
 ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
                           const lsi_run_outputs *outputs);

@@ -3,6 +3,7 @@
  */
 #include "cli/train_log.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -13,15 +14,30 @@
 
 static const double megabyte = 1e6;
 
-ls_status lsi_train_log_open(lsi_train_log *log, const lsi_run_outputs *outputs)
+ls_status lsi_train_log_open(lsi_train_log *log,
+                             const lsi_classify_start *start,
+                             const lsi_run_outputs *outputs)
 {
+    lsi_run_about *const a = &log->about;
     void *done;
-    LS_TRY(lsi_alloc(&done, (size_t)log->about.epochs * sizeof(lsi_epoch),
+    a->first = start->step;
+    a->steps = start->total_steps;
+    a->kept_lines = start->epoch;
+    snprintf(log->counts, sizeof(log->counts),
+             "%" PRId64 " images to train, %" PRId64 " to validate",
+             start->train_images, start->val_images);
+    snprintf(log->model, sizeof(log->model), "%s, %" PRId64 " parameters",
+             a->model, start->parameters);
+    LS_TRY(lsi_alloc(&done, (size_t)a->epochs * sizeof(lsi_epoch),
                      LS_MEMORY_OTHER, "the results of the epochs"));
     log->done = done;
-    log->step = log->about.first;
-    return lsi_run_log_open(&log->run, &log->about,
-                            log->tells ? outputs : NULL);
+    log->step = start->step;
+    LS_TRY(lsi_run_log_open(&log->run, a, log->tells ? outputs : NULL));
+    lsi_run_log_say(
+        log->run, "%s: %s (%s); %d rank%s x %d thread%s", a->job, log->counts,
+        log->summary.data != NULL ? log->summary.data : "built-in", a->ranks,
+        a->ranks == 1 ? "" : "s", a->threads, a->threads == 1 ? "" : "s");
+    return LS_OK;
 }
 
 void lsi_train_log_close(lsi_train_log *log)
@@ -148,12 +164,33 @@ static ls_status fill(const lsi_train_log *log, lsi_table *table)
     return lsi_table_markdown(table, stdout);
 }
 
+/* What was trained, as it was configured, on stderr. */
+static void tell_summary(const lsi_train_log *log)
+{
+    const lsi_epoch *const last = &log->done[log->n_done - 1];
+    char result[200];
+    lsi_run_summary summary = log->summary;
+    snprintf(result, sizeof(result),
+             "%" PRId64 " epochs, %" PRId64 " steps, loss %.4f, accuracy %.4f, "
+             "validation loss %.4f, accuracy %.4f",
+             last->epoch + 1, log->step, last->train_loss, last->train_accuracy,
+             last->val_loss, last->val_accuracy);
+    summary.about = &log->about;
+    summary.model = log->model;
+    summary.counts = log->counts;
+    summary.result = result;
+    lsi_run_summary_tell(log->run, &summary);
+}
+
 ls_status lsi_train_log_summary(const lsi_train_log *log)
 {
     if (!log->tells)
         return LS_OK;
     lsi_table *table;
     LS_TRY(lsi_run_log_end(log->run));
+    if (log->n_done == 0)
+        return LS_OK;
+    tell_summary(log);
     LS_TRY(
         lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
     const ls_status status = fill(log, table);

@@ -5,6 +5,7 @@
 #ifndef LS_CLI_TRAIN_LOG_H
 #define LS_CLI_TRAIN_LOG_H
 
+#include "cli/run_summary.h"
 #include "report/run_log.h"
 #include "train/jobs/classify.h"
 
@@ -12,14 +13,20 @@ typedef struct lsi_train_log {
     bool tells;       /* this is rank 0 */
     const char *name; /* of the implementation, for the summary */
     lsi_run_about about;
+    lsi_run_summary summary; /* its data, recipe, seed and save */
     lsi_run_log *run;
-    int64_t step; /* of the optimizer, the last one */
+    char model[160], counts[160]; /* in words */
+    int64_t step;                 /* of the optimizer, the last one */
     lsi_epoch *done;
     size_t n_done;
 } lsi_train_log;
 
-/* The log is filled in down to `about` by the caller, who closes it. */
+/*
+ * Says what begins. The log is filled in down to `summary`, but for what
+ * `start` says of it, by the caller, who closes it.
+ */
 ls_status lsi_train_log_open(lsi_train_log *log,
+                             const lsi_classify_start *start,
                              const lsi_run_outputs *outputs);
 void lsi_train_log_close(lsi_train_log *log);
 

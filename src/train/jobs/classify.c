@@ -121,7 +121,8 @@ static ls_status begin(void *self)
         .val_images = ls_dataset_count(j->data.val),
         .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
         .epoch = j->epochs.report.epoch,
-        .total_steps = total_steps(j)};
+        .total_steps = total_steps(j),
+        .parameters = ls_params_numel(j->epochs.model->params)};
     if (j->events->begin == NULL)
         return LS_OK;
     return j->events->begin(j->events->context, &start);

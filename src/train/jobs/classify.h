@@ -40,6 +40,7 @@ typedef struct lsi_classify_start {
     int64_t step;        /* of the checkpoint from which it goes on, or 0 */
     int64_t epoch;       /* in which it begins */
     int64_t total_steps; /* of the optimizer, in all epochs */
+    int64_t parameters;
 } lsi_classify_start;
 
 /* What an epoch has come to; complete on rank 0 only. */

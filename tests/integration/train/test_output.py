@@ -168,6 +168,26 @@ class Plain(FolderTest):
                                     done.stderr, re.M),
                          [(str(n), runs) for n in (20, 40, 60)])
 
+    def test_summary(self):
+        """What was trained is told as it was configured."""
+        done = self.run_well(*LM, "-n", "2", "--dtype", "bf16", "--optimizer",
+                             "sgd", "--strategy", "naive", "--seed", "3",
+                             "--save", self.path("model"))
+        for text in ("trained: lm: rope, 1 layer, d_model 16, 2 heads, d_ff "
+                     "16, vocabulary 256, context 8; 10032 parameters",
+                     "data: built-in, 235930 tokens to train",
+                     "on: 2 ranks x 1 thread, strategy naive, bf16",
+                     "recipe: --optimizer sgd --lr 0.01 --momentum 0.5",
+                     " --seed 3\n", "result: 600 steps, loss ",
+                     f"saved the model in '{self.path('model')}'\n"):
+            self.assertIn(text, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 3)
+        done = self.run_well(*CIFAR)
+        for text in ("trained: cifar100: cifar-net, 825988 parameters\n",
+                     "data: built-in, 300 images to train, 1000 to validate",
+                     "result: 2 epochs, 150 steps, loss "):
+            self.assertIn(text, done.stderr)
+
     def test_quiet(self):
         for words, lines in ((CIFAR, 2), (LM, 604)):
             metrics = self.path("metrics")
