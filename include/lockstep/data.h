@@ -265,20 +265,28 @@ typedef struct ls_tokens ls_tokens;
 
 typedef enum ls_token_format {
     /*
-     * By the name: .u16 and .u32 are raw; .bin is what llm.c writes, u16 or
-     * u32 behind a header of 1,024 bytes; anything else is text.
+     * What the file is: .u16 and .u32 are raw; else an .npy array and a file of
+     * llm.c by their first bytes; a .bin that is neither is refused, as is any
+     * other file that is known and not text; the rest is text.
      */
     LS_TOKENS_BY_NAME,
-    LS_TOKENS_TEXT, /* each byte is a token, 0..255 */
-    LS_TOKENS_LLMC,
-    LS_TOKENS_U16, /* little endian */
-    LS_TOKENS_U32
+    LS_TOKENS_TEXT, /* UTF-8 without zeros; each byte is a token, 0..255 */
+    LS_TOKENS_LLMC, /* u16 or u32 behind a header of 1,024 bytes */
+    LS_TOKENS_U16,  /* little endian */
+    LS_TOKENS_U32,
+    LS_TOKENS_BYTES, /* each byte is a token, whatever they are */
+    LS_TOKENS_NPY    /* an array of u1, u2, u4, i4 or i8 with one dimension */
 } ls_token_format;
 
 /*
- * Maps a regular file, which must not change while it is open. A header that is
- * not llm.c's, or a size that does not fit, is LS_ERR_FORMAT. On success *out
- * is the caller's. Local.
+ * Maps a regular file, which must not change while it is open; or all files
+ * that match a pattern (`shards/part-*.bin`), or lie in a folder, one after the
+ * other in the order of their names. They may be larger than memory. Text,
+ * arrays and files of llm.c may be packed by gzip, or with libarchive by zstd,
+ * xz or bzip2; these are unpacked into memory. A header that is not llm.c's, a
+ * size that does not fit, or bytes that are not text where text is expected (64
+ * MiB of each file are looked at) are LS_ERR_FORMAT. On success *out is the
+ * caller's. Local.
  */
 LS_API ls_status ls_tokens_new(ls_tokens **out, const char *path,
                                ls_token_format format);

@@ -35,11 +35,14 @@ static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(data, STRING, "data", 0, "PATH", NULL,
-        "text, or a file of tokens (default: a built-in text)"),
+        "text or tokens: a file, a folder, or a pattern such as "
+        "'shards/*.bin' (default: a built-in text)"),
     ROW(tokens, CHOICE, "tokens", 0, "FORMAT", "by-name",
-        "what the data are: by the name .u16 and .u32 are raw tokens, .bin "
-        "those of llm.c, and all else is text, of which each byte is a token",
-        .choices = "by-name|text|llmc|u16|u32"),
+        "what the data are: text, of which each byte is a token; bytes that "
+        "are no text; files of llm.c; .npy arrays; or raw u16 and u32. Unless "
+        "said, a file's first bytes tell, and raw tokens are called .u16 or "
+        ".u32",
+        .choices = "by-name|text|bytes|llmc|npy|u16|u32"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
@@ -82,11 +85,11 @@ typedef struct session {
 
 static ls_token_format format_of(const char *name)
 {
-    static const char *const names[] = {[LS_TOKENS_BY_NAME] = "by-name",
-                                        [LS_TOKENS_TEXT] = "text",
-                                        [LS_TOKENS_LLMC] = "llmc",
-                                        [LS_TOKENS_U16] = "u16",
-                                        [LS_TOKENS_U32] = "u32"};
+    static const char *const names[] = {
+        [LS_TOKENS_BY_NAME] = "by-name", [LS_TOKENS_TEXT] = "text",
+        [LS_TOKENS_LLMC] = "llmc",       [LS_TOKENS_U16] = "u16",
+        [LS_TOKENS_U32] = "u32",         [LS_TOKENS_BYTES] = "bytes",
+        [LS_TOKENS_NPY] = "npy"};
     int format = LS_TOKENS_BY_NAME;
     while (strcmp(names[format], name) != 0)
         format++;

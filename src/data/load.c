@@ -106,15 +106,19 @@ static ls_status unpack(lsi_records *out, lsi_records *file, const char *path,
         *out = *file;
         return LS_OK;
     }
-    const ls_status status = magic == LSI_MAGIC_GZIP
-                                 ? lsi_unpack_gzip(out, file, path, most)
-                                 : lsi_unpack_archive(out, file, path, most);
+    lsi_records made = {0};
+    ls_status status = magic == LSI_MAGIC_GZIP
+                           ? lsi_unpack_gzip(&made, file, path, most)
+                           : lsi_unpack_archive(&made, file, path, most);
     file->release(file->data, file->bytes);
-    if (status != LS_OK || out->bytes > 0)
-        return status;
-    if (out->data != NULL)
-        out->release(out->data, out->bytes);
-    return lsi_fail(LS_ERR_FORMAT, "'%s' holds nothing", path);
+    if (status == LS_OK && made.bytes == 0) {
+        if (made.data != NULL)
+            made.release(made.data, made.bytes);
+        status = lsi_fail(LS_ERR_FORMAT, "'%s' holds nothing", path);
+    }
+    if (status == LS_OK)
+        *out = made;
+    return status;
 }
 
 ls_status lsi_records_load(lsi_records *out, const char *path)

@@ -26,7 +26,7 @@ static const row rows[] = {
     ROW(LSI_MAGIC_XZ, "an xz file", 0,
         "\xfd"
         "7zXZ\0"),
-    ROW(LSI_MAGIC_BZIP2, "a bzip2 file", 0, "BZh"),
+    ROW(LSI_MAGIC_BZIP2, "a bzip2 file", 4, "1AY&SY"),
     ROW(LSI_MAGIC_ZIP, "a zip archive", 0, "PK\x03\x04"),
     ROW(LSI_MAGIC_ZIP, "a zip archive", 0, "PK\x05\x06"),
     ROW(LSI_MAGIC_NPY, "an .npy array", 0, "\x93NUMPY"),

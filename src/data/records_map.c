@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "data/dataset.h"
 
+enum { READ_AHEAD = 1 << 30 };
+
 static void release_mapping(uint8_t *data, size_t bytes)
 {
     munmap(data, bytes);
@@ -23,8 +25,9 @@ static ls_status map_open_file(lsi_records *out, int fd, size_t bytes,
     void *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
         return lsi_fail_errno(LS_ERR_IO, "cannot map '%s'", path);
-    /* The labels of all records are read next, then samples at random. */
-    (void)madvise(data, bytes, MADV_WILLNEED);
+    /* All of it is used soon, if it is not more than memory holds. */
+    if (bytes < READ_AHEAD)
+        (void)madvise(data, bytes, MADV_WILLNEED);
     *out = (lsi_records){data, bytes, release_mapping};
     return LS_OK;
 }

@@ -106,24 +106,23 @@ static void write_text(uint8_t *data, size_t bytes, uint64_t seed)
 ls_status ls_tokens_new_builtin(ls_tokens **out, int64_t count, uint64_t seed)
 {
     LS_NEED(out);
-    void *block = NULL;
+    ls_tokens *tokens;
     if (count < 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_tokens_new_builtin: the count is %lld, must be at "
                         "least 1",
                         (long long)count);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_tokens), LS_MEMORY_DATA,
-                            "a sequence of tokens"));
-    ls_tokens *tokens = block;
-    *tokens =
-        (ls_tokens){.count = count, .width = 1, .name = "the built-in text"};
-    const ls_status status = lsi_records_alloc(&tokens->records, (size_t)count);
+    LS_TRY(lsi_tokens_alloc(&tokens, 1, "the built-in text"));
+    lsi_token_file *const f = &tokens->files[0];
+    const ls_status status = lsi_records_alloc(&f->records, (size_t)count);
     if (status != LS_OK) {
         ls_tokens_free(&tokens);
         return status;
     }
-    write_text(tokens->records.data, (size_t)count, seed);
-    tokens->first = tokens->records.data;
+    write_text(f->records.data, (size_t)count, seed);
+    f->first = f->records.data;
+    f->width = 1;
+    f->count = tokens->count = count;
     *out = tokens;
     return LS_OK;
 }

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_input in = {data, size};
     ls_tokens *tokens = NULL;
     const ls_token_format format =
-        (ls_token_format)(fuzz_byte(&in) % (LS_TOKENS_U32 + 1));
+        (ls_token_format)(fuzz_byte(&in) % (LS_TOKENS_NPY + 1));
     const char *path = make_file(&in);
     if (!fuzz_ok(ls_tokens_new(&tokens, path, format)))
         return 0;

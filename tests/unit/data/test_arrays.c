@@ -6,7 +6,7 @@
 
 #include "data/arrays.h"
 #include "unit/data/array_vectors.h"
-#include "unit/data/image_files.h"
+#include "unit/data/own_files.h"
 
 #define WRITE(name, data) write_file(name, data, sizeof(data))
 
