@@ -142,6 +142,13 @@ INLINE vf vf_add_exponent(vf x, vf n)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), up));
 }
 
+/* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
+INLINE vf vf_exponent(vf x)
+{
+    const vi biased = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)));
+}
+
 INLINE vm vf_gt(vf a, vf b)
 {
     return _mm256_cmp_ps(a, b, _CMP_GT_OQ);

@@ -148,6 +148,12 @@ INLINE vf vf_add_exponent(vf x, vf n)
         _mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
 }
 
+/* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
+INLINE vf vf_exponent(vf x)
+{
+    return _mm512_getexp_ps(x);
+}
+
 INLINE vm vf_gt(vf a, vf b)
 {
     return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);

@@ -143,6 +143,13 @@ INLINE vf vf_add_exponent(vf x, vf n)
     return vf_of(vaddq_u32(bits_of(x), vshlq_n_u32(bits_of(n), 23)));
 }
 
+/* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
+INLINE vf vf_exponent(vf x)
+{
+    const int32x4_t biased = vreinterpretq_s32_u32(vshrq_n_u32(bits_of(x), 23));
+    return vcvtq_f32_s32(vsubq_s32(biased, vdupq_n_s32(127)));
+}
+
 INLINE vm vf_gt(vf a, vf b)
 {
     return vcgtq_f32(a, b);

@@ -1,4 +1,4 @@
-/* Cross-entropy of rows of logits, computed in double. */
+/* Cross-entropy of rows of logits and of two classes, in double. */
 #include <math.h>
 
 #include "kernels/ref/ref.h"
@@ -52,4 +52,24 @@ void lsi_ref_cross_entropy_backward(float *dx, const float *x, const float *lse,
             const float g = (float)(factor * (p - wanted));
             dx[i] = accumulate ? dx[i] + g : g;
         }
+}
+
+void lsi_ref_bce_with_logits(double *out, const float *x, const float *t,
+                             size_t n)
+{
+    *out = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double logit = (double)x[i];
+        *out +=
+            fmax(logit, 0.0) - logit * (double)t[i] + log1p(exp(-fabs(logit)));
+    }
+}
+
+void lsi_ref_bce_with_logits_backward(float *dx, const float *x, const float *t,
+                                      float factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double s = 1.0 / (1.0 + exp(-(double)x[i]));
+        dx[i] = (float)((double)factor * (s - (double)t[i]));
+    }
 }

@@ -1,8 +1,10 @@
-/* Cross-entropy of rows of logits. */
+/* Cross-entropy of rows of logits, and of two classes each. */
 #ifndef LS_KERNELS_SIMD_LOSSES_H
 #define LS_KERNELS_SIMD_LOSSES_H
 
+#include "kernels/simd/activations.h"
 #include "kernels/simd/exp.h"
+#include "kernels/simd/log.h"
 #include "kernels/simd/sums.h"
 
 INLINE float row_max(const float *x, size_t cols)
@@ -69,6 +71,35 @@ void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
         });
         out[labels[r]] = old + (float)(factor * (p - hit));
     }
+}
+
+/* Lanes beyond the end have a logit far below 0 and the target 0: no loss. */
+void LSI_SIMD(bce_with_logits)(double *out, const float *x, const float *t,
+                               size_t n)
+{
+    const vf zero = vf_set(0.0F), nothing = vf_set(-1e30F);
+    vd low = vd_zero(), high = vd_zero();
+    FOR_LANES(n, {
+        const vf logit = vf_load_or(x + i, m, nothing);
+        const vf positive = vf_max(zero, logit);
+        const vf size = vf_max(vf_sub(zero, logit), logit);
+        const vf rest = vf_log1p(vf_exp(vf_sub(zero, size)));
+        const vf linear = vf_fnma(logit, vf_load(t + i, m), positive);
+        const vf loss = vf_add(linear, rest);
+        low = vd_add(low, vd_low(loss));
+        high = vd_add(high, vd_high(loss));
+    });
+    *out = vd_sum(vd_add(low, high));
+}
+
+void LSI_SIMD(bce_with_logits_backward)(float *dx, const float *x,
+                                        const float *t, float factor, size_t n)
+{
+    const vf f = vf_set(factor);
+    FOR_LANES(n, {
+        const vf s = sigmoid_of(vf_load(x + i, m)).s;
+        vf_store(dx + i, vf_mul(vf_sub(s, vf_load(t + i, m)), f), m);
+    });
 }
 
 #endif

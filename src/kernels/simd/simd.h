@@ -11,12 +11,14 @@
 #include "kernels/simd/convert.h"
 #include "kernels/simd/dropout.h"
 #include "kernels/simd/elementwise.h"
+#include "kernels/simd/functions.h"
 #include "kernels/simd/images.h"
 #include "kernels/simd/losses.h"
 #include "kernels/simd/optimizers.h"
 #include "kernels/simd/products.h"
 #include "kernels/simd/reduce.h"
 #include "kernels/simd/rows.h"
+#include "kernels/simd/softmax.h"
 #include "kernels/simd/sums.h"
 
 /* Replaces the slots that have a vector version. */

@@ -134,3 +134,50 @@ void check_cross_entropy_backward(const lsi_kernels *k)
         check_backward(k, 2, test_lengths[l], 3, 0.125);
     }
 }
+
+/* ---- two classes --------------------------------------------------------- */
+
+/* ln(1 + e^-|x|) is off by 12 half ulps, what is before it by two roundings. */
+static void check_bce_n(const lsi_kernels *k, size_t n, double range)
+{
+    const float *x = random_floats(n, -range, range);
+    float *t = random_floats(n, 0, 1), *dx = floats(n);
+    double want = 0, bound = 0, got = NAN;
+    for (size_t i = 0; i < n; i += 2)
+        t[i] = rintf(t[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double logit = (double)x[i], target = (double)t[i];
+        const double rest = log1p(exp(-fabs(logit)));
+        want += fmax(logit, 0) - logit * target + rest;
+        bound += HALF_ULP * (12 * rest + 3 * fabs(logit));
+    }
+    k->bce_with_logits(&got, x, t, n);
+    expect_near(got, want, bound, "bce_with_logits", n);
+    k->bce_with_logits_backward(dx, x, t, 0.75F, n);
+    for (size_t i = 0; i < n; i++) {
+        const double s = 1 / (1 + exp(-(double)x[i]));
+        expect_near((double)dx[i], 0.75 * (s - (double)t[i]),
+                    HALF_ULP * (10 * s + 2), "bce_with_logits_backward", i);
+    }
+    release_all();
+}
+
+void check_bce_with_logits(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        check_bce_n(k, test_lengths[l], 3);
+        check_bce_n(k, test_lengths[l], 150);
+    }
+    /* A small loss is not lost beside 1, nor is a large one. */
+    const float x[] = {20, 1000}, t[] = {1, 0};
+    double got = 0;
+    k->bce_with_logits(&got, x, t, 1);
+    expect_near(got, log1p(exp(-20.0)), 1e-5 * exp(-20.0), "a small loss", 0);
+    k->bce_with_logits(&got, x + 1, t + 1, 1);
+    expect_near(got, 1000, 1e-3, "a large loss", 0);
+}
+
+void check_bce_with_logits_backward(const lsi_kernels *k)
+{
+    check_bce_with_logits(k);
+}
