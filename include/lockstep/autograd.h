@@ -171,8 +171,10 @@ LS_API bool ls_tape_is_training(const ls_tape *tape);
 
 /*
  * Where the tape's random numbers come from: they are a pure function of
- * (seed, stream, step, index of the operation, index of the element). Use a
- * different stream on each rank and another step each time.
+ * (seed, stream, step, index of the operation, index of the element). All three
+ * are 0 at first. A reset after dropout goes on to the next step by itself, so
+ * that each step has masks of its own; give each rank a stream of its own, and
+ * set the step where training goes on from a checkpoint.
  */
 LS_API void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
                                uint64_t step);
@@ -233,6 +235,17 @@ LS_API ls_tensor *ls_expand(ls_tape *tape, ls_tensor *a, int ndim,
 /* a times a number; and max(a, 0). */
 LS_API ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor);
 LS_API ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a);
+
+/*
+ * e^a, the natural logarithm, the square root, the hyperbolic tangent, and
+ * 1 / (1 + e^-a), element by element. Where there is no real result it is NaN,
+ * and infinite where f32 ends, as in C.
+ */
+LS_API ls_tensor *ls_exp(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_log(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_sqrt(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_tanh(ls_tape *tape, ls_tensor *a);
+LS_API ls_tensor *ls_sigmoid(ls_tape *tape, ls_tensor *a);
 
 /*
  * Each element is 0 with probability p, else divided by 1-p; the identity when
@@ -391,6 +404,9 @@ LS_API ls_tensor *ls_rotate_half(ls_tape *tape, ls_tensor *x, ls_tensor *cosine,
  */
 LS_API ls_tensor *ls_softmax(ls_tape *tape, ls_tensor *x, int axis);
 
+/* The logarithm of that, also where e^x would be 0. */
+LS_API ls_tensor *ls_log_softmax(ls_tape *tape, ls_tensor *x, int axis);
+
 /* a / (1 + e^-a) * b, equal shapes. */
 LS_API ls_tensor *ls_swiglu(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
@@ -412,6 +428,14 @@ LS_API ls_tensor *ls_cross_entropy(ls_tape *tape, ls_tensor *logits,
  */
 LS_API ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
                                           ls_tensor *labels, double smoothing);
+
+/*
+ * Binary cross-entropy: the mean over all elements of -t log s - (1 - t)
+ * log(1 - s), s = 1 / (1 + e^-x), of logits x and targets t, usually 0 or 1.
+ * Equal shapes; 0 if there are no elements.
+ */
+LS_API ls_tensor *ls_bce_with_logits(ls_tape *tape, ls_tensor *logits,
+                                     ls_tensor *targets);
 
 /* Mean of (a - b)^2 over all elements; 0 if there are none. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);

@@ -76,6 +76,8 @@ void ls_tape_reset(ls_tape *tape)
     lsi_arena_reset(&tape->arena);
     tape->phase = LSI_TAPE_RECORDING;
     tape->random_ops = 0;
+    tape->random_step += tape->random_was_used;
+    tape->random_was_used = false;
     tape->status = LS_OK;
     lsi_tensor_forgive(tape);
 }
@@ -100,6 +102,7 @@ void ls_tape_set_random(ls_tape *tape, uint64_t seed, uint64_t stream,
         return;
     tape->random_key = (lsi_rng_key){.seed = seed, .stream = stream};
     tape->random_step = step;
+    tape->random_was_used = false;
 }
 
 /* ---- errors -------------------------------------------------------------- */

@@ -71,7 +71,8 @@ struct ls_tape {
 
     lsi_rng_key random_key;
     uint64_t random_step;
-    uint64_t random_ops; /* since the reset */
+    uint64_t random_ops;  /* since the reset */
+    bool random_was_used; /* since the step was set */
 
     ls_status status; /* sticky */
     char message[512];

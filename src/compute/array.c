@@ -160,7 +160,11 @@ void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n)
 
 /* ---- sums ---------------------------------------------------------------- */
 
+typedef void (*pair_sum_fn)(double *out, const float *a, const float *b,
+                            size_t n);
+
 typedef struct sum_job {
+    pair_sum_fn pairs; /* where there is a b */
     const float *a, *b;
     size_t n;
     double partial[SUM_CHUNKS];
@@ -174,18 +178,19 @@ static void sum_chunks(void *context, size_t begin, size_t end)
         const size_t left = job->n - first;
         const size_t n = left < SUM_CHUNK ? left : SUM_CHUNK;
         if (job->b != NULL)
-            lsi_kernels_get()->squared_distance(
-                &job->partial[c], job->a + first, job->b + first, n);
+            job->pairs(&job->partial[c], job->a + first, job->b + first, n);
         else
             lsi_kernels_get()->sum(&job->partial[c], job->a + first, n);
     }
 }
 
-double lsi_array_total(const float *a, const float *b_or_null, size_t n)
+static double total_of(pair_sum_fn pairs, const float *a,
+                       const float *b_or_null, size_t n)
 {
     double total = 0.0;
     for (size_t first = 0; first < n; first += (size_t)SUM_CHUNK * SUM_CHUNKS) {
-        sum_job job = {.a = a + first,
+        sum_job job = {.pairs = pairs,
+                       .a = a + first,
                        .b = b_or_null != NULL ? b_or_null + first : NULL,
                        .n = n - first};
         size_t chunks = (job.n + SUM_CHUNK - 1) / SUM_CHUNK;
@@ -196,6 +201,16 @@ double lsi_array_total(const float *a, const float *b_or_null, size_t n)
             total += job.partial[c];
     }
     return total;
+}
+
+double lsi_array_total(const float *a, const float *b_or_null, size_t n)
+{
+    return total_of(lsi_kernels_get()->squared_distance, a, b_or_null, n);
+}
+
+double lsi_array_total_bce(const float *x, const float *t, size_t n)
+{
+    return total_of(lsi_kernels_get()->bce_with_logits, x, t, n);
 }
 
 void lsi_array_sum(float *y, const float *a, size_t n, double factor)

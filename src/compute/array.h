@@ -47,6 +47,9 @@ void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n);
 /* The sum of a, or of (a - b)^2 if b is not NULL. */
 double lsi_array_total(const float *a, const float *b_or_null, size_t n);
 
+/* The sum of what the kernel bce_with_logits adds up. */
+double lsi_array_total_bce(const float *x, const float *t, size_t n);
+
 /* *y = that of a * factor, rounded once. */
 void lsi_array_sum(float *y, const float *a, size_t n, double factor);
 

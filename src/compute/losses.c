@@ -85,6 +85,39 @@ void lsi_mse_backward(float *da, const float *dy, double sign, const float *a,
     lsi_array_scale(da, da, (float)(sign * (2.0 * (double)*dy / (double)n)), n);
 }
 
+/* ---- binary cross entropy ------------------------------------------------ */
+
+typedef struct bce_job {
+    float *dx;
+    const float *x, *t;
+    float factor;
+} bce_job;
+
+void lsi_bce_forward(float *y, const float *x, const float *t, size_t n)
+{
+    *y = n > 0 ? (float)(lsi_array_total_bce(x, t, n) / (double)n) : 0.0F;
+}
+
+static void bce_range(void *context, size_t begin, size_t end)
+{
+    const bce_job *j = context;
+    lsi_kernels_get()->bce_with_logits_backward(
+        j->dx + begin, j->x + begin, j->t + begin, j->factor, end - begin);
+}
+
+void lsi_bce_backward(float *dx, const float *dy, const float *x,
+                      const float *t, size_t n)
+{
+    bce_job job = {dx, x, t, (float)((double)*dy / (double)n)};
+    lsi_parallel_for(n, grain(1), bce_range, &job);
+}
+
+void lsi_bce_target_backward(float *dt, const float *dy, const float *x,
+                             size_t n)
+{
+    lsi_array_scale(dt, x, (float)(-(double)*dy / (double)n), n);
+}
+
 /* ---- accuracy ------------------------------------------------------------ */
 
 static float element(const lsi_accuracy *a, int64_t row, int64_t col)

@@ -38,6 +38,14 @@ void lsi_mse_forward(float *y, const float *a, const float *b, size_t n);
 void lsi_mse_backward(float *da, const float *dy, double sign, const float *a,
                       const float *b, size_t n);
 
+/* *y = mean of max(x, 0) - x t + log(1 + e^-|x|); 0 for n = 0. */
+void lsi_bce_forward(float *y, const float *x, const float *t, size_t n);
+/* dx = *dy / n (1 / (1 + e^-x) - t), and dt = -*dy / n x. */
+void lsi_bce_backward(float *dx, const float *dy, const float *x,
+                      const float *t, size_t n);
+void lsi_bce_target_backward(float *dt, const float *dy, const float *x,
+                             size_t n);
+
 /*
  * *correct = rows whose first largest of x (rows, cols), f32 or half, is at
  * their label; never if it or another is NaN. Strides in elements.

@@ -1,8 +1,6 @@
 /* Normalisation of rows; see row_norm.h. */
 #include "compute/row_norm.h"
 
-#include <math.h>
-
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
@@ -68,6 +66,7 @@ void lsi_row_norm_backward(const lsi_row_norm *norm,
 /* ---- softmax ------------------------------------------------------------- */
 
 typedef struct softmax_job {
+    lsi_softmax_kind kind;
     size_t cols;
     float *out;
     const float *x, *dy, *y; /* forward reads x, backward the others */
@@ -79,51 +78,36 @@ static size_t grain(size_t cols)
     return 1 + ((size_t)1 << 12) / (cols + 1);
 }
 
-static void softmax_row(float *y, const float *x, size_t n)
-{
-    float most = x[0];
-    double sum = 0.0;
-    for (size_t c = 1; c < n; c++)
-        most = fmaxf(most, x[c]);
-    for (size_t c = 0; c < n; c++) {
-        y[c] = expf(x[c] - most);
-        sum += (double)y[c];
-    }
-    for (size_t c = 0; c < n; c++)
-        y[c] = (float)((double)y[c] / sum);
-}
-
 static void softmax_rows(void *context, size_t begin, size_t end)
 {
     const softmax_job *j = context;
-    for (size_t r = begin; r < end; r++)
-        softmax_row(j->out + r * j->cols, j->x + r * j->cols, j->cols);
+    const lsi_kernels *k = lsi_kernels_get();
+    const size_t first = begin * j->cols;
+    (j->kind == LSI_SOFTMAX ? k->softmax : k->log_softmax)(
+        j->out + first, j->x + first, end - begin, j->cols);
 }
 
-void lsi_rows_softmax(lsi_rows shape, float *y, const float *x)
+void lsi_rows_softmax(lsi_softmax_kind kind, lsi_rows shape, float *y,
+                      const float *x)
 {
-    softmax_job job = {.cols = shape.cols, .out = y, .x = x};
+    softmax_job job = {.kind = kind, .cols = shape.cols, .out = y, .x = x};
     lsi_parallel_for(shape.rows, grain(shape.cols), softmax_rows, &job);
 }
 
 static void softmax_backward_rows(void *context, size_t begin, size_t end)
 {
     const softmax_job *j = context;
-    for (size_t r = begin; r < end; r++) {
-        const float *dy = j->dy + r * j->cols, *y = j->y + r * j->cols;
-        float *dx = j->out + r * j->cols;
-        double sum = 0.0;
-        for (size_t c = 0; c < j->cols; c++)
-            sum += (double)dy[c] * (double)y[c];
-        for (size_t c = 0; c < j->cols; c++)
-            dx[c] = (float)((double)y[c] * ((double)dy[c] - sum));
-    }
+    const lsi_kernels *k = lsi_kernels_get();
+    const size_t first = begin * j->cols;
+    (j->kind == LSI_SOFTMAX ? k->softmax_backward : k->log_softmax_backward)(
+        j->out + first, j->dy + first, j->y + first, end - begin, j->cols);
 }
 
-void lsi_rows_softmax_backward(lsi_rows shape, float *dx, const float *dy,
-                               const float *y)
+void lsi_rows_softmax_backward(lsi_softmax_kind kind, lsi_rows shape, float *dx,
+                               const float *dy, const float *y)
 {
-    softmax_job job = {.cols = shape.cols, .out = dx, .dy = dy, .y = y};
+    softmax_job job = {
+        .kind = kind, .cols = shape.cols, .out = dx, .dy = dy, .y = y};
     lsi_parallel_for(shape.rows, grain(shape.cols), softmax_backward_rows,
                      &job);
 }

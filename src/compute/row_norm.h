@@ -42,10 +42,12 @@ typedef struct lsi_rows {
     size_t rows, cols;
 } lsi_rows;
 
-/* y = e^(x - largest of the row) / its sum over the row, which is in double. */
-void lsi_rows_softmax(lsi_rows shape, float *y, const float *x);
-/* dx = y (dy - sum of dy y over the row), the sum in double. */
-void lsi_rows_softmax_backward(lsi_rows shape, float *dx, const float *dy,
-                               const float *y);
+/* As the kernels of these names; log_softmax is the logarithm of the other. */
+typedef enum lsi_softmax_kind { LSI_SOFTMAX, LSI_LOG_SOFTMAX } lsi_softmax_kind;
+
+void lsi_rows_softmax(lsi_softmax_kind kind, lsi_rows shape, float *y,
+                      const float *x);
+void lsi_rows_softmax_backward(lsi_softmax_kind kind, lsi_rows shape, float *dx,
+                               const float *dy, const float *y);
 
 #endif

@@ -37,6 +37,7 @@ const ls_function lsi_op_dropout = {"dropout", dropout_backward,
 
 static lsi_dropout next_dropout(ls_tape *tape, double p)
 {
+    tape->random_was_used = true;
     const double threshold = fmin(nearbyint(p * 0x1p32), 0x1p32 - 1.0);
     return (lsi_dropout){
         .key = tape->random_key,

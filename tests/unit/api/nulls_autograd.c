@@ -161,6 +161,11 @@ static void nulls_of_elements(void)
     STOPS(tape, ls_scale, "tape a", P(tape, tape), P(a, x), 2);
     STOPS(tape, ls_relu, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_gelu, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_exp, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_log, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_sqrt, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_tanh, "tape a", P(tape, tape), P(a, x));
+    STOPS(tape, ls_sigmoid, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_dropout, "tape a", P(tape, tape), P(a, x), 0.5);
     STOPS(tape, ls_sum, "tape a", P(tape, tape), P(a, x));
     STOPS(tape, ls_mean, "tape a", P(tape, tape), P(a, x));
@@ -223,6 +228,9 @@ void nulls_of_operations(void **state)
     STOPS(tape, ls_layer_norm, "tape x weight bias", P(tape, tape), P(x, x),
           P(weight, vector), P(bias, vector), 1e-5);
     STOPS(tape, ls_softmax, "tape x", P(tape, tape), P(x, x), 0);
+    STOPS(tape, ls_log_softmax, "tape x", P(tape, tape), P(x, x), 0);
+    STOPS(tape, ls_bce_with_logits, "tape logits targets", P(tape, tape),
+          P(logits, x), P(targets, x));
     STOPS(tape, ls_rope, "tape x cosine sine", P(tape, tape), P(x, picture),
           P(cosine, x), P(sine, x), false);
     STOPS(tape, ls_rotate_half, "tape x cosine sine", P(tape, tape),

@@ -104,6 +104,30 @@ static void ref_relu_read_twice(double *y, const double *const *in, int use)
     }
 }
 
+/* Arguments of 0.5 to 2.5, where all of these are smooth. */
+#define FUNCTION(name, exact)                                                  \
+    static ls_tensor *run_##name(ls_tape *tape, ls_tensor *const *in, int use) \
+    {                                                                          \
+        (void)use;                                                             \
+        ls_tensor *shift = ls_tape_output(tape, LS_F32, 0, NULL);              \
+        *(float *)tensor_data(shift) = 1.5F;                                   \
+        return ls_##name(tape, ls_add(tape, in[0], shift));                    \
+    }                                                                          \
+    static void ref_##name(double *y, const double *const *in, int use)        \
+    {                                                                          \
+        (void)use;                                                             \
+        for (int i = 0; i < EW; i++) {                                         \
+            const double x = in[0][i] + 1.5;                                   \
+            y[i] = (exact);                                                    \
+        }                                                                      \
+    }
+
+FUNCTION(exp, exp(x))
+FUNCTION(log, log(x))
+FUNCTION(sqrt, sqrt(x))
+FUNCTION(tanh, tanh(x))
+FUNCTION(sigmoid, 1.0 / (1.0 + exp(-x)))
+
 /* The mask is that of the stream, computed here one element at a time. */
 static ls_tensor *run_dropout(ls_tape *tape, ls_tensor *const *in, int use)
 {
@@ -174,6 +198,22 @@ static void ref_mse(double *y, const double *const *in, int use)
     y[0] = 0.0;
     for (int i = 0; i < EW; i++)
         y[0] += (in[0][i] - in[1][i]) * (in[0][i] - in[1][i]) / EW;
+}
+
+static ls_tensor *run_bce(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_bce_with_logits(tape, in[0], in[1]);
+}
+
+static void ref_bce(double *y, const double *const *in, int use)
+{
+    (void)use;
+    y[0] = 0.0;
+    for (int i = 0; i < EW; i++) {
+        const double s = 1.0 / (1.0 + exp(-in[0][i])), t = in[1][i];
+        y[0] -= (t * log(s) + (1.0 - t) * log(1.0 - s)) / EW;
+    }
 }
 
 enum { CE_ROWS = 5, CE_CLASSES = 7 };
@@ -330,11 +370,19 @@ const gradcheck_case gradcheck_elementwise[] = {
      .gain = 4.0 / 3.0},
     {"dropout", "p = 0", ONE(FILL_UNIFORM), .run = run_no_dropout,
      .reference = ref_identity, .terms = 1, .gain = 1},
+    {"exp", "one", ONE(FILL_UNIFORM), FUNCTIONS(exp), .terms = 3, .gain = 13},
+    {"log", "one", ONE(FILL_UNIFORM), FUNCTIONS(log), .terms = 3, .gain = 2},
+    {"sqrt", "one", ONE(FILL_UNIFORM), FUNCTIONS(sqrt), .terms = 2, .gain = 2},
+    {"tanh", "one", ONE(FILL_UNIFORM), FUNCTIONS(tanh), .terms = 2, .gain = 1},
+    {"sigmoid", "one", ONE(FILL_UNIFORM), FUNCTIONS(sigmoid), .terms = 2,
+     .gain = 1},
     {"sum", "one", ONE(FILL_UNIFORM), FUNCTIONS(sum), .terms = EW, .gain = 1},
     {"mean", "one", ONE(FILL_UNIFORM), FUNCTIONS(mean), .terms = EW,
      .gain = 1.0 / EW},
     {"mse_loss", "two", TWO(FILL_UNIFORM), FUNCTIONS(mse), .terms = EW,
      .gain = 4.0 / EW},
+    {"bce_with_logits", "two", TWO(FILL_UNIFORM), FUNCTIONS(bce), .terms = EW,
+     .gain = 2.0 / EW},
     /* Exponentials of at most 1, of which at most one is taken from 1. */
     {"cross_entropy", "7 classes", .n_inputs = 1,
      .in = {{2, {CE_ROWS, CE_CLASSES}, FILL_UNIFORM}}, FUNCTIONS(cross_entropy),

@@ -98,6 +98,19 @@ static void ref_softmax(double *y, const double *const *in, int use)
         }
 }
 
+static ls_tensor *run_log_softmax(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_log_softmax(tape, in[0], 1);
+}
+
+static void ref_log_softmax(double *y, const double *const *in, int use)
+{
+    ref_softmax(y, in, use);
+    for (int i = 0; i < OUTER * ALONG * INNER; i++)
+        y[i] = log(y[i]);
+}
+
 static ls_tensor *run_softmax_last(ls_tape *tape, ls_tensor *const *in, int use)
 {
     return run_softmax(tape, in, use);
@@ -283,6 +296,9 @@ const gradcheck_case gradcheck_transformer[] = {
     {"softmax", "an axis in the middle", .n_inputs = 1,
      .in = {{3, {OUTER, ALONG, INNER}, FILL_UNIFORM}}, FUNCTIONS(softmax),
      .terms = ALONG, .gain = 2},
+    {"log_softmax", "an axis in the middle", .n_inputs = 1,
+     .in = {{3, {OUTER, ALONG, INNER}, FILL_UNIFORM}}, FUNCTIONS(log_softmax),
+     .terms = 2 * ALONG, .gain = 2},
     {"softmax", "the last axis", .n_inputs = 1,
      .in = {{2, {OUTER, ALONG}, FILL_UNIFORM}}, FUNCTIONS(softmax_last),
      .terms = ALONG, .gain = 2},

@@ -294,17 +294,6 @@ static void halves_are_widened(void **state)
     assert_fails(ls_div(tape, half, half), LS_ERR_DTYPE, "div");
 }
 
-static void smoothing_is_checked(void **state)
-{
-    (void)state;
-    const int64_t classes[] = {0, 2};
-    static const double bad[] = {-0.1, 1.1, NAN};
-    for (size_t i = 0; i < TEST_COUNT(bad); i++)
-        assert_fails(ls_cross_entropy_smooth(tape, matrix(2, 3),
-                                             labels_of(classes, 2), bad[i]),
-                     LS_ERR_ARGUMENT, "smoothing");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,7 +306,6 @@ int main(void)
         CASE(axes_that_are_refused),
         CASE(nothing_at_all),
         CASE(halves_are_widened),
-        CASE(smoothing_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

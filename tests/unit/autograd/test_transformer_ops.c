@@ -3,7 +3,6 @@
  * threads; and softmax over any axis. Values and gradients of the others:
  * gradients_transformer.c.
  */
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -68,11 +67,13 @@ static double at(const ls_tensor *t, const int64_t *index)
 
 /*
  * One element. With u = 2^-24 and d = largest - x: x - largest is rounded once
- * (d u of e^-d), expf is within 2 u, division and result within 2 u; what the
- * terms of the sum are off by is at most sum of d e^-d <= n / e, each.
+ * (d u of e^-d), e^x is within 4 u, division and result within 2 u; what the
+ * terms of the sum are off by is at most sum of d e^-d <= n / e, each, and its
+ * additions n u; what is below e^-87 may be 0. The logarithm of a sum is off by
+ * as much, and rounded.
  */
-static void check_softmax(const ls_tensor *y, const ls_tensor *x, int axis,
-                          const int64_t *index)
+static void check_softmax(const ls_tensor *y, const ls_tensor *log_y,
+                          const ls_tensor *x, int axis, const int64_t *index)
 {
     const int64_t n = ls_tensor_shape(x)[axis];
     int64_t other[4];
@@ -83,16 +84,24 @@ static void check_softmax(const ls_tensor *y, const ls_tensor *x, int axis,
     for (other[axis] = 0; other[axis] < n; other[axis]++)
         sum += exp(at(x, other) - most);
     const double d = most - at(x, index), want = exp(-d) / sum;
-    const double bound = (d + (double)n / 2.7 + 6) * 0x1p-24 * want + FLT_MIN;
+    const double sums = 1.4 * (double)n + 12;
+    const double bound = (d + sums) * 0x1p-24 * want + 0x1p-125;
+    const double log_want = -d - log(sum);
+    const double log_bound = (d + sums + fabs(log_want)) * 0x1p-24;
     if (!(fabs(at(y, index) - want) <= bound))
         fail_msg("softmax gives %.9g, not %.9g, bound %.3g", at(y, index), want,
                  bound);
+    if (!(fabs(at(log_y, index) - log_want) <= log_bound))
+        fail_msg("log_softmax gives %.9g, not %.9g, bound %.3g",
+                 at(log_y, index), log_want, log_bound);
 }
 
 static void check_axis(ls_tensor *x, int axis)
 {
     const ls_tensor *y = ls_softmax(tape, x, axis);
+    const ls_tensor *log_y = ls_log_softmax(tape, x, axis);
     assert_non_null(y);
+    assert_non_null(log_y);
     assert_true(ls_tensor_is_contiguous(y));
     const int64_t *n = ls_tensor_shape(x);
     int64_t i[4];
@@ -100,7 +109,7 @@ static void check_axis(ls_tensor *x, int axis)
         for (i[1] = 0; i[1] < n[1]; i[1]++)
             for (i[2] = 0; i[2] < n[2]; i[2]++)
                 for (i[3] = 0; i[3] < n[3]; i[3]++)
-                    check_softmax(y, x, axis, i);
+                    check_softmax(y, log_y, x, axis, i);
 }
 
 static void softmax_over_any_axis(void **state)
@@ -147,6 +156,8 @@ static void softmax_of_nothing_and_of_no_axis(void **state)
                  "softmax: the shape (2, 3) has no axis 2");
     assert_fails(ls_softmax(tape, matrix(2, 3), -1), LS_ERR_ARGUMENT,
                  "no axis -1");
+    assert_fails(ls_log_softmax(tape, matrix(2, 3), 5), LS_ERR_ARGUMENT,
+                 "log_softmax: the shape (2, 3) has no axis 5");
     assert_fails(ls_softmax(tape, labels_of((int64_t[]){1}, 1), 0),
                  LS_ERR_DTYPE, "i64");
 }

@@ -1,0 +1,71 @@
+/* Losses beside their gradients: what is large, small, empty or NaN. */
+#include <math.h>
+
+#include "base/threads.h"
+#include "ops_fixture.h"
+#include "testing.h"
+
+static double item(const ls_tensor *tensor)
+{
+    double value = NAN;
+    assert_non_null(tensor);
+    assert_ok(ls_tensor_item(tensor, &value));
+    return value;
+}
+
+/* Logits that would overflow an exponential are no problem. */
+static void large_logits(void **state)
+{
+    (void)state;
+    ls_tensor *x = random_tensor(2, (const int64_t[]){2, 2}, 1);
+    memcpy(tensor_data(x), (const float[]){1e4F, 0, -1e4F, 1e4F}, 16);
+    const int64_t labels[] = {0, 0};
+    const double loss = item(ls_cross_entropy(tape, x, labels_of(labels, 2)));
+    assert_true(fabs(loss - 1e4) <= 1e-2);
+}
+
+/* Of no elements it is 0; of NaN, NaN. */
+static void binary_losses(void **state)
+{
+    (void)state;
+    ls_tensor *x = matrix(0, 3), *t = matrix(0, 3);
+    assert_ok(ls_tape_watch(tape, x));
+    ls_tensor *y = ls_bce_with_logits(tape, x, t);
+    assert_true(item(y) == 0.0);
+    assert_ok(ls_backward(tape, y, 1.0));
+    ls_tape_reset(tape);
+    x = matrix(100, 101), t = matrix(100, 101);
+    lsi_threads_set(1);
+    const double one = item(ls_bce_with_logits(tape, x, t));
+    lsi_threads_set(3);
+    assert_true(item(ls_bce_with_logits(tape, x, t)) == one);
+    ((float *)tensor_data(x))[5] = NAN;
+    assert_true(isnan(item(ls_bce_with_logits(tape, x, t))));
+    assert_null(ls_bce_with_logits(tape, x, matrix(101, 100)));
+    assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_SHAPE,
+                 "bce_with_logits: shapes (100, 101) and (101, 100)");
+}
+
+static void smoothing_is_checked(void **state)
+{
+    (void)state;
+    const int64_t classes[] = {0, 2};
+    static const double bad[] = {-0.1, 1.1, NAN};
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        assert_null(ls_cross_entropy_smooth(tape, matrix(2, 3),
+                                            labels_of(classes, 2), bad[i]));
+        assert_error(ls_backward(tape, NULL, 1.0), LS_ERR_ARGUMENT,
+                     "smoothing");
+        ls_tape_reset(tape);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(large_logits),
+        CASE(binary_losses),
+        CASE(smoothing_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
