@@ -39,6 +39,40 @@ LS_API void ls_tokenizer_free(ls_tokenizer **tokenizer);
 LS_API ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
                                    const char *path);
 
+/* ---- training ------------------------------------------------------------ */
+
+/* The pattern by which text is split into words, which no token crosses. */
+typedef enum ls_split_pattern {
+    LS_SPLIT_GPT2,  /* words with the blank before them, all digits together */
+    LS_SPLIT_LLAMA3 /* up to three digits; ends of lines with marks before */
+} ls_split_pattern;
+
+typedef struct ls_tokenizer_training {
+    int64_t vocabulary; /* tokens altogether */
+    int64_t least;      /* two tokens that stand together less often stay two */
+    ls_split_pattern pattern;
+    const char *const *special; /* tokens 0, 1, ...; the caller's */
+    size_t n_special;
+} ls_tokenizer_training;
+
+/* 32768 tokens, pairs that occur twice, GPT-2's pattern, <|endoftext|>. */
+LS_API ls_tokenizer_training ls_tokenizer_training_defaults(void);
+
+/*
+ * Learns a vocabulary from n text files, which all ranks can read: byte-pair
+ * encoding (Sennrich, Haddow and Birch 2016) of bytes, which begins with the
+ * special tokens and the 256 bytes in the order of their characters, and then
+ * makes the pair that occurs most often one token, again and again; of pairs
+ * that occur equally often the one whose left token, then right token has the
+ * smaller number. That is the rule of `tokenizers`, of which the result is the
+ * same, and it is the same for any number of ranks, who count words together.
+ * Fewer tokens come of it if no pair is left. NULL for `training` means
+ * the defaults. Collective; on success *out is each rank's own.
+ */
+LS_API ls_status ls_tokenizer_new_trained(
+    ls_tokenizer **out, ls_group *group, const char *const *paths, size_t n,
+    const ls_tokenizer_training *training);
+
 /* ---- its tokens ---------------------------------------------------------- */
 
 /* One more than the largest number of a token. */

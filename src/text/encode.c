@@ -24,6 +24,8 @@ struct lsi_encoder {
     lsi_merge_scratch merging;
     lsi_split_scratch splitting;
     lsi_word_cache cache;
+    lsi_text_word_fn each_word; /* NULL: words are encoded */
+    void *context;
 };
 
 /* ---- a word -------------------------------------------------------------- */
@@ -124,6 +126,8 @@ static ls_status append(lsi_ids *out, const uint32_t *ids, size_t n)
 static ls_status encode_word(lsi_encoder *e, lsi_text word)
 {
     lsi_cache_key key;
+    if (e->each_word != NULL)
+        return e->each_word(e->context, word);
     const bool kept = word.n <= LSI_CACHE_WORD && e->cache.slots != NULL;
     if (kept) {
         key = lsi_cache_key_of(word);
@@ -221,6 +225,19 @@ static ls_status encode_text(lsi_encoder *e, lsi_text text, bool first,
     return take_added(e, &e->t->added, text, first, first, encode_normalized);
 }
 
+ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
+                         bool first, lsi_text_word_fn fn, void *context)
+{
+    lsi_encoder *const e = encoders->each[which];
+    lsi_ids added = {.n = 0};
+    e->each_word = fn;
+    e->context = context;
+    const ls_status status = encode_text(e, text, first, &added);
+    e->each_word = NULL;
+    lsi_free(added.at);
+    return status;
+}
+
 /* ---- where to divide ----------------------------------------------------- */
 
 size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
@@ -232,9 +249,12 @@ size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
         return text.n;
     while (from < text.n && (text.at[from] & 0xc0) == 0x80)
         from++;
-    for (bool behind_letter = false; from < text.n;
-         from += lsi_utf8_length(text.at[from])) {
-        const uint8_t kind = classes[lsi_utf8_read(text.at + from)];
+    size_t length;
+    for (bool behind_letter = false; from < text.n; from += length) {
+        const int n = lsi_utf8_next((lsi_text){text.at + from, text.n - from});
+        const uint8_t kind =
+            n > 0 ? classes[lsi_utf8_read(text.at + from)] : LSI_CHAR_OTHER;
+        length = n > 0 ? (size_t)n : 1;
         if (behind_letter &&
             (blanks_only ? text.at[from] == ' ' : kind == LSI_CHAR_SPACE))
             return from;

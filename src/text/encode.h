@@ -30,12 +30,20 @@ ls_status lsi_encode(lsi_encoders *encoders, lsi_text text, bool first,
                      lsi_ids *out);
 
 /*
- * The first place from `from` on where a text of valid UTF-8 can be divided so
- * that its parts become the tokens that the whole does; text.n if there is
- * none. `from` may lie inside a character.
+ * The first place from `from` on where a text can be divided so that its parts
+ * become the tokens that the whole does; text.n if there is none. `from` may
+ * lie inside a character, and the text need not be UTF-8.
  */
 size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
                     size_t from);
+
+/*
+ * Calls fn with each word of valid UTF-8 that would be encoded, on the calling
+ * thread, by encoder `which`.
+ */
+typedef ls_status (*lsi_text_word_fn)(void *context, lsi_text word);
+ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
+                         bool first, lsi_text_word_fn fn, void *context);
 
 /* LS_ERR_FORMAT with the place if it is not valid UTF-8; `name` is the text. */
 ls_status lsi_text_check(lsi_text text, size_t offset, const char *name);

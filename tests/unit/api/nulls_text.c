@@ -21,6 +21,22 @@ static void nulls_of_decoders(const ls_tokenizer *t)
     ls_decoder_free(&decoder);
 }
 
+static void nulls_of_training(const char *path)
+{
+    const char *const paths[] = {path};
+    const ls_tokenizer_training how = {.vocabulary = 256, .least = 1};
+    ls_tokenizer *t = NULL;
+    ls_group *group = NULL;
+    assert_ok(ls_group_open_threads(&group, 1));
+    REFUSES(ls_tokenizer_new_trained, "out group paths", P(out, &t),
+            P(group, group), P(paths, paths), 1, &how);
+    for (nulls_begin("ls_tokenizer_new_trained", "training"); nulls_next();) {
+        nulls_check_taken(ls_tokenizer_new_trained(&t, group, paths, 1, NULL));
+        ls_tokenizer_free(&t);
+    }
+    ls_group_close(&group);
+}
+
 void nulls_of_tokenizers(void **state)
 {
     char path[] = "/tmp/lockstep-nulls-XXXXXX", *text = NULL;
@@ -45,6 +61,7 @@ void nulls_of_tokenizers(void **state)
     REFUSES(ls_tokenizer_decode, "tokenizer ids bytes text", P(tokenizer, t),
             P(ids, &id), 1, false, P(bytes, &bytes), P(text, &text));
     nulls_of_decoders(t);
+    nulls_of_training(path);
     unlink(path);
     ls_tokenizer_free(&none);
     ls_tokenizer_free(&t);

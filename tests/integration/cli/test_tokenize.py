@@ -1,0 +1,118 @@
+"""lockstep tokenize: files of tokens, new tokenizers, what it refuses."""
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+from program import ProgramTest, SOURCE
+
+TOKENIZERS = os.path.join(SOURCE, "tests", "tokenizers")
+TEXT = "A rank that waits says for whom. It's 1234 times as \u00e9l\u00e9gant!\n"
+
+
+class Tokenize(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder, name)
+        if text is not None:
+            with open(path, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def tokenize(self, *words, expected=0):
+        done = self.call("tokenize", *words)
+        self.assertEqual(done.returncode, expected, done.stderr)
+        return done
+
+    def tokens(self, path):
+        with open(path, "rb") as file:
+            data = file.read()
+        header = struct.unpack("<256I", data[:1024])
+        self.assertEqual(header[:2], (20240520, 1))
+        self.assertEqual(len(data), 1024 + 2 * header[2])
+        return struct.unpack(f"<{header[2]}H", data[1024:])
+
+    def test_several_files(self):
+        out = self.path("out.bin")
+        one, two = self.path("1.txt", TEXT), self.path("2.txt", "\n" + TEXT)
+        gpt2 = os.path.join(TOKENIZERS, "gpt2")
+        done = self.tokenize("--tokenizer", gpt2, "--data", one, "--out", out)
+        self.assertIn("tokens/s", done.stdout)
+        first = self.tokens(out)
+        self.tokenize("--tokenizer", gpt2, "--data", two, "--out", out)
+        both = first + self.tokens(out)
+        for words in (("--data", one, two), ("--data", f"{one},{two}"),
+                      ("--data", self.path("*.txt")), ("--data", one, "--", two),
+                      (f"--data={one}", two)):
+            with self.subTest(words):
+                self.tokenize("--tokenizer", gpt2, "--out", out, *words)
+                self.assertEqual(self.tokens(out), both)
+        self.tokenize("--tokenizer", gpt2, "--data", one, two, "--out", out,
+                      "--end-of-text", "-n", "2")
+        ended = self.tokens(out)
+        self.assertEqual(ended, first + (0,) + both[len(first):] + (0,))
+
+    def test_tokens_around_a_text(self):
+        out, text = self.path("out.bin"), self.path("1.txt", TEXT)
+        name = os.path.join(TOKENIZERS, "llama3.json")
+        self.tokenize("--tokenizer", name, "--data", text, "--out", out)
+        plain = self.tokens(out)
+        self.tokenize("--tokenizer", name, "--data", text, "--out", out,
+                      "--special")
+        self.assertEqual(self.tokens(out), (0,) + plain)
+
+    def test_trains(self):
+        text = self.path("1.txt", TEXT * 50)
+        name, out = self.path("tokenizer.json"), self.path("out.bin")
+        self.tokenize("--train", "--vocab-size", "300", "--data", text,
+                      "--out", name, "--special-tokens", "<a>,<b>")
+        with open(name, encoding="utf-8") as file:
+            whole = json.load(file)
+        self.assertEqual(len(whole["model"]["vocab"]), 300)
+        self.assertEqual(whole["model"]["vocab"]["<b>"], 1)
+        with open(name, "rb") as file:
+            one = file.read()
+        self.tokenize("--train", "--vocab-size", "300", "--data", text,
+                      "--out", name, "--special-tokens", "<a>,<b>", "-n", "3")
+        with open(name, "rb") as file:
+            self.assertEqual(file.read(), one)
+        self.tokenize("--tokenizer", name, "--data", text, "--out", out)
+        self.assertLess(len(self.tokens(out)), 50 * len(TEXT))
+
+    def test_refuses(self):
+        out, text = self.path("out.bin"), self.path("1.txt", TEXT)
+        name = os.path.join(TOKENIZERS, "gpt2.json")
+        usage = (((), "--tokenizer FILE, or --train"),
+                 (("--train", "--tokenizer", name), "not both"),
+                 (("--tokenizer", name), "--out FILE"))
+        for words, message in usage:
+            with self.subTest(words):
+                done = self.tokenize(*words, expected=2)
+                self.assertIn(message, done.stderr)
+        bad = self.path("bad.txt", b"caf\xe9")
+        packed = self.path("text.gz", b"\x1f\x8b\x08\x00" + bytes(20))
+        for data, message in ((bad, "is not UTF-8: its byte 3 is 0xe9"),
+                              (packed, "is a gzip file, not text"),
+                              (self.path("none.txt"), "there is no file"),
+                              (self.folder, "is a folder")):
+            with self.subTest(data):
+                done = self.tokenize("--tokenizer", name, "--data", data,
+                                     "--out", out, expected=1)
+                self.assertIn(message, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+                self.assertFalse(os.path.exists(out))
+        done = self.tokenize("--tokenizer", self.folder, "--data", text,
+                             "--out", out, expected=1)
+        self.assertIn("neither a tokenizer.json nor", done.stderr)
+        done = self.tokenize("--train", "--vocab-size", "256", "--data", text,
+                             "--out", out, expected=1)
+        self.assertIn("at least 257", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
