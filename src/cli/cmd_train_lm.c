@@ -14,6 +14,7 @@
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
 #include "report/result.h"
+#include "train/checkpoint/find.h"
 
 typedef struct args {
     lsi_rank_flags ranks;
@@ -26,7 +27,7 @@ typedef struct args {
     lsi_ddp_flags ddp;
     bool deterministic;
     int64_t validate_every, validate_batches, log_every;
-    const char *init, *save;
+    const char *model, *init, *save;
     lsi_run_outputs outputs;
 } args;
 
@@ -37,12 +38,7 @@ static const lsi_option options[] = {
     ROW(data, STRING, "data", 0, "PATH", NULL,
         "text or tokens: a file, a folder, or a pattern such as "
         "'shards/*.bin' (default: a built-in text)"),
-    ROW(tokens, CHOICE, "tokens", 0, "FORMAT", "by-name",
-        "what the data are: text, of which each byte is a token; bytes that "
-        "are no text; files of llm.c; .npy arrays; or raw u16 and u32. Unless "
-        "said, a file's first bytes tell, and raw tokens are called .u16 or "
-        ".u32",
-        .choices = "by-name|text|bytes|llmc|npy|u16|u32"),
+    LSI_LM_TOKENS_ROW(tokens),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
@@ -68,8 +64,14 @@ static const lsi_option options[] = {
         "steps between lines (default 10; none on a terminal, which shows all "
         "steps in one)",
         .min = 1, .max = 1e12),
+    ROW(model, STRING, "model", 'm', "PATH", NULL,
+        "go on from this model: what `lockstep generate --model` takes; it "
+        "says "
+        "the shape, and the optimizer begins anew"),
     ROW(init, STRING, "init", 0, "FILE", NULL,
-        "begin with the weights of this safetensors file"),
+        "begin with the weights of this safetensors file, of the shape that "
+        "the "
+        "flags say"),
     ROW(save, STRING, "save", 0, "FILE", NULL,
         "write the trained model as safetensors, for `lockstep generate`"),
 #define METRICS_LINES "each step and each validation"
@@ -81,27 +83,30 @@ typedef struct session {
     const args *args;
     ls_group *group;
     lsi_lm_log log;
+    lsi_path weights; /* of --model */
 } session;
 
-static ls_token_format format_of(const char *name)
+static ls_status take_model(session *s, lsi_lm_options *out)
 {
-    static const char *const names[] = {
-        [LS_TOKENS_BY_NAME] = "by-name", [LS_TOKENS_TEXT] = "text",
-        [LS_TOKENS_LLMC] = "llmc",       [LS_TOKENS_U16] = "u16",
-        [LS_TOKENS_U32] = "u32",         [LS_TOKENS_BYTES] = "bytes",
-        [LS_TOKENS_NPY] = "npy"};
-    int format = LS_TOKENS_BY_NAME;
-    while (strcmp(names[format], name) != 0)
-        format++;
-    return (ls_token_format)format;
+    const args *a = s->args;
+    bool bytes;
+    if (a->init != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--model and --init exclude each other");
+    LS_TRY(lsi_checkpoint_weights(a->model, &s->weights));
+    LS_TRY(
+        lsi_cli_lm_shape_of(&a->shape, s->weights.text, &out->model, &bytes));
+    out->init = s->weights.text;
+    out->not_bytes = !bytes;
+    return LS_OK;
 }
 
 /* Text has 256 tokens unless the flags say otherwise. */
-static ls_status job_of(const session *s, lsi_lm_options *out)
+static ls_status job_of(session *s, lsi_lm_options *out)
 {
     const args *a = s->args;
     *out = (lsi_lm_options){.data = a->data,
-                            .format = format_of(a->tokens),
+                            .format = lsi_cli_token_format(a->tokens),
                             .init = a->init,
                             .steps = a->steps,
                             .batch_size = a->batch_size,
@@ -113,6 +118,9 @@ static ls_status job_of(const session *s, lsi_lm_options *out)
                             .seed = (uint64_t)a->seed,
                             .save = a->save,
                             .resume = a->resume};
+    if (a->model != NULL)
+        return take_model(s, out);
+    out->text_vocabulary = a->shape.vocabulary == 0;
     return lsi_cli_lm_shape(&a->shape, &out->model);
 }
 
@@ -190,11 +198,10 @@ static int run(const lsi_invocation *call)
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
-    job.text_vocabulary = a.shape.vocabulary == 0;
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
     s.log = (lsi_lm_log){.tells = ls_group_rank(s.group) == 0,
-                         .size = a.shape.size,
+                         .size = a.model != NULL ? a.model : a.shape.size,
                          .about = {.job = "lm",
                                    .unit = "tokens",
                                    .resumes = a.resume.resume,

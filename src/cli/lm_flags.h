@@ -9,6 +9,7 @@
 #define LS_CLI_LM_FLAGS_H
 
 #include "command/command.h"
+#include "lockstep/data.h"
 #include "lockstep/transformer.h"
 
 typedef struct lsi_lm_shape_flags {
@@ -24,8 +25,11 @@ extern const char lsi_lm_size_choices[];
 #define LSI_LM_SHAPE_ROWS(field)                                               \
     ROW(field.size, CHOICE, "size", 0, "NAME", "tiny", "of the model",         \
         .choices = &lsi_lm_size_choices[1]),                                   \
-        ROW(field.context, INT, "context", 'c', "N", "128",                    \
-            "tokens of a sequence", .min = 1, .max = 1 << 20),                 \
+        ROW(field.context, INT, "context", 'c', "N", NULL,                     \
+            "tokens of a sequence (default: 128; with --model its context, "   \
+            "at "                                                              \
+            "most 1024)",                                                      \
+            .min = 1, .max = 1 << 20),                                         \
         ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
             "blocks (default: those of the size; so the next four)", .min = 1, \
             .max = 1 << 20),                                                   \
@@ -50,8 +54,30 @@ extern const char lsi_lm_size_choices[];
             "flash, or naive, which stores the scores",                        \
             .choices = "flash|naive")
 
+/* What a file of --data has. */
+#define LSI_LM_TOKENS_ROW(field)                                               \
+    ROW(field, CHOICE, "tokens", 0, "FORMAT", "by-name",                       \
+        "what the data are: text, of which each byte is a token; bytes that "  \
+        "are no text; files of llm.c; .npy arrays; or raw u16 and u32. "       \
+        "Unless said, a file's first bytes tell, and raw tokens are called "   \
+        ".u16 or .u32",                                                        \
+        .choices = "by-name|text|bytes|llmc|npy|u16|u32")
+ls_token_format lsi_cli_token_format(const char *name);
+
+/* Those of a sequence if neither flags nor a file say it. */
+enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
+
 /* The configuration that the flags stand for; not checked. */
 ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
                            ls_transformer_config *out);
+
+/*
+ * That of a file of weights (as of lsi_checkpoint_weights), of which the flags
+ * say the context and how attention is computed. *bytes: whether its tokens are
+ * bytes.
+ */
+ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
+                              const char *weights, ls_transformer_config *out,
+                              bool *bytes);
 
 #endif

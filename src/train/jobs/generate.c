@@ -108,6 +108,8 @@ typedef struct drawing {
     ls_transformer_cache *cache;
     ls_tensor *tokens; /* (prompts, 1): drawn last */
     float *logits;     /* (prompts, vocabulary), of what comes next */
+    bool *ended;       /* of each prompt */
+    int64_t going;     /* that have not */
     int64_t vocabulary;
     int64_t choices; /* tokens below it are drawn */
 } drawing;
@@ -158,10 +160,16 @@ static ls_status draw(drawing *d, int64_t step)
     for (int64_t i = 0; i < d->g->n_prompts; i++) {
         float *row = d->logits + i * d->vocabulary;
         lsi_sampling sampling = d->g->sampling;
+        if (d->ended[i])
+            continue;
         LS_TRY(check_finite(row, d->vocabulary));
         sampling.prompt = (uint64_t)i;
         tokens[i] = lsi_sample(row, d->choices, &sampling, (uint64_t)step);
-        LS_TRY(d->g->emit(d->g->context, i, tokens[i]));
+        d->ended[i] = d->g->has_end && tokens[i] == d->g->end;
+        if (d->ended[i])
+            d->going--;
+        else
+            LS_TRY(d->g->emit(d->g->context, i, tokens[i]));
     }
     return LS_OK;
 }
@@ -191,6 +199,10 @@ static ls_status make(drawing *d)
                      (size_t)(d->g->n_prompts * d->vocabulary) * sizeof(float),
                      LS_MEMORY_ACTIVATIONS, "logits"));
     d->logits = block;
+    LS_TRY(lsi_alloc_zeroed(&block, (size_t)d->g->n_prompts * sizeof(bool),
+                            LS_MEMORY_OTHER, "which texts have ended"));
+    d->ended = block;
+    d->going = d->g->n_prompts;
     return LS_OK;
 }
 
@@ -202,9 +214,9 @@ static ls_status run(drawing *d)
         return LS_OK;
     for (int64_t i = 0; i < d->g->n_prompts; i++)
         LS_TRY(read_prompt(d, i));
-    for (int64_t i = 0; i < d->g->tokens; i++) {
+    for (int64_t i = 0; i < d->g->tokens && d->going > 0; i++) {
         LS_TRY(draw(d, i));
-        if (i + 1 < d->g->tokens)
+        if (i + 1 < d->g->tokens && d->going > 0)
             LS_TRY(show(d, 0, d->tokens));
     }
     return LS_OK;
@@ -222,6 +234,7 @@ ls_status lsi_generate(const ls_transformer *model,
                  .choices = any ? c->vocabulary : limit};
     const ls_status status = run(&d);
     lsi_free(d.logits);
+    lsi_free(d.ended);
     ls_tensor_free(&d.tokens);
     ls_transformer_cache_free(&d.cache);
     ls_tape_free(&d.tape);

@@ -31,8 +31,13 @@ typedef struct lsi_generation {
     int64_t n_prompts; /* at least 1 */
     int64_t tokens;    /* to draw, of each */
     int64_t limit;     /* draw tokens below it; 0, or more: any */
+    bool has_end;      /* a token ends a text: this one */
+    int64_t end;
     lsi_sampling sampling;
-    /* Told each token as soon as it is drawn; an error ends the drawing. */
+    /*
+     * Told each token as soon as it is drawn, but not the one that ends a text;
+     * an error ends the drawing.
+     */
     ls_status (*emit)(void *context, int64_t prompt, int64_t token);
     void *context;
 } lsi_generation;

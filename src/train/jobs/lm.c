@@ -42,8 +42,7 @@ typedef struct job {
 static void collect_model_config(const ls_transformer_config *c,
                                  lsi_run_config *config)
 {
-    lsi_run_config_text(config, "blocks",
-                        c->kind == LS_TRANSFORMER_GPT2 ? "gpt2" : "rope");
+    lsi_run_config_text(config, "blocks", lsi_transformer_kind_name(c->kind));
     lsi_run_config_int(config, "--layers", c->layers);
     lsi_run_config_int(config, "--d-model", c->d_model);
     lsi_run_config_int(config, "--heads", c->heads);
@@ -57,6 +56,13 @@ static void collect_model_config(const ls_transformer_config *c,
     lsi_run_config_text(config, "--rope", c->rope_halves ? "halves" : "pairs");
     lsi_run_config_text(config, "--attention",
                         c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
+    if (c->kind != LS_TRANSFORMER_LLAMA)
+        return;
+    lsi_run_config_int(config, "key-value heads:", lsi_transformer_kv_heads(c));
+    lsi_run_config_int(config, "head size:", lsi_transformer_d_head(c));
+    lsi_run_config_real(config, "theta:", lsi_transformer_theta(c));
+    lsi_run_config_text(config, "scaling of positions:",
+                        lsi_transformer_scaling_name(c->rope_scaling.kind));
 }
 
 /* Samples the whole of the data: other data very likely differ in a sample. */
@@ -110,6 +116,11 @@ static ls_status open_tokens(job *j)
         LS_TRY(ls_tokens_new(&j->tokens, o->data, o->format));
     else
         LS_TRY(ls_tokens_new_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+    if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s is text, and the model's tokens are not bytes; "
+                        "give a file of its tokens (.u16, .u32, .bin)",
+                        o->data != NULL ? o->data : "the built-in text");
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = o->model.context;
     j->train_end = n - n / VALIDATION_SHARE;

@@ -15,6 +15,7 @@ typedef struct lsi_lm_options {
     ls_token_format format;
     ls_transformer_config model;
     bool text_vocabulary; /* if the data are text: 256 instead of the model's */
+    bool not_bytes;       /* the model has other tokens: text is refused */
     const char *init;     /* file with initial weights, or NULL */
     int64_t steps;
     int64_t batch_size; /* sequences of a rank in a micro-step */

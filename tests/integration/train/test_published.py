@@ -1,0 +1,315 @@
+"""Models as Hugging Face's transformers write them: eval, generate, train."""
+
+import json
+import os
+import shutil
+import struct
+import tempfile
+import unittest
+
+from program import ProgramTest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PUBLISHED = os.path.join(HERE, "..", "..", "parity", "published")
+PROMPT = 5  # tokens
+
+
+def expected():
+    with open(os.path.join(PUBLISHED, "expected.json"), encoding="ascii") as f:
+        return json.load(f)
+
+
+EXPECTED = expected()
+MODELS = [name for name, value in EXPECTED.items() if isinstance(value, dict)]
+
+
+def model(name):
+    return os.path.join(PUBLISHED, name)
+
+
+def numbers(tokens):
+    return ",".join(map(str, tokens))
+
+
+def byte_letters():
+    """The letters by which byte-level tokenizers write bytes."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    other = [b for b in range(256) if b not in kept]
+    return {**{b: chr(b) for b in kept},
+            **{b: chr(256 + i) for i, b in enumerate(other)}}
+
+
+def write_tokenizer(path, merges=(("t", "h"), ("th", "e"))):
+    letters = byte_letters()
+    vocabulary = {letters[b]: b for b in range(256)}
+    for a, b in merges:
+        vocabulary[a + b] = len(vocabulary)
+    end = len(vocabulary)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({
+            "version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": end, "content": "<|endoftext|>",
+                              "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False,
+                              "special": True}],
+            "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False,
+                              "trim_offsets": True, "use_regex": True},
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True,
+                        "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                      "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False,
+                      "byte_fallback": False, "vocab": vocabulary,
+                      "merges": [" ".join(pair) for pair in merges]}}, f)
+    return path
+
+
+class PublishedTest(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write_tokens(self, name, tokens):
+        with open(self.path(name), "wb") as f:
+            f.write(struct.pack("<%dH" % len(tokens), *tokens))
+        return self.path(name)
+
+    def good(self, *words):
+        done = self.call(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refuse(self, part, *words):
+        done = self.call(*words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(part, done.stderr)
+        said = [line for line in done.stderr.splitlines()
+                if not line.startswith("weights of ")]
+        self.assertEqual(len(said), 1, done.stderr)
+
+    def rows(self, *words):
+        path = self.path("rows.json")
+        self.good("eval", "lm", "--threads", "1", "--json", path, *words)
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)["rows"]
+
+    def copy(self, name):
+        return shutil.copytree(model(name), self.path(name))
+
+
+class Published(PublishedTest):
+    def test_perplexity_is_that_of_transformers(self):
+        text = self.write_tokens("text.u16", EXPECTED["text"])
+        for name in MODELS:
+            for how, loss in EXPECTED[name]["loss"].items():
+                context, stride = how.split("/")
+                row, = self.rows("--model", model(name), "--data", text,
+                                 "--context", context, "--stride", stride)
+                self.assertEqual(row["tokens"], len(EXPECTED["text"]) - 1)
+                self.assertLess(abs(row["loss"] / loss - 1), 1e-6, name)
+                self.assertGreater(row["tokens_per_second"], 0)
+
+    def test_ranks_and_files(self):
+        text = self.write_tokens("text.u16", EXPECTED["text"])
+        short = self.write_tokens("short.u16", EXPECTED["text"][:2])
+        name = "llama_groups"
+        for ranks in "1", "2", "3", "5":
+            rows = self.rows("-n", ranks, "--model", model(name), "--data",
+                             text, short, text)
+            self.assertEqual([row["tokens"] for row in rows], [149, 1, 149])
+            self.assertEqual(rows[0]["loss"], rows[2]["loss"])
+            self.assertLess(
+                abs(rows[0]["loss"] / EXPECTED[name]["loss"]["24/24"] - 1), 1e-6)
+
+    def test_answers_are_those_of_transformers(self):
+        for name in MODELS:
+            answer = EXPECTED[name]["answer"]
+            said = self.good("generate", "--model", model(name), "--tokens",
+                             str(len(answer) - PROMPT), "--temperature", "0",
+                             "--prompt", numbers(answer[:PROMPT]))
+            self.assertEqual(said.strip(), numbers(answer[PROMPT:]), name)
+
+    def test_training_goes_on(self):
+        tokens = [(k * k // 3 + k) % 29 for k in range(2000)]
+        text = self.write_tokens("text.u16", tokens)
+        for name in "llama_llama3", "gpt2":
+            saved = self.path(name + ".safetensors")
+            before, = self.rows("--model", model(name), "--data", text)
+            self.good("train", "lm", "-n", "2", "--model", model(name),
+                      "--data", text, "--steps", "20", "--lr", "0.003",
+                      "--batch-size", "4", "--save", saved)
+            after, = self.rows("--model", saved, "--data", text)
+            self.assertLess(after["loss"], before["loss"] - 0.5)
+
+    def test_saved_names_are_the_published_ones(self):
+        text = self.write_tokens("text.u16", EXPECTED["text"])
+        saved = self.path("saved.safetensors")
+        self.good("train", "lm", "--model", model("llama_tied"), "--data", text,
+                  "--steps", "0", "--context", "8", "--save", saved)
+        with open(saved, "rb") as f, open(
+                os.path.join(model("llama_tied"), "model.safetensors"),
+                "rb") as g:
+            ours, theirs = (json.loads(x.read(struct.unpack("<Q", x.read(8))[0]))
+                            for x in (f, g))
+        self.assertEqual(ours.pop("__metadata__")["format"], "pt")
+        theirs.pop("__metadata__")
+        self.assertEqual({k: (v["dtype"], v["shape"]) for k, v in ours.items()},
+                         {k: (v["dtype"], v["shape"])
+                          for k, v in theirs.items()})
+
+
+class Errors(PublishedTest):
+    def refuse_eval(self, part, folder, *words):
+        text = self.write_tokens("text.u16", EXPECTED["text"])
+        self.refuse(part, "eval", "lm", "--model", folder, "--data", text,
+                    *words)
+
+    def change(self, path, function):
+        with open(path, encoding="ascii") as f:
+            value = json.load(f)
+        function(value)
+        with open(path, "w", encoding="ascii") as f:
+            json.dump(value, f)
+
+    def test_shards(self):
+        folder = self.copy("llama_linear")
+        shard = "model-00002-of-00004.safetensors"
+        os.rename(os.path.join(folder, shard), self.path("away"))
+        self.refuse_eval(shard, folder)
+        self.refuse_eval("model.safetensors.index.json' names", folder)
+        shutil.copy(os.path.join(folder, "model-00001-of-00004.safetensors"),
+                    os.path.join(folder, shard))
+        self.refuse_eval("has no tensor", folder)
+        os.rename(self.path("away"), os.path.join(folder, shard))
+        index = os.path.join(folder, "model.safetensors.index.json")
+        self.change(index, lambda v: v["weight_map"].pop("model.norm.weight"))
+        self.refuse_eval("has no tensor 'model.norm.weight'", folder)
+        self.change(index, lambda v: v["weight_map"].update({"a": "../b"}))
+        self.refuse_eval("in which file tensor 'a' is", folder)
+        self.change(index, lambda v: v.pop("weight_map"))
+        self.refuse_eval("it has no \"weight_map\"", folder)
+
+    def test_configurations(self):
+        for change, part in (
+                ({"rope_parameters": {"rope_type": "yarn", "factor": 2}},
+                 "\"rope_type\": \"yarn\"; only"),
+                ({"rope_parameters": {"rope_type": "linear", "factor": 0.5}},
+                 "it must be at least 1"),
+                ({"rope_parameters": 3}, "it should be an object, or null"),
+                ({"model_type": "mistral"}, "\"mistral\"; only \"llama\""),
+                ({"attention_bias": True}, "\"attention_bias\": true"),
+                ({"num_key_value_heads": 3}, "it must divide heads, 4"),
+                ({"num_hidden_layers": 1}, "there are tensors of 2"),
+                ({"num_hidden_layers": 3}, "has no tensor 'model.layers.2."),
+                ({"hidden_size": 18}, "of which the shape"),
+                ({"intermediate_size": 25}, "has shape (24, 16), expected"),
+                ({"vocab_size": 0}, "a whole number above 0"),
+                ({"rms_norm_eps": 2}, "a number between 0 and 1"),
+                ({"num_attention_heads": None}, "is missing")):
+            folder = self.copy("llama_groups")
+            self.change(os.path.join(folder, "config.json"),
+                        lambda v, change=change: v.update(change))
+            self.refuse_eval(part, folder)
+            shutil.rmtree(folder)
+        folder = self.copy("llama_groups")
+        os.remove(os.path.join(folder, "config.json"))
+        self.refuse_eval("put its config.json beside it", folder)
+        os.remove(os.path.join(folder, "model.safetensors"))
+        self.refuse_eval("there is no", folder)
+
+    def test_texts_and_windows(self):
+        name = model("llama_groups")
+        with open(self.path("a.txt"), "w", encoding="ascii") as f:
+            f.write("the end")
+        self.refuse("name its tokenizer", "eval", "lm", "--model", name,
+                    "--data", self.path("a.txt"))
+        self.refuse_eval("more than the model's, 24", name, "--context", "25")
+        self.refuse_eval("more than the context, 8", name, "--context", "8",
+                         "--stride", "9")
+        one = self.write_tokens("one.u16", [1])
+        self.refuse("there must be at least two", "eval", "lm", "--model", name,
+                    "--data", one)
+        much = self.write_tokens("much.u16", [1, 29])
+        self.refuse("29", "eval", "lm", "--model", name, "--data", much)
+        self.refuse("exclude each other", "train", "lm", "--model", name,
+                    "--layers", "3")
+        self.refuse("which has 24 positions", "train", "lm", "--model", name,
+                    "--context", "25")
+        self.refuse("tokens are not bytes", "train", "lm", "--model", name)
+
+
+class Tokenizers(PublishedTest):
+    """A model of 262 tokens, or so; those of a tokenizer are 259."""
+
+    def make(self, vocabulary="262"):
+        self.good("train", "lm", "--steps", "3", "--layers", "1", "--d-model",
+                  "32", "--heads", "2", "--d-ff", "48", "--context", "32",
+                  "--vocab", vocabulary, "--data",
+                  self.write_tokens("t.u16", [k % 259 for k in range(900)]),
+                  "--save", self.path("model.safetensors"))
+        return (self.path("model.safetensors"),
+                write_tokenizer(self.path("words.json")))
+
+    def test_text_is_that_of_the_numbers(self):
+        path, tokenizer = self.make("259")
+        draw = ["generate", "--model", path, "--tokens", "60", "--top-k", "40",
+                "--ignore-end"]
+        tokens = self.good(*draw, "--prompt", "257").strip().split(",")
+        self.assertEqual(len(tokens), 60)
+        special = {256: b"th", 257: b"the", 258: b""}
+        text = b"the" + b"".join(special.get(t, bytes([t % 256]))
+                                 for t in map(int, tokens) if t < 259)
+        draw += ["--prompt", "the"]
+        for name in "words.json", "tokenizer.json": # which is found
+            os.rename(tokenizer, self.path(name))
+            tokenizer = self.path(name)
+            found = name == "tokenizer.json"
+            said = self.good(*draw, *([] if found else ["--tokenizer", tokenizer]))
+            self.assertEqual(said, text.decode("utf-8", "replace") + "\n")
+
+    def test_several_prompts(self):
+        path, tokenizer = self.make()
+        lines = ["the", "then", "ü the"]
+        with open(self.path("prompts"), "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n")
+        draw = ["generate", "--model", path, "--tokenizer", tokenizer,
+                "--tokens", "40", "--temperature", "0"]
+        together = self.good(*draw, "--prompts", self.path("prompts"))
+        alone = [self.good(*draw, "--prompt", line)[:-1] for line in lines]
+        self.assertEqual(
+            together.split("\n")[:-1],
+            [t.replace("\\", "\\\\").replace("\n", "\\n") for t in alone])
+        for line, text in zip(lines, alone):
+            self.assertTrue(text.startswith(line))
+
+    def test_evaluation_encodes(self):
+        path, tokenizer = self.make()
+        with open(self.path("a.txt"), "w", encoding="ascii") as f:
+            f.write("the end of the text")
+        row, = self.rows("--model", path, "--tokenizer", tokenizer, "--data",
+                         self.path("a.txt"))
+        self.assertEqual(row["tokens"], 14)
+
+    def test_another_vocabulary_is_refused(self):
+        path, _ = self.make()
+        merges = [("t", "h"), ("th", "e")] + [("e", c) for c in "abcdefg"]
+        large = write_tokenizer(self.path("large.json"), merges)
+        with open(self.path("a.txt"), "w", encoding="ascii") as f:
+            f.write("the end")
+        for command in (["generate"], ["eval", "lm", "--data",
+                                       self.path("a.txt")]):
+            self.refuse("the tokenizer '%s' has 266 tokens, and the model 262"
+                        % large, *command, "--model", path, "--tokenizer",
+                        large)
+        self.refuse("large2.json", "generate", "--model", path, "--tokenizer",
+                    self.path("large2.json"))
+
+
+if __name__ == "__main__":
+    unittest.main()
