@@ -29,10 +29,9 @@ static const lsi_option options[] = {
     LSI_RANK_ROWS(ranks, "1"),
     LSI_DETERMINISTIC_ROW(deterministic),
     LSI_LM_MODEL_ROWS(model),
-    ROW(data, STRING, "data", 0, "FILE", NULL,
-        "text, which a tokenizer makes tokens of, or a file of tokens; more "
-        "may "
-        "follow the flags"),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "text, which a tokenizer makes tokens of, or tokens: a file, a folder, "
+        "or a pattern such as 'shards/*.bin'; more may follow the flags"),
     LSI_LM_TOKENS_ROW(tokens),
     ROW(context, INT, "context", 'c', "N", NULL,
         "tokens that the model sees at once (default: its context, at most "
