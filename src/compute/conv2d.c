@@ -58,8 +58,9 @@ static ls_status check_types(const lsi_conv2d_shape *s)
 
 static ls_status choose_dtype(lsi_conv2d_shape *s)
 {
-    bool half =
-        s->n > 0 && s->dtype == LS_BF16 && lsi_kernels_get()->convolves_bf16;
+    const int64_t channels = lsi_kernels_get()->bf16_channels;
+    bool half = s->n > 0 && s->dtype == LS_BF16 && channels > 0 &&
+                s->c >= channels && s->o >= channels;
     if (half)
         LS_TRY(lsi_conv2d_is_fast(s, &half));
     if (!half)

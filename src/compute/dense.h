@@ -65,6 +65,15 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
 void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
                              const float *ddst, const uint8_t *index);
 
+/* Windows that may overlap, in any layout; outputs and dsrc are overwritten. */
+void lsi_avg_window2d(const lsi_window2d *shape, float *dst, const float *src);
+void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst);
+void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
+                      const float *src);
+void lsi_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst, const uint8_t *index);
+
 /* ---- layouts ------------------------------------------------------------ */
 
 /* dst in one layout = src in another, f32 or half; shape is (n, c, h, w). */

@@ -58,6 +58,70 @@ void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
         lsi_parallel_for(slabs(shape), 1, backward_range, &call);
 }
 
+/* ---- windows that may overlap -------------------------------------------- */
+
+typedef struct window_call {
+    const lsi_kernels *kernels;
+    const lsi_window2d *shape;
+    float *y; /* what is written */
+    const float *x;
+    uint8_t *index_out; /* of a maximum, forward */
+    const uint8_t *index_in;
+    bool backward;
+} window_call;
+
+static void window_range(void *context, size_t begin, size_t end)
+{
+    const window_call *c = context;
+    const lsi_kernels *k = c->kernels;
+    if (c->index_out != NULL)
+        k->max_window2d(c->y, c->index_out, c->x, c->shape, begin, end);
+    else if (c->index_in != NULL)
+        k->max_window2d_backward(c->y, c->x, c->index_in, c->shape, begin, end);
+    else if (c->backward)
+        k->avg_window2d_backward(c->y, c->x, c->shape, begin, end);
+    else
+        k->avg_window2d(c->y, c->x, c->shape, begin, end);
+}
+
+static void run_windows(window_call call)
+{
+    const lsi_window2d *s = call.shape;
+    call.kernels = lsi_kernels_get();
+    if (s->c > 0)
+        lsi_parallel_for(
+            (size_t)(s->n * (s->c / lsi_layout_block(s->layout, s->c))), 1,
+            window_range, &call);
+}
+
+void lsi_avg_window2d(const lsi_window2d *shape, float *dst, const float *src)
+{
+    run_windows((window_call){.shape = shape, .y = dst, .x = src});
+}
+
+void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst)
+{
+    run_windows(
+        (window_call){.shape = shape, .y = dsrc, .x = ddst, .backward = true});
+}
+
+void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
+                      const float *src)
+{
+    run_windows(
+        (window_call){.shape = shape, .y = dst, .x = src, .index_out = index});
+}
+
+void lsi_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst, const uint8_t *index)
+{
+    run_windows(
+        (window_call){.shape = shape, .y = dsrc, .x = ddst, .index_in = index});
+}
+
+/* ---- reorders ------------------------------------------------------------ */
+
 static ls_status check_block(int64_t block, int64_t c)
 {
     if (c % block == 0)

@@ -9,6 +9,8 @@
  */
 #include "compute/planes.h"
 
+#include <string.h>
+
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
@@ -91,8 +93,8 @@ static const float *repeat(const lsi_planes *s, const unit *u, size_t step,
     vector += u->image * step + u->first;
     if (u->width == s->block)
         return vector;
-    for (size_t i = 0; i < u->width; i++)
-        copies[i] = vector[i % s->block];
+    for (size_t i = 0; i < u->width; i += s->block)
+        memcpy(copies + i, vector, s->block * sizeof(float));
     return copies;
 }
 

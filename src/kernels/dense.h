@@ -82,4 +82,14 @@ typedef struct lsi_pool2d {
     lsi_layout src_layout;
 } lsi_pool2d;
 
+/*
+ * Windows that may overlap and reach over the border: (n, c, h, w) to
+ * (n, c, oh, ow), both in `layout`. Of a maximum, index is as in lsi_pool2d.
+ */
+typedef struct lsi_window2d {
+    int64_t n, c, h, w, oh, ow;
+    int64_t size, stride, padding; /* size 1..15, padding at most half of it */
+    lsi_layout layout;
+} lsi_window2d;
+
 #endif

@@ -35,7 +35,8 @@ typedef struct lsi_kernels {
     /* What the level has beside single kernels. */
     const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
     lsi_layout blocked;                /* of images, as convolutions want it */
-    bool convolves_bf16;               /* faster than f32 */
+    lsi_layout bf16_layout;            /* the same in bf16, where that pays: */
+    int64_t bf16_channels;             /* at so many and more; 0: never */
     const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
 } lsi_kernels;
 

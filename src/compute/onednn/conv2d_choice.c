@@ -235,10 +235,13 @@ static ls_status are_fast(const lsi_conv2d_shape *shape, unsigned passes,
 /* In order of preference; the last always works. */
 static int candidates(const lsi_conv2d_shape *s, lsi_conv2d_layouts out[3])
 {
-    const lsi_layout blocked = blocked_layout();
+    const bool half = s->dtype != LS_F32;
+    const lsi_layout blocked =
+        half ? lsi_kernels_get()->bf16_layout : blocked_layout();
     const int64_t block = blocked == LSI_LAYOUT_BLOCKED_16 ? 16 : 8;
     int n = 0;
-    if (s->dtype != LS_F32) { /* what AMX reads */
+    if (half && (blocked == LSI_LAYOUT_CHANNELS_LAST || s->o % block != 0 ||
+                 s->c % block != 0)) {
         out[0] = (lsi_conv2d_layouts){LSI_LAYOUT_CHANNELS_LAST,
                                       LSI_LAYOUT_CHANNELS_LAST};
         return 1;

@@ -21,5 +21,6 @@ void lsi_kernels_fill_amx(lsi_kernels *table)
 {
     table->flash = lsi_flash_amx;
     table->panels = &panels;
-    table->convolves_bf16 = true;
+    table->bf16_layout = LSI_LAYOUT_CHANNELS_LAST;
+    table->bf16_channels = 1;
 }

@@ -9,4 +9,6 @@ const lsi_flash_ops lsi_flash_avx512_bf16[2] = LEVEL_OPS;
 void lsi_kernels_fill_avx512_bf16(lsi_kernels *table)
 {
     table->flash = lsi_flash_avx512_bf16;
+    table->bf16_layout = LSI_LAYOUT_BLOCKED_16;
+    table->bf16_channels = 64;
 }
