@@ -335,6 +335,24 @@ LS_API ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
 /* Windows of size x size, stride = size, remainder dropped. (N, C, H, W). */
 LS_API ls_tensor *ls_max_pool2d(ls_tape *tape, ls_tensor *x, int size);
 
+/*
+ * Windows of size x size, `stride` apart, over x (N, C, H, W) with `padding` on
+ * each side, at most half of size -> (N, C, OH, OW) with
+ * OH = (H + 2 padding - size) / stride + 1 and OW alike; f32. The padding
+ * counts as zeros in means, which are sums divided by size^2, and never is a
+ * maximum.
+ */
+typedef struct ls_pool2d_options {
+    int size;    /* 1..15 */
+    int stride;  /* 0 means size */
+    int padding; /* on each side */
+} ls_pool2d_options;
+
+LS_API ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x,
+                                ls_pool2d_options options);
+LS_API ls_tensor *ls_max_pool2d_with(ls_tape *tape, ls_tensor *x,
+                                     ls_pool2d_options options);
+
 /* The mean of each channel: (N, C, H, W) -> (N, C), f32. H W must not be 0. */
 LS_API ls_tensor *ls_global_avg_pool2d(ls_tape *tape, ls_tensor *x);
 
@@ -360,6 +378,15 @@ typedef struct ls_batch_norm_args {
 
 LS_API ls_tensor *ls_batch_norm(ls_tape *tape, ls_tensor *x,
                                 const ls_batch_norm_args *args);
+
+/*
+ * Group normalisation of x (N, C, ...), each image by itself: the channels in
+ * `groups` equal ranges, each over its channels and all pixels:
+ * y = (x - mean) / sqrt(var + eps), with the biased variance, then * weight +
+ * bias, (C), if they are not NULL. In mixed precision x keeps its type.
+ */
+LS_API ls_tensor *ls_group_norm(ls_tape *tape, ls_tensor *x, int groups,
+                                ls_tensor *weight, ls_tensor *bias, double eps);
 
 /* ---- operations of transformers ------------------------------------------ */
 /* Attention itself: lockstep/attention.h. */

@@ -43,7 +43,11 @@ LS_API ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
 LS_API ls_tensor *ls_conv2d_layer_forward(const ls_conv2d_layer *layer,
                                           ls_tape *tape, ls_tensor *x);
 
-/* Weight 1, bias 0 (if affine), running mean 0, running variance 1. */
+/*
+ * Weight 1, bias 0 (if affine), running mean 0, running variance 1; for
+ * (N, features) and (N, features, ...). args.relu may be set, and
+ * ls_batch_norm called with a copy of args that has a residual.
+ */
 typedef struct ls_batch_norm_layer {
     ls_batch_norm_args args; /* eps 1e-5, momentum 0.1 */
 } ls_batch_norm_layer;
@@ -52,6 +56,32 @@ LS_API ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
                                           ls_params *params, const char *name,
                                           int64_t features, bool affine);
 LS_API ls_tensor *ls_batch_norm_layer_forward(const ls_batch_norm_layer *layer,
+                                              ls_tape *tape, ls_tensor *x);
+
+/* Over the last dimension, of `features`. Weight 1, bias 0; eps 1e-5. */
+typedef struct ls_layer_norm_layer {
+    ls_tensor *weight, *bias; /* (features) */
+    double eps;
+} ls_layer_norm_layer;
+
+LS_API ls_status ls_layer_norm_layer_init(ls_layer_norm_layer *layer,
+                                          ls_params *params, const char *name,
+                                          int64_t features);
+LS_API ls_tensor *ls_layer_norm_layer_forward(const ls_layer_norm_layer *layer,
+                                              ls_tape *tape, ls_tensor *x);
+
+/* Weight 1, bias 0 (if affine); eps 1e-5. */
+typedef struct ls_group_norm_layer {
+    ls_tensor *weight, *bias; /* (channels), or NULL */
+    int groups;               /* divides channels */
+    double eps;
+} ls_group_norm_layer;
+
+LS_API ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
+                                          ls_params *params, const char *name,
+                                          int64_t channels, int groups,
+                                          bool affine);
+LS_API ls_tensor *ls_group_norm_layer_forward(const ls_group_norm_layer *layer,
                                               ls_tape *tape, ls_tensor *x);
 
 /* How many rows have their largest logit at the label. Any real type. */

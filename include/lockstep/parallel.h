@@ -196,8 +196,9 @@ typedef struct ls_sync_bn_options {
 } ls_sync_bn_options;
 
 /*
- * A layer for x (N, features), with its communication planned. N may differ
- * between ranks and be 0 on some. Parameters and buffers are added to `params`
+ * A layer for x (N, features) or (N, features, ...), with its communication
+ * planned. N, and the extents after the features, may differ between ranks and
+ * be 0 on some. Parameters and buffers are added to `params`
  * as for ls_batch_norm_layer_init (weight, bias, running_mean, running_var).
  * Collective. On success *out is the caller's; it must be freed before the
  * group.
@@ -216,6 +217,14 @@ LS_API void ls_sync_bn_free(ls_sync_bn **bn);
  */
 LS_API ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape,
                                      ls_tensor *x);
+
+/*
+ * relu(ls_sync_bn_forward(x) + residual), residual of x's shape or NULL; of
+ * images in one pass, as the relu of ls_batch_norm_args. Collective likewise.
+ */
+LS_API ls_tensor *ls_sync_bn_forward_relu(ls_sync_bn *bn, ls_tape *tape,
+                                          ls_tensor *x,
+                                          ls_tensor *residual_or_null);
 
 #ifdef __cplusplus
 }

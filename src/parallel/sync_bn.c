@@ -6,7 +6,6 @@
 
 #include <assert.h>
 
-#include "autograd/node.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -160,11 +159,6 @@ void ls_sync_bn_free(ls_sync_bn **bn)
 /* ---- backward --------------------------------------------------------------
  */
 
-typedef struct state {
-    ls_sync_bn *bn;
-    double rows; /* of all ranks */
-} state;
-
 enum { INPUT_X, INPUT_WEIGHT, INPUT_BIAS, N_INPUTS };
 enum { SAVED_X, SAVED_STATS, N_SAVED };
 
@@ -184,31 +178,19 @@ static ls_status parameter_gradient(ls_tape *tape, ls_node *node, int input,
     return LS_OK;
 }
 
-/* The sums of a slice: those of dy, then those of dy * xhat. */
-static float *sums_of(const ls_sync_bn *bn, int slice)
+float *lsi_bn_sums_of(const ls_sync_bn *bn, int slice)
 {
     return slice == 0 ? bn->sums
                       : bn->slice_sums + (size_t)(slice - 1) * 2 * bn->stride;
 }
 
-/* Measures a slice: its parameters' gradients, and what the ranks exchange. */
-static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
-                           const float *dy, const float *x)
+ls_status lsi_bn_give_sums(ls_tape *tape, ls_node *node, int slice,
+                           const float *inv_std)
 {
-    const state *const s = ls_node_state(node);
+    const lsi_bn_node *const s = ls_node_state(node);
     const ls_sync_bn *const bn = s->bn;
-    const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
-    const float *const inv_std = mean + bn->stride;
-    const int64_t batch = ls_tensor_shape(ls_node_saved(node, SAVED_X))[0];
-    const lsi_range rows = lsi_slice_rows(batch, bn->slices, slice);
-    const size_t cols = (size_t)bn->features;
-    float *const sums = sums_of(bn, slice), *const dy_xhat = sums + bn->stride;
-    const lsi_batch_norm part = {.x = x + rows.begin * cols,
-                                 .mean = mean,
-                                 .inv_std = inv_std,
-                                 .rows = lsi_range_size(rows),
-                                 .cols = cols};
-    lsi_batch_norm_sums(&part, dy + rows.begin * cols, sums, dy_xhat);
+    float *const sums = lsi_bn_sums_of(bn, slice);
+    float *const dy_xhat = sums + bn->stride;
     LS_TRY(parameter_gradient(tape, node, INPUT_BIAS, slice, sums));
     LS_TRY(parameter_gradient(tape, node, INPUT_WEIGHT, slice, dy_xhat));
     if (bn->exchange->pack_sums != NULL)
@@ -216,14 +198,34 @@ static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
     return LS_OK;
 }
 
-/* The sums of all slices, then of all ranks, divided by the rows of all. */
-static ls_status exchange_sums(const state *s, const float *inv_std)
+/* Measures a slice: its parameters' gradients, and what the ranks exchange. */
+static ls_status sum_slice(ls_tape *tape, ls_node *node, int slice,
+                           const float *dy, const float *x)
+{
+    const lsi_bn_node *const s = ls_node_state(node);
+    const ls_sync_bn *const bn = s->bn;
+    const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
+    const float *const inv_std = mean + bn->stride;
+    const int64_t batch = ls_tensor_shape(ls_node_saved(node, SAVED_X))[0];
+    const lsi_range rows = lsi_slice_rows(batch, bn->slices, slice);
+    const size_t cols = (size_t)bn->features;
+    float *const sums = lsi_bn_sums_of(bn, slice);
+    const lsi_batch_norm part = {.x = x + rows.begin * cols,
+                                 .mean = mean,
+                                 .inv_std = inv_std,
+                                 .rows = lsi_range_size(rows),
+                                 .cols = cols};
+    lsi_batch_norm_sums(&part, dy + rows.begin * cols, sums, sums + bn->stride);
+    return lsi_bn_give_sums(tape, node, slice, inv_std);
+}
+
+ls_status lsi_bn_exchange_sums(const lsi_bn_node *s, const float *inv_std)
 {
     const ls_sync_bn *const bn = s->bn;
     float *const dy_xhat = bn->sums + bn->stride;
     float *slices[LSI_MAX_SLICES];
     for (int j = 0; j < bn->slices; j++)
-        slices[j] = sums_of(bn, j);
+        slices[j] = lsi_bn_sums_of(bn, j);
     if (bn->slices > 1)
         lsi_array_fold(bn->sums, slices, bn->slices, 2 * bn->stride);
     LS_TRY(ls_start(bn->reduce));
@@ -238,7 +240,7 @@ static ls_status exchange_sums(const state *s, const float *inv_std)
 /* Of all slices; *dy is the gradient of the output. */
 static ls_status sum_slices(ls_tape *tape, ls_node *node, ls_tensor **dy)
 {
-    const state *const s = ls_node_state(node);
+    const lsi_bn_node *const s = ls_node_state(node);
     const ls_tensor *const x = ls_node_saved(node, SAVED_X);
     *dy = ls_node_grad_output(tape, node, 0);
     if (*dy == NULL)
@@ -251,7 +253,7 @@ static ls_status sum_slices(ls_tape *tape, ls_node *node, ls_tensor **dy)
 
 static ls_status backward(ls_tape *tape, ls_node *node)
 {
-    const state *const s = ls_node_state(node);
+    const lsi_bn_node *const s = ls_node_state(node);
     const ls_sync_bn *const bn = s->bn;
     const ls_tensor *const x = ls_node_saved(node, SAVED_X);
     const float *const mean = lsi_tensor_raw(ls_node_saved(node, SAVED_STATS));
@@ -262,7 +264,7 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     const ls_status status = sum_slices(tape, node, &dy);
     if (status != LS_OK)
         return lsi_refuse_planned(bn->reduce, status);
-    LS_TRY(exchange_sums(s, inv_std));
+    LS_TRY(lsi_bn_exchange_sums(s, inv_std));
 
     bool accumulate;
     ls_tensor *const dx = ls_node_grad_input(tape, node, INPUT_X, &accumulate);
@@ -281,42 +283,46 @@ static ls_status backward(ls_tape *tape, ls_node *node)
     return LS_OK;
 }
 
-/* The others wait for this rank's sums. */
-static void abandon(const ls_node *node, ls_status status)
+void lsi_bn_abandon(const ls_node *node, ls_status status)
 {
-    const state *const s = ls_node_state(node);
+    const lsi_bn_node *const s = ls_node_state(node);
     (void)lsi_refuse_planned(s->bn->reduce, status);
 }
 
 static const ls_function function = {.name = "sync_batch_norm",
                                      .backward = backward,
-                                     .state_bytes = sizeof(state)};
+                                     .state_bytes = sizeof(lsi_bn_node)};
 
 /* ---- forward ---------------------------------------------------------------
  */
 
-static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
-                                   lsi_bn_stats *out)
+ls_status lsi_bn_gather(ls_sync_bn *bn, lsi_bn_stats *out)
 {
-    const size_t slot = lsi_bn_slot_floats(bn);
-    const size_t cols = (size_t)bn->features;
-    for (int j = 0; j < bn->slices; j++) {
-        const lsi_bn_slot own = lsi_bn_slot_at(bn, bn->own + (size_t)j * slot);
-        const lsi_range part = lsi_slice_rows((int64_t)rows, bn->slices, j);
-        own.count[0] = (float)lsi_range_size(part);
-        lsi_batch_norm_moments(x + part.begin * cols, lsi_range_size(part),
-                               cols, own.mean, own.spread);
+    for (int j = 0; j < bn->slices; j++)
         if (bn->exchange->pack != NULL)
-            bn->exchange->pack(bn, own);
-    }
+            bn->exchange->pack(bn, lsi_bn_own_slot(bn, j));
     LS_TRY(ls_all_gather(bn->group, bn->own, bn->slots,
-                         (size_t)bn->slices * slot, LS_F32));
+                         (size_t)bn->slices * lsi_bn_slot_floats(bn), LS_F32));
     bn->exchange->combine(bn, out);
     return LS_OK;
 }
 
+static ls_status gather_statistics(ls_sync_bn *bn, const float *x, size_t rows,
+                                   lsi_bn_stats *out)
+{
+    const size_t cols = (size_t)bn->features;
+    for (int j = 0; j < bn->slices; j++) {
+        const lsi_bn_slot own = lsi_bn_own_slot(bn, j);
+        const lsi_range part = lsi_slice_rows((int64_t)rows, bn->slices, j);
+        lsi_bn_set_rows(own, lsi_range_size(part));
+        lsi_batch_norm_moments(x + part.begin * cols, lsi_range_size(part),
+                               cols, own.mean, own.spread);
+    }
+    return lsi_bn_gather(bn, out);
+}
+
 /* The variance of the batch is the biased one. */
-static void update_running(const ls_sync_bn *bn, const lsi_bn_stats *stats)
+void lsi_bn_track(const ls_sync_bn *bn, const lsi_bn_stats *stats)
 {
     const double rows = stats->rows;
     const lsi_running running = {lsi_tensor_raw(bn->args.running_mean),
@@ -353,7 +359,7 @@ static bool prepare(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x, prepared *out)
 {
     const int64_t stats_shape[2] = {2, (int64_t)bn->stride};
     const int nodes = tape->n_nodes;
-    const state s = {.bn = bn};
+    const lsi_bn_node s = {.bn = bn};
     out->input = dense(tape, x);
     out->y = ls_tape_output(tape, LS_F32, 2, ls_tensor_shape(x));
     out->saved = ls_tape_output(tape, LS_F32, 2, stats_shape);
@@ -379,11 +385,11 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
     if (status != LS_OK)
         return ls_tape_fail(tape, status, "%s", ls_last_error());
     if (p->node != NULL) {
-        state *const s = p->node->state;
+        lsi_bn_node *const s = p->node->state;
         s->rows = stats.rows;
-        p->node->abandon = abandon;
+        p->node->abandon = lsi_bn_abandon;
     }
-    update_running(bn, &stats);
+    lsi_bn_track(bn, &stats);
 
     const ls_tensor *const weight = bn->args.weight, *const bias =
                                                          bn->args.bias;
@@ -405,23 +411,24 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
         ls_tape_status(tape) != LS_OK)
         return NULL;
-    if (ls_tape_autocast(tape) != LS_F32)
+    const bool matrix = ls_tensor_ndim(x) == 2;
+    if (ls_tape_autocast(tape) != LS_F32 && matrix)
         x = ls_cast(tape, x, LS_F32);
     if (x == NULL)
         return NULL;
-    if (ls_tensor_dtype(x) != LS_F32)
+    if (matrix && ls_tensor_dtype(x) != LS_F32)
         return ls_tape_fail(tape, LS_ERR_DTYPE,
                             "sync_batch_norm: x is %s, must be f32",
                             ls_dtype_name(ls_tensor_dtype(x)));
-    if (ls_tensor_ndim(x) != 2 || ls_tensor_shape(x)[1] != bn->features)
+    if (ls_tensor_ndim(x) < 2 || ls_tensor_shape(x)[1] != bn->features)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
-                            "sync_batch_norm: x must be (N, %lld)",
-                            (long long)bn->features);
+                            "sync_batch_norm: x must be (N, %lld) or "
+                            "(N, %lld, ...)",
+                            (long long)bn->features, (long long)bn->features);
     return x;
 }
 
-/* The others wait for this rank's statistics, and get its reason. */
-static ls_tensor *stay_away(const ls_sync_bn *bn, const ls_tape *tape)
+ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape)
 {
     const lsi_call call = {.operation = LSI_OP_ALL_GATHER};
     (void)lsi_fail(tape->status, "%s", tape->message);
@@ -436,8 +443,32 @@ ls_tensor *ls_sync_bn_forward(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     ls_tensor *const input = input_of(bn, tape, x);
     if (!ls_tape_is_training(tape))
         return ls_batch_norm(tape, input, &bn->args);
+    if (input != NULL && ls_tensor_ndim(input) > 2)
+        return lsi_bn_images(bn, tape, input, NULL, false);
     prepared ready;
     return input != NULL && prepare(bn, tape, input, &ready)
                ? forward_training(bn, tape, &ready)
-               : stay_away(bn, tape);
+               : lsi_bn_stay_away(bn, tape);
+}
+
+ls_tensor *ls_sync_bn_forward_relu(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
+                                   ls_tensor *residual_or_null)
+{
+    if (!lsi_tape_has(tape, bn, __func__, "bn"))
+        return NULL;
+    ls_tensor *const input = input_of(bn, tape, x);
+    if (input != NULL && ls_tensor_ndim(input) == 2) {
+        ls_tensor *y = ls_sync_bn_forward(bn, tape, input);
+        if (residual_or_null != NULL)
+            y = ls_add(tape, y, residual_or_null);
+        return ls_relu(tape, y);
+    }
+    if (ls_tape_is_training(tape))
+        return input != NULL
+                   ? lsi_bn_images(bn, tape, input, residual_or_null, true)
+                   : lsi_bn_stay_away(bn, tape);
+    ls_batch_norm_args args = bn->args;
+    args.relu = true;
+    args.residual = residual_or_null;
+    return ls_batch_norm(tape, input, &args);
 }

@@ -16,6 +16,7 @@
 #ifndef LS_PARALLEL_SYNC_BN_H
 #define LS_PARALLEL_SYNC_BN_H
 
+#include "autograd/node.h"
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
 
@@ -23,8 +24,10 @@ enum { LSI_BN_BLOCK = 16 };
 
 /* What one part tells the others forward, in one block of floats. */
 typedef struct lsi_bn_slot {
-    float *count; /* [LSI_BN_BLOCK]; the number of rows, the rest unused */
-    float *mean;  /* [stride] */
+    /* [LSI_BN_BLOCK]; the number of rows, and what of it f32 has not held; the
+     * rest unused */
+    float *count;
+    float *mean; /* [stride] */
     /* [stride]: sum of squared differences from the mean, or what `pack` made
      * of it */
     float *spread;
@@ -93,5 +96,57 @@ static inline lsi_bn_slot lsi_bn_slot_of(const ls_sync_bn *bn, int part)
     return lsi_bn_slot_at(bn,
                           bn->slots + (size_t)slot * lsi_bn_slot_floats(bn));
 }
+
+static inline double lsi_bn_rows(lsi_bn_slot slot)
+{
+    return (double)slot.count[0] + (double)slot.count[1];
+}
+
+static inline void lsi_bn_set_rows(lsi_bn_slot slot, size_t rows)
+{
+    slot.count[0] = (float)rows;
+    slot.count[1] = (float)((double)rows - (double)slot.count[0]);
+}
+
+/* The slot of a slice of this rank's, to be filled. */
+static inline lsi_bn_slot lsi_bn_own_slot(const ls_sync_bn *bn, int slice)
+{
+    return lsi_bn_slot_at(bn, bn->own + (size_t)slice * lsi_bn_slot_floats(bn));
+}
+
+/* The state of a node. */
+typedef struct lsi_bn_node {
+    ls_sync_bn *bn;
+    double rows; /* of all ranks */
+    bool relu;   /* of images */
+} lsi_bn_node;
+
+/* What those of matrices and those of images share. */
+
+/* Shows the slots to all ranks and combines them all. */
+ls_status lsi_bn_gather(ls_sync_bn *bn, lsi_bn_stats *out);
+
+/* Moves the running statistics. */
+void lsi_bn_track(const ls_sync_bn *bn, const lsi_bn_stats *stats);
+
+/* A slice's sums: those of dy, then, a stride further, those of dy * xhat. */
+float *lsi_bn_sums_of(const ls_sync_bn *bn, int slice);
+
+/* Gives them to weight and bias, and makes of them what ranks exchange. */
+ls_status lsi_bn_give_sums(ls_tape *tape, ls_node *node, int slice,
+                           const float *inv_std);
+
+/* bn->sums = the sums of all slices of all ranks, divided by all rows. */
+ls_status lsi_bn_exchange_sums(const lsi_bn_node *s, const float *inv_std);
+
+/* This rank does not come to the sums: says why (lsi_tape_abandon). */
+void lsi_bn_abandon(const ls_node *node, ls_status status);
+
+/* The others wait for this rank's statistics, and get its reason. NULL. */
+ls_tensor *lsi_bn_stay_away(const ls_sync_bn *bn, const ls_tape *tape);
+
+/* In training, of x (N, C, ...) with three dimensions or more. */
+ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
+                         ls_tensor *residual, bool relu);
 
 #endif

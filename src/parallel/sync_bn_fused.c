@@ -19,7 +19,7 @@ typedef struct moments {
 
 static void load(lsi_bn_slot slot, size_t begin, moments *out)
 {
-    out->rows = (double)slot.count[0];
+    out->rows = lsi_bn_rows(slot);
     for (int i = 0; i < LSI_BN_BLOCK; i++) {
         out->mean[i] = (double)slot.mean[begin + (size_t)i];
         out->m2[i] = (double)slot.spread[begin + (size_t)i];

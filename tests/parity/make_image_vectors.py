@@ -38,6 +38,19 @@ def global_avg_pool2d():
              {"x": x})
 
 
+def windows():
+    x = leaf(1, (2, 16, 9, 7))
+    backward("avg_pool2d", F.avg_pool2d(x, 3, stride=2, padding=1), {"x": x})
+    x = leaf(1, (2, 16, 9, 7))
+    backward("max_pool2d", F.max_pool2d(x, 3, stride=2, padding=1), {"x": x})
+
+
+def group_norm():
+    x, w, b = leaf(1, (3, 12, 5, 4)), leaf(2, (12,)), leaf(3, (12,))
+    backward("group_norm", F.group_norm(x, 3, w, b, eps=1e-5),
+             {"x": x, "weight": w, "bias": b})
+
+
 def main():
     conv2d("conv2d_grouped", (2, 32, 7, 6), (32, 16, 3, 3), groups=2, padding=1)
     conv2d("conv2d_depthwise", (2, 16, 9, 8), (16, 1, 3, 3), groups=16,
@@ -45,6 +58,8 @@ def main():
     conv2d("conv2d_dilated", (2, 5, 9, 8), (6, 5, 3, 3), dilation=2, padding=1)
     batch_norm()
     global_avg_pool2d()
+    windows()
+    group_norm()
 
 
 if __name__ == "__main__":

@@ -79,12 +79,39 @@ static void pooling(void **state)
     finish(&op, ls_global_avg_pool2d(op.tape, op.in[0]),
            (const double[]){15, 1});
     end(&op);
+    const ls_pool2d_options windows = {.size = 3, .stride = 2, .padding = 1};
+    const int64_t image[] = {2, 16, 9, 7};
+    op = begin("avg_pool2d");
+    add_input(&op, 4, image, 1.0F);
+    finish(&op, ls_avg_pool2d(op.tape, op.in[0], windows),
+           (const double[]){9, 4});
+    end(&op);
+    op = begin("max_pool2d");
+    add_input(&op, 4, image, 1.0F);
+    finish(&op, ls_max_pool2d_with(op.tape, op.in[0], windows),
+           (const double[]){1, 4});
+    end(&op);
+}
+
+/* Groups of 4 channels of 20 pixels. */
+static void group_norm(void **state)
+{
+    (void)state;
+    const int64_t channels = 12;
+    operation op = begin("group_norm");
+    add_input(&op, 4, (const int64_t[]){3, 12, 5, 4}, 1.0F);
+    add_input(&op, 1, &channels, 1.0F);
+    add_input(&op, 1, &channels, 1.0F);
+    finish(&op, ls_group_norm(op.tape, op.in[0], 3, op.in[1], op.in[2], 1e-5),
+           (const double[]){160, 320, 240, 60});
+    end(&op);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions), cmocka_unit_test(batch_norm),
-        cmocka_unit_test(pooling), cmocka_unit_test(every_line_was_read)};
+        cmocka_unit_test(pooling), cmocka_unit_test(group_norm),
+        cmocka_unit_test(every_line_was_read)};
     return cmocka_run_group_tests(tests, open_vectors, close_vectors);
 }

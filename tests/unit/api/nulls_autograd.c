@@ -214,6 +214,14 @@ void nulls_of_operations(void **state)
     MAKES(ls_conv2d, "bias", tape, picture, picture, NULL,
           (ls_conv2d_options){0});
     STOPS(tape, ls_max_pool2d, "tape x", P(tape, tape), P(x, picture), 1);
+    const ls_pool2d_options windows = {.size = 2};
+    STOPS(tape, ls_avg_pool2d, "tape x", P(tape, tape), P(x, picture), windows);
+    STOPS(tape, ls_max_pool2d_with, "tape x", P(tape, tape), P(x, picture),
+          windows);
+    STOPS(tape, ls_group_norm, "tape x", P(tape, tape), P(x, x), 3, NULL, NULL,
+          1e-5);
+    MAKES(ls_group_norm, "weight bias", tape, x, 3, P(weight, vector),
+          P(bias, vector), 1e-5);
     STOPS(tape, ls_global_avg_pool2d, "tape x", P(tape, tape), P(x, picture));
     STOPS(tape, ls_batch_norm, "tape x args", P(tape, tape), P(x, x),
           P(args, &args));

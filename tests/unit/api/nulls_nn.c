@@ -41,6 +41,12 @@ static void nulls_of_making(ls_params *params)
             P(params, params), P(name, "c"), 2, 2, 1, options);
     REFUSES(ls_batch_norm_layer_init, "layer params name", P(layer, &norm),
             P(params, params), P(name, "n"), 2, true);
+    ls_layer_norm_layer rows;
+    ls_group_norm_layer groups;
+    REFUSES(ls_layer_norm_layer_init, "layer params name", P(layer, &rows),
+            P(params, params), P(name, "r"), 2);
+    REFUSES(ls_group_norm_layer_init, "layer params name", P(layer, &groups),
+            P(params, params), P(name, "g"), 2, 1, true);
     assert_int_equal(ls_params_count(params), 0);
 }
 
@@ -52,6 +58,12 @@ static void nulls_of_forwards(ls_tape *tape, ls_tensor *x)
     STOPS(tape, ls_linear_layer_forward, "layer tape x", P(layer, &linear),
           P(tape, tape), P(x, x));
     STOPS(tape, ls_conv2d_layer_forward, "layer tape x", P(layer, &conv),
+          P(tape, tape), P(x, x));
+    const ls_layer_norm_layer rows = {0};
+    const ls_group_norm_layer groups = {0};
+    STOPS(tape, ls_layer_norm_layer_forward, "layer tape x", P(layer, &rows),
+          P(tape, tape), P(x, x));
+    STOPS(tape, ls_group_norm_layer_forward, "layer tape x", P(layer, &groups),
           P(tape, tape), P(x, x));
     STOPS(tape, ls_batch_norm_layer_forward, "layer tape x", P(layer, &norm),
           P(tape, tape), P(x, x));

@@ -113,6 +113,67 @@ static void ref_mixed_channels(double *h, const double *x, const double *w)
     }
 }
 
+/* (2, 3, 5, 6), windows of 3, stride 2, padding 1: (2, 3, 3, 3) */
+static ls_tensor *run_avg(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_avg_pool2d(
+        tape, in[0], (ls_pool2d_options){.size = 3, .stride = 2, .padding = 1});
+}
+
+static ls_tensor *run_max(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_max_pool2d_with(
+        tape, in[0], (ls_pool2d_options){.size = 3, .stride = 2, .padding = 1});
+}
+
+static void pool(double *y, const double *x, bool max)
+{
+    for (int i = 0; i < 54; i++) {
+        y[i] = max ? -INFINITY : 0;
+        for (int t = 0; t < 9; t++) {
+            const int row = i / 3 % 3 * 2 - 1 + t / 3;
+            const int column = i % 3 * 2 - 1 + t % 3;
+            if (row < 0 || row >= 5 || column < 0 || column >= 6)
+                continue;
+            const double v = x[(i / 9 * 5 + row) * 6 + column];
+            y[i] = max ? fmax(y[i], v) : y[i] + v / 9;
+        }
+    }
+}
+
+static void ref_avg(double *y, const double *const *in, int use)
+{
+    (void)use;
+    pool(y, in[0], false);
+}
+
+static void ref_max(double *y, const double *const *in, int use)
+{
+    (void)use;
+    pool(y, in[0], true);
+}
+
+/* Of a blocked layout, (2, 16, 2, 3) to (2, 16, 1, 2). */
+static ls_tensor *run_avg_blocked(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_avg_pool2d(tape, mixed_channels(tape, in[0], in[1]),
+                         (ls_pool2d_options){.size = 2, .stride = 1});
+}
+
+static void ref_avg_blocked(double *y, const double *const *in, int use)
+{
+    (void)use;
+    static double h[BLOCK_N * BLOCK_C * BLOCK_P];
+    ref_mixed_channels(h, in[0], in[1]);
+    for (int i = 0; i < BLOCK_N * BLOCK_C * 2; i++) {
+        const double *at = h + i / 2 * BLOCK_P + i % 2;
+        y[i] = (at[0] + at[1] + at[3] + at[4]) / 4;
+    }
+}
+
 static ls_tensor *run_global_avg_blocked(ls_tape *tape, ls_tensor *const *in,
                                          int use)
 {
@@ -257,6 +318,63 @@ static void ref_bn_loop(double *y, const double *const *in, int use)
         y[i] = fmax(y[i], 0);
 }
 
+/* ---- group normalisation ------------------------------------------------- */
+
+/* Images of groups: (n groups, 1, channels pixels / groups) of batch_norm. */
+static void normalise_groups(double *y, const double *x, int groups, int size)
+{
+    for (int g = 0; g < groups; g++)
+        normalise(y + g * size, x + g * size, 1, 1, size);
+}
+
+static ls_tensor *run_gn(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_group_norm(tape, in[0], 2, in[1], in[2], 1e-3);
+}
+
+/* (2, 6, 3, 5), two groups */
+static void ref_gn(double *y, const double *const *in, int use)
+{
+    (void)use;
+    normalise_groups(y, in[0], 4, 45);
+    for (int i = 0; i < 180; i++)
+        y[i] = y[i] * in[1][i / 15 % 6] + in[2][i / 15 % 6];
+}
+
+/* (5, 6): without pixels, a matrix */
+static ls_tensor *run_gn_matrix(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_group_norm(tape, in[0], 2, in[1], in[2], 1e-3);
+}
+
+static void ref_gn_matrix(double *y, const double *const *in, int use)
+{
+    (void)use;
+    normalise_groups(y, in[0], 10, 3);
+    for (int i = 0; i < 30; i++)
+        y[i] = y[i] * in[1][i % 6] + in[2][i % 6];
+}
+
+/* Groups of four channels of a block of 16. */
+static ls_tensor *run_gn_blocked(ls_tape *tape, ls_tensor *const *in, int use)
+{
+    (void)use;
+    return ls_group_norm(tape, mixed_channels(tape, in[0], in[1]), 4, in[2],
+                         NULL, 1e-3);
+}
+
+static void ref_gn_blocked(double *y, const double *const *in, int use)
+{
+    (void)use;
+    static double h[BLOCK_N * BLOCK_C * BLOCK_P];
+    ref_mixed_channels(h, in[0], in[1]);
+    normalise_groups(y, h, BLOCK_N * 4, BLOCK_C / 4 * BLOCK_P);
+    for (int i = 0; i < BLOCK_N * BLOCK_C * BLOCK_P; i++)
+        y[i] *= in[2][i / BLOCK_P % BLOCK_C];
+}
+
 /* ---- the cases ----------------------------------------------------------- */
 
 #define FUNCTIONS(name) .run = run_##name, .reference = ref_##name
@@ -284,6 +402,31 @@ const gradcheck_case gradcheck_images[] = {
      .in = {{4, {BLOCK_N, BLOCK_C, 2, 3}, FILL_UNIFORM},
             {4, {BLOCK_C, BLOCK_C, 1, 1}, FILL_UNIFORM}},
      FUNCTIONS(global_avg_blocked), .terms = 32, .gain = 1},
+    {"avg_pool2d", "overlapping, padded", .n_inputs = 1,
+     .in = {{4, {2, 3, 5, 6}, FILL_UNIFORM}}, FUNCTIONS(avg), .terms = 9,
+     .gain = 1},
+    {"avg_pool2d", "blocked", .n_inputs = 2,
+     .in = {{4, {BLOCK_N, BLOCK_C, 2, 3}, FILL_UNIFORM},
+            {4, {BLOCK_C, BLOCK_C, 1, 1}, FILL_UNIFORM}},
+     FUNCTIONS(avg_blocked), .terms = 32, .gain = 1},
+    {"max_pool2d_with", "overlapping, padded", .n_inputs = 1,
+     .in = {{4, {2, 3, 5, 6}, FILL_DISTINCT}}, FUNCTIONS(max), .terms = 4,
+     .gain = 1},
+    {"group_norm", "affine", .n_inputs = 3,
+     .in = {{4, {2, 6, 3, 5}, FILL_UNIFORM},
+            {1, {6}, FILL_UNIFORM},
+            {1, {6}, FILL_UNIFORM}},
+     FUNCTIONS(gn), .terms = 45, .gain = 8},
+    {"group_norm", "a matrix", .n_inputs = 3,
+     .in = {{2, {5, 6}, FILL_UNIFORM},
+            {1, {6}, FILL_UNIFORM},
+            {1, {6}, FILL_UNIFORM}},
+     FUNCTIONS(gn_matrix), .terms = 30, .gain = 32},
+    {"group_norm", "blocked", .n_inputs = 3,
+     .in = {{4, {BLOCK_N, BLOCK_C, 2, 3}, FILL_UNIFORM},
+            {4, {BLOCK_C, BLOCK_C, 1, 1}, FILL_UNIFORM},
+            {1, {BLOCK_C}, FILL_UNIFORM}},
+     FUNCTIONS(gn_blocked), .terms = 32, .gain = 8},
     /* As for matrices: |xhat| <= sqrt(numbers), 1 / deviation is at most 3. */
     {"batch_norm_images", "affine", .n_inputs = 3,
      .in = {{4, {3, 3, 2, 5}, FILL_UNIFORM},

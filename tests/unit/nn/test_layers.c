@@ -296,6 +296,56 @@ static void test_bad_extents(void **state)
     assert_null(bn.args.running_mean);
 }
 
+/* Groups divide the fan-in, and before a batch normalisation there is no bias.
+ */
+static void test_conv2d_with_groups(void **state)
+{
+    (void)state;
+    ls_conv2d_layer conv = {0};
+    const ls_conv2d_options options = {
+        .groups = 4, .padding = 1, .no_bias = true};
+    assert_ok(ls_conv2d_layer_init(&conv, params, "c", 8, 12, 3, options));
+    const int64_t *shape = ls_tensor_shape(conv.weight);
+    assert_true(shape[0] == 12 && shape[1] == 2 && shape[2] == 3);
+    assert_null(conv.bias);
+    assert_int_equal(ls_params_count(params), 1);
+    assert_ok(ls_params_allocate(params, NULL, 1));
+    const float *w = tensor_data(conv.weight);
+    float largest = 0;
+    for (int i = 0; i < 12 * 2 * 9; i++)
+        largest = fmaxf(largest, fabsf(w[i]));
+    const float bound = 1 / sqrtf(18.0F);
+    assert_true(largest <= bound && largest > 0.9F * bound);
+    check_error(ls_conv2d_layer_init(&conv, params, "d", 8, 6, 3, options),
+                "layer d: 4 groups must divide");
+}
+
+/* Both begin as the normalisation alone. */
+static void test_norms_start_as_the_identity(void **state)
+{
+    (void)state;
+    ls_layer_norm_layer rows = {0};
+    ls_group_norm_layer groups = {0}, plain = {0};
+    ls_tensor *x;
+    assert_ok(ls_layer_norm_layer_init(&rows, params, "rows", 6));
+    assert_ok(ls_group_norm_layer_init(&groups, params, "g", 6, 1, true));
+    assert_ok(ls_group_norm_layer_init(&plain, params, "p", 6, 1, false));
+    assert_null(plain.weight);
+    check_error(ls_group_norm_layer_init(&plain, params, "q", 6, 4, true),
+                "layer q: 4 groups must divide the 6 channels");
+    assert_ok(ls_params_allocate(params, NULL, 1));
+    assert_ok(ls_tensor_new(&x, LS_F32, 2, (int64_t[]){2, 6}));
+    float *data = tensor_data(x);
+    for (int i = 0; i < 12; i++)
+        data[i] = (float)(i * i % 7);
+    const float *a = tensor_data(ls_layer_norm_layer_forward(&rows, tape, x));
+    const float *b = tensor_data(ls_group_norm_layer_forward(&groups, tape, x));
+    const float *c = tensor_data(ls_group_norm_layer_forward(&plain, tape, x));
+    for (int i = 0; i < 12; i++) /* one group is the row */
+        assert_true(fabsf(a[i] - b[i]) <= 1e-6F && b[i] == c[i]);
+    ls_tensor_free(&x);
+}
+
 static void test_bad_names(void **state)
 {
     (void)state;
@@ -327,6 +377,8 @@ int main(void)
         TEST(test_counts_of_a_known_network),
         TEST(test_linear_forward),
         TEST(test_conv2d_forward_shapes),
+        TEST(test_conv2d_with_groups),
+        TEST(test_norms_start_as_the_identity),
         TEST(test_batch_norm_forward),
         TEST(test_bad_extents),
         TEST(test_bad_names),
