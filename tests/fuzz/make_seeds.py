@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Makes what the fuzz targets begin with: small inputs that are right, or
 nearly so. usage: make_seeds.py FOLDER, which gets a folder for each target."""
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import struct
 import sys
 import tarfile
+import zipfile
+import zlib
 
 RECORD = 3074
 
@@ -239,10 +243,72 @@ def archive():
 
 
 def tokens():
-    for form in range(5):
+    for form in range(7):
         yield bytes([form]) + word(0) + b"some text of a file"
     yield b"\x02" + word(1 + 2 * 6) + bytes(12)
     yield b"\x02" + word(2 * 2) + bytes(8)
+
+
+# ---- data ------------------------------------------------------------------
+
+def npy(kind, shape, data, version=1):
+    header = (f"{{'descr': '{kind}', 'fortran_order': False, "
+              f"'shape': {shape}, }}\n").encode()
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header + data
+
+
+def npz(method):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        for name, array in (("images", npy("|u1", (10, 2, 2), bytes(40))),
+                            ("labels", npy("<i8", (10,), bytes(80)))):
+            info = zipfile.ZipInfo(name + ".npy")
+            info.compress_type = method
+            file.writestr(info, array)
+    return out.getvalue()
+
+
+def png(kind, row, depth=8):
+    def chunk(name, data):
+        return (struct.pack(">I", len(data)) + name + data +
+                struct.pack(">I", zlib.crc32(name + data)))
+    return (b"\x89PNG\r\n\x1a\n" +
+            chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 3, depth, kind, 0, 0, 0)) +
+            (chunk(b"PLTE", bytes(range(12))) if kind == 3 else b"") +
+            chunk(b"IDAT", zlib.compress((b"\0" + row) * 3)) +
+            chunk(b"IEND", b""))
+
+
+# 8 x 8, grey.
+JPEG = bytes.fromhex(
+    "ffd8ffe000104a46494600010100000100010000ffdb004300" + "01" * 64 +
+    "ffc0000b080008000801011100ffc40014000100000000000000000000000000000009"
+    "ffc40014100100000000000000000000000000000000ffda0008010100003f00bfffd9")
+
+
+def arrays():
+    for version in (1, 2, 3):
+        yield b"\x00" + npy("<f4", (2, 3), bytes(24), version)
+    yield b"\x00" + npy("|b1", "()", b"\1")
+    yield b"\x01" + b"\0\0\x08\x03" + struct.pack(">III", 2, 1, 3) + bytes(6)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        yield b"\x02" + npz(method)
+        yield b"\x05" + npz(method)
+    for kind, row in ((0, bytes(2)), (2, bytes(6)), (3, bytes(2)), (6, bytes(8))):
+        yield b"\x03" + png(kind, row)
+    yield b"\x03" + png(0, bytes(4), 16)
+    yield b"\x03" + JPEG
+    for pack in (gzip.compress, lzma.compress, bz2.compress):
+        yield b"\x04" + pack(npy("|u1", (2,), b"ab"))
+    yield b"\x04" + gzip.compress(b"one") + gzip.compress(b"two")
+
+
+def csv():
+    yield b"\x00a,b\n1,2.5\n-3e2, 4\n"
+    yield b"\x01\"a\";b\r\n1;2\r\n\r\n3;0\r\n"
+    yield b"\x02a\tb\n1\t2"
+    yield b"\x011,2\n3,4\n"
 
 
 # ---- meetings --------------------------------------------------------------
@@ -271,7 +337,7 @@ def meeting():
     yield cards + b"".join(card(0, 0, 0, -r) for r in range(6))
 
 
-TARGETS = (archive, checkpoint, cifar100, environment, events, gpt2, jsonl, lists,
+TARGETS = (archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            machine, meeting, options, records, rendezvous, safetensors, select,
            tokens)
 

@@ -448,5 +448,30 @@ class Mistakes(ProgramTest):
                       done.stderr)
 
 
+class Loader(Benches):
+    def test_threads_and_ranks(self):
+        rows = self.rows("loader", "--ranks", "1,2", "--loader-threads", "1,3",
+                         "--items", "100", "-b", "7")
+        self.assertEqual([(r["ranks"], r["loader_threads"]) for r in rows],
+                         [(1, 1), (1, 3), (2, 1), (2, 3)])
+        for row in rows:
+            self.assertEqual(row["items"], 100)
+            self.assertGreater(row["items_per_second"], 0)
+            self.assertAlmostEqual(
+                row["ratio"] * row["alone_per_second"] /
+                row["items_per_second"], 1, 6)
+
+    def test_tables(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write("a,b\n" + "1,2\n" * 30)
+            file.flush()
+            words = ("--data", file.name, "--as", "table")
+            self.assertEqual(self.rows("loader", *words)[0]["items"], 30)
+            done = self.call("bench", "loader", "--data", file.name)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("is a file of no known kind; images are read",
+                          done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -28,6 +28,28 @@ def write_folder(path, train, test):
     return path
 
 
+def write_npy(path, kind, shape, data):
+    """As NumPy saves an array."""
+    header = (f"{{'descr': '{kind}', 'fortran_order': False, "
+              f"'shape': {shape}, }}").encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) +
+                   header + data)
+
+
+def write_arrays(path, train, test):
+    """A folder of .npy files of CIFAR-100 records."""
+    os.makedirs(path)
+    for split, data in (("train", train), ("val", test)):
+        rows = [data[i:i + RECORD] for i in range(0, len(data), RECORD)]
+        write_npy(os.path.join(path, f"{split}_images.npy"), "|u1",
+                  (len(rows), 3, 32, 32), b"".join(r[2:] for r in rows))
+        write_npy(os.path.join(path, f"{split}_labels.npy"), "<i8",
+                  (len(rows),), struct.pack(f"<{len(rows)}q",
+                                            *(r[1] for r in rows)))
+
+
 def write_archive(path, folder):
     with tarfile.open(path, "w:gz") as archive:
         archive.add(folder, "cifar-100-binary")

@@ -70,20 +70,44 @@ class Data(ImagesTest):
         self.assertGreater(files.read_lines(path)[0]["train_loss"], 1)
 
     def test_forms_of_cifar100(self):
-        """Binary and folders of PNGs train the same bits."""
+        """Binary, folders of PNGs and .npy arrays train the same bits, however
+        many threads read them."""
         train = b"".join(files.records(1, k, label=k) for k in range(100))
         test = b"".join(files.records(1, 200 + k, label=k) for k in range(100))
         binary = files.write_folder(self.path("binary"), train, test)
         forms = self.path("forms")
         pngs.from_records(os.path.join(forms, "train"), train)
         pngs.from_records(os.path.join(forms, "val"), test)
+        arrays = self.path("arrays")
+        files.write_arrays(arrays, train, test)
 
-        def tensors(data):
+        def tensors(data, *more):
             path = self.path("model")
             self.train(*self.flags, "--augment", "--data", data, "--save", path,
-                       "-n", "2")
+                       "-n", "2", *more)
             return files.read_safetensors(path)[1]
-        self.assertEqual(tensors(binary), tensors(forms))
+        expected = tensors(binary)
+        self.assertEqual(expected, tensors(forms))
+        self.assertEqual(expected, tensors(arrays))
+        self.assertEqual(expected, tensors(forms, "--loader-threads", "3"))
+        self.assertEqual(expected, tensors(arrays, "--prefetch", "1"))
+
+    def test_threads_and_resume(self):
+        """What is read depends neither on threads nor on where one went on."""
+        def train(name, *more):
+            path, place = self.path(name), self.path(name + "-checkpoints")
+            flags = (*self.flags, "--augment", "--no-dropout", "--data", self.pets,
+                     "--checkpoint-dir", place, *more)
+            self.train(*flags, "--save", path, "--save-every", "3")
+            return path, place, flags
+        whole, _, _ = train("whole", "--loader-threads", "2")
+        again, place, flags = train("again", "-n", "2", "--batch-size", "4")
+        for name in sorted(os.listdir(place))[1:]:
+            if name.startswith("step"):
+                shutil.rmtree(os.path.join(place, name))
+        self.train(*flags, "--resume", "--save", again)
+        with open(again, "rb") as a, open(whole, "rb") as b:
+            self.assertEqual(a.read(), b.read())
 
     def test_as_cifar100_trains(self):
         """The built-in set and cifar-net: the job of train cifar100."""
