@@ -170,7 +170,7 @@ static int train(session *s, const lsi_lm_options *job)
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
-    return lsi_cli_rank_exit(status, agreed && !s->log.tells);
+    return lsi_cli_train_exit(status, agreed && !s->log.tells);
 }
 
 static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,

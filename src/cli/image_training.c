@@ -95,7 +95,7 @@ static int train(session *s)
     if (status == LS_OK)
         status = lsi_train_log_summary(&s->log);
     lsi_train_log_close(&s->log);
-    return lsi_cli_rank_exit(status, agreed && !s->log.tells);
+    return lsi_cli_train_exit(status, agreed && !s->log.tells);
 }
 
 int lsi_cli_train_images(const lsi_invocation *call,

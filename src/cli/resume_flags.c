@@ -3,6 +3,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/error.h"
+#include "command/ranks.h"
+#include "train/stop.h"
+
 /*
  * Ranks that the launcher has started again go on from what their run has
  * saved; not from what lay in the folder before.
@@ -11,6 +15,7 @@ static void go_on_after_restart(lsi_resume_options *flags)
 {
     const char *const restart = getenv("LOCKSTEP_RESTART");
     flags->run = getenv("LOCKSTEP_RUN");
+    flags->of_run_only = false; /* no flag has set it */
     if (flags->run == NULL || flags->folder == NULL || flags->resume ||
         restart == NULL || atoi(restart) <= 0)
         return;
@@ -48,4 +53,14 @@ void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
         fprintf(stderr,
                 "no checkpoint in '%s' yet: starting from the beginning\n",
                 flags->folder);
+}
+
+int lsi_cli_train_exit(ls_status status, bool told)
+{
+    const int number = lsi_stop_ended();
+    if (number == 0)
+        return lsi_cli_rank_exit(status, told);
+    if (!told)
+        fprintf(stderr, "lockstep: %s\n", ls_last_error());
+    return 128 + number;
 }

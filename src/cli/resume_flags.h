@@ -34,4 +34,10 @@ bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
 /* Says where a run with --resume begins, on stderr; 0: at the beginning. */
 void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);
 
+/*
+ * As lsi_cli_rank_exit, for training: if a signal has ended it, says what was
+ * saved, and the exit status is 128 + its number.
+ */
+int lsi_cli_train_exit(ls_status status, bool told);
+
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/requests.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
 #include "launch/sweep.h"

@@ -61,6 +61,8 @@ static ls_status on_ready(void *context, size_t index)
     if (!ddp->syncing)
         return LS_OK;
     lsi_params_fold(ddp->params, index);
+    if (ddp->news != NULL)
+        lsi_ddp_tell_news(ddp); /* as late as can be */
     return lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
 }
 

@@ -5,6 +5,8 @@
 #ifndef LS_PARALLEL_DDP_H
 #define LS_PARALLEL_DDP_H
 
+#include <stdatomic.h>
+
 #include "lockstep/parallel.h"
 
 /*
@@ -13,6 +15,16 @@
  * a pass over all gradients.
  */
 void lsi_ddp_defer_scale(ls_ddp *ddp);
+
+/*
+ * News of a rank that travel with the gradients, and so cost nothing: from now
+ * on the lowest LSI_DDP_NEWS bits of *news, which others may set at any time.
+ * lsi_ddp_news are those that were set on any rank when its gradients were sent
+ * in the last sync: the same on all ranks.
+ */
+enum { LSI_DDP_NEWS = 3 };
+void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news);
+unsigned lsi_ddp_news(const ls_ddp *ddp);
 
 /* What the gradients of the last sync are still to be multiplied by. */
 double lsi_ddp_grad_scale(const ls_ddp *ddp);

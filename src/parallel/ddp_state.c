@@ -185,10 +185,41 @@ ls_status lsi_ddp_begin(ls_ddp *ddp)
     LS_TRY(lsi_reducer_begin(ddp->reducer));
     lsi_array_set(ddp->extra.data + LSI_EXTRA_WEIGHT, (float)ddp->weight);
     lsi_array_set(ddp->extra.data + LSI_EXTRA_UNUSED, 0);
+    lsi_ddp_tell_news(ddp);
     memset(ddp->unused, 0, ddp->n * sizeof(bool));
     ddp->syncing = true;
     return LS_OK;
 }
+
+/* ---- news ---------------------------------------------------------------- */
+
+void lsi_ddp_watch_news(ls_ddp *ddp, const atomic_uint *news)
+{
+    ddp->news = news;
+}
+
+unsigned lsi_ddp_news(const ls_ddp *ddp)
+{
+    return ddp->heard;
+}
+
+void lsi_ddp_tell_news(ls_ddp *ddp)
+{
+    const unsigned news = ddp->news != NULL ? atomic_load(ddp->news) : 0;
+    for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
+        lsi_array_set(ddp->extra.data + LSI_EXTRA_NEWS + i,
+                      (float)(news >> i & 1U));
+}
+
+static unsigned hear(const float *extra)
+{
+    unsigned heard = 0;
+    for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
+        heard |= (lsi_array_get(extra + LSI_EXTRA_NEWS + i) > 0 ? 1U : 0) << i;
+    return heard;
+}
+
+/* ---- spans and the end --------------------------------------------------- */
 
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 {
@@ -210,6 +241,7 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     /* No sample anywhere: the gradients are zero and stay so. */
     const double weight = (double)lsi_array_get(extra + LSI_EXTRA_WEIGHT);
     ddp->scale = weight > 0 ? 1.0 / (weight * ddp->loss_scale) : 1.0;
+    ddp->heard = hear(extra);
     ls_status status = LS_OK;
     if (lsi_array_get(extra + LSI_EXTRA_UNUSED) > 0 && !ddp->unused_as_zero)
         status = lsi_ddp_name_unused(ddp, describe);

@@ -5,13 +5,17 @@
 #ifndef LS_PARALLEL_DDP_STATE_H
 #define LS_PARALLEL_DDP_STATE_H
 
+#include <stdatomic.h>
+
 #include "autograd/params.h"
+#include "parallel/ddp.h"
 #include "parallel/reducer.h"
 
 /* Floats that travel behind the gradients. */
 enum {
     LSI_EXTRA_WEIGHT, /* of the rank's samples */
-    LSI_EXTRA_UNUSED  /* spans that no loss has used */
+    LSI_EXTRA_UNUSED, /* spans that no loss has used */
+    LSI_EXTRA_NEWS    /* LSI_DDP_NEWS of them: ranks on which each is set */
 };
 
 struct ls_ddp {
@@ -36,8 +40,10 @@ struct ls_ddp {
     size_t unsynced; /* micro-steps since then */
     double weight;   /* of their samples */
     double loss_scale;
-    double scale;  /* that makes the gradients means; 1 if they are */
-    bool deferred; /* the scale is left to the optimizer */
+    double scale;            /* that makes the gradients means; 1 if they are */
+    bool deferred;           /* the scale is left to the optimizer */
+    const atomic_uint *news; /* of this rank, or NULL */
+    unsigned heard;          /* of all ranks, in the last sync */
 };
 
 /* An empty one, with room for `spans` of `indices`, and with a channel. */
@@ -59,6 +65,9 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span);
 
 /* Begins a sync: what is ready from now on travels. Local. */
 ls_status lsi_ddp_begin(ls_ddp *ddp);
+
+/* Writes what is new on this rank where it travels with the last bucket. */
+void lsi_ddp_tell_news(ls_ddp *ddp);
 
 /*
  * A span that nothing has been written to in this sync: it becomes zero, and

@@ -1,10 +1,15 @@
 #include "train/loop.h"
 
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "comm/api/outcome.h"
 #include "parallel/ddp.h"
+#include "train/stop.h"
 
 lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
                      const lsi_resume_options *resume, bool *agreed)
@@ -36,6 +41,7 @@ static ls_status equip(lsi_loop *l, const lsi_training *t)
 {
     LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, t->ddp));
     lsi_ddp_defer_scale(l->ddp);
+    lsi_ddp_watch_news(l->ddp, lsi_stop_requests());
     LS_TRY(
         lsi_stepper_init(&l->stepper, t->params, &t->recipe, t->total_steps));
     if (t->dtype == LS_F16)
@@ -78,16 +84,28 @@ static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
     return LS_OK;
 }
 
-/* A rank that fails before the sync refuses it: there the others wait. */
+/*
+ * A rank that fails before the sync refuses it: there the others wait. Whatever
+ * has failed, the tape says so.
+ */
 static ls_status micro_steps(lsi_loop *l, int64_t n)
 {
     for (int64_t m = 0; m < n; m++) {
         const ls_status status = micro_step(l, m, m + 1 == n);
-        if (status != LS_OK)
-            return m + 1 == n ? status
-                              : ls_ddp_backward(l->ddp, l->tape, NULL, 0, true);
+        if (status == LS_OK)
+            continue;
+        if (m + 1 == n)
+            return status;
+        lsi_tape_stop(l->tape, status);
+        return ls_ddp_backward(l->ddp, l->tape, NULL, 0, true);
     }
     return LS_OK;
+}
+
+static bool saves_after_step(const lsi_loop *l)
+{
+    return lsi_resume_is_due(&l->resume, l->stepper.steps) ||
+           (l->stopped_by != 0 && l->resume.options->folder != NULL);
 }
 
 static ls_status step(lsi_loop *l, int64_t n)
@@ -100,20 +118,21 @@ static ls_status step(lsi_loop *l, int64_t n)
         LS_TRY(job->before_step(l->self));
     LS_TRY(lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp)));
     LS_TRY(job->stepped(l->self));
-    return lsi_resume_is_due(&l->resume, l->stepper.steps)
-               ? job->checkpoint(l->self)
-               : LS_OK;
+    /* All ranks hear of it in the same step. */
+    l->stopped_by = lsi_stop_signal(lsi_ddp_news(l->ddp));
+    return saves_after_step(l) ? job->checkpoint(l->self) : LS_OK;
 }
 
 ls_status lsi_loop_steps(lsi_loop *loop)
 {
-    for (;;) {
+    while (loop->stopped_by == 0) {
         int64_t n;
         LS_TRY(loop->job->next(loop->self, &n));
         if (n == 0)
             return LS_OK;
         LS_TRY(step(loop, n));
     }
+    return LS_OK;
 }
 
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
@@ -128,11 +147,30 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 
 /* ---- all of it ----------------------------------------------------------- */
 
+/* Together: who has ended makes a launcher end the others. */
+static ls_status end_early(lsi_loop *l)
+{
+    LS_TRY(share(l, LS_OK));
+    *l->agreed = true;
+    lsi_stop_set_ended(l->stopped_by);
+    if (l->resume.options->folder != NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "saved step %" PRId64 "; go on with --resume",
+                        l->stepper.steps);
+    return lsi_fail(LS_ERR_STATE,
+                    "ended by SIG%s after step %" PRId64
+                    "; nothing was saved, as there is no --checkpoint-dir",
+                    sigabbrev_np(l->stopped_by), l->stepper.steps);
+}
+
 static ls_status run(lsi_loop *l)
 {
     const bool first = ls_group_rank(l->group) == 0;
     LS_TRY(start(l));
+    lsi_stop_listen();
     LS_TRY(lsi_loop_steps(l));
+    if (l->stopped_by != 0)
+        return end_early(l);
     LS_TRY(lsi_stepper_swap_averages(&l->stepper));
     return share(l, first ? l->job->save(l->self) : LS_OK);
 }

@@ -82,6 +82,7 @@ typedef struct lsi_loop {
     ls_ddp *ddp; /* with deferred scale */
     lsi_stepper stepper;
     ls_tape *tape;
+    int stopped_by; /* a signal (stop.h), on all ranks after the same step */
 } lsi_loop;
 
 /* A loop that can run. The options must outlive it. */
@@ -90,11 +91,16 @@ lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
 
 /*
  * Runs the job and releases everything. Collective. If it fails with *agreed
- * true, all ranks have the same error: one of them is enough to tell.
+ * true, all ranks have the same error: one of them is enough to tell. From the
+ * first step on a request to end (stop.h) ends it, too, with an error that says
+ * what was saved.
  */
 ls_status lsi_loop_run(lsi_loop *loop);
 
-/* The part of it between begin and save: all steps that `next` asks for. */
+/*
+ * The part of it between begin and save: all steps that `next` asks for, or
+ * those until a signal stops them.
+ */
 ls_status lsi_loop_steps(lsi_loop *loop);
 
 /* Makes a checkpoint; values as in lsi_resume_save. Collective. */

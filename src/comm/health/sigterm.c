@@ -24,7 +24,8 @@
 static atomic_bool told, said;
 static _Atomic uint64_t known_at; /* when it was first asked about */
 static sem_t came;
-static bool has_came; /* under the lock */
+static bool has_came;       /* under the lock */
+static atomic_bool watches; /* a thread waits for it */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const ls_group *subject;
@@ -43,6 +44,12 @@ static void on_end(int number)
         alarm(1);
     }
     errno = saved;
+}
+
+void lsi_sigterm_came(void)
+{
+    if (atomic_load(&watches))
+        (void)sem_post(&came);
 }
 
 static void say_who_has_died(const ls_group *group)
@@ -128,7 +135,7 @@ ls_status lsi_sigterm_listen(const ls_group *group)
     if (!has_came) /* a watcher may wait for it already */
         has_came = sem_init(&came, 0, 0) == 0;
     if (asked && has_came && handle(SIGTERM, on_end))
-        (void)lsi_thread_watch(watch, NULL);
+        atomic_store(&watches, lsi_thread_watch(watch, NULL));
     pthread_mutex_unlock(&lock);
     (void)handle(SIGUSR1, take_no_notice);
     (void)handle(SIGPIPE, take_no_notice); /* by a dead peer */

@@ -26,6 +26,13 @@
  */
 ls_status lsi_sigterm_listen(const ls_group *group);
 
+/*
+ * For a program that handles SIGTERM itself and goes on for a while: lets the
+ * other thread report which rank has died, if one has. May be called by a
+ * handler, and does nothing if nobody has asked for reports.
+ */
+void lsi_sigterm_came(void);
+
 /* The group is about to be closed. */
 void lsi_sigterm_forget(const ls_group *group);
 

@@ -1,7 +1,7 @@
 /*
  * Which requests to end are one.
  */
-#include "launch/signals.h"
+#include "base/requests.h"
 #include "testing.h"
 
 static const siginfo_t sent = {.si_code = SI_USER};

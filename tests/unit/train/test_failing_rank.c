@@ -317,6 +317,58 @@ static void test_what_cannot_be_read(void **state)
     }
 }
 
+/* ---- what cannot be counted ---------------------------------------------- */
+
+/* Backward went well, and what came out is not what it should be. */
+static ls_status add_badly(void *self, const lsi_forward *out)
+{
+    lsi_epochs *const e = self;
+    const broken *const b = e->source.self;
+    LS_TRY(lsi_epochs_add(e, out));
+    return b->fails && b->given == b->p->batch
+               ? lsi_fail(LS_ERR_IO, "batch %d cannot be counted",
+                          (int)b->p->batch)
+               : LS_OK;
+}
+
+static ls_status next_counted(void *self, ls_batch *batch)
+{
+    broken *b = self;
+    b->given++;
+    return b->whole.next(b->whole.self, batch);
+}
+
+static void play_uncounted(ls_group *group, void *opaque)
+{
+    const plan *const p = opaque;
+    setup s = {0};
+    make(&s, group, p);
+    broken b = {.whole = lsi_images_source(s.images),
+                .p = p,
+                .fails = ls_group_rank(group) == p->failing};
+    lsi_train_job job = *s.loop.job;
+    job.add = add_badly;
+    s.loop.job = &job;
+    s.epochs.source = (lsi_source){&b, begin_broken, next_counted};
+    CHECK(epochs_job_run(&s.loop, &s.epochs) == LS_ERR_IO);
+    CHECK(strstr(ls_last_error(), "cannot be counted") != NULL);
+    CHECK(b.fails || strstr(ls_last_error(), "rank 1 ") != NULL);
+    destroy(&s);
+}
+
+/* In each micro-step but the last, after which nobody waits for it. */
+static void test_what_cannot_be_counted(void **state)
+{
+    (void)state;
+    for (int64_t batch = 1; batch < 4; batch++) {
+        plan p = {.failing = 1,
+                  .norm = LSI_NORM_LOCAL,
+                  .accumulate = 4,
+                  .batch = batch};
+        run_threads(RANKS, play_uncounted, &p);
+    }
+}
+
 static int one_thread(void **state)
 {
     (void)state;
@@ -331,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_lm_out_of_memory),
         cmocka_unit_test(test_images_events),
         cmocka_unit_test(test_what_cannot_be_read),
+        cmocka_unit_test(test_what_cannot_be_counted),
     };
     return cmocka_run_group_tests(tests, one_thread, NULL);
 }
