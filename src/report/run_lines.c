@@ -17,8 +17,8 @@
 
 enum { USUAL_EVERY = 10 };
 
-/* Of the time of an epoch; waiting for less is not worth a word. */
-static const double waited_share = 0.01;
+/* Of the time of an epoch, and in seconds; less is not worth a word. */
+static const double waited_share = 0.01, waited_seconds = 0.05;
 
 typedef struct lines {
     const lsi_run_about *about;
@@ -147,7 +147,8 @@ static ls_status tell_epoch(void *self, const lsi_run_epoch *e)
     lines *const l = self;
     char scale[80] = "", waited[64] = "";
     add_loss_scale(scale, sizeof(scale), e->loss_scale, e->skipped);
-    if (e->waited_seconds > waited_share * e->train_seconds)
+    if (e->waited_seconds > waited_share * e->train_seconds &&
+        e->waited_seconds > waited_seconds)
         snprintf(waited, sizeof(waited), ", waited for data %.2f s",
                  e->waited_seconds);
     lsi_progress_end(&l->epoch);
