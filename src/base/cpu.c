@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,16 +252,31 @@ ls_status lsi_isa_parse(const char *name, lsi_isa *out)
                     isa_list);
 }
 
+/* " ref avx2": what this machine has. */
+static const char *available_list(char *out, size_t bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < LSI_ISA_COUNT && used < bytes; i++) {
+        if (lsi_isa_available((lsi_isa)i))
+            used +=
+                (size_t)snprintf(out + used, bytes - used, " %s", isas[i].name);
+    }
+    return out;
+}
+
 ls_status lsi_isa_from_env(lsi_isa *out)
 {
+    char levels[128];
     const char *name = getenv("LOCKSTEP_ISA");
     lsi_isa wanted = lsi_cpu_isa();
     if (name != NULL && *name != '\0' && lsi_isa_parse(name, &wanted) != LS_OK)
         return lsi_fail(LS_ERR_ARGUMENT, "LOCKSTEP_ISA: %s", ls_last_error());
     if (!lsi_isa_available(wanted))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "LOCKSTEP_ISA=%s, but this machine has %s at most",
-                        name, lsi_isa_name(lsi_cpu_isa()));
+                        "LOCKSTEP_ISA=%s, but this processor does not have "
+                        "that; it has:%s",
+                        name, available_list(levels, sizeof(levels)));
     *out = wanted;
     return LS_OK;
 }

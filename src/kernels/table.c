@@ -70,9 +70,9 @@ ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out)
 {
     if (!lsi_isa_available(isa))
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "kernels of level %s asked for, but this machine has "
-                        "%s at most",
-                        lsi_isa_name(isa), lsi_isa_name(lsi_cpu_isa()));
+                        "kernels of level %s asked for, but this processor "
+                        "does not have that",
+                        lsi_isa_name(isa));
     climb(out, isa);
     return LS_OK;
 }

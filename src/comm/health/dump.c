@@ -191,11 +191,12 @@ void lsi_dump_join(ls_group *group)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
                 folder, strerror(errno));
-    else if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode) ||
-             access(folder, W_OK | X_OK) != 0)
+    else if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
+        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: %s is not a folder", folder);
+    else if (access(folder, W_OK | X_OK) != 0)
         lsi_log(LSI_LOG_WARN,
-                "LOCKSTEP_RECORD: %s is no folder that can be written to",
-                folder);
+                "LOCKSTEP_RECORD: cannot write to the folder %s: %s", folder,
+                strerror(errno));
     pthread_mutex_lock(&lock);
     group->recording.next = groups;
     groups = group;

@@ -57,7 +57,7 @@ static void env_cannot_raise_the_level(void **state)
             assert_ok(lsi_isa_from_env(&isa));
         else
             assert_error(lsi_isa_from_env(&isa), LS_ERR_UNSUPPORTED,
-                         "this machine has");
+                         "does not have that; it has: ref");
     }
     unsetenv("LOCKSTEP_ISA");
 }

@@ -47,10 +47,15 @@ static const row rows[] = {
      "LOCKSTEP_SELECT: "},
     {{{"LOCKSTEP_DETERMINISTIC", "yes"}}, LS_ERR_ARGUMENT, "should be 0 or 1"},
     {{{"LOCKSTEP_RECORD", "/dev/null/records"}}, LS_OK, "LOCKSTEP_RECORD: "},
-    {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "LOCKSTEP_RECORD: "},
+    {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "/dev/null is not a folder"},
     {{{"LOCKSTEP_ISA", "sse9"}},
      LS_ERR_ARGUMENT,
      "LOCKSTEP_ISA: unknown instruction level \"sse9\"; there are: ref "},
+#if defined(__x86_64__)
+    {{{"LOCKSTEP_ISA", "neon"}},
+     LS_ERR_UNSUPPORTED,
+     "this processor does not have that; it has: ref"},
+#endif
     {{{"LOCKSTEP_ISA", "ref"}}, LS_OK, NULL},
     /* Only ranks that MPI has brought together ask. */
     {{{"LOCKSTEP_SIGTERM", "x"}}, LS_OK, NULL},
