@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "train/checkpoint/cache.h"
 #include "train/checkpoint/manifest.h"
-#include "train/checkpoint/memo.h"
 
 ls_status lsi_checkpoint_verify(const char *step_folder)
 {
@@ -19,14 +19,15 @@ ls_status lsi_checkpoint_verify(const char *step_folder)
     const ls_status status = lsi_manifest_verify(manifest, step_folder);
     json_decref(manifest);
     if (status == LS_OK)
-        lsi_memo_add_whole(step_folder);
+        lsi_checkpoint_cache_add_intact(step_folder);
     return status;
 }
 
 ls_status lsi_checkpoint_verify_once(const char *step_folder)
 {
-    return lsi_memo_is_whole(step_folder) ? LS_OK
-                                          : lsi_checkpoint_verify(step_folder);
+    return lsi_checkpoint_cache_has_intact(step_folder)
+               ? LS_OK
+               : lsi_checkpoint_verify(step_folder);
 }
 
 static bool has(const char *folder, const char *name)

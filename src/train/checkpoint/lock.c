@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "train/checkpoint/cache.h"
 #include "train/checkpoint/folder.h"
-#include "train/checkpoint/memo.h"
 
 /* ---- forks --------------------------------------------------------------- */
 
@@ -122,7 +122,7 @@ static void warn_of_no_locks(const char *folder)
 {
     char kind[sizeof(lsi_path) + 16];
     snprintf(kind, sizeof kind, "no locks: %s", folder);
-    if (lsi_memo_is_new(kind))
+    if (lsi_checkpoint_cache_is_first(kind))
         lsi_log(LSI_LOG_WARN,
                 "the file system of '%s' does not support locks: make sure "
                 "that no other run saves "

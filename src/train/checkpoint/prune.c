@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "train/checkpoint/cache.h"
 #include "train/checkpoint/find.h"
-#include "train/checkpoint/memo.h"
 
 typedef struct pruning {
     const char *folder;
@@ -36,7 +36,7 @@ static void tell_newer(const pruning *p, size_t newest, size_t count)
     char kind[sizeof(lsi_path) + 16];
     const lsi_path path = path_of(p, newest);
     snprintf(kind, sizeof kind, "newer: %s", path.text);
-    if (!lsi_memo_is_new(kind))
+    if (!lsi_checkpoint_cache_is_first(kind))
         return;
     if (lsi_checkpoint_verify_once(path.text) != LS_OK)
         lsi_log(LSI_LOG_WARN,
@@ -72,7 +72,7 @@ static size_t pass_newer(const pruning *p)
 static void remove_step(const pruning *p, size_t i)
 {
     if (lsi_step_remove(p->folder, p->steps[i]) != LS_OK &&
-        lsi_memo_is_new(ls_last_error()))
+        lsi_checkpoint_cache_is_first(ls_last_error()))
         lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
 }
 
@@ -80,7 +80,7 @@ static bool is_whole(const pruning *p, size_t i)
 {
     if (lsi_checkpoint_verify_once(path_of(p, i).text) == LS_OK)
         return true;
-    if (lsi_memo_is_new(ls_last_error()))
+    if (lsi_checkpoint_cache_is_first(ls_last_error()))
         lsi_log(LSI_LOG_WARN, "not counted: %s", ls_last_error());
     return false;
 }

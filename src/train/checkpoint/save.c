@@ -18,9 +18,9 @@
 #include "optim/param_group.h"
 #include "optim/state.h"
 #include "tensor/safetensors.h"
+#include "train/checkpoint/cache.h"
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/manifest.h"
-#include "train/checkpoint/memo.h"
 #include "train/checkpoint/params_file.h"
 #include "train/checkpoint/prune.h"
 
@@ -263,7 +263,7 @@ static ls_status finish(saving *s)
                                    .rank_files = s->all};
     LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
     s->begun = false; /* also if another rank dies now */
-    lsi_memo_add_whole(s->step_folder.text);
+    lsi_checkpoint_cache_add_intact(s->step_folder.text);
     return LS_OK;
 }
 

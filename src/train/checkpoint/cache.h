@@ -3,16 +3,16 @@
  * reads each once, and which warnings it has given. It holds some thousands;
  * an entry that is dropped means another read, or another warning.
  */
-#ifndef LS_TRAIN_CHECKPOINT_MEMO_H
-#define LS_TRAIN_CHECKPOINT_MEMO_H
+#ifndef LS_TRAIN_CHECKPOINT_CACHE_H
+#define LS_TRAIN_CHECKPOINT_CACHE_H
 
 #include <stdbool.h>
 
 /* For a step's folder as it is now, not for a later one of the same name. */
-void lsi_memo_add_whole(const char *step_folder);
-bool lsi_memo_is_whole(const char *step_folder);
+void lsi_checkpoint_cache_add_intact(const char *step_folder);
+bool lsi_checkpoint_cache_has_intact(const char *step_folder);
 
 /* Whether this is the first warning of its kind. */
-bool lsi_memo_is_new(const char *kind);
+bool lsi_checkpoint_cache_is_first(const char *kind);
 
 #endif

@@ -1,4 +1,4 @@
-#include "train/checkpoint/memo.h"
+#include "train/checkpoint/cache.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -52,17 +52,17 @@ static uint64_t hash_step(const char *step_folder)
                : 0;
 }
 
-void lsi_memo_add_whole(const char *step_folder)
+void lsi_checkpoint_cache_add_intact(const char *step_folder)
 {
     add(hash_step(step_folder));
 }
 
-bool lsi_memo_is_whole(const char *step_folder)
+bool lsi_checkpoint_cache_has_intact(const char *step_folder)
 {
     return has(hash_step(step_folder));
 }
 
-bool lsi_memo_is_new(const char *kind)
+bool lsi_checkpoint_cache_is_first(const char *kind)
 {
     const uint64_t hash = hash_text(kind);
     if (has(hash))
