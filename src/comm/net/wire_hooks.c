@@ -20,9 +20,9 @@ static int late_elsewhere(const ls_group *group)
     if (late < 0)
         return -1;
     const lsi_internode *net = group->net;
-    const int bringer = net->rank[net->first[net->node]];
-    if (bringer != group->rank)
-        return bringer;
+    const int leader = net->rank[net->first[net->node]];
+    if (leader != group->rank)
+        return leader;
     return net->arrivals.in.pending ? net->arrivals.in.rank : late;
 }
 
