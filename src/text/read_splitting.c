@@ -66,6 +66,22 @@ static ls_status take_behavior(const char *path, const json_t *part, int *drop)
     return LS_OK;
 }
 
+/*
+ * Whether it has an interval with a plus, as in "{1,3}+": in PCRE2 that takes
+ * what it can and gives nothing back, in the library of `tokenizers` it is
+ * repeated.
+ */
+static bool repeats_interval(const char *pattern)
+{
+    for (const char *at = strchr(pattern, '{'); at != NULL;
+         at = strchr(at + 1, '{')) {
+        const size_t n = strspn(at + 1, "0123456789,");
+        if (n > 0 && at[n + 1] == '}' && at[n + 2] == '+')
+            return true;
+    }
+    return false;
+}
+
 static ls_status take_split(struct ls_tokenizer *t, const char *path,
                             const json_t *part)
 {
@@ -76,6 +92,13 @@ static ls_status take_split(struct ls_tokenizer *t, const char *path,
     lsi_splitter step = {.kind = LSI_SPLIT_PATTERN};
     if (text == NULL || text[0] == '\0')
         return lsi_read_fail(path, "its pre_tokenizer splits by no pattern");
+    if (regex != NULL && repeats_interval(regex))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "'%s': its pre_tokenizer has a pattern with an "
+                        "interval and a plus behind it, such as {1,3}+, which "
+                        "libraries understand differently; it should have one "
+                        "of them",
+                        path);
     LS_TRY(take_behavior(path, part, &step.drop));
     step.digest = lsi_hash(LSI_HASH_START, text, strlen(text));
     /* The known ones match everything, so that there is no rest to drop. */

@@ -53,3 +53,33 @@ class Tokenizer:
         out += ctypes.string_at(text, n.value)
         self.lib.ls_decoder_free(ctypes.byref(decoder))
         return out.decode()
+
+
+class Training(ctypes.Structure):
+    _fields_ = [("vocabulary", ctypes.c_int64), ("least", ctypes.c_int64),
+                ("pattern", ctypes.c_int),
+                ("special", ctypes.POINTER(ctypes.c_char_p)),
+                ("n_special", ctypes.c_size_t)]
+
+
+def train(path, size, llama3):
+    """The tokenizer.json that is learnt from one file."""
+    lib = ctypes.CDLL(os.environ["LOCKSTEP_LIBRARY"])
+    lib.ls_last_error.restype = ctypes.c_char_p
+    group, tokenizer = ctypes.c_void_p(), ctypes.c_void_p()
+    how = Training(size, 1, int(llama3),
+                   (ctypes.c_char_p * 1)(b"<|endoftext|>"), 1)
+    paths = (ctypes.c_char_p * 1)(path.encode())
+    out = f"{path}.json".encode()
+    for status in (
+            lambda: lib.ls_group_open_threads(ctypes.byref(group), 1),
+            lambda: lib.ls_tokenizer_new_trained(
+                ctypes.byref(tokenizer), group, paths, ctypes.c_size_t(1),
+                ctypes.byref(how)),
+            lambda: lib.ls_tokenizer_save(tokenizer, out)):
+        if status() != 0:
+            raise ValueError(lib.ls_last_error().decode())
+    lib.ls_tokenizer_free(ctypes.byref(tokenizer))
+    lib.ls_group_close(ctypes.byref(group))
+    with open(out, encoding="utf-8") as file:
+        return file.read()

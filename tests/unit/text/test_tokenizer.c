@@ -83,6 +83,10 @@ static void refuses_by_name(void **state)
             LS_ERR_UNSUPPORTED, "normalizer asks for \"NFKC\"");
     refuses(SMALL("\"pre_tokenizer\": {\"type\": \"Whitespace\"},", ""),
             LS_ERR_UNSUPPORTED, "pre_tokenizer asks for \"Whitespace\"");
+    refuses(SMALL("\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+                  "{\"Regex\": \"a{1,3}+\"}, \"behavior\": \"Isolated\"},",
+                  ""),
+            LS_ERR_UNSUPPORTED, "{1,3}+");
     refuses(SMALL("\"post_processor\": {\"type\": \"BertProcessing\"},", ""),
             LS_ERR_UNSUPPORTED, "post_processor asks for \"BertProcessing\"");
     refuses(SMALL("\"decoder\": {\"type\": \"WordPiece\"},", ""),
