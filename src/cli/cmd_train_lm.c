@@ -1,6 +1,7 @@
 /*
  * lockstep train lm: a Transformer language model on one or more ranks.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +16,11 @@
 #include "command/ranks.h"
 #include "report/result.h"
 #include "train/checkpoint/find.h"
+#include "train/models/lm.h"
 
 typedef struct args {
     lsi_rank_flags ranks;
-    const char *data, *tokens;
+    const char *data, *tokens, *tokenizer;
     lsi_lm_shape_flags shape;
     int64_t steps, batch_size, accumulate, seed;
     lsi_recipe recipe;
@@ -39,6 +41,10 @@ static const lsi_option options[] = {
         "text or tokens: a file, a folder, or a pattern such as "
         "'shards/*.bin' (default: a built-in text)"),
     LSI_LM_TOKENS_ROW(tokens),
+    ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
+        "encode text by this tokenizer.json, or GPT-2's vocab.json beside its "
+        "merges.txt, which the model then remembers; for a file of tokens the "
+        "one that has made them"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
@@ -84,6 +90,7 @@ typedef struct session {
     ls_group *group;
     lsi_lm_log log;
     lsi_path weights; /* of --model */
+    ls_tokenizer *tokenizer;
 } session;
 
 static ls_status take_model(session *s, lsi_lm_options *out)
@@ -99,6 +106,28 @@ static ls_status take_model(session *s, lsi_lm_options *out)
     out->init = s->weights.text;
     out->not_bytes = !bytes;
     return LS_OK;
+}
+
+/* The model has its vocabulary unless the flags or --model say otherwise. */
+static ls_status take_tokenizer(session *s, lsi_lm_options *job)
+{
+    const args *a = s->args;
+    if (a->tokenizer == NULL)
+        return LS_OK;
+    LS_TRY(ls_tokenizer_open(&s->tokenizer, a->tokenizer));
+    const int64_t n = ls_tokenizer_vocabulary(s->tokenizer);
+    job->tokenizer = s->tokenizer;
+    if (a->model != NULL)
+        return lsi_lm_check_tokenizer(s->weights.text, job->model.vocabulary,
+                                      s->tokenizer, a->tokenizer);
+    if (a->shape.vocabulary == 0)
+        job->model.vocabulary = n;
+    if (n <= job->model.vocabulary)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "the tokenizer '%s' has %" PRId64 " tokens; --vocab should "
+                    "be at least that, or be left out",
+                    a->tokenizer, n);
 }
 
 /* Text has 256 tokens unless the flags say otherwise. */
@@ -120,7 +149,7 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .resume = a->resume};
     if (a->model != NULL)
         return take_model(s, out);
-    out->text_vocabulary = a->shape.vocabulary == 0;
+    out->text_vocabulary = a->shape.vocabulary == 0 && a->tokenizer == NULL;
     return lsi_cli_lm_shape(&a->shape, &out->model);
 }
 
@@ -158,7 +187,7 @@ static void on_saved(void *context, int64_t step, const char *folder)
 }
 
 /* Runs as one rank. */
-static int train(session *s, const lsi_lm_options *job)
+static int train(session *s, lsi_lm_options *job)
 {
     const lsi_lm_events events = {.context = s,
                                   .begin = on_begin,
@@ -166,10 +195,13 @@ static int train(session *s, const lsi_lm_options *job)
                                   .validation = on_validation,
                                   .saved = on_saved};
     bool agreed = false;
-    ls_status status = lsi_lm_train(s->group, job, &events, &agreed);
+    ls_status status = take_tokenizer(s, job);
+    if (status == LS_OK)
+        status = lsi_lm_train(s->group, job, &events, &agreed);
     if (status == LS_OK)
         status = lsi_lm_log_summary(&s->log);
     lsi_lm_log_close(&s->log);
+    ls_tokenizer_free(&s->tokenizer);
     return lsi_cli_train_exit(status, agreed && !s->log.tells);
 }
 

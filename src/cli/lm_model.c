@@ -1,7 +1,6 @@
 /* A trained language model that a command uses; see lm_model.h. */
 #include "cli/lm_model.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +8,6 @@
 #include "base/error.h"
 #include "nn/transformer.h"
 #include "train/checkpoint/find.h"
-
-/* Rows of the embedding that stand for no token, to make it a round number. */
-enum { MOST_PADDING = 1024 };
 
 static ls_status read_config(const lsi_lm_model_flags *f, const char *path,
                              ls_transformer_config *out)
@@ -46,18 +42,6 @@ static const char *tokenizer_of(const lsi_lm_model_flags *f,
     return NULL;
 }
 
-static ls_status check_vocabulary(const lsi_lm_model *m, const char *path)
-{
-    const int64_t n = ls_tokenizer_vocabulary(m->tokenizer);
-    if (n <= m->vocabulary && n >= m->vocabulary - MOST_PADDING)
-        return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the tokenizer '%s' has %" PRId64 " tokens, and the model "
-                    "%" PRId64 "; it should be the one that the model was "
-                    "trained with",
-                    path, n, m->vocabulary);
-}
-
 static ls_status open_tokenizer(const lsi_lm_model_flags *f,
                                 const char *weights, lsi_lm_model *m)
 {
@@ -67,7 +51,7 @@ static ls_status open_tokenizer(const lsi_lm_model_flags *f,
         return LS_OK;
     LS_TRY(ls_tokenizer_open(&m->tokenizer, path));
     m->bytes = false;
-    return check_vocabulary(m, path);
+    return lsi_lm_check_tokenizer(weights, m->vocabulary, m->tokenizer, path);
 }
 
 /* ---- the model ----------------------------------------------------------- */

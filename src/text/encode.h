@@ -2,6 +2,7 @@
 #ifndef LS_TEXT_ENCODE_H
 #define LS_TEXT_ENCODE_H
 
+#include "lockstep/data.h"
 #include "text/tokenizer.h"
 
 /* What one thread needs for it. */
@@ -44,6 +45,14 @@ size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
 typedef ls_status (*lsi_text_word_fn)(void *context, lsi_text word);
 ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
                          bool first, lsi_text_word_fn fn, void *context);
+
+/*
+ * The tokens of texts, of which each byte is one in `text`: those that
+ * lsi_tokenize_files would write. *out is the caller's. Local.
+ */
+ls_status lsi_text_to_tokens(ls_tokens **out,
+                             const struct ls_tokenizer *tokenizer,
+                             const ls_tokens *text);
 
 /* LS_ERR_FORMAT with the place if it is not valid UTF-8; `name` is the text. */
 ls_status lsi_text_check(lsi_text text, size_t offset, const char *name);

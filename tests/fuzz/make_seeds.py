@@ -337,9 +337,72 @@ def meeting():
     yield cards + b"".join(card(0, 0, 0, -r) for r in range(6))
 
 
+# ---- tokenizers ------------------------------------------------------------
+
+def byte_chars():
+    """The characters that stand for bytes in GPT-2's files."""
+    code = 256
+    for byte in range(256):
+        printable = 33 <= byte <= 126 or 161 <= byte <= 172 or byte >= 174
+        yield chr(byte if printable else code)
+        code += not printable
+
+
+def tokenizer():
+    text = "\0ab a'll 12\n  <s>\u00e9\u65e5 \U0001f642b".encode()
+    alphabet = list(byte_chars())
+    vocab = {c: i for i, c in enumerate(alphabet)}
+    merges = ["a b", "\u0120 a", "1 2", "\u00c3 \u00a9"]
+    for merge in merges:
+        vocab[merge.replace(" ", "")] = len(vocab)
+    yield (b"\x01" + json.dumps(vocab).encode() + b"\0#version: 0.2\n" +
+           "\n".join(merges).encode() + text)
+    level = {"type": "ByteLevel", "add_prefix_space": True}
+    special = {"id": len(vocab), "content": "<s>", "special": True}
+    whole = {
+        "added_tokens": [special], "normalizer": None, "pre_tokenizer": level,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                       {"Sequence": {"id": "A", "type_id": 0}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [len(vocab)],
+                                       "tokens": ["<s>"]}}},
+        "decoder": level,
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges,
+                  "ignore_merges": True}}
+    yield b"\x00" + compact(whole) + text
+    whole["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "\\d+|\\s?\\w+"},
+         "behavior": "Isolated", "invert": False},
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}
+    yield b"\x00" + compact(whole) + text
+    vocab = {"<unk>": 0, "<s>": 1, "\u2581": 2, "a": 3, "b": 4, "\u2581a": 5}
+    vocab.update({f"<0x{byte:02X}>": 6 + byte for byte in range(256)})
+    blank = {"type": "Replace", "pattern": {"String": " "},
+             "content": "\u2581"}
+    fused = [{"type": "Replace", "pattern": {"String": "\u2581"},
+              "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    whole = {
+        "added_tokens": [{"id": 1, "content": "<s>", "special": True,
+                          "normalized": True, "lstrip": True, "rstrip": True}],
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "\u2581"}, blank]},
+        "decoder": {"type": "Sequence", "decoders": fused},
+        "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True,
+                  "unk_token": "<unk>", "vocab": vocab,
+                  "merges": [["\u2581", "a"]]}}
+    yield b"\x00" + compact(whole) + text
+    part = {"type": "Metaspace", "replacement": "\u2581",
+            "prepend_scheme": "first", "split": True}
+    whole.update(normalizer=None, pre_tokenizer=part, decoder=part)
+    yield b"\x00" + compact(whole) + text
+
+
 TARGETS = (archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            machine, meeting, options, records, rendezvous, safetensors, select,
-           tokens)
+           tokenizer, tokens)
 
 
 def main():

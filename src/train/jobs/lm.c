@@ -11,6 +11,7 @@
 #include "lockstep/version.h"
 #include "nn/transformer.h"
 #include "tensor/tensor.h"
+#include "text/encode.h"
 #include "train/jobs/memory_demand.h"
 #include "train/models/lm.h"
 
@@ -86,6 +87,12 @@ static const char *tokens_name(const job *j)
     return lsi_lm_tokens_name(ls_tokens_are_bytes(j->tokens));
 }
 
+/* What names its checksum; NULL, the end of a list, if there is none. */
+static const char *tokenizer_key(const job *j)
+{
+    return j->options->tokenizer != NULL ? LSI_LM_TOKENIZER_KEY : NULL;
+}
+
 /* All settings on which the bits, or the lines that are written, depend. */
 static ls_status collect_config(const job *j, lsi_run_config *config)
 {
@@ -95,6 +102,10 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
                         o->data != NULL ? "given" : "built-in");
     lsi_run_config_int(config, "--seed", (int64_t)o->seed);
     LS_TRY(collect_data_config(j, config));
+    lsi_run_config_text(
+        config, "--tokenizer",
+        o->tokenizer != NULL ? lsi_lm_digest_of(o->tokenizer).text : "none");
+    lsi_run_config_before(config, "none");
     lsi_run_config_text(config, "--init", o->init != NULL ? "given" : "none");
     collect_model_config(&j->config, config);
     lsi_run_config_int(config, "--batch-size over all ranks:",
@@ -109,6 +120,16 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
 
 /* ---- making the parts ---------------------------------------------------- */
 
+static ls_status encode_text(job *j)
+{
+    ls_tokens *text = j->tokens;
+    j->tokens = NULL;
+    const ls_status status =
+        lsi_text_to_tokens(&j->tokens, j->options->tokenizer, text);
+    ls_tokens_free(&text);
+    return status;
+}
+
 static ls_status open_tokens(job *j)
 {
     const lsi_lm_options *o = j->options;
@@ -116,11 +137,14 @@ static ls_status open_tokens(job *j)
         LS_TRY(ls_tokens_new(&j->tokens, o->data, o->format));
     else
         LS_TRY(ls_tokens_new_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+    if (o->tokenizer != NULL && ls_tokens_are_bytes(j->tokens))
+        LS_TRY(encode_text(j));
     if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
-        return lsi_fail(LS_ERR_FORMAT,
-                        "%s is text, and the model's tokens are not bytes; "
-                        "give a file of its tokens (.u16, .u32, .bin)",
-                        o->data != NULL ? o->data : "the built-in text");
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "%s is text, and the model's tokens are not bytes; "
+            "give a file of its tokens (.u16, .u32, .bin), or --tokenizer",
+            o->data != NULL ? o->data : "the built-in text");
     const int64_t n = ls_tokens_count(j->tokens);
     const int64_t length = o->model.context;
     j->train_end = n - n / VALIDATION_SHARE;
@@ -240,9 +264,16 @@ static ls_status checkpoint(void *self)
     job *const j = self;
     char loss[32];
     snprintf(loss, sizeof(loss), "%.17g", j->step.loss);
-    const char *const values[] = {
-        "loss",         loss, LSI_TRANSFORMER_KEY, j->shape, LSI_LM_TOKENS_KEY,
-        tokens_name(j), NULL};
+    const lsi_lm_digest digest = lsi_lm_digest_of(j->options->tokenizer);
+    const char *const values[] = {"loss",
+                                  loss,
+                                  LSI_TRANSFORMER_KEY,
+                                  j->shape,
+                                  LSI_LM_TOKENS_KEY,
+                                  tokens_name(j),
+                                  tokenizer_key(j),
+                                  digest.text,
+                                  NULL};
     return lsi_loop_save(&j->loop, values);
 }
 
@@ -419,9 +450,18 @@ static ls_status save(const void *self)
         return LS_OK;
     snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
     snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
-    const char *const metadata[] = {
-        "lockstep", ls_version_string(), "steps",        steps, "seed",
-        seed,       LSI_LM_TOKENS_KEY,   tokens_name(j), NULL};
+    const lsi_lm_digest digest = lsi_lm_digest_of(o->tokenizer);
+    const char *const metadata[] = {"lockstep",
+                                    ls_version_string(),
+                                    "steps",
+                                    steps,
+                                    "seed",
+                                    seed,
+                                    LSI_LM_TOKENS_KEY,
+                                    tokens_name(j),
+                                    tokenizer_key(j),
+                                    digest.text,
+                                    NULL};
     return ls_transformer_save(j->lm.transformer, o->save, metadata);
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/data.h"
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
+#include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "train/loop.h"
 
@@ -14,6 +15,7 @@ typedef struct lsi_lm_options {
     const char *data; /* NULL: the built-in text */
     ls_token_format format;
     ls_transformer_config model;
+    const ls_tokenizer *tokenizer; /* of the data; text is encoded; or NULL */
     bool text_vocabulary; /* if the data are text: 256 instead of the model's */
     bool not_bytes;       /* the model has other tokens: text is refused */
     const char *init;     /* file with initial weights, or NULL */

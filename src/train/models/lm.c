@@ -1,6 +1,8 @@
 /* A language model with its parameters. */
 #include "train/models/lm.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/params.h"
@@ -142,4 +144,53 @@ lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
                          .logits = logits,
                          .labels = targets,
                          .weight = (double)rows};
+}
+
+/* ---- the tokenizer ------------------------------------------------------- */
+
+/* Rows of the embedding that stand for no token, to make it a round number. */
+enum { MOST_PADDING = 1024 };
+
+lsi_lm_digest lsi_lm_digest_of(const ls_tokenizer *tokenizer)
+{
+    lsi_lm_digest out;
+    snprintf(out.text, sizeof out.text, "%016" PRIx64,
+             ls_tokenizer_digest(tokenizer));
+    return out;
+}
+
+static ls_status fail_tokenizer(const char *tokenizer_path, const char *path)
+{
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the tokenizer '%s' is not the one by which '%s' was "
+                    "trained, which it should be",
+                    tokenizer_path, path);
+}
+
+static ls_status check_digest(const char *path, const ls_tokenizer *tokenizer,
+                              const char *tokenizer_path)
+{
+    lsi_safetensors_file file;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const char *said = lsi_safetensors_text(&file, LSI_LM_TOKENIZER_KEY);
+    const lsi_lm_digest digest = lsi_lm_digest_of(tokenizer);
+    const ls_status status = said != NULL && strcmp(said, digest.text) != 0
+                                 ? fail_tokenizer(tokenizer_path, path)
+                                 : LS_OK;
+    lsi_safetensors_close(&file);
+    return status;
+}
+
+ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
+                                 const ls_tokenizer *tokenizer,
+                                 const char *tokenizer_path)
+{
+    const int64_t n = ls_tokenizer_vocabulary(tokenizer);
+    if (n > vocabulary || n < vocabulary - MOST_PADDING)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the tokenizer '%s' has %" PRId64 " tokens, and the "
+                        "model '%s' %" PRId64 "; it should be the one by which "
+                        "the model was trained",
+                        tokenizer_path, n, path, vocabulary);
+    return check_digest(path, tokenizer, tokenizer_path);
 }

@@ -4,6 +4,7 @@
 #ifndef LS_TRAIN_MODELS_LM_H
 #define LS_TRAIN_MODELS_LM_H
 
+#include "lockstep/tokenizer.h"
 #include "lockstep/transformer.h"
 #include "train/model.h"
 
@@ -38,6 +39,20 @@ enum { LSI_BYTE_TOKENS = 256 };
 /* What the metadata of a file say about its tokens: bytes, or numbers. */
 #define LSI_LM_TOKENS_KEY "tokens"
 const char *lsi_lm_tokens_name(bool bytes);
+
+/*
+ * What they say about the tokenizer: the checksum of it as text. LS_ERR_FORMAT
+ * if a file says another, or if the model's vocabulary does not fit; both paths
+ * are for errors. Local.
+ */
+#define LSI_LM_TOKENIZER_KEY "tokenizer"
+typedef struct lsi_lm_digest {
+    char text[17];
+} lsi_lm_digest;
+lsi_lm_digest lsi_lm_digest_of(const ls_tokenizer *tokenizer);
+ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
+                                 const ls_tokenizer *tokenizer,
+                                 const char *tokenizer_path);
 
 /*
  * Whether a file's tokens are bytes; if it does not say so: whether there are

@@ -84,6 +84,54 @@ class Tokenize(ProgramTest):
         self.tokenize("--tokenizer", name, "--data", text, "--out", out)
         self.assertLess(len(self.tokens(out)), 50 * len(TEXT))
 
+    def train_lm(self, *words, expected=0):
+        done = self.call("train", "lm", "--layers", "1", "--d-model", "16",
+                         "--d-ff", "16", "--heads", "2", "--context", "8",
+                         "--steps", "2", "--validate-every", "0", "--threads",
+                         "1", *words)
+        self.assertEqual(done.returncode, expected, done.stderr)
+        return done
+
+    def test_a_model_knows_its_tokenizer(self):
+        text, out = self.path("1.txt", TEXT * 20), self.path("out.bin")
+        model, again = self.path("m.safetensors"), self.path("n.safetensors")
+        right = os.path.join(TOKENIZERS, "gpt2.json")
+        wrong = os.path.join(TOKENIZERS, "llama3.json")
+        self.tokenize("--tokenizer", right, "--data", text, "--out", out)
+        self.train_lm("--data", text, "--tokenizer", right, "--save", model,
+                      "-n", "2")
+        self.train_lm("--data", out, "--tokenizer", right, "--save", again,
+                      "-n", "2")
+        with open(model, "rb") as one, open(again, "rb") as two:
+            self.assertEqual(one.read(), two.read())
+        words = ("generate", "--model", model, "--prompt", "A rank",
+                 "--tokens", "3", "--tokenizer")
+        done = self.call(*words, os.path.join(TOKENIZERS, "gpt2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("A rank"))
+        for refused in (self.call(*words, wrong),
+                        self.call("train", "lm", "--data", text, "--model",
+                                  model, "--tokenizer", wrong)):
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("is not the one by which", refused.stderr)
+            self.assertEqual(refused.stderr.count("\n"), 1)
+        done = self.train_lm("--data", text, "--tokenizer", right, "--vocab",
+                             "300", expected=1)
+        self.assertIn("has 500 tokens; --vocab should", done.stderr)
+
+    def test_checkpoints_know_it_too(self):
+        text, saved = self.path("1.txt", TEXT * 20), self.path("saved")
+        words = ("--data", text, "--checkpoint-dir", saved,
+                 "--save-every", "1")
+        right = os.path.join(TOKENIZERS, "gpt2.json")
+        self.train_lm(*words, "--tokenizer", right)
+        done = self.call("generate", "--model", saved, "--tokenizer",
+                         os.path.join(TOKENIZERS, "llama3.json"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not the one by which", done.stderr)
+        done = self.train_lm(*words, "--resume", "--vocab", "500", expected=1)
+        self.assertIn("cannot resume", done.stderr)
+
     def test_refuses(self):
         out, text = self.path("out.bin"), self.path("1.txt", TEXT)
         name = os.path.join(TOKENIZERS, "gpt2.json")
