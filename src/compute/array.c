@@ -110,8 +110,7 @@ void lsi_array_swap(float *a, float *b, size_t n)
 static void fill_range(void *context, size_t begin, size_t end)
 {
     const span *s = context;
-    for (size_t i = begin; i < end; i++)
-        s->y[i] = s->factor;
+    lsi_kernels_get()->fill(s->y + begin, s->factor, end - begin);
 }
 
 void lsi_array_fill(float *y, float value, size_t n)

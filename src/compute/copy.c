@@ -151,6 +151,76 @@ static void copy_strided(walk *w)
                      w);
 }
 
+/* ---- transposed ---------------------------------------------------------- */
+
+enum { TILE = 64 }; /* of rows and of columns that a task transposes */
+
+/* A dimension of the source that is dense where that of the result is not. */
+static int dense_in_source(const walk *w)
+{
+    const int inner = w->ndim - 1;
+    if (w->dst.size != 4 || w->dst.dtype != w->src.dtype ||
+        w->dst.strides[inner] != 1 || w->src.strides[inner] < TILE / 4)
+        return -1;
+    for (int d = 0; d < inner; d++)
+        if (w->src.strides[d] == 1 && w->dst.strides[d] > 0)
+            return d;
+    return -1;
+}
+
+typedef struct turn {
+    const walk *w;
+    int across; /* dense in the source; the result's is the innermost */
+    int64_t tiles[2];
+} turn;
+
+/* Tile `task`: the last two numbers are its place in the matrix. */
+static void turn_tile(const turn *t, size_t task)
+{
+    const walk *w = t->w;
+    const int inner = w->ndim - 1, across = t->across;
+    int64_t rest = (int64_t)task;
+    const int64_t column = rest % t->tiles[1] * TILE;
+    rest /= t->tiles[1];
+    const int64_t row = rest % t->tiles[0] * TILE;
+    rest /= t->tiles[0];
+    int64_t to = row * w->dst.strides[across] + column;
+    int64_t from = row + column * w->src.strides[inner];
+    for (int d = inner - 1; d >= 0; d--) {
+        if (d == across)
+            continue;
+        const int64_t index = rest % w->shape[d];
+        rest /= w->shape[d];
+        to += index * w->dst.strides[d];
+        from += index * w->src.strides[d];
+    }
+    const int64_t rows = w->shape[inner] - column;
+    const int64_t cols = w->shape[across] - row;
+    lsi_kernels_get()->transpose(
+        (float *)(void *)w->dst.data + to, (size_t)w->dst.strides[across],
+        (const float *)(const void *)w->src.data + from,
+        (size_t)w->src.strides[inner], (size_t)(rows < TILE ? rows : TILE),
+        (size_t)(cols < TILE ? cols : TILE));
+}
+
+static void turn_tiles(void *context, size_t begin, size_t end)
+{
+    for (size_t task = begin; task < end; task++)
+        turn_tile(context, task);
+}
+
+static void copy_turned(const walk *w, int across)
+{
+    turn t = {.w = w, .across = across};
+    const int inner = w->ndim - 1;
+    t.tiles[0] = (w->shape[across] + TILE - 1) / TILE;
+    t.tiles[1] = (w->shape[inner] + TILE - 1) / TILE;
+    size_t tasks = (size_t)(t.tiles[0] * t.tiles[1]);
+    for (int d = 0; d < inner; d++)
+        tasks *= d != across ? (size_t)w->shape[d] : 1;
+    lsi_parallel_for(tasks, GRAIN / (TILE * TILE), turn_tiles, &t);
+}
+
 /* ---- copy ---------------------------------------------------------------- */
 
 static side side_of(const lsi_strided *array)
@@ -200,6 +270,8 @@ void lsi_copy_strided(const lsi_strided *dst, const lsi_strided *src, int ndim,
     walk w = plan_walk(dst, src, ndim, shape);
     if (w.ndim == 1 && w.dst.strides[0] == 1 && w.src.strides[0] == 1)
         copy_dense(&w, (size_t)w.shape[0]);
+    else if (dense_in_source(&w) >= 0)
+        copy_turned(&w, dense_in_source(&w));
     else
         copy_strided(&w);
 }

@@ -27,6 +27,36 @@ void lsi_ref_div(float *y, const float *a, const float *b, size_t n)
         y[i] = a[i] / b[i];
 }
 
+void lsi_ref_fill(float *y, float value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = value;
+}
+
+void lsi_ref_add_number(float *y, const float *a, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] + b;
+}
+
+void lsi_ref_number_minus(float *y, const float *a, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = b - a[i];
+}
+
+void lsi_ref_over_number(float *y, const float *a, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] / b;
+}
+
+void lsi_ref_number_over(float *y, const float *a, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = b / a[i];
+}
+
 void lsi_ref_scale(float *y, const float *a, float factor, size_t n)
 {
     for (size_t i = 0; i < n; i++)

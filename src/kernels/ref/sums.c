@@ -11,6 +11,11 @@ void lsi_ref_sum(double *out, const float *a, size_t n)
     *out = total;
 }
 
+void lsi_ref_row_sum(double *out, const float *a, size_t n)
+{
+    lsi_ref_sum(out, a, n);
+}
+
 void lsi_ref_max(float *out, const float *a, size_t n)
 {
     float most = -INFINITY;

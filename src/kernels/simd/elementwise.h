@@ -34,6 +34,37 @@ void LSI_SIMD(div)(float *y, const float *a, const float *b, size_t n)
     });
 }
 
+void LSI_SIMD(fill)(float *y, float value, size_t n)
+{
+    const vf v = vf_set(value);
+    FOR_LANES(n, { vf_store(y + i, v, m); });
+}
+
+void LSI_SIMD(add_number)(float *y, const float *a, float b, size_t n)
+{
+    const vf v = vf_set(b);
+    FOR_LANES(n, { vf_store(y + i, vf_add(vf_load(a + i, m), v), m); });
+}
+
+void LSI_SIMD(number_minus)(float *y, const float *a, float b, size_t n)
+{
+    const vf v = vf_set(b);
+    FOR_LANES(n, { vf_store(y + i, vf_sub(v, vf_load(a + i, m)), m); });
+}
+
+void LSI_SIMD(over_number)(float *y, const float *a, float b, size_t n)
+{
+    const vf v = vf_set(b);
+    FOR_LANES(n, { vf_store(y + i, vf_div(vf_load(a + i, m), v), m); });
+}
+
+void LSI_SIMD(number_over)(float *y, const float *a, float b, size_t n)
+{
+    const vf v = vf_set(b);
+    const vf one = vf_set(1.0F);
+    FOR_LANES(n, { vf_store(y + i, vf_div(v, vf_load_or(a + i, m, one)), m); });
+}
+
 void LSI_SIMD(scale)(float *y, const float *a, float factor, size_t n)
 {
     const vf f = vf_set(factor);

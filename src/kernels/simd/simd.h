@@ -20,6 +20,7 @@
 #include "kernels/simd/rows.h"
 #include "kernels/simd/softmax.h"
 #include "kernels/simd/sums.h"
+#include "kernels/simd/transpose.h"
 #include "kernels/simd/windows.h"
 
 /* Replaces the slots that have a vector version. */

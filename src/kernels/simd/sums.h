@@ -19,6 +19,23 @@ void LSI_SIMD(sum)(double *out, const float *a, size_t n)
     *out = vd_sum(vd_add(low, high));
 }
 
+/* Four vectors of sums, so that one addition need not wait for another. */
+void LSI_SIMD(row_sum)(double *out, const float *a, size_t n)
+{
+    enum { SUMS = 4 };
+    vf sums[SUMS];
+    size_t at = 0;
+    for (int s = 0; s < SUMS; s++)
+        sums[s] = vf_set(0.0F);
+    for (; at + SUMS * LANES <= n; at += SUMS * LANES)
+        for (int s = 0; s < SUMS; s++)
+            sums[s] =
+                vf_add(sums[s], vf_load(a + at + (size_t)s * LANES, LANES));
+    FOR_LANES(n - at, { sums[0] = vf_add(sums[0], vf_load(a + at + i, m)); });
+    const vf total = vf_add(vf_add(sums[0], sums[1]), vf_add(sums[2], sums[3]));
+    *out = (double)vf_sum(total);
+}
+
 /* What is NaN comes out of vf_max never: it is looked for beside it. */
 void LSI_SIMD(max)(float *out, const float *a, size_t n)
 {

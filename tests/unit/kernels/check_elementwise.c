@@ -74,6 +74,85 @@ void check_div(const lsi_kernels *k)
     check_binary(k->div, exact_div, "div");
 }
 
+typedef void number_fn(float *y, const float *a, float b, size_t n);
+
+static void check_number(number_fn *fn, exact_fn *exact, bool first,
+                         const char *name)
+{
+    static const float numbers[] = {0.0F, -1.5F, 0x1p-140F, INFINITY, 3.25F};
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        const double b = (double)numbers[l % TEST_COUNT(numbers)];
+        float *a = extreme_floats(n), *y = floats(n), *want = floats(n);
+        for (size_t i = 0; i < n; i++) {
+            const double x = (double)a[i];
+            want[i] = (float)(first ? exact(b, x) : exact(x, b));
+        }
+        fn(y, a, (float)b, n);
+        expect_same(y, want, n, name);
+        fn(a, a, (float)b, n);
+        expect_same(a, want, n, name);
+        release_all();
+    }
+}
+
+void check_add_number(const lsi_kernels *k)
+{
+    check_number(k->add_number, exact_add, false, "add_number");
+}
+
+void check_number_minus(const lsi_kernels *k)
+{
+    check_number(k->number_minus, exact_sub, true, "number_minus");
+}
+
+void check_over_number(const lsi_kernels *k)
+{
+    check_number(k->over_number, exact_div, false, "over_number");
+}
+
+void check_number_over(const lsi_kernels *k)
+{
+    check_number(k->number_over, exact_div, true, "number_over");
+}
+
+void check_fill(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        float *y = floats(n);
+        k->fill(y, -2.5F, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(y[i] == -2.5F);
+        release_all();
+    }
+}
+
+/* Any bits, and rows with gaps; what lies between those of y stays. */
+static void check_transpose_of(const lsi_kernels *k, size_t rows, size_t cols)
+{
+    const size_t ldx = cols + 3, ldy = rows + 5;
+    uint32_t *x = guarded(rows * ldx * 4, 4), *y = guarded(cols * ldy * 4, 8);
+    for (size_t i = 0; i < rows * ldx; i++)
+        x[i] = (uint32_t)random_u64();
+    for (size_t i = 0; i < cols * ldy; i++)
+        y[i] = 77;
+    k->transpose((float *)(void *)y, ldy, (const float *)(const void *)x, ldx,
+                 rows, cols);
+    for (size_t c = 0; c < cols; c++)
+        for (size_t r = 0; r < ldy; r++)
+            assert_int_equal(y[c * ldy + r], r < rows ? x[r * ldx + c] : 77);
+    release_all();
+}
+
+void check_transpose(const lsi_kernels *k)
+{
+    static const size_t sizes[] = {0, 1, 3, 4, 8, 9, 16, 17, 33, 64};
+    for (size_t r = 0; r < TEST_COUNT(sizes); r++)
+        for (size_t c = 0; c < TEST_COUNT(sizes); c++)
+            check_transpose_of(k, sizes[r], sizes[c]);
+}
+
 void check_scale(const lsi_kernels *k)
 {
     for (size_t l = 0; l < test_length_count; l++) {

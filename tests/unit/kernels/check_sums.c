@@ -24,6 +24,23 @@ void check_sum(const lsi_kernels *k)
     }
 }
 
+/* Each of 64 sums, and their sum, is made of no more than n additions. */
+void check_row_sum(const lsi_kernels *k)
+{
+    for (size_t l = 0; l < test_length_count; l++) {
+        const size_t n = test_lengths[l];
+        const float *a = random_floats(n, -2, 2);
+        double want = 0, size = 0, got;
+        for (size_t i = 0; i < n; i++) {
+            want += (double)a[i];
+            size += fabs((double)a[i]);
+        }
+        k->row_sum(&got, a, n);
+        expect_near(got, want, ((double)n + 1) * HALF_ULP * size, "row_sum", n);
+        release_all();
+    }
+}
+
 void check_max(const lsi_kernels *k)
 {
     for (size_t l = 0; l < test_length_count; l++) {
