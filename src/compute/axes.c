@@ -10,12 +10,12 @@
 
 #include "base/threads.h"
 #include "compute/array.h"
-#include "compute/broadcast.h"
 #include "kernels/kernels.h"
 
 enum {
     GRAIN = 1 << 14, /* elements worth a thread */
     COLUMNS = 64,    /* that a kernel sums together */
+    BLOCK = 1 << 10, /* elements of a row that are summed in f32 */
     FOLDED = 16      /* vectors whose largest elements are found at once */
 };
 
@@ -71,11 +71,11 @@ static plan plan_of(const lsi_axes *axes)
 static size_t offset_of(const groups *g, size_t i)
 {
     size_t offset = 0;
-    for (int k = g->n - 1; k >= 0; k--) {
+    for (int k = g->n - 1; k > 0; k--) {
         offset += i % (size_t)g->extent[k] * (size_t)g->stride[k];
         i /= (size_t)g->extent[k];
     }
-    return offset;
+    return g->n > 0 ? offset + i * (size_t)g->stride[0] : 0;
 }
 
 /* The arguments of any of the calls. */
@@ -83,6 +83,7 @@ typedef struct axes_job {
     plan p;
     float *y;
     const float *x;
+    const float *times; /* NULL, or what x is multiplied by first */
     double factor;
 } axes_job;
 
@@ -93,20 +94,74 @@ static size_t grain_of(size_t work)
 
 /* ---- sums ---------------------------------------------------------------- */
 
+/* The sum of a row, made of blocks of f32 sums. */
+static double sum_row(const axes_job *j, size_t at)
+{
+    const lsi_kernels *k = lsi_kernels_get();
+    float products[BLOCK];
+    double total = 0.0, part;
+    for (size_t i = 0; i < j->p.inner; i += BLOCK) {
+        const size_t left = j->p.inner - i;
+        const size_t n = left < BLOCK ? left : BLOCK;
+        const float *x = j->x + at + i;
+        if (j->times != NULL) {
+            k->mul(products, x, j->times + at + i, n);
+            x = products;
+        }
+        k->row_sum(&part, x, n);
+        total += part;
+    }
+    return total;
+}
+
 static void sum_rows(void *context, size_t begin, size_t end)
 {
     const axes_job *j = context;
-    const lsi_kernels *k = lsi_kernels_get();
     for (size_t o = begin; o < end; o++) {
-        const float *x = j->x + offset_of(&j->p.kept, o);
+        const size_t at = offset_of(&j->p.kept, o);
         double total = 0.0;
-        for (size_t s = 0; s < j->p.summed.count; s++) {
-            double part;
-            k->sum(&part, x + offset_of(&j->p.summed, s), j->p.inner);
-            total += part;
-        }
+        for (size_t s = 0; s < j->p.summed.count; s++)
+            total += sum_row(j, at + offset_of(&j->p.summed, s));
         j->y[o] = (float)(total * j->factor);
     }
+}
+
+/* Some columns of some rows of x, whose rows are ld elements apart. */
+typedef struct window {
+    size_t at, ld, rows, cols;
+} window;
+
+/* Of up to LSI_COLUMN_BLOCK rows and COLUMNS columns. */
+static void add_products(const axes_job *j, float *y, window w, bool accumulate)
+{
+    const lsi_kernels *k = lsi_kernels_get();
+    float products[LSI_COLUMN_BLOCK * COLUMNS];
+    for (size_t r = 0; r < w.rows; r++)
+        k->mul(products + r * w.cols, j->x + w.at + r * w.ld,
+               j->times + w.at + r * w.ld, w.cols);
+    k->column_sum(y, products, w.rows, w.cols, w.cols, accumulate);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* y = or += the sums over rows of x, or of its products. */
+static void add_columns(const axes_job *j, float *y, window w, bool accumulate)
+{
+    if (j->times == NULL) {
+        lsi_kernels_get()->column_sum(y, j->x + w.at, w.rows, w.cols, w.ld,
+                                      accumulate);
+        return;
+    }
+    for (size_t c = 0; c < w.cols; c += COLUMNS)
+        for (size_t r = 0; r < w.rows; r += LSI_COLUMN_BLOCK)
+            add_products(j, y + c,
+                         (window){w.at + r * w.ld + c, w.ld,
+                                  smaller(w.rows - r, LSI_COLUMN_BLOCK),
+                                  smaller(w.cols - c, COLUMNS)},
+                         accumulate || r > 0);
 }
 
 /* Columns begin..end-1 of all vectors of the result, put one after another. */
@@ -121,20 +176,22 @@ static void sum_columns(void *context, size_t begin, size_t end)
     for (size_t at = begin; at < end;) {
         const size_t c = at % inner;
         const size_t n = inner - c < end - at ? inner - c : end - at;
-        const float *x = j->x + offset_of(&j->p.kept, at / inner) + c;
+        const size_t x = offset_of(&j->p.kept, at / inner) + c;
         for (size_t i = 0; i < s->count; i += rows)
-            k->column_sum(j->y + at, x + offset_of(s, i), rows, n, ld, i > 0);
+            add_columns(j, j->y + at,
+                        (window){x + offset_of(s, i), ld, rows, n}, i > 0);
         if (j->factor != 1.0)
             k->scale(j->y + at, j->y + at, (float)j->factor, n);
         at += n;
     }
 }
 
-void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x, double factor)
+static void sum(const lsi_axes *axes, float *y, const float *x,
+                const float *times, double factor)
 {
-    axes_job j = {.p = plan_of(axes), .y = y, .x = x, .factor = factor};
+    axes_job j = {plan_of(axes), y, x, times, factor};
     const size_t kept = j.p.kept.count, summed = j.p.summed.count;
-    if (j.p.rows && kept == 1 && j.p.kept.n == 0 && j.p.summed.n == 0)
+    if (j.p.rows && j.p.kept.n == 0 && j.p.summed.n == 0 && times == NULL)
         lsi_array_sum(y, x, j.p.inner, factor);
     else if (j.p.rows)
         lsi_parallel_for(kept, grain_of(summed * j.p.inner), sum_rows, &j);
@@ -144,21 +201,43 @@ void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x, double factor)
         lsi_parallel_for(kept * j.p.inner, grain_of(summed), sum_columns, &j);
 }
 
+void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x, double factor)
+{
+    sum(axes, y, x, NULL, factor);
+}
+
+void lsi_axes_sum_products(const lsi_axes *axes, float *y, const float *a,
+                           const float *b)
+{
+    sum(axes, y, a, b, 1.0);
+}
+
+/* ---- repeating ----------------------------------------------------------- */
+
+/* Elements or vectors of dy, x here, in all places of each; y is dx. */
+static void spread_range(void *context, size_t begin, size_t end)
+{
+    const axes_job *j = context;
+    const lsi_kernels *k = lsi_kernels_get();
+    const float factor = (float)j->factor;
+    const size_t summed = j->p.summed.count, inner = j->p.inner;
+    for (size_t i = begin; i < end; i++) {
+        const size_t o = i / summed, s = i % summed;
+        float *to =
+            j->y + offset_of(&j->p.kept, o) + offset_of(&j->p.summed, s);
+        if (j->p.rows)
+            k->fill(to, j->x[o] * factor, inner);
+        else
+            k->scale(to, j->x + o * inner, factor, inner);
+    }
+}
+
 void lsi_axes_spread(const lsi_axes *axes, float *dx, const float *dy,
                      double factor)
 {
-    static const int64_t still[LS_MAX_DIMS] = {0};
-    const float f = (float)factor;
-    int64_t strides[LS_MAX_DIMS] = {0}, step = 1;
-    for (int d = axes->ndim - 1; d >= 0; d--) {
-        if (axes->reduced[d])
-            continue;
-        strides[d] = step;
-        step *= axes->shape[d];
-    }
-    lsi_broadcast_binary(LSI_BINARY_MUL, dx, axes->ndim, axes->shape,
-                         (lsi_repeated){dy, strides},
-                         (lsi_repeated){&f, still});
+    axes_job j = {.p = plan_of(axes), .y = dx, .x = dy, .factor = factor};
+    lsi_parallel_for(j.p.kept.count * j.p.summed.count, grain_of(j.p.inner),
+                     spread_range, &j);
 }
 
 /* ---- largest ------------------------------------------------------------- */
@@ -228,28 +307,48 @@ static float share(float dy, float x, float y, float count)
     return x == y ? dy / count : 0.0F;
 }
 
-/* All that element or vector o of the result was made of: twice over x. */
-static void max_backward(void *context, size_t begin, size_t end)
+/* All that element o of the result was made of: twice over x. */
+static void max_rows_backward(void *context, size_t begin, size_t end)
 {
     const max_job *j = context;
-    const size_t inner = j->p.inner, step = j->p.rows ? 0 : 1;
-    const size_t each = j->p.rows ? 1 : inner;
     for (size_t o = begin; o < end; o++) {
-        const size_t base = offset_of(&j->p.kept, o);
-        const float *y = j->y + o * each, *dy = j->dy + o * each;
-        float *counts = j->counts + o * each;
-        for (size_t c = 0; c < each; c++)
-            counts[c] = 0.0F;
+        const size_t base = offset_of(&j->p.kept, o), inner = j->p.inner;
+        const float y = j->y[o];
+        size_t count = 0;
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const float *x = j->x + base + offset_of(&j->p.summed, s);
             for (size_t c = 0; c < inner; c++)
-                counts[c * step] += x[c] == y[c * step] ? 1.0F : 0.0F;
+                count += x[c] == y;
+        }
+        const float each = share(j->dy[o], y, y, (float)count);
+        const float rest = count == 0 ? NAN : 0.0F;
+        for (size_t s = 0; s < j->p.summed.count; s++) {
+            const size_t at = base + offset_of(&j->p.summed, s);
+            for (size_t c = 0; c < inner; c++)
+                j->dx[at + c] = j->x[at + c] == y ? each : rest;
+        }
+    }
+}
+
+/* The same of vector o of the result. */
+static void max_columns_backward(void *context, size_t begin, size_t end)
+{
+    const max_job *j = context;
+    const size_t inner = j->p.inner;
+    for (size_t o = begin; o < end; o++) {
+        const size_t base = offset_of(&j->p.kept, o);
+        const float *y = j->y + o * inner, *dy = j->dy + o * inner;
+        float *counts = j->counts + o * inner;
+        lsi_kernels_get()->fill(counts, 0.0F, inner);
+        for (size_t s = 0; s < j->p.summed.count; s++) {
+            const float *x = j->x + base + offset_of(&j->p.summed, s);
+            for (size_t c = 0; c < inner; c++)
+                counts[c] += x[c] == y[c] ? 1.0F : 0.0F;
         }
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const size_t at = base + offset_of(&j->p.summed, s);
             for (size_t c = 0; c < inner; c++)
-                j->dx[at + c] = share(dy[c * step], j->x[at + c], y[c * step],
-                                      counts[c * step]);
+                j->dx[at + c] = share(dy[c], j->x[at + c], y[c], counts[c]);
         }
     }
 }
@@ -259,5 +358,5 @@ void lsi_axes_max_backward(const lsi_axes *axes, float *dx, const float *dy,
 {
     max_job j = {plan_of(axes), dx, counts, dy, x, y};
     lsi_parallel_for(j.p.kept.count, grain_of(j.p.summed.count * j.p.inner),
-                     max_backward, &j);
+                     j.p.rows ? max_rows_backward : max_columns_backward, &j);
 }

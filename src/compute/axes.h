@@ -21,6 +21,10 @@ typedef struct lsi_axes {
 void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x,
                   double factor);
 
+/* y = sum of a b, element by element; both have all dimensions. */
+void lsi_axes_sum_products(const lsi_axes *axes, float *y, const float *a,
+                           const float *b);
+
 /* dx = factor * dy, repeated over the reduced dimensions. */
 void lsi_axes_spread(const lsi_axes *axes, float *dx, const float *dy,
                      double factor);

@@ -23,9 +23,14 @@ typedef struct operand {
     bool dense; /* lies as the result does */
 } operand;
 
+/* y = a op one number, or the other way round. */
+typedef void (*number_fn)(float *y, const float *a, float number, size_t n);
+
 /* Neighbouring dimensions are merged where all arrays step alike. */
 typedef struct broadcast {
     void (*fn)(float *y, const float *a, const float *b, size_t n);
+    number_fn with_number[2]; /* where operand i is the number */
+    bool negate;              /* the number, if it is operand 1 */
     float *y;
     int ndim; /* at least 1 */
     int64_t shape[LS_MAX_DIMS];
@@ -163,6 +168,14 @@ static bool lies_ready(const broadcast *b, int i, const place *p, size_t n)
            (in->strides[b->ndim - 1] == 1 && n <= left_in_row(b, p));
 }
 
+/* Whether an operand is one number along a row, and the other is not. */
+static bool is_number(const broadcast *b, int i)
+{
+    const int inner = b->ndim - 1;
+    return b->shape[inner] >= LONG_ROW && b->in[i].strides[inner] == 0 &&
+           b->in[1 - i].strides[inner] == 1;
+}
+
 static const float *elements(const broadcast *b, int i, const place *p,
                              size_t at, float *block, size_t n)
 {
@@ -182,21 +195,42 @@ static size_t block_at(const broadcast *b, const place *p, size_t left)
     const bool rows = b->shape[b->ndim - 1] >= LONG_ROW;
     size_t n = rows ? left_in_row(b, p) : BLOCK;
     n = n < left ? n : left;
-    const bool ready = lies_ready(b, 0, p, n) && lies_ready(b, 1, p, n);
-    return ready || n < BLOCK ? n : BLOCK;
+    if (n < BLOCK || is_number(b, 0) || is_number(b, 1))
+        return n;
+    return lies_ready(b, 0, p, n) && lies_ready(b, 1, p, n) ? n : BLOCK;
+}
+
+static void compute_with_number(const broadcast *b, int i, const place *p,
+                                size_t at, size_t n)
+{
+    const float number = b->in[i].data[p->row_of[i]];
+    const float *x = elements(b, 1 - i, p, at, NULL, n);
+    const bool minus = b->negate && i == 1;
+    b->with_number[i](b->y + at, x, minus ? -number : number, n);
+}
+
+static void compute_block(const broadcast *b, const place *p, size_t at,
+                          size_t n)
+{
+    float blocks[2][BLOCK];
+    const float *x[2];
+    for (int i = 0; i < 2; i++)
+        if (is_number(b, i)) {
+            compute_with_number(b, i, p, at, n);
+            return;
+        }
+    for (int i = 0; i < 2; i++)
+        x[i] = elements(b, i, p, at, blocks[i], n);
+    b->fn(b->y + at, x[0], x[1], n);
 }
 
 static void broadcast_range(void *context, size_t begin, size_t end)
 {
     const broadcast *b = context;
-    float blocks[2][BLOCK];
     place p = place_at(b, begin);
     for (size_t at = begin; at < end;) {
         const size_t n = block_at(b, &p, end - at);
-        const float *x[2];
-        for (int i = 0; i < 2; i++)
-            x[i] = elements(b, i, &p, at, blocks[i], n);
-        b->fn(b->y + at, x[0], x[1], n);
+        compute_block(b, &p, at, n);
         at += n;
         for (size_t left = n; left > 0;) {
             const size_t row = left_in_row(b, &p);
@@ -218,10 +252,19 @@ void lsi_broadcast_binary(lsi_binary_op op, float *y, int ndim,
         n *= (size_t)shape[d];
     if (n == 0)
         return;
-    plan.fn = op == LSI_BINARY_ADD   ? k->add
-              : op == LSI_BINARY_SUB ? k->sub
-              : op == LSI_BINARY_MUL ? k->mul
-                                     : k->div;
+    const struct {
+        void (*fn)(float *y, const float *a, const float *b, size_t n);
+        number_fn with_number[2];
+    } kernels[] = {
+        [LSI_BINARY_ADD] = {k->add, {k->add_number, k->add_number}},
+        [LSI_BINARY_SUB] = {k->sub, {k->number_minus, k->add_number}},
+        [LSI_BINARY_MUL] = {k->mul, {k->scale, k->scale}},
+        [LSI_BINARY_DIV] = {k->div, {k->number_over, k->over_number}},
+    };
+    plan.fn = kernels[op].fn;
+    plan.with_number[0] = kernels[op].with_number[0];
+    plan.with_number[1] = kernels[op].with_number[1];
+    plan.negate = op == LSI_BINARY_SUB;
     merge_dims(&plan, ndim, shape, in);
     for (int i = 0; i < 2; i++)
         plan.in[i].dense = is_dense(&plan, &plan.in[i]);

@@ -1,7 +1,6 @@
 /*
  * Normalisation of rows, f32: y = (x - mean) inv_std weight + bias, inv_std
  * being 1 / sqrt(mean of (x - mean)^2 + eps); without a mean it counts as 0.
- * And softmax.
  */
 #ifndef LS_COMPUTE_ROW_NORM_H
 #define LS_COMPUTE_ROW_NORM_H
@@ -35,19 +34,5 @@ typedef struct lsi_row_norm_gradients {
 
 void lsi_row_norm_backward(const lsi_row_norm *norm,
                            const lsi_row_norm_gradients *gradients);
-
-/* ---- softmax ------------------------------------------------------------- */
-
-typedef struct lsi_rows {
-    size_t rows, cols;
-} lsi_rows;
-
-/* As the kernels of these names; log_softmax is the logarithm of the other. */
-typedef enum lsi_softmax_kind { LSI_SOFTMAX, LSI_LOG_SOFTMAX } lsi_softmax_kind;
-
-void lsi_rows_softmax(lsi_softmax_kind kind, lsi_rows shape, float *y,
-                      const float *x);
-void lsi_rows_softmax_backward(lsi_softmax_kind kind, lsi_rows shape, float *dx,
-                               const float *dy, const float *y);
 
 #endif

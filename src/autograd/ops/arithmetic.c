@@ -164,6 +164,20 @@ static ls_status add_up(ls_tape *tape, ls_node *node, int index, const float *g,
     return lsi_target_close(&dx);
 }
 
+/* d input = the sum of g h over the input's repetitions. */
+static ls_status add_up_products(ls_tape *tape, ls_node *node, int index,
+                                 const float *g, const float *h)
+{
+    lsi_target dx = {0};
+    LS_TRY(lsi_target_open(tape, node, index, LSI_LAYOUT_PLAIN, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    const lsi_axes axes =
+        repetitions(ls_node_output(node, 0), ls_node_input(node, index));
+    lsi_axes_sum_products(&axes, lsi_op_floats(dx.out), g, h);
+    return lsi_target_close(&dx);
+}
+
 /* d input = dy, rounded to the input's type */
 static ls_status pass_rounded(ls_tape *tape, ls_node *node, int index)
 {
@@ -267,6 +281,9 @@ static ls_status pass_product(ls_tape *tape, ls_node *node, int index,
     if (was_repeated(node, index)) {
         if (!lsi_tape_needs(tape, ls_node_input(node, index)))
             return LS_OK;
+        if (op == LSI_BINARY_MUL && lsi_shape_equal(other, y))
+            return add_up_products(tape, node, index, lsi_op_floats(dy),
+                                   lsi_op_floats(other));
         float *g = ls_tape_scratch(tape, (size_t)y->count * sizeof *g);
         LS_TRY(ls_tape_status(tape));
         compute(op, y, g, dy, other);

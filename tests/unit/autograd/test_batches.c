@@ -81,6 +81,30 @@ static void parts_that_are_refused(void **state)
                  "0 to 4");
 }
 
+/* Copies of transposed views: parts and wholes of squares, in any place. */
+static void transposed_copies(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][4] = {
+        {3, 70, 2, 130}, {1, 1, 200, 65}, {2, 17, 33, 16}, {1, 64, 1, 64}};
+    for (size_t s = 0; s < TEST_COUNT(shapes); s++)
+        for (int d = 0; d < 3; d++)
+            for (int threads = 1; threads < 3; threads++) {
+                lsi_threads_set(threads);
+                ls_tensor *x = random_tensor(4, shapes[s], 4);
+                ls_tensor *view = ls_transpose(tape, x, d, 3);
+                const ls_tensor *y =
+                    ls_reshape(tape, view, 1, (const int64_t[]){-1});
+                int64_t index[4];
+                for (int64_t i = 0; i < y->count; i++) {
+                    place_of(4, view->shape, i, index);
+                    assert_true(((const float *)tensor_data(y))[i] ==
+                                at(view, index));
+                }
+                ls_tape_reset(tape);
+            }
+}
+
 static void slices(void **state)
 {
     (void)state;
@@ -231,10 +255,15 @@ static void products_of_halves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(parts_come_back),        CASE(concat_keeps_types),
-        CASE(parts_that_are_refused), CASE(slices),
-        CASE(batches_of_products),    CASE(heads),
-        CASE(empty_products),         CASE(products_of_halves),
+        CASE(parts_come_back),
+        CASE(concat_keeps_types),
+        CASE(parts_that_are_refused),
+        CASE(slices),
+        CASE(transposed_copies),
+        CASE(batches_of_products),
+        CASE(heads),
+        CASE(empty_products),
+        CASE(products_of_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
