@@ -83,6 +83,7 @@ struct job {
     lsi_plane_sums sums;
     lsi_plane_dx dx;
     float *mean, *m2; /* of moments */
+    bool half;        /* all arrays are bf16 and given to kernels as they are */
 };
 
 static const float *repeat(const lsi_planes *s, const unit *u, size_t step,
@@ -128,10 +129,19 @@ static size_t segment_of(const unit *u, size_t from)
     return u->width - from < SEGMENT ? u->width - from : SEGMENT;
 }
 
+static bool is_bf16(lsi_mixed array)
+{
+    return array.data == NULL || array.dtype == LS_BF16;
+}
+
 static void for_units(const job *j, lsi_range_fn fn)
 {
     job copy = *j;
     copy.k = lsi_kernels_get();
+    copy.half = is_bf16(j->x) && is_bf16(j->y) && is_bf16(j->residual) &&
+                is_bf16(j->sums.dz) && is_bf16(j->sums.dy) &&
+                is_bf16(j->sums.x) && is_bf16(j->sums.y) && is_bf16(j->dx.dx) &&
+                is_bf16(j->dx.dy) && is_bf16(j->dx.x);
     if (j->s.channels > 0)
         lsi_parallel_for(j->s.images * (j->s.channels / j->s.block), 1, fn,
                          &copy);
@@ -144,31 +154,33 @@ static void *element(lsi_mixed array, size_t at)
     return (char *)array.data + at * ls_dtype_size(array.dtype);
 }
 
-/* A piece of an array in f32: itself, or converted to the buffer. */
-static const float *read_piece(const job *j, lsi_mixed array, const piece *p,
-                               float *buffer)
+/* A piece of an array as kernels read it: itself, or converted to the buffer.
+ */
+static const void *read_piece(const job *j, lsi_mixed array, const piece *p,
+                              float *buffer)
 {
     if (array.data == NULL)
         return NULL;
-    if (array.dtype == LS_F32)
-        return (const float *)array.data + p->at;
+    if (array.dtype == LS_F32 || j->half)
+        return element(array, p->at);
     j->k->convert(buffer, LS_F32, element(array, p->at), array.dtype,
                   p->rows * p->cols);
     return buffer;
 }
 
 /* Where a piece is computed, to be handed to written. */
-static float *place_of(lsi_mixed array, const piece *p, float *buffer)
+static void *place_of(const job *j, lsi_mixed array, const piece *p,
+                      float *buffer)
 {
     if (array.data == NULL)
         return NULL;
-    return array.dtype == LS_F32 ? (float *)array.data + p->at : buffer;
+    return array.dtype == LS_F32 || j->half ? element(array, p->at) : buffer;
 }
 
 static void written(const job *j, lsi_mixed array, const piece *p,
-                    const float *buffer)
+                    const void *buffer)
 {
-    if (array.data != NULL && array.dtype != LS_F32)
+    if (array.data != NULL && array.dtype != LS_F32 && !j->half)
         j->k->convert(element(array, p->at), array.dtype, buffer, LS_F32,
                       p->rows * p->cols);
 }
@@ -194,8 +206,11 @@ static void moments_of_piece(const job *j, const unit *u, const piece *p,
     lane_moments *to = state;
     float buffer[PIECE], mean[SEGMENT], m2[SEGMENT];
     (void)u;
-    j->k->column_moments(mean, m2, read_piece(j, j->x, p, buffer), p->rows,
-                         p->cols);
+    const void *x = read_piece(j, j->x, p, buffer);
+    if (j->half)
+        j->k->column_moments_bf16(mean, m2, x, p->rows, p->cols);
+    else
+        j->k->column_moments(mean, m2, x, p->rows, p->cols);
     for (size_t i = 0; i < p->cols; i++)
         merge(to->rows, &to->mean[i], &to->m2[i], (double)p->rows,
               (double)mean[i], (double)m2[i]);
@@ -280,11 +295,11 @@ static void affine_piece(const job *j, const unit *u, const piece *p,
     const lane_vectors *v = state;
     float x[PIECE], residual[PIECE];
     (void)u;
-    float *to = place_of(j->y, p, x);
+    void *to = place_of(j, j->y, p, x);
     j->k->affine_columns(to, read_piece(j, j->x, p, x),
                          read_piece(j, j->residual, p, residual),
                          v->mean + p->lane, v->scale + p->lane,
-                         v->bias + p->lane, p->rows, p->cols, j->relu);
+                         v->bias + p->lane, p->rows, p->cols, j->relu, j->half);
     written(j, j->y, p, to);
 }
 
@@ -327,12 +342,12 @@ static void sums_of_piece(const job *j, const unit *u, const piece *p,
     float dy[PIECE], x[PIECE], y[PIECE], sum[SEGMENT], dot[SEGMENT];
     const bool by_x = s->gate == LSI_GATE_BY_X;
     (void)u;
-    float *dz = place_of(s->dz, p, dy);
+    void *dz = place_of(j, s->dz, p, dy);
     j->k->affine_columns_sums(
         sum, dot, dz, read_piece(j, s->dy, p, dy), read_piece(j, s->x, p, x),
         s->gate == LSI_GATE_BY_Y ? read_piece(j, s->y, p, y) : NULL,
         to->v.mean + p->lane, by_x ? to->v.scale + p->lane : NULL,
-        by_x ? to->v.bias + p->lane : NULL, p->rows, p->cols);
+        by_x ? to->v.bias + p->lane : NULL, p->rows, p->cols, j->half);
     written(j, s->dz, p, dz);
     for (size_t i = 0; i < p->cols; i++) {
         to->dz[i] += (double)sum[i];
@@ -400,11 +415,11 @@ static void fill_piece(const job *j, const unit *u, const piece *p, void *state)
     const lane_vectors *v = state;
     float buffer[PIECE];
     (void)u;
-    float *to = place_of(j->y, p, buffer);
     for (size_t r = 0; r < p->rows; r++)
         for (size_t i = 0; i < p->cols; i++)
-            to[r * p->cols + i] = v->mean[p->lane + i];
-    written(j, j->y, p, to);
+            buffer[r * p->cols + i] = v->mean[p->lane + i];
+    j->k->convert(element(j->y, p->at), j->y.dtype, buffer, LS_F32,
+                  p->rows * p->cols);
 }
 
 static void fill_units(void *context, size_t begin, size_t end)
@@ -433,12 +448,12 @@ static void dx_of_piece(const job *j, const unit *u, const piece *p,
     const lsi_plane_dx *g = &j->dx;
     float dy[PIECE], x[PIECE];
     (void)u;
-    float *to = place_of(g->dx, p, dy);
+    void *to = place_of(j, g->dx, p, dy);
     j->k->affine_columns_dx(
         to, read_piece(j, g->dy, p, dy), read_piece(j, g->x, p, x),
         v->mean + p->lane, v->scale + p->lane,
         g->gated_by_x ? v->bias + p->lane : NULL, v->p + p->lane,
-        v->q + p->lane, p->rows, p->cols, false);
+        v->q + p->lane, p->rows, p->cols, j->half);
     written(j, g->dx, p, to);
 }
 

@@ -5,7 +5,15 @@
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "kernels/ref/ref.h"
+
+/* Of f32, or of bf16. */
+static float get(const void *a, size_t i, bool half)
+{
+    return half ? lsi_bf16_to_f32(((const uint16_t *)a)[i])
+                : ((const float *)a)[i];
+}
 
 /* total + the block's sum, which starts again at 0. */
 static void close_block(float *total, float *block, size_t row)
@@ -16,12 +24,13 @@ static void close_block(float *total, float *block, size_t row)
     }
 }
 
-static float column_total(const float *column, size_t rows, size_t cols)
+static float column_total(const void *a, size_t c, size_t rows, size_t cols,
+                          bool half)
 {
     float total = 0.0F;
     float block = 0.0F;
     for (size_t r = 0; r < rows; r++) {
-        block += column[r * cols];
+        block += get(a, r * cols + c, half);
         close_block(&total, &block, r);
     }
     return total + block;
@@ -31,19 +40,19 @@ void lsi_ref_column_sum(float *out, const float *a, size_t rows, size_t cols,
                         size_t ld, bool accumulate)
 {
     for (size_t c = 0; c < cols; c++) {
-        const float total = column_total(a + c, rows, ld);
+        const float total = column_total(a, c, rows, ld, false);
         out[c] = accumulate ? out[c] + total : total;
     }
 }
 
 /* Sums of d = a - mean and of d^2. */
-static float column_m2(const float *column, float mean, size_t rows,
-                       size_t cols, float *shift)
+static float column_m2(const void *a, size_t c, float mean, size_t rows,
+                       size_t cols, bool half, float *shift)
 {
     float total = 0.0F, total_d = 0.0F;
     float block = 0.0F, block_d = 0.0F;
     for (size_t r = 0; r < rows; r++) {
-        const float d = column[r * cols] - mean;
+        const float d = get(a, r * cols + c, half) - mean;
         block = fmaf(d, d, block);
         block_d += d;
         close_block(&total, &block, r);
@@ -53,19 +62,31 @@ static float column_m2(const float *column, float mean, size_t rows,
     return total + block;
 }
 
-void lsi_ref_column_moments(float *mean, float *m2, const float *a, size_t rows,
-                            size_t cols)
+static void column_moments(float *mean, float *m2, const void *a, size_t rows,
+                           size_t cols, bool half)
 {
     const float n = rows > 0 ? (float)rows : 1.0F;
     for (size_t c = 0; c < cols; c++) {
         float shift;
-        const float first = column_total(a + c, rows, cols) / n;
-        const float total = column_m2(a + c, first, rows, cols, &shift);
+        const float first = column_total(a, c, rows, cols, half) / n;
+        const float total = column_m2(a, c, first, rows, cols, half, &shift);
         const float missing = shift / n;
         const float corrected = fmaf(-shift, missing, total);
         mean[c] = first + missing;
         m2[c] = corrected < 0.0F ? 0.0F : corrected;
     }
+}
+
+void lsi_ref_column_moments(float *mean, float *m2, const float *a, size_t rows,
+                            size_t cols)
+{
+    column_moments(mean, m2, a, rows, cols, false);
+}
+
+void lsi_ref_column_moments_bf16(float *mean, float *m2, const uint16_t *a,
+                                 size_t rows, size_t cols)
+{
+    column_moments(mean, m2, a, rows, cols, true);
 }
 
 void lsi_ref_normalize_columns(float *y, const float *a, const float *mean,
@@ -95,7 +116,7 @@ void lsi_ref_batch_norm_sums(float *sum_dy, float *sum_dy_xhat, const float *dy,
             block = fmaf(dy[r * cols + c], x_hat, block);
             close_block(&total, &block, r);
         }
-        sum_dy[c] = column_total(dy + c, rows, cols);
+        sum_dy[c] = column_total(dy, c, rows, cols, false);
         sum_dy_xhat[c] = total + block;
     }
 }

@@ -23,9 +23,24 @@ INLINE void add_to(vf *total, const vf *x, size_t vectors)
         total[v] = vf_add(total[v], x[v]);
 }
 
-/* total = sums of `vectors` vectors of columns; m lanes if it is one. */
-INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t ld,
-                      size_t vectors, size_t m)
+/* Element i and those after it of an array of f32 or, with half, of bf16. */
+INLINE vf load_real(const void *a, size_t i, size_t m, bool half)
+{
+    return half ? vf_load_bf16((const uint16_t *)a + i, m)
+                : vf_load((const float *)a + i, m);
+}
+
+INLINE void store_real(void *a, size_t i, vf x, size_t m, bool half)
+{
+    if (half)
+        vf_store_bf16((uint16_t *)a + i, x, m);
+    else
+        vf_store((float *)a + i, x, m);
+}
+
+/* total = sums of `vectors` vectors of columns from c; m lanes if it is one. */
+INLINE void sum_panel(vf *total, const void *a, size_t c, size_t rows,
+                      size_t ld, size_t vectors, size_t m, bool half)
 {
     set_all(total, vectors, 0.0F);
     for (size_t r = 0; r < rows;) {
@@ -34,14 +49,16 @@ INLINE void sum_panel(vf *total, const float *a, size_t rows, size_t ld,
         for (const size_t end = smaller(rows, r + LSI_COLUMN_BLOCK); r < end;
              r++)
             for (size_t v = 0; v < vectors; v++)
-                block[v] = vf_add(block[v], vf_load(a + r * ld + v * LANES, m));
+                block[v] = vf_add(
+                    block[v], load_real(a, r * ld + c + v * LANES, m, half));
         add_to(total, block, vectors);
     }
 }
 
 /* As sum_panel, of d^2 and of d = a - mean. */
-INLINE void m2_panel(vf *total, vf *shift, const vf *mean, const float *a,
-                     size_t rows, size_t cols, size_t vectors, size_t m)
+INLINE void m2_panel(vf *total, vf *shift, const vf *mean, const void *a,
+                     size_t c, size_t rows, size_t cols, size_t vectors,
+                     size_t m, bool half)
 {
     set_all(total, vectors, 0.0F);
     set_all(shift, vectors, 0.0F);
@@ -53,7 +70,7 @@ INLINE void m2_panel(vf *total, vf *shift, const vf *mean, const float *a,
         for (const size_t end = smaller(rows, r + LSI_COLUMN_BLOCK); r < end;
              r++)
             for (size_t v = 0; v < vectors; v++) {
-                const vf x = vf_load(a + r * cols + v * LANES, m);
+                const vf x = load_real(a, r * cols + c + v * LANES, m, half);
                 const vf d = vf_sub(x, mean[v]);
                 block[v] = vf_fma(d, d, block[v]);
                 block_d[v] = vf_add(block_d[v], d);
@@ -88,7 +105,7 @@ void LSI_SIMD(column_sum)(float *out, const float *a, size_t rows, size_t cols,
 {
     FOR_PANELS(cols, PANEL, {
         vf total[PANEL];
-        sum_panel(total, a + c, rows, ld, vectors, m);
+        sum_panel(total, a, c, rows, ld, vectors, m, false);
         for (size_t v = 0; v < vectors; v++) {
             float *to = out + c + v * LANES;
             if (accumulate)
@@ -98,18 +115,18 @@ void LSI_SIMD(column_sum)(float *out, const float *a, size_t rows, size_t cols,
     });
 }
 
-void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
-                              size_t rows, size_t cols)
+INLINE void moments_of(float *mean, float *m2, const void *a, size_t rows,
+                       size_t cols, bool half)
 {
     const vf n = vf_set(rows > 0 ? (float)rows : 1.0F);
     FOR_PANELS(cols, PANEL, {
         vf mu[PANEL];
         vf total[PANEL];
         vf shift[PANEL];
-        sum_panel(mu, a + c, rows, cols, vectors, m);
+        sum_panel(mu, a, c, rows, cols, vectors, m, half);
         for (size_t v = 0; v < vectors; v++)
             mu[v] = vf_div(mu[v], n);
-        m2_panel(total, shift, mu, a + c, rows, cols, vectors, m);
+        m2_panel(total, shift, mu, a, c, rows, cols, vectors, m, half);
         for (size_t v = 0; v < vectors; v++) {
             const vf missing = vf_div(shift[v], n);
             total[v] = vf_fnma(shift[v], missing, total[v]);
@@ -117,6 +134,18 @@ void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
             vf_store(m2 + c + v * LANES, vf_max(vf_set(0.0F), total[v]), m);
         }
     });
+}
+
+void LSI_SIMD(column_moments)(float *mean, float *m2, const float *a,
+                              size_t rows, size_t cols)
+{
+    moments_of(mean, m2, a, rows, cols, false);
+}
+
+void LSI_SIMD(column_moments_bf16)(float *mean, float *m2, const uint16_t *a,
+                                   size_t rows, size_t cols)
+{
+    moments_of(mean, m2, a, rows, cols, true);
 }
 
 /* The two sums of some columns; the totals are those of the blocks before. */
