@@ -93,25 +93,73 @@ static uint8_t add_up(const weights *w, int64_t i, const uint8_t *from,
     return round_sum(sum);
 }
 
+/* A row of all channels that lie beside each other: three sums at once. */
+static void add_colours(const weights *w, const uint8_t *row, uint8_t *out,
+                        int64_t plane)
+{
+    for (int64_t i = 0; i < w->count; i++) {
+        const uint32_t *const weight = w->weight + i * w->most;
+        const uint8_t *at = row + 3 * w->begin[i];
+        uint32_t red = 1U << (FRACTION_BITS - 1), green = red, blue = red;
+        for (int64_t k = 0; k < w->n[i]; k++, at += 3) {
+            red += weight[k] * at[0];
+            green += weight[k] * at[1];
+            blue += weight[k] * at[2];
+        }
+        out[i] = round_sum(red);
+        out[i + plane] = round_sum(green);
+        out[i + 2 * plane] = round_sum(blue);
+    }
+}
+
+/* The columns of a row, to `out` in planes. */
+static void resize_row(const lsi_picture *p, const weights *across, int64_t y,
+                       uint8_t *out, int64_t plane)
+{
+    const uint8_t *const row = p->pixels + y * p->row;
+    if (p->channels == 3 && p->column == 3 && p->plane == 1) {
+        add_colours(across, row, out, plane);
+        return;
+    }
+    for (int c = 0; c < p->channels; c++)
+        for (int64_t x = 0; x < across->count; x++)
+            out[c * plane + x] =
+                add_up(across, x, row + c * p->plane, p->column);
+}
+
+/* A row of the result, of rows of `width` bytes; `sums` has as many. */
+static void add_rows(const weights *down, int64_t i, const uint8_t *rows,
+                     int64_t width, uint32_t *sums, uint8_t *out)
+{
+    for (int64_t x = 0; x < width; x++)
+        sums[x] = 1U << (FRACTION_BITS - 1);
+    for (int64_t k = 0; k < down->n[i]; k++) {
+        const uint32_t weight = down->weight[i * down->most + k];
+        const uint8_t *const row = rows + (down->begin[i] + k) * width;
+#pragma omp simd
+        for (int64_t x = 0; x < width; x++)
+            sums[x] += weight * row[x];
+    }
+    for (int64_t x = 0; x < width; x++)
+        out[x] = round_sum(sums[x]);
+}
+
 /*
- * A channel: the columns of the rows that are needed, then the rows. `between`
- * has room for (height, across->count).
+ * The columns of the rows that are needed, then the rows. `between` has room
+ * for the sums of a row, and bytes (channels, height, across->count).
  */
-static void resize_plane(const lsi_picture *p, int channel,
-                         const weights *across, const weights *down,
-                         uint8_t *between, uint8_t *out)
+static void resize_planes(const lsi_picture *p, const weights *across,
+                          const weights *down, uint32_t *between, uint8_t *out)
 {
     const int64_t last = down->count - 1, width = across->count;
-    const int64_t begin = down->begin[0];
     const int64_t end = down->begin[last] + down->n[last];
-    for (int64_t y = begin; y < end; y++) {
-        const uint8_t *row = p->pixels + y * p->row + channel * p->plane;
-        for (int64_t x = 0; x < width; x++)
-            between[y * width + x] = add_up(across, x, row, p->column);
-    }
-    for (int64_t y = 0; y < down->count; y++)
-        for (int64_t x = 0; x < width; x++)
-            out[y * width + x] = add_up(down, y, between + x, width);
+    const int64_t plane = p->height * width;
+    uint8_t *const rows = (uint8_t *)(between + width);
+    for (int64_t y = down->begin[0]; y < end; y++)
+        resize_row(p, across, y, rows + y * width, plane);
+    for (int c = 0; c < p->channels; c++)
+        for (int64_t y = 0; y < down->count; y++, out += width)
+            add_rows(down, y, rows + c * plane, width, between, out);
 }
 
 /* Half of what is cut off, rounded to even as Python's round does. */
@@ -124,33 +172,6 @@ static int64_t half_of(int64_t over)
 static int64_t scaled(int64_t side, int64_t from, int64_t to)
 {
     return (int64_t)((double)to * (double)side / (double)from);
-}
-
-static ls_status resize(const lsi_picture *p, int64_t height, int64_t width,
-                        uint8_t *out)
-{
-    /* The side that is relatively shorter decides. */
-    const bool by_width = p->width * height <= p->height * width;
-    int64_t wide = by_width ? width : scaled(p->width, p->height, height);
-    int64_t high = by_width ? scaled(p->height, p->width, width) : height;
-    wide = wide < width ? width : wide;
-    high = high < height ? height : high;
-    weights across = {0}, down = {0};
-    void *between = NULL;
-    ls_status status =
-        make_weights(&across, p->width, wide, half_of(wide - width), width);
-    if (status == LS_OK)
-        status = make_weights(&down, p->height, high, half_of(high - height),
-                              height);
-    if (status == LS_OK)
-        status = lsi_alloc(&between, (size_t)(p->height * width),
-                           LS_MEMORY_DATA, "an image that is resized");
-    for (int c = 0; c < p->channels && status == LS_OK; c++)
-        resize_plane(p, c, &across, &down, between, out + c * height * width);
-    lsi_free(between);
-    lsi_free(down.begin);
-    lsi_free(across.begin);
-    return status;
 }
 
 static void copy_planes(const lsi_picture *p, uint8_t *out)
@@ -167,6 +188,49 @@ static void copy_planes(const lsi_picture *p, uint8_t *out)
                 *out++ = *from;
         }
     }
+}
+
+static void crop(const lsi_picture *p, int64_t height, int64_t width,
+                 uint8_t *out)
+{
+    lsi_picture middle = *p;
+    middle.pixels += half_of(p->height - height) * p->row +
+                     half_of(p->width - width) * p->column;
+    middle.height = height;
+    middle.width = width;
+    copy_planes(&middle, out);
+}
+
+static ls_status resize(const lsi_picture *p, int64_t height, int64_t width,
+                        uint8_t *out)
+{
+    /* The side that is relatively shorter decides. */
+    const bool by_width = p->width * height <= p->height * width;
+    int64_t wide = by_width ? width : scaled(p->width, p->height, height);
+    int64_t high = by_width ? scaled(p->height, p->width, width) : height;
+    wide = wide < width ? width : wide;
+    high = high < height ? height : high;
+    if (wide == p->width && high == p->height) {
+        crop(p, height, width, out);
+        return LS_OK;
+    }
+    weights across = {0}, down = {0};
+    void *between = NULL;
+    ls_status status =
+        make_weights(&across, p->width, wide, half_of(wide - width), width);
+    if (status == LS_OK)
+        status = make_weights(&down, p->height, high, half_of(high - height),
+                              height);
+    const size_t pixels = (size_t)(p->channels * p->height * width);
+    if (status == LS_OK)
+        status = lsi_alloc(&between, (size_t)width * sizeof(uint32_t) + pixels,
+                           LS_MEMORY_DATA, "an image that is resized");
+    if (status == LS_OK)
+        resize_planes(p, &across, &down, between, out);
+    lsi_free(between);
+    lsi_free(down.begin);
+    lsi_free(across.begin);
+    return status;
 }
 
 /* In place: ITU-R 601-2 luma in Pillow's fixed point. */
