@@ -189,7 +189,7 @@ static ls_status inflate_file(const archive *a, const entry *e,
 
 static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
 {
-    const uint8_t *from;
+    const uint8_t *from = NULL;
     LS_TRY(find_bytes(a, e, &from));
     if ((e->flags & ENCRYPTED) != 0)
         return lsi_fail(LS_ERR_UNSUPPORTED, "'%s' in '%s' is encrypted",
@@ -215,7 +215,7 @@ ls_status lsi_zip_read(const lsi_records *records, const char *path,
                        lsi_zip_take take, void *context)
 {
     const archive a = {records->data, records->bytes, path};
-    uint64_t at, count;
+    uint64_t at = 0, count = 0;
     LS_TRY(find_directory(&a, &at, &count));
     for (uint64_t i = 0; i < count; i++) {
         entry e;

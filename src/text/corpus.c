@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "comm/api/outcome.h"
 #include "comm/api/same.h"
-#include "data/magic.h"
+#include "data/load.h"
 
 enum { BLOCK = 1 << 22 };
 
@@ -29,7 +29,7 @@ static ls_status open_file(lsi_text_file *file)
     if (stat(file->path, &info) == 0 && S_ISREG(info.st_mode) &&
         info.st_size == 0)
         return LS_OK;
-    LS_TRY(lsi_records_map(&file->mapped, file->path));
+    LS_TRY(lsi_records_load(&file->mapped, file->path));
     file->text = (lsi_text){file->mapped.data, file->mapped.bytes};
     return check_kind(file->path, file->text);
 }

@@ -1,4 +1,5 @@
 """lockstep tokenize: files of tokens, new tokenizers, what it refuses."""
+import gzip
 import json
 import os
 import struct
@@ -132,6 +133,14 @@ class Tokenize(ProgramTest):
         done = self.train_lm(*words, "--resume", "--vocab", "500", expected=1)
         self.assertIn("cannot resume", done.stderr)
 
+    def test_packed_text(self):
+        name = os.path.join(TOKENIZERS, "gpt2.json")
+        plain, packed = self.path("plain.bin"), self.path("packed.bin")
+        for data, out in ((self.path("1.txt", TEXT), plain),
+                          (self.path("1.gz", gzip.compress(TEXT.encode())), packed)):
+            self.tokenize("--tokenizer", name, "--data", data, "--out", out)
+        self.assertEqual(self.tokens(packed), self.tokens(plain))
+
     def test_refuses(self):
         out, text = self.path("out.bin"), self.path("1.txt", TEXT)
         name = os.path.join(TOKENIZERS, "gpt2.json")
@@ -144,8 +153,10 @@ class Tokenize(ProgramTest):
                 self.assertIn(message, done.stderr)
         bad = self.path("bad.txt", b"caf\xe9")
         packed = self.path("text.gz", b"\x1f\x8b\x08\x00" + bytes(20))
+        array = self.path("text.npy", b"\x93NUMPY\x01\x00" + bytes(20))
         for data, message in ((bad, "is not UTF-8: its byte 3 is 0xe9"),
-                              (packed, "is a gzip file, not text"),
+                              (packed, "text.gz' is damaged or cut off"),
+                              (array, "is an .npy array, not text"),
                               (self.path("none.txt"), "there is no file"),
                               (self.folder, "is a folder")):
             with self.subTest(data):
