@@ -40,5 +40,6 @@
 #include "lockstep/transformer.h"
 #include "lockstep/types.h"
 #include "lockstep/version.h"
+#include "lockstep/vision.h"
 
 #endif

@@ -166,6 +166,7 @@ resnet("resnet18", (4, 3, 16, 16),
        ("conv1.weight", "bn1.weight", "layer1.1.conv2.weight",
         "layer2.0.downsample.0.weight", "layer3.0.bn1.bias",
         "layer4.1.conv2.weight", "fc.weight", "fc.bias"))
+resnet("resnet18_large", (2, 1, 72, 68), ("conv1.weight", "fc.weight"))
 vit("vit", (3, 3, 16, 20), 4,
     ("class_token", "conv_proj.weight", "conv_proj.bias",
      "encoder.pos_embedding",

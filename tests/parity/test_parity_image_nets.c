@@ -18,7 +18,7 @@ static const double smoothing = 0.125;
 typedef struct fixture {
     const char *name; /* of its lines */
     ls_group *group;
-    lsi_image_net *net;
+    ls_image_net *net;
     ls_params *params;
     ls_tape *tape;
     ls_batch batch;
@@ -53,7 +53,7 @@ static fixture make(const char *name, lsi_image_config config, int64_t batch,
                     uint64_t seed, double smooth)
 {
     fixture f = {.name = name, .batch = {.count = batch}};
-    lsi_image_net_options options = {
+    lsi_image_net_setup options = {
         .config = config, .norm = LSI_NORM_LOCAL, .label_smoothing = smooth};
     options.config.classes = CLASSES;
     const scale_fn scale =
@@ -79,7 +79,7 @@ static void destroy(fixture *f)
     ls_tensor_free(&f->batch.fields[LS_IMAGES]);
     ls_tensor_free(&f->batch.fields[LS_LABELS]);
     ls_tape_free(&f->tape);
-    lsi_image_net_free(&f->net);
+    ls_image_net_free(&f->net);
     ls_group_close(&f->group);
 }
 
@@ -134,7 +134,7 @@ static void finish_resnet(const fixture *f)
     ls_tape_reset(f->tape);
     ls_tape_set_training(f->tape, false);
     ls_tensor *logits =
-        lsi_image_net_logits(f->net, f->tape, f->batch.fields[LS_IMAGES]);
+        ls_image_net_forward(f->net, f->tape, f->batch.fields[LS_IMAGES]);
     assert_ok(ls_tape_status(f->tape));
     check_part(f, "eval", logits, resnet_length);
 }
@@ -156,6 +156,21 @@ static void resnet18(void **state)
     run(&f, resnet_length);
     for (size_t i = 0; i < TEST_COUNT(grads); i++)
         check_grad(&f, grads[i], 2 * resnet_length);
+    finish_resnet(&f);
+    destroy(&f);
+}
+
+/* With the first layers for larger images. */
+static void resnet18_large(void **state)
+{
+    (void)state;
+    const lsi_image_config config = {
+        .name = "resnet18", .channels = 1, .height = 72, .width = 68};
+    fixture f =
+        make("resnet18_large", config, 2, read_seed("resnet18_large.seed"), 0);
+    run(&f, resnet_length);
+    check_grad(&f, "conv1.weight", 2 * resnet_length);
+    check_grad(&f, "fc.weight", 2 * resnet_length);
     finish_resnet(&f);
     destroy(&f);
 }
@@ -202,7 +217,8 @@ static void vit_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet18), cmocka_unit_test(vit),
-        cmocka_unit_test(vit_large), cmocka_unit_test(every_line_was_read)};
+        cmocka_unit_test(resnet18), cmocka_unit_test(resnet18_large),
+        cmocka_unit_test(vit), cmocka_unit_test(vit_large),
+        cmocka_unit_test(every_line_was_read)};
     return cmocka_run_group_tests(tests, open_vectors, close_vectors);
 }

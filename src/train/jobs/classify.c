@@ -35,7 +35,7 @@ typedef struct job {
     const lsi_classify_events *events;
     lsi_image_data data;
     lsi_images *train_images, *test_images;
-    lsi_image_net *net;
+    ls_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
     bool within;  /* an epoch */
@@ -283,7 +283,7 @@ static ls_status make(void *self, lsi_training *out)
 {
     job *const j = self;
     const lsi_classify_options *const o = j->options;
-    const lsi_image_net_options net = {
+    const lsi_image_net_setup net = {
         .config = lsi_image_data_config(&j->data, o->model),
         .norm = o->norm,
         .dropout = o->dropout,
@@ -307,7 +307,7 @@ static ls_status make(void *self, lsi_training *out)
 static void release(void *self)
 {
     job *const j = self;
-    lsi_image_net_free(&j->net);
+    ls_image_net_free(&j->net);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
     lsi_image_data_free(&j->data);

@@ -58,7 +58,7 @@ static int64_t pooled(int64_t side)
 }
 
 static void build(void *parts, lsi_net_builder *b,
-                  const lsi_image_net_options *options)
+                  const lsi_image_net_setup *options)
 {
     const ls_conv2d_options conv = {.stride = 1, .relu = true};
     const lsi_image_config *const c = &options->config;

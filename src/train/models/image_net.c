@@ -1,8 +1,10 @@
 #include "train/models/image_net.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/agree.h"
@@ -17,7 +19,7 @@ static const lsi_image_kind *const kinds[] = {
 #undef X
 };
 
-struct lsi_image_net {
+struct ls_image_net {
     lsi_model model;
     const lsi_image_kind *kind;
     double label_smoothing;
@@ -44,13 +46,20 @@ int lsi_image_net_slices(const char *name)
     return kind != NULL ? kind->slices : 0;
 }
 
-ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
+ls_tensor *ls_image_net_forward(const ls_image_net *net, ls_tape *tape,
                                 ls_tensor *images)
 {
+    if (!lsi_tape_has(tape, net, __func__, "net"))
+        return NULL;
     return net->kind->logits(net->parts, tape, images);
 }
 
-static ls_tensor *loss_of(const lsi_image_net *net, ls_tape *tape,
+ls_params *ls_image_net_params(const ls_image_net *net)
+{
+    return net != NULL ? net->model.params : NULL;
+}
+
+static ls_tensor *loss_of(const ls_image_net *net, ls_tape *tape,
                           ls_tensor *logits, ls_tensor *labels)
 {
     return net->label_smoothing > 0 && ls_tape_is_training(tape)
@@ -62,20 +71,31 @@ static ls_tensor *loss_of(const lsi_image_net *net, ls_tape *tape,
 static lsi_forward forward(void *self, ls_tape *tape, const ls_batch *batch)
 {
     ls_tensor *const labels = batch->fields[LS_LABELS];
-    ls_tensor *x = lsi_image_net_logits(self, tape, batch->fields[LS_IMAGES]);
+    ls_tensor *x = ls_image_net_forward(self, tape, batch->fields[LS_IMAGES]);
     return (lsi_forward){.loss = loss_of(self, tape, x, labels),
                          .logits = x,
                          .labels = labels,
                          .weight = (double)batch->count};
 }
 
-static ls_status begin(lsi_image_net *net, const lsi_image_net_options *options)
+static ls_status check_extents(const lsi_image_config *c)
+{
+    if (c->classes >= 1 && c->channels >= 1 && c->height >= 1 && c->width >= 1)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "a network of %" PRId64 " classes of images (%" PRId64
+                    ", %" PRId64 ", %" PRId64 "); all must be at least 1",
+                    c->classes, c->channels, c->height, c->width);
+}
+
+static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
 {
     net->kind = find_kind(options->config.name);
     if (net->kind == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "there is no network '%s' for images; there are%s",
                         options->config.name, names);
+    LS_TRY(check_extents(&options->config));
     LS_TRY(net->kind->check(&options->config));
     LS_TRY(lsi_alloc_zeroed(&net->parts, net->kind->bytes, LS_MEMORY_OTHER,
                             "the layers of a network"));
@@ -85,8 +105,8 @@ static ls_status begin(lsi_image_net *net, const lsi_image_net_options *options)
 }
 
 /* Takes part, or says why not, wherever the other ranks wait for this one. */
-static ls_status build(lsi_image_net *net, ls_group *group,
-                       const lsi_image_net_options *options)
+static ls_status build(ls_image_net *net, ls_group *group,
+                       const lsi_image_net_setup *options)
 {
     LS_TRY(lsi_agree_to_plan(group, begin(net, options)));
     lsi_net_builder builder = {
@@ -96,19 +116,19 @@ static ls_status build(lsi_image_net *net, ls_group *group,
     return ls_params_allocate(net->model.params, group, options->seed);
 }
 
-static ls_status new_net(ls_group *group, lsi_image_net **out)
+static ls_status new_net(ls_group *group, ls_image_net **out)
 {
     void *block = NULL;
-    const ls_status status = lsi_alloc_zeroed(&block, sizeof(lsi_image_net),
+    const ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_image_net),
                                               LS_MEMORY_OTHER, "a network");
     *out = block;
     return lsi_agree_to_plan(group, status);
 }
 
-ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
-                            const lsi_image_net_options *options)
+ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
+                            const lsi_image_net_setup *options)
 {
-    lsi_image_net *net;
+    ls_image_net *net;
     ls_status status = new_net(group, &net);
     if (status == LS_OK) {
         net->model.self = net;
@@ -117,14 +137,30 @@ ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
         status = build(net, group, options);
     }
     if (status != LS_OK) {
-        lsi_image_net_free(&net);
+        ls_image_net_free(&net);
         return status;
     }
     *out = net;
     return LS_OK;
 }
 
-void lsi_image_net_free(lsi_image_net **net)
+ls_status ls_image_net_new(ls_image_net **out, ls_group *group,
+                           const ls_image_net_options *options)
+{
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(options);
+    LS_NEED(options->name);
+    const lsi_image_net_setup all = {
+        .config = {options->name, options->classes, options->channels,
+                   options->height, options->width},
+        .norm = options->sync_bn ? LSI_NORM_FUSED : LSI_NORM_LOCAL,
+        .dropout = true,
+        .seed = options->seed};
+    return lsi_image_net_new(out, group, &all);
+}
+
+void ls_image_net_free(ls_image_net **net)
 {
     if (net == NULL || *net == NULL)
         return;
@@ -136,7 +172,7 @@ void lsi_image_net_free(lsi_image_net **net)
     *net = NULL;
 }
 
-const lsi_model *lsi_image_net_model(const lsi_image_net *net)
+const lsi_model *lsi_image_net_model(const ls_image_net *net)
 {
     return &net->model;
 }

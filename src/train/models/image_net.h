@@ -4,6 +4,7 @@
 #ifndef LS_TRAIN_MODELS_IMAGE_NET_H
 #define LS_TRAIN_MODELS_IMAGE_NET_H
 
+#include "lockstep/vision.h"
 #include "train/model.h"
 #include "train/models/builder.h"
 
@@ -21,32 +22,25 @@ typedef struct lsi_image_config {
         .width = 32                                                            \
     }
 
-typedef struct lsi_image_net_options {
+typedef struct lsi_image_net_setup {
     lsi_image_config config;
     lsi_net_norm norm;
     bool dropout;
     double label_smoothing; /* of the loss while training */
     int slices;             /* of a rank's batch (autograd/params.h); 0: 1 */
     uint64_t seed;          /* of the parameters */
-} lsi_image_net_options;
-
-typedef struct lsi_image_net lsi_image_net;
+} lsi_image_net_setup;
 
 /*
  * Makes it with its parameters. LS_ERR_ARGUMENT if there is no network of that
  * name, or if it does not take such images. Collective. *out is the caller's
  * and must be freed before the group.
  */
-ls_status lsi_image_net_new(lsi_image_net **out, ls_group *group,
-                            const lsi_image_net_options *options);
-void lsi_image_net_free(lsi_image_net **net);
+ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
+                            const lsi_image_net_setup *options);
 
 /* The model that the training loop sees. Owned by the net. */
-const lsi_model *lsi_image_net_model(const lsi_image_net *net);
-
-/* images (N, channels, height, width) -> (N, classes). */
-ls_tensor *lsi_image_net_logits(const lsi_image_net *net, ls_tape *tape,
-                                ls_tensor *images);
+const lsi_model *lsi_image_net_model(const ls_image_net *net);
 
 /*
  * Slices of all ranks' batches together that are usual with it, where the ranks
@@ -64,7 +58,7 @@ typedef struct lsi_image_kind {
     ls_status (*check)(const lsi_image_config *config);
     /* Adds its layers. Collective. */
     void (*build)(void *parts, lsi_net_builder *builder,
-                  const lsi_image_net_options *options);
+                  const lsi_image_net_setup *options);
     ls_tensor *(*logits)(const void *parts, ls_tape *tape, ls_tensor *images);
     void (*release)(void *parts); /* however far it was built */
 } lsi_image_kind;

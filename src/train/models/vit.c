@@ -236,7 +236,7 @@ static void build_patches(lsi_net_builder *b, vit *net,
 }
 
 static void build(void *parts, lsi_net_builder *b,
-                  const lsi_image_net_options *options)
+                  const lsi_image_net_setup *options)
 {
     const lsi_image_config *const c = &options->config;
     const int patch = patch_of(c);

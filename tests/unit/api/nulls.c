@@ -177,6 +177,7 @@ int main(void)
         cmocka_unit_test(nulls_of_attention),
         cmocka_unit_test(nulls_of_layers),
         cmocka_unit_test(nulls_of_transformers),
+        cmocka_unit_test(nulls_of_image_nets),
         cmocka_unit_test(nulls_of_optimizers),
         cmocka_unit_test(nulls_of_data_parallelism),
         cmocka_unit_test(nulls_of_checkpoints),

@@ -70,6 +70,7 @@ void nulls_of_tokenizers(void **state);
 void nulls_of_attention(void **state);
 void nulls_of_layers(void **state);
 void nulls_of_transformers(void **state);
+void nulls_of_image_nets(void **state);
 void nulls_of_optimizers(void **state);
 void nulls_of_data_parallelism(void **state);
 void nulls_of_checkpoints(void **state);

@@ -186,3 +186,31 @@ void nulls_of_transformers(void **state)
     ls_tape_free(&tape);
     ls_params_free(&params);
 }
+
+/* ---- networks for images ------------------------------------------------- */
+
+void nulls_of_image_nets(void **state)
+{
+    const ls_image_net_options options = {
+        .name = "vit", .classes = 2, .channels = 1, .height = 4, .width = 4};
+    ls_image_net *net = NULL, *none = NULL;
+    ls_group *group = NULL;
+    ls_tape *tape = NULL;
+    ls_tensor *x = NULL;
+    (void)state;
+    assert_ok(ls_group_open_threads(&group, 1));
+    assert_ok(ls_tape_new(&tape));
+    assert_ok(ls_tensor_zeros(&x, LS_F32, 4, (const int64_t[]){1, 1, 4, 4}));
+    REFUSES(ls_image_net_new, "out group options", P(out, &net),
+            P(group, group), P(options, &options));
+    assert_ok(ls_image_net_new(&net, group, &options));
+    assert_null(ls_image_net_params(none));
+    STOPS(tape, ls_image_net_forward, "net tape images", P(net, net),
+          P(tape, tape), P(images, x));
+    ls_image_net_free(NULL);
+    ls_image_net_free(&none);
+    ls_image_net_free(&net);
+    ls_tensor_free(&x);
+    ls_tape_free(&tape);
+    ls_group_close(&group);
+}

@@ -247,7 +247,7 @@ static ls_status next_broken(void *self, ls_batch *batch)
 typedef struct setup {
     ls_dataset *set;
     lsi_images *images;
-    lsi_image_net *net;
+    ls_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
 } setup;
@@ -257,8 +257,8 @@ static void make(setup *s, ls_group *group, const plan *p)
     const lsi_images_options images = {.batch_size = 2,
                                        .rank = ls_group_rank(group),
                                        .size = ls_group_size(group)};
-    const lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
-                                       .norm = p->norm};
+    const lsi_image_net_setup net = {.config = LSI_IMAGE_CIFAR100,
+                                     .norm = p->norm};
     const ls_ddp_options how = ls_ddp_defaults();
     CHECK_OK(ls_dataset_new_synthetic(&s->set, 24, 1, LS_SPLIT_TRAIN));
     CHECK_OK(lsi_images_new(&s->images, s->set, &images));
@@ -277,7 +277,7 @@ static void destroy(setup *s)
     ls_tape_free(&s->loop.tape);
     lsi_stepper_release(&s->loop.stepper);
     ls_ddp_free(&s->loop.ddp);
-    lsi_image_net_free(&s->net);
+    ls_image_net_free(&s->net);
     lsi_images_free(&s->images);
     ls_dataset_free(&s->set);
 }

@@ -49,7 +49,7 @@ typedef struct setup {
     ls_dataset *set;
     lsi_images *images;
     smooth_net smooth;
-    lsi_image_net *net;
+    ls_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
 } setup;
@@ -100,11 +100,11 @@ static void make_smooth(smooth_net *net, const plan *p, ls_group *group)
 
 static const lsi_model *make_model(setup *s, const plan *p, ls_group *group)
 {
-    const lsi_image_net_options net = {.config = LSI_IMAGE_CIFAR100,
-                                       .norm = p->norm,
-                                       .dropout = p->dropout,
-                                       .slices = p->slices,
-                                       .seed = 5};
+    const lsi_image_net_setup net = {.config = LSI_IMAGE_CIFAR100,
+                                     .norm = p->norm,
+                                     .dropout = p->dropout,
+                                     .slices = p->slices,
+                                     .seed = 5};
     if (p->smooth) {
         make_smooth(&s->smooth, p, group);
         return &s->smooth.model;
@@ -148,7 +148,7 @@ static void destroy(setup *s)
     ls_tape_free(&s->loop.tape);
     lsi_stepper_release(&s->loop.stepper);
     ls_ddp_free(&s->loop.ddp);
-    lsi_image_net_free(&s->net);
+    ls_image_net_free(&s->net);
     ls_sync_bn_free(&s->smooth.bn);
     ls_params_free(&s->smooth.model.params);
     lsi_images_free(&s->images);

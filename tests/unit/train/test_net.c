@@ -6,10 +6,10 @@
 #include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
-static const lsi_image_net_options usual = {.config = LSI_IMAGE_CIFAR100,
-                                            .norm = LSI_NORM_FUSED,
-                                            .dropout = false,
-                                            .seed = 5};
+static const lsi_image_net_setup usual = {.config = LSI_IMAGE_CIFAR100,
+                                          .norm = LSI_NORM_FUSED,
+                                          .dropout = false,
+                                          .seed = 5};
 
 /* As in the published recipe: uniform in +-1/sqrt(fan in). */
 static const struct tensor_row {
@@ -49,7 +49,7 @@ static void test_parameters(void **state)
 {
     (void)state;
     ls_group *group = NULL;
-    lsi_image_net *net = NULL;
+    ls_image_net *net = NULL;
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(lsi_image_net_new(&net, group, &usual));
     const ls_params *const params = lsi_image_net_model(net)->params;
@@ -66,7 +66,7 @@ static void test_parameters(void **state)
     assert_int_equal(ls_params_buffer_count(params), 2);
     assert_string_equal(ls_params_buffer_name(params, 0), "bn1.running_mean");
     assert_string_equal(ls_params_buffer_name(params, 1), "bn1.running_var");
-    lsi_image_net_free(&net);
+    ls_image_net_free(&net);
     ls_group_close(&group);
 }
 
@@ -76,7 +76,7 @@ enum { BATCH = 6 };
 
 typedef struct fixture {
     ls_group *group;
-    lsi_image_net *net;
+    ls_image_net *net;
     const lsi_model *model;
     ls_tape *tape;
     ls_batch batch;
@@ -85,7 +85,7 @@ typedef struct fixture {
 static fixture make(lsi_net_norm norm, int64_t count)
 {
     fixture f = {0};
-    lsi_image_net_options options = usual;
+    lsi_image_net_setup options = usual;
     options.norm = norm;
     assert_ok(ls_group_open_threads(&f.group, 1));
     assert_ok(lsi_image_net_new(&f.net, f.group, &options));
@@ -109,7 +109,7 @@ static void destroy(fixture *f)
     ls_tensor_free(&f->batch.fields[LS_IMAGES]);
     ls_tensor_free(&f->batch.fields[LS_LABELS]);
     ls_tape_free(&f->tape);
-    lsi_image_net_free(&f->net);
+    ls_image_net_free(&f->net);
     ls_group_close(&f->group);
 }
 
@@ -203,7 +203,7 @@ static void test_empty_batch(void **state)
 
 static void play_start(ls_group *group, void *expected)
 {
-    lsi_image_net *net = NULL;
+    ls_image_net *net = NULL;
     size_t count;
     CHECK_OK(lsi_image_net_new(&net, group, &usual));
     const float *const flat =
@@ -215,7 +215,7 @@ static void play_start(ls_group *group, void *expected)
     if (ls_group_size(group) == 1)
         *seen = sum;
     CHECK(*seen == sum);
-    lsi_image_net_free(&net);
+    ls_image_net_free(&net);
 }
 
 static void test_start_is_the_same_everywhere(void **state)

@@ -10,10 +10,10 @@
 #include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
-static const lsi_image_net_options net_options = {.config = LSI_IMAGE_CIFAR100,
-                                                  .norm = LSI_NORM_FUSED,
-                                                  .dropout = true,
-                                                  .seed = 5};
+static const lsi_image_net_setup net_options = {.config = LSI_IMAGE_CIFAR100,
+                                                .norm = LSI_NORM_FUSED,
+                                                .dropout = true,
+                                                .seed = 5};
 
 typedef struct plan {
     int64_t count;
@@ -24,7 +24,7 @@ typedef struct plan {
 static void play_plain(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
-    lsi_image_net *net = NULL;
+    ls_image_net *net = NULL;
     ls_dataset *set = NULL;
     ls_loader *loader = NULL;
     ls_tape *tape = NULL;
@@ -50,7 +50,7 @@ static void play_plain(ls_group *group, void *opaque)
     ls_tape_free(&tape);
     ls_loader_free(&loader);
     ls_dataset_free(&set);
-    lsi_image_net_free(&net);
+    ls_image_net_free(&net);
 }
 
 static void compare(const plan *p, const lsi_totals *totals)
@@ -67,7 +67,7 @@ static void compare(const plan *p, const lsi_totals *totals)
 static void play_distributed(ls_group *group, void *opaque)
 {
     const plan *const p = opaque;
-    lsi_image_net *net = NULL;
+    ls_image_net *net = NULL;
     ls_dataset *set = NULL;
     lsi_images *images = NULL;
     ls_tape *tape = NULL;
@@ -89,7 +89,7 @@ static void play_distributed(ls_group *group, void *opaque)
     ls_tape_free(&tape);
     lsi_images_free(&images);
     ls_dataset_free(&set);
-    lsi_image_net_free(&net);
+    ls_image_net_free(&net);
 }
 
 static void test_equals_one_process(void **state)
