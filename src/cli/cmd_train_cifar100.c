@@ -4,7 +4,8 @@
 #include "cli/image_training.h"
 #include "cli/recipe_flags.h"
 
-#define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define USUAL_PREFETCH "0" /* it lies in memory */
 #define DATA_HELP                                                              \
     "CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst (default: a "     \
     "built-in set of the same shape)"

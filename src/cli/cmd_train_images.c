@@ -11,7 +11,8 @@ static const char model_choices[] =
 #undef X
     ;
 
-#define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define USUAL_PREFETCH "2"
 #define DATA_HELP                                                              \
     "images: a folder with a folder for each class, or with train/ and val/ "  \
     "of such; CIFAR in binary form; arrays (docs/images.md). Where nothing "   \
