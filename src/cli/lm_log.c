@@ -140,8 +140,8 @@ static void tell_summary(const lsi_lm_log *log)
 {
     char result[200];
     lsi_run_summary summary = log->summary;
-    int used =
-        snprintf(result, sizeof(result), "%" PRId64 " steps", log->last.step);
+    int used = snprintf(result, sizeof(result), "%" PRId64 " step%s",
+                        log->last.step, log->last.step == 1 ? "" : "s");
     if (log->last.step > 0)
         used += snprintf(result + used, sizeof(result) - (size_t)used,
                          ", loss %.4f (perplexity %.4g)", log->last.loss,

@@ -35,5 +35,5 @@ void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
     lsi_run_log_say(log, "recipe: %s --seed %" PRIu64, recipe, summary->seed);
     lsi_run_log_say(log, "result: %s", summary->result);
     if (summary->save != NULL)
-        lsi_run_log_say(log, "saved the model in '%s'", summary->save);
+        lsi_run_log_say(log, "saved '%s'", summary->save);
 }

@@ -171,9 +171,11 @@ static void tell_summary(const lsi_train_log *log)
     char result[200];
     lsi_run_summary summary = log->summary;
     snprintf(result, sizeof(result),
-             "%" PRId64 " epochs, %" PRId64 " steps, loss %.4f, accuracy %.4f, "
+             "%" PRId64 " epoch%s, %" PRId64
+             " step%s, loss %.4f, accuracy %.4f, "
              "validation loss %.4f, accuracy %.4f",
-             last->epoch + 1, log->step, last->train_loss, last->train_accuracy,
+             last->epoch + 1, last->epoch == 0 ? "" : "s", log->step,
+             log->step == 1 ? "" : "s", last->train_loss, last->train_accuracy,
              last->val_loss, last->val_accuracy);
     summary.about = &log->about;
     summary.model = log->model;

@@ -95,7 +95,11 @@ static ls_status open_pattern(ls_tokens **out, const char *path,
     const size_t n = result == 0 ? keep_files(&found) : 0;
     ls_status status = LS_OK;
     if (n == 0) {
-        status = lsi_fail(LS_ERR_IO, "no file matches '%s'", path);
+        status = lsi_fail(LS_ERR_IO,
+                          strcmp(path, pattern) == 0
+                              ? "no file matches '%s'"
+                              : "there are no files in the folder '%s'",
+                          path);
     } else {
         qsort(found.gl_pathv, n, sizeof(char *), compare);
         status = open_files(out, path, found.gl_pathv, n, format);
