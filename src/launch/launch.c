@@ -28,7 +28,7 @@ typedef struct front {
     int subreaper_before;
     pid_t *children_before; /* not ours to end */
     size_t n_children_before;
-    int lifeline[2];
+    int parent_pipe[2];
 } front;
 
 static ls_status check(const lsi_launch_config *config)
@@ -43,7 +43,7 @@ static ls_status check(const lsi_launch_config *config)
 
 static ls_status set_up(front *f)
 {
-    if (pipe2(f->lifeline, O_CLOEXEC) != 0)
+    if (pipe2(f->parent_pipe, O_CLOEXEC) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM,
                               "cannot make a pipe to start ranks");
     /* If SIGCHLD were ignored, there would be nothing to wait for. */
@@ -60,8 +60,8 @@ static ls_status set_up(front *f)
 
 static void tear_down(front *f)
 {
-    close(f->lifeline[0]);
-    close(f->lifeline[1]);
+    close(f->parent_pipe[0]);
+    close(f->parent_pipe[1]);
     free(f->children_before);
     prctl(PR_SET_CHILD_SUBREAPER, f->subreaper_before);
     sigaction(SIGCHLD, &f->child_before, NULL);
@@ -109,8 +109,8 @@ ls_status lsi_launch(const lsi_launch_config *config, int *exit_status)
     fflush(NULL); /* or the supervisor would own a copy of what is buffered */
     const pid_t supervisor = fork();
     if (supervisor == 0) {
-        close(f.lifeline[1]);
-        _exit(lsi_supervise(config, f.lifeline[0], &f.mask_before));
+        close(f.parent_pipe[1]);
+        _exit(lsi_supervise(config, f.parent_pipe[0], &f.mask_before));
     }
     if (supervisor < 0) {
         const int error_number = errno;

@@ -7,7 +7,7 @@
  *     supervisor   starts the ranks, watches them, ends them
  *     ranks        each the head of a process group of its own
  *
- * If the front is killed, the supervisor sees the pipe from it (`lifeline`)
+ * If the front is killed, the supervisor sees the pipe from it (`parent_pipe`)
  * close and kills every rank and whatever they started (it is the subreaper of
  * them all). If the supervisor is killed, the kernel kills the ranks
  * (parent-death signal) and their process groups (orphan_guard.h), and the

@@ -38,7 +38,7 @@ typedef struct supervisor {
     pid_t front;
     lsi_processes ranks;
     lsi_output output;
-    struct pollfd *polled; /* signals, lifeline, output, then the tags */
+    struct pollfd *polled; /* signals, parent_pipe, output, then the tags */
     int first_tag;         /* to be read next: each in its turn */
     phase phase;
     double timeout_at; /* in time of the suspending clock; 0: never */
@@ -57,7 +57,7 @@ typedef struct supervisor {
     reader readers[2]; /* of stdout, of stderr */
 } supervisor;
 
-enum { POLL_SIGNALS, POLL_LIFELINE, POLL_OUTPUT, POLL_TAGS };
+enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_TAGS };
 
 /* ---- phases ----------------------------------------------------------- */
 
@@ -386,8 +386,8 @@ static void step(supervisor *s)
     watch_readers(s);
     if (is_ready(&s->polled[POLL_SIGNALS]))
         read_signal(s);
-    if (is_ready(&s->polled[POLL_LIFELINE])) {
-        s->polled[POLL_LIFELINE].fd = -1;
+    if (is_ready(&s->polled[POLL_PARENT])) {
+        s->polled[POLL_PARENT].fd = -1;
         enter(s, KILLING);
         s->is_over = true;
     }
@@ -520,7 +520,7 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static ls_status init(supervisor *s, int lifeline)
+static ls_status init(supervisor *s, int parent_pipe)
 {
     const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks;
     s->front = getppid();
@@ -531,7 +531,7 @@ static ls_status init(supervisor *s, int lifeline)
     s->ranks.output = &s->output;
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),
-        [POLL_LIFELINE] = lifeline,
+        [POLL_PARENT] = parent_pipe,
         [POLL_OUTPUT] = s->output.wake,
     };
     if (fds[POLL_SIGNALS] < 0)
@@ -545,11 +545,11 @@ static ls_status init(supervisor *s, int lifeline)
     return LS_OK;
 }
 
-int lsi_supervise(const lsi_launch_config *config, int lifeline,
+int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask)
 {
     supervisor s = {.config = config, .verdict = -1};
-    if (init(&s, lifeline) != LS_OK) {
+    if (init(&s, parent_pipe) != LS_OK) {
         fprintf(stderr, "lockstep: cannot supervise ranks: %s\n",
                 ls_last_error());
         return 1;

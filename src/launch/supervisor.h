@@ -10,11 +10,11 @@
 
 /*
  * Starts the ranks, watches them until all have ended and returns the exit
- * status of the job. `lifeline` is the read end of a pipe whose other end only
- * the front has: it is readable once the front is gone. `mask` is
- * the signal mask that ranks start with. Signals are blocked when it is called.
+ * status of the job. `parent_pipe` is the read end of a pipe whose other end
+ * only the front has: it is readable once the front is gone. `mask` is the
+ * signal mask that ranks start with. Signals are blocked when it is called.
  */
-int lsi_supervise(const lsi_launch_config *config, int lifeline,
+int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask);
 
 #endif
