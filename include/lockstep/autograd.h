@@ -467,6 +467,28 @@ LS_API ls_tensor *ls_bce_with_logits(ls_tape *tape, ls_tensor *logits,
 /* Mean of (a - b)^2 over all elements; 0 if there are none. Equal shapes. */
 LS_API ls_tensor *ls_mse_loss(ls_tape *tape, ls_tensor *a, ls_tensor *b);
 
+/* ---- less memory --------------------------------------------------------- */
+
+/*
+ * What a function makes of its inputs, without keeping anything in between: the
+ * tape keeps inputs and result only, and backward calls the function again.
+ * Known as activation checkpointing. Gradients, and random numbers such as
+ * those of dropout, are the same bits as without; running statistics move once.
+ * It costs the function's forward pass once more, and memory for one call at a
+ * time.
+ *
+ * The function computes on the tape that it is given, from the inputs that it
+ * is given, in their order, from parameters, and from tensors that have no
+ * gradient; both times the same. It may call ls_recompute. `context` must stay
+ * as it is until backward has run. Operations whose backward is collective
+ * (ls_sync_bn) are LS_ERR_UNSUPPORTED. On a tape that is not training it is a
+ * plain call.
+ */
+typedef ls_tensor *(*ls_recompute_fn)(void *context, ls_tape *tape,
+                                      ls_tensor *const *inputs);
+LS_API ls_tensor *ls_recompute(ls_tape *tape, ls_recompute_fn fn, void *context,
+                               ls_tensor *const *inputs, int n_inputs);
+
 /* ---- operations of your own ---------------------------------------------- */
 /*
  * An operation computes its outputs first (into tensors from ls_tape_output)

@@ -125,6 +125,13 @@ LS_API ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
 /* Frees it and sets *model to NULL. Accepts NULLs. */
 LS_API void ls_transformer_free(ls_transformer **model);
 
+/*
+ * Whether the forward passes from now on keep only what enters each block, and
+ * backward computes the blocks again (ls_recompute): less memory, the same
+ * bits, about a third more time. At first not.
+ */
+LS_API void ls_transformer_set_recompute(ls_transformer *model, bool recompute);
+
 /* What it was made with. */
 LS_API const ls_transformer_config *
 ls_transformer_get_config(const ls_transformer *model);

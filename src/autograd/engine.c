@@ -92,6 +92,7 @@ static void free_output_grads(const ls_tape *tape, const ls_node *node)
 
 static ls_status visit(ls_tape *tape, ls_node *node)
 {
+    const bool inner = tape->outer != NULL;
     node->abandon = NULL; /* from here on this is backward's business */
     if (any_output_has_grad(tape, node)) {
         LS_TRY(node->function->backward(tape, node));
@@ -99,7 +100,8 @@ static ls_status visit(ls_tape *tape, ls_node *node)
     }
     lsi_tape_free_temps(tape);
     free_output_grads(tape, node);
-    LS_TRY(announce(node));
+    if (!inner)
+        LS_TRY(announce(node));
     lsi_tape_release_node(node);
     return LS_OK;
 }
@@ -112,6 +114,13 @@ static ls_status walk(ls_tape *tape, int last)
             LS_TRY(visit(tape, node));
     }
     return LS_OK;
+}
+
+ls_status lsi_tape_walk_inner(ls_tape *inner, int last)
+{
+    inner->phase = LSI_TAPE_WALKING;
+    mark_live(inner, last);
+    return walk(inner, last);
 }
 
 void lsi_tape_abandon(ls_tape *tape, ls_status status)

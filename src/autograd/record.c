@@ -111,6 +111,19 @@ static ls_status check_outputs(const ls_function *function,
     return LS_OK;
 }
 
+/* An inner tape could not give it a gradient. */
+static ls_status check_inputs(const ls_tape *tape, const record *r)
+{
+    for (int i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
+        if (r->inputs[i] != NULL && r->inputs[i]->tape == tape->outer)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: a function under ls_recompute uses a tensor "
+                            "of the tape that is not among its inputs",
+                            r->function->name);
+    }
+    return LS_OK;
+}
+
 /* What is needed and is NULL, or NULL. */
 static const char *missing_part(const record *r)
 {
@@ -148,6 +161,8 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
                             "another operation",
                             function->name);
     ls_status status = check_outputs(function, outputs, n_outputs);
+    if (status == LS_OK)
+        status = check_inputs(tape, &r);
     if (status == LS_OK && tape->training && any_needed(tape, inputs, n_inputs))
         status = record_node(tape, &r);
     if (status != LS_OK)

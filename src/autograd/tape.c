@@ -36,12 +36,14 @@ void ls_tape_free(ls_tape **tape)
     ls_tape *freed = *tape;
     *tape = NULL;
     ls_tape_reset(freed);
+    ls_tape_free(&freed->inner);
     lsi_arena_free(&freed->arena);
     lsi_free(freed->nodes);
     lsi_free(freed->slots);
     lsi_free(freed->owned.items);
     lsi_free(freed->temps.items);
-    lsi_pool_close(&freed->pool);
+    if (freed->outer == NULL) /* else the pool is that one's */
+        lsi_pool_close(&freed->pool);
     lsi_free(freed);
 }
 

@@ -74,6 +74,11 @@ struct ls_tape {
     uint64_t random_ops;  /* since the reset */
     bool random_was_used; /* since the step was set */
 
+    /* On which calls of ls_recompute run; made when first needed. */
+    ls_tape *inner;
+    const ls_tape *outer; /* the tape whose `inner` this is, or NULL */
+    bool again; /* an inner one: what is computed has been computed before */
+
     ls_status status; /* sticky */
     char message[512];
 };
@@ -137,6 +142,13 @@ void lsi_tape_free_temps(ls_tape *tape);
 
 /* Forgets the operand that was rounded last (autocast.c). */
 void lsi_tape_forget_rounded(ls_tape *tape);
+
+/*
+ * The part of ls_backward behind the loss, for an inner tape whose slots have
+ * the gradients to begin with. Parameters are not announced: their last use is
+ * that of the outer tape's node.
+ */
+ls_status lsi_tape_walk_inner(ls_tape *inner, int last);
 
 /* Gives a tensor a slot. */
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);

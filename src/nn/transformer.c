@@ -93,6 +93,15 @@ ls_transformer_get_config(const ls_transformer *model)
     return model != NULL ? &model->config : NULL;
 }
 
+void ls_transformer_set_recompute(ls_transformer *model, bool recompute)
+{
+    if (model == NULL)
+        return;
+    for (int64_t i = 0; i < model->config.layers; i++)
+        model->blocks[i].model = model;
+    model->recomputes = recompute;
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
 /* One way through a model. */
@@ -226,6 +235,25 @@ static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
     return join(p, x, feed_forward(b, p->tape, normalise(p, &b->ln2, x)));
 }
 
+/* The context is the block. */
+static ls_tensor *forward_again(void *context, ls_tape *tape,
+                                ls_tensor *const *inputs)
+{
+    const lsi_transformer_block *const b = context;
+    const ls_transformer *const m = b->model;
+    const pass p = {
+        .model = m, .tape = tape, .cosine = m->cosine, .sine = m->sine};
+    return block_forward(&p, (size_t)(b - m->blocks), inputs[0]);
+}
+
+static ls_tensor *block(const pass *p, size_t layer, ls_tensor *x)
+{
+    if (!p->model->recomputes || p->piece != NULL)
+        return block_forward(p, layer, x);
+    return ls_recompute(p->tape, forward_again, &p->model->blocks[layer], &x,
+                        1);
+}
+
 /* The numbers of the places, for every sequence. */
 static ls_tensor *places(const pass *p, const ls_tensor *tokens)
 {
@@ -272,7 +300,7 @@ static ls_tensor *hidden(const pass *p, ls_tensor *tokens)
     const int mark = lsi_tape_mark(p->tape);
     ls_tensor *x = embed(p, tokens);
     for (int64_t i = 0; i < m->config.layers; i++) {
-        x = block_forward(p, (size_t)i, x);
+        x = block(p, (size_t)i, x);
         lsi_tape_keep_only(p->tape, mark, x);
     }
     x = normalise(p, &m->ln_final, x);

@@ -17,6 +17,7 @@ typedef struct lsi_transformer_block {
     ls_linear_layer qkv;     /* GPT2 */
     ls_linear_layer output;
     ls_linear_layer w1, w2, w3; /* w3 not with GPT2 */
+    const ls_transformer *model;
 } lsi_transformer_block;
 
 struct ls_transformer {
@@ -27,6 +28,7 @@ struct ls_transformer {
     double *rates;            /* of the d_head / 2 pairs, not GPT2; owned */
     ls_tensor *cosine, *sine; /* not GPT2: (context, d_head / 2); owned */
     lsi_transformer_block *blocks;
+    bool recomputes; /* blocks in backward */
     lsi_norm ln_final;
     ls_tensor *head; /* the embedding with GPT2 and LLAMA, unless untied_head */
 };

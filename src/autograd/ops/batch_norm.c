@@ -114,14 +114,18 @@ static void use_running(const ls_batch_norm_args *args, float *mean,
                            args->eps, cols);
 }
 
-/* Those of a batch of so many rows; inv_std is m2 before. */
-static void use_batch(const ls_batch_norm_args *args, float *mean,
-                      float *inv_std, double rows, size_t cols)
+/*
+ * Those of a batch of so many rows; inv_std is m2 before. What is computed
+ * again has moved the running ones already.
+ */
+static void use_batch(const ls_tape *tape, const ls_batch_norm_args *args,
+                      float *mean, float *inv_std, double rows, size_t cols)
 {
     const lsi_running running = {lsi_op_floats(args->running_mean),
                                  lsi_op_floats(args->running_var),
                                  args->momentum};
-    lsi_batch_norm_track(&running, mean, inv_std, rows - 1.0, rows, cols);
+    if (!tape->again)
+        lsi_batch_norm_track(&running, mean, inv_std, rows - 1.0, rows, cols);
     lsi_batch_norm_inv_std(inv_std, inv_std, rows > 0 ? rows : 1.0, args->eps,
                            cols);
 }
@@ -148,7 +152,7 @@ static ls_tensor *normalise_matrix(ls_tape *tape, ls_tensor *x,
                                .cols = cols};
     if (tape->training) {
         lsi_batch_norm_moments(bn.x, rows, cols, mean, inv_std);
-        use_batch(args, mean, inv_std, (double)rows, cols);
+        use_batch(tape, args, mean, inv_std, (double)rows, cols);
     } else {
         use_running(args, mean, inv_std, cols);
     }
@@ -196,7 +200,7 @@ static ls_status measure(ls_tape *tape, const ls_batch_norm_args *args,
     LS_TRY(ls_tape_status(tape));
     lsi_planes_moments(s, lsi_op_mixed(n->x), means, means + each);
     lsi_planes_merge(s, means, means + each, n->stats.mean, n->stats.inv_std);
-    use_batch(args, n->stats.mean, n->stats.inv_std,
+    use_batch(tape, args, n->stats.mean, n->stats.inv_std,
               (double)(s->images * s->pixels), s->channels);
     return LS_OK;
 }

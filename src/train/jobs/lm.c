@@ -213,6 +213,7 @@ static ls_status make_model(job *j)
 {
     const lsi_lm_options *o = j->options;
     LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
+    ls_transformer_set_recompute(j->lm.transformer, o->recompute);
     if (o->init != NULL && j->loop.found == NULL &&
         ls_group_rank(j->loop.group) == 0)
         return ls_transformer_load(j->lm.transformer, o->init);

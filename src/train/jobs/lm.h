@@ -24,6 +24,7 @@ typedef struct lsi_lm_options {
     int64_t accumulate;
     lsi_recipe recipe;
     ls_dtype dtype; /* of products */
+    bool recompute; /* blocks in backward */
     ls_ddp_options ddp;
     int64_t validate_every;   /* steps; 0: never */
     int64_t validate_batches; /* of each rank */

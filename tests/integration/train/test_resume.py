@@ -265,7 +265,7 @@ class LanguageModel(ResumeTest):
                      ("--dtype", "f16", "--lr", "3")):
             with self.subTest(ways=ways):
                 words = ("--batch-size", "2", *ways)
-                self.train("whole", *words)
+                self.train("whole", *words, "--activation-checkpointing")
                 for kill in range(KILLS):
                     self.kill_after_new(
                         kill % 2 == 1, 0,

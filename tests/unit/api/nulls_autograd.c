@@ -131,6 +131,20 @@ static void nulls_of_failing(void)
     ls_tape_reset(tape);
 }
 
+static ls_tensor *pass_on(void *context, ls_tape *on, ls_tensor *const *inputs)
+{
+    (void)context;
+    return ls_relu(on, inputs[0]);
+}
+
+static void nulls_of_recomputing(void)
+{
+    STOPS(tape, ls_recompute, "tape inputs", P(tape, tape), pass_on, tape,
+          P(inputs, &x), 1);
+    MAKES(ls_recompute, "context", tape, pass_on, P(context, tape), &x, 1);
+    ls_tape_reset(tape);
+}
+
 void nulls_of_tapes(void **state)
 {
     (void)state;
@@ -144,6 +158,7 @@ void nulls_of_tapes(void **state)
     nulls_of_failing();
     nulls_of_recording();
     nulls_of_nodes();
+    nulls_of_recomputing();
     close_tape();
 }
 
