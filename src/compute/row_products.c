@@ -10,7 +10,8 @@
 
 enum {
     BLOCK = 16,         /* rows of w, which stay in the cache for all of x */
-    ELEMENTS = 1 << 14, /* of w for a thread, at least */
+    ELEMENTS = 1 << 15, /* of w in a task, at least; below that no threads */
+    TASKS = 8,          /* for each thread, at most */
     WIDENED = 1 << 21,  /* elements of w at a time */
 };
 
@@ -21,6 +22,7 @@ typedef struct job {
     const float *x;
     const char *w;
     const float *bias;
+    size_t each; /* rows of w in a task */
 } job;
 
 static size_t smaller(size_t a, size_t b)
@@ -28,10 +30,14 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static void multiply(void *context, size_t begin, size_t end)
+/* Memory serves threads unequally: who is faster does more tasks. */
+static void multiply(void *context, size_t task, int worker)
 {
     const job *j = context;
     const lsi_row_products *p = j->p;
+    const size_t begin = task * j->each;
+    const size_t end = smaller(begin + j->each, p->out);
+    (void)worker;
     const size_t stride = p->in * ls_dtype_size(p->w_dtype);
     for (size_t r = begin; r < end; r += BLOCK) {
         const size_t n = smaller(BLOCK, end - r);
@@ -79,9 +85,18 @@ ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
                                const float *x, const void *w,
                                const float *bias_or_null)
 {
-    job j = {p, lsi_kernels_get(), y, x, w, bias_or_null};
+    const size_t least = ELEMENTS / (p->in + 1) + 1;
+    const size_t share = p->out / (TASKS * (size_t)lsi_threads()) + 1;
+    const size_t rows = least > share ? least : share;
+    job j = {.p = p,
+             .kernels = lsi_kernels_get(),
+             .y = y,
+             .x = x,
+             .w = w,
+             .bias = bias_or_null,
+             .each = (rows + BLOCK - 1) / BLOCK * BLOCK};
     if (p->rows > LSI_FEW_ROWS && p->in > 0)
         return widen(p, y, x, w, bias_or_null);
-    lsi_parallel_for(p->out, ELEMENTS / (p->in + 1) + 1, multiply, &j);
+    lsi_parallel_tasks((p->out + j.each - 1) / j.each, multiply, &j);
     return LS_OK;
 }

@@ -1,8 +1,7 @@
 /*
  * A row times a matrix of rows, and attention of one query, which is two such
  * products. The matrix comes from memory once: what limits them is how fast it
- * is read. Four rows at a time, two sums each, so that eight sums
- * are under way.
+ * is read.
  */
 #ifndef LS_KERNELS_SIMD_PRODUCTS_H
 #define LS_KERNELS_SIMD_PRODUCTS_H
@@ -10,7 +9,7 @@
 #include "kernels/simd/exp.h"
 #include "kernels/simd/words.h"
 
-enum { ROWS_AT_ONCE = 4 };
+enum { SUMS = 4 };
 
 INLINE vf load_weights(const void *w, size_t i, size_t m, ls_dtype dtype)
 {
@@ -21,49 +20,44 @@ INLINE vf load_weights(const void *w, size_t i, size_t m, ls_dtype dtype)
     return vf_load_f16((const uint16_t *)w + i, m);
 }
 
-/* n is 4 or 1, and a row's sum the same with both. */
-INLINE void few_products(float *y, const float *x, const char *w, size_t cols,
-                         ls_dtype dtype, size_t n)
+/*
+ * One row after another, as memory is read best; four sums, so that as many are
+ * under way. Half types are worked off faster than processors fetch ahead by
+ * themselves: they are told what comes in so many bytes.
+ */
+enum { AHEAD = 4096 };
+
+INLINE float one_product(const float *x, const char *w, size_t cols,
+                         ls_dtype dtype)
 {
-    const size_t stride =
-        cols * (dtype == LS_F32 ? sizeof(float) : sizeof(uint16_t));
-    vf even[ROWS_AT_ONCE];
-    vf odd[ROWS_AT_ONCE];
+    vf sum[SUMS];
     size_t at = 0;
-    for (size_t r = 0; r < n; r++)
-        even[r] = odd[r] = vf_set(0.0F);
-    for (; at + 2 * LANES <= cols; at += 2 * LANES) {
-        const vf a = vf_load(x + at, LANES);
-        const vf b = vf_load(x + at + LANES, LANES);
+    for (size_t j = 0; j < SUMS; j++)
+        sum[j] = vf_set(0.0F);
+    for (; at + SUMS * LANES <= cols; at += SUMS * LANES) {
+        if (dtype != LS_F32)
+            for (size_t b = 0; b < 2 * SUMS * LANES; b += 64)
+                __builtin_prefetch(w + 2 * at + b + AHEAD);
 #pragma GCC unroll 4
-        for (size_t r = 0; r < n; r++) {
-            const char *row = w + r * stride;
-            even[r] = vf_fma(a, load_weights(row, at, LANES, dtype), even[r]);
-            odd[r] =
-                vf_fma(b, load_weights(row, at + LANES, LANES, dtype), odd[r]);
-        }
+        for (size_t j = 0; j < SUMS; j++)
+            sum[j] =
+                vf_fma(vf_load(x + at + j * LANES, LANES),
+                       load_weights(w, at + j * LANES, LANES, dtype), sum[j]);
     }
     FOR_LANES(cols - at, {
-        const vf a = vf_load(x + at + i, m);
-        for (size_t r = 0; r < n; r++)
-            even[r] = vf_fma(a, load_weights(w + r * stride, at + i, m, dtype),
-                             even[r]);
+        sum[0] = vf_fma(vf_load(x + at + i, m),
+                        load_weights(w, at + i, m, dtype), sum[0]);
     });
-    for (size_t r = 0; r < n; r++)
-        y[r] = vf_sum(vf_add(even[r], odd[r]));
+    return vf_sum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
 }
 
 INLINE void all_products(float *y, const float *x, const void *w, size_t rows,
                          size_t cols, ls_dtype dtype)
 {
-    const char *row = w;
     const size_t stride =
         cols * (dtype == LS_F32 ? sizeof(float) : sizeof(uint16_t));
-    size_t r = 0;
-    for (; r + ROWS_AT_ONCE <= rows; r += ROWS_AT_ONCE)
-        few_products(y + r, x, row + r * stride, cols, dtype, ROWS_AT_ONCE);
-    for (; r < rows; r++)
-        few_products(y + r, x, row + r * stride, cols, dtype, 1);
+    for (size_t r = 0; r < rows; r++)
+        y[r] = one_product(x, (const char *)w + r * stride, cols, dtype);
 }
 
 void LSI_SIMD(row_products)(float *y, const float *x, const void *w,
@@ -99,7 +93,7 @@ INLINE float exponentials(float *scores, size_t n, float scale)
 INLINE void weighted_sum(float *y, const float *p, const float *v, size_t n,
                          size_t d, size_t vecs, float factor)
 {
-    vf sum[ROWS_AT_ONCE];
+    vf sum[SUMS];
     for (size_t j = 0; j < vecs; j++)
         sum[j] = vf_set(0.0F);
     for (size_t r = 0; r < n; r++) {
@@ -119,8 +113,8 @@ void LSI_SIMD(attend)(float *y, float *scores, const float *q, const float *k,
     const float total = exponentials(scores, n, scale);
     const float factor = n > 0 ? 1.0F / total : 0.0F;
     size_t c = 0;
-    for (; c + ROWS_AT_ONCE * LANES <= d; c += ROWS_AT_ONCE * LANES)
-        weighted_sum(y + c, scores, v + c, n, d, ROWS_AT_ONCE, factor);
+    for (; c + SUMS * LANES <= d; c += SUMS * LANES)
+        weighted_sum(y + c, scores, v + c, n, d, SUMS, factor);
     for (; c + LANES <= d; c += LANES)
         weighted_sum(y + c, scores, v + c, n, d, 1, factor);
     if (c == d)
