@@ -87,6 +87,23 @@ def gpt2():
     yield b"\x00" + word(0) + compact(header)
 
 
+def llama():
+    config = {"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 4,
+              "num_attention_heads": 2, "num_key_value_heads": 1,
+              "intermediate_size": 3, "max_position_embeddings": 8,
+              "vocab_size": 2, "rms_norm_eps": 1e-6, "head_dim": 2,
+              "tie_word_embeddings": True}
+    yield b"\x01" + compact(config)
+    yield b"\x01" + compact({**config, "rope_theta": 1e4, "rope_scaling": {
+        "type": "linear", "factor": 2.0}})
+    yield b"\x01" + compact({**config, "rope_parameters": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8,
+        "rope_theta": 5e5}})
+    yield b"\x00" + compact({"metadata": {"total_size": 32}, "weight_map": {
+        "x": "a.safetensors", "y": "b.safetensors"}})
+
+
 # ---- checkpoints -----------------------------------------------------------
 
 def optimizer(steps=3):
@@ -401,6 +418,7 @@ def tokenizer():
 
 
 TARGETS = (archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
+           llama,
            machine, meeting, options, records, rendezvous, safetensors, select,
            tokenizer, tokens)
 

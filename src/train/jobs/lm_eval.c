@@ -63,8 +63,8 @@ static ls_status open_file(lsi_lm_text *text, const char *path,
     if (!reader->bytes && ls_tokens_are_bytes(text->file))
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' is text, and the model's tokens are not bytes; "
-                        "name its tokenizer (--tokenizer FILE), or give a file "
-                        "of tokens (.u16, .u32, .bin)",
+                        "name its tokenizer (--tokenizer FILE), or make tokens "
+                        "of it (lockstep tokenize)",
                         path);
     return ls_tokens_check(text->file, reader->vocabulary);
 }
