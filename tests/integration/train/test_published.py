@@ -304,8 +304,8 @@ class Tokenizers(PublishedTest):
             f.write("the end")
         for command in (["generate"], ["eval", "lm", "--data",
                                        self.path("a.txt")]):
-            self.refuse("the tokenizer '%s' has 266 tokens, and the model 262"
-                        % large, *command, "--model", path, "--tokenizer",
+            self.refuse("the tokenizer '%s' has 266 tokens, and the model" % large,
+                        *command, "--model", path, "--tokenizer",
                         large)
         self.refuse("large2.json", "generate", "--model", path, "--tokenizer",
                     self.path("large2.json"))
