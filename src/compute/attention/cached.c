@@ -27,6 +27,16 @@ static void attend(void *context, size_t task, int worker)
                               (size_t)s->keys[row], s->d, s->scale);
 }
 
+enum { ELEMENTS = 1 << 14 /* of keys; below that threads cost more */ };
+
+static bool pays(const lsi_attention_step *s)
+{
+    int64_t keys = 0;
+    for (size_t row = 0; row < s->rows; row++)
+        keys += s->keys[row];
+    return (size_t)keys * s->heads * s->d >= ELEMENTS;
+}
+
 ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
                                  const float *q, const float *k, const float *v)
 {
@@ -35,7 +45,11 @@ ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
     LS_TRY(lsi_attention_workspace(workers * step->slots * sizeof(float),
                                    "the scores of queries", &scores));
     step_job j = {step, o, scores, q, k, v};
-    lsi_parallel_tasks(step->rows * step->heads, attend, &j);
+    if (pays(step))
+        lsi_parallel_tasks(step->rows * step->heads, attend, &j);
+    else
+        for (size_t task = 0; task < step->rows * step->heads; task++)
+            attend(&j, task, 0);
     return LS_OK;
 }
 
