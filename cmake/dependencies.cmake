@@ -29,6 +29,7 @@ pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
 optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
   "products and convolutions are plain loops, and slow")
 optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive
@@ -37,6 +38,8 @@ optional_library(PNG "${PNG_FOUND}" libpng "PNG images are not read")
 optional_library(JPEG "${JPEG_FOUND}" libturbojpeg "JPEG images are not read")
 optional_library(HWLOC "${HWLOC_FOUND}" hwloc
   "ranks are bound to cpus in the order of their numbers")
+optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc
+  "tokenizers that ask for the normal form NFC are refused")
 optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
   "tokenizers split text by the patterns of GPT-2 and Llama 3 only")
 
@@ -57,6 +60,10 @@ endforeach()
 if(LOCKSTEP_HWLOC)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::HWLOC)
   list(APPEND private_libraries ${HWLOC_LIBRARIES})
+endif()
+if(LOCKSTEP_UTF8PROC)
+  list(APPEND LOCKSTEP_LIBRARIES PkgConfig::UTF8PROC)
+  list(APPEND private_libraries ${UTF8PROC_LIBRARIES})
 endif()
 if(LOCKSTEP_PCRE2)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::PCRE2)

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "text/nfc.h"
 
 static bool begins_with(lsi_text text, const lsi_word *word)
 {
@@ -32,6 +33,8 @@ ls_status lsi_replace(const lsi_rule *rule, lsi_text text, lsi_bytes *out)
 static ls_status apply(const lsi_rule *rule, lsi_text text, bool begins,
                        lsi_bytes *out)
 {
+    if (rule->nfc)
+        return lsi_nfc(text, out);
     if (rule->from.n > 0)
         return lsi_replace(rule, text, out);
     if (begins && text.n > 0)

@@ -107,9 +107,11 @@ static uint64_t hash_of_word(uint64_t hash, const lsi_word *word)
 
 static uint64_t hash_of_splitting(uint64_t hash, const struct ls_tokenizer *t)
 {
-    for (size_t i = 0; i < t->n_rules; i++)
+    for (size_t i = 0; i < t->n_rules; i++) {
+        hash = lsi_hash(hash, &t->rules[i].nfc, sizeof t->rules[i].nfc);
         hash = hash_of_word(hash_of_word(hash, &t->rules[i].from),
                             &t->rules[i].to);
+    }
     hash = hash_of_word(hash, &t->prefix);
     for (size_t i = 0; i < t->n_steps; i++) {
         const lsi_splitter *const s = &t->steps[i];

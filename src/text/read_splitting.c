@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "text/byte_level.h"
+#include "text/nfc.h"
 #include "text/read.h"
 #include "text/unicode.h"
 
@@ -19,6 +20,8 @@ static ls_status take_rule(struct ls_tokenizer *t, const char *path,
                              LSI_MAX_RULES);
     if (lsi_read_is(part, "Prepend")) {
         LS_TRY(lsi_read_word(path, part, "prepend", &rule.to));
+    } else if (lsi_read_is(part, "NFC") && lsi_nfc_is_there()) {
+        rule.nfc = true;
     } else if (lsi_read_is(part, "Replace") &&
                json_is_string(json_object_get(pattern, "String"))) {
         LS_TRY(lsi_read_word(path, pattern, "String", &rule.from));
@@ -254,6 +257,8 @@ static ls_status choose_cut(struct ls_tokenizer *t, const char *path)
 {
     const lsi_word *const mark = mark_of(t);
     bool words = false, known = true;
+    for (size_t i = 0; i < t->n_rules; i++)
+        known &= t->rules[i].nfc; /* joins no white space with letters */
     if (!t->byte_level && t->n_steps == 0 && mark != NULL &&
         blanks_divide(t, lsi_word_text(mark)))
         LS_TRY(add_step(t, path,
@@ -268,7 +273,7 @@ static ls_status choose_cut(struct ls_tokenizer *t, const char *path)
         words |= kind == LSI_SPLIT_GPT2 || kind == LSI_SPLIT_LLAMA3;
         known &= words || kind == LSI_SPLIT_DIGITS;
     }
-    if (words && known && t->n_rules == 0)
+    if (words && known)
         t->cut = LSI_CUT_BEHIND_LETTERS;
     return LS_OK;
 }

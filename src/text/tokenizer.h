@@ -31,6 +31,7 @@ static inline lsi_text lsi_word_text(const lsi_word *word)
 /* Every `from` becomes `to`; if `from` is empty, `to` goes before the text. */
 typedef struct lsi_rule {
     lsi_word from, to;
+    bool nfc; /* the normal form instead */
 } lsi_rule;
 
 /* Where a text may be divided, so that the parts can be encoded apart. */

@@ -388,6 +388,7 @@ def tokenizer():
         "model": {"type": "BPE", "vocab": vocab, "merges": merges,
                   "ignore_merges": True}}
     yield b"\x00" + compact(whole) + text
+    whole["normalizer"] = {"type": "NFC"}
     whole["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
         {"type": "Split", "pattern": {"Regex": "\\d+|\\s?\\w+"},
          "behavior": "Isolated", "invert": False},

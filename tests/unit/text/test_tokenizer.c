@@ -7,6 +7,7 @@
 #include "lockstep/lockstep.h"
 #include "testing.h"
 #include "text/merges.h"
+#include "text/nfc.h"
 #include "text/split.h"
 #include "text/unicode.h"
 
@@ -166,6 +167,33 @@ static void refuses_what_is_no_text(void **state)
     ls_tokenizer_free(&t);
 }
 
+/* Characters and marks that are one in the normal form; quickly, and not. */
+static void brings_text_into_normal_form(void **state)
+{
+    static const char both[] = "e\xcc\x81 \xe2\x84\xab\xea\xb0\x80";
+    ls_tokenizer *t = NULL;
+    int64_t *ids = NULL, n;
+    (void)state;
+    if (!lsi_nfc_is_there())
+        skip();
+    assert_ok(ls_tokenizer_open(
+        &t, file_of("{\"normalizer\": {\"type\": \"NFC\"}, \"model\": {"
+                    "\"vocab\": {\"\xc3\xa9\": 0, \" \": 1, "
+                    "\"\xc3\x85\": 2, \"\xea\xb0\x80\": 3, \"a\": 4},"
+                    "\"merges\": []}}")));
+    assert_ok(ls_tokenizer_encode(t, both, sizeof both - 1, false, &n, &ids));
+    assert_int_equal(n, 4);
+    for (int64_t i = 0; i < n; i++)
+        assert_int_equal(ids[i], i);
+    ls_free(ids);
+    assert_ok(ls_tokenizer_encode(t, "a\xc3\xa9", 3, false, &n, &ids));
+    assert_int_equal(n, 2);
+    assert_int_equal(ids[0], 4);
+    assert_int_equal(ids[1], 0);
+    ls_free(ids);
+    ls_tokenizer_free(&t);
+}
+
 /* ---- long texts ---------------------------------------------------------- */
 
 /* Words, numbers, marks and special tokens, all of valid UTF-8. */
@@ -282,6 +310,7 @@ int main(void)
         cmocka_unit_test(refuses_missing_files),
         cmocka_unit_test(knows_its_tokens),
         cmocka_unit_test(refuses_what_is_no_text),
+        cmocka_unit_test(brings_text_into_normal_form),
         cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(merges_as_a_simple_loop),
     };
