@@ -45,7 +45,7 @@ const lsi_command lsi_command_train_images = {
     .text = "Progress goes to stderr, the summary to stdout. The lines of "
             "--metrics are those of `lockstep train cifar100`. What --save "
             "writes has the network, the side of its images and the names of "
-            "the classes in its metadata.",
+            "the classes in its metadata; `lockstep eval images` reads it.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

@@ -25,7 +25,8 @@ static ls_status open_cifar100(lsi_image_data *d, const char *path)
 /* Images to validate with are as they are, and say how large all are. */
 static ls_status open_any(lsi_image_data *d, const lsi_image_data_options *o)
 {
-    ls_image_options images = {.size = o->size, .seed = o->seed};
+    ls_image_options images = {
+        .size = o->size, .channels = o->channels, .seed = o->seed};
     LS_TRY(ls_dataset_new_images(&d->train, o->path, LS_SPLIT_TRAIN, &images));
     const int64_t *const shape = ls_dataset_field(d->train, LS_IMAGES)->shape;
     images.size = o->size > 0 ? o->size : shape[1];

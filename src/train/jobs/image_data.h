@@ -10,6 +10,7 @@ typedef struct lsi_image_data_options {
     const char *path; /* NULL: the built-in set */
     bool cifar100;    /* it is CIFAR-100 in binary form, read as such */
     int64_t size;     /* side of the images; 0: as they are */
+    int channels;     /* 0: as they are */
     bool augment;     /* those to train on: flipped and cropped */
     int64_t limit;    /* of the built-in set, images to train on; 0: 5,000 */
     uint64_t seed;

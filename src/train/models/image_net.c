@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/agree.h"
+#include "tensor/tensor.h"
 
 #define X(id, text) extern const lsi_image_kind lsi_image_kind_##id;
 #include "train/models/image_nets.def"
@@ -104,6 +105,17 @@ static ls_status begin(ls_image_net *net, const lsi_image_net_setup *options)
                                  options->slices > 0 ? options->slices : 1);
 }
 
+/* Without gradients, nor random numbers that a file's weights replace. */
+static ls_status allocate_frozen(ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++) {
+        ls_tensor *const param = ls_params_get(params, i);
+        param->param->init = (ls_init){.kind = LS_INIT_CONSTANT};
+        LS_TRY(ls_params_set_trainable(params, param, false));
+    }
+    return ls_params_allocate(params, NULL, 0);
+}
+
 /* Takes part, or says why not, wherever the other ranks wait for this one. */
 static ls_status build(ls_image_net *net, ls_group *group,
                        const lsi_image_net_setup *options)
@@ -113,7 +125,9 @@ static ls_status build(ls_image_net *net, ls_group *group,
         .group = group, .params = net->model.params, .norm = options->norm};
     net->kind->build(net->parts, &builder, options);
     LS_TRY(lsi_build_end(&builder));
-    return ls_params_allocate(net->model.params, group, options->seed);
+    return options->frozen
+               ? lsi_agree_to_plan(group, allocate_frozen(net->model.params))
+               : ls_params_allocate(net->model.params, group, options->seed);
 }
 
 static ls_status new_net(ls_group *group, ls_image_net **out)

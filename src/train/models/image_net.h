@@ -26,6 +26,7 @@ typedef struct lsi_image_net_setup {
     lsi_image_config config;
     lsi_net_norm norm;
     bool dropout;
+    bool frozen; /* nothing is trained, and zeros until a file is read */
     double label_smoothing; /* of the loss while training */
     int slices;             /* of a rank's batch (autograd/params.h); 0: 1 */
     uint64_t seed;          /* of the parameters */

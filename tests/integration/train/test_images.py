@@ -191,6 +191,49 @@ class Networks(ImagesTest):
                      "--model resnet18, this run has vit")
 
 
+class Evaluation(ImagesTest):
+    def evaluate(self, *words):
+        path = self.path("rows.json")
+        done = self.call("eval", "images", "--threads", "1", "--model",
+                         self.path("model"), "--json", path, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path, encoding="utf-8") as file:
+            row, = json.load(file)["rows"]
+        return row
+
+    def test_what_training_said(self):
+        path = self.path("said.jsonl")
+        for model in ("resnet18", "vit"):
+            self.train("--model", model, "--data", self.pets, "--limit", "12",
+                       "--epochs", "1", "--batch-size", "4", "--seed", "5",
+                       "--metrics", path, "--save", self.path("model"))
+            said = files.read_lines(path)[0]
+            for ranks, images in (("1", 6), ("2", 6)):
+                row = self.evaluate("--data", self.pets, "-n", ranks)
+                self.assertEqual(row["images"], images)
+                self.assertAlmostEqual(row["loss"], said["val_loss"], 5)
+                self.assertAlmostEqual(row["accuracy"], said["val_accuracy"])
+        row = self.evaluate("--data", self.pets, "--split", "all")
+        self.assertEqual(row["images"], 60)
+        self.refuse(pngs.folder(self.path("three"), CLASSES[:3], 5),
+                    "3 classes")
+        self.refuse(pngs.folder(self.path("other"), ("ant", *CLASSES[1:]), 5),
+                    "'ant'")
+
+    def refuse(self, data, part):
+        done = self.call("eval", "images", "--model", self.path("model"),
+                         "--data", data)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(part, done.stderr)
+
+    def test_another_file(self):
+        done = self.call("train", "cifar100", "--threads", "1", "--limit",
+                         "16", "--epochs", "1", "--save", self.path("model"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse(self.pets, "no metadata \"image_net\"")
+
+
 class Wrong(ImagesTest):
     def test_data(self):
         self.refused(("--data", self.path("nothing")), "nothing")
