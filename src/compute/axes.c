@@ -15,8 +15,7 @@
 enum {
     GRAIN = 1 << 14, /* elements worth a thread */
     COLUMNS = 64,    /* that a kernel sums together */
-    BLOCK = 1 << 10, /* elements of a row that are summed in f32 */
-    FOLDED = 16      /* vectors whose largest elements are found at once */
+    BLOCK = 1 << 10  /* elements of a row that are summed in f32 */
 };
 
 /* Some of the groups, outermost first, with their strides in x. */
@@ -260,24 +259,20 @@ static void max_rows(void *context, size_t begin, size_t end)
     }
 }
 
-/* As sum_columns, by the kernel that folds vectors. */
+/* As sum_columns. */
 static void max_columns(void *context, size_t begin, size_t end)
 {
     const axes_job *j = context;
+    const lsi_kernels *k = lsi_kernels_get();
     const groups *s = &j->p.summed;
     const size_t inner = j->p.inner;
     for (size_t at = begin; at < end;) {
         const size_t c = at % inner;
         const size_t n = inner - c < end - at ? inner - c : end - at;
         const float *x = j->x + offset_of(&j->p.kept, at / inner) + c;
-        for (size_t i = 0; i < s->count;) {
-            const void *vectors[FOLDED] = {j->y + at};
-            int count = i > 0; /* after the first time, what there is */
-            while (count < FOLDED && i < s->count)
-                vectors[count++] = x + offset_of(s, i++);
-            lsi_kernels_get()->reduce(j->y + at, vectors, count, n, LS_F32,
-                                      LS_MAX, 1.0);
-        }
+        k->fill(j->y + at, -INFINITY, n);
+        for (size_t i = 0; i < s->count; i++)
+            k->larger(j->y + at, j->y + at, x + offset_of(s, i), n);
         at += n;
     }
 }

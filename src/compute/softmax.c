@@ -5,13 +5,14 @@
  */
 #include "compute/softmax.h"
 
+#include <math.h>
+
 #include "base/threads.h"
 #include "kernels/kernels.h"
 
 enum {
     GRAIN = 1 << 12, /* elements worth a thread */
-    COLUMNS = 256,   /* that are looked at together */
-    FOLDED = 16      /* rows whose largest elements are found at once */
+    COLUMNS = 256    /* that are looked at together */
 };
 
 typedef struct softmax_job {
@@ -69,13 +70,10 @@ static columns columns_of(lsi_along shape, size_t task)
 
 static void find_largest(const softmax_job *j, columns c, float *most)
 {
-    for (size_t r = 0; r < j->shape.n;) {
-        const void *rows[FOLDED] = {most};
-        int count = r > 0; /* after the first time, what there is */
-        while (count < FOLDED && r < j->shape.n)
-            rows[count++] = j->x + c.at + r++ * j->shape.inner;
-        lsi_kernels_get()->reduce(most, rows, count, c.n, LS_F32, LS_MAX, 1.0);
-    }
+    const lsi_kernels *k = lsi_kernels_get();
+    k->fill(most, -INFINITY, c.n);
+    for (size_t r = 0; r < j->shape.n; r++)
+        k->larger(most, most, j->x + c.at + r * j->shape.inner, c.n);
 }
 
 static void forward_columns(const softmax_job *j, columns c)

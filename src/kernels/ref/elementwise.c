@@ -27,6 +27,12 @@ void lsi_ref_div(float *y, const float *a, const float *b, size_t n)
         y[i] = a[i] / b[i];
 }
 
+void lsi_ref_larger(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] > b[i] || isnan(a[i]) ? a[i] : b[i];
+}
+
 void lsi_ref_fill(float *y, float value, size_t n)
 {
     for (size_t i = 0; i < n; i++)

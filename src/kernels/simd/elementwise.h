@@ -34,6 +34,15 @@ void LSI_SIMD(div)(float *y, const float *a, const float *b, size_t n)
     });
 }
 
+void LSI_SIMD(larger)(float *y, const float *a, const float *b, size_t n)
+{
+    FOR_LANES(n, {
+        const vf x = vf_load(a + i, m);
+        const vf most = vf_max(x, vf_load(b + i, m)); /* NaN if b is */
+        vf_store(y + i, vf_select(vf_is_nan(x), x, most), m);
+    });
+}
+
 void LSI_SIMD(fill)(float *y, float value, size_t n)
 {
     const vf v = vf_set(value);

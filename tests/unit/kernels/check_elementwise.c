@@ -69,6 +69,16 @@ void check_mul(const lsi_kernels *k)
     check_binary(k->mul, exact_mul, "mul");
 }
 
+static double exact_larger(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+void check_larger(const lsi_kernels *k)
+{
+    check_binary(k->larger, exact_larger, "larger");
+}
+
 void check_div(const lsi_kernels *k)
 {
     check_binary(k->div, exact_div, "div");
