@@ -265,25 +265,37 @@ LS_API LS_EXPERIMENTAL ls_status ls_loss_scale_update(ls_loss_scale *scale,
 /* ---- learning rates ------------------------------------------------------ */
 
 typedef enum ls_lr_kind {
-    LS_LR_CONSTANT, /* max_lr */
-    LS_LR_COSINE    /* half a cosine from max_lr down to min_lr */
+    LS_LR_CONSTANT,     /* max_lr */
+    LS_LR_COSINE,       /* half a cosine from max_lr down to min_lr */
+    LS_LR_LINEAR,       /* a line from max_lr down to min_lr */
+    LS_LR_INVERSE_SQRT, /* with 1 / sqrt(step), never below min_lr */
+    LS_LR_WSD,          /* warm-up, stable, decay: a line at the end */
+    LS_LR_ONE_CYCLE     /* half a cosine up, and one down */
 } ls_lr_kind;
 
 /*
- * Both kinds first rise to max_lr in warmup_steps. The cosine ends at
- * total_steps, which include those, and stays at min_lr.
+ * All but the one cycle first rise to max_lr in warmup_steps. What falls ends
+ * at total_steps, which include those, and stays at min_lr.
  */
 typedef struct ls_lr_schedule {
     ls_lr_kind kind;
     double max_lr, min_lr;
     int64_t warmup_steps, total_steps;
+    int64_t decay_steps; /* of WSD, the last ones; 0: a tenth of total_steps */
 } ls_lr_schedule;
 
 /*
  * The learning rate of step 0, 1, ..., a pure function. With W = warmup_steps,
  * T = total_steps: max_lr * step / W before W; then max_lr, or
  * min_lr + (1 + cos(pi (step - W) / (T - W))) / 2 * (max_lr - min_lr), and
- * min_lr after T.
+ * min_lr after T. The others after W:
+ *
+ *     linear        max_lr + (min_lr - max_lr) (step - W) / (T - W)
+ *     inverse_sqrt  max_lr sqrt(U / max(step, U)) with U = max(W, 1)
+ *     wsd           max_lr until T - decay_steps, then a line to min_lr at T
+ *     one_cycle     as torch.optim.lr_scheduler.OneCycleLR: half a cosine from
+ *                   max_lr / 25 at step 0 to max_lr at U - 1, U being W or, if
+ *                   that is 0, 0.3 T; then one to min_lr at T - 1
  */
 LS_API double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
 

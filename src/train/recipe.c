@@ -12,9 +12,17 @@ static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_kind *kind)
     return recipe->lr > 0 ? recipe->lr : lsi_optimizer_usual_lr(kind);
 }
 
-static bool is_cosine(const lsi_recipe *recipe)
+/* Its schedule; one that nobody knows is constant. */
+static ls_lr_kind kind_of(const lsi_recipe *recipe)
 {
-    return strcmp(recipe->schedule, "cosine") == 0;
+    static const char *const names[] = {
+        [LS_LR_CONSTANT] = "constant", [LS_LR_COSINE] = "cosine",
+        [LS_LR_LINEAR] = "linear",     [LS_LR_INVERSE_SQRT] = "inverse-sqrt",
+        [LS_LR_WSD] = "wsd",           [LS_LR_ONE_CYCLE] = "one-cycle"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        if (strcmp(names[i], recipe->schedule) == 0)
+            return (ls_lr_kind)i;
+    return LS_LR_CONSTANT;
 }
 
 int lsi_recipe_moments(const lsi_recipe *recipe)
@@ -34,7 +42,8 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
     if (kind == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "unknown optimizer \"%s\"",
                         recipe->optimizer);
-    if (is_cosine(recipe) && recipe->min_lr > lr_of(recipe, kind))
+    if (kind_of(recipe) != LS_LR_CONSTANT &&
+        recipe->min_lr > lr_of(recipe, kind))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "the smallest learning rate, %g, is above the largest, "
                         "%g",
@@ -69,8 +78,13 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);
     lsi_run_config_real(config, "--ema", recipe->ema);
     lsi_run_config_before(config, "0");
-    if (is_cosine(recipe))
+    const ls_lr_kind schedule = kind_of(recipe);
+    if (schedule == LS_LR_COSINE)
         lsi_run_config_int(config, "a cosine of so many steps:", total_steps);
+    else if (schedule != LS_LR_CONSTANT && schedule != LS_LR_INVERSE_SQRT)
+        lsi_run_config_int(config, "a schedule of so many steps:", total_steps);
+    if (schedule == LS_LR_WSD)
+        lsi_run_config_int(config, "--decay-steps", recipe->decay_steps);
 }
 
 static ls_status fill(lsi_stepper *stepper, ls_params *params,
@@ -80,12 +94,12 @@ static ls_status fill(lsi_stepper *stepper, ls_params *params,
     const lsi_optimizer_kind *const kind =
         lsi_optimizer_find(recipe->optimizer);
     const double lr = lr_of(recipe, kind);
-    stepper->schedule = (ls_lr_schedule){
-        .kind = is_cosine(recipe) ? LS_LR_COSINE : LS_LR_CONSTANT,
-        .max_lr = lr,
-        .min_lr = recipe->min_lr,
-        .warmup_steps = recipe->warmup_steps,
-        .total_steps = total_steps};
+    stepper->schedule = (ls_lr_schedule){.kind = kind_of(recipe),
+                                         .max_lr = lr,
+                                         .min_lr = recipe->min_lr,
+                                         .warmup_steps = recipe->warmup_steps,
+                                         .total_steps = total_steps,
+                                         .decay_steps = recipe->decay_steps};
     LS_TRY(lsi_optimizer_from_flags(&stepper->optimizer, params, kind, lr,
                                     &recipe->flags));
     if (recipe->ema > 0)

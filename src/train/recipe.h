@@ -12,11 +12,12 @@ typedef struct lsi_recipe {
     const char *optimizer; /* a row of optimizers.def */
     double lr;             /* 0: what is usual for the optimizer */
     lsi_optimizer_flags flags;
-    const char *schedule; /* "constant" or "cosine" */
+    const char *schedule; /* "constant", "cosine", ... as --schedule */
     int64_t warmup_steps;
     double min_lr;
-    double clip_norm; /* 0: gradients are not clipped */
-    double ema;       /* decay of the averages of weights; 0: none */
+    int64_t decay_steps; /* of wsd; 0: a tenth of all */
+    double clip_norm;    /* 0: gradients are not clipped */
+    double ema;          /* decay of the averages of weights; 0: none */
 } lsi_recipe;
 
 /* As clip_norm: measures the norm of the gradients and limits nothing. */

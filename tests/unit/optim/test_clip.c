@@ -161,7 +161,7 @@ static bool near(double a, double b)
 static void cosine(void **state)
 {
     (void)state;
-    const ls_lr_schedule s = {LS_LR_COSINE, 0.5, 0.1, 10, 110};
+    const ls_lr_schedule s = {LS_LR_COSINE, 0.5, 0.1, 10, 110, 0};
     assert_true(ls_lr_at(&s, 0) == 0);
     assert_true(near(ls_lr_at(&s, 3), 0.15));
     assert_true(ls_lr_at(&s, 10) == 0.5);
@@ -173,17 +173,66 @@ static void cosine(void **state)
     for (int64_t step = 11; step < 112; step++)
         assert_true(ls_lr_at(&s, step) <= ls_lr_at(&s, step - 1));
     /* Nothing but warm-up, or less than it. */
-    const ls_lr_schedule all = {LS_LR_COSINE, 0.5, 0.1, 10, 10};
+    const ls_lr_schedule all = {LS_LR_COSINE, 0.5, 0.1, 10, 10, 0};
     assert_true(ls_lr_at(&all, 9) == 0.45 && ls_lr_at(&all, 10) == 0.5);
     assert_true(ls_lr_at(&all, 11) == 0.1);
-    const ls_lr_schedule cut = {LS_LR_COSINE, 0.5, 0.1, 10, 5};
+    const ls_lr_schedule cut = {LS_LR_COSINE, 0.5, 0.1, 10, 5, 0};
     assert_true(ls_lr_at(&cut, 9) == 0.45 && ls_lr_at(&cut, 10) == 0.1);
+}
+
+static void other_falls(void **state)
+{
+    (void)state;
+    const ls_lr_schedule line = {LS_LR_LINEAR, 0.5, 0.1, 10, 110, 0};
+    assert_true(near(ls_lr_at(&line, 3), 0.15));
+    assert_true(ls_lr_at(&line, 10) == 0.5);
+    assert_true(near(ls_lr_at(&line, 35), 0.4));
+    assert_true(near(ls_lr_at(&line, 110), 0.1));
+    assert_true(near(ls_lr_at(&line, INT64_MAX), 0.1));
+    ls_lr_schedule root = {LS_LR_INVERSE_SQRT, 0.5, 0.1, 16, 0, 0};
+    assert_true(ls_lr_at(&root, 8) == 0.25 && ls_lr_at(&root, 16) == 0.5);
+    assert_true(near(ls_lr_at(&root, 64), 0.25));
+    assert_true(near(ls_lr_at(&root, 100), 0.2));
+    assert_true(ls_lr_at(&root, 4000) == 0.1);
+    root.warmup_steps = 0;
+    assert_true(ls_lr_at(&root, 0) == 0.5 && ls_lr_at(&root, 1) == 0.5);
+    assert_true(near(ls_lr_at(&root, 4), 0.25));
+    ls_lr_schedule wsd = {LS_LR_WSD, 0.5, 0.1, 10, 110, 40};
+    assert_true(ls_lr_at(&wsd, 5) == 0.25 && ls_lr_at(&wsd, 70) == 0.5);
+    assert_true(near(ls_lr_at(&wsd, 90), 0.3));
+    assert_true(near(ls_lr_at(&wsd, 110), 0.1));
+    wsd.decay_steps = 0; /* 11 */
+    assert_true(ls_lr_at(&wsd, 99) == 0.5);
+    assert_true(near(ls_lr_at(&wsd, 110), 0.1));
+}
+
+/* As torch.optim.lr_scheduler.OneCycleLR(max_lr=0.5, total_steps=100). */
+static void one_cycle(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t step;
+        double lr;
+    } torch[] = {{0, 0.020000000000000018},
+                 {7, 0.08576108193844861},
+                 {29, 0.5},
+                 {30, 0.49974826764226216},
+                 {64, 0.250001},
+                 {98, 0.00025373235773789394},
+                 {99, 2e-06}};
+    const ls_lr_schedule s = {LS_LR_ONE_CYCLE, 0.5, 0.5 / 25 / 1e4, 0, 100, 0};
+    for (size_t i = 0; i < TEST_COUNT(torch); i++)
+        assert_true(fabs(ls_lr_at(&s, torch[i].step) - torch[i].lr) <= 1e-15);
+    ls_lr_schedule own = s;
+    own.warmup_steps = 11;
+    assert_true(near(ls_lr_at(&own, 10), 0.5));
+    assert_true(near(ls_lr_at(&own, 5), 0.26));
 }
 
 static void constant(void **state)
 {
     (void)state;
-    const ls_lr_schedule s = {LS_LR_CONSTANT, 0.5, 0.1, 4, 20};
+    const ls_lr_schedule s = {LS_LR_CONSTANT, 0.5, 0.1, 4, 20, 0};
     assert_true(ls_lr_at(&s, 0) == 0 && ls_lr_at(&s, 1) == 0.125);
     assert_true(ls_lr_at(&s, 4) == 0.5 && ls_lr_at(&s, 1000) == 0.5);
     const ls_lr_schedule plain = {.max_lr = 0.25};
@@ -198,6 +247,8 @@ int main(void)
         cmocka_unit_test(parts_and_threads_do_not_matter),
         cmocka_unit_test(what_is_refused),
         cmocka_unit_test(cosine),
+        cmocka_unit_test(other_falls),
+        cmocka_unit_test(one_cycle),
         cmocka_unit_test(constant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void check_adamw(const char *name, ls_adamw_order order)
                                 .order = order};
     assert_ok(lsi_stepper_init(&stepper, a, &recipe, STEPS));
     assert_ok(ls_adamw_new(&optimizer, b, options));
-    const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS};
+    const ls_lr_schedule schedule = {LS_LR_COSINE, 0.1, 0.01, 2, STEPS, 0};
     ls_clip *clip = NULL;
     assert_ok(ls_clip_new(&clip, b, 3));
     for (int step = 0; step < STEPS; step++) {
