@@ -111,6 +111,8 @@ class StopTest(test_resume.ResumeTest):
         self.train("other", *words, ranks=ranks)
         self.same("whole", "other")
         shutil.rmtree(self.checkpoints)
+        os.unlink(self.path("other"))
+        os.unlink(self.path("other.jsonl"))
 
 
 LM = ("lm", "--validate-every", "0", "--context", "16", "--layers", "1",
