@@ -107,7 +107,8 @@ static double train_epoch(trainer *t, uint64_t epoch)
                               .size = ls_group_size(t->group),
                               .shuffle = true,
                               .pad = true}; /* equally many steps */
-    double sum = 0, mean, steps = 0;
+    double sum = 0, mean;
+    int steps = 0;
     ls_batch batch;
     check(ls_sampler_fill(&share, indices));
     check(ls_loader_begin(t->loader, epoch, indices, ls_sampler_count(&share)));
@@ -117,7 +118,7 @@ static double train_epoch(trainer *t, uint64_t epoch)
             break;
         sum += step(t, &batch);
     }
-    sum /= steps;
+    sum /= (double)steps;
     check(ls_all_reduce(t->group, &sum, &mean, 1, LS_F64, LS_AVG));
     return mean;
 }

@@ -64,7 +64,7 @@ ls_status lsi_idx_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
  */
 typedef ls_status (*lsi_zip_take)(void *context, const char *name,
                                   const lsi_records *file);
-ls_status lsi_zip_read(const lsi_records *archive, const char *path,
+ls_status lsi_zip_read(const lsi_records *records, const char *path,
                        lsi_zip_take take, void *context);
 
 #endif

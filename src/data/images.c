@@ -218,7 +218,7 @@ static ls_status divide(images *set, const char *path, ls_split split,
 /* Where images differ, the first is as good as any. */
 static ls_status look_at_first(images *set)
 {
-    lsi_picture p;
+    lsi_picture p = {0};
     LS_TRY(set->source.read(set->source.context, 0, &p));
     const int64_t side = p.width < p.height ? p.width : p.height;
     set->height = set->width = side < USUAL_SIDE ? side : USUAL_SIDE;

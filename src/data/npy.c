@@ -97,7 +97,7 @@ static ls_status take_shape(text *t, lsi_file_array *out)
 /* '<f4' and so on. */
 static ls_status take_type(text *t, lsi_file_array *out)
 {
-    char descr[24];
+    char descr[24] = "";
     if (take(t, "["))
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "'%s' is an array of records; save each field as an "

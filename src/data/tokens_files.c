@@ -37,7 +37,7 @@ static ls_status open_file(ls_tokens *t, int64_t index, const char *path,
     void *block = NULL;
     LS_TRY(lsi_alloc(&block, strlen(path) + 1, LS_MEMORY_DATA,
                      "the name of a file"));
-    f->path = strcpy(block, path);
+    f->path = memcpy(block, path, strlen(path) + 1);
     LS_TRY(lsi_token_file_open(f, format));
     f->begin = t->count;
     t->count += f->count;
