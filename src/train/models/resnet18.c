@@ -81,7 +81,7 @@ typedef struct conv_shape {
 static void build_conv(lsi_net_builder *b, ls_conv2d_layer *layer,
                        const char *name, conv_shape shape)
 {
-    char weight[NAME_BYTES];
+    char weight[NAME_BYTES + sizeof(".weight")];
     const int64_t extents[] = {shape.out, shape.in, shape.kernel, shape.kernel};
     const double variance =
         2.0 / (double)(shape.kernel * shape.kernel * shape.out);
