@@ -35,7 +35,7 @@ ls_status lsi_continuations_begin(lsi_continuations *texts);
  * Writes a token of one of them as soon as it makes whole characters, of
  * several at the end; for lsi_generation.emit.
  */
-ls_status lsi_continuations_emit(void *texts, int64_t index, int64_t token);
+ls_status lsi_continuations_emit(void *context, int64_t index, int64_t token);
 ls_status lsi_continuations_end(lsi_continuations *texts);
 
 void lsi_continuations_free(lsi_continuations *texts);

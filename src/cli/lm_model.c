@@ -56,20 +56,20 @@ static ls_status open_tokenizer(const lsi_lm_model_flags *f,
 
 /* ---- the model ----------------------------------------------------------- */
 
-ls_status lsi_cli_lm_open(const lsi_lm_model_flags *f, bool tells,
-                          lsi_lm_model *m)
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
+                          lsi_lm_model *out)
 {
     ls_transformer_config config;
     lsi_path path;
-    *m = (lsi_lm_model){0};
-    LS_TRY(lsi_checkpoint_weights(f->model, &path));
-    LS_TRY(read_config(f, path.text, &config));
-    LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &m->bytes));
-    m->vocabulary = config.vocabulary;
-    m->context = config.context;
-    LS_TRY(open_tokenizer(f, path.text, m));
-    LS_TRY(lsi_lm_open(&m->lm, &config, path.text));
-    if (tells && strcmp(path.text, f->model) != 0)
+    *out = (lsi_lm_model){0};
+    LS_TRY(lsi_checkpoint_weights(flags->model, &path));
+    LS_TRY(read_config(flags, path.text, &config));
+    LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &out->bytes));
+    out->vocabulary = config.vocabulary;
+    out->context = config.context;
+    LS_TRY(open_tokenizer(flags, path.text, out));
+    LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
+    if (tells && strcmp(path.text, flags->model) != 0)
         fprintf(stderr, "weights of '%s'\n", path.text);
     return LS_OK;
 }

@@ -17,7 +17,7 @@ static void go_on_after_restart(lsi_resume_options *flags)
     flags->run = getenv("LOCKSTEP_RUN");
     flags->of_run_only = false; /* no flag has set it */
     if (flags->run == NULL || flags->folder == NULL || flags->resume ||
-        restart == NULL || atoi(restart) <= 0)
+        restart == NULL || strtol(restart, NULL, 10) <= 0)
         return;
     flags->resume = true;
     flags->of_run_only = true;

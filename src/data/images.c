@@ -245,7 +245,7 @@ static ls_status choose_shape(images *set, const ls_image_options *o)
 static void choose_scale(images *set, const ls_image_options *o)
 {
     const bool given = o->deviation[0] > 0;
-    for (int c = 0; c < set->channels; c++) {
+    for (int c = 0; c < set->channels && c < 3; c++) { /* 1 or 3 of them */
         double mean = given ? o->mean[c] : usual_mean[c];
         double deviation = given ? o->deviation[c] : usual_deviation[c];
         if (!given && set->channels == 1) {

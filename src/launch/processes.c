@@ -166,6 +166,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
         if (ends[i] >= 0)
             close(ends[i]);
     }
+    s->job.error_file = NULL;
     if (status != LS_OK)
         return fail_start(ranks);
     if (error_number != 0)

@@ -60,21 +60,23 @@ static const char *find_variable(const char *entries, size_t bytes,
 /* The parent, and when it was started in clock ticks since the boot. */
 static bool read_stat(pid_t pid, pid_t *parent, unsigned long long *started)
 {
+    enum { PARENT = 1, STARTED = 19 }; /* behind the name, from 0 */
     size_t bytes;
-    int parent_number;
     char *const text = read_proc(pid, "stat", &bytes);
     /* The name, in parentheses, may hold anything. */
-    const char *const end = text != NULL ? strrchr(text, ')') : NULL;
-    const bool good =
-        end != NULL &&
-        sscanf(end + 1,
-               " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-               "%*d %*d %*d %*d %llu",
-               &parent_number, started) == 2;
+    char *at = text != NULL ? strrchr(text, ')') : NULL;
+    int field = -1;
+    while (at != NULL && field < STARTED) {
+        at = strchr(at, ' ');
+        at = at != NULL ? at + 1 : NULL;
+        field++;
+        if (at != NULL && field == PARENT)
+            *parent = (pid_t)strtol(at, NULL, 10);
+        if (at != NULL && field == STARTED)
+            *started = strtoull(at, NULL, 10);
+    }
     free(text);
-    if (good)
-        *parent = parent_number;
-    return good;
+    return field == STARTED;
 }
 
 static double uptime(void)

@@ -189,7 +189,7 @@ static ls_status share(ls_group *group, lsi_word_counts *counts)
     if (status == LS_OK)
         status = ls_all_gather_bytes(group, own.at, own.n, sizes, &all);
     lsi_free(own.at);
-    for (size_t r = 0; status == LS_OK && r < ranks; r++)
+    for (size_t r = 0; status == LS_OK && sizes != NULL && r < ranks; r++)
         bytes += ((const size_t *)sizes)[r];
     lsi_word_counts_free(counts);
     if (status == LS_OK)

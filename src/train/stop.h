@@ -17,7 +17,7 @@ void lsi_stop_listen(void);
 const atomic_uint *lsi_stop_requests(void);
 
 /* The signal that stands for these; 0 for none. */
-int lsi_stop_signal(unsigned requests);
+int lsi_stop_signal(unsigned bits);
 
 /* The run ends because of that signal; 0 until then. */
 void lsi_stop_set_ended(int number);

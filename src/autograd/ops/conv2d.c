@@ -306,7 +306,7 @@ static bool check(ls_tape *tape, ls_tensor *const *in, lsi_conv2d_shape *shape)
         !lsi_op_check_ndim(tape, &lsi_op_conv2d, weight, 4,
                            "weight (O, C / groups, KH, KW)"))
         return false;
-    if (x->shape[1] != weight->shape[1] * shape->groups ||
+    if (shape->groups < 1 || x->shape[1] != weight->shape[1] * shape->groups ||
         weight->shape[0] % shape->groups != 0 || weight->count == 0)
         return ls_tape_fail(tape, LS_ERR_SHAPE,
                             "conv2d: x %s and weight %s should be "
