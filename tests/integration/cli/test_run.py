@@ -192,9 +192,11 @@ class ExitStatus(ProgramTest):
 class NothingLeftBehind(ProgramTest):
     def test_strays_are_ended(self):
         """Processes in the background, and in sessions of their own."""
-        out = self.succeeds("run", "-n", "2", *shell(
-            "sleep 300 >/dev/null & echo $!;"
-            "setsid sh -c 'sleep 300 & echo $!; wait' & sleep 0.2"))
+        with tempfile.TemporaryDirectory() as folder:
+            out = self.succeeds("run", "-n", "2", *shell(
+                "sleep 300 >/dev/null & echo $!;"
+                f"setsid sh -c 'sleep 300 & echo $!; >{folder}/$RANK; wait' &"
+                f"until [ -e {folder}/$RANK ]; do sleep 0.01; done"))
         pids = re.findall(r"\d+", out)
         self.assertEqual(len(pids), 4, out)
         for pid in pids:
