@@ -136,7 +136,6 @@ static void add_rows(const weights *down, int64_t i, const uint8_t *rows,
     for (int64_t k = 0; k < down->n[i]; k++) {
         const uint32_t weight = down->weight[i * down->most + k];
         const uint8_t *const row = rows + (down->begin[i] + k) * width;
-#pragma omp simd
         for (int64_t x = 0; x < width; x++)
             sums[x] += weight * row[x];
     }
