@@ -37,7 +37,7 @@ class Usage(FailureTest):
                 ("--lr", ("--lr", "0")),
                 ("--momentum", ("--momentum", "1")),
                 ("sgd|adamw|lion", ("--optimizer", "lamb")),
-                ("constant|cosine", ("--schedule", "linear")),
+                ("constant|cosine|linear", ("--schedule", "spiral")),
                 ("--clip-norm", ("--clip-norm", "-1")),
                 ("--warmup-steps", ("--warmup-steps", "-1")),
                 ("--beta2", ("--beta2", "1")),
