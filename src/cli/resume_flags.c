@@ -27,6 +27,11 @@ bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
                           int *exit_status)
 {
     const bool used = flags->every > 0 || flags->resume;
+    if (flags->new_schedule && !flags->resume) {
+        *exit_status =
+            lsi_cli_usage("%s: --new-schedule needs --resume", call->argv[0]);
+        return false;
+    }
     if (used == (flags->folder != NULL)) {
         go_on_after_restart(flags);
         return true;

@@ -22,7 +22,10 @@
             .max = 1e6),                                                       \
         ROW(field.resume, BOOL, "resume", 0, NULL, NULL,                       \
             "resume from the newest checkpoint as if the run had not ended; "  \
-            "from the beginning if there is none yet")
+            "from the beginning if there is none yet"),                        \
+        ROW(field.new_schedule, BOOL, "new-schedule", 0, NULL, NULL,           \
+            "resume with another learning rate and schedule than the "         \
+            "checkpoint was made with")
 
 /*
  * Whether the flags fit together; if not the usage error is told and

@@ -63,8 +63,10 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     const lsi_optimizer_kind *const kind =
         lsi_optimizer_find(recipe->optimizer);
     lsi_run_config_text(config, "--optimizer", recipe->optimizer);
+    const size_t lr = config->n;
     lsi_run_config_real(config, "--lr",
                         kind != NULL ? lr_of(recipe, kind) : recipe->lr);
+    lsi_run_config_schedule(config, lr);
 #define REAL(name, value)   lsi_run_config_real(config, "--" name, value)
 #define CHOICE(name, value) lsi_run_config_text(config, "--" name, value)
 #define X(kind, owner, field, name, ...)                                       \
@@ -72,12 +74,13 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
         kind(name, recipe->flags.field);
 #include "optim/flags.def"
 #undef X
-    lsi_run_config_text(config, "--schedule", recipe->schedule);
-    lsi_run_config_int(config, "--warmup-steps", recipe->warmup_steps);
-    lsi_run_config_real(config, "--min-lr", recipe->min_lr);
     lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);
     lsi_run_config_real(config, "--ema", recipe->ema);
     lsi_run_config_before(config, "0");
+    const size_t first = config->n;
+    lsi_run_config_text(config, "--schedule", recipe->schedule);
+    lsi_run_config_int(config, "--warmup-steps", recipe->warmup_steps);
+    lsi_run_config_real(config, "--min-lr", recipe->min_lr);
     const ls_lr_kind schedule = kind_of(recipe);
     if (schedule == LS_LR_COSINE)
         lsi_run_config_int(config, "a cosine of so many steps:", total_steps);
@@ -85,6 +88,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
         lsi_run_config_int(config, "a schedule of so many steps:", total_steps);
     if (schedule == LS_LR_WSD)
         lsi_run_config_int(config, "--decay-steps", recipe->decay_steps);
+    lsi_run_config_schedule(config, first);
 }
 
 static ls_status fill(lsi_stepper *stepper, ls_params *params,

@@ -63,7 +63,8 @@ static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
     LS_TRY(status);
     status = check_run(r->options, *out);
     if (status == LS_OK)
-        status = lsi_run_config_check(&r->config, *out);
+        status =
+            lsi_run_config_check(&r->config, r->options->new_schedule, *out);
     if (status != LS_OK)
         ls_checkpoint_close(out);
     return status;

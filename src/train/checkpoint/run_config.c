@@ -16,6 +16,7 @@ static lsi_run_setting *next(lsi_run_config *config, const char *name)
     lsi_run_setting *const setting = &config->all[config->n++];
     setting->name = name;
     setting->before = NULL;
+    setting->of_schedule = false;
     return setting;
 }
 
@@ -57,20 +58,31 @@ void lsi_run_config_before(lsi_run_config *config, const char *value)
     config->all[config->n - 1].before = value;
 }
 
-ls_status lsi_run_config_check(const lsi_run_config *config,
+void lsi_run_config_schedule(lsi_run_config *config, size_t first)
+{
+    for (size_t i = first; i < config->n; i++)
+        config->all[i].of_schedule = true;
+}
+
+ls_status lsi_run_config_check(const lsi_run_config *config, bool new_schedule,
                                const ls_checkpoint *checkpoint)
 {
     for (size_t i = 0; i < config->n; i++) {
         const lsi_run_setting *const setting = &config->all[i];
+        if (setting->of_schedule && new_schedule)
+            continue;
         const char *saved = ls_checkpoint_value(checkpoint, setting->name);
         if (saved == NULL)
             saved = setting->before;
         if (saved == NULL || strcmp(saved, setting->value) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "cannot resume from the checkpoint of step %" PRId64
-                            ": it was made with %s %s, this run has %s",
+                            ": it was made with %s %s, this run has %s%s",
                             ls_checkpoint_step(checkpoint), setting->name,
-                            saved != NULL ? saved : "unknown", setting->value);
+                            saved != NULL ? saved : "unknown", setting->value,
+                            setting->of_schedule
+                                ? " (--new-schedule goes on with that)"
+                                : "");
     }
     return LS_OK;
 }

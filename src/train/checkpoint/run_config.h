@@ -5,6 +5,7 @@
 #ifndef LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
 #define LS_TRAIN_CHECKPOINT_RUN_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ typedef struct lsi_run_setting {
     const char *name; /* of the flag, as a rule */
     char value[48];
     const char *before; /* its value in checkpoints without it, or NULL */
+    bool of_schedule;   /* of the learning rate over the steps */
 } lsi_run_setting;
 
 typedef struct lsi_run_config {
@@ -37,12 +39,19 @@ void lsi_run_config_real(lsi_run_config *config, const char *name,
  */
 void lsi_run_config_before(lsi_run_config *config, const char *value);
 
+/* For all settings from the one of index `first` on: they are the schedule's.
+ */
+void lsi_run_config_schedule(lsi_run_config *config, size_t first);
+
 /* A checksum of values, by which others are recognised. */
 void lsi_run_config_digest(lsi_run_config *config, const char *name,
                            const int64_t *values, size_t n);
 
-/* LS_ERR_ARGUMENT names the first that differs from the checkpoint's. */
-ls_status lsi_run_config_check(const lsi_run_config *config,
+/*
+ * LS_ERR_ARGUMENT names the first that differs from the checkpoint's. With
+ * new_schedule those of the schedule may.
+ */
+ls_status lsi_run_config_check(const lsi_run_config *config, bool new_schedule,
                                const ls_checkpoint *checkpoint);
 
 #endif

@@ -340,6 +340,25 @@ class LanguageModel(ResumeTest):
         self.train("longer", *words, *self.saving())
         self.same("whole", "longer")
 
+    def test_another_schedule_if_told_so(self):
+        """Steps are counted from the beginning of the run."""
+        self.train("first", "--steps", "6", "--lr", "0.001", *self.saving())
+        new = ("--steps", "12", "--lr", "0.002", "--schedule", "linear",
+               "--warmup-steps", "0", *self.saving())
+        self.assertIn("--new-schedule goes on",
+                      self.call(*self.words("second", *new)).stderr)
+        self.train("second", *new, "--new-schedule")
+        rates = [line["lr"] for line in files.read_lines(
+            self.path("second.jsonl")) if line["event"] == "step"]
+        wanted = [0.002 * (1 - step / 12) for step in range(6, 12)]
+        self.assertEqual(len(rates), len(wanted))
+        for rate, exact in zip(rates, wanted):
+            self.assertAlmostEqual(rate, exact, delta=1e-12)
+        # What it has saved has the new one.
+        self.train("third", *new)
+        self.fails(2, "--new-schedule needs --resume", "train", "lm",
+                   "--new-schedule")
+
 
 class Refusals(ResumeTest):
     command = ("cifar100", "--limit", "32", "--epochs", "2", "--no-dropout",

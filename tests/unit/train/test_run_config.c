@@ -48,21 +48,32 @@ static void what_a_run_depends_on(void **state)
     lsi_run_config config = {.n = 0};
     lsi_run_config_real(&config, "--lr", 0.1);
     lsi_run_config_text(&config, "--size", "tiny");
-    assert_ok(lsi_run_config_check(&config, checkpoint));
+    assert_ok(lsi_run_config_check(&config, false, checkpoint));
     lsi_run_config_real(&config, "--norm-eps", 1e-5);
-    assert_error(lsi_run_config_check(&config, checkpoint), LS_ERR_ARGUMENT,
+    assert_error(lsi_run_config_check(&config, false, checkpoint),
+                 LS_ERR_ARGUMENT,
                  "step 7: it was made with --norm-eps unknown, this run has "
                  "1e-05");
     lsi_run_config_before(&config, "1e-05");
-    assert_ok(lsi_run_config_check(&config, checkpoint));
+    assert_ok(lsi_run_config_check(&config, false, checkpoint));
     lsi_run_config_before(&config, "0.01");
-    assert_error(lsi_run_config_check(&config, checkpoint), LS_ERR_ARGUMENT,
+    assert_error(lsi_run_config_check(&config, false, checkpoint),
+                 LS_ERR_ARGUMENT,
                  "made with --norm-eps 0.01, this run has 1e-05");
+    config = (lsi_run_config){.n = 0};
+    lsi_run_config_text(&config, "--size", "tiny");
+    lsi_run_config_real(&config, "--lr", 0.2);
+    lsi_run_config_schedule(&config, 1);
+    assert_error(lsi_run_config_check(&config, false, checkpoint),
+                 LS_ERR_ARGUMENT,
+                 "made with --lr 0.1, this run has 0.2 (--new-schedule goes on "
+                 "with that)");
+    assert_ok(lsi_run_config_check(&config, true, checkpoint));
     config = (lsi_run_config){.n = 0};
     lsi_run_config_text(&config, "--size", "small");
     lsi_run_config_before(&config, "small"); /* what is said counts */
-    assert_error(lsi_run_config_check(&config, checkpoint), LS_ERR_ARGUMENT,
-                 "made with --size tiny, this run has small");
+    assert_error(lsi_run_config_check(&config, false, checkpoint),
+                 LS_ERR_ARGUMENT, "made with --size tiny, this run has small");
 
     ls_checkpoint_close(&checkpoint);
     ls_group_close(&group);
