@@ -22,7 +22,7 @@ typedef struct args {
     lsi_rank_flags ranks;
     const char *data, *tokens, *tokenizer;
     lsi_lm_shape_flags shape;
-    int64_t steps, batch_size, accumulate, seed;
+    int64_t steps, batch_size, accumulate, tokens_per_step, seed;
     lsi_recipe recipe;
     lsi_resume_options resume;
     const char *dtype;
@@ -53,6 +53,10 @@ static const lsi_option options[] = {
         "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
     ROW(accumulate, INT, "accumulate", 0, "N", "1",
         "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    ROW(tokens_per_step, INT, "tokens-per-step", 0, "N", "0",
+        "tokens of all ranks for each step of the optimizer, from which its "
+        "micro-steps follow; 0: as --accumulate says",
+        .min = 0, .max = 1e15),
 #define USUAL_OPTIMIZER "adamw"
 #include "cli/recipe_rows.def"
     LSI_DTYPE_ROW(dtype),
@@ -144,6 +148,7 @@ static ls_status job_of(session *s, lsi_lm_options *out)
                             .steps = a->steps,
                             .batch_size = a->batch_size,
                             .accumulate = a->accumulate,
+                            .tokens_per_step = a->tokens_per_step,
                             .recipe = a->recipe,
                             .dtype = lsi_cli_dtype(a->dtype),
                             .recompute = a->recompute,
@@ -228,6 +233,10 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_check_resume(call, &a.resume, &exit_status))
         return exit_status;
+    if (a.accumulate > 1 && a.tokens_per_step > 0)
+        return lsi_cli_usage("train lm: --accumulate and --tokens-per-step "
+                             "both say how many micro-steps a step has; give "
+                             "one");
     if (job_of(&s, &job) != LS_OK)
         return lsi_cli_error();
     if (!check_shape(call, &job, &exit_status) ||

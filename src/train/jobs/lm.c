@@ -31,10 +31,11 @@ typedef struct job {
     ls_tensor *inputs, *targets;
     lsi_lm lm;
     lsi_loop loop;
-    int64_t first;     /* step of the checkpoint to resume from, or 0 */
-    double first_loss; /* of that step */
-    lsi_lm_step step;  /* the current one */
-    double begun;      /* when it began */
+    int64_t accumulate; /* micro-steps of a step */
+    int64_t first;      /* step of the checkpoint to resume from, or 0 */
+    double first_loss;  /* of that step */
+    lsi_lm_step step;   /* the current one */
+    double begun;       /* when it began */
 } job;
 
 /* ---- settings ---------------------------------------------------------------
@@ -110,7 +111,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     collect_model_config(&j->config, config);
     lsi_run_config_int(config, "--batch-size over all ranks:",
                        o->batch_size * ls_group_size(j->loop.group));
-    lsi_run_config_int(config, "--accumulate", o->accumulate);
+    lsi_run_config_int(config, "--accumulate", j->accumulate);
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_int(config, "--validate-every", o->validate_every);
     lsi_run_config_int(config, "--validate-batches", o->validate_batches);
@@ -176,12 +177,31 @@ static ls_status make_batch(job *j)
     return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
 }
 
+/* As many as are told, or as make up so many tokens. */
+static ls_status count_micro_steps(job *j)
+{
+    const lsi_lm_options *const o = j->options;
+    const int ranks = ls_group_size(j->loop.group);
+    const int64_t each = o->batch_size * j->config.context * ranks;
+    const int64_t n = o->tokens_per_step / each;
+    j->accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
+    if (n * each == o->tokens_per_step)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "a step of %" PRId64 " tokens does not consist of whole "
+                    "micro-steps of %" PRId64 " (batch size %" PRId64
+                    " x context %" PRId64 " x %d ranks); %" PRId64 " would",
+                    o->tokens_per_step, each, o->batch_size, j->config.context,
+                    ranks, each * (n + 1));
+}
+
 /* What each rank does alone before all start together. */
 static ls_status prepare(void *self)
 {
     job *const j = self;
     LS_TRY(open_tokens(j));
     LS_TRY(choose_model(j));
+    LS_TRY(count_micro_steps(j));
     LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(collect_config(j, &j->loop.resume.config));
@@ -223,8 +243,7 @@ static ls_status make_model(job *j)
 /* Of all ranks. */
 static int64_t step_tokens(const job *j)
 {
-    return j->targets->count * j->options->accumulate *
-           ls_group_size(j->loop.group);
+    return j->targets->count * j->accumulate * ls_group_size(j->loop.group);
 }
 
 static ls_status make(void *self, lsi_training *out)
@@ -357,7 +376,7 @@ static ls_status add(void *self, const lsi_forward *out)
     job *const j = self;
     double own = 0.0;
     LS_TRY(ls_tensor_item(out->loss, &own));
-    j->step.loss += own / (double)j->options->accumulate;
+    j->step.loss += own / (double)j->accumulate;
     return LS_OK;
 }
 
@@ -436,7 +455,7 @@ static ls_status next(void *self, int64_t *micro_steps)
         return LS_OK;
     j->step = (lsi_lm_step){.step = done + 1};
     j->begun = lsi_clock_seconds();
-    *micro_steps = j->options->accumulate;
+    *micro_steps = j->accumulate;
     return LS_OK;
 }
 

@@ -20,8 +20,9 @@ typedef struct lsi_lm_options {
     bool not_bytes;       /* the model has other tokens: text is refused */
     const char *init;     /* file with initial weights, or NULL */
     int64_t steps;
-    int64_t batch_size; /* sequences of a rank in a micro-step */
-    int64_t accumulate;
+    int64_t batch_size;      /* sequences of a rank in a micro-step */
+    int64_t accumulate;      /* micro-steps of a step, unless: */
+    int64_t tokens_per_step; /* over all ranks; 0: as accumulate says */
     lsi_recipe recipe;
     ls_dtype dtype; /* of products */
     bool recompute; /* blocks in backward */

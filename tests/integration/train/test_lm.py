@@ -118,6 +118,22 @@ class Learning(LmTest):
             for b in others:
                 self.assertAlmostEqual(a, b, delta=1e-4 * a)
 
+    def test_a_step_of_so_many_tokens(self):
+        """The same as the micro-steps that make it up, on any ranks."""
+        steps = ("--steps", "3", "--validate-every", "0")
+        for n, tokens, micro in (("1", 256, "4"), ("2", 256, "2"),
+                                 ("1", 64, "1")):
+            told = self.losses(*steps, "-n", n, "--tokens-per-step", str(tokens))
+            self.assertEqual(told, self.losses(*steps, "-n", n, "--accumulate",
+                                               micro))
+        done = self.run_lm(*SHAPE, *steps, "--tokens-per-step", "100")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a step of 100 tokens does not consist of whole "
+                      "micro-steps of 64 (batch size 4 x context 16 x 1 "
+                      "ranks); 128 would", done.stderr)
+        self.fails(2, "give one", "train", "lm", "--tokens-per-step", "512",
+                   "--accumulate", "2")
+
     def test_two_ranks_are_pytorch(self):
         words = ["-n", "2", "--data", LICENSE, "--steps", "20", "--lr", "0.01",
                  "--validate-every", "0"]
