@@ -18,9 +18,11 @@ static void visit(FILE *stream, const lsi_command *command, const char *name,
     fn(stream, command, name);
     for (size_t i = 0; i < command->n_children; i++) {
         char child[NAME_BYTES];
-        snprintf(child, sizeof(child), "%s%s%s", name, name[0] ? " " : "",
-                 command->children[i]->name);
-        visit(stream, command->children[i], child, fn);
+        const int length =
+            snprintf(child, sizeof(child), "%s%s%s", name, name[0] ? " " : "",
+                     command->children[i]->name);
+        if (length < (int)sizeof(child))
+            visit(stream, command->children[i], child, fn);
     }
 }
 
