@@ -99,7 +99,7 @@ int main(int argc, char **argv)
                                   &ids));
         check(ls_decoder_new(&decoder, tokenizer, false));
     }
-    int64_t *prompt = ids != NULL ? ids : numbers;
+    int64_t *prompt = argc > 2 ? ids : numbers;
     for (int64_t i = 0; i < n; i++)
         show(decoder, prompt[i]);
 

@@ -103,7 +103,8 @@ int main(int argc, char **argv)
     check(ls_dataset_new_images(&images, argv[1], LS_SPLIT_TRAIN, &moved));
     make(&t, ls_dataset_classes(images), argv[4]);
     const ls_checkpoint_parts parts = {t.params, t.adamw, NULL};
-    for (int64_t epoch = resume(&t, argv[2]); epoch < atoi(argv[3]); epoch++) {
+    const int64_t epochs = strtol(argv[3], NULL, 10);
+    for (int64_t epoch = resume(&t, argv[2]); epoch < epochs; epoch++) {
         train_epoch(&t, images, epoch);
         check(ls_checkpoint_save(t.group, argv[2], epoch + 1, &parts, 2));
         if (ls_group_rank(t.group) == 0)
