@@ -3,8 +3,7 @@
  *
  *     lockstep run -n 2 -- resnet photos checkpoints 10 bucketed
  *
- * trains until epoch 10 has ended. Called again, on any number of ranks, it
- * goes on from the newest checkpoint.
+ * trains for 10 epochs; called again, on any number of ranks, it resumes.
  */
 #include <stdio.h>
 #include <stdlib.h>
