@@ -108,7 +108,13 @@ static ls_status make_field(array_set *s, int f, const char *path)
     s->elements[f] = 1;
     for (int i = 0; i < field->ndim; i++) {
         field->shape[i] = a->shape[i + 1];
-        s->elements[f] *= a->shape[i + 1];
+        if (__builtin_mul_overflow(s->elements[f], a->shape[i + 1],
+                                   &s->elements[f]) ||
+            s->elements[f] > INT64_MAX / (int64_t)sizeof(double))
+            return lsi_fail(LS_ERR_FORMAT,
+                            "an item of the array '%s' of '%s' has more "
+                            "elements than there can be",
+                            a->name, path);
     }
     return LS_OK;
 }

@@ -64,9 +64,18 @@ static void parse_run(int argc, char **argv)
     if (!fuzz_ok(read_torchrun_flags(argc, argv)) ||
         !fuzz_ok(lsi_options_parse(options, N_OPTIONS, argc, argv, &a, &rest,
                                    &help)) ||
-        !fuzz_ok(check_torchrun(&a)) || !fuzz_ok(read_ranks(&a, &ranks)))
+        !fuzz_ok(check_torchrun(&a)) || !fuzz_ok(read_rendezvous(&a)) ||
+        !fuzz_ok(read_ranks(&a, &ranks)))
         return;
     fuzz_demand(ranks >= 1 && ranks <= LSI_LAUNCH_MAX_RANKS);
+    fuzz_demand(a.master_port >= 0 && a.master_port <= 65535);
+    lsi_rank_output *outputs = NULL;
+    if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &outputs)) &&
+        outputs != NULL)
+        for (int i = 0; i < ranks; i++)
+            fuzz_demand(outputs[i].console <= LSI_STREAMS &&
+                        outputs[i].tagged <= LSI_STREAMS);
+    free(outputs);
     fuzz_demand(a.threads >= 0 && a.threads <= 1024);
 }
 

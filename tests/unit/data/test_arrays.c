@@ -262,6 +262,12 @@ static void test_any_arrays(void **state)
     WRITE("unequal/b.npy", npy_floats);
     assert_error(ls_dataset_new_arrays(&set, in_root("unequal")), LS_ERR_FORMAT,
                  "'b' of");
+    /* No items, of an extent whose product no number holds. */
+    static const uint8_t vast[] = {0,    0,    8,    3,    0,    0,    0,    0,
+                                   0xfd, 0x03, 0xfe, 0xff, 0xf7, 0xfd, 0x10, 0};
+    WRITE("vast-idx3-ubyte", vast);
+    assert_error(ls_dataset_new_arrays(&set, in_root("vast-idx3-ubyte")),
+                 LS_ERR_FORMAT, "more elements than there can be");
     write_file("t.txt", "hello", 5);
     assert_error(ls_dataset_new_arrays(&set, in_root("t.txt")), LS_ERR_FORMAT,
                  "t.txt' is a file of no known kind; arrays are read from");
