@@ -17,7 +17,7 @@ typedef struct lsi_text {
 
 static inline bool lsi_text_equal(lsi_text a, lsi_text b)
 {
-    return a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
+    return a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, a.n) == 0);
 }
 
 /* All zeros is an empty one; freed by lsi_free of `at`. */
