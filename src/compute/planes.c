@@ -303,16 +303,21 @@ static void affine_piece(const job *j, const unit *u, const piece *p,
     written(j, j->y, p, to);
 }
 
-static void affine_units(void *context, size_t begin, size_t end)
+/* Every piece of some units, with the vectors of its lanes. */
+static void with_lanes(const job *j, size_t begin, size_t end, piece_fn fn)
 {
-    const job *j = context;
     for (size_t i = begin; i < end; i++) {
         const unit u = unit_at(&j->s, i);
         lane_vectors v;
         fill_lanes(j, &u, &v);
         for (size_t from = 0; from < u.width; from += SEGMENT)
-            for_pieces(j, &u, from, segment_of(&u, from), affine_piece, &v);
+            for_pieces(j, &u, from, segment_of(&u, from), fn, &v);
     }
+}
+
+static void affine_units(void *context, size_t begin, size_t end)
+{
+    with_lanes(context, begin, end, affine_piece);
 }
 
 void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
@@ -459,14 +464,7 @@ static void dx_of_piece(const job *j, const unit *u, const piece *p,
 
 static void dx_of_units(void *context, size_t begin, size_t end)
 {
-    const job *j = context;
-    for (size_t i = begin; i < end; i++) {
-        const unit u = unit_at(&j->s, i);
-        lane_vectors v;
-        fill_lanes(j, &u, &v);
-        for (size_t from = 0; from < u.width; from += SEGMENT)
-            for_pieces(j, &u, from, segment_of(&u, from), dx_of_piece, &v);
-    }
+    with_lanes(context, begin, end, dx_of_piece);
 }
 
 void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
