@@ -7,7 +7,7 @@ import sys
 
 MPI = os.environ["TEST_MPI"]
 LOCKSTEP = os.environ["LOCKSTEP"]
-MODULES = os.path.join(os.path.dirname(LOCKSTEP), "../lib")
+MODULES = os.environ["TEST_MODULES"]
 LAUNCHER = shutil.which("mpirun." + MPI)
 
 

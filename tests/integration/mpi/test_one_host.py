@@ -85,19 +85,22 @@ class OneHost(unittest.TestCase):
     def test_a_module_that_is_missing_is_named(self):
         other, _, started = OTHER[mpirun.MPI]
         module = "liblockstep-mpi-{}.so".format
-        built = os.path.join(os.path.dirname(mpirun.LOCKSTEP), "..", "lib")
+        from_program = os.path.relpath(mpirun.MODULES,
+                                       os.path.dirname(mpirun.LOCKSTEP))
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("bin", "lib"):
-                os.mkdir(os.path.join(folder, name))
+            os.mkdir(os.path.join(folder, "bin"))
             shutil.copy(mpirun.LOCKSTEP, os.path.join(folder, "bin"))
+            there = os.path.normpath(
+                os.path.join(folder, "bin", from_program))
+            os.makedirs(there)
             why = (f"{started} has started these ranks, but there is no "
                    f"{module(mpirun.MPI)}")
             self.fails_with(folder, why, "modules there: none")
-            if os.path.exists(os.path.join(built, module(other))):
-                shutil.copy(os.path.join(built, module(other)),
-                            os.path.join(folder, "lib"))
+            built = os.path.join(mpirun.MODULES, module(other))
+            if os.path.exists(built):
+                shutil.copy(built, there)
                 self.fails_with(folder, why, f"modules there: {other}")
-            damaged = os.path.join(folder, "lib", module(mpirun.MPI))
+            damaged = os.path.join(there, module(mpirun.MPI))
             with open(damaged, "w", encoding="ascii") as file:
                 file.write("no library")
             self.fails_with(folder, f"{started} has started these ranks",

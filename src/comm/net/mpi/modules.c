@@ -10,10 +10,6 @@
 
 #include "base/error.h"
 
-#ifndef LSI_MODULES_FROM_PROGRAM
-#    define LSI_MODULES_FROM_PROGRAM "../lib"
-#endif
-
 typedef struct mpi {
     const char *name; /* of the module */
     const char *text;
@@ -49,15 +45,15 @@ static void own_folder(char *folder)
     folder[end == NULL ? 0 : end - folder] = '\0';
 }
 
-/* Beside the library; from the program's folder; or where one was told. */
+/* Where one was told; in a folder beside the library; from the program's. */
 static bool find_module(const char *name, char *path, size_t bytes)
 {
     char own[PATH_MAX];
     own_folder(own);
     const char *told = getenv("LOCKSTEP_MODULES");
     const char *const from[] = {told == NULL ? "" : told, own, own};
-    static const char from_program[] = "/" LSI_MODULES_FROM_PROGRAM;
-    const char *const to[] = {"", "", from_program};
+    static const char *const to[] = {"", "/" LSI_MODULES,
+                                     "/" LSI_MODULES_FROM_PROGRAM};
     for (int i = 0; i < 3; i++) {
         if (from[i][0] == '\0')
             continue;
@@ -136,8 +132,9 @@ ls_status lsi_wire_load(const lsi_wire **out)
         lsi_wire_modules(there, sizeof(there));
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s has started these ranks, but there is no "
-                        "liblockstep-mpi-%s.so beside the library (modules "
-                        "there: %s); build it where %s is installed",
+                        "liblockstep-mpi-%s.so in " LSI_MODULES
+                        " beside the library (modules there: %s); build it "
+                        "where %s is installed",
                         chosen->text, chosen->name,
                         there[0] == '\0' ? "none" : there, chosen->text);
     }

@@ -1,6 +1,7 @@
 /*
  * Finding and loading the module that speaks the MPI by which the ranks were
- * started. The modules lie beside the library: liblockstep-mpi-NAME.so.
+ * started. The modules lie in a folder beside the library that is named for
+ * the version: lockstep-0.1/liblockstep-mpi-NAME.so.
  */
 #ifndef LS_COMM_NET_MPI_MODULES_H
 #define LS_COMM_NET_MPI_MODULES_H
