@@ -1,0 +1,200 @@
+/* One attempt at a job; see attempt.h. */
+#include "launch/attempt.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/suspending_clock.h"
+#include "launch/logs.h"
+#include "launch/signals.h"
+#include "launch/sweep.h"
+
+/* ---- phases ----------------------------------------------------------- */
+
+void lsi_attempt_suspend(lsi_attempt *a)
+{
+    if (a->stopped_at == 0)
+        a->stopped_at = lsi_suspending_clock_seconds();
+}
+
+/* Time in which the ranks were stopped was not theirs. */
+void lsi_attempt_resume(lsi_attempt *a)
+{
+    const double lost = lsi_suspending_clock_seconds() - a->stopped_at;
+    if (a->stopped_at == 0)
+        return;
+    a->stopped_at = 0;
+    a->timeout_at += a->timeout_at > 0 ? lost : 0;
+    a->next_at += a->next_at > 0 ? lost : 0;
+}
+
+void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
+{
+    if (next <= a->phase)
+        return;
+    lsi_attempt_resume(a);
+    a->phase = next;
+    a->next_at = lsi_suspending_clock_seconds() + a->config->grace;
+    if (next == LSI_PHASE_TERMINATING) {
+        lsi_processes_signal(&a->ranks, SIGTERM);
+        /* One that is stopped would not notice. */
+        lsi_processes_signal(&a->ranks, SIGCONT);
+    } else if (next == LSI_PHASE_KILLING) {
+        lsi_processes_signal(&a->ranks, SIGKILL);
+        a->next_at = 0;
+    }
+}
+
+static void time_out(lsi_attempt *a)
+{
+    a->timeout_at = 0;
+    a->timed_out = true;
+    if (a->has_ended)
+        return;
+    lsi_output_say(a->output, "timeout: %d of %d ranks did not end in %g s",
+                   a->ranks.alive, a->ranks.n, a->config->timeout);
+    if (a->verdict < 0)
+        a->verdict = LSI_EXIT_TIMEOUT;
+    lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
+}
+
+void lsi_attempt_pass_deadlines(lsi_attempt *a, double now)
+{
+    if (a->timeout_at > 0 && now >= a->timeout_at)
+        time_out(a);
+    if (!a->has_ended && a->next_at > 0 && now >= a->next_at)
+        lsi_attempt_enter(a, (lsi_phase)(a->phase + 1));
+}
+
+/* ---- ranks that end --------------------------------------------------- */
+
+static int exit_status_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void describe(int status, char *out, size_t bytes)
+{
+    if (WIFSIGNALED(status))
+        snprintf(out, bytes, "was killed by signal %d (SIG%s)",
+                 WTERMSIG(status), sigabbrev_np(WTERMSIG(status)));
+    else
+        snprintf(out, bytes, "ended with exit status %d", WEXITSTATUS(status));
+}
+
+/*
+ * A rank that was asked to end and died of that, or exits with the status that
+ * says so, has not failed: the others may still save what they have.
+ */
+static bool is_answer(int status)
+{
+    return lsi_signal_ends(exit_status_of(status) - 128);
+}
+
+static void take_answer(lsi_attempt *a, int status)
+{
+    if (a->verdict >= 0)
+        return;
+    a->verdict = exit_status_of(status);
+    lsi_output_say(a->output, "ended by SIG%s", sigabbrev_np(a->verdict - 128));
+}
+
+/*
+ * The first failure is named, also one behind answers; those that follow from
+ * it are not.
+ */
+static void blame(lsi_attempt *a, const lsi_process_end *first)
+{
+    const int status = first->status;
+    char what[96];
+    char rest[96] = "";
+    if (a->verdict < 0)
+        a->verdict = exit_status_of(status);
+    if (WIFEXITED(status) && a->config->quiet_exit)
+        return;
+    describe(status, what, sizeof(what));
+    if (a->ranks.alive > 0)
+        snprintf(rest, sizeof(rest), "; the others have %g s to end",
+                 a->config->grace);
+    a->first_failed = first->rank;
+    lsi_output_say(a->output, "rank %d (pid %d) %s%s", first->rank,
+                   (int)first->pid, what, rest);
+}
+
+/*
+ * Of several found dead at once the one killed by a signal counts as the
+ * first: the others have more likely failed because of it.
+ */
+static bool is_earlier(const lsi_process_end *x, const lsi_process_end *y)
+{
+    return y->pid == 0 || (WIFSIGNALED(x->status) && !WIFSIGNALED(y->status));
+}
+
+void lsi_attempt_reap(lsi_attempt *a)
+{
+    lsi_process_end ended;
+    lsi_process_end first = {0};
+    while (lsi_processes_reap(&a->ranks, &ended)) {
+        if (exit_status_of(ended.status) == 0)
+            continue;
+        a->has_failed = a->has_failed || !is_answer(ended.status);
+        if (a->asked_by != 0 && is_answer(ended.status))
+            take_answer(a, ended.status);
+        else if (is_earlier(&ended, &first))
+            first = ended;
+    }
+    if (first.pid == 0)
+        return;
+    if (a->verdict < 0 || a->phase == LSI_PHASE_RUNNING)
+        blame(a, &first);
+    lsi_attempt_enter(a, LSI_PHASE_GRACE);
+}
+
+/* ---- start and end ---------------------------------------------------- */
+
+void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
+{
+    a->verdict = -1;
+    a->first_failed = -1;
+    a->has_failed = false;
+    a->has_ended = false;
+    a->phase = LSI_PHASE_RUNNING;
+    a->next_at = 0;
+    const int failed = lsi_processes_start(&a->ranks, a->config, mask);
+    if (failed != 0) {
+        a->verdict = failed;
+        lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
+    }
+}
+
+void lsi_attempt_sweep(lsi_attempt *a)
+{
+    const size_t left = lsi_sweep(NULL, 0);
+    if (left > 0)
+        lsi_output_say(a->output,
+                       "%zu of the processes that the ranks left behind may "
+                       "not be ended: they are another user's",
+                       left);
+    a->has_ended = true;
+    a->next_at = 0;
+}
+
+void lsi_attempt_quote_log(const lsi_attempt *a)
+{
+    enum { LINES = 20 };
+    const lsi_launch_config *const c = a->config;
+    const int rank = a->first_failed;
+    const bool shown =
+        c->outputs == NULL || (c->outputs[rank].console & LSI_STREAM_ERR) != 0;
+    char text[768];
+    if (c->log_folder == NULL || rank < 0)
+        return;
+    const lsi_logs_of of = {c->log_folder, lsi_processes_run_id(&a->ranks, c),
+                            a->ranks.attempt, rank};
+    lsi_rank_logs_tail(&of, LINES, text, sizeof(text));
+    if (!shown && text[0] != '\0')
+        lsi_output_say(a->output, "rank %d wrote last:\n%s", rank, text);
+    lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", rank, of.folder,
+                   of.run_id, of.attempt, rank);
+}

@@ -1,0 +1,66 @@
+/*
+ * One attempt at a job: its ranks are started, watched and ended. They run;
+ * after a failure comes a grace, in which the other ranks notice by themselves;
+ * then SIGTERM; then SIGKILL. Whether there is another attempt, and what is
+ * passed on from outside, is the supervisor's (supervisor.c).
+ */
+#ifndef LS_LAUNCH_ATTEMPT_H
+#define LS_LAUNCH_ATTEMPT_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "launch/launch.h"
+#include "launch/output.h"
+#include "launch/processes.h"
+
+typedef enum lsi_phase {
+    LSI_PHASE_RUNNING,
+    LSI_PHASE_GRACE,
+    LSI_PHASE_TERMINATING,
+    LSI_PHASE_KILLING
+} lsi_phase;
+
+/* Times are those of the suspending clock; 0: never. */
+typedef struct lsi_attempt {
+    /* Of all attempts: lsi_attempt_start leaves them as they are. */
+    const lsi_launch_config *config;
+    const lsi_output *output; /* for what is to be said */
+    lsi_processes ranks;
+    double timeout_at;
+    double stopped_at; /* when the ranks were told to stop; 0: they run */
+    int asked_by;      /* the signal that asked first for the end; 0: none */
+    bool timed_out;
+
+    /* Of this one. */
+    lsi_phase phase;
+    double next_at;   /* when the next phase begins */
+    int verdict;      /* exit status of the job; -1: nobody failed so far */
+    bool has_failed;  /* a rank, and not because it was asked to end */
+    int first_failed; /* that rank, once it is named; else -1 */
+    bool has_ended;   /* all ranks have */
+} lsi_attempt;
+
+/* Starts the ranks; if that fails, the verdict says so. */
+void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask);
+
+/* Goes on to a later phase; an earlier one is ignored. */
+void lsi_attempt_enter(lsi_attempt *a, lsi_phase next);
+
+/* The ranks have been told to stop; to go on. */
+void lsi_attempt_suspend(lsi_attempt *a);
+void lsi_attempt_resume(lsi_attempt *a);
+
+/* Takes notice of the ranks that have ended and names the first failure. */
+void lsi_attempt_reap(lsi_attempt *a);
+
+/* What is due by now: the timeout, and the next phase. */
+void lsi_attempt_pass_deadlines(lsi_attempt *a, double now);
+
+/* When all ranks have ended: kills what they have left behind. */
+void lsi_attempt_sweep(lsi_attempt *a);
+
+/* What the rank that failed said last, if only its log has it. */
+void lsi_attempt_quote_log(const lsi_attempt *a);
+
+#endif
