@@ -9,9 +9,9 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "base/threads.h"
 #include "compute/attention/attention.h"
 #include "compute/plan_cache.h"
+#include "compute/threads.h"
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 

@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "bench/attention_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
+#include "compute/threads.h"
 
 enum { QUICK_LENGTH = 2048, FEWEST_RUNS = 3 };
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "cli/continuations.h"
 #include "cli/lm_model.h"
 #include "command/command.h"

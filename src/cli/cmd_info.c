@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/cpus.h"
 #include "base/json.h"
 #include "base/meminfo.h"
-#include "base/threads.h"
 #include "cli/affinity.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"

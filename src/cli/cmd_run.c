@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
-#include "base/threads.h"
 #include "cli/rank_outputs.h"
 #include "command/command.h"
 #include "command/ranks.h"

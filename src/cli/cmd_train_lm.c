@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "cli/ddp_flags.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
@@ -14,6 +13,7 @@
 #include "cli/resume_flags.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
+#include "compute/threads.h"
 #include "report/result.h"
 #include "train/checkpoint/find.h"
 #include "train/models/lm.h"

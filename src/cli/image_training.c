@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "cli/train_log.h"
+#include "compute/threads.h"
 #include "report/result.h"
 
 typedef struct session {

@@ -10,10 +10,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
-#include "base/threads.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/node/rank_cpus.h"
+#include "compute/threads.h"
 #include "launch/launch.h"
 
 /*

@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "base/threads.h"
 #include "compute/array.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

@@ -2,9 +2,9 @@
 #include "compute/onednn/conv2d.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/dense.h"
 #include "compute/plan_cache.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/dense.h"
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

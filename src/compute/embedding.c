@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "compute/compute.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 typedef struct embedding_job {

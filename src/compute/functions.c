@@ -1,7 +1,7 @@
 /* Functions of each element; see functions.h. */
 #include "compute/functions.h"
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

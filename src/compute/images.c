@@ -1,7 +1,7 @@
 /* Pooling and reorders: the kernels of the table, spread over threads. */
 #include "base/error.h"
-#include "base/threads.h"
 #include "compute/dense.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
 #include "kernels/ref/ref.h"

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "base/threads.h"
 #include "compute/array.h"
 #include "compute/compute.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 /* ---- cross entropy ------------------------------------------------------- */

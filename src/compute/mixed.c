@@ -1,7 +1,7 @@
 /* Functions of f32 blocks over arrays of any real types; see mixed.h. */
 #include "compute/mixed.h"
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum { GRAIN = 1 << 12, BLOCK = 512, ARRAYS = 5 };

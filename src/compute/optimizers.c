@@ -1,7 +1,7 @@
 /* Steps of optimizers; see optimizers.h. */
 #include "compute/optimizers.h"
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum { GRAIN = 1 << 14 };

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/partition.h"
-#include "base/threads.h"
 #include "compute/onednn/runtime.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum { ROWS = 512, DEPTH = 512, PASS = 64, LINE_FLOATS = 16 };

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
 

@@ -1,7 +1,7 @@
 /* Normalisation of rows; see row_norm.h. */
 #include "compute/row_norm.h"
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum { BLOCK = LSI_COLUMN_BLOCK };

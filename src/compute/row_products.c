@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/array.h"
 #include "compute/dense.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum {

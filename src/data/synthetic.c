@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "base/threads.h"
 #include "compute/compute.h"
+#include "compute/threads.h"
 #include "data/dataset.h"
 #include "data/permutation.h"
 

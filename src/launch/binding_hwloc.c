@@ -5,7 +5,7 @@
 #include <hwloc.h>
 #include <stdlib.h>
 
-#include "base/threads.h"
+#include "base/cpus.h"
 #include "launch/binding.h"
 
 /* The part of the topology's order that lies within our own binding. */

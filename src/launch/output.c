@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "base/thread.h"
 
 struct lsi_sink {
     int fd, wake;

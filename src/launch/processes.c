@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/ended.h"
 #include "base/error.h"
-#include "base/threads.h"
 #include "launch/binding.h"
 #include "launch/environment.h"
 #include "launch/logs.h"

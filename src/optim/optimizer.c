@@ -7,8 +7,8 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/array.h"
+#include "compute/threads.h"
 #include "optim/param_group.h"
 
 static const lsi_optimizer_kind *const kinds[] = {

@@ -15,7 +15,7 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "parallel/ddp_state.h"
 
 /* Floats that a thread steps and then sends on while its cache holds them. */

@@ -12,6 +12,7 @@
 #include "comm/api/internode_swap.h"
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
+#include "compute/threads.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
 
@@ -135,6 +136,20 @@ ls_status lsi_ddp_before_step(ls_ddp *ddp)
     return status;
 }
 
+/* Bytes that are worth another thread. */
+enum { PUSH_GRAIN = 1 << 18 };
+
+typedef struct pushing {
+    const ls_group *group;
+    const unsigned char *data;
+} pushing;
+
+static void push_part(void *context, size_t begin, size_t end)
+{
+    const pushing *const p = context;
+    lsi_shared_push(p->group, p->data + begin, end - begin);
+}
+
 void lsi_ddp_moved(ls_ddp *ddp, lsi_range range)
 {
     if (ddp->strategy->share >= LSI_SHARE_WEIGHTS) {
@@ -144,8 +159,10 @@ void lsi_ddp_moved(ls_ddp *ddp, lsi_range range)
     const double begin = lsi_clock_seconds();
     size_t count;
     const float *const flat = ls_params_flat(ddp->params, &count);
-    lsi_shared_push(ddp->group, flat + range.begin,
-                    lsi_range_size(range) * sizeof(float));
+    pushing p = {ddp->group, (const unsigned char *)(flat + range.begin)};
+    const size_t bytes = lsi_range_size(range) * sizeof(float);
+    lsi_parallel_for(bytes, PUSH_GRAIN, push_part, &p);
+    lsi_shared_pushed(ddp->group, bytes);
     ddp->waited += lsi_clock_seconds() - begin;
 }
 

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "comm/api/same.h"
 #include "comm/api/split.h"
 #include "comm/core/agree.h"

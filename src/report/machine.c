@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
-#include "base/threads.h"
+#include "base/cpus.h"
 
 const char *lsi_compiler(void)
 {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "text/byte_level.h"
 #include "text/normalize.h"
 #include "text/unicode.h"

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "comm/api/outcome.h"
+#include "compute/threads.h"
 
 /* ---- a table ------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/threads.h"
+#include "base/cpus.h"
 #include "comm/api/group.h"
 #include "comm/api/select.h"
 #include "comm/bootstrap/environment.h"

@@ -4,7 +4,7 @@
 
 #include "autograd/params.h"
 #include "base/rng.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "tensor/tensor.h"
 
 /* Streams of their own, apart from those of tapes (small rank numbers). */

@@ -19,9 +19,9 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/suspending_clock.h"
-#include "base/threads.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
 #include "comm/core/peers.h"

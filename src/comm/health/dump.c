@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/threads.h"
+#include "base/thread.h"
 
 enum { PATH_BYTES = 4096 };
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/threads.h"
+#include "base/thread.h"
 #include "comm/health/dump.h"
 #include "comm/health/failure.h"
 

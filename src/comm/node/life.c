@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/threads.h"
+#include "base/thread.h"
 
 struct lsi_keeper {
     lsi_life *life;

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "comm/node/copy.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
@@ -180,36 +179,21 @@ void *lsi_shared_first_here(const ls_group *group, const void *data)
 
 /* ---- pushing ------------------------------------------------------------- */
 
-/* Bytes that are worth another thread. */
-enum { PUSH_GRAIN = 1 << 18 };
-
-typedef struct pushing {
-    unsigned char *to;
-    const unsigned char *from;
-} pushing;
-
-static void push_part(void *context, size_t begin, size_t end)
-{
-    const pushing *const p = context;
-    lsi_copy_past_caches(p->to + begin, p->from + begin, end - begin);
-}
-
 void lsi_shared_push(const ls_group *group, const void *data, size_t bytes)
 {
     const lsi_shared *const s = lsi_shared_find(group, data);
-    const unsigned char *const own = data;
-    if (s == NULL)
-        return;
-    for (int i = 1; i < group->size; i++) {
+    const ptrdiff_t at = s == NULL ? 0 : (const unsigned char *)data - s->base;
+    for (int i = 1; s != NULL && i < group->size; i++) {
         const int peer = (group->rank + i) % group->size;
         const ptrdiff_t ranks = (ptrdiff_t)peer - group->rank;
-        const ptrdiff_t away = ranks * (ptrdiff_t)s->stride;
-        pushing p = {(unsigned char *)s->base +
-                         (own - (unsigned char *)s->base) + away,
-                     own};
-        lsi_parallel_for(bytes, PUSH_GRAIN, push_part, &p);
-        group->counters->bytes_sent += bytes;
+        lsi_copy_past_caches(s->base + at + ranks * (ptrdiff_t)s->stride, data,
+                             bytes);
     }
+}
+
+void lsi_shared_pushed(const ls_group *group, size_t bytes)
+{
+    group->counters->bytes_sent += (uint64_t)(group->size - 1) * bytes;
 }
 
 void lsi_shared_discard(const ls_group *group, const void *data, size_t bytes)

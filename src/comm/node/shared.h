@@ -22,9 +22,11 @@ void *lsi_shared_first_here(const ls_group *group, const void *data);
 /*
  * Copies bytes of a buffer from ls_shared_alloc to the same place of all other
  * ranks' parts. They are seen after the next collective, and until then nobody
- * else may use them. Local.
+ * else may use them. Local. Threads may each push a range; when all have, one
+ * says once how many bytes that were, so that they are counted.
  */
 void lsi_shared_push(const ls_group *group, const void *data, size_t bytes);
+void lsi_shared_pushed(const ls_group *group, size_t bytes);
 
 /*
  * Gives the pages of this rank's part back: they read as zero then, and whole

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "compute/attention/attention.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 typedef struct step_job {

@@ -5,7 +5,7 @@
 #include "compute/attention/attention.h"
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 typedef struct forward_run {

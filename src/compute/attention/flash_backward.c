@@ -9,8 +9,8 @@
 #include "compute/attention/attention.h"
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "compute/attention/flash_queue.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 enum { BLOCK = LSI_FLASH_BLOCK };

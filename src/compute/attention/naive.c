@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/dense.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 /* One query head of the problem. */

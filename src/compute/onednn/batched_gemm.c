@@ -5,11 +5,11 @@
  */
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/onednn/calls.h"
 #include "compute/onednn/gemm.h"
 #include "compute/onednn/op.h"
 #include "compute/plan_cache.h"
+#include "compute/threads.h"
 
 /* No padding: its bytes are compared. */
 typedef struct batch_key {

@@ -11,10 +11,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/onednn/calls.h"
 #include "compute/onednn/op.h"
 #include "compute/plan_cache.h"
+#include "compute/threads.h"
 #include "kernels/ref/dense.h"
 
 /* No padding: its bytes are compared. */

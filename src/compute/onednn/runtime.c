@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "compute/dense.h"
 #include "compute/onednn/calls.h"
 #include "compute/plan_cache.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;

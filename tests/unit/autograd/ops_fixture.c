@@ -1,7 +1,7 @@
 /* The fixture; see ops_fixture.h. */
 #include "ops_fixture.h"
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "testing.h"
 
 ls_tape *tape;

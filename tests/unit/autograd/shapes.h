@@ -3,7 +3,7 @@
 #define TESTS_AUTOGRAD_SHAPES_H
 
 #include "autograd/ops/ops.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "mixed.h"
 
 static uint32_t drawn = 1;

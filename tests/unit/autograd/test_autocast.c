@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "lockstep/attention.h"
 #include "lockstep/optim.h"
 #include "mixed.h"

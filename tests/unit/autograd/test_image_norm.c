@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "autograd/ops/ops.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "mixed.h"
 
 static ls_batch_norm_args args_of(statistics s)

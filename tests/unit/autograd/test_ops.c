@@ -6,7 +6,7 @@
 
 #include "autograd/ops/ops.h"
 #include "base/half.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

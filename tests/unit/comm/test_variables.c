@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "lockstep/lockstep.h"
 
 enum { PAIRS = 6, TEXT_BYTES = 2048 };

@@ -19,7 +19,7 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "dense.h"
 
 typedef struct conv {

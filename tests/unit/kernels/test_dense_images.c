@@ -1,7 +1,7 @@
 /* Pooling and reorders of whole tensors, over threads. */
 #include <math.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "dense.h"
 #include "kernels/layout.h"
 

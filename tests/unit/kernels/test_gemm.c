@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "dense.h"
 #include "kernels/kernels.h"
 #include "numbers.h"

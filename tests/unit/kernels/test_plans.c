@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "dense.h"
 #include "lockstep/profile.h"
 

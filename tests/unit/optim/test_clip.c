@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "optim/clip.h"
 #include "optim_set.h"

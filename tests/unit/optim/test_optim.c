@@ -9,7 +9,7 @@
 
 #include "autograd/params.h"
 #include "base/rng.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "lockstep/profile.h"
 #include "optim/optimizer.h"
 #include "testing.h"

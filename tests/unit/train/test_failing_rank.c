@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/profile.h"
 #include "parallel/ddp.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/nn.h"
 #include "parallel/ddp.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/threads.h"
+#include "compute/threads.h"
 #include "lockstep/nn.h"
 #include "train/jobs/validate.h"
 #include "train/models/image_net.h"

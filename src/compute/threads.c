@@ -1,79 +1,28 @@
 /*
- * How many threads a rank gets, and the parallel loop over ranges.
+ * The threads of a rank, and the parallel loops over ranges and tasks.
  */
-#include "base/threads.h"
+#include "compute/threads.h"
 
-#include <errno.h>
-#include <math.h>
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/cgroup.h"
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/partition.h"
 
-enum { BOUNDARY = 16, MAX_THREADS = 4096 };
+enum { BOUNDARY = 16 };
 
 static atomic_int current_threads; /* 0: not set yet */
-
-/* The mask can be wider than cpu_set_t on large machines. */
-int lsi_affinity_count(void)
-{
-    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-        if (set == NULL)
-            return 0;
-        const size_t bytes = CPU_ALLOC_SIZE((size_t)cpus);
-        const int failed = sched_getaffinity(0, bytes, set);
-        const int error = failed ? errno : 0;
-        const int count = failed ? 0 : CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (error != EINVAL)
-            return count;
-    }
-    return 0;
-}
-
-int lsi_cpus_available(void)
-{
-    int cpus = lsi_affinity_count();
-    const double quota =
-        lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    if (quota > 0 && quota < cpus)
-        cpus = (int)ceil(quota);
-    return cpus < 1 ? 1 : cpus;
-}
-
-/* The first number of OMP_NUM_THREADS, which may be a list; 0 if unusable. */
-static int threads_from_env(void)
-{
-    const char *text = getenv("OMP_NUM_THREADS");
-    if (text == NULL)
-        return 0;
-    char *end;
-    const long threads = strtol(text, &end, 10);
-    const int usable = end != text && (*end == '\0' || *end == ',') &&
-                       threads >= 1 && threads <= MAX_THREADS;
-    return usable ? (int)threads : 0;
-}
-
-int lsi_threads_default(int cpus)
-{
-    const int wanted = threads_from_env();
-    if (wanted > 0)
-        return wanted;
-    return cpus < 1 ? 1 : cpus;
-}
 
 void lsi_threads_set(int threads)
 {
     threads = threads < 1 ? 1 : threads;
-    threads = threads > MAX_THREADS ? MAX_THREADS : threads;
+    threads = threads > LSI_MAX_THREADS ? LSI_MAX_THREADS : threads;
     atomic_store(&current_threads, threads);
     omp_set_num_threads(threads);
 }
@@ -86,25 +35,6 @@ int lsi_threads(void)
         atomic_store(&current_threads, threads);
     }
     return threads;
-}
-
-bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(out, NULL, fn, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed == 0;
-}
-
-bool lsi_thread_watch(void *(*fn)(void *), void *context)
-{
-    pthread_t watcher;
-    if (!lsi_thread_begin(fn, context, &watcher))
-        return false;
-    pthread_detach(watcher);
-    return true;
 }
 
 /* ---- whether there is room for them ------------------------------------- */

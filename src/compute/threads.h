@@ -1,29 +1,12 @@
 /*
  * Threads inside one rank (OpenMP).
  */
-#ifndef LS_BASE_THREADS_H
-#define LS_BASE_THREADS_H
+#ifndef LS_COMPUTE_THREADS_H
+#define LS_COMPUTE_THREADS_H
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "lockstep/status.h"
-
-/*
- * CPUs in this process's affinity mask; 0 if the kernel does not tell, as in a
- * sandbox that denies the call.
- */
-int lsi_affinity_count(void);
-
-/*
- * CPUs that this process may use: its affinity mask, limited by the cgroup's
- * quota (rounded up). At least 1.
- */
-int lsi_cpus_available(void);
-
-/* OMP_NUM_THREADS if that is set, else one thread a CPU, at least 1. */
-int lsi_threads_default(int cpus);
 
 /*
  * Sets and returns the number that lsi_parallel_for uses in this process. For
@@ -39,15 +22,6 @@ int lsi_threads(void);
  * below ask, and if there are none do all the work on the calling thread.
  */
 ls_status lsi_threads_ask(void);
-
-/*
- * A thread beside the program's own, which takes no signals and is to be
- * joined. False if there is none.
- */
-bool lsi_thread_begin(void *(*fn)(void *), void *context, pthread_t *out);
-
-/* The same for one that nobody joins: it ends with the process. */
-bool lsi_thread_watch(void *(*fn)(void *), void *context);
 
 /*
  * Calls fn(context, begin, end) on disjoint ranges that cover 0..n-1, on up to

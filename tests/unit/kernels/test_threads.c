@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/threads.h"
+#include "base/cpus.h"
+#include "compute/threads.h"
 #include "testing.h"
 
 enum { MAX_N = 5000, MAX_CALLS = 64 };
