@@ -45,7 +45,7 @@ static json_t *huge_pages(void)
 static int add_optional_parts(json_t *info)
 {
     char modules[64];
-    lsi_wire_modules(modules, sizeof(modules));
+    lsi_mpi_modules(modules, sizeof(modules));
     return json_object_set_new(info, "mpi",
                                modules[0] == '\0' ? json_null()
                                                   : json_string(modules)) |

@@ -1,35 +1,26 @@
-/* What ranks of other machines tell when they meet by MPI: a card of each. */
+/* What ranks of other machines tell when they meet: a card of each. */
 #include <string.h>
 
 #include "fuzz.h"
 
-#include "comm/bootstrap/by_mpi.c" /* its functions that read cards */
+#include "comm/bootstrap/nodes.c" /* its functions that read cards */
 
 enum { RANKS = 6 };
 
 static fuzz_input messages;
 
 /* The others' cards are what the input says; ours is ours. */
-static int gather_cards(const void *send, size_t bytes, void *recv,
-                        double seconds)
+static ls_status gather_cards(const void *send, size_t bytes, void *recv,
+                              double seconds)
 {
     (void)seconds;
     for (size_t r = 0; r < RANKS * bytes; r++)
         ((uint8_t *)recv)[r] = fuzz_byte(&messages);
     memcpy((uint8_t *)recv + bytes, send, bytes);
-    return fuzz_byte(&messages) == 7 ? LSI_WIRE_LATE : 0;
+    return fuzz_byte(&messages) == 7 ? lsi_fail(LS_ERR_TIMEOUT, "late") : LS_OK;
 }
 
-static const char *say_error(void)
-{
-    return "an error";
-}
-
-static const lsi_wire wire = {.version = LSI_WIRE_VERSION,
-                              .library = "fuzz",
-                              .highest_tag = 1 << 15,
-                              .gather = gather_cards,
-                              .error = say_error};
+static const lsi_reach reach = {.gather = gather_cards};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -38,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     card cards[RANKS];
     int places[RANKS];
     messages = (fuzz_input){data, size};
-    if (fuzz_ok(gather(&wire, &own, 1, cards))) {
+    if (fuzz_ok(reach.gather(&own, sizeof(own), cards, 1))) {
         const lsi_world local = local_world(&world, cards);
         fuzz_demand(local.size >= 1 && local.size <= RANKS);
         fuzz_demand(local.rank >= 0 && local.rank < local.size);
@@ -46,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int r = 0; r < RANKS; r++)
             fuzz_demand(places[r] >= 0 && places[r] <= r);
     }
-    fuzz_ok(agree(&wire, &world, LS_OK, 1, cards));
+    fuzz_ok(agree(&reach, &world, LS_OK, 1, cards));
     return 0;
 }

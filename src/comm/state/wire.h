@@ -1,8 +1,9 @@
 /*
  * What groups that span machines need from below: messages of bytes between
  * processes that some launcher has started. A module implements it over an MPI
- * library and is loaded when asked for, so that the library needs no MPI. It
- * stands alone: a module includes this file and links nothing of the library.
+ * library or UCX and is loaded when asked for, so that the library needs none
+ * of them. It stands alone: a module includes this file and links nothing of
+ * the library.
  *
  * Functions return 0, or -1 and leave a sentence for `error`. None but `open`,
  * `gather` and `close` waits for others; the first two return LSI_WIRE_LATE,
@@ -16,7 +17,7 @@
 #include <stdint.h>
 
 enum {
-    LSI_WIRE_VERSION = 2,  /* changes with this file */
+    LSI_WIRE_VERSION = 3,  /* changes with this file */
     LSI_WIRE_LATE = -2,    /* a result */
     LSI_WIRE_ANYBODY = -1, /* as a peer to receive from */
     LSI_WIRE_LIBRARY_BYTES = 128,
@@ -26,7 +27,7 @@ enum {
      * asking waits behind all that goes the same way, so that of two long
      * messages in opposite directions one moves after the other. This is
      * within Open MPI's btl_tcp_eager_limit, and within the buffers that
-     * mpi_meet.c asks of UCX.
+     * mpi_meet.c and net/ucx ask of UCX.
      */
     LSI_WIRE_PIECE = 60 * 1024
 };
@@ -36,13 +37,34 @@ typedef struct lsi_ticket {
     uint64_t handle;
 } lsi_ticket;
 
+/*
+ * What the library tells a module that is to be opened. MPI knows all of it
+ * better, and only needs the time.
+ */
+typedef struct lsi_wire_start {
+    int rank, size;
+    double seconds;
+    const char *devices; /* of the network, as UCX_NET_DEVICES; NULL: all */
+    /*
+     * recv[r * bytes ...] = what rank r sends. Collective; for as long as the
+     * wire is open. Asks `idle` now and then, unless it is NULL, and gives up
+     * if that is not 0. LSI_WIRE_LATE or -1 if it fails; the library then knows
+     * why.
+     */
+    int (*gather)(const void *send, size_t bytes, void *recv, double seconds,
+                  int (*idle)(void));
+} lsi_wire_start;
+
 typedef struct lsi_wire {
     int version;
     const char *library; /* "Open MPI v4.1.4"; once open */
     int highest_tag;     /* once open */
     /* Joins the others: who one is, and how many there are. Collective. */
-    int (*open)(double seconds, int *rank, int *size);
-    /* recv[r * bytes ...] = what rank r sends. Collective. */
+    int (*open)(const lsi_wire_start *start, int *rank, int *size);
+    /*
+     * recv[r * bytes ...] = what rank r sends. Collective. NULL if ranks must
+     * have met before the wire is opened.
+     */
     int (*gather)(const void *send, size_t bytes, void *recv, double seconds);
     /*
      * Messages between two ranks with one tag arrive in the order in which they

@@ -1,7 +1,5 @@
 /*
- * Finding and loading the module that speaks the MPI by which the ranks were
- * started. The modules lie in a folder beside the library that is named for
- * the version: lockstep-0.1/liblockstep-mpi-NAME.so.
+ * The module that speaks the MPI by which the ranks were started.
  */
 #ifndef LS_COMM_NET_MPI_MODULES_H
 #define LS_COMM_NET_MPI_MODULES_H
@@ -13,17 +11,17 @@
  * Loads the module for the MPI whose launcher has set the environment, or the
  * one that LOCKSTEP_MPI names if both fit. The module stays for ever.
  */
-ls_status lsi_wire_load(const lsi_wire **out);
+ls_status lsi_mpi_load(const lsi_wire **out);
 
 /*
  * Joins the others. What the module sees must be what the launcher has told;
  * otherwise the module is of another MPI, and the error names both. Waits at
  * most `seconds` (0: for ever).
  */
-ls_status lsi_wire_join(const lsi_wire *wire, int rank, int size,
-                        double seconds);
+ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size,
+                       double seconds);
 
 /* "openmpi, mpich": the modules that are there; "" for none. Returns text. */
-const char *lsi_wire_modules(char *text, size_t bytes);
+const char *lsi_mpi_modules(char *text, size_t bytes);
 
 #endif

@@ -41,9 +41,9 @@ int lsi_mpi_refuse(int result, const char *format, ...)
     return result;
 }
 
-static int wire_open(double seconds, int *rank, int *size)
+static int wire_open(const lsi_wire_start *start, int *rank, int *size)
 {
-    const int result = lsi_mpi_open(seconds);
+    const int result = lsi_mpi_open(start->seconds);
     if (result != 0)
         return result;
     wire.highest_tag = lsi_mpi_highest_tag - 1; /* that one is a roll call */
