@@ -89,7 +89,7 @@ typedef struct ls_lion_options {
     double weight_decay; /* >= 0 */
 } ls_lion_options;
 
-/* lr 1e-4, betas 0.9 and 0.99, weight_decay 0. */
+/* lr 1e-4, betas 0.9 and 0.99, weight_decay 0.1. */
 LS_API ls_lion_options ls_lion_defaults(void);
 
 /* As ls_sgd_new. One number of state for each parameter. */

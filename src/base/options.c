@@ -167,6 +167,8 @@ static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
         }
         const size_t bytes = row->type == LSI_OPTION_BOOL ? sizeof(bool) : 8;
         memset(out + row->offset, 0, bytes);
+        if (row->type == LSI_OPTION_REAL)
+            memcpy(out + row->offset, &row->unset, sizeof(row->unset));
     }
     return LS_OK;
 }

@@ -246,23 +246,21 @@ static int run(const lsi_invocation *call)
     lsi_cli_set_deterministic(a.deterministic);
     if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
-    s.log = (lsi_lm_log){.tells = ls_group_rank(s.group) == 0,
-                         .size = a.model != NULL ? a.model : a.shape.size,
-                         .about = {.job = "lm",
-                                   .unit = "tokens",
-                                   .resumes = a.resume.resume,
-                                   .perplexity = true,
-                                   .steps = a.steps,
-                                   .every = a.log_every,
-                                   .ranks = ls_group_size(s.group),
-                                   .threads = lsi_threads(),
-                                   .strategy = a.ddp.strategy,
-                                   .dtype = a.dtype,
-                                   .optimizer = a.recipe.optimizer},
-                         .summary = {.data = a.data,
-                                     .recipe = &a.recipe,
-                                     .seed = (uint64_t)a.seed,
-                                     .save = a.save}};
+    s.log = (lsi_lm_log){
+        .tells = ls_group_rank(s.group) == 0,
+        .size = a.model != NULL ? a.model : a.shape.size,
+        .about = {.job = "lm",
+                  .unit = "tokens",
+                  .resumes = a.resume.resume,
+                  .perplexity = true,
+                  .steps = a.steps,
+                  .every = a.log_every,
+                  .ranks = ls_group_size(s.group),
+                  .threads = lsi_threads(),
+                  .strategy = a.ddp.strategy,
+                  .dtype = a.dtype,
+                  .optimizer = a.recipe.optimizer},
+        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .save = a.save}};
     exit_status = train(&s, &job);
     ls_group_close(&s.group);
     return exit_status;

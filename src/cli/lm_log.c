@@ -37,6 +37,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
 {
     log->start = *start;
     log->last = (lsi_lm_step){.step = start->step, .loss = start->loss};
+    log->summary.recipe = *start->recipe;
     log->about.first = start->step;
     log->about.kept_lines = start->told;
     describe(log, start);

@@ -8,18 +8,26 @@
 #include "optim/optimizer.h"
 #include "train/recipe.h"
 
-/* "|sgd|adamw" */
+/* "|sgd|adamw|lion" */
 static const char optimizer_choices[] =
-#define X(name, lr) "|" #name
+#define X(name, ...) "|" #name
 #include "optim/optimizers.def"
 #undef X
     ;
 
 static const char lr_help[] =
     "learning rate, of a schedule the largest; unless given"
-#define X(name, lr) ", " #lr " with " #name
+#define X(name, lr, ...) ", " #lr " with " #name
 #include "optim/optimizers.def"
 #undef X
     ;
+
+static const char decay_help[] =
+    "share of the weights, times the learning rate, that a step takes off "
+    "them; unless given"
+#define X(name, lr, weight_decay) ", " #weight_decay " with " #name
+#include "optim/optimizers.def"
+#undef X
+    ", or what the checkpoint has that --resume goes on from";
 
 #endif

@@ -24,7 +24,7 @@ void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary)
 {
     const lsi_run_about *const a = summary->about;
     char recipe[900];
-    describe_recipe(recipe, sizeof(recipe), summary->recipe, a->steps);
+    describe_recipe(recipe, sizeof(recipe), &summary->recipe, a->steps);
     lsi_run_log_say(log, "trained: %s: %s", a->job, summary->model);
     lsi_run_log_say(log, "data: %s, %s",
                     summary->data != NULL ? summary->data : "built-in",

@@ -13,7 +13,7 @@ typedef struct lsi_run_summary {
     const char *model;  /* in words, with its size */
     const char *data;   /* where they are from; NULL: built-in */
     const char *counts; /* how many, of the data and in a step */
-    const lsi_recipe *recipe;
+    lsi_recipe recipe;
     uint64_t seed;
     const char *result; /* in words */
     const char *save;   /* where the model is; NULL: nowhere */

@@ -20,6 +20,7 @@ ls_status lsi_train_log_open(lsi_train_log *log,
 {
     lsi_run_about *const a = &log->about;
     void *done;
+    log->summary.recipe = *start->recipe;
     a->first = start->step;
     a->steps = start->total_steps;
     a->kept_lines = start->epoch;

@@ -37,7 +37,7 @@ static ls_status check(const void *options)
 }
 
 static const ls_lion_options defaults = {
-    .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0};
+    .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
 
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {

@@ -12,13 +12,15 @@
 #include "optim/param_group.h"
 
 static const lsi_optimizer_kind *const kinds[] = {
-#define X(name, lr) &lsi_optimizer_##name,
+#define X(name, ...) &lsi_optimizer_##name,
 #include "optim/optimizers.def"
 #undef X
 };
 
-static const double usual_lrs[] = {
-#define X(name, lr) lr,
+static const struct {
+    double lr, weight_decay;
+} usual[] = {
+#define X(name, lr, weight_decay) {lr, weight_decay},
 #include "optim/optimizers.def"
 #undef X
 };
@@ -42,29 +44,49 @@ const lsi_optimizer_kind *lsi_optimizer_find(const char *name)
     return NULL;
 }
 
-double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind)
+static size_t index_of(const lsi_optimizer_kind *kind)
 {
     size_t i = 0;
     while (kinds[i] != kind)
         i++;
-    return usual_lrs[i];
+    return i;
+}
+
+double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind)
+{
+    return usual[index_of(kind)].lr;
+}
+
+double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind)
+{
+    return usual[index_of(kind)].weight_decay;
 }
 
 /* ---- as programs are told ------------------------------------------------ */
 
 /* Room for the options of any kind. */
 typedef union any_options {
-#define X(name, lr) ls_##name##_options name;
+#define X(name, ...) ls_##name##_options name;
 #include "optim/optimizers.def"
 #undef X
 } any_options;
+
+static any_options read_flags(const lsi_optimizer_kind *kind, double lr,
+                              const lsi_optimizer_flags *flags)
+{
+    any_options options;
+    lsi_optimizer_flags told = *flags;
+    if (told.weight_decay < 0)
+        told.weight_decay = lsi_optimizer_usual_decay(kind);
+    kind->read(&options, lr, &told);
+    return options;
+}
 
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
                                    const lsi_optimizer_kind *kind, double lr,
                                    const lsi_optimizer_flags *flags)
 {
-    any_options options;
-    kind->read(&options, lr, flags);
+    const any_options options = read_flags(kind, lr, flags);
     const lsi_param_group_spec spec = {kind, &options, lr, NULL, 0};
     return lsi_optimizer_new(out, params, &spec);
 }
@@ -72,8 +94,7 @@ ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
 int lsi_optimizer_flags_states(const lsi_optimizer_kind *kind, double lr,
                                const lsi_optimizer_flags *flags)
 {
-    any_options options;
-    kind->read(&options, lr, flags);
+    const any_options options = read_flags(kind, lr, flags);
     return kind->n_states(&options);
 }
 

@@ -35,7 +35,10 @@ typedef struct lsi_optimizer_update {
     uint64_t step;     /* 0 for the first; state is zero then */
 } lsi_optimizer_update;
 
-/* What a program was told, by flag. */
+/*
+ * What a program was told, by flag. A weight_decay below 0 means what is usual
+ * for the optimizer.
+ */
 typedef struct lsi_optimizer_flags {
 #define LSI_FLAG_REAL              double
 #define LSI_FLAG_CHOICE            const char *
@@ -61,16 +64,17 @@ typedef struct lsi_optimizer_kind {
     void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);
 } lsi_optimizer_kind;
 
-#define X(name, lr) extern const lsi_optimizer_kind lsi_optimizer_##name;
+#define X(name, ...) extern const lsi_optimizer_kind lsi_optimizer_##name;
 #include "optim/optimizers.def"
 #undef X
 
 /* All rows; *n is how many. */
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
 
-/* The row of that name, or NULL; the learning rate that is usual for it. */
+/* The row of that name, or NULL; what is usual for it. */
 const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
 double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
+double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind);
 
 /* One as a program was told; how many arrays of state it keeps. */
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,

@@ -37,8 +37,9 @@ static ls_status find_place(lsi_loop *l)
 }
 
 /* What every job trains with. */
-static ls_status equip(lsi_loop *l, const lsi_training *t)
+static ls_status equip(lsi_loop *l)
 {
+    const lsi_training *const t = &l->training;
     LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, t->ddp));
     lsi_ddp_defer_scale(l->ddp);
     lsi_ddp_watch_news(l->ddp, lsi_stop_requests());
@@ -55,21 +56,25 @@ static ls_status go_on(lsi_loop *l)
 {
     if (l->found == NULL)
         return LS_OK;
-    return lsi_resume_load(l->found, l->params, &l->stepper);
+    return lsi_resume_load(l->found, l->training.params, &l->stepper);
+}
+
+static ls_status make(lsi_loop *l)
+{
+    LS_TRY(l->job->make(l->self, &l->training));
+    return lsi_recipe_settle(&l->training.recipe, &l->resume.config);
 }
 
 static ls_status start(lsi_loop *l)
 {
     const lsi_train_job *const job = l->job;
-    lsi_training training = {0};
     LS_TRY(share(l, job->prepare(l->self)));
     if (job->check != NULL)
         LS_TRY(job->check(l->self));
     LS_TRY(find_place(l));
-    LS_TRY(share(l, job->make(l->self, &training)));
-    l->params = training.params;
+    LS_TRY(share(l, make(l)));
     LS_TRY(share(l, job->begin(l->self)));
-    LS_TRY(share(l, equip(l, &training)));
+    LS_TRY(share(l, equip(l)));
     return share(l, go_on(l));
 }
 
@@ -111,7 +116,7 @@ static bool saves_after_step(const lsi_loop *l)
 static ls_status step(lsi_loop *l, int64_t n)
 {
     const lsi_train_job *const job = l->job;
-    ls_params_zero_grad(l->params);
+    ls_params_zero_grad(l->training.params);
     LS_TRY(ls_ddp_set_loss_scale(l->ddp, lsi_stepper_loss_scale(&l->stepper)));
     LS_TRY(micro_steps(l, n));
     if (job->before_step != NULL)
@@ -137,8 +142,8 @@ ls_status lsi_loop_steps(lsi_loop *loop)
 
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 {
-    LS_TRY(
-        lsi_resume_save(&loop->resume, loop->params, &loop->stepper, values));
+    LS_TRY(lsi_resume_save(&loop->resume, loop->training.params, &loop->stepper,
+                           values));
     if (loop->on_saved != NULL)
         loop->on_saved(loop->context, loop->stepper.steps,
                        loop->resume.options->folder);

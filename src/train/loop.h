@@ -77,9 +77,9 @@ typedef struct lsi_loop {
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
     /* From here on the loop's own. */
-    ls_checkpoint *found; /* from which it goes on, or NULL */
-    ls_params *params;
-    ls_ddp *ddp; /* with deferred scale */
+    ls_checkpoint *found;  /* from which it goes on, or NULL */
+    lsi_training training; /* what the job wants, as it is done */
+    ls_ddp *ddp;           /* with deferred scale */
     lsi_stepper stepper;
     ls_tape *tape;
     int stopped_by; /* a signal (stop.h), on all ranks after the same step */

@@ -3,13 +3,26 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 
+static const char decay_name[] = "--weight-decay";
+
 static double lr_of(const lsi_recipe *recipe, const lsi_optimizer_kind *kind)
 {
     return recipe->lr > 0 ? recipe->lr : lsi_optimizer_usual_lr(kind);
+}
+
+/* The flags, with what is usual where nothing was said. */
+static lsi_optimizer_flags flags_of(const lsi_recipe *recipe,
+                                    const lsi_optimizer_kind *kind)
+{
+    lsi_optimizer_flags flags = recipe->flags;
+    if (flags.weight_decay < 0 && kind != NULL)
+        flags.weight_decay = lsi_optimizer_usual_decay(kind);
+    return flags;
 }
 
 /* Its schedule; one that nobody knows is constant. */
@@ -62,6 +75,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
 {
     const lsi_optimizer_kind *const kind =
         lsi_optimizer_find(recipe->optimizer);
+    const lsi_optimizer_flags flags = flags_of(recipe, kind);
     lsi_run_config_text(config, "--optimizer", recipe->optimizer);
     const size_t lr = config->n;
     lsi_run_config_real(config, "--lr",
@@ -71,9 +85,11 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
 #define CHOICE(name, value) lsi_run_config_text(config, "--" name, value)
 #define X(kind, owner, field, name, ...)                                       \
     if (concerns(#owner, recipe->optimizer))                                   \
-        kind(name, recipe->flags.field);
+        kind(name, flags.field);
 #include "optim/flags.def"
 #undef X
+    if (recipe->flags.weight_decay < 0)
+        lsi_run_config_usual(config, decay_name);
     lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);
     lsi_run_config_real(config, "--ema", recipe->ema);
     lsi_run_config_before(config, "0");
@@ -89,6 +105,22 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     if (schedule == LS_LR_WSD)
         lsi_run_config_int(config, "--decay-steps", recipe->decay_steps);
     lsi_run_config_schedule(config, first);
+}
+
+ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config)
+{
+    if (recipe->flags.weight_decay >= 0)
+        return LS_OK;
+    const char *const text = lsi_run_config_value(config, decay_name);
+    char *end;
+    const double decay = strtod(text, &end);
+    if (end == text || *end != '\0' || !(decay >= 0) || !isfinite(decay))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the checkpoint was made with %s %s; it should be a "
+                        "number that is not negative",
+                        decay_name, text);
+    recipe->flags.weight_decay = decay;
+    return LS_OK;
 }
 
 static ls_status fill(lsi_stepper *stepper, ls_params *params,

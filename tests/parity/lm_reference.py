@@ -86,7 +86,7 @@ def main():
         parser.add_argument(name, required=True)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--weight-decay", type=float, default=0.0)
+    parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--bound", type=float, default=1e-3)
     args = parser.parse_args()
     config, p = read_safetensors(args.init)

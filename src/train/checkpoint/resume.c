@@ -53,7 +53,7 @@ static ls_status check_run(const lsi_resume_options *o,
 }
 
 /* Only if nothing has been saved there the job begins at its beginning. */
-static ls_status open_and_check(const lsi_resume *r, ls_checkpoint **out)
+static ls_status open_and_check(lsi_resume *r, ls_checkpoint **out)
 {
     ls_status status = ls_checkpoint_open(out, r->group, r->options->folder);
     if (status == LS_ERR_NOT_FOUND) {

@@ -14,9 +14,7 @@ static lsi_run_setting *next(lsi_run_config *config, const char *name)
 {
     assert(config->n < LSI_MAX_SETTINGS);
     lsi_run_setting *const setting = &config->all[config->n++];
-    setting->name = name;
-    setting->before = NULL;
-    setting->of_schedule = false;
+    *setting = (lsi_run_setting){.name = name};
     return setting;
 }
 
@@ -64,16 +62,38 @@ void lsi_run_config_schedule(lsi_run_config *config, size_t first)
         config->all[i].of_schedule = true;
 }
 
-ls_status lsi_run_config_check(const lsi_run_config *config, bool new_schedule,
+static size_t index_of(const lsi_run_config *config, const char *name)
+{
+    size_t i = 0;
+    while (i < config->n && strcmp(config->all[i].name, name) != 0)
+        i++;
+    assert(i < config->n);
+    return i;
+}
+
+void lsi_run_config_usual(lsi_run_config *config, const char *name)
+{
+    config->all[index_of(config, name)].usual = true;
+}
+
+const char *lsi_run_config_value(const lsi_run_config *config, const char *name)
+{
+    return config->all[index_of(config, name)].value;
+}
+
+ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
                                const ls_checkpoint *checkpoint)
 {
     for (size_t i = 0; i < config->n; i++) {
-        const lsi_run_setting *const setting = &config->all[i];
+        lsi_run_setting *const setting = &config->all[i];
         if (setting->of_schedule && new_schedule)
             continue;
         const char *saved = ls_checkpoint_value(checkpoint, setting->name);
         if (saved == NULL)
             saved = setting->before;
+        if (setting->usual && saved != NULL &&
+            strlen(saved) < sizeof setting->value)
+            strcpy(setting->value, saved);
         if (saved == NULL || strcmp(saved, setting->value) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "cannot resume from the checkpoint of step %" PRId64

@@ -18,6 +18,7 @@ typedef struct lsi_run_setting {
     char value[48];
     const char *before; /* its value in checkpoints without it, or NULL */
     bool of_schedule;   /* of the learning rate over the steps */
+    bool usual;         /* nobody has asked for it */
 } lsi_run_setting;
 
 typedef struct lsi_run_config {
@@ -43,15 +44,25 @@ void lsi_run_config_before(lsi_run_config *config, const char *value);
  */
 void lsi_run_config_schedule(lsi_run_config *config, size_t first);
 
+/*
+ * For the setting of that name: it is what is usual, and nobody has asked for
+ * it. A run that resumes goes on with what the checkpoint says.
+ */
+void lsi_run_config_usual(lsi_run_config *config, const char *name);
+
+/* The value of a setting that is there. */
+const char *lsi_run_config_value(const lsi_run_config *config,
+                                 const char *name);
+
 /* A checksum of values, by which others are recognised. */
 void lsi_run_config_digest(lsi_run_config *config, const char *name,
                            const int64_t *values, size_t n);
 
 /*
  * LS_ERR_ARGUMENT names the first that differs from the checkpoint's. With
- * new_schedule those of the schedule may.
+ * new_schedule those of the schedule may. Usual ones become the checkpoint's.
  */
-ls_status lsi_run_config_check(const lsi_run_config *config, bool new_schedule,
+ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
                                const ls_checkpoint *checkpoint);
 
 #endif

@@ -122,7 +122,8 @@ static ls_status begin(void *self)
         .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
         .epoch = j->epochs.report.epoch,
         .total_steps = total_steps(j),
-        .parameters = ls_params_numel(j->epochs.model->params)};
+        .parameters = ls_params_numel(j->epochs.model->params),
+        .recipe = &j->loop.training.recipe};
     if (j->events->begin == NULL)
         return LS_OK;
     return j->events->begin(j->events->context, &start);
@@ -458,7 +459,7 @@ static ls_status save(const void *self)
                                     NULL};
     lsi_file_sum sum;
     const ls_status status =
-        lsi_params_save(j->loop.params, o->save, metadata, &sum);
+        lsi_params_save(j->loop.training.params, o->save, metadata, &sum);
     free(net);
     return status;
 }

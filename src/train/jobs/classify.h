@@ -41,6 +41,7 @@ typedef struct lsi_classify_start {
     int64_t epoch;       /* in which it begins */
     int64_t total_steps; /* of the optimizer, in all epochs */
     int64_t parameters;
+    const lsi_recipe *recipe; /* by which it trains */
 } lsi_classify_start;
 
 /* What an epoch has come to; complete on rank 0 only. */

@@ -318,7 +318,8 @@ static ls_status begin(void *self)
                                 .step_tokens = step_tokens(j),
                                 .step = j->first,
                                 .loss = j->first_loss,
-                                .told = told_before(j)};
+                                .told = told_before(j),
+                                .recipe = &j->loop.training.recipe};
     return j->events->begin(j->events->context, &start);
 }
 

@@ -39,10 +39,11 @@ typedef struct lsi_lm_start {
     const ls_transformer_config *model;
     int64_t parameters;
     int64_t train_tokens, val_tokens;
-    int64_t step_tokens; /* of all ranks in a step */
-    int64_t step;        /* of the checkpoint to resume from, or 0 */
-    double loss;         /* of that step */
-    int64_t told;        /* steps and validations before it */
+    int64_t step_tokens;      /* of all ranks in a step */
+    int64_t step;             /* of the checkpoint to resume from, or 0 */
+    double loss;              /* of that step */
+    int64_t told;             /* steps and validations before it */
+    const lsi_recipe *recipe; /* by which it trains */
 } lsi_lm_start;
 
 /* The result of a step: the same on all ranks, except for the seconds. */

@@ -16,9 +16,9 @@ SHAPE = ["--layers", "1", "--d-model", "32", "--heads", "2", "--d-ff", "64",
 # What PyTorch gets from the same weights and pieces of LICENSE; made by
 # tests/parity/lm_reference.py with SHAPE, --lr 0.01 and eight sequences a step.
 PYTORCH_LOSSES = [
-    5.613886, 5.410293, 5.097658, 4.798707, 4.482675, 4.132009, 3.802164,
-    3.891897, 3.639784, 3.375573, 3.235844, 2.872133, 2.967784, 2.955697,
-    2.985870, 2.813543, 2.986891, 2.918177, 2.758383, 3.120005]
+    5.613886, 5.410278, 5.097751, 4.799024, 4.483185, 4.132912, 3.803277,
+    3.892725, 3.640552, 3.376392, 3.236479, 2.873014, 2.968365, 2.955706,
+    2.986011, 2.813755, 2.987198, 2.918477, 2.758720, 3.120124]
 LICENSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..",
                        "..", "LICENSE")
 STEP_KEYS = ["event", "step", "loss", "lr", "gradient_norm", "seconds",
@@ -141,7 +141,7 @@ class Learning(LmTest):
         rounded = self.losses(*words, "--dtype", "bf16")
         self.assertEqual(len(exact), len(PYTORCH_LOSSES))
         for want, a, b in zip(PYTORCH_LOSSES, exact, rounded):
-            self.assertAlmostEqual(a, want, delta=1e-3)
+            self.assertAlmostEqual(a, want, delta=1e-4) # decay matters
             self.assertAlmostEqual(b, want, delta=0.02 * want)
 
     def test_attention_and_layouts_agree(self):

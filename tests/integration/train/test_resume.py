@@ -191,6 +191,25 @@ class Cifar100(ResumeTest):
                 self.assertIn(f"resumed after step {2 * i} from", said)
             self.same("whole", "again", but={"collectives"})
 
+    def test_decay_that_nobody_asked_for(self):
+        """A checkpoint keeps its own, whatever is usual by now."""
+        words = ("--limit", "40", "--batch-size", "4", "--optimizer", "adamw")
+        none = ("--weight-decay", "0")
+        self.train("whole", *words, *none)
+        self.train("usual", *words)
+        self.train("same", *words, "--weight-decay", "0.01")
+        self.assertEqual(read(self.path("usual")), read(self.path("same")))
+        self.assertNotEqual(read(self.path("usual")), read(self.path("whole")))
+        self.train("again", *words, *none, *self.saving())
+        shutil.rmtree(os.path.join(
+            self.checkpoints, f"step-{max(steps(self.checkpoints, True)):012}"))
+        self.fails(1, "with --weight-decay 0, this run has 0.01", *self.words(
+            "again", *words, "--weight-decay", "0.01", *self.saving()))
+        said = self.train("again", *words, *self.saving())
+        self.assertIn("resumed after step", said)
+        self.assertIn("--weight-decay 0 ", said)
+        self.same("whole", "again")
+
     def test_beginning(self):
         words = ("--limit", "32", "--batch-size", "4", *self.saving())
         said = self.train("first", *words)

@@ -102,6 +102,7 @@ static void the_sign_is_the_step(void **state)
     ls_params *params = make_set(&n, 1);
     ls_optimizer *lion = NULL;
     ls_lion_options o = ls_lion_defaults();
+    o.weight_decay = 0;
     o.lr = 0.5;
     float *flat = ls_params_flat(params, &count);
     ls_params_finish_grad(params);

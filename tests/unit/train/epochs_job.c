@@ -32,7 +32,7 @@ void epochs_job_init(lsi_loop *loop, lsi_epochs *epochs, ls_group *group,
         .next = next, .forward = forward, .add = add, .stepped = stepped};
     static const lsi_resume_options never = {0};
     *loop = lsi_loop_of(group, &job, epochs, &never, NULL);
-    loop->params = model->params;
+    loop->training.params = model->params;
     *epochs = (lsi_epochs){.loop = loop, .model = model};
 }
 

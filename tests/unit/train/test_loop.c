@@ -164,7 +164,8 @@ static uint64_t collectives(const ls_group *group)
 
 static void take_weights(plan *p, const setup *s)
 {
-    const float *const flat = ls_params_flat(s->loop.params, &p->n_weights);
+    const float *const flat =
+        ls_params_flat(s->loop.training.params, &p->n_weights);
     p->weights = malloc(p->n_weights * sizeof(float));
     CHECK(p->weights != NULL);
     memcpy(p->weights, flat, p->n_weights * sizeof(float));

@@ -2,6 +2,7 @@
  * Recipes: what they name is what is done.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "testing.h"
 #include "train/recipe.h"
@@ -112,6 +113,49 @@ static void usual_learning_rates(void **state)
     ls_params_free(&params);
 }
 
+/* As each optimizer's own defaults, which ls_adamw_defaults() are. */
+static void usual_decays(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *optimizer, *text;
+    } rows[] = {{"sgd", "0"}, {"adamw", "0.01"}, {"lion", "0.1"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        lsi_recipe recipe = base;
+        lsi_run_config config = {.n = 0};
+        recipe.optimizer = rows[i].optimizer;
+        recipe.flags.weight_decay = -1;
+        lsi_recipe_describe(&recipe, STEPS, &config);
+        assert_string_equal(lsi_run_config_value(&config, "--weight-decay"),
+                            rows[i].text);
+        assert_ok(lsi_recipe_settle(&recipe, &config));
+        assert_true(recipe.flags.weight_decay == strtod(rows[i].text, NULL));
+    }
+    assert_true(ls_adamw_defaults().weight_decay == 0.01);
+    assert_true(ls_lion_defaults().weight_decay == 0.1);
+}
+
+static void decays_of_checkpoints(void **state)
+{
+    (void)state;
+    lsi_recipe recipe = base;
+    lsi_run_config config = {.n = 0};
+    lsi_run_config_text(&config, "--weight-decay", "0.5");
+    assert_ok(lsi_recipe_settle(&recipe, &config));
+    assert_true(recipe.flags.weight_decay == base.flags.weight_decay);
+    recipe.flags.weight_decay = -1;
+    assert_ok(lsi_recipe_settle(&recipe, &config));
+    assert_true(recipe.flags.weight_decay == 0.5);
+    static const char *const bad[] = {"", "a", "-1", "nan", "inf", "0.1x"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        config = (lsi_run_config){.n = 0};
+        lsi_run_config_text(&config, "--weight-decay", bad[i]);
+        recipe.flags.weight_decay = -1;
+        assert_error(lsi_recipe_settle(&recipe, &config), LS_ERR_FORMAT,
+                     "it should be a number that is not negative");
+    }
+}
+
 static void what_is_refused(void **state)
 {
     (void)state;
@@ -134,6 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adamw_with_everything),
         cmocka_unit_test(usual_learning_rates),
+        cmocka_unit_test(usual_decays),
+        cmocka_unit_test(decays_of_checkpoints),
         cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,6 +69,9 @@ static void what_a_run_depends_on(void **state)
                  "made with --lr 0.1, this run has 0.2 (--new-schedule goes on "
                  "with that)");
     assert_ok(lsi_run_config_check(&config, true, checkpoint));
+    lsi_run_config_usual(&config, "--lr");
+    assert_ok(lsi_run_config_check(&config, false, checkpoint));
+    assert_string_equal(lsi_run_config_value(&config, "--lr"), "0.1");
     config = (lsi_run_config){.n = 0};
     lsi_run_config_text(&config, "--size", "small");
     lsi_run_config_before(&config, "small"); /* what is said counts */
