@@ -44,9 +44,11 @@ optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
   "tokenizers split text by the patterns of GPT-2 and Llama 3 only")
 
 # All that a program which links the objects needs.
-set(LOCKSTEP_LIBRARIES Threads::Threads OpenMP::OpenMP_C PkgConfig::JANSSON
+set(LOCKSTEP_COMM_LIBRARIES Threads::Threads PkgConfig::JANSSON)
+set(LOCKSTEP_LIBRARIES ${LOCKSTEP_COMM_LIBRARIES} OpenMP::OpenMP_C
                        PkgConfig::ZLIB)
 set(LOCKSTEP_INCLUDES ${RANDOM123_INCLUDE_DIR})
+set(private_comm_libraries ${JANSSON_LIBRARIES})
 set(private_libraries ${JANSSON_LIBRARIES} ${ZLIB_LIBRARIES})
 if(LOCKSTEP_LIBARCHIVE)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::LIBARCHIVE)

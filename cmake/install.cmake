@@ -32,12 +32,17 @@ if(TARGET lockstep AND NOT CMAKE_CROSSCOMPILING)
           DESTINATION ${share}/fish/vendor_completions.d)
 endif()
 
-# Two export sets: who uses the shared library needs none of what it stands on.
+# Two export sets: who uses the shared libraries needs none of what they stand
+# on.
 set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
 set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)
-install(TARGETS lockstep_shared EXPORT lockstep_shared
+set_target_properties(lockstep_comm_shared PROPERTIES EXPORT_NAME comm)
+set_target_properties(lockstep_comm_static PROPERTIES EXPORT_NAME comm_static)
+install(TARGETS lockstep_shared lockstep_comm_shared EXPORT lockstep_shared
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS lockstep_static lockstep_link EXPORT lockstep_static
+install(TARGETS lockstep_static lockstep_comm_static lockstep_link
+                lockstep_comm_link
+        EXPORT lockstep_static
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstep_shared FILE lockstep-shared.cmake
         NAMESPACE lockstep:: DESTINATION ${package_dir})
@@ -60,10 +65,16 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake
 list(APPEND private_libraries m)
 list(TRANSFORM private_libraries PREPEND -l)
 list(JOIN private_libraries " " private_libraries)
-set(private_libraries "${private_libraries} ${OpenMP_C_FLAGS} -pthread")
+set(private_libraries "${private_libraries} ${OpenMP_C_FLAGS}")
+list(APPEND private_comm_libraries m)
+list(TRANSFORM private_comm_libraries PREPEND -l)
+list(JOIN private_comm_libraries " " private_comm_libraries)
+set(private_comm_libraries "${private_comm_libraries} -pthread")
 # Relative, so that `cmake --install --prefix` may go anywhere.
 file(RELATIVE_PATH pc_to_prefix
      /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(cmake/lockstep.pc.in ${PROJECT_BINARY_DIR}/lockstep.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name lockstep lockstep-comm)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -33,7 +33,7 @@ build_with_pkg_config() {
     check "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" "$work/shared"
     # Without the shared one beside it, -llockstep is the static library.
     mkdir "$work/static-only"
-    cp "$libdir/liblockstep.a" "$work/static-only"
+    cp "$libdir"/liblockstep*.a "$work/static-only"
     "$CC" "${flags[@]}" "$here/program.c" -o "$work/static" \
         $(pkg-config --cflags lockstep) -L"$work/static-only" \
         $(pkg-config --static --libs lockstep | sed "s:-L$prefix[^ ]*::")
@@ -47,7 +47,7 @@ build_with_cmake() {
 	cmake_minimum_required(VERSION 3.25)
 	project(user C)
 	find_package(lockstep $version REQUIRED COMPONENTS static)
-	foreach(kind lockstep static)
+	foreach(kind lockstep static comm)
 	  add_executable(with_\${kind} program.c)
 	  target_compile_definitions(with_\${kind} PRIVATE
 	    EXPECTED_VERSION="$version")
@@ -62,6 +62,22 @@ build_with_cmake() {
     }
     check "find_package, shared" "$work/project/build/with_lockstep"
     check "find_package, static" "$work/project/build/with_static"
+    check "find_package, comm" "$work/project/build/with_comm"
+}
+
+# Communication alone needs none of what computes and reads.
+build_with_comm_alone() {
+    local loaded
+    # shellcheck disable=SC2046
+    "$CC" "${flags[@]}" "$here/ranks.c" -o "$work/ranks" \
+        $(pkg-config --cflags --libs lockstep-comm)
+    loaded=$(LD_LIBRARY_PATH="$libdir" ldd "$work/ranks")
+    if grep -E 'liblockstep\.so|gomp|dnnl|archive|hwloc|libpng|stdc' <<<"$loaded"; then
+        echo "^ needed by liblockstep-comm"
+        exit 1
+    fi
+    [ ! -x "$prefix/bin/lockstep" ] || LD_LIBRARY_PATH="$libdir" \
+        "$prefix/bin/lockstep" run -n 3 -- "$work/ranks"
 }
 
 # The first block of README.md after ```LANGUAGE that has the text.
@@ -91,6 +107,7 @@ build_as_in_readme() {
 
 build_with_pkg_config
 build_with_cmake
+build_with_comm_alone
 if [ -x "$prefix/bin/lockstep" ]; then
     "$prefix/bin/lockstep" --version | grep -F "$version" ||
         { echo "the program does not know its version"; exit 1; }

@@ -1,28 +1,38 @@
 #!/bin/bash
-# test_symbols.sh LIBRARY HEADERS: the shared library exports ls_* and what the
-# public headers declare, and nothing else.
+# test_symbols.sh LIBRARY COMM-LIBRARY HEADERS: together the shared libraries
+# export what the public headers declare, and nothing else but what one of them
+# needs of the other, under a version of its own.
 set -euo pipefail
-library=$1 headers=$2
+library=$1 comm_library=$2 headers=$3
 
-exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sort -u)
-[ -n "$exported" ] || { echo "$library exports nothing"; exit 1; }
+exported() {
+    nm -D --defined-only --with-symbol-versions "$1" |
+        awk '$2 != "A" { print $NF }' | sort -u
+}
 
 failed=0
-if grep -v '^ls_' <<<"$exported"; then
+if exported "$library" | grep -v '^ls_'; then
     echo "^ exported, but not ls_*: is C_VISIBILITY_PRESET still hidden?"
+    failed=1
+fi
+if exported "$comm_library" | grep -vE '^ls_.*@@LOCKSTEP_[0-9.]+$' |
+    grep -vE '^lsi_.*@@LOCKSTEP_PRIVATE_[0-9.]+$'; then
+    echo "^ exported by the library of communication with another name"
     failed=1
 fi
 
 # A declaration begins with LS_API; the name is what stands before "(".
+public=$({ exported "$library"; exported "$comm_library" | grep '^ls_'; } |
+    sed 's/@.*//' | sort -u)
 declared=$(grep -hv '^ *#' "$headers"/*.h | tr '\n' ' ' |
     grep -oE 'LS_API [^;{]*;' | sed -E 's/\(.*//; s/.*[ *]//' | sort -u)
-missing=$(comm -23 <(echo "$declared") <(echo "$exported"))
+missing=$(comm -23 <(echo "$declared") <(echo "$public"))
 if [ -n "$missing" ]; then
     echo "$missing"
     echo "^ declared in the public headers, but not exported"
     failed=1
 fi
-extra=$(comm -13 <(echo "$declared") <(echo "$exported"))
+extra=$(comm -13 <(echo "$declared") <(echo "$public"))
 if [ -n "$extra" ]; then
     echo "$extra"
     echo "^ exported, but not declared in the public headers"
