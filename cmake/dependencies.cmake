@@ -28,6 +28,7 @@ pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
 pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
 optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
@@ -38,6 +39,8 @@ optional_library(PNG "${PNG_FOUND}" libpng "PNG images are not read")
 optional_library(JPEG "${JPEG_FOUND}" libturbojpeg "JPEG images are not read")
 optional_library(HWLOC "${HWLOC_FOUND}" hwloc
   "ranks are bound to cpus in the order of their numbers")
+optional_library(NETTLE "${NETTLE_FOUND}" nettle
+  "hosts cannot meet without MPI: nothing proves that they know the secret")
 optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc
   "tokenizers that ask for the normal form NFC are refused")
 optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
@@ -62,6 +65,10 @@ endforeach()
 if(LOCKSTEP_HWLOC)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::HWLOC)
   list(APPEND private_libraries ${HWLOC_LIBRARIES})
+endif()
+if(LOCKSTEP_NETTLE)
+  list(APPEND LOCKSTEP_LIBRARIES PkgConfig::NETTLE)
+  list(APPEND private_libraries ${NETTLE_LIBRARIES})
 endif()
 if(LOCKSTEP_UTF8PROC)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::UTF8PROC)

@@ -354,6 +354,27 @@ def meeting():
     yield cards + b"".join(card(0, 0, 0, -r) for r in range(6))
 
 
+def frame(kind, key=b"", data=b""):
+    return b"LsR1" + struct.pack("<BBHI", kind, 0, len(key), len(data)) + key + data
+
+
+def pieces(*frames):
+    return b"".join(bytes([len(f)]) + f for f in frames)
+
+
+def store():
+    get = frame(8, b"a/b", struct.pack("<Q", 50))
+    put = frame(6, b"a/b", b"hello")
+    yield b"\x00" + pieces(frame(1, data=bytes(32)), b"", frame(3, data=bytes(32)))
+    yield b"\x00" + pieces(b"GET / HTTP/1.1\r\n\r\n", put)
+    yield b"\x01" + pieces(get, put, put, get)
+    yield b"\x01" + pieces(frame(11, data=b"hello"), frame(11, data=b"x"), get[:9], b"", get[9:])
+    yield b"\x02" + pieces(frame(2, data=b"\x01" + bytes(32)), frame(4, data=bytes(32)))
+    yield b"\x02" + pieces(frame(5, data=b"no\n"))
+    yield b"\x03[fd00::1]:29400\n^=eth0,lo"
+    yield b"\x03node0:29400\neth,ib"
+
+
 # ---- tokenizers ------------------------------------------------------------
 
 def byte_chars():
@@ -421,7 +442,7 @@ def tokenizer():
 TARGETS = (archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            llama,
            machine, meeting, options, records, rendezvous, safetensors, select,
-           tokenizer, tokens)
+           store, tokenizer, tokens)
 
 
 def main():

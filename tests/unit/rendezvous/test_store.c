@@ -1,0 +1,388 @@
+/*
+ * The server in a thread, clients in others: values, waiting, secrets,
+ * messages, strangers that say anything, too much or nothing.
+ */
+#include "testing.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "lockstep/lockstep.h"
+#include "rendezvous/client.h"
+#include "rendezvous/handshake.h"
+#include "rendezvous/server.h"
+
+#define SECRET "a secret of the tests"
+
+typedef struct service {
+    lsi_store_server *server;
+    pthread_t thread;
+    int stop;
+    char endpoint[64];
+    int messages, gone; /* counted by the server's thread */
+} service;
+
+static void hear(void *context, int peer, const void *data, size_t bytes)
+{
+    service *const s = context;
+    s->messages++;
+    if (bytes == 4 && memcmp(data, "away", 4) == 0)
+        lsi_store_server_refuse(s->server, peer, "not wanted here");
+    else
+        lsi_store_server_send(s->server, peer, data, bytes);
+}
+
+static void miss(void *context, int peer, const char *why)
+{
+    (void)peer;
+    (void)why;
+    ((service *)context)->gone++;
+}
+
+static void *serve(void *argument)
+{
+    service *const s = argument;
+    struct pollfd polled[2] = {
+        {.fd = lsi_store_server_fd(s->server), .events = POLLIN},
+        {.fd = s->stop, .events = POLLIN}};
+    while (poll(polled, 2, -1) >= 0 && polled[1].revents == 0)
+        lsi_store_server_step(s->server);
+    return NULL;
+}
+
+static void start(service *s, const char *secret)
+{
+    lsi_endpoint e = {"127.0.0.1", 0};
+    const lsi_store_owner owner = {s, hear, miss};
+    lsi_store_refusal why;
+    *s = (service){.stop = eventfd(0, EFD_CLOEXEC)};
+    assert_ok(lsi_store_serve(&e, secret, 5, &owner, &s->server, &why));
+    snprintf(s->endpoint, sizeof(s->endpoint), "127.0.0.1:%d",
+             lsi_store_server_port(s->server));
+    assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
+}
+
+static void stop(service *s)
+{
+    assert_int_equal(eventfd_write(s->stop, 1), 0);
+    pthread_join(s->thread, NULL);
+    lsi_store_server_close(s->server);
+    close(s->stop);
+}
+
+/* ---- values ----------------------------------------------------------- */
+
+static void test_values(void **state)
+{
+    (void)state;
+    service s;
+    lsi_store a, b;
+    static char big[LSI_STORE_VALUE_BYTES], got[LSI_STORE_VALUE_BYTES];
+    size_t bytes = sizeof(got);
+    start(&s, NULL);
+    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &a));
+    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &b));
+    memset(big, 'x', sizeof(big));
+    assert_ok(a.set(a.context, "big", big, sizeof(big)));
+    assert_ok(b.get(b.context, "big", got, &bytes, 5));
+    assert_int_equal(bytes, sizeof(big));
+    assert_memory_equal(got, big, sizeof(big));
+    assert_ok(a.set(a.context, "big", "", 0));
+    assert_ok(b.get(b.context, "big", got, &bytes, 5));
+    assert_int_equal(bytes, 0);
+    assert_ok(a.set(a.context, "word", "hello", 5));
+    bytes = 4;
+    assert_error(b.get(b.context, "word", got, &bytes, 5), LS_ERR_ARGUMENT,
+                 "5 bytes, and there is room for 4");
+    bytes = 5;
+    assert_ok(b.get(b.context, "word", got, &bytes, 0));
+    assert_memory_equal(got, "hello", 5);
+    assert_error(b.get(b.context, "nothing", got, &bytes, 0.05), LS_ERR_TIMEOUT,
+                 "nobody has set nothing within 0.05 s");
+    assert_error(a.set(a.context, "a key", "", 0), LS_ERR_ARGUMENT,
+                 "without blanks");
+    assert_error(a.set(a.context, "", "", 0), LS_ERR_ARGUMENT, "0 bytes");
+    assert_error(a.set(a.context, "k", big, sizeof(big) + 1), LS_ERR_ARGUMENT,
+                 "65537 bytes");
+    lsi_store_disconnect(&a);
+    lsi_store_disconnect(&b);
+    lsi_store_disconnect(&b);
+    stop(&s);
+}
+
+/* ---- many at once ----------------------------------------------------- */
+
+enum { RANKS = 24, ROUNDS = 5 };
+
+typedef struct rank {
+    pthread_t thread;
+    const service *s;
+    int number;
+    atomic_bool *failed;
+} rank;
+
+/* An all-gather, as ranks do it. */
+static ls_status gather(const rank *r)
+{
+    char key[32];
+    lsi_store store;
+    LS_TRY(lsi_store_connect(r->s->endpoint, SECRET, 20, &store));
+    ls_status status = LS_OK;
+    for (int round = 0; round < ROUNDS && status == LS_OK; round++) {
+        const int own = 1000 * round + r->number;
+        snprintf(key, sizeof(key), "%d/%d", round, r->number);
+        status = store.set(store.context, key, &own, sizeof(own));
+        for (int i = 0; i < RANKS && status == LS_OK; i++) {
+            int got = -1;
+            size_t bytes = sizeof(got);
+            snprintf(key, sizeof(key), "%d/%d", round, i);
+            status = store.get(store.context, key, &got, &bytes, 20);
+            if (status == LS_OK && got != 1000 * round + i)
+                status = lsi_fail(LS_ERR_FORMAT, "wrong value");
+        }
+    }
+    lsi_store_disconnect(&store);
+    return status;
+}
+
+static void *run_rank(void *argument)
+{
+    const rank *const r = argument;
+    if (gather(r) != LS_OK) {
+        fprintf(stderr, "rank %d: %s\n", r->number, ls_last_error());
+        atomic_store(r->failed, true);
+    }
+    return NULL;
+}
+
+static void test_gather(void **state)
+{
+    (void)state;
+    service s;
+    rank ranks[RANKS];
+    atomic_bool failed = false;
+    start(&s, SECRET);
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i] = (rank){.s = &s, .number = i, .failed = &failed};
+        assert_int_equal(
+            pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]), 0);
+    }
+    for (int i = 0; i < RANKS; i++)
+        pthread_join(ranks[i].thread, NULL);
+    assert_false(failed);
+    stop(&s);
+}
+
+/* ---- secrets ---------------------------------------------------------- */
+
+static void test_secrets(void **state)
+{
+    (void)state;
+    service s;
+    lsi_store store;
+    start(&s, SECRET);
+    assert_error(
+        lsi_store_connect(s.endpoint, "another secret of it", 5, &store),
+        LS_ERR_MISMATCH, "the secret is not that of the endpoint");
+    assert_error(lsi_store_connect(s.endpoint, NULL, 5, &store),
+                 LS_ERR_MISMATCH, "asks for a secret: set LOCKSTEP_SECRET");
+    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
+    lsi_store_disconnect(&store);
+    stop(&s);
+    start(&s, NULL);
+    assert_error(lsi_store_connect(s.endpoint, SECRET, 5, &store),
+                 LS_ERR_MISMATCH, "has no secret, and this side has one");
+    stop(&s);
+    assert_error(lsi_store_connect("192.0.2.1:9", NULL, 5, &store),
+                 LS_ERR_MISMATCH, "not of this machine alone");
+}
+
+static void test_serving(void **state)
+{
+    (void)state;
+    lsi_store_server *server;
+    lsi_store_refusal why;
+    const lsi_store_owner owner = {NULL, NULL, NULL};
+    lsi_endpoint elsewhere = {"192.0.2.1", 29400};
+    service s;
+    assert_error(lsi_store_serve(&elsewhere, NULL, 5, &owner, &server, &why),
+                 LS_ERR_ARGUMENT, "need a secret");
+    assert_int_equal(why, LSI_STORE_FAILED);
+    assert_error(lsi_store_serve(&elsewhere, SECRET, 5, &owner, &server, &why),
+                 LS_ERR_ARGUMENT, "192.0.2.1:29400 is no address of this host");
+    assert_int_equal(why, LSI_STORE_ELSEWHERE);
+    start(&s, NULL);
+    lsi_endpoint busy = {"127.0.0.1", lsi_store_server_port(s.server)};
+    assert_error(lsi_store_serve(&busy, NULL, 5, &owner, &server, &why),
+                 LS_ERR_SYSTEM, "is in use");
+    assert_int_equal(why, LSI_STORE_BUSY);
+    stop(&s);
+    lsi_store store;
+    assert_error(lsi_store_connect(s.endpoint, NULL, 5, &store),
+                 LS_ERR_PEER_DEAD, "Connection refused");
+}
+
+/* A server that goes while somebody waits. */
+static void *leave(void *argument)
+{
+    stop(argument);
+    return NULL;
+}
+
+static void test_server_goes(void **state)
+{
+    (void)state;
+    service s;
+    lsi_store store;
+    pthread_t thread;
+    char byte;
+    size_t bytes = 1;
+    start(&s, NULL);
+    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
+    assert_int_equal(pthread_create(&thread, NULL, leave, &s), 0);
+    assert_error(store.get(store.context, "never", &byte, &bytes, 0),
+                 LS_ERR_PEER_DEAD, "the rendezvous at 127.0.0.1:");
+    pthread_join(thread, NULL);
+    lsi_store_disconnect(&store);
+}
+
+/* ---- strangers -------------------------------------------------------- */
+
+static int dial(const service *s)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port = htons((uint16_t)lsi_store_server_port(s->server));
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* Whether the server ends the connection within so many milliseconds. */
+static bool ends_within(int fd, int ms)
+{
+    char got[512];
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    while (poll(&polled, 1, ms) > 0) {
+        if (recv(fd, got, sizeof(got), 0) <= 0)
+            return true;
+    }
+    return false;
+}
+
+static void test_strangers(void **state)
+{
+    (void)state;
+    enum { MANY = 400 };
+    static const char *const words[] = {
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02",
+        "SSH-2.0-OpenSSH_9.2\r\n", "LsR2xxxxxxxxxxxx"};
+    service s;
+    lsi_store store;
+    int fds[MANY];
+    unsigned char frame[LSI_FRAME_HEADER_BYTES + 1];
+    start(&s, SECRET);
+    for (size_t i = 0; i < TEST_COUNT(words); i++) {
+        const int fd = dial(&s);
+        assert_true(send(fd, words[i], strlen(words[i]), MSG_NOSIGNAL) > 0);
+        assert_true(ends_within(fd, 2000));
+        close(fd);
+    }
+    /* A request before the handshake, and a length beyond what is allowed. */
+    (void)lsi_frame_header(LSI_FRAME_GET, "k", 8, frame);
+    frame[LSI_FRAME_HEADER_BYTES] = 'k';
+    for (int i = 0; i < 2; i++) {
+        const int fd = dial(&s);
+        frame[9] = i == 0 ? 0 : 0xff;
+        assert_true(send(fd, frame, sizeof(frame), MSG_NOSIGNAL) > 0);
+        assert_true(send(fd, "12345678", 8, MSG_NOSIGNAL) > 0);
+        assert_true(ends_within(fd, 2000));
+        close(fd);
+    }
+    /* Many that say nothing do not keep others away. */
+    for (int i = 0; i < MANY; i++)
+        fds[i] = dial(&s);
+    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
+    assert_true(ends_within(fds[0], 2000)); /* made room */
+    assert_true(ends_within(fds[MANY - 1], 5000));
+    assert_ok(store.set(store.context, "k", "v", 1));
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    lsi_store_disconnect(&store);
+    stop(&s);
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+static void await(lsi_link *link, lsi_frame *frame)
+{
+    bool got = false;
+    ls_status received = LS_OK;
+    struct pollfd polled = {.fd = link->fd, .events = POLLIN};
+    for (;;) {
+        assert_ok(lsi_link_next(link, frame, &got));
+        if (got)
+            return;
+        assert_ok(received); /* its end may come with its last frame */
+        assert_int_equal(poll(&polled, 1, 5000), 1);
+        received = lsi_link_receive(link);
+    }
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    service s;
+    lsi_link link;
+    lsi_handshake shake;
+    lsi_frame frame;
+    start(&s, SECRET);
+    for (int i = 0; i < 2; i++) {
+        lsi_link_open(&link, dial(&s), 5);
+        assert_ok(lsi_handshake_begin(&shake, false, SECRET, &link));
+        while (!shake.is_done) {
+            await(&link, &frame);
+            assert_ok(lsi_handshake_take(&shake, &link, &frame));
+        }
+        assert_ok(lsi_link_send(&link, LSI_FRAME_MESSAGE, "", "hello", 5));
+        await(&link, &frame);
+        assert_int_equal(frame.kind, LSI_FRAME_MESSAGE);
+        assert_memory_equal(frame.data, "hello", 5);
+        if (i == 1) {
+            assert_ok(lsi_link_send(&link, LSI_FRAME_MESSAGE, "", "away", 4));
+            await(&link, &frame);
+            assert_int_equal(frame.kind, LSI_FRAME_REFUSED);
+            assert_memory_equal(frame.data, "not wanted here", 15);
+        }
+        assert_true(i == 0 || ends_within(link.fd, 2000));
+        lsi_link_close(&link);
+    }
+    /* The end of a connection comes before what another one says later. */
+    lsi_store store;
+    assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
+    assert_ok(store.set(store.context, "k", "v", 1));
+    lsi_store_disconnect(&store);
+    stop(&s);
+    assert_int_equal(s.messages, 3);
+    assert_int_equal(s.gone, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),      cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_secrets),     cmocka_unit_test(test_serving),
+        cmocka_unit_test(test_server_goes), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
