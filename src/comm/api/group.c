@@ -201,6 +201,7 @@ ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
     group->memory.sharers = membership.sharers;
     group->counters = &group->own_counters;
     group->channels.local = group; /* so far */
+    lsi_begin_to_wait(group);
     group->memory.layout = lsi_region_layout_of(membership.size);
     status = fill(group, &membership);
     if (status != LS_OK) {

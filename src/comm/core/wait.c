@@ -15,6 +15,7 @@
  */
 #include "comm/core/wait.h"
 
+#include <limits.h>
 #include <sched.h>
 
 #include "base/clock.h"
@@ -57,6 +58,12 @@ enum { POLL_TICKS = 1 << 18 };
 /* After SIGTERM a rank looks for so long for the reason. */
 #define SIGTERM_NS ((uint64_t)500 * 1000 * 1000)
 
+void lsi_begin_to_wait(ls_group *group)
+{
+    group->waiting.crowded = true;
+    group->waiting.waits_without_yield = INT_MAX;
+}
+
 void lsi_learn_to_wait(ls_group *group)
 {
     const lsi_rank_cpus found = lsi_rank_cpus_of(group);
@@ -69,6 +76,7 @@ void lsi_learn_to_wait(ls_group *group)
     group->waiting.bound = found.disjoint && !group->waiting.crowded;
     group->waiting.spinning_pays = true;
     group->waiting.retry = FIRST_RETRY;
+    group->waiting.waits_without_yield = 0;
     group->waiting.backoff = FIRST_BACKOFF;
 }
 

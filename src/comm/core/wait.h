@@ -31,6 +31,12 @@ ls_status lsi_poll(ls_group *group);
 /* What was tested is done. */
 void lsi_polling_over(ls_group *group);
 
+/*
+ * Of a new group: until all have come, which takes processes milliseconds,
+ * ranks sleep when they wait.
+ */
+void lsi_begin_to_wait(ls_group *group);
+
 /* Decides how to wait, from the CPUs that the members may use. */
 void lsi_learn_to_wait(ls_group *group);
 
