@@ -97,12 +97,14 @@ static void take_answer(lsi_attempt *a, int status)
     if (a->verdict >= 0)
         return;
     a->verdict = exit_status_of(status);
+    a->answered_by_death = WIFSIGNALED(status);
     lsi_output_say(a->output, "ended by SIG%s", sigabbrev_np(a->verdict - 128));
 }
 
 /*
  * The first failure is named, also one behind answers; those that follow from
- * it are not.
+ * it are not. Nor are those of ranks that have noticed, before the signal came
+ * to them, that it has killed another.
  */
 static void blame(lsi_attempt *a, const lsi_process_end *first)
 {
@@ -111,7 +113,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     char rest[96] = "";
     if (a->verdict < 0)
         a->verdict = exit_status_of(status);
-    if (WIFEXITED(status) && a->config->quiet_exit)
+    if (WIFEXITED(status) && (a->config->quiet_exit || a->answered_by_death))
         return;
     describe(status, what, sizeof(what));
     if (a->ranks.alive > 0)
@@ -131,24 +133,42 @@ static bool is_earlier(const lsi_process_end *x, const lsi_process_end *y)
     return y->pid == 0 || (WIFSIGNALED(x->status) && !WIFSIGNALED(y->status));
 }
 
-void lsi_attempt_reap(lsi_attempt *a)
+/* Ranks that end are looked at; of those that have failed, who was first. */
+static bool find_suspect(lsi_attempt *a)
 {
     lsi_process_end ended;
-    lsi_process_end first = {0};
+    bool failed = false;
     while (lsi_processes_reap(&a->ranks, &ended)) {
         if (exit_status_of(ended.status) == 0)
             continue;
         a->has_failed = a->has_failed || !is_answer(ended.status);
-        if (a->asked_by != 0 && is_answer(ended.status))
+        if (a->asked_by != 0 && is_answer(ended.status)) {
             take_answer(a, ended.status);
-        else if (is_earlier(&ended, &first))
-            first = ended;
+            continue;
+        }
+        failed = true;
+        if ((a->suspect.pid != 0 || a->verdict < 0 ||
+             a->phase == LSI_PHASE_RUNNING) &&
+            is_earlier(&ended, &a->suspect))
+            a->suspect = ended;
     }
-    if (first.pid == 0)
-        return;
-    if (a->verdict < 0 || a->phase == LSI_PHASE_RUNNING)
-        blame(a, &first);
-    lsi_attempt_enter(a, LSI_PHASE_GRACE);
+    return failed;
+}
+
+/*
+ * One that was killed may be reaped later than those that have failed because
+ * of it, if it had begun to end before: SIGCHLD tells when.
+ */
+void lsi_attempt_reap(lsi_attempt *a)
+{
+    const bool failed = find_suspect(a);
+    if (a->suspect.pid != 0 && (WIFSIGNALED(a->suspect.status) ||
+                                !lsi_processes_are_ending(&a->ranks))) {
+        blame(a, &a->suspect);
+        a->suspect = (lsi_process_end){0};
+    }
+    if (failed)
+        lsi_attempt_enter(a, LSI_PHASE_GRACE);
 }
 
 /* ---- start and end ---------------------------------------------------- */
@@ -159,9 +179,12 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->first_failed = -1;
     a->has_failed = false;
     a->has_ended = false;
+    a->suspect = (lsi_process_end){0};
+    a->answered_by_death = false;
     a->phase = LSI_PHASE_RUNNING;
     a->next_at = 0;
     const int failed = lsi_processes_start(&a->ranks, a->config, mask);
+    a->has_started = failed == 0;
     if (failed != 0) {
         a->verdict = failed;
         lsi_attempt_enter(a, LSI_PHASE_TERMINATING);

@@ -36,9 +36,12 @@ typedef struct lsi_attempt {
     lsi_phase phase;
     double next_at;   /* when the next phase begins */
     int verdict;      /* exit status of the job; -1: nobody failed so far */
+    bool has_started; /* all ranks have */
     bool has_failed;  /* a rank, and not because it was asked to end */
     int first_failed; /* that rank, once it is named; else -1 */
-    bool has_ended;   /* all ranks have */
+    lsi_process_end suspect; /* failed first as far as is known; pid 0: none */
+    bool answered_by_death;  /* of what was asked for, without a handler */
+    bool has_ended;          /* all ranks have */
 } lsi_attempt;
 
 /* Starts the ranks; if that fails, the verdict says so. */

@@ -172,6 +172,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     if (error_number != 0)
         return fail_program(ranks, s->config->argv[0], error_number);
     ranks->alive++;
+    lsi_deaths_watch(&ranks->deaths, rank, ranks->pids[rank]);
     return 0;
 }
 
@@ -199,6 +200,7 @@ static ls_status prepare(lsi_processes *ranks, start *s)
         ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
     if (ranks->pids == NULL || (is_passed_on(config) && ranks->tags == NULL))
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
+    lsi_deaths_open(&ranks->deaths, config->ranks);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
@@ -226,6 +228,7 @@ int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
 
 void lsi_processes_next(lsi_processes *ranks)
 {
+    lsi_deaths_close(&ranks->deaths);
     free(ranks->pids);
     free(ranks->tags);
     ranks->pids = NULL;
@@ -248,23 +251,46 @@ void lsi_processes_signal(const lsi_processes *ranks, int number)
     }
 }
 
+static void take_end(lsi_processes *ranks, int rank, int status,
+                     lsi_process_end *ended)
+{
+    *ended = (lsi_process_end){
+        .rank = rank, .pid = ranks->pids[rank], .status = status};
+    ranks->pids[rank] = 0;
+    ranks->alive--;
+    /* After a failure all are ended anyway. */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        lsi_ended_say(ranks->job, rank);
+}
+
 bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)
 {
-    int status;
+    int status, rank;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        /* Others are what ranks left behind and we adopted. */
-        for (int i = 0; i < ranks->n; i++) {
-            if (ranks->pids[i] != pid)
-                continue;
-            ranks->pids[i] = 0;
-            ranks->alive--;
-            /* After a failure all are ended anyway. */
-            if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-                lsi_ended_say(ranks->job, i);
-            *ended = (lsi_process_end){.rank = i, .pid = pid, .status = status};
+    while ((rank = lsi_deaths_next(&ranks->deaths)) >= 0) {
+        if (ranks->pids[rank] != 0 &&
+            waitpid(ranks->pids[rank], &status, WNOHANG) > 0) {
+            take_end(ranks, rank, status, ended);
             return true;
         }
+    }
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        /* Others are what ranks left behind and we adopted. */
+        for (rank = 0; rank < ranks->n; rank++) {
+            if (ranks->pids[rank] != pid)
+                continue;
+            take_end(ranks, rank, status, ended);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lsi_processes_are_ending(const lsi_processes *ranks)
+{
+    for (int i = 0; i < ranks->n; i++) {
+        if (ranks->pids[i] != 0 && lsi_is_ending(ranks->pids[i]))
+            return true;
     }
     return false;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/deaths.h"
 #include "launch/environment.h"
 #include "launch/launch.h"
 #include "launch/output.h"
@@ -17,6 +18,7 @@ typedef struct lsi_processes {
     int n;       /* asked for */
     int alive;   /* started and not reaped */
     pid_t *pids; /* 0: not started, or reaped */
+    lsi_deaths deaths;
     lsi_tag *tags;
     int n_tags;
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
@@ -53,7 +55,13 @@ const char *lsi_processes_run_id(const lsi_processes *ranks,
 /* Sends a signal to the process group of every rank that is alive. */
 void lsi_processes_signal(const lsi_processes *ranks, int number);
 
-/* Reaps one rank that has ended; false if there is none right now. */
+/*
+ * Reaps one rank that has ended, those that ended first first; false if there
+ * is none right now.
+ */
 bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended);
+
+/* Whether a rank that is not reaped yet has begun to end. */
+bool lsi_processes_are_ending(const lsi_processes *ranks);
 
 #endif

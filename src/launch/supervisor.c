@@ -199,8 +199,8 @@ static bool is_worth_another(const supervisor *s)
     static const int usage = 2;
     const lsi_attempt *const a = &s->attempt;
     const int limit = s->config->max_restarts;
-    if (a->verdict <= 0 || !a->has_failed || a->asked_by != 0 || a->timed_out ||
-        s->is_over || limit == 0)
+    if (a->verdict <= 0 || !a->has_started || a->asked_by != 0 ||
+        a->timed_out || s->is_over || limit == 0)
         return false;
     if (a->first_failed >= 0 && a->verdict == usage) {
         lsi_output_say(a->output, "no restart: exit status 2 says that the "

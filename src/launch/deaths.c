@@ -1,0 +1,87 @@
+/* The order in which ranks have ended; see deaths.h. */
+#include "launch/deaths.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void lsi_deaths_open(lsi_deaths *deaths, int n)
+{
+    *deaths = (lsi_deaths){0};
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0)
+        return;
+    int *const pidfds = malloc((size_t)n * sizeof(*pidfds));
+    if (pidfds == NULL) {
+        close(epoll);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        pidfds[i] = -1;
+    *deaths = (lsi_deaths){epoll, pidfds, n};
+}
+
+void lsi_deaths_close(lsi_deaths *deaths)
+{
+    for (int i = 0; i < deaths->n; i++) {
+        if (deaths->pidfds[i] >= 0)
+            close(deaths->pidfds[i]);
+    }
+    if (deaths->n > 0)
+        close(deaths->epoll);
+    free(deaths->pidfds);
+    *deaths = (lsi_deaths){0};
+}
+
+void lsi_deaths_watch(lsi_deaths *deaths, int rank, pid_t pid)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = rank};
+    if (rank >= deaths->n)
+        return;
+    /* It is closed by exec. Kernels before 5.3 have none. */
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0 && epoll_ctl(deaths->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+        close(fd);
+    else
+        deaths->pidfds[rank] = fd;
+}
+
+int lsi_deaths_next(lsi_deaths *deaths)
+{
+    struct epoll_event event;
+    if (deaths->n == 0 || epoll_wait(deaths->epoll, &event, 1, 0) != 1)
+        return -1;
+    const int rank = event.data.fd;
+    close(deaths->pidfds[rank]); /* which takes it out of the epoll */
+    deaths->pidfds[rank] = -1;
+    return rank;
+}
+
+/* The kernel's flags of a process: a field of /proc/PID/stat; 0 if gone. */
+static unsigned long flags_of(pid_t pid)
+{
+    enum { STATE = 3, FLAGS = 9 }; /* as proc(5) counts them */
+    char path[64], text[512];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const ssize_t bytes = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    /* The name, in parentheses, may hold anything. */
+    const char *at = strrchr(text, ')');
+    for (int field = STATE; at != NULL && field <= FLAGS; field++)
+        at = strchr(at + 1, ' ');
+    return at != NULL ? strtoul(at, NULL, 10) : 0;
+}
+
+bool lsi_is_ending(pid_t pid)
+{
+    static const unsigned long exiting = 4; /* PF_EXITING of linux/sched.h */
+    return (flags_of(pid) & exiting) != 0;
+}

@@ -1,0 +1,105 @@
+"""lockstep run: which of several ranks that end has failed first."""
+
+import os
+import signal
+import tempfile
+import unittest
+
+from program import ProgramTest, children, wait_until
+
+# One that ends slowly: it has much memory to give back. Another, which sees that
+# it has begun to end (PF_EXITING), fails at once.
+SLOW = r"""
+import mmap, os, signal, sys
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
+place = os.path.join(folder, "pid")
+if rank == 1:
+    memory = mmap.mmap(-1, 1 << 30)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for i in range(0, len(memory), 4096):
+        memory[i] = 1
+    with open(place + ".new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(place + ".new", place)
+    os.kill(os.getpid(), signal.SIGBUS if sys.argv[2] == "bus" else 9)
+while not os.path.exists(place):
+    pass
+pid = int(open(place).read())
+while True:
+    stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    if int(os.read(stat, 4096).rpartition(b")")[2].split()[6]) & 4:
+        os._exit(3)
+    os.close(stat)
+"""
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+class FirstFailure(ProgramTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_one_that_ends_slowly(self):
+        for how, number in (("bus", 7), ("kill", 9)):
+            with tempfile.TemporaryDirectory() as folder:
+                done = self.call("run", "-n", "2", "python3", "-c", SLOW,
+                                 folder, how)
+            self.assertEqual(done.returncode, 128 + number, done.stderr)
+            self.assertRegex(done.stderr, r"^lockstep: rank 1 \(pid \d+\) was "
+                             rf"killed by signal {number} ")
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_in_the_order_of_their_ends(self):
+        """Also if all have ended before the supervisor looks."""
+        for order in ([2, 0, 1], [1, 2, 0]):
+            process = self.start("run", "-n", "3", "sh", "-c",
+                                 f"until [ -e {self.folder}/$RANK ]; do "
+                                 "sleep 0.01; done; exit $((RANK + 10))")
+            wait_until(lambda: children(process.pid))
+            supervisor, = children(process.pid)
+            wait_until(lambda: len(children(supervisor)) == 3)
+            ranks = children(supervisor)
+            os.kill(supervisor, signal.SIGSTOP)
+            for rank in order:
+                path = os.path.join(self.folder, str(rank))
+                with open(path, "w", encoding="ascii"):
+                    pass
+                wait_until(lambda pid=ranks[rank]: state(pid) == "Z")
+                os.remove(path)
+            os.kill(supervisor, signal.SIGCONT)
+            status, _, errors = self.ended(process)
+            self.assertEqual(status, order[0] + 10, errors)
+            self.assertIn(f"lockstep: rank {order[0]} (pid", errors)
+
+    def test_those_that_notice_a_death_that_was_asked_for(self):
+        """Rank 1 fails because the signal has killed rank 0."""
+        pid = os.path.join(self.folder, "pid")
+        process = self.start(
+            "run", "-n", "2", "--tag-output", "sh", "-c",
+            f"[ $RANK = 1 ] || echo $$ > {pid};"
+            f"[ $RANK = 0 ] || trap 'while kill -0 $(cat {pid}); do :; done;"
+            " exit 3' TERM; echo; while :; do sleep 0.01; done 2> /dev/null")
+        for _ in range(2):
+            process.stdout.readline()
+        process.terminate()
+        status, _, errors = self.ended(process)
+        self.assertEqual(status, 143, errors)
+        self.assertIn("lockstep: ended by SIGTERM\n", errors)
+        self.assertNotIn("lockstep: rank", errors)
+
+    def test_a_signal_that_nobody_passed_on_is_a_failure(self):
+        script = ("[ $LOCKSTEP_RESTART = 1 ] || kill -TERM $$")
+        done = self.call("run", "-n", "2", "--max-restarts", "1", "sh", "-c",
+                         script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("was killed by signal 15 (SIGTERM)", done.stderr)
+        self.assertIn("restart 1 of 1", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
