@@ -1,0 +1,95 @@
+"""A command that is disturbed, and everything that it starts."""
+
+import os
+import secrets
+import signal
+import subprocess
+import time
+
+LOCKSTEP = os.environ["LOCKSTEP"]
+MARK = "LOCKSTEP_SOAK"
+
+
+class Broken(Exception):
+    """A promise that does not hold."""
+
+
+def check(condition, what):
+    if not condition:
+        raise Broken(what)
+
+
+def until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.005)
+
+
+def read(path, mode="rb"):
+    with open(path, mode) as file:
+        return file.read()
+
+
+class Job:
+    """A command, all processes that it starts, and what it says."""
+
+    def __init__(self, folder, words, timeout=2, **more):
+        self.mark = secrets.token_hex(8)
+        self.said = os.path.join(folder, f"said-{self.mark}")
+        env = dict(os.environ, **{MARK: self.mark},
+                   LOCKSTEP_TIMEOUT=str(timeout), OMP_NUM_THREADS="1", **more)
+        with open(self.said, "wb") as out:
+            self.process = subprocess.Popen(
+                [LOCKSTEP, *words], stdin=subprocess.DEVNULL, stdout=out,
+                stderr=out, env=env)
+
+    def pids(self):
+        """Of those that are alive; the launcher is the first."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                env = read(f"/proc/{pid}/environ")
+                state = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
+            except OSError:
+                continue
+            if f"{MARK}={self.mark}".encode() in env and state != b"Z":
+                found.append(int(pid))
+        return sorted(found)
+
+    def rank_of(self, pid):
+        """Its rank, or None."""
+        return self.number_of(pid, b"RANK")
+
+    def number_of(self, pid, name):
+        """A variable in the environment of a process, or None."""
+        try:
+            env = dict(entry.split(b"=", 1) for entry in
+                       read(f"/proc/{pid}/environ").split(b"\0")
+                       if b"=" in entry)
+        except OSError:
+            return None
+        return int(env[name]) if name in env else None
+
+    def send(self, pids, number):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def text(self):
+        return read(self.said).decode(errors="replace")
+
+    def end(self, seconds):
+        """Its status; nothing of it may be left."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Broken(f"it has not ended after {seconds} s") from None
+        until(lambda: not self.pids(), 2, "processes are left")
+        return status
+
+    def clean(self):
+        self.send(self.pids(), signal.SIGKILL)
+        self.process.wait()
