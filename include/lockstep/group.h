@@ -98,6 +98,14 @@ LS_API int ls_group_local_size(const ls_group *group);
 LS_API ls_status ls_group_set_timeout(ls_group *group, double seconds);
 
 /*
+ * Ends all waiting in the group, now and later: every call on it, on all ranks,
+ * returns LS_ERR_ABORTED and names this rank. Ranks on other nodes learn of it
+ * when this one is in a call, or makes its next. Local; may be called from any
+ * thread and from a signal handler, while the group is open. Accepts NULL.
+ */
+LS_API void ls_group_abort(ls_group *group);
+
+/*
  * What this rank has communicated through the group so far. Barriers count as
  * collectives; bytes are those that left this rank for others.
  */
@@ -216,6 +224,41 @@ LS_API ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
  */
 LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
                                      size_t bytes, size_t *sizes, void **all);
+
+/* ---- the same without waiting -------------------------------------------- */
+/*
+ * As the function without the i, but returns at once: *request, which is the
+ * caller's, is done when ls_wait or ls_test says so, and is then freed. Several
+ * may be in flight, beside planned ones and messages; all ranks start them in
+ * the same order, in which they are done. The buffers must stay untouched
+ * until then. A call that this rank cannot take part in fails on all ranks, as
+ * above, and makes no request; the rank that is to blame waits until all have
+ * called it. Collective.
+ */
+LS_API ls_status ls_ibarrier(ls_group *group, ls_request **request);
+LS_API ls_status ls_ibroadcast(ls_group *group, void *data, size_t count,
+                               ls_dtype dtype, int root, ls_request **request);
+LS_API ls_status ls_iall_reduce(ls_group *group, const void *send, void *recv,
+                                size_t count, ls_dtype dtype, ls_reduce_op op,
+                                ls_request **request);
+LS_API ls_status ls_ireduce(ls_group *group, const void *send, void *recv,
+                            size_t count, ls_dtype dtype, ls_reduce_op op,
+                            int root, ls_request **request);
+LS_API ls_status ls_iall_gather(ls_group *group, const void *send, void *recv,
+                                size_t count, ls_dtype dtype,
+                                ls_request **request);
+LS_API ls_status ls_ireduce_scatter(ls_group *group, const void *send,
+                                    void *recv, size_t count, ls_dtype dtype,
+                                    ls_reduce_op op, ls_request **request);
+LS_API ls_status ls_igather(ls_group *group, const void *send, void *recv,
+                            size_t count, ls_dtype dtype, int root,
+                            ls_request **request);
+LS_API ls_status ls_iscatter(ls_group *group, const void *send, void *recv,
+                             size_t count, ls_dtype dtype, int root,
+                             ls_request **request);
+LS_API ls_status ls_iall_to_all(ls_group *group, const void *send, void *recv,
+                                size_t count, ls_dtype dtype,
+                                ls_request **request);
 
 /* ---- point to point ------------------------------------------------------ */
 /*

@@ -61,7 +61,8 @@ extern "C" {
     X(ERR_PEER_DEAD, -11, "a peer died")                                       \
     X(ERR_TIMEOUT, -12, "a peer did not arrive in time")                       \
     X(ERR_MISMATCH, -13, "ranks disagree about a collective call")             \
-    X(ERR_NOT_FOUND, -14, "there is nothing there yet")
+    X(ERR_NOT_FOUND, -14, "there is nothing there yet")                        \
+    X(ERR_ABORTED, -15, "a rank has ended all waiting")
 
 typedef enum ls_status {
 #define X(name, value, text) LS_##name = (value),

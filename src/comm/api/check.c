@@ -70,12 +70,51 @@ static ls_status check_overlap(const lsi_call *call, lsi_buffer_extent send,
                     lsi_operation_name(call->operation), blocks);
 }
 
-ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
-                         lsi_buffer_extent send, lsi_buffer_extent recv,
-                         long blocks)
+/* How many blocks of count elements an extent has; 0 of what is not used. */
+static size_t blocks_of(const ls_group *group, lsi_extent extent, bool used)
 {
+    if (!used || extent == LSI_EXTENT_NOTHING)
+        return 0;
+    return extent == LSI_EXTENT_BLOCKS ? (size_t)group->size : 1;
+}
+
+ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
+                            const void *send, const void *recv)
+{
+    const lsi_operation_row *const row = lsi_operation_of(call->operation);
+    const bool is_root = group->rank == call->root;
+    const size_t sent =
+        blocks_of(group, row->sends, row->root != LSI_ROOT_SENDER || is_root);
+    const size_t received = blocks_of(
+        group, row->receives, row->root != LSI_ROOT_RECEIVER || is_root);
+    const bool one = call->operation == LSI_OP_BROADCAST;
+    const lsi_buffer_extent from = {one ? "data" : "send", send, sent};
+    const lsi_buffer_extent to = {one ? "data" : "recv", recv, received};
     LS_TRY(lsi_check_arguments(group, call));
-    LS_TRY(lsi_check_extent(call, send));
-    LS_TRY(lsi_check_extent(call, recv));
-    return check_overlap(call, send, recv, blocks);
+    LS_TRY(lsi_check_extent(call, from));
+    LS_TRY(lsi_check_extent(call, to));
+    if (sent == 0 || received == 0)
+        return LS_OK;
+    /* In place, a rank's own block of the longer buffer is the other one. */
+    const long own = group->rank;
+    return check_overlap(call, from, to,
+                         (row->sends == LSI_EXTENT_BLOCKS ? own : 0) -
+                             (row->receives == LSI_EXTENT_BLOCKS ? own : 0));
+}
+
+const void *lsi_sent_from(const ls_group *group, const lsi_call *call,
+                          const void *send)
+{
+    /* What is broadcast is sent and received in one place. */
+    const bool used =
+        lsi_operation_of(call->operation)->root != LSI_ROOT_SENDER ||
+        call->operation == LSI_OP_BROADCAST;
+    return used || group->rank == call->root ? send : NULL;
+}
+
+void *lsi_received_at(const ls_group *group, const lsi_call *call, void *recv)
+{
+    const bool used =
+        lsi_operation_of(call->operation)->root != LSI_ROOT_RECEIVER;
+    return used || group->rank == call->root ? recv : NULL;
 }

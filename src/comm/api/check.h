@@ -19,15 +19,22 @@ ls_status lsi_check_group(const ls_group *group, const char *what);
 /* Group, type, reduction, root, count. */
 ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
 
-/* A pointer is there unless there is nothing to point at. */
-ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span);
+/*
+ * The arguments and the buffers of a collective, from what its operation sends
+ * and receives. What a rank neither reads nor writes is not looked at.
+ */
+ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
+                            const void *send, const void *recv);
 
 /*
- * The arguments, both buffers, and that the two do not overlap, except that
- * recv may begin `blocks` blocks after send (before, if negative).
+ * The buffers as the operation is to see them: NULL where only the root sends
+ * or receives and this rank is another.
  */
-ls_status lsi_check_both(const ls_group *group, const lsi_call *call,
-                         lsi_buffer_extent send, lsi_buffer_extent recv,
-                         long blocks);
+const void *lsi_sent_from(const ls_group *group, const lsi_call *call,
+                          const void *send);
+void *lsi_received_at(const ls_group *group, const lsi_call *call, void *recv);
+
+/* A pointer is there unless there is nothing to point at. */
+ls_status lsi_check_extent(const lsi_call *call, lsi_buffer_extent span);
 
 #endif

@@ -21,6 +21,7 @@ enum { REASON_BYTES = 512 };
 struct ls_request {
     ls_group *group;
     bool is_message;
+    bool is_over; /* once it is done: it was not planned */
     bool in_flight;
     lsi_message message;
     lsi_collective op;
@@ -53,6 +54,13 @@ static const bool *done_flag(const ls_request *request)
 
 /* ---- planning ------------------------------------------------------------ */
 
+static void discard(ls_request *request)
+{
+    if (request != NULL)
+        lsi_free(request->op.scratch);
+    lsi_free(request);
+}
+
 static ls_status make_planned(ls_group *group, const wanted *w,
                               ls_request **out)
 {
@@ -74,12 +82,10 @@ static ls_status make_planned(ls_group *group, const wanted *w,
 
 static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
 {
-    const lsi_buffer_extent from = {"send", w->send, 1},
-                            to = {"recv", w->recv, 1};
     lsi_call agreed = w->call;
     agreed.operation = LSI_OP_PLAN;
     ls_request *made = NULL;
-    ls_status status = lsi_check_both(group, &w->call, from, to, 0);
+    ls_status status = lsi_check_buffers(group, &w->call, w->send, w->recv);
     if (status == LS_OK && request == NULL)
         status =
             lsi_fail(LS_ERR_ARGUMENT, "ls_all_reduce_plan: request is NULL");
@@ -90,9 +96,7 @@ static ls_status plan(ls_group *group, const wanted *w, ls_request **request)
         *request = made;
         return LS_OK;
     }
-    if (made != NULL)
-        lsi_free(made->op.scratch);
-    lsi_free(made);
+    discard(made);
     return status;
 }
 
@@ -120,17 +124,9 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
     return plan(group, &w, request);
 }
 
-ls_status ls_start(ls_request *request)
+/* Submits what has been prepared. */
+static ls_status submit(ls_request *request)
 {
-    LS_NEED(request);
-    if (request->is_message)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
-    if (request->in_flight)
-        return lsi_refuse(
-            request->group, &request->op.call,
-            lsi_fail(LS_ERR_STATE,
-                     "ls_start of a request that is in flight: wait first"));
-    request->op.send = request->send;
     lsi_coprogress_take(request->group);
     LS_TRY(lsi_collective_submit(&request->op));
     request->group->counters->collectives++;
@@ -139,6 +135,46 @@ ls_status ls_start(ls_request *request)
     if (!request->op.done)
         lsi_coprogress_join(request->group);
     return LS_OK;
+}
+
+ls_status lsi_request_start(ls_group *group, lsi_call call, const void *send,
+                            void *recv, ls_request **request)
+{
+    const char *const name = lsi_operation_name(call.operation);
+    if (group == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: group is NULL", name);
+    const wanted w = {.call = call,
+                      .send = lsi_sent_from(group, &call, send),
+                      .recv = lsi_received_at(group, &call, recv)};
+    ls_request *made = NULL;
+    ls_status status = lsi_check_buffers(group, &call, send, recv);
+    if (status == LS_OK && request == NULL)
+        status = lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: request is NULL", name);
+    if (status == LS_OK)
+        status = make_planned(group, &w, &made);
+    if (status != LS_OK)
+        return lsi_refuse(group, &call, status);
+    made->is_over = true;
+    status = submit(made);
+    if (status == LS_OK)
+        *request = made;
+    else
+        discard(made);
+    return status;
+}
+
+ls_status ls_start(ls_request *request)
+{
+    LS_NEED(request);
+    if (request->is_message || request->is_over)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
+    if (request->in_flight)
+        return lsi_refuse(
+            request->group, &request->op.call,
+            lsi_fail(LS_ERR_STATE,
+                     "ls_start of a request that is in flight: wait first"));
+    request->op.send = request->send;
+    return submit(request);
 }
 
 ls_status lsi_refuse_planned(ls_request *request, ls_status status)

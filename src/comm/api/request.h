@@ -1,6 +1,6 @@
 /*
- * What the library itself plans: a reduction of which every rank keeps the part
- * that it owns.
+ * Requests that are made inside the library. What it plans itself is a
+ * reduction of which every rank keeps the part that it owns.
  */
 #ifndef LS_COMM_API_REQUEST_H
 #define LS_COMM_API_REQUEST_H
@@ -22,6 +22,10 @@ typedef struct lsi_shards {
  */
 ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
                                  lsi_shards shards, ls_request **request);
+
+/* Starts a collective of which the request is good for once. */
+ls_status lsi_request_start(ls_group *group, lsi_call call, const void *send,
+                            void *recv, ls_request **request);
 
 /* As lsi_refuse, instead of starting what has been planned. */
 ls_status lsi_refuse_planned(ls_request *request, ls_status status);

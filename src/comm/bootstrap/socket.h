@@ -25,7 +25,7 @@ typedef struct lsi_answer {
 } lsi_answer;
 
 /* Changes with the layout of anything that is shared. */
-#define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740003u
+#define LSI_RENDEZVOUS_MAGIC 0x6c6f636b73740004u
 
 /*
  * Time left; created from seconds, 0 meaning no limit. It is time of the

@@ -45,6 +45,17 @@ void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
     (void)note(group, failure);
 }
 
+void ls_group_abort(ls_group *group)
+{
+    uint32_t nobody = 0;
+    if (group == NULL)
+        return;
+    const uint32_t here = ((uint32_t)group->rank + 1) | LSI_ABORTED;
+    if (atomic_compare_exchange_strong(&group->memory.header->failed, &nobody,
+                                       here))
+        lsi_wake_all(group);
+}
+
 /* ---- where a rank is ----------------------------------------------------- */
 
 static void waiting_text(const ls_group *group, int rank, char *text,
@@ -144,6 +155,20 @@ static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
         left ? "has closed the group" : "has died", group->rank, own);
 }
 
+static ls_status report_abort(const ls_group *group, const lsi_failure *failure,
+                              const char *own)
+{
+    const int rank = failure->rank_a;
+    const lsi_member *member = lsi_member_of(group, rank);
+    if (rank == group->rank)
+        return lsi_fail(LS_ERR_ABORTED, "this rank, %d, has aborted, %s", rank,
+                        own);
+    return lsi_fail(LS_ERR_ABORTED,
+                    "rank %d (host %s, pid %d) has aborted; this is rank %d, "
+                    "%s",
+                    rank, member->host, (int)member->pid, group->rank, own);
+}
+
 static ls_status report_mismatch(const lsi_failure *failure)
 {
     char text_a[CALL_BYTES], text_b[CALL_BYTES];
@@ -197,6 +222,8 @@ static ls_status tell(ls_group *group)
     switch ((ls_status)failure->status) {
     case LS_ERR_PEER_DEAD:
         return report_dead(group, failure, own);
+    case LS_ERR_ABORTED:
+        return report_abort(group, failure, own);
     case LS_ERR_MISMATCH:
         return report_mismatch(failure);
     case LS_ERR_SYSTEM:
@@ -215,6 +242,10 @@ ls_status lsi_report_failure(ls_group *group)
     if (group->failed)
         return status;
     group->failed = true;
+    /* Who aborts may not have been where it could tell other nodes. */
+    const lsi_failure *const failure = lsi_failure_of(group);
+    if (failure->status == LS_ERR_ABORTED && failure->rank_a == group->rank)
+        lsi_channels_tell_failure(group, failure);
     lsi_channels_abandon(group);
     lsi_dump_failure(group, ls_last_error());
     lsi_sigterm_said();

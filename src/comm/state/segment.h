@@ -101,8 +101,16 @@ typedef struct lsi_member {
     int32_t node_rank;          /* rank in the job, whatever the group */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
-    lsi_failure failure; /* if `failed` names this rank */
+    lsi_failure failure;  /* if `failed` names this rank */
+    lsi_failure abortion; /* the same, with LSI_ABORTED */
 } lsi_member;
+
+/*
+ * In `failed`: why is what the rank wrote when it joined. An abort may come
+ * from a signal handler or another thread while the rank's own one writes a
+ * reason of its own.
+ */
+#define LSI_ABORTED ((uint32_t)1 << 31)
 
 /* In each range of the job's memory: how many ranks will not touch it again. */
 typedef struct lsi_hold {
@@ -133,7 +141,8 @@ typedef struct lsi_header {
     alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
     alignas(LSI_LINE) _Atomic uint32_t sleepers;
     _Atomic uint32_t cell_waiters;
-    alignas(LSI_LINE) _Atomic uint32_t failed; /* 1 + a rank; 0: nobody */
+    /* 1 + a rank, or that | LSI_ABORTED; 0: nobody */
+    alignas(LSI_LINE) _Atomic uint32_t failed;
     _Atomic uint64_t number; /* from 1; no other group of the job has it */
     lsi_hold hold;
 } lsi_header;

@@ -408,7 +408,11 @@ static inline const lsi_failure *lsi_failure_of(const ls_group *group)
     /* Acquires what the rank has written before it was the first. */
     const uint32_t first = atomic_load_explicit(&group->memory.header->failed,
                                                 memory_order_acquire);
-    return first == 0 ? NULL : &lsi_member_of(group, (int)first - 1)->failure;
+    if (first == 0)
+        return NULL;
+    const lsi_member *const member =
+        lsi_member_of(group, (int)(first & ~LSI_ABORTED) - 1);
+    return (first & LSI_ABORTED) != 0 ? &member->abortion : &member->failure;
 }
 
 static inline uint64_t lsi_stamp(uint64_t sequence, uint32_t phase)

@@ -67,6 +67,43 @@ static void nulls_of_messages(ls_group *g)
     assert_null(request);
 }
 
+/* What is wrong with the buffers is said of the operation. */
+static void nulls_of_requests(ls_group *g)
+{
+    ls_request *r = NULL;
+    float x = 0, y = 0;
+    REFUSES_AS("barrier", ls_ibarrier, "group", P(group, g), &r);
+    REFUSES(ls_ibarrier, "request", g, P(request, &r));
+    REFUSES_AS("broadcast", ls_ibroadcast, "group data", P(group, g),
+               P(data, &x), 1, LS_F32, 0, &r);
+    REFUSES(ls_ibroadcast, "request", g, &x, 1, LS_F32, 0, P(request, &r));
+    REFUSES_AS("all_reduce", ls_iall_reduce, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, &r);
+    REFUSES(ls_iall_reduce, "request", g, &x, &y, 1, LS_F32, LS_SUM,
+            P(request, &r));
+    REFUSES_AS("reduce", ls_ireduce, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, 0, &r);
+    REFUSES(ls_ireduce, "request", g, &x, &y, 1, LS_F32, LS_SUM, 0,
+            P(request, &r));
+    REFUSES_AS("all_gather", ls_iall_gather, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, &r);
+    REFUSES(ls_iall_gather, "request", g, &x, &y, 1, LS_F32, P(request, &r));
+    REFUSES_AS("reduce_scatter", ls_ireduce_scatter, "group send recv",
+               P(group, g), P(send, &x), P(recv, &y), 1, LS_F32, LS_SUM, &r);
+    REFUSES(ls_ireduce_scatter, "request", g, &x, &y, 1, LS_F32, LS_SUM,
+            P(request, &r));
+    REFUSES_AS("gather", ls_igather, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, 0, &r);
+    REFUSES(ls_igather, "request", g, &x, &y, 1, LS_F32, 0, P(request, &r));
+    REFUSES_AS("scatter", ls_iscatter, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, 0, &r);
+    REFUSES(ls_iscatter, "request", g, &x, &y, 1, LS_F32, 0, P(request, &r));
+    REFUSES_AS("all_to_all", ls_iall_to_all, "group send recv", P(group, g),
+               P(send, &x), P(recv, &y), 1, LS_F32, &r);
+    REFUSES(ls_iall_to_all, "request", g, &x, &y, 1, LS_F32, P(request, &r));
+    assert_null(r);
+}
+
 void nulls_of_collectives(void **state)
 {
     ls_group *g = open_group();
@@ -92,6 +129,7 @@ void nulls_of_collectives(void **state)
     REFUSES(ls_all_gather_bytes, "group send sizes all", P(group, g),
             P(send, &x), 1, P(sizes, sizes), P(all, &all));
     nulls_of_messages(g);
+    nulls_of_requests(g);
     assert_ok(ls_barrier(g)); /* nothing of this has broken the group */
     ls_group_close(&g);
 }
