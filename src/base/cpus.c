@@ -3,29 +3,16 @@
  */
 #include "base/cpus.h"
 
-#include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/cgroup.h"
+#include "base/cpuset.h"
 
-/* The mask can be wider than cpu_set_t on large machines. */
 int lsi_affinity_count(void)
 {
-    for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)cpus);
-        if (set == NULL)
-            return 0;
-        const size_t bytes = CPU_ALLOC_SIZE((size_t)cpus);
-        const int failed = sched_getaffinity(0, bytes, set);
-        const int error = failed ? errno : 0;
-        const int count = failed ? 0 : CPU_COUNT_S(bytes, set);
-        CPU_FREE(set);
-        if (error != EINVAL)
-            return count;
-    }
-    return 0;
+    lsi_cpuset own;
+    return lsi_cpuset_own(&own) ? lsi_cpuset_count(&own) : 0;
 }
 
 int lsi_cpus_available(void)

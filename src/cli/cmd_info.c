@@ -7,9 +7,9 @@
 
 #include "base/cpu.h"
 #include "base/cpus.h"
+#include "base/cpuset.h"
 #include "base/json.h"
 #include "base/meminfo.h"
-#include "cli/affinity.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"
 #include "compute/dense.h"
@@ -54,8 +54,10 @@ static int add_optional_parts(json_t *info)
 
 static json_t *collect(void)
 {
-    char affinity[256];
-    lsi_affinity_text(affinity, sizeof(affinity));
+    char affinity[256] = "unknown";
+    lsi_cpuset cpus;
+    if (lsi_cpuset_own(&cpus))
+        lsi_cpuset_text(&cpus, affinity, sizeof(affinity));
     json_t *info = json_pack("{s:s}", "lockstep", ls_version_string());
     json_object_update_new(info, lsi_machine_json());
     json_t *more =

@@ -3,12 +3,12 @@
  */
 #include "comm/api/group.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpuset.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
@@ -65,12 +65,10 @@ static void enter_member(ls_group *group, int node_rank)
         .status = LS_ERR_ABORTED, .rank_a = group->rank, .rank_b = group->rank};
     if (gethostname(self->host, sizeof(self->host) - 1) != 0)
         strcpy(self->host, "unknown");
-    /* A mask wider than the words leaves them 0; spinning adapts. */
-    cpu_set_t cpus;
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
-        for (int cpu = 0; cpu < LSI_CPU_WORDS * 64 && cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &cpus))
-                self->cpus[cpu / 64] |= (uint64_t)1 << (cpu % 64);
+    /* CPUs behind the words do not count; spinning adapts. */
+    lsi_cpuset cpus;
+    if (lsi_cpuset_own(&cpus))
+        memcpy(self->cpus, cpus.words, sizeof(self->cpus));
     lsi_remote_offer(self);
     atomic_store(&self->presence, LSI_PRESENT);
 }
