@@ -117,6 +117,11 @@ static ls_status check_choice(const lsi_option *row, const char *shown,
                     row->choices);
 }
 
+bool lsi_option_stands_alone(const lsi_option *row)
+{
+    return row->type == LSI_OPTION_BOOL || row->type == LSI_OPTION_MODE;
+}
+
 /* Checks `text` and, unless `out` is NULL, stores it in the row's field. */
 static ls_status take_value(const lsi_option *row, const char *shown,
                             const char *text, char *out)
@@ -146,6 +151,7 @@ static ls_status take_value(const lsi_option *row, const char *shown,
         bytes = sizeof(value.real);
         break;
     case LSI_OPTION_CHOICE:
+    case LSI_OPTION_MODE:
         LS_TRY(check_choice(row, shown, text));
         break;
     case LSI_OPTION_STRING:
@@ -255,7 +261,7 @@ static ls_status read_long(const scan *s, const char *argument, flag *out)
     if (out->row == NULL && strncmp(name, "no-", 3) == 0) {
         out->row = find_name(s, name + 3, length - 3);
         out->negated = true;
-        if (out->row != NULL && out->row->type != LSI_OPTION_BOOL)
+        if (out->row != NULL && !lsi_option_stands_alone(out->row))
             out->row = NULL;
     }
     if (out->row == NULL)
@@ -286,11 +292,25 @@ static ls_status take_bool(const flag *f, char *out)
     return take_value(f->row, f->shown, f->negated ? "false" : "true", out);
 }
 
+static ls_status take_mode(const flag *f, char *out)
+{
+    const char *value = f->row->default_value;
+    if (f->negated && f->value != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s takes no value", f->shown);
+    if (f->negated)
+        value = strrchr(f->row->choices, '|') + 1;
+    else if (f->value != NULL)
+        value = f->value;
+    return take_value(f->row, f->shown, value, out);
+}
+
 /* The value of `f`, from the next argument if it was not attached. */
 static ls_status take_flag(scan *s, const flag *f)
 {
     if (f->row->type == LSI_OPTION_BOOL)
         return take_bool(f, s->out);
+    if (f->row->type == LSI_OPTION_MODE)
+        return take_mode(f, s->out);
     const char *value = f->value;
     if (value == NULL) {
         if (s->next >= s->argc)

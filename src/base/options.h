@@ -11,7 +11,8 @@
  *     };
  *
  * Flags are --name VALUE or --name=VALUE, -x VALUE for a one-letter name;
- * BOOL flags take no value and are negated by --no-name.
+ * BOOL flags take no value and are negated by --no-name; MODE flags take one
+ * behind '=' only and can do without.
  */
 #ifndef LS_BASE_OPTIONS_H
 #define LS_BASE_OPTIONS_H
@@ -30,6 +31,8 @@ typedef enum lsi_option_type {
     LSI_OPTION_REAL,   /* double; min..max */
     LSI_OPTION_STRING, /* const char * into argv or the default */
     LSI_OPTION_CHOICE, /* const char *; one of `choices`, "a|b|c" */
+    LSI_OPTION_MODE,   /* the same; --name alone is the default, --no-name the
+                          last choice */
     LSI_OPTION_LIST    /* const char *; comma-separated, checked by the user */
 } lsi_option_type;
 
@@ -63,6 +66,9 @@ typedef struct lsi_option {
  */
 ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
                             char **argv, void *out, int *rest, bool *help);
+
+/* Whether the word behind a flag is never its value: BOOL and MODE. */
+bool lsi_option_stands_alone(const lsi_option *row);
 
 /* Prints the rows, a line or two each, with defaults. */
 void lsi_options_help(FILE *stream, const lsi_option *rows, size_t n);

@@ -14,7 +14,10 @@ static void print_left(FILE *stream, const lsi_option *row)
                    ? snprintf(left, sizeof(left), "  -%c, --%s", row->letter,
                               row->name)
                    : snprintf(left, sizeof(left), "      --%s", row->name);
-    if (row->type != LSI_OPTION_BOOL && row->value != NULL)
+    if (row->type == LSI_OPTION_MODE)
+        used += snprintf(left + used, sizeof(left) - (size_t)used, "[=%s]",
+                         row->value);
+    else if (row->type != LSI_OPTION_BOOL && row->value != NULL)
         used += snprintf(left + used, sizeof(left) - (size_t)used, " %s",
                          row->value);
     if (used >= LEFT_WIDTH)
@@ -51,7 +54,7 @@ static void print_row(FILE *stream, const lsi_option *row)
     const char *default_text = row->default_value;
     const bool on = default_text != NULL && strcmp(default_text, "true") == 0;
     size_t used = (size_t)snprintf(text, sizeof(text), "%s", row->help);
-    if (row->type == LSI_OPTION_CHOICE && used < sizeof(text))
+    if (row->choices != NULL && used < sizeof(text))
         used += (size_t)snprintf(text + used, sizeof(text) - used, ": %s",
                                  row->choices);
     if (row->type == LSI_OPTION_BOOL && on && used < sizeof(text))

@@ -215,7 +215,9 @@ static ls_status run_ranks(const lsi_invocation *call,
     if (setenv(ROWS_VARIABLE, text, 1) != 0)
         status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
     if (status == LS_OK)
-        status = lsi_cli_launch_self(call, n, flags->threads, exit_status);
+        status = lsi_cli_launch_self(
+            call, &(lsi_rank_flags){n, flags->threads, flags->bind},
+            exit_status);
     unsetenv(ROWS_VARIABLE);
     if (status == LS_OK)
         status = collect(fd, table, all);

@@ -33,6 +33,7 @@
 /* The first member of a benchmark's struct. */
 typedef struct lsi_bench_common {
     const char *ranks; /* "2", or "2,4,6"; NULL: not given */
+    const char *bind;
     int64_t threads, warmup, iterations;
     bool deterministic;
     const char *json, *csv;
@@ -55,7 +56,7 @@ typedef struct lsi_bench_common {
     ROW(common.ranks, LIST, "ranks", 'n', "N,...", NULL,                       \
         "ranks to start (default " ranks_ "); of several numbers each in "     \
         "turn"),                                                               \
-        LSI_THREADS_ROW(common.threads),                                       \
+        LSI_THREADS_ROW(common.threads), LSI_BIND_ROW(common.bind),            \
         LSI_DETERMINISTIC_ROW(common.deterministic),                           \
         ROW(common.warmup, INT, "warmup", 'w', "N", warmup_, "warm-up runs",   \
             .min = 0, .max = 1e9),                                             \

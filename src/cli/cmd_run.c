@@ -18,7 +18,8 @@ typedef struct args {
     const char *ranks_torchrun;
     int64_t threads;
     double timeout, grace;
-    bool bind, deterministic;
+    const char *bind;
+    bool deterministic;
     lsi_output_flags output;
     bool standalone, no_python, is_module, by_path;
     const char *nodes, *master_address, *run_id, *backend, *endpoint, *role;
@@ -35,8 +36,7 @@ static const lsi_option options[] = {
         "OMP_NUM_THREADS of each rank (default: as it is set, else the cpus "
         "divided by the ranks)",
         .min = 1, .max = 1024),
-    ROW(bind, BOOL, "bind", 0, NULL, "true",
-        "bind ranks to disjoint cpus if there are enough of them"),
+    LSI_BIND_ROW(bind),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
         "end the ranks after this many seconds, with status 124, not counting "
@@ -112,7 +112,7 @@ static const struct refused {
     {"logs-specs", "--log-dir, --redirects and --tee say what is logged"},
     {"duplicate-stdout-filters", "--log-dir keeps all output"},
     {"duplicate-stderr-filters", "--log-dir keeps all output"},
-    {"numa-binding", "--bind and --no-bind"},
+    {"numa-binding", "--bind=numa and --bind=core"},
     {"signals-to-handle", "all that ask a job to end are passed on"},
     {"virtual-local-rank", "LOCAL_RANK is the rank"},
 };
@@ -144,7 +144,7 @@ static bool takes_next(const char *word)
         return word[2] == '\0';
     const size_t length = strlen(word + 2);
     const lsi_option *option = find_option(word + 2, length);
-    return option != NULL && option->type != LSI_OPTION_BOOL;
+    return option != NULL && !lsi_option_stands_alone(option);
 }
 
 /*
@@ -332,7 +332,7 @@ static int launch(const args *a, int ranks, char **argv,
         .master_port = (int)a->master_port,
         .timeout = a->timeout,
         .grace = a->grace,
-        .bind = a->bind,
+        .bind = lsi_binding_parse(a->bind),
         .outputs = outputs,
         .log_folder = a->output.log_folder,
         .run_id = a->run_id,

@@ -26,15 +26,11 @@ static void visit(FILE *stream, const lsi_command *command, const char *name,
     }
 }
 
-static bool is_switch(const lsi_option *row)
-{
-    return row->type == LSI_OPTION_BOOL;
-}
-
 /* Before the name of a flag that can only be switched off: "no-". */
 static const char *negation(const lsi_option *row)
 {
-    const bool on = is_switch(row) && row->default_value != NULL &&
+    const bool on = row->type == LSI_OPTION_BOOL &&
+                    row->default_value != NULL &&
                     strcmp(row->default_value, "true") == 0;
     return on ? "no-" : "";
 }
@@ -79,7 +75,7 @@ static void bash_values(FILE *stream, const lsi_command *command,
 {
     for (size_t i = 0; i < command->n_options; i++) {
         const lsi_option *const row = &command->options[i];
-        if (is_switch(row))
+        if (lsi_option_stands_alone(row))
             continue;
         fprintf(stream, "    ' %s --%s'", name, row->name);
         if (row->letter != 0)
@@ -103,6 +99,8 @@ static void bash_words(FILE *stream, const lsi_command *command,
     for (size_t i = 0; i < command->n_options; i++) {
         const lsi_option *const row = &command->options[i];
         fprintf(stream, "--%s%s ", negation(row), row->name);
+        if (row->type == LSI_OPTION_MODE)
+            fprintf(stream, "--no-%s ", row->name);
     }
     fputs("--help' ;;\n", stream);
 }
@@ -140,11 +138,12 @@ void lsi_completion_bash(FILE *stream, const lsi_command *root)
 
 static void zsh_option(FILE *stream, const lsi_option *row)
 {
-    fprintf(stream, " \\\n            '--%s%s[", negation(row), row->name);
+    fprintf(stream, " \\\n            '--%s%s%s[", negation(row), row->name,
+            row->type == LSI_OPTION_MODE ? "=-" : "");
     print_quoted(stream, row->help, "[]:\\");
     fputs("]", stream);
-    if (!is_switch(row)) {
-        fputs(":", stream);
+    if (row->type != LSI_OPTION_BOOL) {
+        fputs(row->type == LSI_OPTION_MODE ? "::" : ":", stream);
         print_quoted(stream, row->value != NULL ? row->value : "value",
                      "[]:\\");
         fputs(":", stream);
@@ -157,6 +156,8 @@ static void zsh_option(FILE *stream, const lsi_option *row)
         }
     }
     fputs("'", stream);
+    if (row->type == LSI_OPTION_MODE)
+        fprintf(stream, " \\\n            '--no-%s'", row->name);
 }
 
 static void zsh_case(FILE *stream, const lsi_command *command, const char *name)
@@ -220,15 +221,21 @@ static void fish_lines(FILE *stream, const lsi_command *command,
         if (row->letter != 0)
             fprintf(stream, " -s %c", row->letter);
         if (row->choices != NULL) {
-            fputs(" -x -a '", stream);
+            fprintf(stream, " %s-a '",
+                    row->type == LSI_OPTION_MODE ? "-f " : "-x ");
             print_choices(stream, row->choices);
             fputs("'", stream);
-        } else if (!is_switch(row)) {
+        } else if (row->type != LSI_OPTION_BOOL) {
             fputs(" -r", stream);
         }
         fputs(" -d '", stream);
         print_quoted(stream, row->help, "\\");
         fputs("'\n", stream);
+        if (row->type == LSI_OPTION_MODE)
+            fprintf(stream,
+                    "complete -c lockstep -n '__lockstep_is \"%s\"' "
+                    "-l no-%s\n",
+                    name, row->name);
     }
 }
 

@@ -42,9 +42,10 @@ static void print_option(FILE *page, const lsi_option *row)
     print_text(page, row->name);
     fputs("\\fR", page);
     if (row->type != LSI_OPTION_BOOL && row->value != NULL) {
-        fputs(" \\fI", page);
+        const bool is_mode = row->type == LSI_OPTION_MODE;
+        fputs(is_mode ? "[=\\fI" : " \\fI", page);
         print_text(page, row->value);
-        fputs("\\fR", page);
+        fputs(is_mode ? "\\fR]" : "\\fR", page);
     }
     fputc('\n', page);
     print_text(page, on ? "not: " : "");

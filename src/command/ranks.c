@@ -120,8 +120,8 @@ static ls_status own_path(char out[4096])
     return LS_OK;
 }
 
-ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
-                              int64_t threads, int *exit_status)
+ls_status lsi_cli_launch_self(const lsi_invocation *call,
+                              const lsi_rank_flags *flags, int *exit_status)
 {
     char path[4096];
     int token;
@@ -131,10 +131,10 @@ ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
     call->line_argv[0] = path;
     const lsi_launch_config config = {
         .argv = call->line_argv,
-        .ranks = n,
-        .threads = (int)threads,
+        .ranks = (int)flags->n,
+        .threads = (int)flags->threads,
         .grace = grace_seconds,
-        .bind = true,
+        .bind = lsi_binding_parse(flags->bind),
         .quiet_exit = true,
         .no_input = true,
     };
@@ -163,7 +163,9 @@ bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
     }
     if (launched.size > 0 || n == 1)
         return true;
-    if (lsi_cli_launch_self(call, n, flags->threads, exit_status) != LS_OK)
+    lsi_rank_flags all = *flags;
+    all.n = n;
+    if (lsi_cli_launch_self(call, &all, exit_status) != LS_OK)
         *exit_status = lsi_cli_error();
     return false;
 }

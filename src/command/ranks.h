@@ -24,11 +24,13 @@
 #include <stdint.h>
 
 #include "command/command.h"
+#include "launch/binding.h"
 #include "lockstep/group.h"
 
 typedef struct lsi_rank_flags {
     int64_t n;       /* 0: not given */
     int64_t threads; /* 0: not given */
+    const char *bind;
 } lsi_rank_flags;
 
 /*
@@ -40,7 +42,14 @@ typedef struct lsi_rank_flags {
         "ranks to start (default " usual "); one that another launcher has "   \
         "started takes their number from it",                                  \
         .min = 1, .max = 1024),                                                \
-        LSI_THREADS_ROW(field.threads)
+        LSI_THREADS_ROW(field.threads), LSI_BIND_ROW(field.bind)
+
+#define LSI_BIND_ROW(field)                                                    \
+    ROW(field, MODE, "bind", 0, "core|numa|none", "cpu",                       \
+        "where ranks may run: by cpu, each on neighbouring CPUs of its own "   \
+        "(not if there are too few); by core, on cores of its own within a "   \
+        "NUMA node; by numa, on all of a node; none, --no-bind, everywhere",   \
+        .choices = LSI_BINDING_NAMES)
 
 #define LSI_THREADS_ROW(field)                                                 \
     ROW(field, INT, "threads", 0, "N", NULL,                                   \
@@ -82,11 +91,11 @@ void lsi_cli_set_threads(int64_t threads, int cpus);
 ls_status lsi_cli_open_group(int64_t threads, ls_group **out);
 
 /*
- * Runs the whole command line of the call again as n ranks. When one exits
- * with an error the launcher adds nothing: the rank has said why.
+ * Runs the whole command line of the call again as flags->n ranks. When one
+ * exits with an error the launcher adds nothing: the rank has said why.
  */
-ls_status lsi_cli_launch_self(const lsi_invocation *call, int n,
-                              int64_t threads, int *exit_status);
+ls_status lsi_cli_launch_self(const lsi_invocation *call,
+                              const lsi_rank_flags *flags, int *exit_status);
 
 /*
  * As lsi_cli_error, for a rank: of the ranks that the command has started

@@ -4,7 +4,28 @@
  */
 #include "launch/binding.h"
 
-#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const char *const names[] = {"cpu", "core", "numa", "none"};
+
+lsi_binding_mode lsi_binding_parse(const char *name)
+{
+    lsi_binding_mode mode = LSI_BINDING_CPU;
+    while (name != NULL && mode < LSI_BINDING_NONE &&
+           strcmp(name, names[mode]) != 0)
+        mode++;
+    return mode;
+}
+
+const char *lsi_binding_name(lsi_binding_mode mode)
+{
+    return names[mode];
+}
+
+/* ---- parts of the list ------------------------------------------------ */
 
 static size_t count_cores(const lsi_hardware_thread *cpus, size_t n)
 {
@@ -39,18 +60,218 @@ lsi_range lsi_binding_share(const lsi_hardware_thread *cpus, size_t n,
                        core_begin(cpus, n, share.end)};
 }
 
-void lsi_binding_apply(const lsi_hardware_thread *cpus, size_t n)
+static void add_range(lsi_cpuset *set, const lsi_hardware_thread *cpus,
+                      lsi_range range)
 {
-    int highest = 0;
-    for (size_t i = 0; i < n; i++)
-        highest = cpus[i].cpu > highest ? cpus[i].cpu : highest;
-    const size_t bytes = CPU_ALLOC_SIZE(highest + 1);
-    cpu_set_t *set = CPU_ALLOC(highest + 1);
-    if (set == NULL)
+    for (size_t i = range.begin; i < range.end; i++)
+        lsi_cpuset_add(set, cpus[i].cpu);
+}
+
+static void divide_list(const lsi_hardware_thread *cpus, size_t n, int ranks,
+                        lsi_cpuset *out)
+{
+    for (int rank = 0; rank < ranks; rank++)
+        add_range(&out[rank], cpus, lsi_binding_share(cpus, n, ranks, rank));
+}
+
+/* ---- NUMA nodes ------------------------------------------------------- */
+
+/* The CPUs of a NUMA node, which are neighbours, and the ranks there. */
+typedef struct group {
+    lsi_range cpus;
+    size_t cores;
+    int first_rank, ranks;
+} group;
+
+static size_t find_groups(const lsi_hardware_thread *cpus, size_t n,
+                          group *groups)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || cpus[i].node != cpus[i - 1].node)
+            groups[found++] = (group){.cpus = {i, i}};
+        groups[found - 1].cpus.end = i + 1;
+    }
+    for (size_t g = 0; g < found; g++)
+        groups[g].cores = count_cores(cpus + groups[g].cpus.begin,
+                                      lsi_range_size(groups[g].cpus));
+    return found;
+}
+
+/* Whether one more rank has more cores there; else, fewer neighbours. */
+static bool is_better(const group *a, const group *b)
+{
+    const size_t at_a = a->cores * (size_t)(b->ranks + 1);
+    const size_t at_b = b->cores * (size_t)(a->ranks + 1);
+    return at_a > at_b || (at_a == at_b && a->ranks < b->ranks);
+}
+
+/*
+ * One rank after the other goes where it has the most cores, so that who has
+ * the fewest in the end has as many as can be. Neighbours stay together.
+ */
+static void deal_ranks(group *groups, size_t n, int ranks)
+{
+    for (int k = 0; k < ranks; k++) {
+        group *best = &groups[0];
+        for (group *g = groups + 1; g < groups + n; g++) {
+            if (is_better(g, best))
+                best = g;
+        }
+        best->ranks++;
+    }
+    for (size_t g = 1; g < n; g++)
+        groups[g].first_rank = groups[g - 1].first_rank + groups[g - 1].ranks;
+}
+
+/* Fewer cores than ranks: as many ranks on each, or one more. */
+static void share_cores(const lsi_hardware_thread *cpus, const group *g,
+                        lsi_cpuset *out)
+{
+    const lsi_hardware_thread *const first = cpus + g->cpus.begin;
+    const size_t n = lsi_range_size(g->cpus);
+    for (int i = 0; i < g->ranks; i++) {
+        const size_t core = (size_t)i * g->cores / (size_t)g->ranks;
+        add_range(&out[g->first_rank + i], first,
+                  (lsi_range){core_begin(first, n, core),
+                              core_begin(first, n, core + 1)});
+    }
+}
+
+static size_t count_of_kind(const lsi_hardware_thread *cpus, lsi_range range,
+                            int kind)
+{
+    size_t cores = 0;
+    for (size_t i = range.begin; i < range.end; i++)
+        cores += cpus[i].kind == kind &&
+                 (i == range.begin || cpus[i].core != cpus[i - 1].core);
+    return cores;
+}
+
+/* Adds those cores of a kind, counted from 0. */
+static void add_cores(const lsi_hardware_thread *cpus, lsi_range range,
+                      int kind, lsi_range cores, lsi_cpuset *set)
+{
+    size_t seen = 0;
+    for (size_t i = range.begin; i < range.end; i++) {
+        if (cpus[i].kind != kind)
+            continue;
+        seen += i == range.begin || cpus[i].core != cpus[i - 1].core;
+        if (seen > cores.begin && seen <= cores.end)
+            lsi_cpuset_add(set, cpus[i].cpu);
+    }
+}
+
+/*
+ * Divides the cores of a kind among the ranks of a group. Those that are left
+ * over go to the ranks from number `next` on; who is next then is returned, for
+ * the next kind: in all no rank has two cores more than another.
+ */
+static size_t divide_kind(const lsi_hardware_thread *cpus, const group *g,
+                          int kind, size_t next, lsi_cpuset *out)
+{
+    const size_t ranks = (size_t)g->ranks;
+    const size_t cores = count_of_kind(cpus, g->cpus, kind);
+    const size_t rest = cores % ranks;
+    size_t begin = 0;
+    for (size_t rank = 0; rank < ranks; rank++) {
+        const bool one_more = (rank + ranks - next) % ranks < rest;
+        const size_t end = begin + cores / ranks + one_more;
+        add_cores(cpus, g->cpus, kind, (lsi_range){begin, end},
+                  &out[(size_t)g->first_rank + rank]);
+        begin = end;
+    }
+    return (next + rest) % ranks;
+}
+
+static void divide_cores(const lsi_hardware_thread *cpus, const group *g,
+                         lsi_cpuset *out)
+{
+    size_t next = 0;
+    int fastest = 0;
+    if (g->cores < (size_t)g->ranks) {
+        share_cores(cpus, g, out);
         return;
-    CPU_ZERO_S(bytes, set);
-    for (size_t i = 0; i < n; i++)
-        CPU_SET_S(cpus[i].cpu, bytes, set);
-    sched_setaffinity(0, bytes, set);
-    CPU_FREE(set);
+    }
+    for (size_t i = g->cpus.begin; i < g->cpus.end; i++)
+        fastest = cpus[i].kind > fastest ? cpus[i].kind : fastest;
+    for (int kind = fastest; kind >= 0; kind--)
+        next = divide_kind(cpus, g, kind, next, out);
+}
+
+static void divide_groups(const lsi_hardware_thread *cpus, group *groups,
+                          size_t n, bool by_core, int ranks, lsi_cpuset *out)
+{
+    deal_ranks(groups, n, ranks);
+    for (size_t g = 0; g < n; g++) {
+        if (by_core && groups[g].ranks > 0)
+            divide_cores(cpus, &groups[g], out);
+        for (int r = 0; r < groups[g].ranks && !by_core; r++)
+            add_range(&out[groups[g].first_rank + r], cpus, groups[g].cpus);
+    }
+}
+
+/* Fewer ranks than nodes. */
+static void divide_nodes(const lsi_hardware_thread *cpus, const group *groups,
+                         size_t n, int ranks, lsi_cpuset *out)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        const lsi_range own = lsi_partition(n, (size_t)ranks, (size_t)rank);
+        for (size_t g = own.begin; g < own.end; g++)
+            add_range(&out[rank], cpus, groups[g].cpus);
+    }
+}
+
+/* ---- all of it -------------------------------------------------------- */
+
+ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
+                             int ranks, lsi_cpuset *out)
+{
+    memset(out, 0, (size_t)ranks * sizeof(*out));
+    if (mode == LSI_BINDING_NONE)
+        return LS_OK;
+    lsi_hardware_thread *const cpus = calloc(machine->n + 1, sizeof(*cpus));
+    group *const groups = calloc(machine->n + 1, sizeof(*groups));
+    size_t n = 0;
+    for (size_t i = 0; i < machine->n && cpus != NULL; i++) {
+        if (machine->cpus[i].allowed)
+            cpus[n++] = machine->cpus[i];
+    }
+    ls_status status = LS_OK;
+    if (cpus == NULL || groups == NULL)
+        status =
+            lsi_fail(LS_ERR_MEMORY, "no memory to divide %zu CPUs", machine->n);
+    if (status == LS_OK && n > 0) {
+        const size_t n_groups = find_groups(cpus, n, groups);
+        const bool enough = (size_t)ranks >= n_groups;
+        if (mode == LSI_BINDING_CPU || (mode == LSI_BINDING_CORE && !enough))
+            divide_list(cpus, n, ranks, out);
+        else if (enough)
+            divide_groups(cpus, groups, n_groups, mode == LSI_BINDING_CORE,
+                          ranks, out);
+        else
+            divide_nodes(cpus, groups, n_groups, ranks, out);
+    }
+    free(cpus);
+    free(groups);
+    return status;
+}
+
+int lsi_binding_threads(const lsi_cpuset *sets, int ranks, int available)
+{
+    static const double rounding = 1e-9;
+    uint16_t sharers[LSI_CPUSET_MAX] = {0};
+    int least = available / ranks;
+    for (int rank = 0; rank < ranks; rank++) {
+        for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu++)
+            sharers[cpu] += lsi_cpuset_has(&sets[rank], cpu);
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        double own = 0;
+        for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu++)
+            own += lsi_cpuset_has(&sets[rank], cpu) ? 1.0 / sharers[cpu] : 0;
+        if (own > 0 && own + rounding < least)
+            least = (int)(own + rounding);
+    }
+    return least < 1 ? 1 : least;
 }

@@ -1,5 +1,5 @@
 /*
- * Which cpus a rank may use: neighbouring ones, disjoint from other ranks'.
+ * Which CPUs a rank may use. Never one that this process may not.
  */
 #ifndef LS_LAUNCH_BINDING_H
 #define LS_LAUNCH_BINDING_H
@@ -7,26 +7,55 @@
 #include <stddef.h>
 
 #include "base/partition.h"
+#include "launch/topology.h"
 
-/* One hardware thread, as the operating system numbers it, and its core. */
-typedef struct lsi_hardware_thread {
-    int cpu, core;
-} lsi_hardware_thread;
+typedef enum lsi_binding_mode {
+    /*
+     * Disjoint parts of the machine in its order: whole cores if there is at
+     * least one for each rank, else single CPUs; not bound if there are too
+     * few.
+     */
+    LSI_BINDING_CPU,
+    /*
+     * Whole cores of one NUMA node, no core for two ranks, of each kind of
+     * hybrid processors the same number. If there are fewer ranks than nodes,
+     * parts of the machine as above; if there are fewer cores than ranks,
+     * ranks have one each that they share.
+     */
+    LSI_BINDING_CORE,
+    /*
+     * All CPUs of a NUMA node, which ranks share. If there are fewer ranks than
+     * nodes, several whole ones.
+     */
+    LSI_BINDING_NUMA,
+    LSI_BINDING_NONE
+} lsi_binding_mode;
+
+/* Of --bind, in the order of the modes. NULL: LSI_BINDING_CPU. */
+#define LSI_BINDING_NAMES "cpu|core|numa|none"
+
+lsi_binding_mode lsi_binding_parse(const char *name);
+const char *lsi_binding_name(lsi_binding_mode mode);
 
 /*
- * The cpus that this process may use, those close to each other next to each
- * other. *out is freed by the caller with free(). 0 if they cannot be found.
+ * The sets of 1 or more ranks; those that are not bound get an empty one.
+ * LS_ERR_MEMORY.
  */
-size_t lsi_binding_cpus(lsi_hardware_thread **out);
+ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
+                             int ranks, lsi_cpuset *out);
 
 /*
- * The cpus that rank `rank` of `ranks` gets: whole cores if there is at least
- * one for each, else single cpus; an empty range if there are too few.
+ * The part of the list that rank `rank` of `ranks` gets by LSI_BINDING_CPU; an
+ * empty range if there are too few.
  */
 lsi_range lsi_binding_share(const lsi_hardware_thread *cpus, size_t n,
                             int ranks, int rank);
 
-/* Binds this process to n cpus (>= 1). If it cannot be done, it is not. */
-void lsi_binding_apply(const lsi_hardware_thread *cpus, size_t n);
+/*
+ * The threads that each rank has CPUs for, at least 1, if the machine has so
+ * many `available` for all: their equal part, or the part of the rank that has
+ * least if they are bound to sets that differ.
+ */
+int lsi_binding_threads(const lsi_cpuset *sets, int ranks, int available);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 
+#include "launch/binding.h"
 #include "lockstep/status.h"
 
 enum {
@@ -45,7 +46,7 @@ typedef struct lsi_launch_config {
     double grace;      /* seconds that the others get after a failure, again
                           between SIGTERM and SIGKILL, and that a stalled reader
                           of the output gets when the job is to end */
-    bool bind;         /* ranks to disjoint cpus, if there are enough */
+    lsi_binding_mode bind;
     const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
                                        not through the launcher */
     const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */

@@ -24,9 +24,8 @@ typedef struct start {
     const lsi_launch_config *config;
     const sigset_t *mask;
     lsi_job_identity job;
-    lsi_hardware_thread *cpus;
-    size_t n_cpus;
-    int no_input; /* /dev/null */
+    lsi_cpuset *places; /* of each rank; NULL: none is bound */
+    int no_input;       /* /dev/null */
     int orphan_guard;
 } start;
 
@@ -130,9 +129,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
 {
     char **environment;
     LS_TRY(lsi_environment_new(&s->job, rank, &environment));
-    lsi_range share = {0, 0};
-    if (s->n_cpus > 0)
-        share = lsi_binding_share(s->cpus, s->n_cpus, s->job.ranks, rank);
+    const lsi_cpuset *const place = s->places != NULL ? &s->places[rank] : NULL;
     const lsi_spawn what = {
         .argv = s->config->argv,
         .environment = environment,
@@ -140,8 +137,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .input = reads_input(s->config, rank) ? -1 : s->no_input,
         .output = outputs[0],
         .error = outputs[1],
-        .cpus = s->cpus + share.begin,
-        .n_cpus = lsi_range_size(share),
+        .place = place != NULL && lsi_cpuset_count(place) > 0 ? place : NULL,
         .spared = wants_records(),
         .orphan_guard = s->orphan_guard,
     };
@@ -176,15 +172,50 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     return 0;
 }
 
+/*
+ * Where the ranks go. A machine that cannot be read is no reason not to start
+ * them; one that variables describe is not this one, so that what this process
+ * may use counts, too.
+ */
+static void choose_places(start *s)
+{
+    const lsi_launch_config *const config = s->config;
+    lsi_topology machine;
+    lsi_cpuset own;
+    if (config->bind == LSI_BINDING_NONE ||
+        (config->bind == LSI_BINDING_CPU && config->ranks == 1) ||
+        !lsi_cpuset_own(&own) || lsi_topology_read(&machine) != LS_OK)
+        return;
+    s->places = calloc((size_t)config->ranks, sizeof(*s->places));
+    if (s->places != NULL &&
+        (lsi_topology_restrict(&machine, &own) != LS_OK ||
+         lsi_binding_divide(&machine, config->bind, config->ranks, s->places) !=
+             LS_OK)) {
+        free(s->places);
+        s->places = NULL;
+    }
+    lsi_topology_free(&machine);
+}
+
+/* OMP_NUM_THREADS of each. */
+static int choose_threads(const start *s)
+{
+    const lsi_launch_config *const config = s->config;
+    const int available = lsi_cpus_available();
+    if (config->threads > 0)
+        return config->threads;
+    if (s->places == NULL || config->bind == LSI_BINDING_CPU)
+        return lsi_threads_default(available / config->ranks);
+    return lsi_threads_default(
+        lsi_binding_threads(s->places, config->ranks, available));
+}
+
 static ls_status prepare(lsi_processes *ranks, start *s)
 {
     const lsi_launch_config *config = s->config;
     const size_t n = (size_t)config->ranks;
-    const int threads =
-        config->threads > 0
-            ? config->threads
-            : lsi_threads_default(lsi_cpus_available() / config->ranks);
-    LS_TRY(lsi_job_identity_new(&s->job, config->ranks, threads,
+    choose_places(s);
+    LS_TRY(lsi_job_identity_new(&s->job, config->ranks, choose_threads(s),
                                 config->master_port));
     memcpy(ranks->job, s->job.id, sizeof(ranks->job));
     if (ranks->attempt == 0)
@@ -205,8 +236,6 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
     s->orphan_guard = lsi_orphan_guard_open();
-    if (config->bind && config->ranks > 1)
-        s->n_cpus = lsi_binding_cpus(&s->cpus);
     return LS_OK;
 }
 
@@ -218,7 +247,7 @@ int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
-    free(s.cpus);
+    free(s.places);
     if (s.no_input >= 0)
         close(s.no_input);
     if (s.orphan_guard >= 0)

@@ -32,8 +32,8 @@ static void become(const lsi_spawn *what, pid_t parent)
     redirect(what->input, STDIN_FILENO);
     redirect(what->output, STDOUT_FILENO);
     redirect(what->error, STDERR_FILENO);
-    if (what->n_cpus > 0)
-        lsi_binding_apply(what->cpus, what->n_cpus);
+    if (what->place != NULL)
+        (void)lsi_cpuset_bind(what->place); /* if it cannot be, it is not */
     if (what->spared)
         (void)signal(SIGUSR1, SIG_IGN); /* while it is still blocked */
     sigprocmask(SIG_SETMASK, what->mask, NULL);

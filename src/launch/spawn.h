@@ -9,18 +9,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "launch/binding.h"
+#include "base/cpuset.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_spawn {
     char *const *argv;
     char *const *environment;
-    const sigset_t *mask;            /* of blocked signals */
-    int input, output, error;        /* descriptors; -1: this process's own */
-    const lsi_hardware_thread *cpus; /* to be bound to */
-    size_t n_cpus;                   /* 0: not bound */
-    bool spared;      /* it ignores SIGUSR1 until it handles it */
-    int orphan_guard; /* of lsi_orphan_guard_open */
+    const sigset_t *mask;     /* of blocked signals */
+    int input, output, error; /* descriptors; -1: this process's own */
+    const lsi_cpuset *place;  /* to be bound to; NULL: not bound */
+    bool spared;              /* it ignores SIGUSR1 until it handles it */
+    int orphan_guard;         /* of lsi_orphan_guard_open */
 } lsi_spawn;
 
 /*

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cgroup.h"
+#include "base/cpuset.h"
 #include "base/meminfo.h"
 #include "fuzz.h"
 #include "launch/binding.h"
@@ -49,15 +50,52 @@ static void read_files(fuzz_input *in)
     free(groups);
 }
 
-/* Ranks get cpus of their own, in order, and together all of them. */
+/* Sets of CPUs: what is understood says the same when it is said again. */
+static void read_cpus(fuzz_input *in)
+{
+    lsi_cpuset set, again;
+    char whole[5 * LSI_CPUSET_MAX], cut[8];
+    char *text = fuzz_rest(in);
+    if (lsi_cpuset_parse(text, &set) && lsi_cpuset_count(&set) > 0) {
+        lsi_cpuset_text(&set, whole, sizeof(whole));
+        lsi_cpuset_text(&set, cut, sizeof(cut));
+        fuzz_demand(lsi_cpuset_parse(whole, &again));
+        fuzz_demand(lsi_cpuset_within(&set, &again));
+        fuzz_demand(lsi_cpuset_within(&again, &set));
+    }
+    free(text);
+}
+
+/*
+ * However they are bound, ranks get CPUs that are allowed; by cpu in order, and
+ * together all of them.
+ */
 static void divide(fuzz_input *in)
 {
-    lsi_hardware_thread cpus[32];
-    const int ranks = 1 + fuzz_byte(in) % 40;
-    const size_t n = in->size < 32 ? in->size : 32;
+    enum { MOST = 32, RANKS = 40 };
+    lsi_hardware_thread cpus[MOST];
+    lsi_cpuset places[RANKS], allowed = {{0}};
+    const int ranks = 1 + fuzz_byte(in) % RANKS;
+    const size_t n = in->size < MOST ? in->size : MOST;
     size_t end = 0;
-    for (size_t i = 0; i < n; i++)
-        cpus[i] = (lsi_hardware_thread){(int)i, fuzz_byte(in)};
+    for (size_t i = 0; i < n; i++) {
+        const int byte = fuzz_byte(in);
+        cpus[i] = (lsi_hardware_thread){.cpu = (int)i,
+                                        .core = byte % 4,
+                                        .kind = byte / 4 % 4,
+                                        .node = byte / 16 % 4,
+                                        .allowed = byte < 192};
+        if (cpus[i].allowed)
+            lsi_cpuset_add(&allowed, (int)i);
+    }
+    const lsi_topology machine = {.cpus = cpus, .n = n};
+    for (int mode = 0; mode <= LSI_BINDING_NONE; mode++) {
+        fuzz_demand(lsi_binding_divide(&machine, (lsi_binding_mode)mode, ranks,
+                                       places) == LS_OK);
+        for (int r = 0; r < ranks; r++)
+            fuzz_demand(lsi_cpuset_within(&places[r], &allowed));
+        fuzz_demand(lsi_binding_threads(places, ranks, (int)n) >= 1);
+    }
     for (int r = 0; r < ranks; r++) {
         const lsi_range share = lsi_binding_share(cpus, n, ranks, r);
         if (n < (size_t)ranks) {
@@ -79,6 +117,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 1:
         divide(&in);
+        break;
+    case 2:
+        read_cpus(&in);
         break;
     default:
         read_texts(&in);

@@ -216,6 +216,8 @@ def machine():
     yield (b"\x000::/\n50000 100000\n1000000\n2000\n"
            b"active_file 5\ninactive_file 6\n")
     yield b"\x01\x03\x00\x00\x01\x01\x02\x02"
+    yield b"\x01\x05\x00\x01\x04\x05\x10\x11\xc0\x15"
+    yield b"\x0a0-3,8-11,64\n"
 
 
 def environment():

@@ -59,10 +59,10 @@ class Ranks(ProgramTest):
         self.assertEqual(self.lines("-n", "2", *shell(script), env=env),
                          ["5", "5"])
 
-    def affinity(self, *flags):
+    def affinity(self, *flags, **more):
         script = "import os; print(*os.sched_getaffinity(0))"
         out = self.succeeds("run", "--tag-output", *flags, "--", "python3",
-                            "-c", script)
+                            "-c", script, **more)
         return [set(map(int, line.split()[1:])) for line in out.splitlines()]
 
     def test_binding_is_disjoint(self):
@@ -77,6 +77,29 @@ class Ranks(ProgramTest):
         for flags in (["-n", "2", "--no-bind"], ["-n", str(CPUS + 1)], []):
             for cpus in self.affinity(*flags):
                 self.assertEqual(cpus, everything)
+
+    def test_every_binding_stays_inside(self):
+        outer = sorted(os.sched_getaffinity(0))[-1]
+        for mode in ("--bind", "--bind=cpu", "--bind=core", "--bind=numa",
+                     "--bind=none", "--no-bind"):
+            for cpus in self.affinity("-n", "3", mode,
+                                      before=("taskset", "-c", str(outer))):
+                self.assertEqual(cpus, {outer})
+
+    def test_binding_of_more_ranks_than_cpus(self):
+        everything = os.sched_getaffinity(0)
+        sets = self.affinity("-n", str(2 * CPUS), "--bind=core")
+        self.assertEqual(set().union(*sets), everything)
+        for cpus in self.affinity("-n", "3", "--bind=numa"):
+            self.assertTrue(cpus and cpus <= everything)
+
+    def test_a_described_machine_widens_nothing(self):
+        env = environment(HWLOC_SYNTHETIC="numa:2 core:64 pu:2")
+        outer = sorted(os.sched_getaffinity(0))[-1]
+        for mode in ("--bind=cpu", "--bind=core", "--bind=numa"):
+            for cpus in self.affinity("-n", "2", mode, env=env,
+                                      before=("taskset", "-c", str(outer))):
+                self.assertEqual(cpus, {outer})
 
     def test_standard_input_goes_to_rank_0(self):
         script = 'echo "$RANK: $(cat)"'
@@ -123,6 +146,8 @@ class Mistakes(ProgramTest):
         self.fails(2, "which program?", "run", "-n", "2", "--")
         self.fails(2, "out of range", "run", "--threads", "0", "true")
         self.fails(2, "out of range", "run", "--timeout", "-1", "true")
+        self.fails(2, '--bind "socket" is not one of cpu|core|numa|none',
+                   "run", "--bind=socket", "true")
 
     def test_no_such_program(self):
         self.fails(127, "cannot run nonesuch: no such program", "run", "-n",

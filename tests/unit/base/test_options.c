@@ -11,7 +11,7 @@ typedef struct args {
     int64_t epochs, bytes, any;
     double rate;
     bool fast, checked;
-    const char *data, *mode, *sizes;
+    const char *data, *mode, *sizes, *place;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -29,6 +29,8 @@ static const lsi_option rows[] = {
         "it the built-in set is used"),
     ROW(mode, CHOICE, "sync-bn", 0, "MODE", "fused",
         "how batch norm is synchronised", .choices = "fused|gathered|off"),
+    ROW(place, MODE, "bind", 0, "core|none", "cpu", "where to run",
+        .choices = "cpu|core|none"),
     ROW(sizes, LIST, "sizes", 0, "N,N,..", "1,2,4", "sizes to try"),
 };
 
@@ -84,6 +86,30 @@ static void defaults(void **state)
     assert_null(a.data);
     assert_string_equal(a.mode, "fused");
     assert_string_equal(a.sizes, "1,2,4");
+    assert_string_equal(a.place, "cpu");
+}
+
+/* The word behind it is never its value. */
+static void a_mode_can_do_without_a_value(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"--bind", "cpu"},
+                                           {"--bind=core", "core"},
+                                           {"--bind=none", "none"},
+                                           {"--no-bind", "none"},
+                                           {"--no-bind --bind", "cpu"}};
+    line l;
+    args a;
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        assert_ok(parse(&l, cases[i][0], &a, NULL));
+        assert_string_equal(a.place, cases[i][1]);
+    }
+    int rest = 0;
+    assert_ok(parse(&l, "--bind core", &a, &rest));
+    assert_string_equal(a.place, "cpu");
+    assert_int_equal(rest, 2);
+    assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
+                 "--no-bind takes no value");
 }
 
 static void all_forms(void **state)
@@ -149,6 +175,8 @@ static void bad_lines(void **state)
         {"--sync-bn fuse",
          "--sync-bn \"fuse\" is not one of fused|gathered|off"},
         {"--sync-bn=", "\"\" is not one of"},
+        {"--bind=socket", "--bind \"socket\" is not one of cpu|core|none"},
+        {"--bind=", "\"\" is not one of"},
         {"--fast=yes", "--fast takes no value; use --fast or --no-fast"},
         {"-fe", "-f takes no value"},
         {"--no-data", "unknown flag --no-data"},
@@ -300,6 +328,8 @@ static void help_text(void **state)
         "      --sync-bn MODE        how batch norm is synchronised: "
         "fused|gathered|off\n"
         "                            (default fused)\n"
+        "      --bind[=core|none]    where to run: cpu|core|none (default "
+        "cpu)\n"
         "      --sizes N,N,..        sizes to try (default 1,2,4)\n"
         "      --help                this text\n";
     char *text = NULL;
@@ -334,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(all_forms),
+        cmocka_unit_test(a_mode_can_do_without_a_value),
         cmocka_unit_test(bad_lines),
         cmocka_unit_test(the_rest),
         cmocka_unit_test(asks_for_help),
