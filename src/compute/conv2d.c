@@ -5,12 +5,14 @@
 #include "compute/dense.h"
 #include "compute/plan_cache.h"
 #include "compute/threads.h"
+#include "compute/winograd.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/dense.h"
 
 struct lsi_conv2d_plan {
     lsi_conv2d_shape shape;
     lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
+    bool winograd;             /* of bf16 */
 };
 
 /* No padding: its bytes are compared. */
@@ -100,11 +102,14 @@ static ls_status make_plan(const void *key, void **out)
         lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
     const ls_status status =
         plain ? LS_OK : lsi_onednn_conv2d_new(&plan->onednn, &plan->shape);
-    if (status == LS_OK)
-        *out = plan;
-    else
+    if (status != LS_OK) {
         lsi_free(plan);
-    return status;
+        return status;
+    }
+    plan->winograd = lsi_winograd_suits(
+        &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
+    *out = plan;
+    return LS_OK;
 }
 
 static void free_plan(void *argument)
@@ -170,6 +175,8 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
                              const void *weight, const float *bias_or_null)
 {
+    if (plan->winograd)
+        return lsi_winograd_forward(&plan->shape, dst, src, weight);
     if (plan->onednn)
         return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
                                          bias_or_null);
@@ -180,6 +187,8 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
                                    const void *ddst, const void *weight)
 {
+    if (plan->winograd)
+        return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
                                                weight);
@@ -191,6 +200,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const void *src,
                                      const void *ddst, bool accumulate)
 {
+    if (plan->winograd)
+        return lsi_winograd_backward_weight(&plan->shape, dweight, src, ddst,
+                                            accumulate);
     if (plan->onednn)
         return lsi_onednn_conv2d_backward_weight(
             plan->onednn, dweight, dbias_or_null, src, ddst, accumulate);

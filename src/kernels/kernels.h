@@ -24,6 +24,7 @@
 #include "kernels/amx/panel.h"
 #include "kernels/arguments.h"
 #include "kernels/dense.h"
+#include "kernels/winograd.h"
 #include "lockstep/types.h"
 
 typedef struct lsi_kernels {
@@ -38,6 +39,7 @@ typedef struct lsi_kernels {
     lsi_layout bf16_layout;            /* the same in bf16, where that pays: */
     int64_t bf16_channels;             /* at so many and more; 0: never */
     const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
+    const lsi_winograd_ops *winograd;  /* of bf16 convolutions; likewise */
 } lsi_kernels;
 
 /* The table for this process, filled on first use. Never NULL. */

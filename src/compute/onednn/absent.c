@@ -4,6 +4,7 @@
 #include "compute/onednn/conv2d.h"
 #include "compute/onednn/gemm.h"
 #include "compute/panel_gemm.h"
+#include "compute/winograd.h"
 #include "kernels/ref/dense.h"
 
 void lsi_dense_init(void)
@@ -50,6 +51,14 @@ ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
 bool lsi_panel_gemm_suits(const lsi_gemm_shape *shape)
 {
     (void)shape;
+    return false;
+}
+
+/* So are images. */
+bool lsi_winograd_suits(const lsi_conv2d_shape *shape, lsi_layout src,
+                        lsi_layout dst)
+{
+    (void)shape, (void)src, (void)dst;
     return false;
 }
 
@@ -102,5 +111,27 @@ ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
 {
     (void)conv, (void)dweight, (void)dbias_or_null, (void)src, (void)ddst;
     (void)accumulate;
+    return absent();
+}
+
+ls_status lsi_winograd_forward(const lsi_conv2d_shape *shape, void *dst,
+                               const void *src, const void *weight)
+{
+    (void)shape, (void)dst, (void)src, (void)weight;
+    return absent();
+}
+
+ls_status lsi_winograd_backward_data(const lsi_conv2d_shape *shape, void *dsrc,
+                                     const void *ddst, const void *weight)
+{
+    (void)shape, (void)dsrc, (void)ddst, (void)weight;
+    return absent();
+}
+
+ls_status lsi_winograd_backward_weight(const lsi_conv2d_shape *shape,
+                                       float *dweight, const void *src,
+                                       const void *ddst, bool accumulate)
+{
+    (void)shape, (void)dweight, (void)src, (void)ddst, (void)accumulate;
     return absent();
 }

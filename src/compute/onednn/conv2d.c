@@ -1,14 +1,12 @@
 /*
  * The three passes of a convolution. Weights lie plain outside and in whatever
  * layout a pass likes inside; the reordered copy and tensors in other layouts
- * or of another type live in the thread's scratch memory for the duration of
- * one call.
+ * live in the thread's scratch memory for the duration of one call.
  */
 #include "compute/onednn/conv2d.h"
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 #include "compute/dense.h"
 #include "compute/onednn/conv2d_choice.h"
 #include "compute/onednn/op.h"
@@ -29,8 +27,6 @@ typedef struct conv_pass {
     lsi_onednn_op copy_weight, add_weight;
     bool weight_is_plain;
     lsi_conv2d_layouts layouts;
-    lsi_conv2d_shape shape; /* in the types that the pass computes in */
-    bool move_src, move_dst;
     pieces at;
 } conv_pass;
 
@@ -99,8 +95,10 @@ static void plan_pieces(conv_pass *p, lsi_conv2d_pass which,
                         const lsi_onednn_conv2d *conv)
 {
     const lsi_conv2d_shape *s = &conv->shape;
-    const int64_t src = p->move_src ? s->n * s->c * s->h * s->w : 0;
-    const int64_t dst = p->move_dst ? s->n * s->o * conv->oh * conv->ow : 0;
+    const bool move_src = p->layouts.src != conv->layouts.src;
+    const bool move_dst = p->layouts.dst != conv->layouts.dst;
+    const int64_t src = move_src ? s->n * s->c * s->h * s->w : 0;
+    const int64_t dst = move_dst ? s->n * s->o * conv->oh * conv->ow : 0;
     size_t first = p->op.scratch_bytes;
     if (p->copy_weight.scratch_bytes > first)
         first = p->copy_weight.scratch_bytes;
@@ -121,19 +119,8 @@ static ls_status plan_pass(const lsi_onednn_conv2d *conv, lsi_conv2d_pass which,
         conv->shape.bias && which != LSI_CONV2D_DATA ? BIAS + 1 : BIAS;
     LS_TRY(lsi_conv2d_pass_layouts(&conv->shape, which, conv->layouts,
                                    &p->layouts));
-    p->shape = conv->shape;
-    p->shape.dtype = lsi_conv2d_pass_dtype(&conv->shape, which, conv->layouts);
-    if (p->shape.dtype == LS_F32)
-        p->shape.dsrc_dtype = LS_F32;
-    const lsi_conv2d_layouts all = conv->layouts;
-    const bool data = which == LSI_CONV2D_DATA;
-    p->move_src = p->layouts.src != all.src ||
-                  (data ? p->shape.dsrc_dtype != conv->shape.dsrc_dtype
-                        : p->shape.dtype != conv->shape.dtype);
-    p->move_dst =
-        p->layouts.dst != all.dst || p->shape.dtype != conv->shape.dtype;
     dnnl_primitive_desc_t desc;
-    LS_TRY(lsi_conv2d_describe(&p->shape, which, p->layouts, &desc));
+    LS_TRY(lsi_conv2d_describe(&conv->shape, which, p->layouts, &desc));
     const ls_status status =
         lsi_onednn_op_make(&p->op, desc, roles[which], n_roles);
     dnnl_primitive_desc_destroy(desc);
@@ -215,57 +202,6 @@ static ls_status inner_weight(conv_pass *p, char *scratch, const void *weight,
     return lsi_onednn_op_run(&p->copy_weight, scratch, pointers);
 }
 
-/* One of the two tensors outside, and its copy for the pass. */
-typedef struct moved {
-    int64_t shape[4];
-    lsi_layout layout, inner_layout;
-    ls_dtype dtype, inner_dtype;
-} moved;
-
-static moved src_of(const lsi_onednn_conv2d *conv, const conv_pass *p,
-                    lsi_conv2d_pass which)
-{
-    const lsi_conv2d_shape *s = &conv->shape;
-    const bool data = which == LSI_CONV2D_DATA;
-    return (moved){{s->n, s->c, s->h, s->w},
-                   conv->layouts.src,
-                   p->layouts.src,
-                   data ? s->dsrc_dtype : s->dtype,
-                   data ? p->shape.dsrc_dtype : p->shape.dtype};
-}
-
-static moved dst_of(const lsi_onednn_conv2d *conv, const conv_pass *p)
-{
-    const lsi_conv2d_shape *s = &conv->shape;
-    return (moved){{s->n, s->o, conv->oh, conv->ow},
-                   conv->layouts.dst,
-                   p->layouts.dst,
-                   s->dtype,
-                   p->shape.dtype};
-}
-
-/* inner = outer; only f32 changes its layout. */
-static ls_status copy_in(const moved *m, void *inner, const void *outer)
-{
-    if (m->layout != m->inner_layout)
-        return lsi_reorder(inner, m->inner_layout, outer, m->layout, m->dtype,
-                           m->shape);
-    lsi_array_convert(
-        inner, m->inner_dtype, outer, m->dtype,
-        (size_t)(m->shape[0] * m->shape[1] * m->shape[2] * m->shape[3]));
-    return LS_OK;
-}
-
-static ls_status copy_out(const moved *m, void *outer, const void *inner)
-{
-    const moved back = {{m->shape[0], m->shape[1], m->shape[2], m->shape[3]},
-                        m->inner_layout,
-                        m->layout,
-                        m->inner_dtype,
-                        m->dtype};
-    return copy_in(&back, outer, inner);
-}
-
 ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, void *dst,
                                     const void *src, const void *weight,
                                     const float *bias_or_null)
@@ -275,36 +211,35 @@ ls_status lsi_onednn_conv2d_forward(lsi_onednn_conv2d *conv, void *dst,
     void *inner;
     LS_TRY(get_pass(conv, LSI_CONV2D_FORWARD, &p, &scratch));
     LS_TRY(inner_weight(p, scratch, weight, &inner));
-    const moved in = src_of(conv, p, LSI_CONV2D_FORWARD);
-    const moved out = dst_of(conv, p);
-    void *from = scratch + p->at.src, *to = scratch + p->at.dst;
-    if (p->move_src)
-        LS_TRY(copy_in(&in, from, src));
-    void *const pointers[] = {p->move_dst ? to : dst,
-                              p->move_src ? from : lsi_onednn_input(src), inner,
+    void *const pointers[] = {dst, lsi_onednn_input(src), inner,
                               lsi_onednn_input(bias_or_null)};
-    LS_TRY(lsi_onednn_op_run(&p->op, scratch, pointers));
-    return p->move_dst ? copy_out(&out, dst, to) : LS_OK;
+    return lsi_onednn_op_run(&p->op, scratch, pointers);
 }
 
 ls_status lsi_onednn_conv2d_backward_data(lsi_onednn_conv2d *conv, void *dsrc,
                                           const void *ddst, const void *weight)
 {
+    const lsi_conv2d_shape *s = &conv->shape;
     conv_pass *p;
     char *scratch;
     void *inner;
     LS_TRY(get_pass(conv, LSI_CONV2D_DATA, &p, &scratch));
     LS_TRY(inner_weight(p, scratch, weight, &inner));
-    const moved in = dst_of(conv, p);
-    const moved out = src_of(conv, p, LSI_CONV2D_DATA);
-    void *from = scratch + p->at.dst, *to = scratch + p->at.src;
-    if (p->move_dst)
-        LS_TRY(copy_in(&in, from, ddst));
-    void *const pointers[] = {p->move_src ? to : dsrc,
-                              p->move_dst ? from : lsi_onednn_input(ddst),
+    const bool move_src = p->layouts.src != conv->layouts.src;
+    const bool move_dst = p->layouts.dst != conv->layouts.dst;
+    void *moved_dst = scratch + p->at.dst, *moved_src = scratch + p->at.src;
+    if (move_dst)
+        LS_TRY(lsi_reorder(moved_dst, p->layouts.dst, ddst, conv->layouts.dst,
+                           s->dtype,
+                           (int64_t[]){s->n, s->o, conv->oh, conv->ow}));
+    void *const pointers[] = {move_src ? moved_src : dsrc,
+                              move_dst ? moved_dst : lsi_onednn_input(ddst),
                               inner};
     LS_TRY(lsi_onednn_op_run(&p->op, scratch, pointers));
-    return p->move_src ? copy_out(&out, dsrc, to) : LS_OK;
+    if (!move_src)
+        return LS_OK;
+    return lsi_reorder(dsrc, conv->layouts.src, moved_src, p->layouts.src,
+                       s->dsrc_dtype, (int64_t[]){s->n, s->c, s->h, s->w});
 }
 
 ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
@@ -317,17 +252,10 @@ ls_status lsi_onednn_conv2d_backward_weight(lsi_onednn_conv2d *conv,
     char *scratch;
     LS_TRY(get_pass(conv, LSI_CONV2D_WEIGHT, &p, &scratch));
     const bool direct = p->weight_is_plain && !accumulate;
-    const moved x = src_of(conv, p, LSI_CONV2D_WEIGHT), dy = dst_of(conv, p);
     float *bias = (float *)(void *)(scratch + p->at.bias);
     float *weight = (float *)(void *)(scratch + p->at.weight);
-    void *inner_x = scratch + p->at.src, *inner_dy = scratch + p->at.dst;
-    if (p->move_src)
-        LS_TRY(copy_in(&x, inner_x, src));
-    if (p->move_dst)
-        LS_TRY(copy_in(&dy, inner_dy, ddst));
-    void *const pointers[] = {direct ? dweight : weight,
-                              p->move_src ? inner_x : lsi_onednn_input(src),
-                              p->move_dst ? inner_dy : lsi_onednn_input(ddst),
+    void *const pointers[] = {direct ? dweight : weight, lsi_onednn_input(src),
+                              lsi_onednn_input(ddst),
                               accumulate ? bias : dbias_or_null};
     LS_TRY(lsi_onednn_op_run(&p->op, scratch, pointers));
     if (accumulate && conv->shape.bias)

@@ -11,11 +11,7 @@
 enum {
     FEW_CHANNELS = 3,            /* read best from a plain image */
     WINOGRAD_MIN_WEIGHTS = 1024, /* c * o that pay for the transforms */
-    WINOGRAD_MIN_TILES = 32,     /* 4 x 4 outputs that share the weights' */
-    /* The same where the others are bf16 products. */
-    WIDE_MIN_WEIGHTS = 1 << 16,
-    WIDE_MAX_WEIGHTS = 1 << 17, /* of which transforms stay in the cache */
-    WIDE_MIN_TILES = 128
+    WINOGRAD_MIN_TILES = 32      /* 4 x 4 outputs that share the weights' */
 };
 static const size_t winograd_max_scratch = (size_t)128 << 20;
 
@@ -51,13 +47,6 @@ int lsi_conv2d_weight_dims(const lsi_conv2d_shape *s, dnnl_dims_t dims)
     return n;
 }
 
-static int64_t tiles_of(const lsi_conv2d_shape *s)
-{
-    const int64_t rows = (lsi_conv2d_extent(s, s->h, 3) + 3) / 4;
-    const int64_t columns = (lsi_conv2d_extent(s, s->w, 3) + 3) / 4;
-    return s->n * rows * columns;
-}
-
 static bool winograd_pays(const lsi_conv2d_shape *s, lsi_conv2d_layouts layouts)
 {
     if (layouts.src != LSI_LAYOUT_BLOCKED_16 ||
@@ -66,20 +55,10 @@ static bool winograd_pays(const lsi_conv2d_shape *s, lsi_conv2d_layouts layouts)
     if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->padding > 1 ||
         s->dilation != 1 || s->groups != 1)
         return false;
+    const int64_t rows = (lsi_conv2d_extent(s, s->h, 3) + 3) / 4;
+    const int64_t columns = (lsi_conv2d_extent(s, s->w, 3) + 3) / 4;
     return s->c * s->o >= WINOGRAD_MIN_WEIGHTS &&
-           tiles_of(s) >= WINOGRAD_MIN_TILES;
-}
-
-ls_dtype lsi_conv2d_pass_dtype(const lsi_conv2d_shape *s, lsi_conv2d_pass pass,
-                               lsi_conv2d_layouts layouts)
-{
-    if (s->dtype == LS_F32 || !winograd_pays(s, layouts) ||
-        s->c * s->o < WIDE_MIN_WEIGHTS)
-        return s->dtype;
-    const bool pays =
-        pass == LSI_CONV2D_WEIGHT ||
-        (s->c * s->o <= WIDE_MAX_WEIGHTS && tiles_of(s) >= WIDE_MIN_TILES);
-    return pays ? LS_F32 : s->dtype;
+           s->n * rows * columns >= WINOGRAD_MIN_TILES;
 }
 
 /* The three tensors and the bias, as oneDNN describes them. */
@@ -197,7 +176,7 @@ ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
                               dnnl_primitive_desc_t *out)
 {
     dnnl_status_t status = dnnl_unimplemented;
-    if (shape->dtype == LS_F32 && winograd_pays(shape, layouts))
+    if (winograd_pays(shape, layouts))
         status = describe(shape, pass, layouts, dnnl_convolution_winograd, out);
     if (status == dnnl_out_of_memory)
         return lsi_onednn_check(status, "a convolution");

@@ -29,14 +29,6 @@ ls_status lsi_conv2d_pass_layouts(const lsi_conv2d_shape *shape,
                                   lsi_conv2d_layouts chosen,
                                   lsi_conv2d_layouts *out);
 
-/*
- * What one pass of bf16 tensors computes in: f32 where Winograd's algorithm is
- * worth converting them.
- */
-ls_dtype lsi_conv2d_pass_dtype(const lsi_conv2d_shape *shape,
-                               lsi_conv2d_pass pass,
-                               lsi_conv2d_layouts layouts);
-
 /* The primitive of one pass on tensors that lie so. *out is the caller's. */
 ls_status lsi_conv2d_describe(const lsi_conv2d_shape *shape,
                               lsi_conv2d_pass pass, lsi_conv2d_layouts layouts,

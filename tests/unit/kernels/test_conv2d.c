@@ -14,7 +14,10 @@
  * and for the largest of thousands of outputs.
  *
  * In bf16 the operands are rounded first, and so are products of them that are
- * stored as bf16: to 2^-8 of themselves.
+ * stored as bf16: to 2^-8 of themselves. F(2x2, 3x3) rounds the sums of up to 4
+ * numbers that it forms once more; in one dimension it adds up squares of 5
+ * where there are 3, or 4 for 2. The error is about 5 sqrt(channels or tiles)
+ * 2^-8 sqrt(2) for numbers of size 1, for random ones a third of that.
  */
 #include <math.h>
 
@@ -109,6 +112,12 @@ static conv make_conv(const lsi_conv2d_shape *s)
 }
 
 /* Winograd's algorithm may be chosen for these only. */
+static bool may_be_bf16_winograd(const lsi_conv2d_shape *s)
+{
+    return s->dtype == LS_BF16 && s->kh == 3 && s->stride == 1 &&
+           s->c % 64 == 0 && s->o % 64 == 0 && !s->bias;
+}
+
 static bool may_be_winograd(const lsi_conv2d_shape *s)
 {
     return s->dtype == LS_F32 && s->kh == 3 && s->kw == 3 && s->stride == 1 &&
@@ -118,12 +127,14 @@ static bool may_be_winograd(const lsi_conv2d_shape *s)
 /*
  * The bound for a sum of `terms` products of numbers in -1..1, `size` the sum
  * of their absolute values. `mixed` are the terms that Winograd adds after
- * its transforms: channels, or tiles for the gradient of the weights.
+ * its transforms: channels, or tiles of 4x4 for the gradient of the weights.
  */
 static double bound_of(const conv *c, double terms, double size, double mixed)
 {
     const double direct = (terms + 4) * size;
     const double winograd = 12 * 27 * sqrt(mixed);
+    if (may_be_bf16_winograd(&c->s))
+        return 5 * sqrt(mixed) * 0x1p-7;
     return HALF_ULP *
            (may_be_winograd(&c->s) ? fmax(direct, winograd) : direct);
 }
@@ -245,7 +256,9 @@ static void check_backward_weight(const conv *c, bool accumulate)
                                          c->x_in, c->dy_in, accumulate));
     const sum *want = expected(c, WEIGHT, c->weights);
     const double terms = (double)(s->n * c->oh * c->ow);
-    const double tiles = (double)(s->n * ((c->oh + 3) / 4) * ((c->ow + 3) / 4));
+    const int64_t side = may_be_bf16_winograd(s) ? 2 : 4;
+    const double tiles = (double)(s->n * ((c->oh + side - 1) / side) *
+                                  ((c->ow + side - 1) / side));
     for (size_t i = 0; i < c->weights; i++)
         expect_near(dw[i], want[i].value + (accumulate ? old_dw[i] : 0.0F),
                     bound_of(c, terms, want[i].size + 1, tiles),
@@ -288,7 +301,11 @@ static const lsi_conv2d_shape shapes[] = {
     {1, 64, 7, 7, 64, 3, 3, 2, 1, false, false, LS_F32, LS_F32, 1, 8},
     {2, 32, 9, 9, 32, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 32},
     {2, 7, 8, 9, 7, 5, 5, 2, 2, false, true, LS_F32, LS_F32, 1, 7},
-    {1, 5, 6, 6, 15, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 5}};
+    {1, 5, 6, 6, 15, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 5},
+    {2, 64, 12, 21, 64, 3, 3, 1, 1, false, false, F32}, /* Winograd in bf16 */
+    {5, 64, 8, 7, 128, 3, 3, 1, 0, false, true, F32},
+    {1, 128, 13, 14, 64, 3, 3, 1, 2, false, false, F32},
+    {19, 64, 4, 4, 64, 3, 3, 1, 1, false, false, F32}};
 
 static void check_passes(const lsi_conv2d_shape *s)
 {
@@ -323,6 +340,41 @@ static void passes_in_bf16(void **state)
             s.dtype = s.dsrc_dtype = LS_F32;
         check_passes(&s);
     }
+}
+
+/* The same bits on any number of threads, of an image in any batch. */
+static void winograd_in_bf16_repeats(void **state)
+{
+    (void)state;
+    lsi_conv2d_shape s = shapes[TEST_COUNT(shapes) - 4];
+    s.dtype = s.dsrc_dtype = LS_BF16;
+    lsi_conv2d_plan *plan;
+    assert_ok(lsi_conv2d_plan_get(&s, &plan));
+    if (lsi_conv2d_dtype(plan) == LS_F32)
+        return;
+    const conv c = make_conv(&s);
+    uint16_t *y[2], *dx[2], *one = room_for(c.outputs / 2, LS_BF16);
+    float *dw[2];
+    for (int i = 0; i < 2; i++) {
+        lsi_threads_set(i + 1);
+        y[i] = room_for(c.outputs, LS_BF16);
+        dx[i] = room_for(c.inputs, LS_BF16);
+        dw[i] = floats(c.weights);
+        assert_ok(lsi_conv2d_plan_get(&s, &plan));
+        assert_ok(lsi_conv2d_forward(plan, y[i], c.x_in, c.w_in, NULL));
+        assert_ok(lsi_conv2d_backward_data(plan, dx[i], c.dy_in, c.w_in));
+        assert_ok(lsi_conv2d_backward_weight(plan, dw[i], NULL, c.x_in, c.dy_in,
+                                             false));
+    }
+    lsi_threads_set(1);
+    assert_memory_equal(y[1], y[0], c.outputs * sizeof *y[0]);
+    assert_memory_equal(dx[1], dx[0], c.inputs * sizeof *dx[0]);
+    expect_same(dw[1], dw[0], c.weights, "gradient on 2 threads");
+    s.n = 1;
+    assert_ok(lsi_conv2d_plan_get(&s, &plan));
+    assert_ok(lsi_conv2d_forward(plan, one, c.x_in, c.w_in, NULL));
+    assert_memory_equal(one, y[0], c.outputs / 2 * sizeof *one);
+    release_all();
 }
 
 /* A plan is for a number of threads; changing it makes another. */
@@ -435,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes),
         cmocka_unit_test(passes_in_bf16),
+        cmocka_unit_test(winograd_in_bf16_repeats),
         cmocka_unit_test(passes_use_threads),
         cmocka_unit_test(layouts_do_not_depend_on_the_batch),
         cmocka_unit_test(plans_are_cached),
