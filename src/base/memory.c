@@ -197,7 +197,7 @@ static size_t untouched(void)
  * The kernel promises memory that it does not have and kills who uses it. So a
  * large block is compared with what there is, less what this process has been
  * promised before, unless a budget says otherwise. What other ranks are about
- * to take is known to who makes them take it (train/jobs/memory_demand.h).
+ * to take is known to who makes them take it (train/memory_demand.h).
  */
 ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what)
 {

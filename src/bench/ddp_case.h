@@ -8,7 +8,7 @@
 #include "bench/bench.h"
 #include "bench/ddp_model.h"
 #include "report/table.h"
-#include "train/jobs/memory_demand.h"
+#include "train/memory_demand.h"
 
 /* Of a step, in seconds; means over ranks, but `step` is the slowest rank's. */
 typedef struct lsi_ddp_times {

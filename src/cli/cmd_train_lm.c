@@ -240,7 +240,8 @@ static int run(const lsi_invocation *call)
     if (job_of(&s, &job) != LS_OK)
         return lsi_cli_error();
     if (!check_shape(call, &job, &exit_status) ||
-        !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &job.choose_ddp,
+                             &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);

@@ -10,29 +10,42 @@
 
 #include "command/command.h"
 #include "lockstep/parallel.h"
+#include "report/run_log.h"
+#include "train/ddp_choice.h"
 
 typedef struct lsi_ddp_flags {
     const char *strategy;
     double bucket_mb; /* 0: not given */
 } lsi_ddp_flags;
 
-/* "|naive|flat|...": the bar before the first name is to be skipped. */
+/* "auto|naive|flat|..." */
 extern const char lsi_strategy_choices[];
 
 #define LSI_DDP_ROWS(field)                                                    \
     ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
-        "how gradients travel; all give the same weights (docs/parallel.md)",  \
-        .choices = &lsi_strategy_choices[1]),                                  \
+        "how gradients travel; all give the same weights; auto measures "      \
+        "those that there is memory for, and takes the fastest "               \
+        "(docs/parallel.md)",                                                  \
+        .choices = lsi_strategy_choices),                                      \
         ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
             "most gradients that travel together, in millions of bytes "       \
             "(default: all; for strategies with buckets)",                     \
             .min = 1e-6, .max = 1e9)
 
 /*
- * The options that the flags stand for. False if they contradict each other,
+ * The options that the flags stand for; *automatic: their strategy is to be
+ * chosen. False if they contradict each other,
  * with the usage error told and *exit_status set.
  */
 bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
-                         ls_ddp_options *out, int *exit_status);
+                         ls_ddp_options *out, bool *automatic,
+                         int *exit_status);
+
+/* Before the log of a run is opened: what a choice means for it. */
+void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
+                             int64_t choices);
+
+/* Then: which strategy was chosen, if it was, and why. */
+ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
 
 #endif

@@ -11,6 +11,7 @@
 typedef struct session {
     const lsi_image_flags *args;
     ls_ddp_options ddp;
+    bool choose_ddp;
     ls_group *group;
     lsi_train_log log;
 } session;
@@ -22,9 +23,9 @@ static lsi_net_norm norm_of(const char *sync_bn)
     return strcmp(sync_bn, "fused") == 0 ? LSI_NORM_FUSED : LSI_NORM_GATHERED;
 }
 
-static lsi_classify_options options_of(const lsi_image_flags *a,
-                                       ls_ddp_options ddp)
+static lsi_classify_options options_of(const session *s)
 {
+    const lsi_image_flags *const a = s->args;
     return (lsi_classify_options){.name = a->name,
                                   .model = a->model,
                                   .data = a->data,
@@ -42,7 +43,8 @@ static lsi_classify_options options_of(const lsi_image_flags *a,
                                   .recipe = a->recipe,
                                   .dtype = lsi_cli_dtype(a->dtype),
                                   .norm = norm_of(a->sync_bn),
-                                  .ddp = ddp,
+                                  .ddp = s->ddp,
+                                  .choose_ddp = s->choose_ddp,
                                   .dropout = a->dropout,
                                   .seed = (uint64_t)a->seed,
                                   .save = a->save,
@@ -84,7 +86,7 @@ static void on_saved(void *context, int64_t step, const char *folder)
 /* Runs as one rank. */
 static int train(session *s)
 {
-    const lsi_classify_options job = options_of(s->args, s->ddp);
+    const lsi_classify_options job = options_of(s);
     const lsi_classify_events events = {.context = s,
                                         .begin = on_begin,
                                         .step = on_step,
@@ -105,7 +107,8 @@ int lsi_cli_train_images(const lsi_invocation *call,
     session s = {.args = &a};
     int exit_status;
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
-        !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &s.choose_ddp,
+                             &exit_status) ||
         !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;

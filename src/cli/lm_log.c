@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cli/ddp_flags.h"
 #include "lockstep/profile.h"
 #include "report/table.h"
 
@@ -40,6 +41,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
     log->summary.recipe = *start->recipe;
     log->about.first = start->step;
     log->about.kept_lines = start->told;
+    lsi_cli_expect_strategy(&log->about, start->choice, start->choices);
     describe(log, start);
     LS_TRY(
         lsi_run_log_open(&log->run, &log->about, log->tells ? outputs : NULL));
@@ -49,7 +51,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
                     start->parameters, start->model->context, log->counts,
                     log->about.ranks, log->about.ranks == 1 ? "" : "s",
                     log->about.threads, log->about.threads == 1 ? "" : "s");
-    return LS_OK;
+    return lsi_cli_tell_strategy(log->run, start->choice);
 }
 
 void lsi_lm_log_close(lsi_lm_log *log)

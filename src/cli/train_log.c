@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "cli/ddp_flags.h"
 #include "report/stats.h"
 #include "report/table.h"
 
@@ -24,6 +25,7 @@ ls_status lsi_train_log_open(lsi_train_log *log,
     a->first = start->step;
     a->steps = start->total_steps;
     a->kept_lines = start->epoch;
+    lsi_cli_expect_strategy(a, start->choice, start->choices);
     snprintf(log->counts, sizeof(log->counts),
              "%" PRId64 " images to train, %" PRId64 " to validate",
              start->train_images, start->val_images);
@@ -38,7 +40,7 @@ ls_status lsi_train_log_open(lsi_train_log *log,
         log->run, "%s: %s (%s); %d rank%s x %d thread%s", a->job, log->counts,
         log->summary.data != NULL ? log->summary.data : "built-in", a->ranks,
         a->ranks == 1 ? "" : "s", a->threads, a->threads == 1 ? "" : "s");
-    return LS_OK;
+    return lsi_cli_tell_strategy(log->run, start->choice);
 }
 
 void lsi_train_log_close(lsi_train_log *log)

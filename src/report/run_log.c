@@ -74,6 +74,17 @@ static double seconds_left(lsi_run_log *log, int64_t step, double now)
            (double)(log->about.steps - step);
 }
 
+ls_status lsi_run_log_strategy(lsi_run_log *log,
+                               const lsi_run_strategy *strategy)
+{
+    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+        const lsi_run_sink *const sink = &log->sinks[i];
+        if (sink->strategy != NULL)
+            keep(log, sink->strategy(sink->self, strategy));
+    }
+    return kept(log);
+}
+
 ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
 {
     const double now = lsi_clock_seconds();

@@ -7,6 +7,7 @@
 #define LS_REPORT_RUN_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "lockstep/status.h"
@@ -30,6 +31,17 @@ typedef struct lsi_run_outputs {
     bool quiet; /* no lines on stderr */
     const char *metrics, *tensorboard, *prometheus;
 } lsi_run_outputs;
+
+/* How gradients travel, where the run has chosen that. */
+typedef struct lsi_run_strategy {
+    const char *name;
+    double bucket_mb; /* infinite: everything travels together */
+    size_t n;         /* that were measured */
+    struct {
+        const char *name;
+        double seconds; /* of a step */
+    } measured[8];
+} lsi_run_strategy;
 
 /* After a step of the optimizer. NAN: not known. */
 typedef struct lsi_run_step {
@@ -85,6 +97,8 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
  * What could not be written once is an error from then on, so that a caller who
  * has no use for it now may ask later.
  */
+ls_status lsi_run_log_strategy(lsi_run_log *log,
+                               const lsi_run_strategy *strategy);
 ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step);
 ls_status lsi_run_log_validation(lsi_run_log *log,
                                  const lsi_run_validation *validation);

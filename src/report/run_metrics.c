@@ -25,6 +25,18 @@ static json_t *with_loss_scale(json_t *line, double scale, int64_t skipped)
     return NULL;
 }
 
+static ls_status write_strategy(void *self, const lsi_run_strategy *s)
+{
+    json_t *const measured = json_object();
+    for (size_t i = 0; measured != NULL && i < s->n; i++)
+        (void)json_object_set_new(measured, s->measured[i].name,
+                                  json_real(s->measured[i].seconds));
+    return lsi_jsonl_write(self, json_pack("{s:s, s:s, s:o, s:o}", "event",
+                                           "strategy", "strategy", s->name,
+                                           "bucket_mb", real(s->bucket_mb),
+                                           "measured_seconds", measured));
+}
+
 static ls_status write_step(void *self, const lsi_run_step *s)
 {
     json_t *line = json_pack(
@@ -71,6 +83,7 @@ ls_status lsi_run_metrics(lsi_run_sink *out, const lsi_run_about *about,
         return LS_OK;
     LS_TRY(lsi_jsonl_open(&lines, outputs->metrics, about->kept_lines));
     *out = (lsi_run_sink){.self = lines,
+                          .strategy = write_strategy,
                           .step = about->epochs > 0 ? NULL : write_step,
                           .validation = write_validation,
                           .epoch = write_epoch,

@@ -8,6 +8,7 @@
 
 typedef struct lsi_run_sink {
     void *self;
+    ls_status (*strategy)(void *self, const lsi_run_strategy *strategy);
     ls_status (*step)(void *self, const lsi_run_step *step);
     void (*part)(void *self, const lsi_run_part *part);
     ls_status (*validation)(void *self, const lsi_run_validation *validation);

@@ -1,15 +1,25 @@
 #include "train/loop.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/api/outcome.h"
 #include "parallel/ddp.h"
 #include "train/stop.h"
+
+/* How many choices of a strategy a checkpoint's run has told of. */
+#define CHOICES_KEY "strategy_choices"
+
+/* Steps with which a strategy is measured: as many as take so long. */
+enum { LEAST_STEPS = 3, MOST_STEPS = 15 };
+#define ENOUGH_SECONDS 0.25
 
 lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
                      const lsi_resume_options *resume, bool *agreed)
@@ -28,19 +38,39 @@ static ls_status share(const lsi_loop *l, ls_status status)
     return lsi_share_outcome(l->group, status, l->agreed);
 }
 
+/* Refuses what there is no memory for. */
+static ls_status plan(lsi_loop *l)
+{
+    lsi_training *const t = &l->training;
+    LS_TRY(share(l, l->job->plan(l->self, t)));
+    const lsi_memory_plan room = {.parameters = t->parameters,
+                                  .moments = lsi_recipe_moments(&t->recipe),
+                                  .rounded = t->dtype != LS_F32};
+    l->choice = lsi_ddp_choice_of(&t->ddp, t->choose_ddp, t->parameters,
+                                  ls_group_size(l->group));
+    const ls_status status = lsi_ddp_choice_ask(&l->choice, l->group, room, 0);
+    *l->agreed = status == LS_ERR_MEMORY;
+    return status;
+}
+
 static ls_status find_place(lsi_loop *l)
 {
     LS_TRY(lsi_resume_open(&l->resume, &l->found));
     if (l->found == NULL)
         return LS_OK;
-    return share(l, l->job->find_place(l->self, l->found));
+    LS_TRY(share(l, l->job->find_place(l->self, l->found)));
+    (void)lsi_ddp_choice_take(&l->choice, l->found, ls_group_size(l->group));
+    const char *const choices = ls_checkpoint_value(l->found, CHOICES_KEY);
+    return choices == NULL
+               ? LS_OK
+               : lsi_resume_number(l->found, CHOICES_KEY, &l->choices);
 }
 
 /* What every job trains with. */
 static ls_status equip(lsi_loop *l)
 {
     const lsi_training *const t = &l->training;
-    LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, t->ddp));
+    LS_TRY(ls_ddp_new(&l->ddp, l->group, t->params, &l->choice.options));
     lsi_ddp_defer_scale(l->ddp);
     lsi_ddp_watch_news(l->ddp, lsi_stop_requests());
     LS_TRY(
@@ -52,30 +82,18 @@ static ls_status equip(lsi_loop *l)
     return ls_tape_set_autocast(l->tape, t->dtype);
 }
 
+static void unequip(lsi_loop *l)
+{
+    ls_tape_free(&l->tape);
+    lsi_stepper_release(&l->stepper);
+    ls_ddp_free(&l->ddp);
+}
+
 static ls_status go_on(lsi_loop *l)
 {
     if (l->found == NULL)
         return LS_OK;
     return lsi_resume_load(l->found, l->training.params, &l->stepper);
-}
-
-static ls_status make(lsi_loop *l)
-{
-    LS_TRY(l->job->make(l->self, &l->training));
-    return lsi_recipe_settle(&l->training.recipe, &l->resume.config);
-}
-
-static ls_status start(lsi_loop *l)
-{
-    const lsi_train_job *const job = l->job;
-    LS_TRY(share(l, job->prepare(l->self)));
-    if (job->check != NULL)
-        LS_TRY(job->check(l->self));
-    LS_TRY(find_place(l));
-    LS_TRY(share(l, make(l)));
-    LS_TRY(share(l, job->begin(l->self)));
-    LS_TRY(share(l, equip(l)));
-    return share(l, go_on(l));
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -84,7 +102,8 @@ static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
 {
     const lsi_forward out = l->job->forward(l->self, micro);
     LS_TRY(ls_ddp_backward(l->ddp, l->tape, out.loss, out.weight, last));
-    LS_TRY(l->job->add(l->self, &out));
+    if (!l->rehearses)
+        LS_TRY(l->job->add(l->self, &out));
     ls_tape_reset(l->tape);
     return LS_OK;
 }
@@ -142,15 +161,146 @@ ls_status lsi_loop_steps(lsi_loop *loop)
 
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 {
+    const char *all[2 * LSI_JOB_VALUES + 1];
+    char choices[24];
+    const lsi_ddp_choice_value chosen =
+        lsi_ddp_choice_value_of(&loop->choice, ls_group_size(loop->group));
+    size_t n = 0;
+    while (*values != NULL && n < 2 * LSI_JOB_VALUES - 4)
+        all[n++] = *values++;
+    assert(*values == NULL);
+    if (loop->choice.reason != LSI_DDP_NAMED) {
+        all[n++] = LSI_DDP_CHOICE_KEY;
+        all[n++] = chosen.text;
+    }
+    if (loop->choices > 0) {
+        snprintf(choices, sizeof(choices), "%" PRId64, loop->choices);
+        all[n++] = CHOICES_KEY;
+        all[n++] = choices;
+    }
+    all[n] = NULL;
     LS_TRY(lsi_resume_save(&loop->resume, loop->training.params, &loop->stepper,
-                           values));
+                           all));
     if (loop->on_saved != NULL)
         loop->on_saved(loop->context, loop->stepper.steps,
                        loop->resume.options->folder);
     return LS_OK;
 }
 
+/* ---- which strategy ------------------------------------------------------ */
+
+static ls_status try_step(lsi_loop *l, int64_t n)
+{
+    ls_params_zero_grad(l->training.params);
+    LS_TRY(ls_ddp_set_loss_scale(l->ddp, lsi_stepper_loss_scale(&l->stepper)));
+    LS_TRY(micro_steps(l, n));
+    return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
+}
+
+/* *seconds: of the slowest rank. */
+static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
+{
+    LS_TRY(ls_barrier(l->group));
+    const double begin = lsi_clock_seconds();
+    LS_TRY(try_step(l, n));
+    *seconds = lsi_clock_seconds() - begin;
+    return ls_all_reduce(l->group, seconds, seconds, 1, LS_F64, LS_MAX);
+}
+
+/*
+ * The shortest of some steps behind the first, which also plans: what disturbs
+ * them only adds. Of micro-steps two do, with and without a sync.
+ */
+static ls_status time_steps(lsi_loop *l, double *out)
+{
+    int64_t there, each = l->training.accumulate < 2 ? 1 : 2;
+    double first, least = INFINITY;
+    l->job->rehearse(l->self, &there);
+    each = each < there ? each : there;
+    LS_TRY(time_step(l, each, &first));
+    const double wanted = fmax(LEAST_STEPS, ENOUGH_SECONDS / first);
+    int64_t n = there / each - 1;
+    n = wanted < (double)n ? (int64_t)wanted : n;
+    for (int64_t i = 0; i < n && i < MOST_STEPS; i++) {
+        double seconds;
+        LS_TRY(time_step(l, each, &seconds));
+        least = fmin(least, seconds);
+    }
+    *out = n > 0 ? least : first;
+    return LS_OK;
+}
+
+static bool has_one_copy(const lsi_ddp_candidate *candidate)
+{
+    return candidate->options.strategy == LS_DDP_SHARED ||
+           candidate->options.strategy == LS_DDP_FSDP;
+}
+
+/* The model moves to one copy for good. */
+static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
+                          bool *one_copy)
+{
+    if (l->training.params != NULL && *one_copy == has_one_copy(candidate))
+        return LS_OK;
+    *one_copy = has_one_copy(candidate);
+    l->job->unmake(l->self);
+    l->training.params = NULL;
+    return share(l, l->job->make(l->self, &l->training.params));
+}
+
+static ls_status measure(lsi_loop *l)
+{
+    bool one_copy = false;
+    for (size_t i = 0; i < l->choice.n; i++) {
+        lsi_ddp_candidate *const c = &l->choice.all[i];
+        if (!c->fits)
+            continue;
+        LS_TRY(make_for(l, c, &one_copy));
+        l->choice.options = c->options;
+        ls_status status = share(l, equip(l));
+        if (status == LS_OK)
+            status = share(l, time_steps(l, &c->seconds));
+        if (status != LS_OK)
+            return status;
+        unequip(l);
+    }
+    return LS_OK;
+}
+
+/*
+ * Steps of every candidate, with a model that is made anew behind them: so the
+ * run is the same as if the strategy had been named.
+ */
+static ls_status choose(lsi_loop *l)
+{
+    if (l->choice.reason == LSI_DDP_MEASURED) {
+        l->rehearses = true;
+        LS_TRY(measure(l));
+        l->rehearses = false;
+        l->job->unmake(l->self);
+        l->training.params = NULL;
+        lsi_ddp_choice_settle(&l->choice);
+        ls_memory_reset_peak();
+    }
+    l->choices += lsi_ddp_choice_is_new(&l->choice);
+    return LS_OK;
+}
+
 /* ---- all of it ----------------------------------------------------------- */
+
+static ls_status start(lsi_loop *l)
+{
+    const lsi_train_job *const job = l->job;
+    LS_TRY(share(l, job->prepare(l->self)));
+    LS_TRY(plan(l));
+    LS_TRY(find_place(l));
+    LS_TRY(share(l, lsi_recipe_settle(&l->training.recipe, &l->resume.config)));
+    LS_TRY(choose(l));
+    LS_TRY(share(l, job->make(l->self, &l->training.params)));
+    LS_TRY(share(l, job->begin(l->self)));
+    LS_TRY(share(l, equip(l)));
+    return share(l, go_on(l));
+}
 
 /* Together: who has ended makes a launcher end the others. */
 static ls_status end_early(lsi_loop *l)
@@ -189,9 +339,7 @@ ls_status lsi_loop_run(lsi_loop *loop)
     snprintf(message, sizeof(message), "%s", ls_last_error());
     lsi_resume_close(&loop->resume);
     ls_checkpoint_close(&loop->found);
-    ls_tape_free(&loop->tape);
-    lsi_stepper_release(&loop->stepper);
-    ls_ddp_free(&loop->ddp);
+    unequip(loop);
     loop->job->release(loop->self);
     return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
 }

@@ -11,15 +11,19 @@
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
 #include "train/checkpoint/resume.h"
+#include "train/ddp_choice.h"
 #include "train/model.h"
 #include "train/recipe.h"
 
 /* What a job wants trained, and how. */
 typedef struct lsi_training {
-    ls_params *params;
-    const ls_ddp_options *ddp;
+    ls_params *params;  /* NULL until they are made */
+    int64_t parameters; /* how many numbers */
+    ls_ddp_options ddp; /* unless: */
+    bool choose_ddp;    /* the strategy is to be chosen */
     lsi_recipe recipe;
     int64_t total_steps; /* of the optimizer */
+    int64_t accumulate;  /* micro-steps of most steps */
     ls_dtype dtype;      /* of products */
     double step_weight;  /* of all samples of a step, on all ranks */
 } lsi_training;
@@ -32,12 +36,21 @@ typedef struct lsi_training {
 typedef struct lsi_train_job {
     /* Alone, before ranks start together; fills the loop's resume.settings. */
     ls_status (*prepare)(void *self);
-    /* Before anything large is made; collective, or NULL. */
-    ls_status (*check)(void *self);
+    /* Says all but `params`, before anything large is made. Collective. */
+    ls_status (*plan)(void *self, lsi_training *out);
     /* What the checkpoint says from which the job goes on. */
     ls_status (*find_place)(void *self, const ls_checkpoint *found);
-    /* Makes the model. Collective. */
-    ls_status (*make)(void *self, lsi_training *out);
+    /*
+     * Makes the model, the same each time; unmake takes it back. Collective.
+     */
+    ls_status (*make)(void *self, ls_params **out);
+    void (*unmake)(void *self);
+    /*
+     * While strategies are measured: what `forward` is called for from now on
+     * are the first micro-steps, once more. *micro_steps: how many there are,
+     * the same on all ranks. What has been read is forgotten behind it.
+     */
+    void (*rehearse)(void *self, int64_t *micro_steps);
     /* What can still be refused is refused here. */
     ls_status (*begin)(void *self);
     /*
@@ -79,6 +92,9 @@ typedef struct lsi_loop {
     /* From here on the loop's own. */
     ls_checkpoint *found;  /* from which it goes on, or NULL */
     lsi_training training; /* what the job wants, as it is done */
+    lsi_ddp_choice choice; /* how gradients travel */
+    int64_t choices;       /* made in this run and in what it goes on from */
+    bool rehearses;        /* nothing is counted */
     ls_ddp *ddp;           /* with deferred scale */
     lsi_stepper stepper;
     ls_tape *tape;

@@ -123,7 +123,9 @@ static ls_status begin(void *self)
         .epoch = j->epochs.report.epoch,
         .total_steps = total_steps(j),
         .parameters = ls_params_numel(j->epochs.model->params),
-        .recipe = &j->loop.training.recipe};
+        .recipe = &j->loop.training.recipe,
+        .choice = &j->loop.choice,
+        .choices = j->loop.choices};
     if (j->events->begin == NULL)
         return LS_OK;
     return j->events->begin(j->events->context, &start);
@@ -280,35 +282,63 @@ static ls_status find_place(void *self, const ls_checkpoint *found)
 
 /* ---- starting ------------------------------------------------------------ */
 
-static ls_status make(void *self, lsi_training *out)
+static lsi_image_net_setup setup_of(const job *j)
 {
-    job *const j = self;
     const lsi_classify_options *const o = j->options;
-    const lsi_image_net_setup net = {
-        .config = lsi_image_data_config(&j->data, o->model),
-        .norm = o->norm,
-        .dropout = o->dropout,
-        .label_smoothing = o->label_smoothing,
-        .slices = (int)slices_of(j),
-        .seed = o->seed};
-    LS_TRY(lsi_image_net_new(&j->net, j->loop.group, &net));
-    j->epochs.model = lsi_image_net_model(j->net);
-    j->epochs.source = lsi_images_source(j->train_images);
+    return (lsi_image_net_setup){.config =
+                                     lsi_image_data_config(&j->data, o->model),
+                                 .norm = o->norm,
+                                 .dropout = o->dropout,
+                                 .label_smoothing = o->label_smoothing,
+                                 .slices = (int)slices_of(j),
+                                 .seed = o->seed};
+}
+
+static ls_status plan(void *self, lsi_training *out)
+{
+    const job *const j = self;
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_net_setup net = setup_of(j);
     *out =
-        (lsi_training){.params = j->epochs.model->params,
-                       .ddp = &o->ddp,
+        (lsi_training){.ddp = o->ddp,
+                       .choose_ddp = o->choose_ddp,
                        .recipe = o->recipe,
                        .total_steps = total_steps(j),
+                       .accumulate = o->accumulate,
                        .dtype = o->dtype,
                        .step_weight = (double)(o->batch_size * o->accumulate *
                                                ls_group_size(j->loop.group))};
+    return lsi_image_net_count(j->loop.group, &net, &out->parameters);
+}
+
+static ls_status make(void *self, ls_params **out)
+{
+    job *const j = self;
+    const lsi_image_net_setup net = setup_of(j);
+    LS_TRY(lsi_image_net_new(&j->net, j->loop.group, &net));
+    j->epochs.model = lsi_image_net_model(j->net);
+    j->epochs.source = lsi_images_source(j->train_images);
+    *out = j->epochs.model->params;
     return LS_OK;
+}
+
+static void unmake(void *self)
+{
+    job *const j = self;
+    ls_image_net_free(&j->net);
+}
+
+static void rehearse(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    lsi_epochs_begin(&j->epochs);
+    *micro_steps = j->epochs.report.steps - j->epochs.report.step;
 }
 
 static void release(void *self)
 {
     job *const j = self;
-    ls_image_net_free(&j->net);
+    unmake(j);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
     lsi_image_data_free(&j->data);
@@ -469,8 +499,11 @@ ls_status lsi_classify_train(ls_group *group,
                              const lsi_classify_events *events, bool *agreed)
 {
     static const lsi_train_job classify = {.prepare = prepare,
+                                           .plan = plan,
                                            .find_place = find_place,
                                            .make = make,
+                                           .unmake = unmake,
+                                           .rehearse = rehearse,
                                            .begin = begin,
                                            .next = next,
                                            .forward = forward,

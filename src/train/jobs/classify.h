@@ -27,7 +27,8 @@ typedef struct lsi_classify_options {
     lsi_recipe recipe;
     ls_dtype dtype; /* of products */
     lsi_net_norm norm;
-    ls_ddp_options ddp;
+    ls_ddp_options ddp; /* unless: */
+    bool choose_ddp;    /* the strategy is to be chosen */
     bool dropout;
     uint64_t seed;
     const char *save; /* safetensors file; NULL: none */
@@ -41,7 +42,9 @@ typedef struct lsi_classify_start {
     int64_t epoch;       /* in which it begins */
     int64_t total_steps; /* of the optimizer, in all epochs */
     int64_t parameters;
-    const lsi_recipe *recipe; /* by which it trains */
+    const lsi_recipe *recipe;     /* by which it trains */
+    const lsi_ddp_choice *choice; /* of its strategy */
+    int64_t choices; /* of strategies, told by this run or before */
 } lsi_classify_start;
 
 /* What an epoch has come to; complete on rank 0 only. */

@@ -12,7 +12,6 @@
 #include "nn/transformer.h"
 #include "tensor/tensor.h"
 #include "text/encode.h"
-#include "train/jobs/memory_demand.h"
 #include "train/models/lm.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
@@ -208,27 +207,6 @@ static ls_status prepare(void *self)
     return make_batch(j);
 }
 
-/* Before anything large is allocated: checks that there is memory for it. */
-static ls_status ask_for_room(void *self)
-{
-    job *const j = self;
-    lsi_memory_demand room;
-    lsi_memory_plan wish = {.moments = lsi_recipe_moments(&j->options->recipe),
-                            .rounded = j->options->dtype != LS_F32};
-    ls_status status =
-        lsi_strategy_find(j->options->ddp.strategy, &wish.strategy);
-    if (status == LS_OK)
-        status = lsi_lm_parameters(&j->config, &wish.parameters);
-    LS_TRY(lsi_share_outcome(j->loop.group, status, j->loop.agreed));
-    LS_TRY(lsi_memory_demand_ask(
-        j->loop.group, lsi_memory_plan_bytes(j->loop.group, &wish), 0, &room));
-    if (lsi_memory_demand_fits(room))
-        return LS_OK;
-    *j->loop.agreed = true;
-    return lsi_memory_demand_fail(
-        room, "weights, gradients and the state of the optimizer");
-}
-
 static ls_status make_model(job *j)
 {
     const lsi_lm_options *o = j->options;
@@ -246,20 +224,42 @@ static int64_t step_tokens(const job *j)
     return j->targets->count * j->accumulate * ls_group_size(j->loop.group);
 }
 
-static ls_status make(void *self, lsi_training *out)
+static ls_status plan(void *self, lsi_training *out)
 {
-    job *const j = self;
+    const job *const j = self;
     const lsi_lm_options *o = j->options;
-    LS_TRY(make_model(j));
-    *out = (lsi_training){.params = j->lm.params,
-                          .ddp = &o->ddp,
+    *out = (lsi_training){.ddp = o->ddp,
+                          .choose_ddp = o->choose_ddp,
                           .recipe = o->recipe,
                           .total_steps = o->steps,
+                          .accumulate = j->accumulate,
                           .dtype = o->dtype,
                           .step_weight = (double)step_tokens(j)};
     if (out->recipe.clip_norm <= 0)
         out->recipe.clip_norm = LSI_CLIP_NOTHING;
+    return lsi_lm_parameters(&j->config, &out->parameters);
+}
+
+static ls_status make(void *self, ls_params **out)
+{
+    job *const j = self;
+    LS_TRY(make_model(j));
+    *out = j->lm.params;
     return LS_OK;
+}
+
+static void unmake(void *self)
+{
+    job *const j = self;
+    lsi_lm_free(&j->lm);
+}
+
+/* Always the same, of which there is no end. */
+static void rehearse(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    j->step = (lsi_lm_step){.step = j->first + 1};
+    *micro_steps = INT64_MAX;
 }
 
 /* ---- checkpoints --------------------------------------------------------- */
@@ -319,14 +319,16 @@ static ls_status begin(void *self)
                                 .step = j->first,
                                 .loss = j->first_loss,
                                 .told = told_before(j),
-                                .recipe = &j->loop.training.recipe};
+                                .recipe = &j->loop.training.recipe,
+                                .choice = &j->loop.choice,
+                                .choices = j->loop.choices};
     return j->events->begin(j->events->context, &start);
 }
 
 static void release(void *self)
 {
     job *const j = self;
-    lsi_lm_free(&j->lm);
+    unmake(j);
     ls_tensor_free(&j->targets);
     ls_tensor_free(&j->inputs);
     ls_tokens_free(&j->tokens);
@@ -490,9 +492,11 @@ ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
     static const lsi_train_job lm = {.prepare = prepare,
-                                     .check = ask_for_room,
+                                     .plan = plan,
                                      .find_place = find_place,
                                      .make = make,
+                                     .unmake = unmake,
+                                     .rehearse = rehearse,
                                      .begin = begin,
                                      .next = next,
                                      .forward = forward,

@@ -24,9 +24,10 @@ typedef struct lsi_lm_options {
     int64_t accumulate;      /* micro-steps of a step, unless: */
     int64_t tokens_per_step; /* over all ranks; 0: as accumulate says */
     lsi_recipe recipe;
-    ls_dtype dtype; /* of products */
-    bool recompute; /* blocks in backward */
-    ls_ddp_options ddp;
+    ls_dtype dtype;           /* of products */
+    bool recompute;           /* blocks in backward */
+    ls_ddp_options ddp;       /* unless: */
+    bool choose_ddp;          /* the strategy is to be chosen */
     int64_t validate_every;   /* steps; 0: never */
     int64_t validate_batches; /* of each rank */
     uint64_t seed;
@@ -39,11 +40,13 @@ typedef struct lsi_lm_start {
     const ls_transformer_config *model;
     int64_t parameters;
     int64_t train_tokens, val_tokens;
-    int64_t step_tokens;      /* of all ranks in a step */
-    int64_t step;             /* of the checkpoint to resume from, or 0 */
-    double loss;              /* of that step */
-    int64_t told;             /* steps and validations before it */
-    const lsi_recipe *recipe; /* by which it trains */
+    int64_t step_tokens;          /* of all ranks in a step */
+    int64_t step;                 /* of the checkpoint to resume from, or 0 */
+    double loss;                  /* of that step */
+    int64_t told;                 /* steps and validations before it */
+    const lsi_recipe *recipe;     /* by which it trains */
+    const lsi_ddp_choice *choice; /* of its strategy */
+    int64_t choices; /* of strategies, told by this run or before */
 } lsi_lm_start;
 
 /* The result of a step: the same on all ranks, except for the seconds. */

@@ -117,14 +117,20 @@ static ls_status allocate_frozen(ls_params *params)
 }
 
 /* Takes part, or says why not, wherever the other ranks wait for this one. */
-static ls_status build(ls_image_net *net, ls_group *group,
-                       const lsi_image_net_setup *options)
+static ls_status add_layers(ls_image_net *net, ls_group *group,
+                            const lsi_image_net_setup *options)
 {
     LS_TRY(lsi_agree_to_plan(group, begin(net, options)));
     lsi_net_builder builder = {
         .group = group, .params = net->model.params, .norm = options->norm};
     net->kind->build(net->parts, &builder, options);
-    LS_TRY(lsi_build_end(&builder));
+    return lsi_build_end(&builder);
+}
+
+static ls_status build(ls_image_net *net, ls_group *group,
+                       const lsi_image_net_setup *options)
+{
+    LS_TRY(add_layers(net, group, options));
     return options->frozen
                ? lsi_agree_to_plan(group, allocate_frozen(net->model.params))
                : ls_params_allocate(net->model.params, group, options->seed);
@@ -156,6 +162,20 @@ ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
     }
     *out = net;
     return LS_OK;
+}
+
+ls_status lsi_image_net_count(ls_group *group,
+                              const lsi_image_net_setup *options,
+                              int64_t *parameters)
+{
+    ls_image_net *net;
+    ls_status status = new_net(group, &net);
+    if (status == LS_OK)
+        status = add_layers(net, group, options);
+    if (status == LS_OK)
+        *parameters = ls_params_numel(net->model.params);
+    ls_image_net_free(&net);
+    return status;
 }
 
 ls_status ls_image_net_new(ls_image_net **out, ls_group *group,

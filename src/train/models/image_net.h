@@ -40,6 +40,11 @@ typedef struct lsi_image_net_setup {
 ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
                             const lsi_image_net_setup *options);
 
+/* How many numbers its parameters are. Collective. */
+ls_status lsi_image_net_count(ls_group *group,
+                              const lsi_image_net_setup *options,
+                              int64_t *parameters);
+
 /* The model that the training loop sees. Owned by the net. */
 const lsi_model *lsi_image_net_model(const ls_image_net *net);
 

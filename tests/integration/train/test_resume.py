@@ -191,6 +191,52 @@ class Cifar100(ResumeTest):
                 self.assertIn(f"resumed after step {2 * i} from", said)
             self.same("whole", "again", but={"collectives"})
 
+    def chosen(self, name):
+        line, = [line for line in files.read_lines(self.path(name + ".jsonl"))
+                 if line["event"] == "strategy"]
+        return line
+
+    def test_strategy_that_was_chosen(self):
+        """It goes on with it, and as if it had been named."""
+        words = ("--limit", "40", "--batch-size", "4", "--optimizer", "adamw")
+        auto = ("--strategy", "auto", "--bucket-mb", "0.1")
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                some = ("--no-dropout", *words)
+                said = self.train("whole", *some, *auto, ranks=ranks)
+                line = self.chosen("whole")
+                self.assertIn(f"strategy: {line['strategy']}", said)
+                self.assertIn(f", strategy {line['strategy']}, ", said)
+                self.assertEqual(
+                    set(line["measured_seconds"]), set() if ranks == 1 else
+                    {"flat", "bucketed", "zero1", "shared", "fsdp"})
+                for seconds in line["measured_seconds"].values():
+                    self.assertLess(0, seconds)
+                self.train("named", *some, "--strategy", line["strategy"],
+                           ranks=ranks)
+                self.assertEqual(read(self.path("whole")),
+                                 read(self.path("named")))
+        self.train("whole", *words)
+        self.kill_after_new(True, 0, *self.words(
+            "killed", *words, *auto, *self.saving()))
+        before = self.chosen("killed")
+        said = self.train("killed", *words, *auto, *self.saving())
+        self.assertIn("(auto; as the checkpoint's run)", said)
+        self.assertEqual(self.chosen("killed"), before)
+        self.assertEqual(read(self.path("whole")), read(self.path("killed")))
+        shutil.rmtree(os.path.join(
+            self.checkpoints, f"step-{max(steps(self.checkpoints, True)):012}"))
+        said = self.train("killed", *words, *self.saving())
+        self.assertEqual(self.chosen("killed"), before)
+        self.assertEqual(metrics(self.path("whole.jsonl"), {"collectives"}),
+                         metrics(self.path("killed.jsonl"),
+                                 {"collectives"})[1:])
+        shutil.rmtree(os.path.join(
+            self.checkpoints, f"step-{max(steps(self.checkpoints, True)):012}"))
+        said = self.train("killed", *words, *auto, "--batch-size", "8",
+                          *self.saving(), ranks=1)
+        self.assertIn("strategy: flat (auto; one rank)", said)
+
     def test_decay_that_nobody_asked_for(self):
         """A checkpoint keeps its own, whatever is usual by now."""
         words = ("--limit", "40", "--batch-size", "4", "--optimizer", "adamw")

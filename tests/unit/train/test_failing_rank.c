@@ -106,7 +106,8 @@ static void play_lm(ls_group *group, void *opaque)
                                   .begin = lm_begin,
                                   .step = lm_step,
                                   .validation = lm_validation};
-    const lsi_lm_options options = lm_options();
+    lsi_lm_options options = lm_options();
+    options.choose_ddp = t.p->at == 1;
     bool agreed = false;
     const ls_status status = lsi_lm_train(group, &options, &events, &agreed);
     expect_sentence(t.p, status, agreed);

@@ -5,7 +5,7 @@
 #include "testing.h"
 
 #include "base/error.h"
-#include "train/jobs/memory_demand.h"
+#include "train/memory_demand.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 3 };

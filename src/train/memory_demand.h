@@ -3,8 +3,8 @@
  * about to allocate together. The kernel overcommits: every rank's allocation
  * succeeds, and the OOM killer ends one of them when all use their memory.
  */
-#ifndef LS_TRAIN_JOBS_MEMORY_DEMAND_H
-#define LS_TRAIN_JOBS_MEMORY_DEMAND_H
+#ifndef LS_TRAIN_MEMORY_DEMAND_H
+#define LS_TRAIN_MEMORY_DEMAND_H
 
 #include <stdbool.h>
 

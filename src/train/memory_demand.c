@@ -1,5 +1,5 @@
 /* Needs are formulas, so that they are known before anything is allocated. */
-#include "train/jobs/memory_demand.h"
+#include "train/memory_demand.h"
 
 #include <inttypes.h>
 

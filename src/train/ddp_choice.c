@@ -1,0 +1,192 @@
+#include "train/ddp_choice.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/api/outcome.h"
+
+/*
+ * Those that can be best somewhere; with one copy of the weights last. The
+ * others are there to compare with.
+ */
+static const ls_ddp_strategy candidates[LSI_DDP_CANDIDATES] = {
+    LS_DDP_FLAT, LS_DDP_BUCKETED, LS_DDP_ZERO1, LS_DDP_SHARED, LS_DDP_FSDP};
+
+static const lsi_strategy *row_of(ls_ddp_strategy strategy)
+{
+    const lsi_strategy *row = NULL;
+    (void)lsi_strategy_find(strategy, &row);
+    return row;
+}
+
+/*
+ * sqrt(s w o) with s bytes at 13 GB/s and 5 us a bucket, as docs/parallel.md
+ * derives it, in two digits, so that it can be said.
+ */
+static double usual_bucket_mb(int64_t parameters)
+{
+    const double bytes = sqrt((double)parameters * sizeof(float) * 13e9 * 5e-6);
+    const double mb = fmax(bytes, 1e4) / 1e6;
+    const double unit = pow(10, floor(log10(mb)) - 1);
+    return round(mb / unit) * unit;
+}
+
+lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
+                                 int64_t parameters, int ranks)
+{
+    lsi_ddp_choice choice = {.reason = LSI_DDP_NAMED, .options = *options};
+    if (!automatic || ranks == 1) {
+        if (automatic) {
+            choice.reason = LSI_DDP_ALONE;
+            choice.options.strategy = LS_DDP_FLAT;
+            choice.options.bucket_mb = INFINITY;
+        }
+        choice.n = 1;
+        choice.all[0].options = choice.options;
+        return choice;
+    }
+    choice.reason = LSI_DDP_MEASURED;
+    choice.n = LSI_DDP_CANDIDATES;
+    for (size_t i = 0; i < choice.n; i++) {
+        ls_ddp_options *const o = &choice.all[i].options;
+        *o = *options;
+        o->strategy = candidates[i];
+        if (row_of(o->strategy)->buckets != LSI_BUCKETS_LIMIT)
+            o->bucket_mb = INFINITY;
+        else if (isinf(o->bucket_mb))
+            o->bucket_mb = usual_bucket_mb(parameters);
+    }
+    return choice;
+}
+
+ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
+                             lsi_memory_plan plan, int64_t budget)
+{
+    lsi_memory_demand least = {INT64_MAX, 0}, room;
+    size_t fitting = 0;
+    for (size_t i = 0; i < choice->n; i++) {
+        lsi_ddp_candidate *const c = &choice->all[i];
+        plan.strategy = row_of(c->options.strategy);
+        LS_TRY(lsi_memory_demand_ask(group, lsi_memory_plan_bytes(group, &plan),
+                                     budget, &room));
+        c->fits = lsi_memory_demand_fits(room);
+        if (c->fits && fitting++ == 0)
+            choice->options = c->options;
+        if (room.needed - room.available < least.needed - least.available)
+            least = room;
+    }
+    if (fitting == 0)
+        return lsi_memory_demand_fail(
+            least, "weights, gradients and the state of the optimizer");
+    if (fitting == 1 && choice->n > 1)
+        choice->reason = LSI_DDP_ONLY;
+    return LS_OK;
+}
+
+void lsi_ddp_choice_settle(lsi_ddp_choice *choice)
+{
+    const lsi_ddp_candidate *best = NULL;
+    for (size_t i = 0; i < choice->n; i++) {
+        const lsi_ddp_candidate *const c = &choice->all[i];
+        if (c->seconds > 0 && (best == NULL || c->seconds < best->seconds))
+            best = c;
+    }
+    if (best != NULL)
+        choice->options = best->options;
+}
+
+bool lsi_ddp_choice_is_new(const lsi_ddp_choice *choice)
+{
+    return choice->reason != LSI_DDP_NAMED && choice->reason != LSI_DDP_SAVED;
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+lsi_ddp_choice_value lsi_ddp_choice_value_of(const lsi_ddp_choice *choice,
+                                             int ranks)
+{
+    lsi_ddp_choice_value value;
+    snprintf(value.text, sizeof(value.text), "%s %g %d",
+             ls_ddp_strategy_name(choice->options.strategy),
+             choice->options.bucket_mb, ranks);
+    return value;
+}
+
+bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
+                         const ls_checkpoint *checkpoint, int ranks)
+{
+    const char *const saved =
+        ls_checkpoint_value(checkpoint, LSI_DDP_CHOICE_KEY);
+    if (saved == NULL || choice->reason != LSI_DDP_MEASURED)
+        return false;
+    for (size_t i = 0; i < choice->n; i++) {
+        lsi_ddp_choice same = {.options = choice->all[i].options};
+        if (!choice->all[i].fits ||
+            strcmp(lsi_ddp_choice_value_of(&same, ranks).text, saved) != 0)
+            continue;
+        choice->options = same.options;
+        choice->reason = LSI_DDP_SAVED;
+        return true;
+    }
+    return false;
+}
+
+/* ---- as text ------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void add(char *text,
+                                                      const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, LSI_DDP_CHOICE_TEXT - used, format, args);
+    va_end(args);
+}
+
+static void add_measured(char *text, const lsi_ddp_choice *choice)
+{
+    size_t measured = 0;
+    const char *before = "; no memory for ";
+    for (size_t i = 0; i < choice->n; i++)
+        measured += choice->all[i].seconds > 0;
+    add(text, "; %zu measured", measured);
+    for (size_t i = 0, told = 0; i < choice->n; i++) {
+        const lsi_ddp_candidate *const c = &choice->all[i];
+        if (c->seconds > 0)
+            add(text, "%s %s %.*f ms", told++ == 0 ? ":" : ",",
+                ls_ddp_strategy_name(c->options.strategy),
+                c->seconds < 0.1 ? 2 : 0, c->seconds * 1e3);
+    }
+    for (size_t i = 0; i < choice->n; i++) {
+        if (choice->all[i].fits)
+            continue;
+        add(text, "%s%s", before,
+            ls_ddp_strategy_name(choice->all[i].options.strategy));
+        before = ", ";
+    }
+}
+
+void lsi_ddp_choice_describe(const lsi_ddp_choice *choice,
+                             char text[LSI_DDP_CHOICE_TEXT])
+{
+    const ls_ddp_options *const o = &choice->options;
+    text[0] = '\0';
+    add(text, "strategy: %s", ls_ddp_strategy_name(o->strategy));
+    if (!isinf(o->bucket_mb))
+        add(text, " --bucket-mb %g", o->bucket_mb);
+    if (choice->reason == LSI_DDP_NAMED)
+        return;
+    add(text, " (auto");
+    if (choice->reason == LSI_DDP_ALONE)
+        add(text, "; one rank");
+    else if (choice->reason == LSI_DDP_ONLY)
+        add(text, "; there is memory for no other");
+    else if (choice->reason == LSI_DDP_SAVED)
+        add(text, "; as the checkpoint's run");
+    else
+        add_measured(text, choice);
+    add(text, ")");
+}

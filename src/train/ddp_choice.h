@@ -1,0 +1,78 @@
+/*
+ * Which strategy a run takes that leaves it open (--strategy auto): of those
+ * that there is memory for the one whose steps are fastest (docs/parallel.md).
+ * The loop measures; here is what it measures, and what came of it.
+ */
+#ifndef LS_TRAIN_DDP_CHOICE_H
+#define LS_TRAIN_DDP_CHOICE_H
+
+#include <stdbool.h>
+
+#include "lockstep/checkpoint.h"
+#include "train/memory_demand.h"
+
+typedef enum lsi_ddp_reason {
+    LSI_DDP_NAMED,    /* it was asked for */
+    LSI_DDP_ALONE,    /* one rank has nothing to send */
+    LSI_DDP_ONLY,     /* there is memory for no other */
+    LSI_DDP_MEASURED, /* it was the fastest */
+    LSI_DDP_SAVED     /* the checkpoint's run had chosen it */
+} lsi_ddp_reason;
+
+typedef struct lsi_ddp_candidate {
+    ls_ddp_options options;
+    bool fits;      /* there is memory for it */
+    double seconds; /* that a step took; 0: not measured */
+} lsi_ddp_candidate;
+
+enum { LSI_DDP_CANDIDATES = 5, LSI_DDP_CHOICE_TEXT = 400 };
+
+typedef struct lsi_ddp_choice {
+    lsi_ddp_reason reason; /* LSI_DDP_MEASURED until it is known */
+    ls_ddp_options options;
+    size_t n;
+    lsi_ddp_candidate all[LSI_DDP_CANDIDATES];
+} lsi_ddp_choice;
+
+/*
+ * Without `automatic` the options are chosen already. With it their strategy
+ * means nothing; if they do not limit buckets, candidates with buckets get a
+ * size that follows from the bytes of the gradients.
+ */
+lsi_ddp_choice lsi_ddp_choice_of(const ls_ddp_options *options, bool automatic,
+                                 int64_t parameters, int ranks);
+
+/*
+ * Which candidates there is memory for; LS_ERR_MEMORY, on all ranks, if there
+ * is none. If there is one only it is chosen. plan.strategy is ignored;
+ * `budget` as in lsi_memory_demand_ask. Collective.
+ */
+ls_status lsi_ddp_choice_ask(lsi_ddp_choice *choice, ls_group *group,
+                             lsi_memory_plan plan, int64_t budget);
+
+/*
+ * Whether the run of a checkpoint has chosen, for as many ranks, what can be
+ * taken here, too: then it is.
+ */
+bool lsi_ddp_choice_take(lsi_ddp_choice *choice,
+                         const ls_checkpoint *checkpoint, int ranks);
+
+/* The fastest of those that were measured. */
+void lsi_ddp_choice_settle(lsi_ddp_choice *choice);
+
+/* Whether it was made by this run, which tells of it. */
+bool lsi_ddp_choice_is_new(const lsi_ddp_choice *choice);
+
+/* For checkpoints, under this key. */
+#define LSI_DDP_CHOICE_KEY "strategy_chosen"
+typedef struct lsi_ddp_choice_value {
+    char text[80];
+} lsi_ddp_choice_value;
+lsi_ddp_choice_value lsi_ddp_choice_value_of(const lsi_ddp_choice *choice,
+                                             int ranks);
+
+/* A line that says what was chosen and why, without a line break. */
+void lsi_ddp_choice_describe(const lsi_ddp_choice *choice,
+                             char text[LSI_DDP_CHOICE_TEXT]);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * Which strategies may be chosen, what is remembered of it and what is said.
+ */
+#include "testing.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "train/ddp_choice.h"
+#include "unit/comm/ranks.h"
+
+enum { RANKS = 3, P = 1000000 };
+
+static lsi_ddp_choice of(bool automatic, double bucket_mb, int ranks)
+{
+    ls_ddp_options options = ls_ddp_defaults();
+    options.strategy = LS_DDP_OWNERS;
+    options.bucket_mb = bucket_mb;
+    return lsi_ddp_choice_of(&options, automatic, P, ranks);
+}
+
+static void candidates(void **state)
+{
+    (void)state;
+    lsi_ddp_choice c = of(false, INFINITY, 2);
+    assert_int_equal(c.reason, LSI_DDP_NAMED);
+    assert_int_equal(c.options.strategy, LS_DDP_OWNERS);
+    c = of(true, 3, 1);
+    assert_int_equal(c.reason, LSI_DDP_ALONE);
+    assert_int_equal(c.options.strategy, LS_DDP_FLAT);
+    assert_true(isinf(c.options.bucket_mb));
+    c = of(true, INFINITY, 2);
+    assert_int_equal(c.n, LSI_DDP_CANDIDATES);
+    for (size_t i = 0; i < c.n; i++) {
+        const lsi_strategy *strategy;
+        uint64_t bytes;
+        assert_ok(lsi_strategy_of(&c.all[i].options, &strategy, &bytes));
+        /* sqrt(4e6 * 13e9 * 5e-6) = 5.099e5 */
+        if (strategy->buckets == LSI_BUCKETS_LIMIT)
+            assert_true(fabs(c.all[i].options.bucket_mb - 0.51) < 1e-12);
+    }
+    c = of(true, 7, 2);
+    assert_true(c.all[1].options.bucket_mb == 7);
+}
+
+static lsi_ddp_choice asked(ls_group *group, int64_t budget)
+{
+    lsi_ddp_choice c = of(true, INFINITY, RANKS);
+    const lsi_memory_plan plan = {.parameters = P, .moments = 2};
+    CHECK_OK(lsi_ddp_choice_ask(&c, group, plan, budget));
+    return c;
+}
+
+/* As docs/parallel.md counts: 48 MB, 32 MB, 24 MB, and 16 MB for fsdp. */
+static void play_room(ls_group *group, void *unused)
+{
+    char text[LSI_DDP_CHOICE_TEXT];
+    (void)unused;
+    lsi_ddp_choice c = asked(group, 48 * P);
+    CHECK(c.all[0].fits && c.all[1].fits && c.all[2].fits && c.all[3].fits);
+    c = asked(group, 48 * P - 1);
+    CHECK(!c.all[0].fits && !c.all[1].fits && c.all[2].fits && c.all[4].fits);
+    CHECK(c.reason == LSI_DDP_MEASURED);
+    c.all[2].seconds = 0.25;
+    c.all[3].seconds = 0.0125;
+    c.all[4].seconds = 0.5;
+    lsi_ddp_choice_settle(&c);
+    lsi_ddp_choice_describe(&c, text);
+    CHECK(strcmp(text,
+                 "strategy: shared --bucket-mb 0.51 (auto; 3 measured: "
+                 "zero1 250 ms, shared 12.50 ms, fsdp 500 ms; no memory for "
+                 "flat, bucketed)") == 0);
+    CHECK(strcmp(lsi_ddp_choice_value_of(&c, 3).text, "shared 0.51 3") == 0);
+    c = asked(group, 16 * P);
+    CHECK(c.reason == LSI_DDP_ONLY && c.options.strategy == LS_DDP_FSDP);
+    lsi_ddp_choice_describe(&c, text);
+    CHECK(strstr(text, "fsdp --bucket-mb 0.51 (auto; there is memory for no "
+                       "other)") != NULL);
+    c = of(true, INFINITY, RANKS);
+    const lsi_memory_plan plan = {.parameters = P, .moments = 2};
+    CHECK(lsi_ddp_choice_ask(&c, group, plan, 16 * P - 1) == LS_ERR_MEMORY);
+    CHECK(strstr(ls_last_error(), "need at least 16000000 bytes, 15999999 "
+                                  "are available") != NULL);
+}
+
+static void room(void **state)
+{
+    (void)state;
+    run_threads(RANKS, play_room, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(candidates),
+        cmocka_unit_test(room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
