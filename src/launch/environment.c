@@ -18,7 +18,8 @@
 
 /*
  * Set by other launchers around this one (`srun lockstep run`, a shell inside
- * mpirun): for a rank of ours they describe the wrong job.
+ * mpirun), or left over from another job: for a rank of ours they describe the
+ * wrong one.
  */
 static const char *const foreign[] = {
     "OMPI_COMM_WORLD_RANK",
@@ -36,6 +37,9 @@ static const char *const foreign[] = {
     "SLURM_NPROCS",
     "SLURM_LOCALID",
     "TORCHELASTIC_ERROR_FILE",
+    "LOCKSTEP_RENDEZVOUS",
+    "LOCKSTEP_SECRET",
+    "LOCKSTEP_SECRET_FILE",
 };
 
 enum { OWN_VARIABLES = 24 };

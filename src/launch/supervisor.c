@@ -232,7 +232,8 @@ static bool attempt(supervisor *s, const sigset_t *mask)
 }
 
 /*
- * A reader that has gone is an error of write(), and a terminal that stops
+ * A reader that has gone is an error of write(), as is a file that may not grow
+ * (ulimit -f), and a terminal that stops
  * groups in the background when they write (tostop) does not stop this one.
  */
 static void block_signals(void)
@@ -240,6 +241,7 @@ static void block_signals(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGXFSZ);
     sigaddset(&set, SIGTTOU);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }

@@ -121,10 +121,91 @@ static size_t sweep_once(const pid_t *spared, size_t n, size_t *left)
     return killed;
 }
 
+/* ---- those that multiply ----------------------------------------------- */
+
+typedef struct process {
+    pid_t pid, parent;
+    bool is_ours; /* a child of this process that is not spared, or below one */
+} process;
+
+static size_t list_processes(process **out)
+{
+    size_t n = 0;
+    DIR *proc = opendir("/proc");
+    const struct dirent *entry;
+    *out = NULL;
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        const long pid = strtol(entry->d_name, NULL, 10);
+        process *const longer =
+            pid > 0 ? realloc(*out, (n + 1) * sizeof(**out)) : NULL;
+        if (longer == NULL)
+            continue;
+        longer[n++] = (process){(pid_t)pid, parent_of(entry->d_name), false};
+        *out = longer;
+    }
+    if (proc != NULL)
+        closedir(proc);
+    return n;
+}
+
+static bool is_child_of_ours(const process *all, size_t n, pid_t parent)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (all[i].pid == parent)
+            return all[i].is_ours;
+    }
+    return false;
+}
+
+/* Sends a signal to all descendants; how many there are. */
+static size_t signal_family(const pid_t *spared, size_t n_spared, int number)
+{
+    process *all;
+    const size_t n = list_processes(&all);
+    size_t found = 0;
+    bool more = true;
+    for (size_t i = 0; i < n; i++)
+        all[i].is_ours = all[i].parent == getpid() &&
+                         !contains(spared, n_spared, all[i].pid);
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < n; i++) {
+            if (!all[i].is_ours && is_child_of_ours(all, n, all[i].parent))
+                all[i].is_ours = more = true;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].is_ours)
+            continue;
+        (void)kill(all[i].pid, number);
+        found++;
+    }
+    free(all);
+    return found;
+}
+
+/*
+ * A family that makes more processes than are killed meanwhile (a fork bomb in
+ * process groups of its own) is stopped first, until no new ones come: those
+ * that stand still leave no room for others within a limit on their number.
+ */
+static void kill_family(const pid_t *spared, size_t n)
+{
+    size_t before = 0, now = 0;
+    do {
+        before = now;
+        now = signal_family(spared, n, SIGSTOP);
+    } while (now > before);
+    (void)signal_family(spared, n, SIGKILL);
+}
+
 size_t lsi_sweep(const pid_t *spared, size_t n)
 {
+    enum { PATIENCE = 3 }; /* rounds: a child, its child and what that left */
     size_t left;
-    while (sweep_once(spared, n, &left) > 0)
-        continue;
+    for (int round = 0; sweep_once(spared, n, &left) > 0; round++) {
+        if (round >= PATIENCE)
+            kill_family(spared, n);
+    }
     return left;
 }

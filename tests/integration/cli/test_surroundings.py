@@ -1,0 +1,128 @@
+"""lockstep run where something is odd: variables, streams, disks, limits."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+from program import LOCKSTEP, ProgramTest, environment
+
+STALE = {"RANK": 7, "WORLD_SIZE": 9, "LOCAL_RANK": 3, "LOCAL_WORLD_SIZE": 5,
+         "GROUP_RANK": 2, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": 1,
+         "LOCKSTEP_JOB": "dead", "LOCKSTEP_RUN": "dead", "LOCKSTEP_RESTART": 4,
+         "LOCKSTEP_RENDEZVOUS": "10.0.0.1:1", "LOCKSTEP_SECRET": "theirs",
+         "LOCKSTEP_SECRET_FILE": "/nonesuch",
+         "TORCHELASTIC_RUN_ID": "dead", "OMPI_COMM_WORLD_SIZE": 4}
+HELLO = (LOCKSTEP, "demo", "hello")
+SHOWN = sorted(["rank 0 data (before all-reduce): [8, 3, 3]",
+                "rank 1 data (before all-reduce): [5, 2, 1]",
+                "rank 0 data (after all-reduce): [13, 5, 4]",
+                "rank 1 data (after all-reduce): [13, 5, 4]"])
+# Each makes more, in a process group of its own.
+BOMB = """
+import os
+while True:
+    try:
+        if os.fork() == 0:
+            os.setpgid(0, 0)
+    except OSError:
+        pass
+"""
+
+
+class Surroundings(ProgramTest):
+    def lines(self, *words, **more):
+        return sorted(self.succeeds("run", *words, **more).splitlines())
+
+    def test_variables_of_another_job(self):
+        env = environment(**STALE)
+        self.assertEqual(self.lines("-n", "2", *HELLO, env=env), SHOWN)
+        left = self.lines("-n", "1", "env", env=env)
+        for name, value in STALE.items():
+            self.assertNotIn(f"{name}={value}", left)
+
+    def test_a_launcher_in_a_launcher(self):
+        found = self.lines("-n", "2", LOCKSTEP, "run", "-n", "2", *HELLO)
+        self.assertEqual(found, sorted(2 * SHOWN))
+
+    def test_many_at_once(self):
+        jobs = [self.start("run", "-n", "2", *HELLO) for _ in range(50)]
+        for job in jobs:
+            self.assertEqual(self.ended(job), (0, SHOWN, ""))
+
+    def shell(self, script, **more):
+        return subprocess.run(["sh", "-c", script, "sh", LOCKSTEP],
+                              env=environment(), timeout=30, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              universal_newlines=True, **more)
+
+    def test_closed_streams(self):
+        for closed, shown in (("<&-", SHOWN), (">&-", []), ("2>&-", SHOWN),
+                              ("<&- >&- 2>&-", [])):
+            for flags in ("", "--tag-output"):
+                done = self.shell(f'"$1" run -n 2 {flags} "$1" demo hello '
+                                  f"{closed}")
+                self.assertEqual(done.returncode, 0, closed)
+                self.assertEqual(done.stderr, "", closed)
+                self.assertEqual(len(done.stdout.splitlines()), len(shown))
+        done = self.shell('"$1" run -n 2 sh -c "exit 4" <&- >&- 2>&-')
+        self.assertEqual(done.returncode, 4)
+
+    def test_a_program_that_closes_its_streams(self):
+        done = self.call("run", "-n", "2", "--tag-output", "sh", "-c",
+                         "exec <&- >&- 2>&-; while [ -e /proc/self/fd/1 ]; do "
+                         ":; done; exit 0")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_logs_on_a_full_disk(self):
+        """The job goes on, and the console has all of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            for rank in ("0", "1"):
+                place = os.path.join(folder, "x", "0", rank)
+                os.makedirs(place)
+                os.symlink("/dev/full", os.path.join(place, "stdout.log"))
+            done = self.call("run", "-n", "2", "--log-dir", folder,
+                             "--rdzv-id", "x", "seq", "20000")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(done.stdout.splitlines()), 40000)
+            self.assertRegex(done.stderr, r"^lockstep: output is lost: cannot "
+                             r"write to the logs of rank [01]: No space left "
+                             r"on device\n$")
+
+    def test_logs_that_may_not_grow(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.shell('ulimit -f 1; exec "$1" run -n 2 --log-dir '
+                              f"{folder} seq 2000 | sort | uniq -c | wc -l")
+            self.assertEqual(done.stdout.strip(), "2000")
+            self.assertRegex(done.stderr, r"^lockstep: output is lost: cannot "
+                             r"write to the logs of rank [01]: File too large"
+                             r"\n$")
+
+    def limited(self, processes, *words):
+        """As another user in processes of its own, of which all end."""
+        before = ("unshare", "--pid", "--fork", "--kill-child",
+                  "--mount-proc", "setpriv", "--reuid", "12345",
+                  "--clear-groups", "prlimit", f"--nproc={processes}")
+        tried = subprocess.run([*before, LOCKSTEP, "version"], check=False,
+                               stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+        if tried.returncode != 0:
+            self.skipTest("no other user can be limited here")
+        return self.call("run", *words, before=("timeout", "-s", "KILL", "20",
+                                                *before))
+
+    def test_no_more_processes(self):
+        done = self.limited(4, "-n", "8", "sleep", "60")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr, "lockstep: cannot start the ranks: cannot "
+                         "start a process: Resource temporarily unavailable\n")
+
+    def test_processes_that_multiply(self):
+        done = self.limited(40, "-n", "2", "--timeout", "0.5", "--grace", "0.1",
+                            "python3", "-c", BOMB)
+        self.assertEqual(done.returncode, 124, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
