@@ -57,6 +57,17 @@ static const lsi_option options[] = {
     ROW(output.log_folder, STRING, "log-dir", 0, "DIR", NULL,
         "write all output of each rank to stdout.log and stderr.log in "
         "DIR/RUN/ATTEMPT/RANK as well"),
+    ROW(output.log_size, BYTES, "log-size", 0, "BYTES", NULL,
+        "begin a new log file after this many bytes (64k, 10m, 1g) and the end "
+        "of a line; older ones are stdout.log.1, .2 and so on",
+        .min = 1, .max = 1e18),
+    ROW(output.log_files, INT, "log-files", 0, "N", "0",
+        "older files to keep of each log; 0: all", .min = 0, .max = 1e6),
+    ROW(output.console, CHOICE, "console", 0, "WHAT", "all",
+        "all: every line of every rank; rank0: all of rank 0, and the error "
+        "lines of the others with host:rank: before them, equal ones of "
+        "several ranks as one, at most 200 lines a second",
+        .choices = "all|rank0"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
         "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
         "0:1,1:3"),
@@ -323,24 +334,20 @@ static char **command_line(const args *a, int argc, char **argv)
 /* ---- starting --------------------------------------------------------- */
 
 static int launch(const args *a, int ranks, char **argv,
-                  const lsi_rank_output *outputs)
+                  lsi_launch_config *config)
 {
-    const lsi_launch_config config = {
-        .argv = argv,
-        .ranks = ranks,
-        .threads = (int)a->threads,
-        .master_port = (int)a->master_port,
-        .timeout = a->timeout,
-        .grace = a->grace,
-        .bind = lsi_binding_parse(a->bind),
-        .outputs = outputs,
-        .log_folder = a->output.log_folder,
-        .run_id = a->run_id,
-        .role = a->role,
-        .max_restarts = (int)a->max_restarts,
-    };
+    config->argv = argv;
+    config->ranks = ranks;
+    config->threads = (int)a->threads;
+    config->master_port = (int)a->master_port;
+    config->timeout = a->timeout;
+    config->grace = a->grace;
+    config->bind = lsi_binding_parse(a->bind);
+    config->run_id = a->run_id;
+    config->role = a->role;
+    config->max_restarts = (int)a->max_restarts;
     int exit_status;
-    if (lsi_launch(&config, &exit_status) != LS_OK)
+    if (lsi_launch(config, &exit_status) != LS_OK)
         return lsi_cli_error();
     return exit_status;
 }
@@ -351,6 +358,7 @@ static int run(const lsi_invocation *call)
     int rest;
     int status;
     int ranks = 1;
+    lsi_launch_config config = {0};
     lsi_rank_output *outputs = NULL;
     if (read_torchrun_flags(call->argc, call->argv) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
@@ -358,7 +366,7 @@ static int run(const lsi_invocation *call)
         return status;
     if (check_torchrun(&a) != LS_OK || read_rendezvous(&a) != LS_OK ||
         read_ranks(&a, &ranks) != LS_OK ||
-        lsi_rank_outputs_read(&a.output, ranks, &outputs) != LS_OK)
+        lsi_rank_outputs_read(&a.output, ranks, &config, &outputs) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     char **line = NULL;
     if (rest >= call->argc)
@@ -371,7 +379,7 @@ static int run(const lsi_invocation *call)
         status = lsi_cli_error();
     } else {
         lsi_cli_set_deterministic(a.deterministic);
-        status = launch(&a, ranks, line, outputs);
+        status = launch(&a, ranks, line, &config);
     }
     free(line);
     free(outputs);
@@ -403,8 +411,9 @@ const lsi_command lsi_command_run = {
         "launcher and the supervisor below it are both "
         "killed by SIGKILL at once, there is nobody to end what a rank has "
         "put into a process group of its own.\n\n"
-        "With --tag-output, --log-dir or --local-ranks-filter, lines pass "
-        "through a buffer of 256 KB a stream. "
+        "With --tag-output, --log-dir, --console rank0 or "
+        "--local-ranks-filter (docs/run-output.md), lines pass through a "
+        "buffer of 256 KB a stream. "
         "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
         "they write, as they would for the reader itself: nothing is lost. "
         "When they have ended, the launcher waits for the reader; if the job "

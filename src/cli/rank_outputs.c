@@ -95,25 +95,70 @@ static ls_status fill(const lsi_output_flags *flags, int ranks,
     return filter(flags->filter, ranks, outputs);
 }
 
+static ls_status check(const lsi_output_flags *flags)
+{
+    const char *needs_logs = flags->redirects != NULL ? "--redirects"
+                             : flags->tee != NULL     ? "--tee"
+                             : flags->log_size != 0   ? "--log-size"
+                             : flags->log_files != 0  ? "--log-files"
+                                                      : NULL;
+    const char *shows = flags->tagged              ? "--tag-output"
+                        : flags->redirects != NULL ? "--redirects"
+                        : flags->tee != NULL       ? "--tee"
+                        : flags->filter != NULL    ? "--local-ranks-filter"
+                                                   : NULL;
+    const bool rank0 = strcmp(flags->console, "rank0") == 0;
+    if (rank0 && shows != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --console rank0 says itself what is shown: leave "
+                        "out %s",
+                        shows);
+    if (needs_logs != NULL && flags->log_folder == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: %s is about files of output: say where with "
+                        "--log-dir DIR (--tag-output only marks each line)",
+                        needs_logs);
+    return LS_OK;
+}
+
+/*
+ * Rank 0 keeps the standard output itself, with a terminal's colours and
+ * progress bars, unless it is to be in files; what it says of errors passes
+ * through the launcher, which quotes it at the end.
+ */
+static void fill_rank0(bool logged, int ranks, lsi_rank_output *outputs)
+{
+    outputs[0].console = LSI_STREAMS;
+    outputs[0].passed = logged ? LSI_STREAMS : LSI_STREAM_ERR;
+    for (int i = 1; i < ranks; i++) {
+        outputs[i].console = LSI_STREAM_ERR;
+        outputs[i].folded = LSI_STREAM_ERR;
+    }
+}
+
 ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
+                                lsi_launch_config *config,
                                 lsi_rank_output **out)
 {
     *out = NULL;
-    if ((flags->redirects != NULL || flags->tee != NULL) &&
-        flags->log_folder == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: %s puts output into files: say where with "
-                        "--log-dir DIR (--tag-output only marks each line)",
-                        flags->redirects != NULL ? "--redirects" : "--tee");
+    LS_TRY(check(flags));
+    config->folds = strcmp(flags->console, "rank0") == 0;
+    config->log_folder = flags->log_folder;
+    config->rotation.keep = (int)flags->log_files;
+    config->rotation.limit = (uint64_t)flags->log_size;
     if (!flags->tagged && flags->redirects == NULL && flags->tee == NULL &&
-        flags->filter == NULL)
+        flags->filter == NULL && !config->folds)
         return LS_OK;
     lsi_rank_output *const outputs = calloc((size_t)ranks, sizeof(*outputs));
     if (outputs == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks);
-    const ls_status status = fill(flags, ranks, outputs);
+    ls_status status = LS_OK;
+    if (config->folds)
+        fill_rank0(flags->log_folder != NULL, ranks, outputs);
+    else
+        status = fill(flags, ranks, outputs);
     if (status == LS_OK)
-        *out = outputs;
+        config->outputs = *out = outputs;
     else
         free(outputs);
     return status;

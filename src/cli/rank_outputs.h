@@ -5,6 +5,7 @@
 #define LS_CLI_RANK_OUTPUTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "launch/launch.h"
 
@@ -14,14 +15,19 @@ typedef struct lsi_output_flags {
     const char *tee;       /* -t: streams that are tagged as well, or NULL */
     const char *filter;    /* --local-ranks-filter: ranks to show, or NULL */
     const char *log_folder;
+    const char *console; /* --console: "all", "rank0" */
+    int64_t log_size;    /* --log-size; 0: any */
+    int64_t log_files;   /* --log-files; 0: all */
 } lsi_output_flags;
 
 /*
- * *out has an element for each rank and is freed by the caller with free(); it
- * is NULL if all output goes to the console as it is. LS_ERR_ARGUMENT says
- * which flag is wrong and what would be right.
+ * Fills in what the config says of output. config->outputs, which is *out
+ * and freed by the caller with free(), has an element for each rank; it is NULL
+ * if all output goes to the console as it is. LS_ERR_ARGUMENT says which flag
+ * is wrong and what would be right.
  */
 ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
+                                lsi_launch_config *config,
                                 lsi_rank_output **out);
 
 #endif

@@ -203,21 +203,32 @@ void lsi_attempt_sweep(lsi_attempt *a)
     a->next_at = 0;
 }
 
-void lsi_attempt_quote_log(const lsi_attempt *a)
+/* Its last lines as they are. */
+static void quote(const lsi_attempt *a, const lsi_tag *errors)
 {
     enum { LINES = 20 };
+    size_t bytes;
+    char text[LSI_TAIL_BYTES + 1];
+    const char *const tail = lsi_tag_tail(errors, LINES, &bytes);
+    if (bytes == 0)
+        return;
+    memcpy(text, tail, bytes);
+    text[bytes] = '\n';
+    lsi_output_say(a->output, "rank %d wrote last:", errors->rank);
+    (void)lsi_sink_put_line(a->output->sinks[1], text, bytes + 1);
+}
+
+void lsi_attempt_quote_log(const lsi_attempt *a)
+{
     const lsi_launch_config *const c = a->config;
     const int rank = a->first_failed;
-    const bool shown =
-        c->outputs == NULL || (c->outputs[rank].console & LSI_STREAM_ERR) != 0;
-    char text[768];
-    if (c->log_folder == NULL || rank < 0)
+    if (rank < 0)
         return;
-    const lsi_logs_of of = {c->log_folder, lsi_processes_run_id(&a->ranks, c),
-                            a->ranks.attempt, rank};
-    lsi_rank_logs_tail(&of, LINES, text, sizeof(text));
-    if (!shown && text[0] != '\0')
-        lsi_output_say(a->output, "rank %d wrote last:\n%s", rank, text);
-    lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", rank, of.folder,
-                   of.run_id, of.attempt, rank);
+    const lsi_tag *const errors = lsi_processes_errors(&a->ranks, rank);
+    if (errors != NULL && errors->target.sink == NULL)
+        quote(a, errors);
+    if (c->log_folder != NULL)
+        lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", rank,
+                       c->log_folder, lsi_processes_run_id(&a->ranks, c),
+                       a->ranks.attempt, rank);
 }

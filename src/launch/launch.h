@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "launch/binding.h"
+#include "launch/logs.h"
 #include "lockstep/status.h"
 
 enum {
@@ -35,6 +36,8 @@ enum { LSI_STREAM_OUT = 1, LSI_STREAM_ERR = 2, LSI_STREAMS = 3 };
 typedef struct lsi_rank_output {
     unsigned char console; /* streams that this process's own ones show */
     unsigned char tagged;  /* of these, with "[rank] " before each line */
+    unsigned char folded;  /* of these, as console.h says */
+    unsigned char passed;  /* of these, through the launcher as they are */
 } lsi_rank_output;
 
 typedef struct lsi_launch_config {
@@ -50,11 +53,13 @@ typedef struct lsi_launch_config {
     const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
                                        not through the launcher */
     const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */
-    const char *run_id;     /* TORCHELASTIC_RUN_ID; NULL: a random one */
-    const char *role;       /* ROLE_NAME; NULL: "default" */
-    int max_restarts;       /* times that all ranks are started again */
-    bool quiet_exit;        /* ranks report their own errors */
-    bool no_input;          /* rank 0 reads nothing either */
+    lsi_rotation rotation;
+    bool folds;         /* some output is folded */
+    const char *run_id; /* TORCHELASTIC_RUN_ID; NULL: a random one */
+    const char *role;   /* ROLE_NAME; NULL: "default" */
+    int max_restarts;   /* times that all ranks are started again */
+    bool quiet_exit;    /* ranks report their own errors */
+    bool no_input;      /* rank 0 reads nothing either */
 } lsi_launch_config;
 
 /*

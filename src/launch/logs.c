@@ -1,6 +1,7 @@
 /* The log files of a run; see logs.h. */
 #include "launch/logs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,17 +39,30 @@ static ls_status name_folder(char out[4096], const lsi_logs_of *of)
                     of->folder);
 }
 
-static ls_status open_log(const char *folder, const char *name, int *fd)
+static ls_status open_log(const char *folder, const char *name,
+                          lsi_rotation rotation, lsi_log_file *log)
 {
     char path[4112];
+    struct stat file;
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (*fd >= 0)
+    *log = (lsi_log_file){
+        .fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)};
+    if (log->fd < 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write to '%s'", path);
+    if (rotation.limit == 0)
         return LS_OK;
-    return lsi_fail_errno(LS_ERR_IO, "cannot write to '%s'", path);
+    log->limit = rotation.limit;
+    log->keep = rotation.keep;
+    log->bytes = fstat(log->fd, &file) == 0 ? (uint64_t)file.st_size : 0;
+    log->path = strdup(path);
+    if (log->path != NULL)
+        return LS_OK;
+    lsi_log_file_close(log);
+    return lsi_fail(LS_ERR_MEMORY, "no memory for the logs of a rank");
 }
 
-ls_status lsi_rank_logs_open(lsi_rank_logs *logs, const lsi_logs_of *of)
+ls_status lsi_rank_logs_open(lsi_rank_logs *logs, const lsi_logs_of *of,
+                             lsi_rotation rotation)
 {
     LS_TRY(name_folder(logs->folder, of));
     LS_TRY(make_folders(logs->folder));
@@ -59,45 +73,115 @@ ls_status lsi_rank_logs_open(lsi_rank_logs *logs, const lsi_logs_of *of)
     free(whole);
     snprintf(logs->error_file, sizeof(logs->error_file), "%s/error.json",
              logs->folder);
-    LS_TRY(open_log(logs->folder, "stdout.log", &logs->files[0]));
+    LS_TRY(open_log(logs->folder, "stdout.log", rotation, &logs->files[0]));
     const ls_status status =
-        open_log(logs->folder, "stderr.log", &logs->files[1]);
+        open_log(logs->folder, "stderr.log", rotation, &logs->files[1]);
     if (status != LS_OK)
-        close(logs->files[0]);
+        lsi_log_file_close(&logs->files[0]);
     return status;
 }
 
-/* Where the last `lines` lines begin. */
-static size_t tail_begin(const char *text, size_t length, int lines)
+/* ---- writing ---------------------------------------------------------- */
+
+void lsi_log_file_close(lsi_log_file *log)
 {
-    size_t i = length;
-    while (i > 0 && (text[i - 1] != '\n' || --lines > 0))
-        i--;
-    return i;
+    if (log->fd >= 0)
+        close(log->fd);
+    free(log->path);
+    log->fd = -1;
+    log->path = NULL;
 }
 
-void lsi_rank_logs_tail(const lsi_logs_of *of, int lines, char *out,
-                        size_t bytes)
+static void append(lsi_log_file *log, const char *data, size_t bytes)
 {
-    char rank_folder[4096], path[4112];
-    out[0] = '\0';
-    if (name_folder(rank_folder, of) != LS_OK)
-        return;
-    snprintf(path, sizeof(path), "%s/stderr.log", rank_folder);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat file;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &file) == 0 && file.st_size > 0) {
-        const off_t room = (off_t)bytes - 1;
-        const off_t from = file.st_size > room ? file.st_size - room : 0;
-        const ssize_t got = pread(fd, out, (size_t)room, from);
-        size_t length = got > 0 ? (size_t)got : 0;
-        while (length > 0 && out[length - 1] == '\n')
-            length--;
-        const size_t begin = tail_begin(out, length, lines);
-        memmove(out, out + begin, length - begin);
-        out[length - begin] = '\0';
+    while (bytes > 0) {
+        const ssize_t written = write(log->fd, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0 && log->error == 0)
+            log->error = errno;
+        if (written < 0)
+            return;
+        data += written;
+        bytes -= (size_t)written;
+        log->bytes += (uint64_t)written;
     }
-    close(fd);
+}
+
+static void name_older(const lsi_log_file *log, int number, char out[4128])
+{
+    snprintf(out, 4128, "%s.%d", log->path, number);
+}
+
+/* A run of the same name may have left some. */
+static int last_number(const lsi_log_file *log)
+{
+    const char *const name = strrchr(log->path, '/') + 1;
+    const size_t length = strlen(name);
+    char folder[4128];
+    int last = 0;
+    snprintf(folder, sizeof(folder), "%.*s", (int)(name - log->path),
+             log->path);
+    DIR *const entries = opendir(folder);
+    const struct dirent *entry;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (strncmp(entry->d_name, name, length) != 0 ||
+            entry->d_name[length] != '.')
+            continue;
+        const int number = (int)strtol(entry->d_name + length + 1, NULL, 10);
+        last = number > last ? number : last;
+    }
+    if (entries != NULL)
+        closedir(entries);
+    return last;
+}
+
+/* If it cannot be done, the file grows on. */
+static void rotate(lsi_log_file *log)
+{
+    char path[4128];
+    if (log->number == 0)
+        log->number = last_number(log);
+    name_older(log, log->number + 1, path);
+    if (rename(log->path, path) != 0)
+        return;
+    const int fd =
+        open(log->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        (void)rename(path, log->path);
+        return;
+    }
+    close(log->fd);
+    log->fd = fd;
+    log->bytes = 0;
+    log->number++;
+    if (log->keep > 0 && log->number > log->keep) {
+        name_older(log, log->number - log->keep, path);
+        (void)unlink(path);
+    }
+}
+
+/* How many of these bytes still belong into the file that is open. */
+static size_t share_of_file(const lsi_log_file *log, const char *data,
+                            size_t bytes)
+{
+    const uint64_t room = log->bytes < log->limit ? log->limit - log->bytes : 0;
+    if (log->limit == 0 || bytes < room)
+        return bytes;
+    const size_t from = room > 0 ? (size_t)room - 1 : 0;
+    const char *const end = memchr(data + from, '\n', bytes - from);
+    return end == NULL ? bytes : (size_t)(end - data) + 1;
+}
+
+void lsi_log_file_write(lsi_log_file *log, const char *data, size_t bytes)
+{
+    while (log->fd >= 0 && bytes > 0) {
+        const size_t share = share_of_file(log, data, bytes);
+        append(log, data, share);
+        if (log->limit > 0 && log->bytes >= log->limit &&
+            data[share - 1] == '\n')
+            rotate(log);
+        data += share;
+        bytes -= share;
+    }
 }

@@ -25,6 +25,7 @@ struct lsi_sink {
     bool has_writer; /* the thread, which starts with the first byte */
     bool abandoned;  /* whoever uses it last frees it: here the writer */
     lsi_sink_state state;
+    bool in_line; /* what was put last has no end of a line */
     size_t begin; /* of what waits, in the ring */
     char ring[LSI_SINK_BYTES];
 };
@@ -175,22 +176,41 @@ static void wake_writer(lsi_sink *sink)
     }
 }
 
-bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes)
+/* With the lock, and if there is room. */
+static void add(lsi_sink *sink, const char *data, size_t bytes)
+{
+    const size_t end = (sink->begin + sink->state.waiting) % LSI_SINK_BYTES;
+    const size_t room = LSI_SINK_BYTES - end;
+    const size_t first = bytes < room ? bytes : room;
+    memcpy(sink->ring + end, data, first);
+    memcpy(sink->ring, data + first, bytes - first);
+    sink->state.waiting += bytes;
+}
+
+static bool put(lsi_sink *sink, const char *data, size_t bytes, bool fresh)
 {
     pthread_mutex_lock(&sink->lock);
-    const size_t waiting = sink->state.waiting;
-    const bool taken = !sink->state.gone && bytes <= LSI_SINK_BYTES - waiting;
-    if (taken) {
-        const size_t end = (sink->begin + waiting) % LSI_SINK_BYTES;
-        const size_t room = LSI_SINK_BYTES - end;
-        const size_t first = bytes < room ? bytes : room;
-        memcpy(sink->ring + end, data, first);
-        memcpy(sink->ring, data + first, bytes - first);
-        sink->state.waiting += bytes;
+    const size_t ends = fresh && sink->in_line ? 1 : 0;
+    const bool taken = !sink->state.gone &&
+                       bytes + ends <= LSI_SINK_BYTES - sink->state.waiting;
+    if (taken && bytes > 0) {
+        add(sink, "\n", ends);
+        add(sink, data, bytes);
+        sink->in_line = data[bytes - 1] != '\n';
         wake_writer(sink);
     }
     pthread_mutex_unlock(&sink->lock);
     return taken;
+}
+
+bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes)
+{
+    return put(sink, data, bytes, false);
+}
+
+bool lsi_sink_put_line(lsi_sink *sink, const char *data, size_t bytes)
+{
+    return put(sink, data, bytes, true);
 }
 
 bool lsi_sink_is_stuck(lsi_sink *sink)
@@ -262,5 +282,5 @@ void lsi_output_say(const lsi_output *output, const char *format, ...)
     if (used > sizeof(text) - 2) /* cut */
         used = sizeof(text) - 2;
     text[used] = '\n';
-    (void)lsi_sink_put(output->sinks[1], text, used + 1);
+    (void)lsi_sink_put_line(output->sinks[1], text, used + 1);
 }

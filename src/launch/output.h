@@ -43,6 +43,9 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink);
 /* All of it or, if it does not fit or the sink is gone, nothing. */
 bool lsi_sink_put(lsi_sink *sink, const char *data, size_t bytes);
 
+/* Likewise, behind the end of a line that has only begun. */
+bool lsi_sink_put_line(lsi_sink *sink, const char *data, size_t bytes);
+
 /*
  * Whether bytes wait for a stalled reader. While the stream accepts bytes they
  * do not: the writer is about to write.

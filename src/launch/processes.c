@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -77,8 +78,23 @@ static bool is_passed_on(const lsi_launch_config *config)
 
 static lsi_rank_output output_of(const lsi_launch_config *config, int rank)
 {
-    static const lsi_rank_output everything = {LSI_STREAMS, 0};
+    static const lsi_rank_output everything = {.console = LSI_STREAMS};
     return config->outputs != NULL ? config->outputs[rank] : everything;
+}
+
+/* What is in files may be left out where only people read it. */
+static lsi_tag_style style_of(lsi_rank_output wanted, int stream, bool logged)
+{
+    if ((wanted.folded & stream) != 0)
+        return LSI_TAG_FOLDED;
+    if ((wanted.tagged & stream) != 0)
+        return LSI_TAG_MARKED;
+    if ((wanted.passed & stream) == 0)
+        return LSI_TAG_LINES;
+    return logged && isatty(stream == LSI_STREAM_OUT ? STDOUT_FILENO
+                                                     : STDERR_FILENO)
+               ? LSI_TAG_LIMITED
+               : LSI_TAG_BYTES;
 }
 
 /*
@@ -86,21 +102,27 @@ static lsi_rank_output output_of(const lsi_launch_config *config, int rank)
  * (-1: none) belongs to the tag, or is closed.
  */
 static ls_status open_stream(lsi_processes *ranks, const start *s, int rank,
-                             int i, int log, int *end)
+                             int i, lsi_log_file *log, int *end)
 {
     const lsi_rank_output wanted = output_of(s->config, rank);
     const int stream = i == 0 ? LSI_STREAM_OUT : LSI_STREAM_ERR;
     const bool shown = (wanted.console & stream) != 0;
-    const lsi_tag_target target = {shown ? ranks->output->sinks[i] : NULL,
-                                   (wanted.tagged & stream) != 0, log};
-    if (shown && !target.marked && log < 0)
+    const bool changed =
+        ((wanted.tagged | wanted.folded | wanted.passed) & stream) != 0;
+    const lsi_tag_target target = {
+        .sink = shown ? ranks->output->sinks[i] : NULL,
+        .style = style_of(wanted, stream, log->fd >= 0),
+        .console = ranks->console,
+        .log = *log};
+    if (shown && !changed && log->fd < 0)
         return LS_OK;
     lsi_tag *const tag = &ranks->tags[ranks->n_tags];
     const ls_status status = lsi_tag_open(tag, rank, target, end);
+    tag->stream = stream;
     if (status == LS_OK)
         ranks->n_tags++;
-    else if (log >= 0)
-        close(log);
+    else
+        lsi_log_file_close(log);
     return status;
 }
 
@@ -108,13 +130,13 @@ static ls_status open_stream(lsi_processes *ranks, const start *s, int rank,
 static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
                               lsi_rank_logs *logs, int ends[2])
 {
-    *logs = (lsi_rank_logs){.files = {-1, -1}};
+    *logs = (lsi_rank_logs){.files = {{.fd = -1}, {.fd = -1}}};
     const lsi_logs_of of = {s->config->log_folder, s->job.run_id,
                             s->job.restart, rank};
     if (of.folder != NULL)
-        LS_TRY(lsi_rank_logs_open(logs, &of));
-    LS_TRY(open_stream(ranks, s, rank, 0, logs->files[0], &ends[0]));
-    return open_stream(ranks, s, rank, 1, logs->files[1], &ends[1]);
+        LS_TRY(lsi_rank_logs_open(logs, &of, s->config->rotation));
+    LS_TRY(open_stream(ranks, s, rank, 0, &logs->files[0], &ends[0]));
+    return open_stream(ranks, s, rank, 1, &logs->files[1], &ends[1]);
 }
 
 /* SIGUSR1 then asks ranks for records, also those that have no group yet. */
@@ -210,6 +232,18 @@ static int choose_threads(const start *s)
         lsi_binding_threads(s->places, config->ranks, available));
 }
 
+/* Where the output of this attempt is. */
+static void tell_console(lsi_processes *ranks, const lsi_launch_config *config)
+{
+    char *folder = NULL;
+    if (config->log_folder == NULL ||
+        asprintf(&folder, "%s/%s/%d", config->log_folder,
+                 lsi_processes_run_id(ranks, config), ranks->attempt) < 0)
+        return;
+    lsi_console_set_logs(ranks->console, folder);
+    free(folder);
+}
+
 static ls_status prepare(lsi_processes *ranks, start *s)
 {
     const lsi_launch_config *config = s->config;
@@ -225,6 +259,8 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     s->job.max_restarts = config->max_restarts;
     if (config->role != NULL)
         s->job.role = config->role;
+    if (ranks->console != NULL)
+        tell_console(ranks, config);
     ranks->n = config->ranks;
     ranks->pids = calloc(n, sizeof(*ranks->pids));
     if (is_passed_on(config))
@@ -264,6 +300,16 @@ void lsi_processes_next(lsi_processes *ranks)
     ranks->tags = NULL;
     ranks->n_tags = 0;
     ranks->attempt++;
+}
+
+const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank)
+{
+    for (int i = 0; i < ranks->n_tags; i++) {
+        const lsi_tag *const tag = &ranks->tags[i];
+        if (tag->rank == rank && tag->stream == LSI_STREAM_ERR)
+            return tag;
+    }
+    return NULL;
 }
 
 const char *lsi_processes_run_id(const lsi_processes *ranks,

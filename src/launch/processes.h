@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/console.h"
 #include "launch/deaths.h"
 #include "launch/environment.h"
 #include "launch/launch.h"
@@ -25,6 +26,7 @@ typedef struct lsi_processes {
     int attempt;              /* that is running, from 0 */
     char run_id[33];          /* of all attempts, unless the config names one */
     const lsi_output *output; /* for what is to be said, and for the tags */
+    lsi_console *console;     /* for the tags, or NULL */
 } lsi_processes;
 
 /* A rank that has ended; status as from waitpid. */
@@ -47,6 +49,9 @@ int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
  * the next one can be started.
  */
 void lsi_processes_next(lsi_processes *ranks);
+
+/* The pipe of a rank's stderr; NULL if that does not pass through here. */
+const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank);
 
 /* What all attempts are called together. */
 const char *lsi_processes_run_id(const lsi_processes *ranks,

@@ -1,41 +1,73 @@
 /* The way of ranks' output through the launcher; see relay.h. */
 #include "launch/relay.h"
 
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/suspending_clock.h"
 
-ls_status lsi_relay_open(lsi_relay *relay)
+static bool put_line(void *context, const char *text, size_t bytes)
 {
+    const lsi_output *const output = context;
+    return lsi_sink_put_line(output->sinks[1], text, bytes);
+}
+
+ls_status lsi_relay_open(lsi_relay *relay, bool folds)
+{
+    char host[HOST_NAME_MAX + 1] = "";
     *relay = (lsi_relay){0};
-    return lsi_output_open(&relay->output);
+    LS_TRY(lsi_output_open(&relay->output));
+    if (!folds)
+        return LS_OK;
+    (void)gethostname(host, sizeof(host) - 1);
+    return lsi_console_new(host, put_line, &relay->output, &relay->console);
 }
 
 void lsi_relay_close(lsi_relay *relay)
 {
+    lsi_console_free(relay->console);
     lsi_output_close(&relay->output);
 }
 
 /* ---- from the ranks --------------------------------------------------- */
 
-void lsi_relay_to_poll(lsi_tag *tags, int n, struct pollfd *polled)
+static void keep_earlier(double *earliest, double time)
 {
-    for (int i = 0; i < n; i++)
-        polled[i] =
-            (struct pollfd){.fd = lsi_tag_to_poll(&tags[i]), .events = POLLIN};
+    if (time > 0 && (*earliest == 0 || time < *earliest))
+        *earliest = time;
+}
+
+double lsi_relay_to_poll(lsi_relay *relay, lsi_tag *tags, int n,
+                         struct pollfd *polled)
+{
+    const double now =
+        n > 0 || relay->console != NULL ? lsi_clock_seconds() : 0;
+    double next = relay->console != NULL ? lsi_console_next(relay->console) : 0;
+    for (int i = 0; i < n; i++) {
+        const bool rests = tags[i].rests_until > now;
+        polled[i] = (struct pollfd){
+            .fd = rests ? -1 : lsi_tag_to_poll(&tags[i]), .events = POLLIN};
+        keep_earlier(&next, rests ? tags[i].rests_until : 0);
+    }
+    if (next == 0)
+        return -1;
+    return next > now ? next - now : 0;
 }
 
 /* Said once: it is most likely the same for all. */
 static void tell_log_error(lsi_relay *relay, const lsi_tag *tag)
 {
-    if (tag->log_error == 0 || relay->told_log)
+    const int error = tag->target.log.error;
+    if (error == 0 || relay->told_log)
         return;
     relay->told_log = true;
     lsi_output_say(&relay->output,
                    "output is lost: cannot write to the logs of "
                    "rank %d: %s",
-                   tag->rank, strerror(tag->log_error));
+                   tag->rank, strerror(error));
 }
 
 void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
@@ -47,6 +79,8 @@ void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
             (void)lsi_tag_pump(&tags[i]);
         tell_log_error(relay, &tags[i]);
     }
+    if (relay->console != NULL)
+        lsi_console_pass(relay->console, lsi_clock_seconds());
     relay->first_tag = n > 0 ? (relay->first_tag + 1) % n : 0;
 }
 
@@ -118,5 +152,7 @@ bool lsi_relay_drain(lsi_relay *relay, lsi_tag *tags, int n)
         all = lsi_tag_finish(&tags[i]) && all;
         tell_log_error(relay, &tags[i]);
     }
+    if (all && relay->console != NULL)
+        lsi_console_finish(relay->console, lsi_clock_seconds());
     return all && lsi_output_is_empty(&relay->output) && !tell_error(relay);
 }

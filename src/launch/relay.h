@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launch/console.h"
 #include "launch/output.h"
 #include "launch/tag.h"
 #include "lockstep/status.h"
@@ -21,19 +22,25 @@ typedef struct lsi_stream_reader {
 
 typedef struct lsi_relay {
     lsi_output output;
+    lsi_console *console;         /* NULL: everything is shown */
     lsi_stream_reader readers[2]; /* of stdout, of stderr */
     int first_tag;                /* to be read next: each in its turn */
     int write_error; /* of the output, which has been told; 0: none */
     bool told_log;   /* that a log could not be written */
 } lsi_relay;
 
-ls_status lsi_relay_open(lsi_relay *relay);
+/* `folds`: with a console that leaves out what cannot be read. */
+ls_status lsi_relay_open(lsi_relay *relay, bool folds);
 void lsi_relay_close(lsi_relay *relay);
 
-/* What to wait for: one entry of `polled` for each of n tags. */
-void lsi_relay_to_poll(lsi_tag *tags, int n, struct pollfd *polled);
+/*
+ * What to wait for: one entry of `polled` for each of n tags. Returns for how
+ * many seconds at most; -1: for any time.
+ */
+double lsi_relay_to_poll(lsi_relay *relay, lsi_tag *tags, int n,
+                         struct pollfd *polled);
 
-/* Reads from the tags that poll has found something for. */
+/* Reads from the tags that poll has found something for, and shows it. */
 void lsi_relay_read(lsi_relay *relay, lsi_tag *tags, int n,
                     const struct pollfd *polled);
 

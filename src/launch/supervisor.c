@@ -59,17 +59,19 @@ static void pass_deadlines(supervisor *s)
 
 /*
  * Milliseconds until the next look at the time, for poll; -1 if there is no
- * deadline.
+ * deadline. `most`: seconds that output may wait at most; -1: for ever.
  */
-static int wait_ms(const supervisor *s)
+static int wait_ms(const supervisor *s, double most)
 {
     const lsi_attempt *const a = &s->attempt;
     double at = a->timeout_at;
     if (at == 0 || (a->next_at > 0 && a->next_at < at))
         at = a->next_at;
-    if (at == 0)
+    if (at == 0 && most < 0)
         return -1;
-    const double ms = (at - lsi_suspending_clock_seconds()) * 1e3 + 1;
+    double ms = (at - lsi_suspending_clock_seconds()) * 1e3 + 1;
+    if (at == 0 || (most >= 0 && most * 1e3 + 1 < ms))
+        ms = most * 1e3 + 1;
     if (ms < 0)
         return 0;
     return ms > LSI_SLICE_MS ? LSI_SLICE_MS : (int)ms;
@@ -150,8 +152,9 @@ static void step(supervisor *s)
 {
     lsi_processes *const ranks = &s->attempt.ranks;
     const int n_tags = s->attempt.has_ended ? 0 : ranks->n_tags;
-    lsi_relay_to_poll(ranks->tags, n_tags, s->polled + POLL_TAGS);
-    if (poll(s->polled, (nfds_t)(POLL_TAGS + n_tags), wait_ms(s)) < 0)
+    const double most = lsi_relay_to_poll(&s->relay, ranks->tags, n_tags,
+                                          s->polled + POLL_TAGS);
+    if (poll(s->polled, (nfds_t)(POLL_TAGS + n_tags), wait_ms(s, most)) < 0)
         return;
     lsi_relay_watch_readers(&s->relay);
     if (is_ready(&s->polled[POLL_SIGNALS]))
@@ -253,7 +256,8 @@ static ls_status init(supervisor *s, int parent_pipe)
     block_signals();
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    LS_TRY(lsi_relay_open(&s->relay));
+    LS_TRY(lsi_relay_open(&s->relay, s->config->folds));
+    s->attempt.ranks.console = s->relay.console;
     s->attempt.output = &s->relay.output;
     s->attempt.ranks.output = &s->relay.output;
     const int fds[POLL_TAGS] = {

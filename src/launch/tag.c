@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "launch/launch.h"
 
@@ -16,8 +17,15 @@ enum {
     HEAD_BYTES = sizeof("[1023] "), /* and the end of the line */
     /* At most: of bytes that all end a line, and of a line begun before. */
     TEXT_BYTES = (HEAD_BYTES + 1) * LSI_TAG_LINE_BYTES + 2 * HEAD_BYTES,
-    SPARE_BYTES = 16 << 10 /* for what the supervisor has to say */
+    SPARE_BYTES = 16 << 10, /* for what the supervisor has to say */
+    /* Read at once: as much as a pipe holds. One that had less than a quarter
+     * is not full again before a rest is over, unless it is filled at 12 MB/s.
+     */
+    PIPE_BYTES = 64 << 10,
+    BUSY_BYTES = PIPE_BYTES / 4,
 };
+
+static const double rest_seconds = 0.004;
 
 _Static_assert(LSI_LAUNCH_MAX_RANKS <= 1024, "HEAD_BYTES");
 _Static_assert(TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES, "never any room");
@@ -38,8 +46,9 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_tag_target target,
     tag->rank = rank;
     tag->in = ends[0];
     tag->target = target;
-    tag->log_error = 0;
+    tag->rests_until = 0;
     tag->used = 0;
+    tag->tail_bytes = 0;
     *write_end = ends[1];
     return LS_OK;
 }
@@ -49,14 +58,13 @@ static void stop(lsi_tag *tag)
 {
     close(tag->in);
     tag->in = -1;
-    if (tag->target.log >= 0)
-        close(tag->target.log);
-    tag->target.log = -1;
+    lsi_log_file_close(&tag->target.log);
 }
 
+/* What may be left out waits for nobody. */
 static bool has_room(const lsi_tag *tag)
 {
-    if (tag->target.sink == NULL)
+    if (tag->target.sink == NULL || tag->target.style == LSI_TAG_FOLDED)
         return true;
     const size_t waiting = lsi_sink_look(tag->target.sink).waiting;
     return waiting + TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES;
@@ -70,79 +78,132 @@ int lsi_tag_to_poll(lsi_tag *tag)
     return has_room(tag) ? tag->in : -1;
 }
 
+/* ---- showing ---------------------------------------------------------- */
+
 static void end_line(lsi_tag *tag, text *out)
 {
-    char *begin = out->bytes + out->used;
-    const int head = tag->target.marked
+    const lsi_tag_style style = tag->target.style;
+    char *const begin = out->bytes + out->used;
+    const size_t bytes = tag->used;
+    tag->used = 0;
+    if (style == LSI_TAG_FOLDED)
+        lsi_console_line(tag->target.console, lsi_clock_seconds(), tag->rank,
+                         tag->line, bytes);
+    if (style == LSI_TAG_FOLDED ||
+        (style == LSI_TAG_LIMITED &&
+         !lsi_console_admits(tag->target.console, lsi_clock_seconds())))
+        return;
+    const int head = style == LSI_TAG_MARKED
                          ? snprintf(begin, HEAD_BYTES, "[%d] ", tag->rank)
                          : 0;
-    memcpy(begin + head, tag->line, tag->used);
-    begin[(size_t)head + tag->used] = '\n';
-    out->used += (size_t)head + tag->used + 1;
-    tag->used = 0;
+    memcpy(begin + head, tag->line, bytes);
+    begin[(size_t)head + bytes] = '\n';
+    out->used += (size_t)head + bytes + 1;
 }
 
-/* An error costs the log what was to be written, and nobody else. */
-static void write_log(lsi_tag *tag, const char *data, size_t bytes)
-{
-    while (tag->target.log >= 0 && bytes > 0) {
-        const ssize_t written = write(tag->target.log, data, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0 && tag->log_error == 0)
-            tag->log_error = errno;
-        if (written < 0)
-            return;
-        data += written;
-        bytes -= (size_t)written;
-    }
-}
-
-static void show(lsi_tag *tag, const char *data, size_t bytes)
+/* A line that is longer than there is room becomes several. */
+static void show_lines(lsi_tag *tag, const char *data, size_t bytes)
 {
     text out;
     out.used = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (data[i] == '\n' || tag->used == sizeof(tag->line))
+    while (bytes > 0) {
+        const size_t room = sizeof(tag->line) - tag->used;
+        const size_t most = bytes < room ? bytes : room;
+        const char *const end = memchr(data, '\n', most);
+        size_t share = end == NULL ? most : (size_t)(end - data);
+        memcpy(tag->line + tag->used, data, share);
+        tag->used += share;
+        if (end != NULL || room == 0)
             end_line(tag, &out);
-        if (data[i] != '\n')
-            tag->line[tag->used++] = data[i];
+        if (end != NULL || (room == 0 && *data == '\n'))
+            share++;
+        data += share;
+        bytes -= share;
     }
     if (out.used > 0)
         (void)lsi_sink_put(tag->target.sink, out.bytes, out.used);
 }
 
+static void show(lsi_tag *tag, const char *data, size_t bytes)
+{
+    if (tag->target.style == LSI_TAG_BYTES)
+        (void)lsi_sink_put(tag->target.sink, data, bytes);
+    else
+        show_lines(tag, data, bytes);
+}
+
 static void end(lsi_tag *tag)
 {
     if (tag->used > 0)
-        show(tag, "\n", 1);
+        show_lines(tag, "\n", 1);
     stop(tag);
 }
 
-/* Whether there was something; at the end, or after an error, it is over. */
-static bool read_some(lsi_tag *tag)
+/* ---- the tail --------------------------------------------------------- */
+
+static void remember(lsi_tag *tag, const char *data, size_t bytes)
 {
-    char data[LSI_TAG_LINE_BYTES];
-    const ssize_t bytes = read(tag->in, data, sizeof(data));
-    if (bytes > 0)
-        write_log(tag, data, (size_t)bytes);
-    if (bytes > 0 && tag->target.sink != NULL)
-        show(tag, data, (size_t)bytes);
+    if (bytes > sizeof(tag->tail)) {
+        data += bytes - sizeof(tag->tail);
+        bytes = sizeof(tag->tail);
+    }
+    const size_t room = sizeof(tag->tail) - bytes;
+    const size_t kept = tag->tail_bytes < room ? tag->tail_bytes : room;
+    memmove(tag->tail, tag->tail + (tag->tail_bytes - kept), kept);
+    memcpy(tag->tail + kept, data, bytes);
+    tag->tail_bytes = kept + bytes;
+}
+
+const char *lsi_tag_tail(const lsi_tag *tag, int lines, size_t *bytes)
+{
+    size_t end = tag->tail_bytes;
+    while (end > 0 && tag->tail[end - 1] == '\n')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && (tag->tail[begin - 1] != '\n' || --lines > 0))
+        begin--;
+    *bytes = end - begin;
+    return tag->tail + begin;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+/* How many bytes; at the end, or after an error, it is over. */
+static size_t read_some(lsi_tag *tag)
+{
+    static char data[PIPE_BYTES]; /* one thread reads */
+    const size_t most =
+        tag->target.sink == NULL ? sizeof(data) : LSI_TAG_LINE_BYTES;
+    const ssize_t bytes = read(tag->in, data, most);
+    if (bytes > 0) {
+        lsi_log_file_write(&tag->target.log, data, (size_t)bytes);
+        remember(tag, data, (size_t)bytes);
+        if (tag->target.sink != NULL)
+            show(tag, data, (size_t)bytes);
+    }
     if (bytes == 0 || (bytes < 0 && errno != EAGAIN))
         end(tag);
-    return bytes > 0;
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 bool lsi_tag_pump(lsi_tag *tag)
 {
-    return lsi_tag_to_poll(tag) >= 0 && read_some(tag);
+    size_t all = 0;
+    size_t bytes = 0;
+    do {
+        bytes = lsi_tag_to_poll(tag) >= 0 ? read_some(tag) : 0;
+        all += bytes;
+    } while (bytes > 0 && all < PIPE_BYTES);
+    tag->rests_until =
+        all < BUSY_BYTES ? lsi_clock_seconds() + rest_seconds : 0;
+    return all > 0;
 }
 
 /* The room may come at any moment: only a read says that nothing is left. */
 bool lsi_tag_finish(lsi_tag *tag)
 {
     while (lsi_tag_to_poll(tag) >= 0)
-        if (!read_some(tag) && tag->in >= 0) /* a stranger holds it open */
+        if (read_some(tag) == 0 && tag->in >= 0) /* a stranger holds it open */
             end(tag);
     return tag->in < 0;
 }

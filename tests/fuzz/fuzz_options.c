@@ -69,12 +69,14 @@ static void parse_run(int argc, char **argv)
         return;
     fuzz_demand(ranks >= 1 && ranks <= LSI_LAUNCH_MAX_RANKS);
     fuzz_demand(a.master_port >= 0 && a.master_port <= 65535);
+    lsi_launch_config config = {0};
     lsi_rank_output *outputs = NULL;
-    if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &outputs)) &&
+    if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &config, &outputs)) &&
         outputs != NULL)
         for (int i = 0; i < ranks; i++)
             fuzz_demand(outputs[i].console <= LSI_STREAMS &&
-                        outputs[i].tagged <= LSI_STREAMS);
+                        outputs[i].tagged <= LSI_STREAMS &&
+                        outputs[i].folded <= LSI_STREAMS);
     free(outputs);
     fuzz_demand(a.threads >= 0 && a.threads <= 1024);
 }

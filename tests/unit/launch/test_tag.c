@@ -27,7 +27,8 @@ static setup *open_setup(void)
     s->wake = eventfd(0, EFD_NONBLOCK);
     assert_true(s->wake >= 0);
     assert_ok(lsi_sink_new(s->lines[1], s->wake, &s->sink));
-    const lsi_tag_target target = {s->sink, true, -1};
+    const lsi_tag_target target = {
+        .sink = s->sink, .style = LSI_TAG_MARKED, .log = {.fd = -1}};
     assert_ok(lsi_tag_open(&s->tag, 3, target, &s->in));
     fcntl(s->lines[0], F_SETFL, O_NONBLOCK);
     return s;
