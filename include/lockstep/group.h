@@ -59,6 +59,44 @@ typedef struct ls_request ls_request;
 LS_API ls_status ls_group_from_env(ls_group **group);
 
 /*
+ * Where processes leave words for each other before they have a group: a store
+ * of keys and values that all of them reach. Keys are text without blanks.
+ * Each has been set once when ls_group_open returns, and is not needed any
+ * more.
+ */
+typedef struct ls_store {
+    void *context; /* is passed on */
+    ls_status (*set)(void *context, const char *key, const void *data,
+                     size_t bytes);
+    /*
+     * Waits until the key is set. *bytes is the room at `data`, then the length
+     * of the value, which is an error if there is less room. LS_ERR_TIMEOUT
+     * after so many seconds (0: never).
+     */
+    ls_status (*get)(void *context, const char *key, void *data, size_t *bytes,
+                     double seconds);
+} ls_store;
+
+/*
+ * Joins, as `rank` of `size`, the group of that name. Nothing is read from the
+ * environment but LOCKSTEP_SELECT, LOCKSTEP_RECORD and the like. Called by its
+ * members only, which may be any processes, or threads, of one user on one
+ * machine; a process may be in any number of groups, and open and close them in
+ * any order. Waits for the others for so many seconds (0: for ever; below 0:
+ * LOCKSTEP_TIMEOUT, or 300), which also becomes the group's timeout.
+ *
+ * Without a store (NULL) they meet at the name, which must be unlike those of
+ * all other groups that this user opens on this machine at the time. With one
+ * it only must be new to that store, and members that cannot share memory, or
+ * disagree about the size, are told so at once. Collective; *group is owned by
+ * the caller, and not written on failure.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_group_open(ls_group **group,
+                                               const char *name, int rank,
+                                               int size, const ls_store *store,
+                                               double seconds);
+
+/*
  * Makes a group of `size` ranks inside this process: groups[r] is to be used
  * by the thread that plays rank r. Local. Each is closed by its own thread
  * with ls_group_close.

@@ -227,6 +227,13 @@ static void add_variable(identity *id, const char *name)
     id->known = id->known || text != NULL;
 }
 
+static void set_name(lsi_world *world, const identity *id)
+{
+    snprintf(world->name, sizeof(world->name), "lockstep-%ld-%016llx%016llx",
+             (long)getuid(), (unsigned long long)id->a,
+             (unsigned long long)id->b);
+}
+
 /* LOCKSTEP_JOB says it all; otherwise everything that launchers tell. */
 static void name_meeting_point(lsi_world *world)
 {
@@ -245,9 +252,15 @@ static void name_meeting_point(lsi_world *world)
         snprintf(parent, sizeof(parent), "%ld", (long)getppid());
         add(&id, parent);
     }
-    snprintf(world->name, sizeof(world->name), "lockstep-%ld-%016llx%016llx",
-             (long)getuid(), (unsigned long long)id.a,
-             (unsigned long long)id.b);
+    set_name(world, &id);
+    world->named_by = "LOCKSTEP_JOB, MASTER_ADDR, MASTER_PORT";
+}
+
+void lsi_world_set_name(lsi_world *world, const char *text)
+{
+    identity id = {LSI_HASH_START, 0x51afd7ed558ccd6du, false};
+    add(&id, text);
+    set_name(world, &id);
 }
 
 ls_status lsi_world_from_env(lsi_world *out)

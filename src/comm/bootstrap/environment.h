@@ -12,8 +12,9 @@ typedef struct lsi_world {
     int rank, size;
     int local_rank, local_size;
     const struct lsi_meeting *transport; /* how they meet; NULL: one rank */
-    char name[64];   /* of the meeting point: the same on all ranks of a job */
-    const char *job; /* whose launcher may say who has ended; or NULL */
+    char name[64]; /* of the meeting point: the same on all ranks of a job */
+    const char *named_by; /* what the name is made of, for errors */
+    const char *job;      /* whose launcher may say who has ended; or NULL */
 } lsi_world;
 
 /*
@@ -25,5 +26,8 @@ typedef struct lsi_world {
  * says so.
  */
 ls_status lsi_world_from_env(lsi_world *out);
+
+/* The name of a meeting point from any text: it is one of this user's. */
+void lsi_world_set_name(lsi_world *world, const char *text);
 
 #endif

@@ -37,12 +37,7 @@ static uint64_t hash_file(uint64_t h, const char *path)
     return lsi_hash(h, text, got < 0 ? 0 : (size_t)got);
 }
 
-/*
- * One boot of one kernel; one network namespace, which the meeting's sockets
- * do not leave; one user; and LOCKSTEP_HOSTID, which separates ranks that
- * would otherwise share a node.
- */
-static uint64_t own_place(void)
+uint64_t lsi_own_place(void)
 {
     const char *told = getenv("LOCKSTEP_HOSTID");
     const uid_t user = getuid();
@@ -60,7 +55,7 @@ static uint64_t own_place(void)
 static lsi_world local_world(const lsi_world *world, const card *cards)
 {
     const uint64_t place = cards[world->rank].place;
-    lsi_world local = {.size = 0};
+    lsi_world local = {.size = 0, .named_by = world->named_by};
     for (int r = 0; r < world->size; r++) {
         if (cards[r].place != place)
             continue;
@@ -202,7 +197,7 @@ static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
 {
     static _Thread_local card cards[LSI_MAX_RANKS], outcomes[LSI_MAX_RANKS];
     ls_group *local = NULL;
-    const card own = {.place = own_place(),
+    const card own = {.place = lsi_own_place(),
                       .job = lsi_job_number(),
                       .id = lsi_internode_new_id()};
     LS_TRY(reach->gather(&own, sizeof(own), cards, seconds));

@@ -9,9 +9,19 @@
 #ifndef LS_COMM_BOOTSTRAP_NODES_H
 #define LS_COMM_BOOTSTRAP_NODES_H
 
+#include <stdint.h>
+
 #include "comm/bootstrap/environment.h"
 #include "comm/state/wire.h"
 #include "lockstep/group.h"
+
+/*
+ * A number that is equal for processes which may share memory. One boot of one
+ * kernel; one network namespace, which the meeting's sockets do not leave; one
+ * user; and LOCKSTEP_HOSTID, which separates ranks that would otherwise share a
+ * node.
+ */
+uint64_t lsi_own_place(void);
 
 /* By what the ranks reach each other. All but `prepare` are collective. */
 typedef struct lsi_reach {

@@ -58,9 +58,8 @@ static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
         if (lsi_deadline_poll(deadline) == 0)
             return lsi_fail(LS_ERR_TIMEOUT,
                             "rank %d of %d waited in vain for rank 0; did it "
-                            "start, on this machine and in the same job "
-                            "(LOCKSTEP_JOB, MASTER_ADDR, MASTER_PORT)?",
-                            world->rank, world->size);
+                            "start, on this machine and in the same job (%s)?",
+                            world->rank, world->size, world->named_by);
         if (pause >= LONGEST_PAUSE_US && world->job != NULL &&
             lsi_has_ended(world->job, 0))
             return lsi_fail(LS_ERR_PEER_DEAD,

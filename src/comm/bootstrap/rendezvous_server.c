@@ -119,8 +119,8 @@ static ls_status check_hello(const server_state *server, const lsi_hello *hello)
     if (server->clients[hello->rank] >= 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "two processes call themselves rank %d (one has pid "
-                        "%d); is another job using the same MASTER_PORT?",
-                        hello->rank, hello->pid);
+                        "%d); is another job meeting at the same place (%s)?",
+                        hello->rank, hello->pid, world->named_by);
     return LS_OK;
 }
 
@@ -281,9 +281,11 @@ static ls_status listen_long(server_state *server)
         if (server->listener != -EADDRINUSE ||
             lsi_deadline_poll(server->deadline) == 0) {
             errno = -server->listener;
-            return lsi_fail_errno(LS_ERR_SYSTEM,
-                                  "rank 0 cannot listen; is another job using "
-                                  "the same LOCKSTEP_JOB or MASTER_PORT?");
+            return lsi_fail_errno(
+                LS_ERR_SYSTEM,
+                "rank 0 cannot listen; is another job meeting at "
+                "the same place (%s)?",
+                server->world->named_by);
         }
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }

@@ -32,6 +32,10 @@ void nulls_of_groups(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
+    REFUSES(ls_group_open, "group name", P(group, &part), P(name, "nulls"), 0,
+            1, NULL, 1);
+    TAKES(ls_group_open, "store", &part, "nulls", 0, 1, P(store, NULL), 1);
+    ls_group_close(&part);
     REFUSES(ls_group_split, "group part", P(group, group), 0, 0,
             P(part, &part));
     BEARS(ls_group_get_counters, "group out", P(group, group),
