@@ -229,7 +229,7 @@ static ls_status shake_hands(client *c, const char *secret, double until)
 }
 
 ls_status lsi_store_connect(const char *endpoint, const char *secret,
-                            double seconds, lsi_store *out)
+                            double seconds, ls_store *out)
 {
     void *block;
     const double until = deadline_in(seconds);
@@ -249,16 +249,16 @@ ls_status lsi_store_connect(const char *endpoint, const char *secret,
         return status;
     }
     c->shake.secret = NULL; /* the caller's, who may free it */
-    *out = (lsi_store){.context = c, .set = set, .get = get};
+    *out = (ls_store){.context = c, .set = set, .get = get};
     return LS_OK;
 }
 
-void lsi_store_disconnect(lsi_store *store)
+void lsi_store_disconnect(ls_store *store)
 {
     if (store == NULL || store->context == NULL)
         return;
     client *const c = store->context;
     lsi_link_close(&c->link);
     lsi_free(c);
-    *store = (lsi_store){.context = NULL};
+    *store = (ls_store){.context = NULL};
 }

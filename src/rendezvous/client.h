@@ -17,9 +17,9 @@
  * serves there), LS_ERR_FORMAT (something else does).
  */
 ls_status lsi_store_connect(const char *endpoint, const char *secret,
-                            double seconds, lsi_store *out);
+                            double seconds, ls_store *out);
 
 /* Of NULL or of a store that is all zeros: nothing. */
-void lsi_store_disconnect(lsi_store *store);
+void lsi_store_disconnect(ls_store *store);
 
 #endif

@@ -84,7 +84,7 @@ static void test_values(void **state)
 {
     (void)state;
     service s;
-    lsi_store a, b;
+    ls_store a, b;
     static char big[LSI_STORE_VALUE_BYTES], got[LSI_STORE_VALUE_BYTES];
     size_t bytes = sizeof(got);
     start(&s, NULL);
@@ -133,7 +133,7 @@ typedef struct rank {
 static ls_status gather(const rank *r)
 {
     char key[32];
-    lsi_store store;
+    ls_store store;
     LS_TRY(lsi_store_connect(r->s->endpoint, SECRET, 20, &store));
     ls_status status = LS_OK;
     for (int round = 0; round < ROUNDS && status == LS_OK; round++) {
@@ -187,7 +187,7 @@ static void test_secrets(void **state)
 {
     (void)state;
     service s;
-    lsi_store store;
+    ls_store store;
     start(&s, SECRET);
     assert_error(
         lsi_store_connect(s.endpoint, "another secret of it", 5, &store),
@@ -225,7 +225,7 @@ static void test_serving(void **state)
                  LS_ERR_SYSTEM, "is in use");
     assert_int_equal(why, LSI_STORE_BUSY);
     stop(&s);
-    lsi_store store;
+    ls_store store;
     assert_error(lsi_store_connect(s.endpoint, NULL, 5, &store),
                  LS_ERR_PEER_DEAD, "Connection refused");
 }
@@ -241,7 +241,7 @@ static void test_server_goes(void **state)
 {
     (void)state;
     service s;
-    lsi_store store;
+    ls_store store;
     pthread_t thread;
     char byte;
     size_t bytes = 1;
@@ -287,7 +287,7 @@ static void test_strangers(void **state)
         "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02",
         "SSH-2.0-OpenSSH_9.2\r\n", "LsR2xxxxxxxxxxxx"};
     service s;
-    lsi_store store;
+    ls_store store;
     int fds[MANY];
     unsigned char frame[LSI_FRAME_HEADER_BYTES + 1];
     start(&s, SECRET);
@@ -367,7 +367,7 @@ static void test_messages(void **state)
         lsi_link_close(&link);
     }
     /* The end of a connection comes before what another one says later. */
-    lsi_store store;
+    ls_store store;
     assert_ok(lsi_store_connect(s.endpoint, SECRET, 5, &store));
     assert_ok(store.set(store.context, "k", "v", 1));
     lsi_store_disconnect(&store);
