@@ -1,7 +1,7 @@
 /*
- * lockstep run -n N -- PROGRAM ARGS...: torchrun for one machine and any
- * program. torchrun's flags are taken where they make sense on one machine;
- * where they do not, the error says what would.
+ * lockstep run -n N -- PROGRAM ARGS...: torchrun for any program. torchrun's
+ * flags are taken where they make sense; where they do not, the error says what
+ * would.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/cpus.h"
 #include "base/error.h"
 #include "cli/rank_outputs.h"
+#include "cli/run_hosts.h"
 #include "command/command.h"
 #include "command/ranks.h"
 #include "launch/launch.h"
@@ -21,10 +22,10 @@ typedef struct args {
     const char *bind;
     bool deterministic;
     lsi_output_flags output;
-    bool standalone, no_python, is_module, by_path;
-    const char *nodes, *master_address, *run_id, *backend, *endpoint, *role;
-    int64_t node_rank, master_port, max_restarts;
-    double monitor_interval;
+    bool no_python, is_module, by_path;
+    const char *run_id, *role;
+    lsi_run_hosts_flags hosts;
+    int64_t max_restarts;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -81,31 +82,38 @@ static const lsi_option options[] = {
         "run a PROGRAM that ends in .py as it is, not by python3"),
     ROW(by_path, BOOL, "run-path", 0, NULL, NULL,
         "run PROGRAM by Python's runpy.run_path"),
-    ROW(master_port, INT, "master-port", 0, "PORT", NULL,
+    ROW(hosts.master_port, INT, "master-port", 0, "PORT", NULL,
         "MASTER_PORT of the ranks (default: one that is free)", .min = 1,
         .max = 65535),
     ROW(run_id, STRING, "rdzv-id", 0, "ID", NULL,
         "what the run is called in logs and in TORCHELASTIC_RUN_ID (default: "
         "a random one)"),
     ROW(role, STRING, "role", 0, "NAME", "default", "ROLE_NAME of the ranks"),
-    ROW(backend, STRING, "rdzv-backend", 0, "NAME", NULL,
-        "static or c10d: on one machine they mean the same, but that "
-        "MASTER_PORT "
-        "is the endpoint's with static"),
-    ROW(endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
-        "an address of this machine: localhost, 127.0.0.1"),
-    ROW(standalone, BOOL, "standalone", 0, NULL, NULL,
-        "accepted for torchrun compatibility: jobs always stand alone"),
-    ROW(monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
-        "accepted for torchrun compatibility: the end of a rank is noticed at "
-        "once",
+    ROW(hosts.nodes, STRING, "nnodes", 0, "N", "1",
+        "hosts of the job, on each of which this command is run: a number, or "
+        "MIN:MAX for a job that goes on with fewer when a host is lost"),
+    ROW(hosts.node_rank, INT, "node-rank", 0, "K", "-1",
+        "the number of this host, from 0; that with 0 has the endpoint. -1: by "
+        "arrival",
+        .min = -1, .max = LSI_LAUNCH_MAX_NODES - 1),
+    ROW(hosts.endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
+        "where the hosts of the job meet: an address of one of them, port "
+        "29400 "
+        "if none is given. With one host it names this machine: localhost"),
+    ROW(hosts.backend, STRING, "rdzv-backend", 0, "NAME", NULL,
+        "static (each host has its --node-rank) or c10d (it may be left out). "
+        "With one host static also makes the endpoint's port MASTER_PORT"),
+    ROW(hosts.conf, STRING, "rdzv-conf", 0, "KEY=S,...", NULL,
+        "seconds: join_timeout (600), how long hosts wait for enough of them; "
+        "last_call_timeout (30), and then for more, up to MAX"),
+    ROW(hosts.master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
+        "with several hosts and --master-port, instead of --rdzv-endpoint"),
+    ROW(hosts.monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
+        "a host from which nothing has come for 50 times this is lost (at "
+        "least 1 s). The end of a rank or of a launcher is noticed at once",
         .min = 0, .max = 1e9),
-    ROW(nodes, STRING, "nnodes", 0, "1", "1",
-        "accepted for torchrun compatibility: one machine"),
-    ROW(node_rank, INT, "node-rank", 0, "0", "0",
-        "accepted for torchrun compatibility: the first machine"),
-    ROW(master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
-        "accepted for torchrun compatibility: this machine"),
+    ROW(hosts.standalone, BOOL, "standalone", 0, NULL, NULL,
+        "accepted for torchrun compatibility: one host, which is the default"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -116,9 +124,8 @@ enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
 static const struct refused {
     const char *name, *instead;
 } refused[] = {
-    {"rdzv-conf", "ranks of one machine find each other without one"},
     {"start-method", "every rank is a program of its own"},
-    {"local-addr", "ranks of one machine use 127.0.0.1"},
+    {"local-addr", "LOCKSTEP_INTERFACE names the interface of this host"},
     {"event-log-handler", "events are lines of the standard error"},
     {"logs-specs", "--log-dir, --redirects and --tee say what is logged"},
     {"duplicate-stdout-filters", "--log-dir keeps all output"},
@@ -182,22 +189,18 @@ static ls_status read_torchrun_flags(int argc, char **argv)
     return LS_OK;
 }
 
-static ls_status check_torchrun(const args *a)
+static ls_status check_torchrun(const args *a, bool several)
 {
-    if (strcmp(a->nodes, "1") != 0 && strcmp(a->nodes, "1:1") != 0)
+    if (!several && a->hosts.node_rank > 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --nnodes %s: ranks are started on this machine "
-                        "only; use mpirun for several",
-                        a->nodes);
-    if (a->node_rank != 0)
+                        "run: --node-rank %lld: there is one host, number 0; "
+                        "--nnodes says how many",
+                        (long long)a->hosts.node_rank);
+    if (!several && strcmp(a->hosts.master_address, "127.0.0.1") != 0 &&
+        strcmp(a->hosts.master_address, "localhost") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --node-rank %lld: there is one machine, number 0",
-                        (long long)a->node_rank);
-    if (strcmp(a->master_address, "127.0.0.1") != 0 &&
-        strcmp(a->master_address, "localhost") != 0)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --master-addr %s: it is always 127.0.0.1",
-                        a->master_address);
+                        "run: --master-addr %s: with one host it is 127.0.0.1",
+                        a->hosts.master_address);
     if (a->is_module + a->by_path + a->no_python > 1)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "run: --module, --run-path and --no-python exclude "
@@ -217,9 +220,9 @@ static ls_status read_endpoint(const char *text, int *port)
                       (length == 5 && strncmp(text, "[::1]", 5) == 0);
     if (!here)
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: --rdzv-endpoint %s: ranks are started on this "
-                        "machine only, so it is localhost or 127.0.0.1, with "
-                        ":PORT or without",
+                        "run: --rdzv-endpoint %s: with one host (--nnodes says "
+                        "how many) it is localhost or 127.0.0.1, with :PORT or "
+                        "without",
                         text);
     if (colon != NULL &&
         (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
@@ -243,21 +246,23 @@ static ls_status check_run_id(const char *id)
 }
 
 /* What the rendezvous flags mean here: at most MASTER_PORT and the run's id. */
-static ls_status read_rendezvous(args *a)
+static ls_status read_rendezvous(args *a, bool several)
 {
     int port = 0;
     const bool is_static =
-        a->backend == NULL || strcmp(a->backend, "static") == 0;
+        a->hosts.backend == NULL || strcmp(a->hosts.backend, "static") == 0;
     LS_TRY(check_run_id(a->run_id));
-    if (!is_static && strcmp(a->backend, "c10d") != 0)
+    if (!is_static && strcmp(a->hosts.backend, "c10d") != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "run: --rdzv-backend %s is not supported: it is static "
                         "or c10d",
-                        a->backend);
-    if (a->endpoint != NULL)
-        LS_TRY(read_endpoint(a->endpoint, &port));
-    if (is_static && a->master_port == 0)
-        a->master_port = port;
+                        a->hosts.backend);
+    if (several)
+        return LS_OK;
+    if (a->hosts.endpoint != NULL)
+        LS_TRY(read_endpoint(a->hosts.endpoint, &port));
+    if (is_static && a->hosts.master_port == 0)
+        a->hosts.master_port = port;
     return LS_OK;
 }
 
@@ -333,13 +338,14 @@ static char **command_line(const args *a, int argc, char **argv)
 
 /* ---- starting --------------------------------------------------------- */
 
-static int launch(const args *a, int ranks, char **argv,
+static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
                   lsi_launch_config *config)
 {
     config->argv = argv;
     config->ranks = ranks;
+    config->nodes = h->several ? &h->nodes : NULL;
     config->threads = (int)a->threads;
-    config->master_port = (int)a->master_port;
+    config->master_port = (int)a->hosts.master_port;
     config->timeout = a->timeout;
     config->grace = a->grace;
     config->bind = lsi_binding_parse(a->bind);
@@ -359,12 +365,15 @@ static int run(const lsi_invocation *call)
     int status;
     int ranks = 1;
     lsi_launch_config config = {0};
+    lsi_run_hosts h;
     lsi_rank_output *outputs = NULL;
     if (read_torchrun_flags(call->argc, call->argv) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_parse(call, &a, &rest, &status))
         return status;
-    if (check_torchrun(&a) != LS_OK || read_rendezvous(&a) != LS_OK ||
+    if (lsi_run_hosts_read(&a.hosts, &h) != LS_OK ||
+        check_torchrun(&a, h.several) != LS_OK ||
+        read_rendezvous(&a, h.several) != LS_OK ||
         read_ranks(&a, &ranks) != LS_OK ||
         lsi_rank_outputs_read(&a.output, ranks, &config, &outputs) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
@@ -379,7 +388,7 @@ static int run(const lsi_invocation *call)
         status = lsi_cli_error();
     } else {
         lsi_cli_set_deterministic(a.deterministic);
-        status = launch(&a, ranks, line, &config);
+        status = launch(&a, ranks, &h, line, &config);
     }
     free(line);
     free(outputs);
@@ -388,7 +397,7 @@ static int run(const lsi_invocation *call)
 
 const lsi_command lsi_command_run = {
     .name = "run",
-    .summary = "Start ranks of any program on this machine",
+    .summary = "Start ranks of any program on this machine, or on several",
     .arguments = "[--] PROGRAM [ARGS...]",
     .text =
         "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
@@ -403,6 +412,16 @@ const lsi_command lsi_command_run = {
         "one, as is one that is sent to every process of the job; but each "
         "Ctrl-C counts. A rank that dies of such a signal, or ends with 128 + "
         "its number, has not failed then.\n\n"
+        "With --nnodes, the same command runs on each of so many hosts; they "
+        "meet at --rdzv-endpoint, start their ranks, of which they may have "
+        "different numbers, and are one job: the first failure on any host "
+        "ends "
+        "it on all, and its status is that of all. All hosts need the same "
+        "secret (LOCKSTEP_SECRET_FILE, LOCKSTEP_SECRET) unless the endpoint is "
+        "a loopback address. When a host is lost, --max-restarts starts the "
+        "ranks of the others again, once another has taken its place or if "
+        "there are at least MIN of --nnodes MIN:MAX. A signal to one launcher "
+        "is one to all ranks (USR1 and USR2: to those of its host).\n\n"
         "When a rank fails it is named, the others get a grace, then SIGTERM, "
         "then, a grace later, SIGKILL. Nothing that a rank started outlives "
         "the job. With --max-restarts, all are then started again, in a job of "
@@ -423,7 +442,8 @@ const lsi_command lsi_command_run = {
         "written.\n\n"
         "Exit status: 0 if all ranks ended with 0; that of the first that "
         "failed, 128 + n if signal n killed it; 1 output could not be written; "
-        "2 wrong usage; 124 timeout; "
+        "or the hosts could not meet, or one was lost; 2 wrong usage; 124 "
+        "timeout; "
         "126 the program cannot be run; 127 there is no such program.",
     .options = options,
     .n_options = N_OPTIONS,

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/suspending_clock.h"
+#include "launch/agent.h"
 #include "launch/logs.h"
 #include "launch/signals.h"
 #include "launch/sweep.h"
@@ -56,6 +57,9 @@ static void time_out(lsi_attempt *a)
                    a->ranks.alive, a->ranks.n, a->config->timeout);
     if (a->verdict < 0)
         a->verdict = LSI_EXIT_TIMEOUT;
+    if (a->agent != NULL)
+        lsi_agent_report_host(a->agent, LSI_EXIT_TIMEOUT, LSI_AGENT_FINAL,
+                              "has reached its timeout");
     lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
 }
 
@@ -102,6 +106,38 @@ static void take_answer(lsi_attempt *a, int status)
 }
 
 /*
+ * In a job of several nodes the coordinator hears of it and tells all which
+ * failure was the first. False if there is no way to it.
+ */
+static bool report(lsi_attempt *a, const lsi_process_end *ended,
+                   const char *what)
+{
+    static const int usage = 2;
+    const int verdict = exit_status_of(ended->status);
+    char who[128], text[256];
+    int strength = LSI_AGENT_WEAK;
+    if (a->agent == NULL)
+        return false;
+    if (WIFSIGNALED(ended->status))
+        strength = LSI_AGENT_STRONG;
+    else if (verdict == usage)
+        strength = LSI_AGENT_FINAL;
+    lsi_agent_name_rank(a->agent, ended->rank, (int)ended->pid, who,
+                        sizeof(who));
+    snprintf(text, sizeof(text), "%s %s", who, what);
+    return lsi_agent_report_failure(a->agent, verdict, strength, text);
+}
+
+void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text)
+{
+    lsi_output_say(a->output, "%s", text);
+    if (a->verdict < 0)
+        a->verdict = verdict;
+    a->has_failed = true;
+    lsi_attempt_enter(a, LSI_PHASE_GRACE);
+}
+
+/*
  * The first failure is named, also one behind answers; those that follow from
  * it are not. Nor are those of ranks that have noticed, before the signal came
  * to them, that it has killed another.
@@ -116,12 +152,15 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     if (WIFEXITED(status) && (a->config->quiet_exit || a->answered_by_death))
         return;
     describe(status, what, sizeof(what));
+    a->first_failed = first->rank;
+    if (report(a, first, what))
+        return;
     if (a->ranks.alive > 0)
         snprintf(rest, sizeof(rest), "; the others have %g s to end",
                  a->config->grace);
-    a->first_failed = first->rank;
-    lsi_output_say(a->output, "rank %d (pid %d) %s%s", first->rank,
-                   (int)first->pid, what, rest);
+    lsi_output_say(a->output, "rank %d (pid %d) %s%s",
+                   lsi_processes_rank(&a->ranks, first->rank), (int)first->pid,
+                   what, rest);
 }
 
 /*
@@ -187,6 +226,9 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->has_started = failed == 0;
     if (failed != 0) {
         a->verdict = failed;
+        if (a->agent != NULL)
+            lsi_agent_report_host(a->agent, failed, LSI_AGENT_FINAL,
+                                  "cannot start its ranks");
         lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
     }
 }
@@ -224,11 +266,12 @@ void lsi_attempt_quote_log(const lsi_attempt *a)
     const int rank = a->first_failed;
     if (rank < 0)
         return;
+    const int of_job = lsi_processes_rank(&a->ranks, rank);
     const lsi_tag *const errors = lsi_processes_errors(&a->ranks, rank);
     if (errors != NULL && errors->target.sink == NULL)
         quote(a, errors);
     if (c->log_folder != NULL)
-        lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", rank,
+        lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", of_job,
                        c->log_folder, lsi_processes_run_id(&a->ranks, c),
-                       a->ranks.attempt, rank);
+                       a->ranks.attempt, of_job);
 }

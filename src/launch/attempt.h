@@ -26,6 +26,7 @@ typedef struct lsi_attempt {
     /* Of all attempts: lsi_attempt_start leaves them as they are. */
     const lsi_launch_config *config;
     const lsi_output *output; /* for what is to be said */
+    struct lsi_agent *agent;  /* of a job of several nodes, else NULL */
     lsi_processes ranks;
     double timeout_at;
     double stopped_at; /* when the ranks were told to stop; 0: they run */
@@ -49,6 +50,9 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask);
 
 /* Goes on to a later phase; an earlier one is ignored. */
 void lsi_attempt_enter(lsi_attempt *a, lsi_phase next);
+
+/* A rank of another node, or of this, was the first that failed. */
+void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text);
 
 /* The ranks have been told to stop; to go on. */
 void lsi_attempt_suspend(lsi_attempt *a);

@@ -136,16 +136,23 @@ static void show_first(lsi_console *c, double now)
     line->text = NULL;
 }
 
+/* Of a rank among those of this node, which follow each other. */
+static int slot_of(int rank)
+{
+    return rank % LSI_LAUNCH_MAX_RANKS;
+}
+
 static bool join(lsi_console *c, int rank, const char *line, size_t bytes)
 {
-    const unsigned char bit = (unsigned char)(1U << (rank % 8));
+    const int slot = slot_of(rank);
+    const unsigned char bit = (unsigned char)(1U << (slot % 8));
     for (size_t k = c->first; k < c->end; k++) {
         waiting_line *const other = &c->lines[k % WAITING_LINES];
-        if (other->bytes != bytes || (other->wrote[rank / 8] & bit) != 0 ||
+        if (other->bytes != bytes || (other->wrote[slot / 8] & bit) != 0 ||
             memcmp(other->text, line, bytes) != 0)
             continue;
         other->ranks++;
-        other->wrote[rank / 8] |= bit;
+        other->wrote[slot / 8] |= bit;
         return true;
     }
     return false;
@@ -170,7 +177,8 @@ void lsi_console_line(lsi_console *c, double now, int rank, const char *line,
     waiting_line *const own = &c->lines[c->end++ % WAITING_LINES];
     *own = (waiting_line){
         .since = now, .rank = rank, .ranks = 1, .bytes = bytes, .text = text};
-    own->wrote[rank / 8] = (unsigned char)(1U << (rank % 8));
+    const int slot = slot_of(rank);
+    own->wrote[slot / 8] = (unsigned char)(1U << (slot % 8));
     memcpy(text, line, bytes);
 }
 

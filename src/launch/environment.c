@@ -42,14 +42,14 @@ static const char *const foreign[] = {
     "LOCKSTEP_SECRET_FILE",
 };
 
-enum { OWN_VARIABLES = 24 };
+enum { OWN_VARIABLES = 32 };
 
 /* The kernel picks a free port; it stays free unless somebody is very quick. */
-static ls_status free_port(int *port)
+ls_status lsi_free_port(bool everywhere, int *port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_addr.s_addr = htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK),
     };
     socklen_t bytes = sizeof(address);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -58,8 +58,7 @@ static ls_status free_port(int *port)
         getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
     ls_status status = LS_OK;
     if (!found)
-        status = lsi_fail_errno(LS_ERR_SYSTEM,
-                                "no free port on 127.0.0.1 for MASTER_PORT");
+        status = lsi_fail_errno(LS_ERR_SYSTEM, "no free port for MASTER_PORT");
     if (fd >= 0)
         close(fd);
     if (found)
@@ -82,11 +81,24 @@ ls_status lsi_job_identity_new(lsi_job_identity *job, int ranks, int threads,
                                int port)
 {
     if (port == 0)
-        LS_TRY(free_port(&port));
+        LS_TRY(lsi_free_port(false, &port));
     *job = (lsi_job_identity){
         .ranks = ranks, .threads = threads, .port = port, .role = "default"};
     job->run_id = job->id;
     return lsi_random_id(job->id);
+}
+
+void lsi_job_identity_of_place(lsi_job_identity *job,
+                               const lsi_job_place *place, int ranks,
+                               int threads)
+{
+    *job = (lsi_job_identity){.ranks = ranks,
+                              .threads = threads,
+                              .port = place->port,
+                              .run_id = place->run,
+                              .role = "default",
+                              .place = place};
+    memcpy(job->id, place->job, sizeof(job->id));
 }
 
 /* Whether `entry` is "NAME=..." with the name of `other`'s "NAME[=...]". */
@@ -134,21 +146,28 @@ static void add_number(variables *v, const char *name, int value)
     add_text(v, name, text);
 }
 
-/* As torchrun sets them for the one group (node) and the one role of a job. */
-static void add_own(variables *v, const lsi_job_identity *job, int rank)
+static lsi_job_place only_node(const lsi_job_identity *job)
+{
+    return (lsi_job_place){
+        .groups = 1, .world = job->ranks, .master = "127.0.0.1"};
+}
+
+/* As torchrun sets them for the groups (nodes) and the one role of a job. */
+static void add_numbers(variables *v, const lsi_job_identity *job,
+                        const lsi_job_place *place, int rank)
 {
     const struct {
         const char *name;
         int value;
     } numbers[] = {
-        {"RANK", rank},
+        {"RANK", place->offset + rank},
         {"LOCAL_RANK", rank},
-        {"WORLD_SIZE", job->ranks},
+        {"WORLD_SIZE", place->world},
         {"LOCAL_WORLD_SIZE", job->ranks},
-        {"GROUP_RANK", 0},
-        {"GROUP_WORLD_SIZE", 1},
-        {"ROLE_RANK", rank},
-        {"ROLE_WORLD_SIZE", job->ranks},
+        {"GROUP_RANK", place->group},
+        {"GROUP_WORLD_SIZE", place->groups},
+        {"ROLE_RANK", place->offset + rank},
+        {"ROLE_WORLD_SIZE", place->world},
         {"MASTER_PORT", job->port},
         {"OMP_NUM_THREADS", job->threads},
         {"TORCHELASTIC_RESTART_COUNT", job->restart},
@@ -157,7 +176,22 @@ static void add_own(variables *v, const lsi_job_identity *job, int rank)
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         add_number(v, numbers[i].name, numbers[i].value);
-    add_text(v, "MASTER_ADDR", "127.0.0.1");
+}
+
+/* What other jobs than this are not to see. */
+static void add_if_set(variables *v, const char *name)
+{
+    const char *value = getenv(name);
+    if (value != NULL)
+        add_text(v, name, value);
+}
+
+static void add_own(variables *v, const lsi_job_identity *job, int rank)
+{
+    const lsi_job_place only = only_node(job);
+    const lsi_job_place *const place = job->place != NULL ? job->place : &only;
+    add_numbers(v, job, place, rank);
+    add_text(v, "MASTER_ADDR", place->master);
     add_text(v, "ROLE_NAME", job->role);
     add_text(v, "TORCHELASTIC_RUN_ID", job->run_id);
     /* Rank 0 makes the store of its group itself: the launcher has none. */
@@ -166,6 +200,14 @@ static void add_own(variables *v, const lsi_job_identity *job, int rank)
     add_text(v, "LOCKSTEP_RUN", job->run_id);
     if (job->error_file != NULL)
         add_text(v, "TORCHELASTIC_ERROR_FILE", job->error_file);
+    if (job->place == NULL)
+        return;
+    add_text(v, "LOCKSTEP_RENDEZVOUS", place->endpoint);
+    add_if_set(v, "LOCKSTEP_SECRET");
+    add_if_set(v, "LOCKSTEP_SECRET_FILE");
+    /* Or gloo takes the address of this host's name, which may be loopback. */
+    if (getenv("GLOO_SOCKET_IFNAME") == NULL)
+        add_text(v, "GLOO_SOCKET_IFNAME", place->interface);
 }
 
 static void add_inherited(variables *v)

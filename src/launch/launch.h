@@ -23,7 +23,8 @@
 #include "lockstep/status.h"
 
 enum {
-    LSI_LAUNCH_MAX_RANKS = 1024,
+    LSI_LAUNCH_MAX_RANKS = 1024, /* on a node */
+    LSI_LAUNCH_MAX_NODES = 4096,
     LSI_EXIT_TIMEOUT = 124,
     LSI_EXIT_CANNOT_RUN = 126,
     LSI_EXIT_NOT_FOUND = 127
@@ -40,15 +41,26 @@ typedef struct lsi_rank_output {
     unsigned char passed;  /* of these, through the launcher as they are */
 } lsi_rank_output;
 
+/* A job whose ranks are started on several nodes, each by a launcher. */
+typedef struct lsi_launch_nodes {
+    const char *endpoint;     /* HOST:PORT, where they meet */
+    int least, most;          /* nodes that the job may have */
+    int node;                 /* this one's number; -1: by arrival */
+    double monitor_interval;  /* 50 of them without a word: a host is lost */
+    double join_seconds;      /* that are waited for enough nodes */
+    double last_call_seconds; /* and then for more than `least` */
+} lsi_launch_nodes;
+
 typedef struct lsi_launch_config {
     char *const *argv; /* the program, found by PATH, and its arguments */
-    int ranks;         /* 1..LSI_LAUNCH_MAX_RANKS */
-    int threads;       /* OMP_NUM_THREADS of a rank; 0: lsi_threads_default */
-    int master_port;   /* MASTER_PORT; 0: one that is free now */
-    double timeout;    /* seconds; 0: none */
-    double grace;      /* seconds that the others get after a failure, again
-                          between SIGTERM and SIGKILL, and that a stalled reader
-                          of the output gets when the job is to end */
+    int ranks;         /* on this node, 1..LSI_LAUNCH_MAX_RANKS */
+    const lsi_launch_nodes *nodes; /* NULL: this one only, and no port */
+    int threads;     /* OMP_NUM_THREADS of a rank; 0: lsi_threads_default */
+    int master_port; /* MASTER_PORT; 0: one that is free now */
+    double timeout;  /* seconds; 0: none */
+    double grace;    /* seconds that the others get after a failure, again
+                        between SIGTERM and SIGKILL, and that a stalled reader
+                        of the output gets when the job is to end */
     lsi_binding_mode bind;
     const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
                                        not through the launcher */
@@ -69,7 +81,8 @@ typedef struct lsi_launch_config {
  * *exit_status: 0 if all ended with 0; else that of the first that failed, 128
  * + n if signal n killed it; LSI_EXIT_TIMEOUT; LSI_EXIT_NOT_FOUND or
  * LSI_EXIT_CANNOT_RUN if the program could not be run. What went wrong with
- * the ranks is said on stderr. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+ * the ranks is said on stderr. Of a job of several nodes the failure of a rank
+ * of any of them counts. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
  * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks; a
  * second request to end (INT, TERM, HUP, QUIT; signals.h says what is one)
  * ends them after the grace.

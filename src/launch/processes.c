@@ -65,9 +65,11 @@ static int fail_program(const lsi_processes *ranks, const char *program,
 }
 
 /* A terminal can serve one process group only, and that is the front's. */
-static bool reads_input(const lsi_launch_config *config, int rank)
+static bool reads_input(const start *s, int rank)
 {
-    return rank == 0 && !config->no_input && !isatty(STDIN_FILENO);
+    const bool is_first = s->job.place == NULL || s->job.place->group == 0;
+    return rank == 0 && is_first && !s->config->no_input &&
+           !isatty(STDIN_FILENO);
 }
 
 /* Whether a rank's output is more than this process's own streams. */
@@ -117,7 +119,8 @@ static ls_status open_stream(lsi_processes *ranks, const start *s, int rank,
     if (shown && !changed && log->fd < 0)
         return LS_OK;
     lsi_tag *const tag = &ranks->tags[ranks->n_tags];
-    const ls_status status = lsi_tag_open(tag, rank, target, end);
+    const ls_status status =
+        lsi_tag_open(tag, lsi_processes_rank(ranks, rank), target, end);
     tag->stream = stream;
     if (status == LS_OK)
         ranks->n_tags++;
@@ -132,7 +135,7 @@ static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
 {
     *logs = (lsi_rank_logs){.files = {{.fd = -1}, {.fd = -1}}};
     const lsi_logs_of of = {s->config->log_folder, s->job.run_id,
-                            s->job.restart, rank};
+                            s->job.restart, lsi_processes_rank(ranks, rank)};
     if (of.folder != NULL)
         LS_TRY(lsi_rank_logs_open(logs, &of, s->config->rotation));
     LS_TRY(open_stream(ranks, s, rank, 0, &logs->files[0], &ends[0]));
@@ -156,7 +159,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .argv = s->config->argv,
         .environment = environment,
         .mask = s->mask,
-        .input = reads_input(s->config, rank) ? -1 : s->no_input,
+        .input = reads_input(s, rank) ? -1 : s->no_input,
         .output = outputs[0],
         .error = outputs[1],
         .place = place != NULL && lsi_cpuset_count(place) > 0 ? place : NULL,
@@ -249,14 +252,20 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     const lsi_launch_config *config = s->config;
     const size_t n = (size_t)config->ranks;
     choose_places(s);
-    LS_TRY(lsi_job_identity_new(&s->job, config->ranks, choose_threads(s),
-                                config->master_port));
+    if (ranks->place != NULL) {
+        lsi_job_identity_of_place(&s->job, ranks->place, config->ranks,
+                                  choose_threads(s));
+        ranks->attempt = ranks->place->restart;
+    } else
+        LS_TRY(lsi_job_identity_new(&s->job, config->ranks, choose_threads(s),
+                                    config->master_port));
     memcpy(ranks->job, s->job.id, sizeof(ranks->job));
     if (ranks->attempt == 0)
         memcpy(ranks->run_id, s->job.id, sizeof(ranks->run_id));
     s->job.run_id = lsi_processes_run_id(ranks, config);
     s->job.restart = ranks->attempt;
-    s->job.max_restarts = config->max_restarts;
+    s->job.max_restarts =
+        ranks->place != NULL ? ranks->place->restarts : config->max_restarts;
     if (config->role != NULL)
         s->job.role = config->role;
     if (ranks->console != NULL)
@@ -306,7 +315,8 @@ const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank)
 {
     for (int i = 0; i < ranks->n_tags; i++) {
         const lsi_tag *const tag = &ranks->tags[i];
-        if (tag->rank == rank && tag->stream == LSI_STREAM_ERR)
+        if (tag->rank == lsi_processes_rank(ranks, rank) &&
+            tag->stream == LSI_STREAM_ERR)
             return tag;
     }
     return NULL;
@@ -315,7 +325,14 @@ const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank)
 const char *lsi_processes_run_id(const lsi_processes *ranks,
                                  const lsi_launch_config *config)
 {
+    if (ranks->place != NULL)
+        return ranks->place->run;
     return config->run_id != NULL ? config->run_id : ranks->run_id;
+}
+
+int lsi_processes_rank(const lsi_processes *ranks, int local)
+{
+    return local + (ranks->place != NULL ? ranks->place->offset : 0);
 }
 
 void lsi_processes_signal(const lsi_processes *ranks, int number)
@@ -335,7 +352,7 @@ static void take_end(lsi_processes *ranks, int rank, int status,
     ranks->alive--;
     /* After a failure all are ended anyway. */
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        lsi_ended_say(ranks->job, rank);
+        lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
 }
 
 bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)

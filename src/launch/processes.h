@@ -23,10 +23,11 @@ typedef struct lsi_processes {
     lsi_tag *tags;
     int n_tags;
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
-    int attempt;              /* that is running, from 0 */
-    char run_id[33];          /* of all attempts, unless the config names one */
-    const lsi_output *output; /* for what is to be said, and for the tags */
-    lsi_console *console;     /* for the tags, or NULL */
+    int attempt;     /* that is running, from 0 */
+    char run_id[33]; /* of all attempts, unless the config names one */
+    const lsi_job_place *place; /* of this node; NULL: it is the only one */
+    const lsi_output *output;   /* for what is to be said, and for the tags */
+    lsi_console *console;       /* for the tags, or NULL */
 } lsi_processes;
 
 /* A rank that has ended; status as from waitpid. */
@@ -56,6 +57,9 @@ const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank);
 /* What all attempts are called together. */
 const char *lsi_processes_run_id(const lsi_processes *ranks,
                                  const lsi_launch_config *config);
+
+/* The number in the whole job of a rank of this node. */
+int lsi_processes_rank(const lsi_processes *ranks, int local);
 
 /* Sends a signal to the process group of every rank that is alive. */
 void lsi_processes_signal(const lsi_processes *ranks, int number);

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/suspending_clock.h"
+#include "launch/agent.h"
 #include "launch/attempt.h"
 #include "launch/relay.h"
 #include "launch/signals.h"
@@ -23,12 +24,15 @@ typedef struct supervisor {
     pid_t front;
     lsi_attempt attempt; /* that is running */
     lsi_relay relay;
-    struct pollfd *polled; /* signals, parent_pipe, output, then the tags */
+    lsi_agent *agent; /* NULL: there is one node */
+    lsi_job_place place;
+    struct pollfd *polled; /* signals, parent_pipe, output, agent, the tags */
     int end_requests;      /* from the front: INT, TERM, HUP, QUIT */
     bool is_over;          /* what is not written yet is lost */
+    bool is_alone;         /* was asked to end, and no other node can be told */
 } supervisor;
 
-enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_TAGS };
+enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_AGENT, POLL_TAGS };
 
 /* ---- deadlines -------------------------------------------------------- */
 
@@ -79,6 +83,7 @@ static int wait_ms(const supervisor *s, double most)
 
 /* ---- signals ---------------------------------------------------------- */
 
+/* To the ranks of this node. */
 static void pass_on(supervisor *s, int number)
 {
     lsi_processes_signal(&s->attempt.ranks, number);
@@ -86,6 +91,16 @@ static void pass_on(supervisor *s, int number)
         lsi_attempt_suspend(&s->attempt);
     if (number == SIGCONT)
         lsi_attempt_resume(&s->attempt);
+}
+
+/* That the ranks of all nodes are to end, or have to. */
+static void tell_nodes(supervisor *s, int number, bool again)
+{
+    if (again)
+        lsi_agent_report_host(s->agent, 128 + number, LSI_AGENT_FINAL,
+                              "was asked twice to end");
+    else
+        s->is_alone = !lsi_agent_report_signal(s->agent, number);
 }
 
 /*
@@ -102,6 +117,8 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     const bool again = is_from_front && ++s->end_requests > 1;
     if (a->asked_by == 0)
         a->asked_by = number;
+    if (s->agent != NULL)
+        tell_nodes(s, number, again);
     /* The ranks got it before us. */
     if (a->phase == LSI_PHASE_GRACE && !a->has_failed) {
         a->phase = LSI_PHASE_RUNNING;
@@ -129,8 +146,27 @@ static void read_signal(supervisor *s)
         lsi_attempt_reap(&s->attempt);
     else if (lsi_signal_ends(number))
         request_end(s, number, (pid_t)info.ssi_pid == s->front);
-    else
+    else {
         pass_on(s, number);
+        if (s->agent != NULL && (number == SIGTSTP || number == SIGCONT))
+            (void)lsi_agent_report_signal(s->agent, number);
+    }
+}
+
+/* What the coordinator of all nodes wants. */
+static void obey(supervisor *s)
+{
+    lsi_agent_message order;
+    while (lsi_agent_take_order(s->agent, &order)) {
+        if (order.word == LSI_AGENT_END)
+            lsi_attempt_be_told(&s->attempt, order.verdict, order.text);
+        else if (lsi_signal_ends(order.number))
+            request_end(s, order.number, false);
+        else
+            pass_on(s, order.number);
+    }
+    if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
+        lsi_attempt_enter(&s->attempt, LSI_PHASE_TERMINATING);
 }
 
 static int open_signals(void)
@@ -161,11 +197,18 @@ static void step(supervisor *s)
         read_signal(s);
     if (is_ready(&s->polled[POLL_PARENT])) {
         s->polled[POLL_PARENT].fd = -1;
+        if (s->agent != NULL)
+            lsi_agent_report_host(s->agent, 1, LSI_AGENT_STRONG,
+                                  "is lost: its launcher was killed");
         lsi_attempt_enter(&s->attempt, LSI_PHASE_KILLING);
         s->is_over = true;
     }
     if (is_ready(&s->polled[POLL_OUTPUT]))
         lsi_relay_look(&s->relay);
+    if (is_ready(&s->polled[POLL_AGENT])) {
+        lsi_agent_step(s->agent);
+        obey(s);
+    }
     lsi_relay_read(&s->relay, ranks->tags, n_tags, s->polled + POLL_TAGS);
     pass_deadlines(s);
 }
@@ -220,15 +263,48 @@ static bool is_worth_another(const supervisor *s)
     return false;
 }
 
+/*
+ * Waits until all nodes are there, or until they have told each other how the
+ * job has ended. Whether ranks are to be started.
+ */
+static bool meet(supervisor *s)
+{
+    lsi_attempt *const a = &s->attempt;
+    const bool was_timed_out = a->timed_out; /* as all others will hear */
+    a->has_ended = true;
+    while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING && !s->is_over &&
+           a->timed_out == was_timed_out && !(a->asked_by != 0 && s->is_alone))
+        step(s);
+    if (lsi_agent_look(s->agent) == LSI_AGENT_RUNNING) {
+        lsi_agent_place(s->agent, &s->place);
+        a->ranks.place = &s->place;
+        return true;
+    }
+    if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
+        a->verdict = lsi_agent_verdict(s->agent);
+    else if (a->timed_out) {
+        lsi_output_say(a->output, "timeout: the nodes have not met in %g s",
+                       s->config->timeout);
+        a->verdict = LSI_EXIT_TIMEOUT;
+    } else if (a->asked_by != 0)
+        a->verdict = 128 + a->asked_by;
+    return false;
+}
+
 /* Runs an attempt; whether there is to be another. */
 static bool attempt(supervisor *s, const sigset_t *mask)
 {
+    if (s->agent != NULL && !meet(s))
+        return false;
     lsi_attempt_start(&s->attempt, mask);
     while (s->attempt.ranks.alive > 0)
         step(s);
     drain(s);
     lsi_attempt_quote_log(&s->attempt);
-    const bool again = is_worth_another(s);
+    if (s->agent != NULL)
+        lsi_agent_report_end(s->agent,
+                             s->attempt.verdict < 0 ? 0 : s->attempt.verdict);
+    const bool again = s->agent != NULL ? !s->is_over : is_worth_another(s);
     if (again)
         lsi_processes_next(&s->attempt.ranks);
     return again;
@@ -260,10 +336,14 @@ static ls_status init(supervisor *s, int parent_pipe)
     s->attempt.ranks.console = s->relay.console;
     s->attempt.output = &s->relay.output;
     s->attempt.ranks.output = &s->relay.output;
+    if (s->config->nodes != NULL)
+        LS_TRY(lsi_agent_open(s->config, &s->relay.output, &s->agent));
+    s->attempt.agent = s->agent;
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),
         [POLL_PARENT] = parent_pipe,
         [POLL_OUTPUT] = s->relay.output.wake,
+        [POLL_AGENT] = s->agent != NULL ? lsi_agent_fd(s->agent) : -1,
     };
     if (fds[POLL_SIGNALS] < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make a signalfd");
@@ -276,12 +356,25 @@ static ls_status init(supervisor *s, int parent_pipe)
     return LS_OK;
 }
 
+/* The node that serves the endpoint leaves last. */
+static void tell_the_end(supervisor *s)
+{
+    static const double most = 5;
+    const double until = lsi_suspending_clock_seconds() + most;
+    while (s->agent != NULL && !s->is_over &&
+           lsi_agent_look(s->agent) == LSI_AGENT_OVER &&
+           !lsi_agent_is_through(s->agent) &&
+           lsi_suspending_clock_seconds() < until)
+        step(s);
+}
+
 int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask)
 {
     supervisor s = {.config = config, .attempt = {.config = config}};
     if (init(&s, parent_pipe) != LS_OK) {
-        fprintf(stderr, "lockstep: cannot supervise ranks: %s\n",
+        fprintf(stderr, "lockstep: %s%s\n",
+                config->nodes != NULL ? "" : "cannot supervise ranks: ",
                 ls_last_error());
         return 1;
     }
@@ -289,7 +382,9 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
         s.attempt.timeout_at = lsi_suspending_clock_seconds() + config->timeout;
     while (attempt(&s, mask))
         continue;
+    tell_the_end(&s);
     write_what_is_left(&s); /* what was said since */
+    lsi_agent_close(s.agent);
     lsi_relay_close(&s.relay);
     free(s.polled);
     if (s.attempt.verdict < 0)

@@ -74,6 +74,15 @@ static void drop_taken(lsi_link *link)
     }
 }
 
+/* Whether the other host answers no more, or has said that this is the end. */
+static ls_status fail_connection(void)
+{
+    const bool silent = errno == ETIMEDOUT || errno == EHOSTUNREACH ||
+                        errno == ENETUNREACH || errno == ENETDOWN;
+    return lsi_fail_errno(silent ? LS_ERR_TIMEOUT : LS_ERR_PEER_DEAD,
+                          "the connection has failed");
+}
+
 ls_status lsi_link_receive(lsi_link *link)
 {
     enum { PIECE = 4096 };
@@ -90,8 +99,7 @@ ls_status lsi_link_receive(lsi_link *link)
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (got < 0)
-            return lsi_fail_errno(LS_ERR_PEER_DEAD,
-                                  "the connection has failed");
+            return fail_connection();
         if (got == 0)
             return lsi_fail(LS_ERR_PEER_DEAD,
                             "the other side has closed the connection");
@@ -139,8 +147,7 @@ ls_status lsi_link_flush(lsi_link *link)
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return LS_OK;
         if (sent < 0)
-            return lsi_fail_errno(LS_ERR_PEER_DEAD,
-                                  "the connection has failed");
+            return fail_connection();
         link->out_sent += (size_t)sent;
     }
     lsi_free(link->out);

@@ -28,8 +28,8 @@ void lsi_link_open(lsi_link *link, int fd, double seconds);
 void lsi_link_close(lsi_link *link);
 
 /*
- * Reads what has come. LS_ERR_PEER_DEAD if the other side has closed or cannot
- * be reached any more; what came before can still be taken.
+ * Reads what has come. LS_ERR_PEER_DEAD if the other side has closed it,
+ * LS_ERR_TIMEOUT if it cannot be reached; what came before can still be taken.
  */
 ls_status lsi_link_receive(lsi_link *link);
 

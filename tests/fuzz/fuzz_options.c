@@ -59,16 +59,23 @@ static void parse_every(int argc, char **argv, bool more)
 static void parse_run(int argc, char **argv)
 {
     args a;
+    lsi_run_hosts hosts;
     int rest = 0, ranks = 0;
     bool help = false;
     if (!fuzz_ok(read_torchrun_flags(argc, argv)) ||
         !fuzz_ok(lsi_options_parse(options, N_OPTIONS, argc, argv, &a, &rest,
                                    &help)) ||
-        !fuzz_ok(check_torchrun(&a)) || !fuzz_ok(read_rendezvous(&a)) ||
+        !fuzz_ok(lsi_run_hosts_read(&a.hosts, &hosts)) ||
+        !fuzz_ok(check_torchrun(&a, hosts.several)) ||
+        !fuzz_ok(read_rendezvous(&a, hosts.several)) ||
         !fuzz_ok(read_ranks(&a, &ranks)))
         return;
     fuzz_demand(ranks >= 1 && ranks <= LSI_LAUNCH_MAX_RANKS);
-    fuzz_demand(a.master_port >= 0 && a.master_port <= 65535);
+    fuzz_demand(a.hosts.master_port >= 0 && a.hosts.master_port <= 65535);
+    fuzz_demand(hosts.nodes.least >= 1 &&
+                hosts.nodes.most >= hosts.nodes.least &&
+                hosts.nodes.most <= LSI_LAUNCH_MAX_NODES);
+    fuzz_demand(!hosts.several || hosts.nodes.endpoint[0] != '\0');
     lsi_launch_config config = {0};
     lsi_rank_output *outputs = NULL;
     if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &config, &outputs)) &&

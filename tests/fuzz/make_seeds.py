@@ -199,6 +199,9 @@ def options():
     yield b"\x01-n\n4\n--threads\n2\n--\ntrue"
     yield b"\x01--nproc_per_node=auto\n--standalone\ntrue"
     yield b"\x01--rdzv_backend\nc10d"
+    yield (b"\x01--nnodes=2:4\n--node_rank=1\n--rdzv_endpoint=h0:29400\n"
+           b"--rdzv_conf=join_timeout=5,last_call_timeout=1\nx")
+    yield b"\x01--nnodes=2\n--master_addr=h0\n--master_port=1\nx"
     yield b"\x01--nnodes=1:1\n--node_rank=0\n--master_addr=localhost\nx"
 
 

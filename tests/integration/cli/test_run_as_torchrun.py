@@ -28,7 +28,7 @@ class TorchrunFlags(ProgramTest):
 
     def test_refused(self):
         for flags, message in (
-                (["--nnodes", "2"], "mpirun"),
+                (["--nnodes", "2"], "need --rdzv-endpoint"),
                 (["--node-rank=1"], "--node-rank 1"),
                 (["--master-addr", "10.0.0.1"], "--master-addr 10.0.0.1"),
                 (["--max-restarts", "-1"], "out of range"),
@@ -36,7 +36,7 @@ class TorchrunFlags(ProgramTest):
                 (["--rdzv-endpoint=a:1"], "it is localhost or 127.0.0.1"),
                 (["--rdzv-endpoint=localhost:x"], "the port is 0 to 65535"),
                 (["--rdzv-id", "a/b"], "without /"),
-                (["--rdzv_conf=a=1"], "--rdzv-conf is not supported"),
+                (["--rdzv_conf=a=1"], "last_call_timeout=SECONDS are known"),
                 (["--start-method", "fork"], "--start-method is not supported"),
                 (["--tee=3"], "--log-dir DIR"),
                 (["-n", "2", "--nproc-per-node", "2"], "give one")):

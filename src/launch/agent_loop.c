@@ -1,0 +1,329 @@
+/*
+ * The agent's connection: finding the endpoint, shaking hands, what comes.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/suspending_clock.h"
+#include "launch/agent_state.h"
+
+/* Between two attempts at connecting, and how long one may take. */
+#define RETRY_SECONDS   0.2
+#define CONNECT_SECONDS 2.0
+
+/* ---- the connection --------------------------------------------------- */
+
+static void watch(lsi_agent *a, bool added)
+{
+    const bool writes =
+        a->connection == LSI_AGENT_CONNECTING || lsi_link_queued(&a->link) > 0;
+    struct epoll_event event = {
+        .events = (a->connection == LSI_AGENT_CONNECTING ? 0 : EPOLLIN) |
+                  (writes ? EPOLLOUT : 0)};
+    if (a->link.fd >= 0)
+        (void)epoll_ctl(a->epoll, added ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
+                        a->link.fd, &event);
+}
+
+static void disconnect(lsi_agent *a)
+{
+    lsi_link_close(&a->link);
+    a->connection = LSI_AGENT_NONE;
+    a->until = lsi_suspending_clock_seconds() + RETRY_SECONDS;
+}
+
+static void end_with(lsi_agent *a, int verdict, const char *text)
+{
+    if (a->stage == LSI_AGENT_OVER)
+        return;
+    a->stage = LSI_AGENT_OVER;
+    a->verdict = verdict;
+    if (text[0] != '\0')
+        lsi_output_say(a->output, "%s", text);
+    disconnect(a);
+}
+
+static void order(lsi_agent *a, const lsi_agent_message *message)
+{
+    if (a->n_orders < LSI_AGENT_MOST_ORDERS)
+        a->orders[a->n_orders++] = *message;
+}
+
+/*
+ * The endpoint is gone. If ranks run, they are ended first. That it was closed
+ * means that the other launcher has ended; one that is silent may come back.
+ */
+static void lose(lsi_agent *a, const char *why, bool may_return)
+{
+    lsi_agent_message end = {.word = LSI_AGENT_END, .verdict = 1};
+    const bool again = may_return && a->config->max_restarts > 0;
+    char text[LSI_AGENT_TEXT_BYTES];
+    snprintf(text, sizeof(text), "node 0 at %.100s is lost: %.200s", a->at,
+             why);
+    disconnect(a);
+    if (a->stage == LSI_AGENT_RUNNING) {
+        memcpy(end.text, text, sizeof(text));
+        order(a, &end);
+        a->is_lost = true;
+        a->verdict = again ? -1 : 1;
+    } else if (may_return) {
+        lsi_output_say(a->output, "%s", text);
+        a->since = lsi_suspending_clock_seconds();
+    } else {
+        end_with(a, 1, text);
+    }
+}
+
+void lsi_agent_send(lsi_agent *a, const lsi_agent_message *message)
+{
+    char *text;
+    size_t bytes;
+    if (a->connection != LSI_AGENT_CONNECTED ||
+        lsi_agent_message_write(message, &text, &bytes) != LS_OK)
+        return;
+    /* That it has failed is seen when it is read from. */
+    (void)lsi_link_send(&a->link, LSI_FRAME_MESSAGE, "", text, bytes);
+    free(text);
+    watch(a, false);
+}
+
+static void join(lsi_agent *a)
+{
+    const lsi_launch_nodes *const nodes = a->config->nodes;
+    lsi_agent_message message = {.word = LSI_AGENT_JOIN,
+                                 .least = nodes->least,
+                                 .most = nodes->most,
+                                 .node = nodes->node,
+                                 .local = a->config->ranks,
+                                 .port = a->config->master_port};
+    memcpy(message.agent, a->name, sizeof(a->name));
+    memcpy(message.host, a->host, sizeof(a->host));
+    if (a->config->run_id != NULL)
+        snprintf(message.run, sizeof(message.run), "%s", a->config->run_id);
+    a->connection = LSI_AGENT_CONNECTED;
+    lsi_agent_send(a, &message);
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+/* Another attempt at the next address, after a moment. */
+static void retry(lsi_agent *a, int error_number)
+{
+    static const double say_after = 5;
+    const double now = lsi_suspending_clock_seconds();
+    const double most = a->config->nodes->join_seconds;
+    char text[LSI_AGENT_TEXT_BYTES];
+    disconnect(a);
+    a->address =
+        a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
+    if (now >= a->since + most) {
+        snprintf(text, sizeof(text),
+                 "given up: for %g s nobody could be reached at the endpoint "
+                 "%s: %s",
+                 most, a->at, strerror(error_number));
+        end_with(a, 1, text);
+    } else if (now >= a->told + say_after && now >= a->since + say_after) {
+        a->told = now + 5 * say_after;
+        lsi_output_say(a->output, "waiting for the endpoint %s: %s", a->at,
+                       strerror(error_number));
+    }
+}
+
+static void be_connected(lsi_agent *a)
+{
+    a->connection = LSI_AGENT_SHAKING;
+    a->heard = lsi_suspending_clock_seconds();
+    if (lsi_handshake_begin(&a->shake, false, a->secret, &a->link) != LS_OK)
+        retry(a, EIO);
+    else
+        watch(a, false);
+}
+
+static void begin_to_connect(lsi_agent *a)
+{
+    const struct addrinfo *const to = a->address;
+    const int fd =
+        socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        retry(a, errno);
+        return;
+    }
+    lsi_link_open(&a->link, fd, lsi_agent_silence(a->config->nodes));
+    a->connection = LSI_AGENT_CONNECTING;
+    a->until = lsi_suspending_clock_seconds() + CONNECT_SECONDS;
+    watch(a, true);
+    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)
+        retry(a, errno);
+}
+
+static void look_at_connecting(lsi_agent *a)
+{
+    int error_number = 0;
+    socklen_t bytes = sizeof(error_number);
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+    (void)getsockopt(a->link.fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes);
+    if (error_number != 0)
+        retry(a, error_number);
+    else if (getpeername(a->link.fd, (struct sockaddr *)&peer, &length) == 0)
+        be_connected(a);
+    else if (lsi_suspending_clock_seconds() >= a->until)
+        retry(a, ETIMEDOUT);
+}
+
+/* ---- what comes ------------------------------------------------------- */
+
+static void start(lsi_agent *a, const lsi_agent_message *message)
+{
+    const int n = a->config->ranks;
+    char ranks[64];
+    if (a->stage != LSI_AGENT_MEETING)
+        return;
+    a->place = *message;
+    a->stage = LSI_AGENT_RUNNING;
+    a->is_lost = false;
+    a->n_orders = 0;
+    if (n == 1)
+        snprintf(ranks, sizeof(ranks), "rank %d", message->offset);
+    else
+        snprintf(ranks, sizeof(ranks), "ranks %d to %d", message->offset,
+                 message->offset + n - 1);
+    lsi_output_say(a->output,
+                   "host %s is node %d of %d nodes: %s of %d, by interface %s, "
+                   "%s (%s)",
+                   a->host, message->group, message->groups, ranks,
+                   message->world, a->interface.name, a->interface.address,
+                   a->interface.why);
+}
+
+static void take(lsi_agent *a, const lsi_frame *frame)
+{
+    lsi_agent_message message;
+    char why[LSI_FRAME_REFUSAL_BYTES + 1];
+    char text[LSI_AGENT_TEXT_BYTES];
+    if (frame->kind == LSI_FRAME_REFUSED) {
+        lsi_frame_refusal(frame, why);
+        if (a->stage == LSI_AGENT_RUNNING) {
+            lose(a, why, true);
+            return;
+        }
+        snprintf(text, sizeof(text), "refused at %.100s: %.390s", a->at, why);
+        end_with(a, 1, text);
+    } else if (frame->kind != LSI_FRAME_MESSAGE ||
+               lsi_agent_message_read(frame->data, frame->bytes, &message) !=
+                   LS_OK) {
+        lose(a, "what came from there makes no sense", false);
+    } else if (message.word == LSI_AGENT_SAY) {
+        lsi_output_say(a->output, "%s", message.text);
+    } else if (message.word == LSI_AGENT_START) {
+        start(a, &message);
+    } else if (message.word == LSI_AGENT_END ||
+               message.word == LSI_AGENT_SIGNAL) {
+        order(a, &message);
+    } else if (message.word == LSI_AGENT_FINISH) {
+        end_with(a, message.verdict, message.text);
+    }
+}
+
+static void shake_hands(lsi_agent *a, const lsi_frame *frame)
+{
+    char text[LSI_AGENT_TEXT_BYTES];
+    if (lsi_handshake_take(&a->shake, &a->link, frame) != LS_OK) {
+        snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s", a->at,
+                 ls_last_error());
+        end_with(a, 1, text);
+    } else if (a->shake.is_done) {
+        join(a);
+    }
+}
+
+/* What has been received, also of a connection that is at its end. */
+static void take_all(lsi_agent *a)
+{
+    lsi_frame frame;
+    bool got = true;
+    char text[LSI_AGENT_TEXT_BYTES];
+    while (got && a->link.fd >= 0) {
+        if (lsi_link_next(&a->link, &frame, &got) != LS_OK) {
+            snprintf(text, sizeof(text), "the rendezvous at %.100s: %.380s",
+                     a->at, ls_last_error());
+            end_with(a, 1, text);
+        } else if (got && a->connection == LSI_AGENT_SHAKING) {
+            shake_hands(a, &frame);
+        } else if (got) {
+            take(a, &frame);
+        }
+    }
+}
+
+static void pump(lsi_agent *a)
+{
+    const size_t before = a->link.in_used;
+    ls_status status = lsi_link_flush(&a->link);
+    if (status == LS_OK)
+        status = lsi_link_receive(&a->link);
+    char why[160] = "";
+    if (status != LS_OK)
+        snprintf(why, sizeof(why), "%.159s", ls_last_error());
+    if (a->link.in_used != before)
+        a->heard = lsi_suspending_clock_seconds();
+    take_all(a);
+    if (status == LS_OK || a->link.fd < 0)
+        watch(a, false);
+    else if (a->connection == LSI_AGENT_SHAKING)
+        retry(a, ECONNRESET);
+    else if (status == LS_ERR_TIMEOUT)
+        lose(a, why, true);
+    else
+        lose(a, "its launcher has ended", false);
+}
+
+/* ---- the loop --------------------------------------------------------- */
+
+static void look_at_time(lsi_agent *a)
+{
+    const lsi_agent_message ping = {.word = LSI_AGENT_PING};
+    const double now = lsi_suspending_clock_seconds();
+    const double limit = lsi_agent_silence(a->config->nodes);
+    char why[64];
+    if (a->connection == LSI_AGENT_CONNECTED &&
+        now >= a->pinged + limit / LSI_AGENT_PINGS) {
+        a->pinged = now;
+        lsi_agent_send(a, &ping);
+    }
+    if (a->connection < LSI_AGENT_SHAKING || now < a->heard + limit)
+        return;
+    snprintf(why, sizeof(why), "nothing came from it for %g s", limit);
+    if (a->connection == LSI_AGENT_SHAKING)
+        end_with(a, 1,
+                 "who serves at the endpoint does not answer: is it "
+                 "`lockstep run`?");
+    else
+        lose(a, why, true);
+}
+
+void lsi_agent_step(lsi_agent *a)
+{
+    uint64_t times;
+    const ssize_t got = read(a->timer, &times, sizeof(times));
+    (void)got; /* how often does not matter */
+    if (a->coordinator != NULL)
+        lsi_coordinator_step(a->coordinator);
+    if (a->stage == LSI_AGENT_OVER)
+        return;
+    if (a->connection == LSI_AGENT_NONE && !a->is_lost &&
+        lsi_suspending_clock_seconds() >= a->until)
+        begin_to_connect(a);
+    if (a->connection == LSI_AGENT_CONNECTING)
+        look_at_connecting(a);
+    else if (a->connection != LSI_AGENT_NONE)
+        pump(a);
+    look_at_time(a);
+}

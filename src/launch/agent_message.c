@@ -1,0 +1,191 @@
+#include "launch/agent_message.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+static const char *const words[LSI_AGENT_WORDS] = {
+    [LSI_AGENT_JOIN] = "join",     [LSI_AGENT_FAILED] = "failed",
+    [LSI_AGENT_DONE] = "done",     [LSI_AGENT_ASKED] = "asked",
+    [LSI_AGENT_SAY] = "say",       [LSI_AGENT_START] = "start",
+    [LSI_AGENT_END] = "end",       [LSI_AGENT_SIGNAL] = "signal",
+    [LSI_AGENT_FINISH] = "finish", [LSI_AGENT_PING] = "ping",
+};
+
+#define IN(word) (1u << LSI_AGENT_##word)
+
+typedef struct text_row {
+    const char *name;
+    unsigned in; /* which words have it */
+    size_t offset, bytes;
+} text_row;
+
+#define TEXT(name, in)                                                         \
+    {                                                                          \
+#        name, in, offsetof(lsi_agent_message, name),                          \
+            sizeof(((lsi_agent_message *)NULL)->name)                          \
+    }
+
+static const text_row texts[] = {
+    TEXT(text, IN(FAILED) | IN(SAY) | IN(END) | IN(FINISH)),
+    TEXT(agent, IN(JOIN)),
+    TEXT(host, IN(JOIN)),
+    TEXT(run, IN(JOIN) | IN(START)),
+    TEXT(job, IN(START)),
+};
+
+typedef struct number_row {
+    const char *name;
+    unsigned in;
+    size_t offset;
+    int min, max;
+} number_row;
+
+#define NUMBER(name, in, min, max)                                             \
+    {                                                                          \
+#        name, in, offsetof(lsi_agent_message, name), min, max                 \
+    }
+
+static const number_row numbers[] = {
+    NUMBER(least, IN(JOIN), 1, LSI_AGENT_MOST_NODES),
+    NUMBER(most, IN(JOIN), 1, LSI_AGENT_MOST_NODES),
+    NUMBER(node, IN(JOIN), -1, LSI_AGENT_MOST_NODES - 1),
+    NUMBER(local, IN(JOIN), 1, LSI_AGENT_MOST_RANKS),
+    NUMBER(port, IN(JOIN) | IN(START), 0, 65535),
+    NUMBER(group, IN(START), 0, LSI_AGENT_MOST_NODES - 1),
+    NUMBER(groups, IN(START), 1, LSI_AGENT_MOST_NODES),
+    NUMBER(offset, IN(START), 0, LSI_AGENT_MOST_RANKS),
+    NUMBER(world, IN(START), 1, LSI_AGENT_MOST_RANKS),
+    NUMBER(restart, IN(START), 0, 1000000),
+    NUMBER(restarts, IN(START), 0, 1000000),
+    NUMBER(verdict, IN(FAILED) | IN(DONE) | IN(END) | IN(FINISH), 0, 255),
+    NUMBER(strength, IN(FAILED), LSI_AGENT_WEAK, LSI_AGENT_FINAL),
+    NUMBER(number, IN(ASKED) | IN(SIGNAL), 1, 64),
+};
+
+enum {
+    N_TEXTS = sizeof(texts) / sizeof(texts[0]),
+    N_NUMBERS = sizeof(numbers) / sizeof(numbers[0])
+};
+
+static bool has(unsigned in, lsi_agent_word word)
+{
+    return (in & 1u << word) != 0;
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+static bool fill(json_t *json, const lsi_agent_message *message)
+{
+    const char *const base = (const char *)message;
+    bool good = json_object_set_new(json, "word",
+                                    json_string(words[message->word])) == 0;
+    for (size_t i = 0; i < N_TEXTS && good; i++) {
+        /* What is not UTF-8 (a host's name, a path) is left out. */
+        json_t *text = json_string(base + texts[i].offset);
+        if (has(texts[i].in, message->word))
+            good = json_object_set_new(json, texts[i].name,
+                                       text != NULL ? text
+                                                    : json_string("?")) == 0;
+        else
+            json_decref(text);
+    }
+    for (size_t i = 0; i < N_NUMBERS && good; i++) {
+        int value;
+        memcpy(&value, base + numbers[i].offset, sizeof(value));
+        if (has(numbers[i].in, message->word))
+            good = json_object_set_new(json, numbers[i].name,
+                                       json_integer(value)) == 0;
+    }
+    return good;
+}
+
+ls_status lsi_agent_message_write(const lsi_agent_message *message, char **out,
+                                  size_t *bytes)
+{
+    json_t *json = json_object();
+    char *text = NULL;
+    if (json != NULL && fill(json, message))
+        text = lsi_json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a message to a node");
+    *out = text;
+    *bytes = strlen(text);
+    return LS_OK;
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+static ls_status read_text(const json_t *json, const text_row *row, char *base)
+{
+    const char *text = json_string_value(json_object_get(json, row->name));
+    char *const to = base + row->offset;
+    if (text == NULL || strlen(text) >= row->bytes)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "a message of a node has no \"%s\" of less than %zu "
+                        "bytes",
+                        row->name, row->bytes);
+    memcpy(to, text, strlen(text) + 1);
+    for (char *at = to; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 127)
+            *at = '?';
+    }
+    return LS_OK;
+}
+
+static ls_status read_number(const json_t *json, const number_row *row,
+                             char *base)
+{
+    const json_t *number = json_object_get(json, row->name);
+    const json_int_t value = json_integer_value(number);
+    if (!json_is_integer(number) || value < row->min || value > row->max)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "a message of a node has no \"%s\" from %d to %d",
+                        row->name, row->min, row->max);
+    const int kept = (int)value;
+    memcpy(base + row->offset, &kept, sizeof(kept));
+    return LS_OK;
+}
+
+static ls_status read_fields(const json_t *json, lsi_agent_message *out)
+{
+    const char *name = json_string_value(json_object_get(json, "word"));
+    int word = 0;
+    while (word < LSI_AGENT_WORDS &&
+           (name == NULL || strcmp(name, words[word]) != 0))
+        word++;
+    if (word == LSI_AGENT_WORDS)
+        return lsi_fail(LS_ERR_FORMAT, "a message of a node has no word");
+    *out = (lsi_agent_message){.word = (lsi_agent_word)word};
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        if (has(texts[i].in, out->word))
+            LS_TRY(read_text(json, &texts[i], (char *)out));
+    }
+    for (size_t i = 0; i < N_NUMBERS; i++) {
+        if (has(numbers[i].in, out->word))
+            LS_TRY(read_number(json, &numbers[i], (char *)out));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_agent_message_read(const void *data, size_t bytes,
+                                 lsi_agent_message *out)
+{
+    json_t *json;
+    json_error_t error;
+    ls_status status = lsi_json_loadb(data, bytes, 0, &json, &error);
+    if (status == LS_ERR_FORMAT)
+        return lsi_fail(LS_ERR_FORMAT, "a message of a node is no JSON: %s",
+                        error.text);
+    LS_TRY(status);
+    lsi_agent_message read;
+    status = read_fields(json, &read);
+    json_decref(json);
+    if (status == LS_OK)
+        *out = read;
+    return status;
+}

@@ -1,0 +1,51 @@
+/*
+ * What the agent's files share.
+ */
+#ifndef LS_LAUNCH_AGENT_STATE_H
+#define LS_LAUNCH_AGENT_STATE_H
+
+#include "launch/agent.h"
+#include "launch/coordinator.h"
+#include "rendezvous/handshake.h"
+#include "rendezvous/interface.h"
+#include "rendezvous/link.h"
+
+enum { LSI_AGENT_MOST_ORDERS = 8 };
+
+typedef enum lsi_agent_connection {
+    LSI_AGENT_NONE,
+    LSI_AGENT_CONNECTING,
+    LSI_AGENT_SHAKING,
+    LSI_AGENT_CONNECTED
+} lsi_agent_connection;
+
+struct lsi_agent {
+    const lsi_launch_config *config;
+    const lsi_output *output;
+    lsi_coordinator *coordinator; /* NULL: another node serves */
+    char *secret;
+    lsi_endpoint endpoint;
+    char at[LSI_ENDPOINT_BYTES];
+    char name[33], host[65];
+    lsi_interface interface;
+    struct addrinfo *addresses;
+    const struct addrinfo *address; /* to be tried */
+    int epoll, timer;
+    lsi_agent_connection connection;
+    lsi_link link;
+    lsi_handshake shake;
+    lsi_agent_stage stage;
+    lsi_agent_message place;
+    lsi_agent_message orders[LSI_AGENT_MOST_ORDERS];
+    int n_orders;
+    bool is_lost; /* the connection, while ranks were running */
+    int verdict;
+    double since; /* it began to look for the endpoint */
+    double until; /* of an attempt at connecting, or before the next one */
+    double told, heard, pinged;
+};
+
+/* To the coordinator; nothing without a connection. */
+void lsi_agent_send(lsi_agent *agent, const lsi_agent_message *message);
+
+#endif

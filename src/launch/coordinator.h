@@ -1,0 +1,39 @@
+/*
+ * Who decides for all nodes of a job: which of them take part, when their ranks
+ * start, what failed first, whether all start again, when it is over. It lives
+ * in the supervisor of the node that serves the endpoint, beside that node's
+ * own agent, and hears of the nodes by messages (agent_message.h).
+ *
+ *     MEETING   nodes join; at the most that there may be, or after a while
+ * with enough, all are told to start RUNNING   until the ranks of all nodes
+ * have ended; the first failure ends those of the others OVER      all have
+ * been told how it ended
+ *
+ * After a failure that is worth it, it goes from RUNNING to MEETING again.
+ */
+#ifndef LS_LAUNCH_COORDINATOR_H
+#define LS_LAUNCH_COORDINATOR_H
+
+#include "launch/launch.h"
+#include "rendezvous/server.h"
+
+typedef struct lsi_coordinator lsi_coordinator;
+
+/*
+ * Serves the endpoint of config->nodes. `own` is the name (JOIN's `agent`) of
+ * this node's agent, which is always the first of all nodes. *why as from
+ * lsi_store_serve.
+ */
+ls_status lsi_coordinator_open(const lsi_launch_config *config,
+                               const char *secret, const char *own,
+                               lsi_coordinator **out, lsi_store_refusal *why);
+void lsi_coordinator_close(lsi_coordinator *c);
+
+/* To be polled for reading; step when it is ready, and every slice. */
+int lsi_coordinator_fd(const lsi_coordinator *c);
+void lsi_coordinator_step(lsi_coordinator *c);
+
+/* Whether all has been told to everybody who is still there. */
+bool lsi_coordinator_is_through(const lsi_coordinator *c);
+
+#endif

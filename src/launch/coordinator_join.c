@@ -1,0 +1,101 @@
+/*
+ * Who may take part.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/suspending_clock.h"
+#include "launch/coordinator_state.h"
+
+/* Why it may not; "" if it may. */
+static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
+                  char *why, size_t bytes)
+{
+    const lsi_launch_nodes *const nodes = c->config->nodes;
+    const char *id = c->config->run_id != NULL ? c->config->run_id : "";
+    char name[128];
+    why[0] = '\0';
+    if (strcmp(join->run, id) != 0)
+        snprintf(why, bytes,
+                 "the endpoint is that of the job \"%s\", and this host wants "
+                 "\"%s\" (--rdzv-id)",
+                 id, join->run);
+    else if (join->least != nodes->least || join->most != nodes->most)
+        snprintf(why, bytes,
+                 "this host wants %d to %d nodes, and the job at the endpoint "
+                 "%d to %d: --nnodes must be the same on all hosts",
+                 join->least, join->most, nodes->least, nodes->most);
+    else if (c->stage == LSI_JOB_OVER)
+        snprintf(why, bytes, "the job at the endpoint is over");
+    for (int i = 0; i < c->n && why[0] == '\0'; i++) {
+        const lsi_job_member *const m = &c->members[i];
+        if (join->node < 0 || m->node != join->node ||
+            strcmp(m->agent, join->agent) == 0)
+            continue;
+        snprintf(
+            why, bytes,
+            "--node-rank %d is that of host %s already: each host needs its "
+            "own",
+            join->node, m->host);
+    }
+    if (why[0] == '\0' && c->n >= nodes->most) {
+        lsi_coordinator_list_hosts(c, name, sizeof(name));
+        snprintf(why, bytes,
+                 "the job at the endpoint has all its %d nodes already: %s",
+                 nodes->most, name);
+    }
+}
+
+static ls_status make_member(lsi_coordinator *c, int peer,
+                             const lsi_agent_message *join)
+{
+    if (c->n == c->room) {
+        const int room = c->room == 0 ? 8 : 2 * c->room;
+        lsi_job_member *longer =
+            realloc(c->members, (size_t)room * sizeof(*c->members));
+        if (longer == NULL)
+            return lsi_fail(LS_ERR_MEMORY, "no memory for one more node");
+        c->members = longer;
+        c->room = room;
+    }
+    lsi_job_member *const m = &c->members[c->n++];
+    *m = (lsi_job_member){.peer = peer,
+                          .node = join->node,
+                          .local = join->local,
+                          .port = join->port,
+                          .arrival = c->arrivals++,
+                          .group = -1,
+                          .heard = lsi_suspending_clock_seconds()};
+    memcpy(m->agent, join->agent, sizeof(m->agent));
+    memcpy(m->host, join->host, sizeof(m->host));
+    return LS_OK;
+}
+
+void lsi_coordinator_join(lsi_coordinator *c, int peer,
+                          const lsi_agent_message *message)
+{
+    char why[400];
+    /* One that comes back has noticed before us that it was away. */
+    for (int i = 0; i < c->n; i++) {
+        lsi_job_member *const m = &c->members[i];
+        if (strcmp(m->agent, message->agent) != 0)
+            continue;
+        lsi_store_server_refuse(c->server, m->peer, "it has connected again");
+        lsi_coordinator_lose(c, m, "it has connected again");
+        break;
+    }
+    judge(c, message, why, sizeof(why));
+    if (why[0] == '\0' && make_member(c, peer, message) != LS_OK)
+        snprintf(why, sizeof(why), "%s", ls_last_error());
+    if (why[0] != '\0') {
+        lsi_store_server_refuse(c->server, peer, why);
+        return;
+    }
+    if (c->stage == LSI_JOB_RUNNING)
+        lsi_coordinator_say(c, "host %s takes part from the next restart on",
+                            message->host);
+    else
+        lsi_coordinator_look_at_meeting(c, lsi_suspending_clock_seconds());
+}

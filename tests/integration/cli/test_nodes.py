@@ -1,0 +1,441 @@
+"""lockstep run for several nodes: launchers that meet over loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from program import (LOCKSTEP, ProgramTest, children, environment, is_running,
+                     wait_until)
+
+SECRET = "0123456789abcdef-for-tests"
+SHOW = ("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK"
+        " $GROUP_WORLD_SIZE $ROLE_RANK $ROLE_WORLD_SIZE")
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def left(mark):
+    """The processes in whose environment the mark is."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                marked = mark.encode() in file.read()
+            if marked and is_running(int(entry)):
+                found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+class Nodes(ProgramTest):
+    def setUp(self):
+        self.endpoint = f"localhost:{free_port()}"
+        self.mark = f"LOCKSTEP_TEST_MARK={os.getpid()}-{self.id()}"
+        self.addCleanup(self.nothing_left)
+
+    def nothing_left(self):
+        self.assertTrue(wait_until(lambda: not left(self.mark), 5),
+                        left(self.mark))
+
+    def node(self, *words, nodes="2", ranks=1, env=None, flags=()):
+        """A launcher; it runs the words, or a line of sh."""
+        if len(words) == 1:
+            words = ("sh", "-c", words[0])
+        name, _, value = self.mark.partition("=")
+        return self.start("run", "--nnodes", str(nodes), "--rdzv-endpoint",
+                          self.endpoint, "-n", str(ranks), *flags, "--",
+                          *words, env=environment(**{name: value},
+                                                  **(env or {})))
+
+    def all_end(self, launchers, status):
+        """Each with that status; their outputs and errors."""
+        ends = [self.ended(process) for process in launchers]
+        for got, _, errors in ends:
+            self.assertEqual(got, status, errors)
+        return [lines for _, lines, _ in ends], [text for *_, text in ends]
+
+    def ranks_of(self, process):
+        """The supervisor of a launcher and its ranks."""
+        self.assertTrue(wait_until(lambda: children(process.pid)))
+        supervisor, = children(process.pid)
+        self.assertTrue(wait_until(lambda: children(supervisor)))
+        return supervisor, children(supervisor)
+
+
+class Meeting(Nodes):
+    def test_given_ranks_and_uneven_sizes(self):
+        sizes = {0: 2, 2: 3, 1: 1}  # in the order of their start
+        launchers = {k: self.node(SHOW, nodes=3, ranks=n,
+                                  flags=("--node-rank", str(k)))
+                     for k, n in sizes.items()}
+        out, errors = self.all_end([launchers[k] for k in range(3)], 0)
+        at = 0
+        for k in range(3):
+            n = sizes[k]
+            self.assertEqual(out[k], [
+                f"{at + r} {r} 6 {n} {k} 3 {at + r} 6" for r in range(n)])
+            at += n
+        self.assertIn("is node 2 of 3 nodes: ranks 3 to 5 of 6, by interface"
+                      " lo, ", errors[2])
+
+    def test_by_arrival(self):
+        script = ("echo $GROUP_RANK $WORLD_SIZE $LOCKSTEP_JOB $LOCKSTEP_RUN"
+                  " $MASTER_ADDR $MASTER_PORT $LOCKSTEP_RENDEZVOUS")
+        out, _ = self.all_end([self.node(script) for _ in range(2)], 0)
+        lines = sorted(line for lines in out for line in lines)
+        self.assertEqual([line.split()[:2] for line in lines],
+                         [["0", "2"], ["1", "2"]])
+        self.assertEqual(len({tuple(line.split()[2:]) for line in lines}), 1)
+        self.assertEqual(lines[0].split()[-1], self.endpoint)
+        self.assertEqual(lines[0].split()[4], "localhost")
+
+    def test_the_node_that_serves_may_come_last(self):
+        flags = [("--node-rank", str(k)) for k in (1, 2, 0)]
+        launchers = [self.node("true", nodes=3, flags=f) for f in flags[:2]]
+        time.sleep(0.3)  # they look for it meanwhile
+        launchers.append(self.node("true", nodes=3, flags=flags[2]))
+        self.all_end(launchers, 0)
+
+    def test_twenty_at_once(self):
+        launchers = [self.node("echo $RANK", nodes=20,
+                               flags=("--monitor-interval", "0.4"))
+                     for _ in range(20)]
+        out, _ = self.all_end(launchers, 0)
+        self.assertEqual(sorted(int(line) for lines in out for line in lines),
+                         list(range(20)))
+
+    def test_fewer_than_most_start_after_the_last_call(self):
+        flags = ("--rdzv-conf", "last_call_timeout=0.3")
+        launchers = [self.node("echo $WORLD_SIZE", nodes="2:3", flags=flags)
+                     for _ in range(2)]
+        out, errors = self.all_end(launchers, 0)
+        self.assertEqual(out, [["2"], ["2"]])
+        self.assertIn("2 of at most 3 nodes have come: they start", errors[0])
+
+    def test_too_few(self):
+        launcher = self.node("true", flags=("--rdzv-conf", "join_timeout=0.3"))
+        _, (error,) = self.all_end([launcher], 1)
+        self.assertIn("given up: after 0.3 s there are 1 of 2 nodes", error)
+
+    def test_nobody_serves(self):
+        launcher = self.node("true", flags=(
+            "--rdzv-conf", "join_timeout=0.3", "--node-rank", "1"))
+        _, (error,) = self.all_end([launcher], 1)
+        self.assertIn("nobody could be reached at the endpoint", error)
+
+    def test_torchruns_older_flags(self):
+        port = self.endpoint.split(":")[1]
+        launchers = [self.start(
+            "run", "--nnodes", "2", "--node-rank", str(k), "--master-addr",
+            "localhost", "--master-port", port, "--", "sh", "-c", SHOW)
+            for k in range(2)]
+        out, _ = self.all_end(launchers, 0)
+        self.assertEqual(out[1], ["1 0 2 1 1 2 1 2"])
+
+    def test_garbage_at_the_endpoint(self):
+        first = self.node("echo $RANK", env={"LOCKSTEP_SECRET": SECRET})
+        address = ("localhost", int(self.endpoint.split(":")[1]))
+
+        def connects():
+            try:
+                socket.create_connection(address, 1).close()
+                return True
+            except OSError:
+                return False
+        self.assertTrue(wait_until(connects))
+        socks = [socket.create_connection(address, 5) for _ in range(300)]
+        for i, sock in enumerate(socks):
+            try:
+                sock.sendall([b"GET / HTTP/1.0\r\n\r\n", os.urandom(2000), b"",
+                              b"LsR1\x01\x00\x00\x00\x20"][i % 4])
+            except OSError:
+                pass
+        second = self.node("echo $RANK", env={"LOCKSTEP_SECRET": SECRET})
+        self.all_end([first, second], 0)
+        for sock in socks:
+            sock.close()
+
+    def test_nested_run_stands_alone(self):
+        inner = f"{LOCKSTEP} run -n 2 -- sh -c 'echo x$LOCKSTEP_RENDEZVOUS'"
+        out, _ = self.all_end([self.node(inner) for _ in range(2)], 0)
+        self.assertEqual(out, [["x", "x"], ["x", "x"]])
+
+
+class Failures(Nodes):
+    def test_first_failure_is_everybodys(self):
+        script = "[ $RANK != 2 ] || exit 7; exec sleep 60"
+        begin = time.monotonic()
+        launchers = [self.node(script, ranks=2, flags=("--grace", "0.1"))
+                     for _ in range(2)]
+        _, errors = self.all_end(launchers, 7)
+        self.assertLess(time.monotonic() - begin, 20)
+        for text in errors:
+            self.assertRegex(text, r"rank 2 on host \S+ \(node 1, pid \d+\) "
+                             r"ended with exit status 7")
+
+    def test_killed_rank(self):
+        launchers = [self.node("exec sleep 60", flags=("--grace", "0.2"))
+                     for _ in range(2)]
+        _, ranks = self.ranks_of(launchers[1])
+        self.ranks_of(launchers[0])
+        os.kill(ranks[0], signal.SIGKILL)
+        _, errors = self.all_end(launchers, 137)
+        for text in errors:
+            self.assertRegex(text, rf"rank \d on host \S+ \(node \d, pid "
+                             rf"{ranks[0]}\) was killed by signal 9 "
+                             r"\(SIGKILL\)")
+
+    def test_killed_launchers(self):
+        """Of either node, its supervisor or the process in front of it."""
+        for who in range(2):
+            for is_supervisor in (False, True):
+                launchers = [self.node("exec sleep 60", flags=(
+                    "--grace", "0.2", "--node-rank", str(k)))
+                    for k in range(2)]
+                supervisor, _ = self.ranks_of(launchers[who])
+                self.ranks_of(launchers[1 - who])
+                os.kill(supervisor if is_supervisor else launchers[who].pid,
+                        signal.SIGKILL)
+                begin = time.monotonic()
+                status, _, errors = self.ended(launchers[1 - who])
+                self.assertLess(time.monotonic() - begin, 5)
+                self.assertEqual(status, 1, errors)
+                self.assertRegex(errors, "node 0 at localhost:\\d+ is lost"
+                                 if who == 0 and is_supervisor else
+                                 rf"\(node {who}\) is lost: ")
+                launchers[who].wait(10)
+                self.nothing_left()
+
+    def test_killed_while_waiting(self):
+        for k in range(2):
+            launcher = self.node("true", flags=("--node-rank", str(k)))
+            self.assertTrue(wait_until(lambda: children(launcher.pid)))
+            supervisor, = children(launcher.pid)
+            os.kill(supervisor, signal.SIGKILL)
+            status, _, _ = self.ended(launcher)
+            self.assertEqual(status, 137)
+        # The endpoint is free again, and the number of the node.
+        self.all_end([self.node("true", flags=("--node-rank", str(k)))
+                      for k in range(2)], 0)
+
+    def test_silent_launcher(self):
+        flags = ("--monitor-interval", "0.02", "--grace", "0.2")
+        launchers = [self.node("exec sleep 60", flags=flags)]
+        self.assertTrue(wait_until(lambda: children(launchers[0].pid)))
+        launchers.append(self.node("exec sleep 60", flags=flags))
+        supervisor, _ = self.ranks_of(launchers[1])
+        self.ranks_of(launchers[0])
+        os.kill(supervisor, signal.SIGSTOP)
+        status, _, errors = self.ended(launchers[0])
+        self.assertEqual(status, 1, errors)
+        self.assertIn("is lost: nothing came from it for 1 s", errors)
+        os.kill(supervisor, signal.SIGCONT)
+        status, _, errors = self.ended(launchers[1])
+        self.assertEqual(status, 1, errors)
+
+    def test_no_such_program(self):
+        flags = ("--grace", "0.1", "--node-rank")
+        launchers = [self.node("sleep", "60", flags=(*flags, "0")),
+                     self.node("./no-such-program", "x", flags=(*flags, "1"))]
+        _, errors = self.all_end(launchers, 127)
+        self.assertIn("(node 1) cannot start its ranks", errors[0])
+        self.assertIn("no such program", errors[1])
+
+    def test_request_to_end_reaches_all(self):
+        script = "trap 'sleep 0.2; exit 143' TERM; sleep 60 & wait"
+        for stopped in (signal.SIGTERM, signal.SIGINT):
+            launchers = [self.node(
+                script if stopped == signal.SIGTERM else "exec sleep 60")
+                for _ in range(2)]
+            for launcher in launchers:
+                self.ranks_of(launcher)
+            time.sleep(0.2)  # until sh has its trap
+            launchers[1].send_signal(stopped)
+            self.all_end(launchers, 128 + stopped)
+
+    def test_request_while_waiting(self):
+        launchers = [self.node("true", nodes=3) for _ in range(2)]
+        for launcher in launchers:
+            self.assertTrue(wait_until(lambda: children(launcher.pid)))
+        time.sleep(0.5)  # until both have joined
+        launchers[1].send_signal(signal.SIGTERM)
+        self.all_end(launchers, 143)
+
+    def test_timeout(self):
+        launchers = [self.node("exec sleep 60", flags=(
+            "--grace", "0.2", *(("--timeout", "0.7") if k == 0 else ())))
+            for k in range(2)]
+        self.all_end(launchers, 124)
+
+
+class Restarts(Nodes):
+    def test_all_nodes_start_again(self):
+        script = ("echo $RANK $LOCKSTEP_RESTART $LOCKSTEP_JOB $LOCKSTEP_RUN;"
+                  "[ $RANK$LOCKSTEP_RESTART != 10 ] || exit 3;"
+                  "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
+        flags = ("--max-restarts", "2", "--grace", "0.2")
+        launchers = [self.node(script, flags=flags) for _ in range(2)]
+        out, errors = self.all_end(launchers, 0)
+        words = sorted(line.split() for lines in out for line in lines)
+        self.assertEqual([w[:2] for w in words],
+                         [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]])
+        self.assertEqual(len({w[2] for w in words}), 2)
+        self.assertEqual(len({w[3] for w in words}), 1)
+        for text in errors:
+            self.assertIn("restart 1 of 2", text)
+
+    def test_given_up(self):
+        launchers = [self.node("exit $((RANK * 5))", flags=(
+            "--max-restarts", "2")) for _ in range(2)]
+        _, errors = self.all_end(launchers, 5)
+        for text in errors:
+            self.assertIn("given up after 2 restarts", text)
+
+    def test_usage_is_not_worth_it(self):
+        launchers = [self.node("[ $RANK = 0 ] && exec sleep 60; exit 2",
+                               flags=("--max-restarts", "2", "--grace", "0.2"))
+                     for _ in range(2)]
+        _, errors = self.all_end(launchers, 2)
+        self.assertNotIn("restart 1", errors[0])
+
+    def killed_node(self, nodes, flags, script):
+        """Two or three launchers; the supervisor of the last is killed."""
+        most = int(nodes.split(":")[-1])
+        launchers = [self.node(script, nodes=nodes, flags=(
+            *flags, "--node-rank", str(k), "--max-restarts", "1", "--grace",
+            "0.2")) for k in range(most)]
+        for launcher in launchers[:-1]:
+            self.ranks_of(launcher)
+        supervisor, _ = self.ranks_of(launchers[-1])
+        os.kill(supervisor, signal.SIGKILL)
+        return launchers
+
+    def test_goes_on_with_fewer(self):
+        script = ("echo $LOCKSTEP_RESTART $RANK $WORLD_SIZE;"
+                  "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
+        launchers = self.killed_node(
+            "2:3", ("--rdzv-conf", "last_call_timeout=0.3"), script)
+        out, errors = self.all_end(launchers[:2], 0)
+        self.assertEqual(out, [["0 0 3", "1 0 2"], ["0 1 3", "1 1 2"]])
+        self.assertRegex(errors[0], r"host \S+ \(node 2\) is lost: ")
+        self.assertIn("restart 1 of 1: waiting 0.3 s", errors[0])
+
+    def test_a_node_takes_the_place(self):
+        script = ("echo $LOCKSTEP_RESTART $RANK $WORLD_SIZE;"
+                  "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
+        launchers = self.killed_node("2", (), script)
+        self.ended(launchers[1])
+        launchers[1] = self.node(script, flags=("--node-rank", "1"))
+        out, errors = self.all_end(launchers, 0)
+        self.assertEqual(out, [["0 0 2", "1 0 2"], ["1 1 2"]])
+        self.assertRegex(errors[0], "1 of 2 are there|takes part from the next")
+
+    def test_nobody_takes_the_place(self):
+        launchers = self.killed_node(
+            "2", ("--rdzv-conf", "join_timeout=2"), "exec sleep 60")
+        _, (errors,) = self.all_end(launchers[:1], 1)
+        self.assertIn("given up: after 2 s there are 1 of 2 nodes", errors)
+
+
+class Refusals(Nodes):
+    def refused(self, message, *flags, nodes="2", env=None, status=1):
+        """A second launcher is, in less than a second; the first waits on."""
+        begin = time.monotonic()
+        launcher = self.node("true", nodes=nodes, flags=flags, env=env)
+        got, _, errors = self.ended(launcher)
+        self.assertEqual(got, status, errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+        self.assertTrue(errors.startswith("lockstep: "), errors)
+        self.assertIn(message, errors)
+        self.assertLess(time.monotonic() - begin, 1)
+
+    def test_strangers_of_a_job(self):
+        secret = {"LOCKSTEP_SECRET": SECRET}
+        first = self.node("true", env=secret, flags=(
+            "--node-rank", "0", "--rdzv-id", "mine"))
+        self.assertTrue(wait_until(lambda: children(first.pid)))
+        time.sleep(0.3)  # until it serves
+        other = ("--rdzv-id", "mine", "--node-rank")
+        self.refused("the secret is not that of the endpoint", *other, "1",
+                     env={"LOCKSTEP_SECRET": SECRET + "x"})
+        self.refused("asks for a secret: set LOCKSTEP_SECRET", *other, "1")
+        self.refused("the port of endpoint " + self.endpoint + " is in use",
+                     *other, "0", env=secret)
+        self.refused('that of the job "mine", and this host wants "yours"',
+                     "--rdzv-id", "yours", "--node-rank", "1", env=secret)
+        self.refused("--nnodes must be the same on all hosts", *other, "1",
+                     nodes="3", env=secret)
+        second = self.node("true", env=secret, flags=(*other, "1"))
+        self.all_end([first, second], 0)
+
+    def test_duplicate_and_superfluous(self):
+        first = self.node("exec sleep 60", nodes=3, flags=(
+            "--node-rank", "0", "--grace", "0.1"))
+        second = self.node("exec sleep 60", nodes=3, flags=(
+            "--node-rank", "1", "--grace", "0.1"))
+        self.assertTrue(wait_until(lambda: children(second.pid)))
+        time.sleep(0.5)  # until they have joined
+        self.refused("--node-rank 1 is that of host ", "--node-rank", "1",
+                     nodes="3")
+        third = self.node("exec sleep 60", nodes=3, flags=("--grace", "0.1"))
+        self.ranks_of(third)
+        self.refused("has all its 3 nodes already", nodes="3")
+        first.send_signal(signal.SIGTERM)
+        self.all_end([first, second, third], 143)
+
+    def test_unusable_endpoints(self):
+        for endpoint, message in (
+                ("192.0.2.1:29400", "the hosts need a secret: set LOCKSTEP_"),
+                ("no-such-host.invalid:1", "cannot find the host")):
+            self.endpoint = endpoint
+            self.refused(message, "--node-rank", "0")
+        self.endpoint = "192.0.2.1:29400"
+        self.refused("192.0.2.1:29400 is no address of this host",
+                     "--node-rank", "0", env={"LOCKSTEP_SECRET": SECRET})
+        self.endpoint = "localhost:29400"
+        self.refused("fits no interface", env={"LOCKSTEP_INTERFACE": "=nosuch"})
+        self.refused("the secret of LOCKSTEP_SECRET has 5 characters",
+                     env={"LOCKSTEP_SECRET": "short"})
+
+    def test_somebody_else_serves(self):
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            sock.listen()
+            self.endpoint = f"127.0.0.1:{sock.getsockname()[1]}"
+            launcher = self.node("true", flags=("--node-rank", "1"))
+            other, _ = sock.accept()
+            with other:
+                other.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                _, (error,) = self.all_end([launcher], 1)
+        self.assertIn("not of Lockstep's protocol", error)
+
+    def test_wrong_usage(self):
+        for flags, message in (
+                (("--nnodes", "0"), '--nnodes "0" is no number of hosts'),
+                (("--nnodes", "3:2"), "no number of hosts"),
+                (("--nnodes", "2"), "need --rdzv-endpoint HOST:PORT"),
+                (("--nnodes", "2", "--rdzv-endpoint", "h0:x"),
+                 "is no endpoint"),
+                (("--nnodes", "2", "--rdzv-endpoint", "localhost",
+                  "--node-rank", "2"), "it is 0 to 1"),
+                (("--nnodes", "2", "--rdzv-endpoint", "localhost",
+                  "--rdzv-backend", "static"), "takes a --node-rank"),
+                (("--nnodes", "2", "--rdzv-endpoint", "localhost",
+                  "--rdzv-conf", "timeout=3"), "join_timeout=SECONDS"),
+                (("--nnodes", "2", "--standalone"), "means one host")):
+            done = self.call("run", *flags, "--", "true")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(message, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
