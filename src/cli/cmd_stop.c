@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "command/command.h"
@@ -20,42 +18,6 @@ static const lsi_option options[] = {
     ROW(kill, BOOL, "kill", 0, NULL, NULL,
         "end it at once, without asking: nothing is saved"),
 };
-
-/* Whether JOB means this one: its name or the beginning of it, or a pid. */
-static bool is_meant(const lsi_job_found *job, const char *name)
-{
-    char pid[16];
-    snprintf(pid, sizeof(pid), "%d", (int)job->launcher);
-    return strcmp(name, pid) == 0 || strncmp(job->run, name, strlen(name)) == 0;
-}
-
-/* Its index in `jobs`. A name that is one exactly means no longer one. */
-static ls_status choose(const lsi_job_found *jobs, size_t n, const char *name,
-                        size_t *out)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(jobs[i].run, name) == 0) {
-            *out = i;
-            return LS_OK;
-        }
-        if (is_meant(&jobs[i], name)) {
-            *out = i;
-            found++;
-        }
-    }
-    if (found == 1)
-        return LS_OK;
-    if (found == 0)
-        return lsi_fail(LS_ERR_NOT_FOUND,
-                        "stop: no job of yours is called %s; lockstep jobs "
-                        "lists them",
-                        name);
-    return lsi_fail(LS_ERR_ARGUMENT,
-                    "stop: %zu jobs begin with %s; say more of the name, or "
-                    "the pid of its launcher",
-                    found, name);
-}
 
 static ls_status stop(const lsi_job_found *job, bool at_once)
 {
@@ -73,18 +35,14 @@ static int run(const lsi_invocation *call)
     args a;
     int rest;
     int exit_status;
-    lsi_job_found *jobs = NULL;
-    size_t n = 0, chosen;
+    lsi_job_found job;
     if (!lsi_cli_parse(call, &a, &rest, &exit_status))
         return exit_status;
     if (rest + 1 != call->argc || call->argv[rest][0] == '\0')
         return lsi_cli_usage("stop: which job? lockstep jobs lists them");
-    ls_status status = lsi_find_jobs(&jobs, &n);
+    ls_status status = lsi_find_job(call->argv[rest], &job);
     if (status == LS_OK)
-        status = choose(jobs, n, call->argv[rest], &chosen);
-    if (status == LS_OK)
-        status = stop(&jobs[chosen], a.kill);
-    free(jobs);
+        status = stop(&job, a.kill);
     return status == LS_OK ? 0 : lsi_cli_error();
 }
 

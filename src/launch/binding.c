@@ -257,11 +257,11 @@ ls_status lsi_binding_divide(const lsi_topology *machine, lsi_binding_mode mode,
     return status;
 }
 
-int lsi_binding_threads(const lsi_cpuset *sets, int ranks, int available)
+/* CPUs of the rank that has the fewest, where shared ones count in parts. */
+static double least_share(const lsi_cpuset *sets, int ranks)
 {
-    static const double rounding = 1e-9;
     uint16_t sharers[LSI_CPUSET_MAX] = {0};
-    int least = available / ranks;
+    double least = LSI_CPUSET_MAX;
     for (int rank = 0; rank < ranks; rank++) {
         for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu++)
             sharers[cpu] += lsi_cpuset_has(&sets[rank], cpu);
@@ -270,8 +270,20 @@ int lsi_binding_threads(const lsi_cpuset *sets, int ranks, int available)
         double own = 0;
         for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu++)
             own += lsi_cpuset_has(&sets[rank], cpu) ? 1.0 / sharers[cpu] : 0;
-        if (own > 0 && own + rounding < least)
-            least = (int)(own + rounding);
+        if (own > 0 && own < least)
+            least = own;
     }
-    return least < 1 ? 1 : least;
+    return least;
+}
+
+int lsi_binding_threads(lsi_binding_mode mode, const lsi_cpuset *sets,
+                        int ranks, int available)
+{
+    static const double rounding = 1e-9;
+    int threads = available / ranks;
+    if (mode == LSI_BINDING_CORE || mode == LSI_BINDING_NUMA) {
+        const double least = least_share(sets, ranks) + rounding;
+        threads = least < threads ? (int)least : threads;
+    }
+    return threads < 1 ? 1 : threads;
 }

@@ -53,9 +53,10 @@ lsi_range lsi_binding_share(const lsi_hardware_thread *cpus, size_t n,
 
 /*
  * The threads that each rank has CPUs for, at least 1, if the machine has so
- * many `available` for all: their equal part, or the part of the rank that has
- * least if they are bound to sets that differ.
+ * many `available` for all: their equal part; by LSI_BINDING_CORE and
+ * LSI_BINDING_NUMA not more than the rank whose set gives it the fewest.
  */
-int lsi_binding_threads(const lsi_cpuset *sets, int ranks, int available);
+int lsi_binding_threads(lsi_binding_mode mode, const lsi_cpuset *sets,
+                        int ranks, int available);
 
 #endif

@@ -229,10 +229,10 @@ static int choose_threads(const start *s)
     const int available = lsi_cpus_available();
     if (config->threads > 0)
         return config->threads;
-    if (s->places == NULL || config->bind == LSI_BINDING_CPU)
-        return lsi_threads_default(available / config->ranks);
     return lsi_threads_default(
-        lsi_binding_threads(s->places, config->ranks, available));
+        s->places == NULL ? available / config->ranks
+                          : lsi_binding_threads(config->bind, s->places,
+                                                config->ranks, available));
 }
 
 /* Where the output of this attempt is. */

@@ -57,26 +57,34 @@ static const char *find_variable(const char *entries, size_t bytes,
     return NULL;
 }
 
-/* The parent, and when it was started in clock ticks since the boot. */
-static bool read_stat(pid_t pid, pid_t *parent, unsigned long long *started)
+/* Of /proc/PID/stat. */
+typedef struct process_stat {
+    pid_t parent;
+    unsigned long long started; /* in clock ticks since the boot */
+    int processor;              /* where it ran last */
+} process_stat;
+
+static bool read_stat(pid_t pid, process_stat *out)
 {
-    enum { PARENT = 1, STARTED = 19 }; /* behind the name, from 0 */
+    enum { PARENT = 1, STARTED = 19, PROCESSOR = 36 }; /* behind the name */
     size_t bytes;
     char *const text = read_proc(pid, "stat", &bytes);
     /* The name, in parentheses, may hold anything. */
     char *at = text != NULL ? strrchr(text, ')') : NULL;
     int field = -1;
-    while (at != NULL && field < STARTED) {
+    while (at != NULL && field < PROCESSOR) {
         at = strchr(at, ' ');
         at = at != NULL ? at + 1 : NULL;
         field++;
         if (at != NULL && field == PARENT)
-            *parent = (pid_t)strtol(at, NULL, 10);
+            out->parent = (pid_t)strtol(at, NULL, 10);
         if (at != NULL && field == STARTED)
-            *started = strtoull(at, NULL, 10);
+            out->started = strtoull(at, NULL, 10);
+        if (at != NULL && field == PROCESSOR)
+            out->processor = (int)strtol(at, NULL, 10);
     }
     free(text);
-    return field == STARTED;
+    return field == PROCESSOR;
 }
 
 static double uptime(void)
@@ -135,17 +143,18 @@ static bool read_variables(pid_t pid, lsi_job_found *out)
 /* Whether the process is a rank that a launcher has started; *out as such. */
 static bool read_rank(pid_t pid, lsi_job_found *out)
 {
-    pid_t supervisor, above;
-    unsigned long long started, ignored;
+    process_stat own, supervisor, launcher;
     lsi_job_found of_parent;
-    if (!read_variables(pid, out) || !read_stat(pid, &supervisor, &started) ||
-        (read_variables(supervisor, &of_parent) &&
+    if (!read_variables(pid, out) || !read_stat(pid, &own) ||
+        (read_variables(own.parent, &of_parent) &&
          strcmp(of_parent.id, out->id) == 0) ||
-        !read_stat(supervisor, &out->launcher, &ignored) ||
-        !read_stat(out->launcher, &above, &ignored))
+        !read_stat(own.parent, &supervisor) ||
+        !read_stat(supervisor.parent, &launcher))
         return false;
     out->ranks = 1;
-    out->seconds = uptime() - (double)started / (double)sysconf(_SC_CLK_TCK);
+    out->launcher = supervisor.parent;
+    out->seconds =
+        uptime() - (double)own.started / (double)sysconf(_SC_CLK_TCK);
     read_command(pid, out->command, sizeof(out->command));
     return true;
 }
@@ -176,39 +185,181 @@ static int by_age(const void *a, const void *b)
     return (x->seconds < y->seconds) - (x->seconds > y->seconds);
 }
 
-ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
+/* A list that grows; elements are of one size. */
+typedef struct list {
+    char *items;
+    size_t size, n, room;
+} list;
+
+/* Room for one more; its place, or NULL without memory. */
+static void *next_place(list *l)
 {
-    lsi_job_found *jobs = NULL;
-    size_t found = 0, room = 0;
+    if (l->n == l->room) {
+        const size_t room = 2 * l->room + 16;
+        char *const more = realloc(l->items, room * l->size);
+        if (more == NULL)
+            return NULL;
+        l->items = more;
+        l->room = room;
+    }
+    return l->items + l->n * l->size;
+}
+
+/* Calls fn for each rank there is, until it fails. */
+typedef ls_status rank_fn(void *context, pid_t pid, const lsi_job_found *rank);
+
+static ls_status each_rank(rank_fn *fn, void *context)
+{
     ls_status status = LS_OK;
     DIR *const processes = opendir("/proc");
     if (processes == NULL)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look for jobs in /proc");
-    for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
+    for (struct dirent *entry;
+         status == LS_OK && (entry = readdir(processes)) != NULL;) {
         lsi_job_found rank;
         const pid_t pid = (pid_t)number(entry->d_name);
-        if (pid <= 0 || !read_rank(pid, &rank))
-            continue;
-        if (found == room) {
-            room = 2 * room + 16;
-            lsi_job_found *const more = realloc(jobs, room * sizeof(*jobs));
-            if (more == NULL) {
-                status =
-                    lsi_fail(LS_ERR_MEMORY, "no memory for %zu jobs", room);
-                break;
-            }
-            jobs = more;
-        }
-        found = add_rank(jobs, found, &rank);
+        if (pid > 0 && read_rank(pid, &rank))
+            status = fn(context, pid, &rank);
     }
     closedir(processes);
+    return status;
+}
+
+static ls_status take_job(void *context, pid_t pid, const lsi_job_found *rank)
+{
+    list *const jobs = context;
+    (void)pid;
+    if (next_place(jobs) == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu jobs", jobs->n + 1);
+    jobs->n = add_rank((lsi_job_found *)(void *)jobs->items, jobs->n, rank);
+    return LS_OK;
+}
+
+ls_status lsi_find_jobs(lsi_job_found **out, size_t *n)
+{
+    list jobs = {.size = sizeof(lsi_job_found)};
+    const ls_status status = each_rank(take_job, &jobs);
     if (status != LS_OK) {
-        free(jobs);
+        free(jobs.items);
         return status;
     }
-    if (found > 0)
-        qsort(jobs, found, sizeof(*jobs), by_age);
-    *out = jobs;
-    *n = found;
+    if (jobs.n > 0)
+        qsort(jobs.items, jobs.n, jobs.size, by_age);
+    *out = (lsi_job_found *)(void *)jobs.items;
+    *n = jobs.n;
+    return LS_OK;
+}
+
+/* ---- the one that is meant -------------------------------------------- */
+
+static bool is_meant(const lsi_job_found *job, const char *name)
+{
+    char pid[16];
+    snprintf(pid, sizeof(pid), "%d", (int)job->launcher);
+    return strcmp(name, pid) == 0 || strncmp(job->run, name, strlen(name)) == 0;
+}
+
+/* A name that is one exactly means no longer one. */
+static ls_status choose(const lsi_job_found *jobs, size_t n, const char *name,
+                        lsi_job_found *out)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_meant(&jobs[i], name))
+            continue;
+        *out = jobs[i];
+        found++;
+        if (strcmp(jobs[i].run, name) == 0)
+            return LS_OK;
+    }
+    if (found == 1)
+        return LS_OK;
+    if (found == 0)
+        return lsi_fail(LS_ERR_NOT_FOUND,
+                        "no job of yours is called %s; lockstep jobs lists "
+                        "them",
+                        name);
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%zu jobs begin with %s; say more of the name, or the pid "
+                    "of its launcher",
+                    found, name);
+}
+
+ls_status lsi_find_job(const char *name, lsi_job_found *out)
+{
+    lsi_job_found *jobs = NULL;
+    size_t n = 0;
+    LS_TRY(lsi_find_jobs(&jobs, &n));
+    const ls_status status = choose(jobs, n, name, out);
+    free(jobs);
+    return status;
+}
+
+/* ---- its ranks -------------------------------------------------------- */
+
+/* What stands behind a key in /proc/PID/status, or "". */
+static const char *status_value(const char *text, const char *key)
+{
+    const char *const at = strstr(text, key);
+    return at != NULL ? at + strlen(key) + strspn(at + strlen(key), "\t ") : "";
+}
+
+/* False if it has ended. */
+static bool read_place(pid_t pid, lsi_rank_found *out)
+{
+    size_t bytes;
+    process_stat stat;
+    char *const text = read_proc(pid, "status", &bytes);
+    const bool is_there =
+        text != NULL &&
+        lsi_cpuset_parse(status_value(text, "\nCpus_allowed_list:"),
+                         &out->cpus) &&
+        read_stat(pid, &stat);
+    if (is_there) {
+        out->threads = number(status_value(text, "\nThreads:"));
+        out->last_cpu = stat.processor;
+    }
+    free(text);
+    return is_there;
+}
+
+typedef struct ranks_of {
+    const char *id;
+    list ranks;
+} ranks_of;
+
+static ls_status take_rank(void *context, pid_t pid, const lsi_job_found *rank)
+{
+    ranks_of *const of = context;
+    lsi_rank_found found = {.rank = rank->first_rank, .pid = pid};
+    if (strcmp(rank->id, of->id) != 0 || !read_place(pid, &found))
+        return LS_OK;
+    void *const place = next_place(&of->ranks);
+    if (place == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks",
+                        of->ranks.n + 1);
+    memcpy(place, &found, sizeof(found));
+    of->ranks.n++;
+    return LS_OK;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const lsi_rank_found *const x = a, *const y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+ls_status lsi_find_ranks(const char *id, lsi_rank_found **out, size_t *n)
+{
+    ranks_of of = {.id = id, .ranks.size = sizeof(lsi_rank_found)};
+    const ls_status status = each_rank(take_rank, &of);
+    if (status != LS_OK) {
+        free(of.ranks.items);
+        return status;
+    }
+    if (of.ranks.n > 0)
+        qsort(of.ranks.items, of.ranks.n, of.ranks.size, by_rank);
+    *out = (lsi_rank_found *)(void *)of.ranks.items;
+    *n = of.ranks.n;
     return LS_OK;
 }

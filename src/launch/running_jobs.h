@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/cpuset.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_job_found {
@@ -28,5 +29,26 @@ typedef struct lsi_job_found {
  * /proc.
  */
 ls_status lsi_find_jobs(lsi_job_found **out, size_t *n);
+
+/*
+ * The one job that a user means: its run, the beginning of that, or the pid of
+ * its launcher. LS_ERR_NOT_FOUND; LS_ERR_ARGUMENT if several begin so.
+ */
+ls_status lsi_find_job(const char *name, lsi_job_found *out);
+
+/* A rank that runs now. */
+typedef struct lsi_rank_found {
+    int rank;
+    pid_t pid;
+    int threads;     /* of its process, whatever they do */
+    int last_cpu;    /* where its first thread ran last; -1: unknown */
+    lsi_cpuset cpus; /* those that its first thread may use */
+} lsi_rank_found;
+
+/*
+ * *out has *n ranks of that job (its `id`), in order, and is freed by the
+ * caller with free(). Those that end meanwhile are left out.
+ */
+ls_status lsi_find_ranks(const char *id, lsi_rank_found **out, size_t *n);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/cpus.h"
+#include "lockstep/version.h"
 
 const char *lsi_compiler(void)
 {
@@ -35,4 +36,24 @@ json_t *lsi_machine_json(void)
                      "isa", lsi_isa_name(isa), "cpus", lsi_cpus_available(),
                      "memory_bytes", (json_int_t)memory_bytes(), "kernel",
                      kernel, "compiler", lsi_compiler());
+}
+
+static json_t *command_line(int argc, const char *const *argv)
+{
+    json_t *command = json_array();
+    for (int i = 0; i < argc; i++) {
+        json_t *word = json_string(argv[i]);
+        /* Words that are no UTF-8 cannot be written to JSON as they are. */
+        if (word == NULL)
+            word = json_string("?");
+        json_array_append_new(command, word);
+    }
+    return command;
+}
+
+json_t *lsi_origin_json(int argc, const char *const *argv)
+{
+    return json_pack("{s:s, s:o, s:o}", "lockstep", ls_version_string(),
+                     "command", command_line(argc, argv), "machine",
+                     lsi_machine_json());
 }

@@ -12,6 +12,12 @@
  */
 json_t *lsi_machine_json(void);
 
+/*
+ * {"lockstep": version, "command": [..], "machine": {..}}, with which every
+ * file of results begins; a new reference, or NULL without memory.
+ */
+json_t *lsi_origin_json(int argc, const char *const *argv);
+
 /* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. Static. */
 const char *lsi_compiler(void);
 

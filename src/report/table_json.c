@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "lockstep/version.h"
 #include "report/machine.h"
 #include "report/result.h"
 #include "report/table_private.h"
@@ -59,27 +58,15 @@ static json_t *nested_rows(const lsi_table *table)
     return rows;
 }
 
-static json_t *command_line(int argc, const char *const *argv)
-{
-    json_t *command = json_array();
-    for (int i = 0; i < argc; i++) {
-        json_t *word = json_string(argv[i]);
-        /* Words that are no UTF-8 cannot be written to JSON as they are. */
-        if (word == NULL)
-            word = json_string("?");
-        json_array_append_new(command, word);
-    }
-    return command;
-}
-
 ls_status lsi_table_json(const lsi_table *table, int argc,
                          const char *const *argv, char **out)
 {
     LS_TRY(table->status);
-    json_t *document =
-        json_pack("{s:s, s:o, s:o, s:o}", "lockstep", ls_version_string(),
-                  "command", command_line(argc, argv), "machine",
-                  lsi_machine_json(), "rows", nested_rows(table));
+    json_t *document = lsi_origin_json(argc, argv);
+    if (json_object_set_new(document, "rows", nested_rows(table)) != 0) {
+        json_decref(document);
+        document = NULL;
+    }
     char *text =
         lsi_json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(document);

@@ -94,7 +94,8 @@ static void divide(fuzz_input *in)
                                        places) == LS_OK);
         for (int r = 0; r < ranks; r++)
             fuzz_demand(lsi_cpuset_within(&places[r], &allowed));
-        fuzz_demand(lsi_binding_threads(places, ranks, (int)n) >= 1);
+        fuzz_demand(lsi_binding_threads((lsi_binding_mode)mode, places, ranks,
+                                        (int)n) >= 1);
     }
     for (int r = 0; r < ranks; r++) {
         const lsi_range share = lsi_binding_share(cpus, n, ranks, r);

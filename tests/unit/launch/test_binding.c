@@ -262,8 +262,13 @@ static void threads_follow_from_places(void **state)
         for (int rank = 0; rank < cases[i].ranks; rank++)
             (void)lsi_cpuset_parse(cases[i].sets[rank], &sets[rank]);
         assert_int_equal(
-            lsi_binding_threads(sets, cases[i].ranks, cases[i].available),
+            lsi_binding_threads(CORE, sets, cases[i].ranks, cases[i].available),
             cases[i].want);
+        assert_int_equal(lsi_binding_threads(PLAIN, sets, cases[i].ranks,
+                                             cases[i].available),
+                         cases[i].available / cases[i].ranks > 0
+                             ? cases[i].available / cases[i].ranks
+                             : 1);
     }
 }
 
