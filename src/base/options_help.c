@@ -26,12 +26,25 @@ static void print_left(FILE *stream, const lsi_option *row)
         fprintf(stream, "%-*s", LEFT_WIDTH, left);
 }
 
+/* Of the next word; what is longer than a line is broken behind a choice. */
+static size_t word_length(const char *text)
+{
+    enum { MOST = LINE_WIDTH - LEFT_WIDTH };
+    size_t length = strcspn(text, " ");
+    if (length > MOST) {
+        length = MOST;
+        while (length > 1 && text[length - 1] != '|')
+            length--;
+    }
+    return length > 1 ? length : strcspn(text, " ");
+}
+
 /* Words of `text` from column LEFT_WIDTH on, then a line break. */
 static void print_wrapped(FILE *stream, const char *text)
 {
     size_t column = LEFT_WIDTH;
     while (*text != '\0') {
-        const size_t length = strcspn(text, " ");
+        const size_t length = word_length(text);
         const bool first = column == LEFT_WIDTH;
         if (!first && column + 1 + length > LINE_WIDTH) {
             fprintf(stream, "\n%*s", LEFT_WIDTH, "");
