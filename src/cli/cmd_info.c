@@ -10,6 +10,7 @@
 #include "base/cpuset.h"
 #include "base/json.h"
 #include "base/meminfo.h"
+#include "comm/net/modules.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"
 #include "compute/dense.h"
@@ -49,6 +50,9 @@ static int add_optional_parts(json_t *info)
     return json_object_set_new(info, "mpi",
                                modules[0] == '\0' ? json_null()
                                                   : json_string(modules)) |
+           json_object_set_new(info, "ucx",
+                               lsi_module_is_there("ucx") ? json_string("yes")
+                                                          : json_null()) |
            json_object_set_new(info, "gpu", json_null());
 }
 

@@ -1,20 +1,28 @@
 #include "comm/bootstrap/transports.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const lsi_meeting rows[] = {
-#define X(name, reaches, meet) {#name, LSI_REACHES_##reaches, meet},
+#define X(name, reaches, if_set, meet)                                         \
+    {#name, LSI_REACHES_##reaches, if_set, meet},
 #include "comm/bootstrap/transports.def"
 #undef X
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+static bool is_offered(const lsi_meeting *row)
+{
+    const char *text = row->if_set == NULL ? NULL : getenv(row->if_set);
+    return row->if_set == NULL || (text != NULL && *text != '\0');
+}
+
 const lsi_meeting *lsi_meeting_for(bool several)
 {
     const lsi_meeting *row = rows;
-    while (several && row->reaches == LSI_REACHES_MACHINE)
+    while ((several && row->reaches == LSI_REACHES_MACHINE) || !is_offered(row))
         row++;
     return row;
 }

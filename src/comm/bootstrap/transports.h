@@ -11,7 +11,7 @@
 #include "comm/bootstrap/environment.h"
 #include "lockstep/group.h"
 
-#define X(name, reaches, meet)                                                 \
+#define X(name, reaches, if_set, meet)                                         \
     ls_status meet(const lsi_world *world, double seconds, ls_group **out);
 #include "comm/bootstrap/transports.def"
 #undef X
@@ -19,6 +19,7 @@
 typedef struct lsi_meeting {
     const char *name;
     enum { LSI_REACHES_MACHINE, LSI_REACHES_SEVERAL } reaches;
+    const char *if_set; /* a variable; or NULL */
     ls_status (*meet)(const lsi_world *world, double seconds, ls_group **out);
 } lsi_meeting;
 
@@ -28,7 +29,7 @@ const lsi_meeting *lsi_meeting_for(bool several);
 /* The row of that name, or NULL. */
 const lsi_meeting *lsi_meeting_find(const char *name);
 
-/* "shm or mpi"; cut to fit. Returns text. */
+/* "shm, ucx or mpi"; cut to fit. Returns text. */
 const char *lsi_meeting_names(char *text, size_t bytes);
 
 #endif

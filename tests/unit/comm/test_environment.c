@@ -33,6 +33,7 @@ static const char *const names[] = {"RANK",
                                     "SLURM_STEP_TASKS_PER_NODE",
                                     "SLURM_NODEID",
                                     "LOCKSTEP_TRANSPORT",
+                                    "LOCKSTEP_RENDEZVOUS",
                                     "LOCKSTEP_JOB",
                                     "TORCHELASTIC_RUN_ID",
                                     "PMIX_NAMESPACE",
@@ -156,6 +157,33 @@ static void ranks_of_several_machines_meet_by_mpi(void **state)
     assert_false(by_mpi());
 }
 
+static const char *transport_name(void)
+{
+    lsi_world world;
+    assert_int_equal(lsi_world_from_env(&world), LS_OK);
+    return world.transport == NULL ? "none" : world.transport->name;
+}
+
+static void ranks_with_a_store_meet_there(void **state)
+{
+    SET("RANK", "1", "WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2");
+    assert_string_equal(transport_name(), "mpi");
+    SET("LOCKSTEP_RENDEZVOUS", "h0:29400");
+    assert_string_equal(transport_name(), "ucx");
+    SET("LOCKSTEP_TRANSPORT", "mpi");
+    assert_string_equal(transport_name(), "mpi");
+    clear(state);
+    SET("RANK", "1", "WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "4",
+        "LOCKSTEP_RENDEZVOUS", "h0:29400");
+    assert_string_equal(transport_name(), "shm");
+    SET("LOCKSTEP_TRANSPORT", "ucx");
+    assert_string_equal(transport_name(), "ucx");
+    clear(state);
+    SET("RANK", "1", "WORLD_SIZE", "4", "LOCAL_WORLD_SIZE", "2",
+        "LOCKSTEP_RENDEZVOUS", "");
+    assert_string_equal(transport_name(), "mpi");
+}
+
 /* Of rank 5 of 7 on a node, by Slurm's list; 7 if that says nothing. */
 static void slurm_says_how_many_share_a_node(void **state)
 {
@@ -244,7 +272,7 @@ static void nonsense_is_an_error(void **state)
     assert_int_equal(failure("only 2 of 4 ranks are on this machine"),
                      LS_ERR_UNSUPPORTED);
     SET("LOCKSTEP_TRANSPORT", "tcp");
-    failure("it should be shm or mpi");
+    failure("it should be shm, ucx or mpi");
     clear(state);
     SET("WORLD_SIZE", "100000", "RANK", "0");
     failure("at most");
@@ -333,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup(each_launcher_is_understood, clear),
         cmocka_unit_test_setup(contradictions_name_both, clear),
         cmocka_unit_test_setup(ranks_of_several_machines_meet_by_mpi, clear),
+        cmocka_unit_test_setup(ranks_with_a_store_meet_there, clear),
         cmocka_unit_test_setup(slurm_says_how_many_share_a_node, clear),
         cmocka_unit_test_setup(a_batch_script_is_no_rank, clear),
         cmocka_unit_test_setup(slurm_may_be_another_launchers_launcher, clear),

@@ -63,8 +63,8 @@ static ls_status choose(const mpi **out)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "no MPI has started these ranks: none of "
                         "OMPI_COMM_WORLD_SIZE, PMIX_RANK and PMI_RANK is set; "
-                        "start them by mpirun, or by srun --mpi=pmix or "
-                        "--mpi=pmi2");
+                        "start them by lockstep run --nnodes, by mpirun, or by "
+                        "srun --mpi=pmix or --mpi=pmi2");
     *out = by;
     if (name == NULL || *name == '\0' || strcmp(name, by->name) == 0)
         return LS_OK;

@@ -1,0 +1,305 @@
+/*
+ * Each rank leaves its record; rank 0 waits for all of them and leaves the
+ * bundle, or the reason why there is none. A rank that hears nothing of rank 0
+ * looks itself who has not come.
+ */
+#include "comm/bootstrap/store_gather.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/suspending_clock.h"
+#include "comm/bootstrap/socket.h"
+#include "comm/node/transport.h"
+
+#define SLICE_SECONDS ((double)LSI_SLICE_MS * 1e-3)
+#define PROBE_SECONDS 1e-3 /* for what should be there already */
+#define GRACE_SECONDS                                                          \
+    1.0 /* for what rank 0 says at the end of its patience                     \
+         */
+
+enum { KEY_BYTES = LSI_STORE_GATHER_NAME + 64, NAMES_BYTES = 128 };
+
+/* Before what a rank sends. */
+typedef struct record {
+    uint64_t owner; /* a number that no other process chooses */
+    int32_t rank, size;
+    uint64_t bytes;
+} record;
+
+/* Before the records of all. */
+typedef struct head {
+    int32_t status, size;
+    uint64_t bytes; /* of a record and what follows it */
+    char text[496]; /* why, if status is an error */
+} head;
+
+/* One call. */
+typedef struct call {
+    lsi_store_gather *gather;
+    uint64_t number;
+    uint64_t owner;
+    double seconds;
+    lsi_deadline deadline;
+    int (*idle)(void);
+    size_t bytes;        /* of a record and what follows it */
+    unsigned char *body; /* the records */
+} call;
+
+/* ---- the store ----------------------------------------------------------- */
+
+static void name_key(const call *c, const char *what, int number, char *key)
+{
+    snprintf(key, KEY_BYTES, "%s/gather/%llu/%s%d", c->gather->job,
+             (unsigned long long)c->number, what, number);
+}
+
+/* Looks once more when time is up, so that it can also ask what is there. */
+static ls_status take(const call *c, const char *what, int number, void *data,
+                      size_t *bytes)
+{
+    const ls_store *store = c->gather->store;
+    const size_t room = *bytes;
+    char key[KEY_BYTES];
+    name_key(c, what, number, key);
+    for (;;) {
+        const bool late = lsi_deadline_poll(c->deadline) == 0;
+        *bytes = room;
+        const ls_status status =
+            store->get(store->context, key, data, bytes,
+                       late ? PROBE_SECONDS : SLICE_SECONDS);
+        if (status != LS_ERR_TIMEOUT || late)
+            return status;
+        if (c->idle != NULL && c->idle() != 0)
+            return lsi_fail(LS_ERR_PEER_DEAD,
+                            "a rank is gone before all have come");
+    }
+}
+
+static ls_status leave(const call *c, const char *what, int number,
+                       const void *data, size_t bytes)
+{
+    const ls_store *store = c->gather->store;
+    char key[KEY_BYTES];
+    name_key(c, what, number, key);
+    return store->set(store->context, key, data, bytes);
+}
+
+static unsigned char *record_of(const call *c, int rank)
+{
+    return c->body + (size_t)rank * c->bytes;
+}
+
+/* ---- who has not come ---------------------------------------------------- */
+
+/* "rank 2, rank 5 and 3 more"; how many there are. */
+static int name_missing(const call *c, char *text)
+{
+    int used = 0, missing = 0, named = 0;
+    text[0] = '\0';
+    for (int r = 0; r < c->gather->size; r++) {
+        size_t bytes = c->bytes;
+        if (take(c, "", r, record_of(c, r), &bytes) != LS_ERR_TIMEOUT)
+            continue;
+        missing++;
+        if (used > NAMES_BYTES - 48)
+            continue;
+        named++;
+        used += snprintf(text + used, NAMES_BYTES - (size_t)used, "%srank %d",
+                         used == 0 ? "" : ", ", r);
+    }
+    if (missing > named)
+        snprintf(text + used, NAMES_BYTES - (size_t)used, " and %d more",
+                 missing - named);
+    return missing;
+}
+
+static ls_status say_who_is_late(const call *c)
+{
+    char names[NAMES_BYTES];
+    const int missing = name_missing(c, names);
+    if (missing == 0)
+        return lsi_fail(LS_ERR_TIMEOUT,
+                        "rank 0 has not said within %g s that all %d ranks "
+                        "have come; this is rank %d",
+                        c->seconds, c->gather->size, c->gather->rank);
+    return lsi_fail(LS_ERR_TIMEOUT,
+                    "%d of %d ranks have not come within %g s: %s", missing,
+                    c->gather->size, c->seconds, names);
+}
+
+/* ---- rank 0 -------------------------------------------------------------- */
+
+/* `fits`: it has as many bytes as it should. */
+static ls_status check_record(const call *c, int rank, bool fits)
+{
+    record r;
+    memcpy(&r, record_of(c, rank), sizeof(r));
+    if (!fits || r.bytes != c->bytes || r.rank != rank)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "rank %d has left something else than the %zu bytes "
+                        "that rank 0 expects: are all ranks linked with the "
+                        "same version of the library?",
+                        rank, c->bytes);
+    if (r.size != c->gather->size)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "rank %d was started as one of %d ranks, and rank 0 as "
+                        "one of %d",
+                        rank, r.size, c->gather->size);
+    if (rank == 0 && r.owner != c->owner)
+        return lsi_fail(LS_ERR_MISMATCH, "two processes are rank 0");
+    return LS_OK;
+}
+
+static ls_status collect(const call *c)
+{
+    for (int r = 0; r < c->gather->size; r++) {
+        size_t bytes = c->bytes;
+        const ls_status status = take(c, "", r, record_of(c, r), &bytes);
+        if (status == LS_ERR_TIMEOUT)
+            return say_who_is_late(c);
+        if (status != LS_ERR_ARGUMENT) /* it is longer */
+            LS_TRY(status);
+        LS_TRY(check_record(c, r, status == LS_OK && bytes == c->bytes));
+    }
+    return LS_OK;
+}
+
+/* In as many values as it takes. */
+static ls_status leave_bundle(const call *c)
+{
+    const size_t total = (size_t)c->gather->size * c->bytes;
+    for (size_t at = 0, part = 1; at < total;
+         at += LSI_STORE_VALUE_BYTES, part++) {
+        const size_t left = total - at;
+        LS_TRY(
+            leave(c, "all", (int)part, c->body + at,
+                  left < LSI_STORE_VALUE_BYTES ? left : LSI_STORE_VALUE_BYTES));
+    }
+    return LS_OK;
+}
+
+/* What it says comes last, so that whoever reads that finds the rest. */
+static ls_status lead(const call *c)
+{
+    head h = {.size = c->gather->size, .bytes = c->bytes};
+    ls_status status = collect(c);
+    if (status == LS_OK)
+        status = leave_bundle(c);
+    h.status = status;
+    if (status != LS_OK)
+        snprintf(h.text, sizeof(h.text), "%s", ls_last_error());
+    const ls_status left = leave(c, "all", 0, &h, sizeof(h));
+    if (status != LS_OK)
+        return lsi_fail(status, "%s", h.text);
+    return left;
+}
+
+/* ---- the others ---------------------------------------------------------- */
+
+static ls_status check_head(const call *c, const head *h, size_t bytes)
+{
+    if (bytes != sizeof(*h))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "rank 0 has left %zu bytes that say "
+                        "nothing",
+                        bytes);
+    if (h->size != c->gather->size)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "rank %d was started as one of %d ranks, and rank 0 as "
+                        "one of %d",
+                        c->gather->rank, c->gather->size, h->size);
+    if (h->status != LS_OK)
+        return lsi_fail(lsi_error_of_peer(h->status), "%.*s",
+                        (int)sizeof(h->text), h->text);
+    if (h->bytes != c->bytes)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "rank 0 expects %llu bytes of each rank, and rank %d "
+                        "has left %zu: are all ranks linked with the same "
+                        "version of the library?",
+                        (unsigned long long)h->bytes, c->gather->rank,
+                        c->bytes);
+    return LS_OK;
+}
+
+static ls_status take_bundle(const call *c)
+{
+    const size_t total = (size_t)c->gather->size * c->bytes;
+    for (size_t at = 0, part = 1; at < total;
+         at += LSI_STORE_VALUE_BYTES, part++) {
+        const size_t left = total - at;
+        size_t bytes =
+            left < LSI_STORE_VALUE_BYTES ? left : LSI_STORE_VALUE_BYTES;
+        const size_t whole = bytes;
+        LS_TRY(take(c, "all", (int)part, c->body + at, &bytes));
+        if (bytes != whole)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "rank 0 has left %zu bytes where %zu belong", bytes,
+                            whole);
+    }
+    record own;
+    memcpy(&own, record_of(c, c->gather->rank), sizeof(own));
+    if (own.owner != c->owner)
+        return lsi_fail(LS_ERR_MISMATCH, "two processes are rank %d",
+                        c->gather->rank);
+    return LS_OK;
+}
+
+static ls_status follow(const call *c)
+{
+    head h;
+    size_t bytes = sizeof(h);
+    const ls_status status = take(c, "all", 0, &h, &bytes);
+    if (status == LS_ERR_TIMEOUT)
+        return say_who_is_late(c);
+    LS_TRY(status);
+    LS_TRY(check_head(c, &h, bytes));
+    return take_bundle(c);
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static ls_status run(call *c, const void *send, size_t bytes, void *recv)
+{
+    const lsi_store_gather *gather = c->gather;
+    const record own = {.owner = c->owner,
+                        .rank = gather->rank,
+                        .size = gather->size,
+                        .bytes = c->bytes};
+    unsigned char *mine = record_of(c, gather->rank);
+    memcpy(mine, &own, sizeof(own));
+    memcpy(mine + sizeof(own), send, bytes);
+    LS_TRY(leave(c, "", gather->rank, mine, c->bytes));
+    LS_TRY(gather->rank == 0 ? lead(c) : follow(c));
+    for (int r = 0; r < gather->size; r++)
+        memcpy((unsigned char *)recv + (size_t)r * bytes,
+               record_of(c, r) + sizeof(own), bytes);
+    return LS_OK;
+}
+
+ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
+                               size_t bytes, void *recv, double seconds,
+                               int (*idle)(void))
+{
+    void *block = NULL;
+    const bool patient = gather->rank != 0 && seconds > 0;
+    call c = {.gather = gather,
+              .number = gather->calls++,
+              .owner = lsi_job_number(),
+              .seconds = seconds,
+              .idle = idle,
+              .bytes = sizeof(record) + bytes};
+    if (c.bytes > LSI_STORE_VALUE_BYTES)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%zu bytes of a rank are more than a store takes",
+                        bytes);
+    c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);
+    LS_TRY(lsi_alloc(&block, (size_t)gather->size * c.bytes, LS_MEMORY_COMM,
+                     "what ranks tell each other"));
+    c.body = block;
+    const ls_status status = run(&c, send, bytes, recv);
+    lsi_free(block);
+    return status;
+}

@@ -1,0 +1,35 @@
+/*
+ * The all-gather of ranks that share nothing but a store. Rank 0 collects what
+ * all have left there and leaves it again as one, so that each call takes three
+ * values a rank.
+ */
+#ifndef LS_COMM_BOOTSTRAP_STORE_GATHER_H
+#define LS_COMM_BOOTSTRAP_STORE_GATHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rendezvous/store.h"
+
+enum { LSI_STORE_GATHER_NAME = 128 };
+
+typedef struct lsi_store_gather {
+    const ls_store *store;
+    char job[LSI_STORE_GATHER_NAME]; /* before all keys; of no other job */
+    int rank, size;
+    uint64_t calls; /* so far: each has keys of its own */
+} lsi_store_gather;
+
+/*
+ * recv[r * bytes ...] = what rank r sends. Collective. LS_ERR_TIMEOUT if not
+ * all have come within so many seconds (0: no limit), and a sentence with those
+ * who are missed; LS_ERR_MISMATCH if ranks have been told of different numbers
+ * of ranks, or two of the same. Asks `idle` every 100 ms, unless it is NULL,
+ * and gives up (LS_ERR_PEER_DEAD) when that is not 0.
+ */
+ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
+                               size_t bytes, void *recv, double seconds,
+                               int (*idle)(void));
+
+#endif

@@ -1,0 +1,132 @@
+#include "comm/net/ucx/load.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/net/modules.h"
+
+/* ---- loading ------------------------------------------------------------- */
+
+/*
+ * What UCX reads once, when it is loaded. It would handle the signals of
+ * crashes and SIGHUP, replace what allocates memory, and print to stdout.
+ */
+static const char *const variables[][2] = {{"UCX_HANDLE_ERRORS", "none"},
+                                           {"UCX_ERROR_SIGNALS", ""},
+                                           {"UCX_DEBUG_SIGNO", "0"},
+                                           {"UCX_MEM_EVENTS", "n"},
+                                           {"UCX_MEM_MMAP_HOOK_MODE", "none"},
+                                           {"UCX_MEM_MALLOC_HOOKS", "n"},
+                                           {"UCX_VFS_ENABLE", "n"},
+                                           {"UCX_WARN_UNUSED_ENV_VARS", "n"},
+                                           {"UCX_LOG_LEVEL", "fatal"}};
+
+enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
+
+/* They are not for programs that this one starts. */
+ls_status lsi_ucx_load(const lsi_wire **out)
+{
+    bool set[VARIABLES];
+    for (int i = 0; i < VARIABLES; i++) {
+        set[i] = getenv(variables[i][0]) == NULL;
+        (void)setenv(variables[i][0], variables[i][1], 0);
+    }
+    const ls_status status = lsi_module_load("ucx", out);
+    for (int i = 0; i < VARIABLES; i++)
+        if (set[i])
+            (void)unsetenv(variables[i][0]);
+    return status;
+}
+
+/* ---- devices ------------------------------------------------------------- */
+
+static void append(char *devices, const char *name, int port)
+{
+    const size_t used = strlen(devices);
+    char more[NAME_MAX + 16];
+    const int length = snprintf(more, sizeof(more), ",%s:%d", name, port);
+    if (length > 0 && used + (size_t)length < LSI_UCX_DEVICES_BYTES)
+        memcpy(devices + used, more, (size_t)length + 1);
+}
+
+/* The next entry of a folder that is none of the dots. */
+static const char *next(DIR *folder)
+{
+    const struct dirent *entry;
+    do
+        entry = readdir(folder);
+    while (entry != NULL && entry->d_name[0] == '.');
+    return entry == NULL ? NULL : entry->d_name;
+}
+
+/* The first line of a file; "" if there is none. */
+static void read_line(const char *path, char *line, int bytes)
+{
+    FILE *file = fopen(path, "re");
+    line[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(line, bytes, file) == NULL)
+        line[0] = '\0';
+    (void)fclose(file);
+}
+
+/* The RDMA device of an interface, by the port that the interface is. */
+static void append_own(const char *sys, const char *interface, char *devices)
+{
+    char path[PATH_MAX], line[32];
+    snprintf(path, sizeof(path), "%s/class/net/%s/dev_port", sys, interface);
+    read_line(path, line, sizeof(line));
+    snprintf(path, sizeof(path), "%s/class/net/%s/device/infiniband", sys,
+             interface);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return;
+    for (const char *name; (name = next(folder)) != NULL;)
+        append(devices, name, (int)strtol(line, NULL, 10) + 1);
+    (void)closedir(folder);
+}
+
+static void append_active(const char *sys, const char *device, char *devices)
+{
+    char path[PATH_MAX], line[32];
+    snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports", sys, device);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return;
+    for (const char *port; (port = next(folder)) != NULL;) {
+        snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%s/state",
+                 sys, device, port);
+        read_line(path, line, sizeof(line));
+        if (strstr(line, "ACTIVE") != NULL)
+            append(devices, device, (int)strtol(port, NULL, 10));
+    }
+    (void)closedir(folder);
+}
+
+static void append_all(const char *sys, char *devices)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/class/infiniband", sys);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return;
+    for (const char *name; (name = next(folder)) != NULL;)
+        append_active(sys, name, devices);
+    (void)closedir(folder);
+}
+
+void lsi_ucx_devices(const char *sys, const char *interface, bool told,
+                     char devices[LSI_UCX_DEVICES_BYTES])
+{
+    /* A second address of an interface may be labelled "eth0:1". */
+    snprintf(devices, LSI_UCX_DEVICES_BYTES, "%.*s",
+             (int)strcspn(interface, ":"), interface);
+    if (told)
+        append_own(sys, interface, devices);
+    else
+        append_all(sys, devices);
+}
