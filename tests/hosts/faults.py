@@ -28,8 +28,8 @@ BIN = os.path.dirname(LOCKSTEP)
 RANKS = (2, 2)
 TIMEOUT = 3
 # Each rank's words go to a file: a cut link does not carry them.
-RANK = 'exec "$@" 2>"$LOG/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
-PATIENT = {"openmpi": ["--enable-recovery"], "mpich": []}
+RANK = 'exec "$@" 2>"$LOG/${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}"'
+PATIENT = {"openmpi": ["--enable-recovery"], "mpich": [], "ucx": []}
 
 
 class Failure(Exception):
@@ -88,7 +88,7 @@ class Job:
     def find_ranks(self):
         for name in self.two.names:
             for pid in self.two.processes(name):
-                match = re.search(rb"(?:OMPI_COMM_WORLD|PMI)_RANK=(\d+)",
+                match = re.search(rb"(?:OMPI_COMM_WORLD_|PMI_|\0)RANK=(\d+)",
                                   environ(pid))
                 if match and program(pid) == os.path.realpath(LOCKSTEP):
                     self.pids[int(match[1])] = pid
@@ -222,7 +222,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--repeat", type=int, default=1, metavar="N")
     parser.add_argument("--mpi", default="openmpi",
-                        choices=("openmpi", "mpich"))
+                        choices=("openmpi", "mpich", "ucx"))
     parser.add_argument("--patience", type=float, default=2, metavar="S",
                         help="how long after the timeout (default 2 s)")
     parser.add_argument("--patient", action="store_true",

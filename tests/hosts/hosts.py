@@ -8,8 +8,9 @@ clears up after them.
 
     hosts.py --ranks 2,2 --rate 1gbit --mpi openmpi -- PROGRAM ARGS
 
-starts that many ranks on each host through MPI's remote agent, on a link of
-that rate, and says at the end how many bytes each host has sent and received.
+starts that many ranks on each host through MPI's remote agent (of --mpi ucx
+through start.py, without MPI), on a link of that rate, and says at the end how
+many bytes each host has sent and received.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 AGENT = os.path.join(HERE, "agent")
+START = os.path.join(HERE, "start.py")
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SKIPPED = 77
 HEAD = "head"  # where the launcher runs, as on a cluster's login node
@@ -96,8 +98,16 @@ def missing_shaping(rate, delay):
     return None
 
 
+def store():
+    """The program that serves a store, built from store.c."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(
+        os.environ["LOCKSTEP"]))), "tests", "hosts", "test_hosts_store")
+
+
 def missing_mpi(mpi):
-    """What there is not of "openmpi" or "mpich"."""
+    """What there is not of "openmpi" or "mpich", or for start.py."""
+    if mpi == "ucx":
+        return None if os.access(store(), os.X_OK) else f"no {store()}"
     for tool in ("mpirun", "mpicc"):
         if shutil.which(f"{tool}.{mpi}") is None:
             return f"there is no {tool}.{mpi}"
@@ -105,11 +115,13 @@ def missing_mpi(mpi):
 
 
 def missing_module(mpi):
-    """The same, and whether $LOCKSTEP has no module for it."""
+    """The same, and whether $LOCKSTEP has no module for it, or for UCX."""
     info = subprocess.run([os.environ["LOCKSTEP"], "info"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
-    found = [line for line in info.splitlines() if line.startswith("mpi")]
-    if not any(mpi in line for line in found):
+    found = [line for line in info.splitlines()
+             if line.startswith("ucx" if mpi == "ucx" else "mpi")]
+    if not any(mpi in line or mpi == "ucx" and "none" not in line
+               for line in found):
         return f"lockstep was built without a module for {mpi}"
     return missing_mpi(mpi)
 
@@ -255,6 +267,9 @@ class Hosts:
 
     def mpirun(self, mpi, ranks, *program, options=()):
         """The command line that starts ranks[i] ranks on host i."""
+        if mpi == "ucx":
+            return self.words(HEAD, sys.executable, START, store(),
+                              ",".join(map(str, ranks)), *program)
         places = ",".join(f"{name}:{n}" for name, n in zip(self.names, ranks))
         agent = {
             "openmpi": ["--allow-run-as-root", "--mca", "plm_rsh_agent",
@@ -354,7 +369,7 @@ def main():
     parser.add_argument("--delay", type=float, metavar="S",
                         help="seconds from host to host")
     parser.add_argument("--mpi", default="openmpi",
-                        choices=("openmpi", "mpich"))
+                        choices=("openmpi", "mpich", "ucx"))
     parser.add_argument("--option", action="append", default=[],
                         help="a word more for mpirun")
     parser.add_argument("program", nargs="+")

@@ -10,6 +10,7 @@ headers, over those that it should: as many as the vector has.
 """
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -33,19 +34,19 @@ class Bench:
         self.two, self.mpi, self.options = two, mpi, options
         self.program = program
 
-    def output(self, *words):
+    def output(self, starter, *words):
         done = subprocess.run(
-            self.two.mpirun(self.mpi, RANKS, *words, options=self.options),
+            self.two.mpirun(starter, RANKS, *words, options=self.options),
             env=self.two.environment(OMP_NUM_THREADS=1), timeout=600,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
             check=True)
         return done.stdout
 
     def time_mpi(self, size, runs):
-        return float(self.output(self.program, str(size), str(runs)))
+        return float(self.output(self.mpi, self.program, str(size), str(runs)))
 
-    def time_lockstep(self, size, runs):
-        text = self.output(LOCKSTEP, "bench", "all-reduce", "--sizes",
+    def time_lockstep(self, starter, size, runs):
+        text = self.output(starter, LOCKSTEP, "bench", "all-reduce", "--sizes",
                            str(size), "--place", "in", "--warmup", "2",
                            "--iterations", str(runs), "--json", "-")
         return json.loads(text)["rows"][0]["time_us"]["median"]
@@ -73,7 +74,9 @@ def main():
                         choices=("openmpi", "mpich"))
     parser.add_argument("--option", action="append", default=[],
                         help="a word more for mpirun")
-    parser.add_argument("--only", choices=("mpi", "lockstep"))
+    parser.add_argument("--by", default="mpi,lockstep",
+                        help="what is measured: mpi, lockstep (over that MPI),"
+                        " ucx (Lockstep over UCX)")
     flags = parser.parse_args()
     hosts.skip_if(hosts.missing() or hosts.missing_module(flags.mpi) or
                   hosts.missing_shaping(flags.rate, flags.delay))
@@ -85,12 +88,14 @@ def main():
                         os.path.join(hosts.HERE, "mpi_all_reduce.c")],
                        check=True)
         bench = Bench(two, flags.mpi, flags.option, program)
-        calls = {"mpi": bench.time_mpi, "lockstep": bench.time_lockstep}
+        calls = {"mpi": bench.time_mpi,
+                 "lockstep": functools.partial(bench.time_lockstep, flags.mpi),
+                 "ucx": functools.partial(bench.time_lockstep, "ucx")}
         print("| bytes | by | time (ms) | of the link | sent / formula |")
         print("| ----: | -- | --------: | ----------: | -------------: |")
         for size in map(int, flags.sizes.split(",")):
             for _ in range(flags.rounds):
-                for name in [flags.only] if flags.only else calls:
+                for name in flags.by.split(","):
                     took, sent = bench.sent_by(calls[name], size, flags.runs)
                     print(f"| {size} | {name} | {took / 1e3:.2f} |"
                           f" {size / (took * 1e-6) / link:.3f} |"
