@@ -10,7 +10,7 @@ target_compile_definitions(lockstep_flags INTERFACE _GNU_SOURCE)
 # Optimisation beyond the build type's, of kernels. With sanitizers, which put a
 # check at each access, it would take minutes.
 if(NOT LOCKSTEP_SANITIZE)
-  set(LOCKSTEP_FAST -O3)
+  set(LOCKSTEP_FAST -O3 CACHE STRING "Optimisation of kernels")
 endif()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE
