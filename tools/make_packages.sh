@@ -1,0 +1,79 @@
+#!/bin/bash
+# make_packages.sh FOLDER: makes Debian's packages, source and binary, of this tree
+# as it is and leaves them in FOLDER, a new one. debian/ says what is in which.
+#
+# The version is that of CHANGELOG.md. Until it is released packages have versions
+# that are older than the release's and grow with time, and ours are older than
+# those that Debian may make of the same version: 0.1.0~git202611222051-1~local1.
+set -euo pipefail
+mkdir "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+
+die() {
+    printf 'make_packages: %s\n' "$*" >&2
+    exit 1
+}
+
+# What the library is built with must be a dependency of the package's, too.
+not_for_packages='^lib(c6|clang|cmocka|omp)-.*'
+while read -r package; do
+    grep -qE "^ +$package\b" debian/control ||
+        die "$package is in tools/packages.txt and not in debian/control"
+done < <(grep -E -- '-dev$' tools/packages.txt | grep -vE "$not_for_packages")
+
+command -v dpkg-buildpackage >/dev/null ||
+    die "there is no dpkg-buildpackage; packages are made on Debian and Ubuntu"
+
+# What belongs to the tree, each name ended by a zero.
+list_files() {
+    if git rev-parse --git-dir >/dev/null 2>&1; then
+        git ls-files -z --cached --others --exclude-standard --deduplicate
+    else
+        find . \( -path './build*' -o -name __pycache__ \) -prune -o -type f -print0
+    fi
+}
+
+# The second of the last change, by the commit if nothing has changed since.
+last_change() {
+    if ! git rev-parse --git-dir >/dev/null 2>&1; then
+        stat -c %Y CHANGELOG.md
+    elif [ -z "$(git status --porcelain)" ]; then
+        git log -1 --format=%ct
+    else
+        date +%s
+    fi
+}
+
+# The first heading that has a version: "## 0.1.0, unreleased".
+heading=$(grep -m 1 -E '^## [0-9]' CHANGELOG.md)
+version=$(grep -oE '[0-9]+\.[0-9]+\.[0-9]+' <<<"$heading")
+grep -q "^project(lockstep VERSION $version " CMakeLists.txt ||
+    die "CHANGELOG.md begins with $version, CMakeLists.txt has another version"
+changed=$(last_change)
+if [[ $heading == *unreleased* ]]; then
+    version+=~git$(date -u -d "@$changed" +%Y%m%d%H%M)
+fi
+
+tree=$out/lockstep-$version
+mkdir "$tree"
+list_files | while IFS= read -r -d '' file; do
+    if [ -f "$file" ]; then printf '%s\0' "$file"; fi
+done | xargs -0 cp --parents -t "$tree"
+tar -C "$out" --exclude="./lockstep-$version/debian" --sort=name --owner=0 \
+    --group=0 --numeric-owner --mtime="@$changed" -cJf \
+    "$out/lockstep_$version.orig.tar.xz" "./lockstep-$version"
+cat >"$tree/debian/changelog" <<END
+lockstep ($version-1~local1) UNRELEASED; urgency=medium
+
+  * CHANGELOG.md says what has changed.
+
+ -- $(sed -n 's/^Maintainer: //p' debian/control)  $(date -uR -d "@$changed")
+END
+
+log=$out/build.log
+(cd "$tree" && dpkg-buildpackage -us -uc -F "-j$(nproc)") >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    die "dpkg-buildpackage has failed; all it has said is in $log"
+}
+rm -rf "$tree"
