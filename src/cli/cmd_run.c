@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/error.h"
@@ -20,6 +21,7 @@ typedef struct args {
     int64_t threads;
     double timeout, grace;
     const char *bind;
+    bool report_bindings;
     bool deterministic;
     lsi_output_flags output;
     bool no_python, is_module, by_path;
@@ -38,6 +40,10 @@ static const lsi_option options[] = {
         "divided by the ranks)",
         .min = 1, .max = 1024),
     LSI_BIND_ROW(bind),
+    ROW(report_bindings, BOOL, "report-bindings", 0, NULL, NULL,
+        "say on stderr first how many ranks and threads there will be, on "
+        "which "
+        "CPUs (always on a terminal)"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
         "end the ranks after this many seconds, with status 124, not counting "
@@ -349,6 +355,7 @@ static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
     config->timeout = a->timeout;
     config->grace = a->grace;
     config->bind = lsi_binding_parse(a->bind);
+    config->tells_places = a->report_bindings || isatty(STDERR_FILENO);
     config->run_id = a->run_id;
     config->role = a->role;
     config->max_restarts = (int)a->max_restarts;

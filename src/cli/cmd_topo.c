@@ -2,18 +2,17 @@
  * lockstep topo: the machine, and where ranks would run or do run.
  */
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cgroup.h"
-#include "base/cpus.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/topology_tree.h"
 #include "command/command.h"
 #include "command/ranks.h"
 #include "launch/launch.h"
+#include "launch/placement.h"
 #include "launch/running_jobs.h"
 #include "report/machine.h"
 #include "report/result.h"
@@ -43,32 +42,20 @@ static const lsi_option options[] = {
 /* What is shown. */
 typedef struct view {
     lsi_topology topology;
-    double quota; /* of the control group, in CPUs; 0: none */
-    lsi_binding_mode mode;
-    int ranks, threads;
-    lsi_cpuset *places;    /* of each; NULL without ranks */
+    lsi_placement at; /* of ranks to come, or of those of a job; or of none */
     lsi_rank_found *found; /* of a job that runs; or NULL */
     lsi_job_found job;
 } view;
 
 /* ---- finding out ------------------------------------------------------ */
 
-static lsi_cpuset allowed_cpus(const view *v)
-{
-    lsi_cpuset allowed = {{0}};
-    for (size_t i = 0; i < v->topology.n; i++) {
-        if (v->topology.cpus[i].allowed)
-            lsi_cpuset_add(&allowed, v->topology.cpus[i].cpu);
-    }
-    return allowed;
-}
-
 static ls_status read_machine(const args *a, view *v)
 {
     lsi_cpuset only;
     LS_TRY(lsi_topology_read(&v->topology));
     if (!v->topology.is_described)
-        v->quota = lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+        v->at.quota =
+            lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     if (a->cpus == NULL)
         return LS_OK;
     if (!lsi_cpuset_parse(a->cpus, &only))
@@ -81,23 +68,9 @@ static ls_status read_machine(const args *a, view *v)
 /* Where lockstep run would put them. */
 static ls_status plan(const args *a, view *v)
 {
-    const lsi_cpuset allowed = allowed_cpus(v);
-    int available = lsi_cpuset_count(&allowed);
-    if (v->quota > 0 && v->quota < available)
-        available = (int)ceil(v->quota);
-    v->ranks = (int)a->ranks.n;
-    v->mode = lsi_binding_parse(a->ranks.bind);
-    if (v->mode == LSI_BINDING_CPU && v->ranks == 1)
-        v->mode = LSI_BINDING_NONE;
-    v->places = calloc((size_t)v->ranks, sizeof(*v->places));
-    if (v->places == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", v->ranks);
-    LS_TRY(lsi_binding_divide(&v->topology, v->mode, v->ranks, v->places));
-    v->threads = a->ranks.threads > 0
-                     ? (int)a->ranks.threads
-                     : lsi_threads_default(lsi_binding_threads(
-                           v->mode, v->places, v->ranks, available));
-    return LS_OK;
+    return lsi_placement_new(&v->topology, v->at.quota,
+                             lsi_binding_parse(a->ranks.bind), (int)a->ranks.n,
+                             (int)a->ranks.threads, &v->at);
 }
 
 /* Where those of a job are. */
@@ -106,12 +79,12 @@ static ls_status look(const char *name, view *v)
     size_t n = 0;
     LS_TRY(lsi_find_job(name, &v->job));
     LS_TRY(lsi_find_ranks(v->job.id, &v->found, &n));
-    v->ranks = (int)n;
-    v->places = calloc(n + 1, sizeof(*v->places));
-    if (v->places == NULL)
+    v->at.ranks = (int)n;
+    v->at.places = calloc(n + 1, sizeof(*v->at.places));
+    if (v->at.places == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %zu ranks", n);
     for (size_t i = 0; i < n; i++)
-        v->places[i] = v->found[i].cpus;
+        v->at.places[i] = v->found[i].cpus;
     return LS_OK;
 }
 
@@ -124,9 +97,8 @@ typedef struct place {
 
 static place place_of(const view *v, int rank)
 {
-    place p = {.cpus = v->places[rank]};
-    if (lsi_cpuset_count(&p.cpus) == 0) /* not bound */
-        p.cpus = allowed_cpus(v);
+    const lsi_cpuset *const bound = lsi_placement_place(&v->at, rank);
+    place p = {.cpus = bound != NULL ? *bound : v->at.allowed};
     for (size_t i = 0; i < v->topology.n; i++) {
         const lsi_hardware_thread *const cpu = &v->topology.cpus[i];
         if (!lsi_cpuset_has(&p.cpus, cpu->cpu))
@@ -207,17 +179,17 @@ static void add_row(lsi_table *table, int first, int last, const place *p,
 static void fill_plan(lsi_table *table, const view *v)
 {
     enum { FEW = 16 };
-    for (int rank = 0; rank < v->ranks;) {
+    for (int rank = 0; rank < v->at.ranks;) {
         const place one = place_of(v, rank);
         place all = one;
         int end = rank + 1;
-        for (; end < v->ranks; end++) {
+        for (; end < v->at.ranks; end++) {
             const place p = place_of(v, end);
             const bool alike =
                 is_same(&p.nodes, &one.nodes) &&
                 lsi_cpuset_count(&p.cores) == lsi_cpuset_count(&one.cores) &&
                 lsi_cpuset_count(&p.cpus) == lsi_cpuset_count(&one.cpus);
-            if (!is_same(&p.cpus, &one.cpus) && !(alike && v->ranks > FEW))
+            if (!is_same(&p.cpus, &one.cpus) && !(alike && v->at.ranks > FEW))
                 break;
             join(&all.cores, &p.cores);
             join(&all.cpus, &p.cpus);
@@ -229,7 +201,7 @@ static void fill_plan(lsi_table *table, const view *v)
 
 static void fill_job(lsi_table *table, const view *v)
 {
-    for (int i = 0; i < v->ranks; i++) {
+    for (int i = 0; i < v->at.ranks; i++) {
         const place p = place_of(v, i);
         char rank[16];
         snprintf(rank, sizeof(rank), "%d", v->found[i].rank);
@@ -246,17 +218,13 @@ static void fill_job(lsi_table *table, const view *v)
 
 static void print_heading(const view *v)
 {
-    const bool is_bound = v->ranks > 0 && lsi_cpuset_count(&v->places[0]) > 0;
+    char line[512];
     if (v->found != NULL)
-        printf("\njob %s: %d of %d ranks run, launcher %d\n\n", v->job.run,
-               v->ranks, v->job.size, (int)v->job.launcher);
+        snprintf(line, sizeof(line), "job %s: %d of %d ranks run, launcher %d",
+                 v->job.run, v->at.ranks, v->job.size, (int)v->job.launcher);
     else
-        printf("\n%d rank%s x %d thread%s, --bind=%s%s\n\n", v->ranks,
-               v->ranks == 1 ? "" : "s", v->threads, v->threads == 1 ? "" : "s",
-               lsi_binding_name(v->mode),
-               is_bound || v->mode == LSI_BINDING_NONE
-                   ? ""
-                   : ": not bound, there are fewer CPUs than ranks");
+        lsi_placement_line(&v->at, line, sizeof(line));
+    printf("\n%s\n\n", line);
 }
 
 static ls_status print_places(const view *v)
@@ -282,14 +250,14 @@ static ls_status print(const args *a, const view *v)
     enum { COLUMNS = 100 };
     lsi_tree *tree = NULL;
     LS_TRY(lsi_tree_new(&tree));
-    lsi_draw_topology(tree, &v->topology, v->places, v->ranks);
+    lsi_draw_topology(tree, &v->topology, v->at.places, v->at.ranks);
     const ls_status status = lsi_tree_print(tree, stdout, COLUMNS,
                                             a->ascii || lsi_locale_is_ascii());
     lsi_tree_free(&tree);
     LS_TRY(status);
-    if (v->quota > 0)
-        printf("cgroup quota: %.3g CPUs\n", v->quota);
-    return v->places != NULL ? print_places(v) : LS_OK;
+    if (v->at.quota > 0)
+        printf("cgroup quota: %.3g CPUs\n", v->at.quota);
+    return v->at.ranks > 0 || v->found != NULL ? print_places(v) : LS_OK;
 }
 
 /* ---- JSON ------------------------------------------------------------- */
@@ -342,7 +310,7 @@ static json_t *rank_json(const view *v, int i)
         json_pack("{s:i, s:o, s:o, s:o, s:i}", "rank",
                   runs ? v->found[i].rank : i, "cpus", list_json(&p.cpus),
                   "cores", list_json(&p.cores), "nodes", list_json(&p.nodes),
-                  "threads", runs ? v->found[i].threads : v->threads);
+                  "threads", runs ? v->found[i].threads : v->at.threads);
     if (runs) {
         json_object_set_new(rank, "pid", json_integer(v->found[i].pid));
         json_object_set_new(rank, "last_cpu",
@@ -357,14 +325,14 @@ static ls_status write_json(const lsi_invocation *call, const view *v,
     json_t *ranks = json_array();
     json_t *document =
         lsi_origin_json(call->line_argc, (const char *const *)call->line_argv);
-    for (int i = 0; i < v->ranks; i++)
+    for (int i = 0; i < v->at.ranks; i++)
         json_array_append_new(ranks, rank_json(v, i));
-    const bool is_plan = v->places != NULL && v->found == NULL;
+    const bool is_plan = v->at.ranks > 0 && v->found == NULL;
     json_object_set_new(document, "topology", topology_json(&v->topology));
     json_object_set_new(document, "quota_cpus",
-                        v->quota > 0 ? json_real(v->quota) : json_null());
+                        v->at.quota > 0 ? json_real(v->at.quota) : json_null());
     json_object_set_new(document, "bind",
-                        is_plan ? json_string(lsi_binding_name(v->mode))
+                        is_plan ? json_string(lsi_binding_name(v->at.mode))
                                 : json_null());
     json_object_set_new(document, "run",
                         v->found != NULL ? json_string(v->job.run)
@@ -398,7 +366,7 @@ static ls_status show(const args *a, const char *job,
         status = print(a, &v);
     if (status == LS_OK && a->json != NULL)
         status = write_json(call, &v, a->json);
-    free(v.places);
+    lsi_placement_free(&v.at);
     free(v.found);
     lsi_topology_free(&v.topology);
     return status;

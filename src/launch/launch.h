@@ -62,6 +62,7 @@ typedef struct lsi_launch_config {
                         between SIGTERM and SIGKILL, and that a stalled reader
                         of the output gets when the job is to end */
     lsi_binding_mode bind;
+    bool tells_places; /* one line on stderr, before the ranks start */
     const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
                                        not through the launcher */
     const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */

@@ -14,10 +14,10 @@
 #include "base/cpus.h"
 #include "base/ended.h"
 #include "base/error.h"
-#include "launch/binding.h"
 #include "launch/environment.h"
 #include "launch/logs.h"
 #include "launch/orphan_guard.h"
+#include "launch/placement.h"
 #include "launch/spawn.h"
 
 /* What starting needs and supervising does not. */
@@ -25,8 +25,8 @@ typedef struct start {
     const lsi_launch_config *config;
     const sigset_t *mask;
     lsi_job_identity job;
-    lsi_cpuset *places; /* of each rank; NULL: none is bound */
-    int no_input;       /* /dev/null */
+    lsi_placement placement;
+    int no_input; /* /dev/null */
     int orphan_guard;
 } start;
 
@@ -154,7 +154,6 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
 {
     char **environment;
     LS_TRY(lsi_environment_new(&s->job, rank, &environment));
-    const lsi_cpuset *const place = s->places != NULL ? &s->places[rank] : NULL;
     const lsi_spawn what = {
         .argv = s->config->argv,
         .environment = environment,
@@ -162,7 +161,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .input = reads_input(s, rank) ? -1 : s->no_input,
         .output = outputs[0],
         .error = outputs[1],
-        .place = place != NULL && lsi_cpuset_count(place) > 0 ? place : NULL,
+        .place = lsi_placement_place(&s->placement, rank),
         .spared = wants_records(),
         .orphan_guard = s->orphan_guard,
     };
@@ -197,42 +196,22 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     return 0;
 }
 
-/*
- * Where the ranks go. A machine that cannot be read is no reason not to start
- * them; one that variables describe is not this one, so that what this process
- * may use counts, too.
- */
-static void choose_places(start *s)
+/* Once: where the ranks go, and whether they are too many. */
+static void tell_placement(const lsi_processes *ranks, const start *s)
 {
-    const lsi_launch_config *const config = s->config;
-    lsi_topology machine;
-    lsi_cpuset own;
-    if (config->bind == LSI_BINDING_NONE ||
-        (config->bind == LSI_BINDING_CPU && config->ranks == 1) ||
-        !lsi_cpuset_own(&own) || lsi_topology_read(&machine) != LS_OK)
+    const lsi_placement *const p = &s->placement;
+    const int online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    char text[512];
+    if (ranks->attempt > 0)
         return;
-    s->places = calloc((size_t)config->ranks, sizeof(*s->places));
-    if (s->places != NULL &&
-        (lsi_topology_restrict(&machine, &own) != LS_OK ||
-         lsi_binding_divide(&machine, config->bind, config->ranks, s->places) !=
-             LS_OK)) {
-        free(s->places);
-        s->places = NULL;
+    if (s->config->tells_places) {
+        lsi_placement_line(p, text, sizeof(text));
+        lsi_output_say(ranks->output, "%s", text);
     }
-    lsi_topology_free(&machine);
-}
-
-/* OMP_NUM_THREADS of each. */
-static int choose_threads(const start *s)
-{
-    const lsi_launch_config *const config = s->config;
-    const int available = lsi_cpus_available();
-    if (config->threads > 0)
-        return config->threads;
-    return lsi_threads_default(
-        s->places == NULL ? available / config->ranks
-                          : lsi_binding_threads(config->bind, s->places,
-                                                config->ranks, available));
+    /* More ranks than CPUs may be meant, as in a test; more threads are not. */
+    if (lsi_placement_is_crowded(p, online, text, sizeof(text)) &&
+        (p->threads > 1 || s->config->tells_places || isatty(STDERR_FILENO)))
+        lsi_output_say(ranks->output, "%s", text);
 }
 
 /* Where the output of this attempt is. */
@@ -251,14 +230,15 @@ static ls_status prepare(lsi_processes *ranks, start *s)
 {
     const lsi_launch_config *config = s->config;
     const size_t n = (size_t)config->ranks;
-    choose_places(s);
+    lsi_placement_here(config->bind, config->ranks, config->threads,
+                       &s->placement);
     if (ranks->place != NULL) {
         lsi_job_identity_of_place(&s->job, ranks->place, config->ranks,
-                                  choose_threads(s));
+                                  s->placement.threads);
         ranks->attempt = ranks->place->restart;
     } else
-        LS_TRY(lsi_job_identity_new(&s->job, config->ranks, choose_threads(s),
-                                    config->master_port));
+        LS_TRY(lsi_job_identity_new(&s->job, config->ranks,
+                                    s->placement.threads, config->master_port));
     memcpy(ranks->job, s->job.id, sizeof(ranks->job));
     if (ranks->attempt == 0)
         memcpy(ranks->run_id, s->job.id, sizeof(ranks->run_id));
@@ -270,6 +250,7 @@ static ls_status prepare(lsi_processes *ranks, start *s)
         s->job.role = config->role;
     if (ranks->console != NULL)
         tell_console(ranks, config);
+    tell_placement(ranks, s);
     ranks->n = config->ranks;
     ranks->pids = calloc(n, sizeof(*ranks->pids));
     if (is_passed_on(config))
@@ -292,7 +273,7 @@ int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
-    free(s.places);
+    lsi_placement_free(&s.placement);
     if (s.no_input >= 0)
         close(s.no_input);
     if (s.orphan_guard >= 0)

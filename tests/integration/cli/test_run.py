@@ -53,11 +53,32 @@ class Ranks(ProgramTest):
         default = self.lines("-n", "2", *shell(script))
         self.assertLessEqual(int(default[0]), int(share))
         self.assertGreaterEqual(int(default[0]), 1)
-        self.assertEqual(self.lines("-n", "2", "--threads", "7",
-                                    *shell(script)), ["7", "7"])
-        env = environment(OMP_NUM_THREADS=5)
-        self.assertEqual(self.lines("-n", "2", *shell(script), env=env),
-                         ["5", "5"])
+        for flags, env in ((("--threads", "7"), None),
+                           ((), environment(OMP_NUM_THREADS=7))):
+            done = self.call("run", "-n", "2", *flags, *shell(script), env=env)
+            self.assertEqual(done.stdout.split(), ["7", "7"])
+
+    def test_too_many_threads_are_told_once(self):
+        done = self.call("run", "-n", "2", "--threads", "409",
+                         "--max-restarts", "1", "false")
+        self.assertEqual(done.stderr.count("2 ranks x 409 threads share"), 1)
+        self.assertRegex(done.stderr, r"; --threads \d+ would fit|; -n 1 ")
+        one = str(sorted(os.sched_getaffinity(0))[0])
+        done = self.call("run", "-n", "2", "--threads", "2", "true",
+                         before=("taskset", "-c", one))
+        self.assertRegex(done.stderr, r"^lockstep: warning: 2 ranks x 2 "
+                         r"threads share 1 CPU.*; -n 1 --threads 1 would fit\n$")
+        # As many ranks as are asked for may be more than there are CPUs.
+        self.succeeds("run", "-n", "3", "true", before=("taskset", "-c", one))
+
+    def test_it_says_where_ranks_go_if_asked(self):
+        cpus = sorted(os.sched_getaffinity(0))[:1]
+        done = self.call("run", "--report-bindings", "--bind=core", "true",
+                         before=("taskset", "-c", str(cpus[0])))
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"^lockstep: 1 rank x 1 thread on 1 CPU "
+                         rf"\({cpus[0]}\)(, a cgroup's quota of "
+                         r"[0-9.]+)?, bound by core\n$")
 
     def affinity(self, *flags, **more):
         script = "import os; print(*os.sched_getaffinity(0))"

@@ -101,7 +101,8 @@ class Machines(ProgramTest):
     def test_many_ranks_are_few_lines(self):
         out = self.succeeds("topo", "-n", "128", "--bind=core",
                             env=described(LARGE))
-        self.assertIn("128 ranks x 2 threads, --bind=core\n", out)
+        self.assertIn("128 ranks x 2 threads on 256 CPUs (0-255), "
+                      "bound by core\n", out)
         self.assertIn("| 0-15    | 0    | 1 core, 2 CPUs | 0-15    | 0-31    |",
                       out)
         self.assertEqual(out.count("| 1 core, 2 CPUs |"), 8)
@@ -155,7 +156,7 @@ described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes
 |     `- 2 cores (kind 0) of 1 CPU
 `- node 1, 2 GiB, without CPUs of its own
 
-2 ranks x 2 threads, --bind=core
+2 ranks x 2 threads on 5 CPUs (0-4), bound by core
 
 | Ranks | Node | Each has        | Cores | CPUs  |
 | ----- | ---- | --------------- | ----- | ----- |
