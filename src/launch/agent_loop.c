@@ -113,21 +113,37 @@ static void join(lsi_agent *a)
 
 /* ---- connecting ------------------------------------------------------- */
 
+/* Until when it is worth looking. */
+static double patience(lsi_agent *a, double now, int error_number)
+{
+    const lsi_launch_nodes *const nodes = a->config->nodes;
+    const double until = a->since + nodes->join_seconds;
+    /* The host of a job that was running is there, and its launcher is not. */
+    if (a->place.groups == 0 || error_number != ECONNREFUSED) {
+        a->refused = 0;
+        return until;
+    }
+    if (a->refused == 0)
+        a->refused = now;
+    const double sooner = a->refused + nodes->last_call_seconds;
+    return sooner < until ? sooner : until;
+}
+
 /* Another attempt at the next address, after a moment. */
 static void retry(lsi_agent *a, int error_number)
 {
     static const double say_after = 5;
     const double now = lsi_suspending_clock_seconds();
-    const double most = a->config->nodes->join_seconds;
+    const double until = patience(a, now, error_number);
     char text[LSI_AGENT_TEXT_BYTES];
     disconnect(a);
     a->address =
         a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
-    if (now >= a->since + most) {
+    if (now >= until) {
         snprintf(text, sizeof(text),
-                 "given up: for %g s nobody could be reached at the endpoint "
-                 "%s: %s",
-                 most, a->at, strerror(error_number));
+                 "given up: for %.1f s nobody could be reached at the endpoint "
+                 "%.100s: %s",
+                 now - a->since, a->at, strerror(error_number));
         end_with(a, 1, text);
     } else if (now >= a->told + say_after && now >= a->since + say_after) {
         a->told = now + 5 * say_after;

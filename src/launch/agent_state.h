@@ -43,6 +43,7 @@ struct lsi_agent {
     double since; /* it began to look for the endpoint */
     double until; /* of an attempt at connecting, or before the next one */
     double told, heard, pinged;
+    double refused; /* since when nobody serves there any more; 0: not so */
 };
 
 /* To the coordinator; nothing without a connection. */
