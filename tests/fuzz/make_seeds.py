@@ -380,6 +380,32 @@ def store():
     yield b"\x03node0:29400\neth,ib"
 
 
+def agents():
+    def join(who, node=-1, **more):
+        return {"word": "join", "agent": who, "host": "h", "run": "",
+                "least": 2, "most": 3, "node": node, "local": 2, "port": 0,
+                **more}
+
+    def said(*pairs):
+        return b"\x01" + b"\n".join(str(peer).encode() + compact(words)
+                                    if words else str(peer).encode()
+                                    for peer, words in pairs)
+    failed = {"word": "failed", "verdict": 3, "strength": 0, "text": "x"}
+    done = {"word": "done", "verdict": 0}
+    for words in (join("own", 0), failed, done, {"word": "asked", "number": 15},
+                  {"word": "start", "run": "r", "job": "j", "port": 1,
+                   "group": 0, "groups": 2, "offset": 0, "world": 3,
+                   "restart": 0, "restarts": 1}, {"word": "ping"}):
+        yield b"\x00" + compact(words)
+    three = ((1, join("own", 0)), (2, join("b", 1)), (3, join("c")))
+    yield said(*three, (1, done), (2, done), (3, done))
+    yield said(*three, (2, failed), (1, done), (3, done), (2, done), (2, None))
+    yield said(*three, (2, None), (3, {**failed, "strength": 1}), (3, done),
+               (4, join("b", 1)), (1, done), (1, {"word": "asked",
+                                                  "number": 2}))
+    yield said(*three, (4, join("d", 2)), (5, join("b", 1)), (1, done))
+
+
 # ---- tokenizers ------------------------------------------------------------
 
 def byte_chars():
@@ -444,7 +470,7 @@ def tokenizer():
     yield b"\x00" + compact(whole) + text
 
 
-TARGETS = (archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
+TARGETS = (agents, archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            llama,
            machine, meeting, options, records, rendezvous, safetensors, select,
            store, tokenizer, tokens)

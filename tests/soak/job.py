@@ -34,14 +34,14 @@ def read(path, mode="rb"):
 class Job:
     """A command, all processes that it starts, and what it says."""
 
-    def __init__(self, folder, words, timeout=2, **more):
+    def __init__(self, folder, words, timeout=2, before=(), **more):
         self.mark = secrets.token_hex(8)
         self.said = os.path.join(folder, f"said-{self.mark}")
         env = dict(os.environ, **{MARK: self.mark},
                    LOCKSTEP_TIMEOUT=str(timeout), OMP_NUM_THREADS="1", **more)
         with open(self.said, "wb") as out:
             self.process = subprocess.Popen(
-                [LOCKSTEP, *words], stdin=subprocess.DEVNULL, stdout=out,
+                [*before, LOCKSTEP, *words], stdin=subprocess.DEVNULL, stdout=out,
                 stderr=out, env=env)
 
     def pids(self):
