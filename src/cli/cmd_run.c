@@ -11,9 +11,11 @@
 #include "base/error.h"
 #include "cli/rank_outputs.h"
 #include "cli/run_hosts.h"
+#include "cli/run_over_ssh.h"
 #include "command/command.h"
 #include "command/ranks.h"
 #include "launch/launch.h"
+#include "launch/ssh_agent.h"
 
 typedef struct args {
     const char *ranks; /* "4", or torchrun's "auto" and "cpu" */
@@ -28,6 +30,7 @@ typedef struct args {
     const char *run_id, *role;
     lsi_run_hosts_flags hosts;
     int64_t max_restarts;
+    lsi_over_ssh_flags over_ssh;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -120,6 +123,18 @@ static const lsi_option options[] = {
         .min = 0, .max = 1e9),
     ROW(hosts.standalone, BOOL, "standalone", 0, NULL, NULL,
         "accepted for torchrun compatibility: one host, which is the default"),
+    ROW(over_ssh.hosts, STRING, "hosts", 0, "HOSTS", NULL,
+        "start the job on these hosts, over ssh: a:2,b:2, or a file with lines "
+        "\"a slots=2\". A host that says no number has that of --ranks"),
+    ROW(over_ssh.agent, STRING, "ssh", 0, "COMMAND", NULL,
+        "what starts a command line on a host, instead of ssh "
+        "(LOCKSTEP_SSH): COMMAND HOST LINE"),
+    ROW(over_ssh.exported, STRING, "export", 'x', "NAME[=VALUE]", NULL,
+        "a variable that ranks on other hosts get as well; may be given more "
+        "than once"),
+    ROW(over_ssh.on_host, BOOL, "on-host", 0, NULL, NULL,
+        "what --hosts starts on each host: the rest comes on the standard "
+        "input"),
 };
 
 enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
@@ -378,6 +393,10 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("%s", ls_last_error());
     if (!lsi_cli_parse(call, &a, &rest, &status))
         return status;
+    if (a.over_ssh.on_host)
+        return lsi_ssh_serve();
+    if (a.over_ssh.hosts != NULL && rest < call->argc)
+        return lsi_run_over_ssh(&a.over_ssh, call, rest, options, N_OPTIONS);
     if (lsi_run_hosts_read(&a.hosts, &h) != LS_OK ||
         check_torchrun(&a, h.several) != LS_OK ||
         read_rendezvous(&a, h.several) != LS_OK ||

@@ -417,6 +417,11 @@ def byte_chars():
         code += not printable
 
 
+def ssh():
+    yield b"\x00" + b"3:C/a,4:EA=1,4:Arun,1:.,3:N15,"
+    yield b"\x01" + b"a:2,b,me@c.d:1024"
+
+
 def tokenizer():
     text = "\0ab a'll 12\n  <s>\u00e9\u65e5 \U0001f642b".encode()
     alphabet = list(byte_chars())
@@ -473,7 +478,7 @@ def tokenizer():
 TARGETS = (agents, archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            llama,
            machine, meeting, options, records, rendezvous, safetensors, select,
-           store, tokenizer, tokens)
+           ssh, store, tokenizer, tokens)
 
 
 def main():

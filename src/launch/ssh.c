@@ -1,0 +1,460 @@
+/* The hosts of a job over ssh, from their start to their end; see ssh.h. */
+#include "launch/ssh.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/requests.h"
+#include "launch/environment.h"
+#include "launch/launch.h"
+#include "launch/signals.h"
+#include "launch/spawn.h"
+#include "launch/ssh_message.h"
+#include "launch/ssh_state.h"
+
+/* Without a terminal, questions, or a wait without end. */
+static const char usual_agent[] =
+    "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5";
+
+/* Seconds that a host may take to answer. */
+#define HELLO_SECONDS 60.0
+
+enum { POLL_SIGNALS, POLL_WAKE, POLL_HOSTS, MOST_WORDS = 64 };
+
+typedef struct job {
+    const lsi_ssh_config *config;
+    lsi_ssh_node *nodes;
+    int n, alive;
+    bool started;   /* all hosts have answered, and been told what to run */
+    bool given_up;  /* one has not */
+    int verdict;    /* exit status; -1: none so far */
+    double kill_at; /* when what is left is killed; 0: never */
+    double hello_until;
+    sigset_t mask_before;
+    lsi_requests requests;
+    lsi_output output;
+    lsi_ssh_said shown;
+    struct pollfd *polled;
+} job;
+
+/* ---- starting ----------------------------------------------------------- */
+
+/* The agent's words, the host, and what its shell is to run. */
+static int agent_words(const job *j, const char *host, char *words[MOST_WORDS],
+                       char *agent, char *command, size_t room)
+{
+    char own[2048];
+    int n = 0;
+    char *rest = NULL;
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+    own[length > 0 ? length : 0] = '\0';
+    snprintf(agent, room, "%s",
+             j->config->agent != NULL ? j->config->agent : usual_agent);
+    if (j->config->agent != NULL && strlen(j->config->agent) >= room)
+        agent[0] = '\0';
+    snprintf(command, room, "exec '%s' run --on-host", own);
+    for (char *word = strtok_r(agent, " \t", &rest);
+         word != NULL && n < MOST_WORDS - 3;
+         word = strtok_r(NULL, " \t", &rest))
+        words[n++] = word;
+    words[n++] = (char *)(uintptr_t)host;
+    words[n++] = command;
+    words[n] = NULL;
+    return n;
+}
+
+static ls_status start_agent(const job *j, lsi_ssh_node *node)
+{
+    enum { ROOM = 4096 };
+    char agent[ROOM], command[ROOM];
+    char *words[MOST_WORDS];
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    int error_number = 0;
+    if (agent_words(j, node->name, words, agent, command, ROOM) < 3)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--ssh names no program of less than %d characters",
+                        ROOM);
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 ||
+        pipe2(err, O_CLOEXEC) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make pipes to a host");
+    const lsi_spawn what = {
+        .argv = words,
+        .environment = environ,
+        .mask = &j->mask_before,
+        .input = in[0],
+        .output = out[1],
+        .error = err[1],
+        .orphan_guard = -1,
+    };
+    const ls_status status =
+        lsi_spawn_process(&what, &node->pid, &error_number);
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    node->in = in[1];
+    node->lines[0].fd = out[0];
+    node->lines[1].fd = err[0];
+    if (status == LS_OK && error_number != 0) {
+        errno = error_number;
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "cannot run %s, which starts "
+                              "programs on other hosts (--ssh)",
+                              words[0]);
+    }
+    return status;
+}
+
+static void say_word(const lsi_ssh_node *node, const char *word)
+{
+    lsi_ssh_message_write(node->in, LSI_SSH_WORD, word);
+}
+
+/*
+ * Where the hosts meet: at the address of the first that ssh has found, which
+ * may be known to ssh by another name than to the hosts.
+ */
+static void name_endpoint(const job *j, char *out, size_t bytes)
+{
+    const lsi_ssh_node *const first = &j->nodes[0];
+    const char *const at = strrchr(first->name, '@');
+    const char *host = at != NULL ? at + 1 : first->name;
+    const bool known = strcmp(first->address, "-") != 0 &&
+                       strncmp(first->address, "127.", 4) != 0 &&
+                       strcmp(first->address, "::1") != 0;
+    if (j->config->endpoint != NULL)
+        snprintf(out, bytes, "%s", j->config->endpoint);
+    else if (known && strchr(first->address, ':') != NULL)
+        snprintf(out, bytes, "[%s]:%d", first->address, first->port);
+    else
+        snprintf(out, bytes, "%s:%d", known ? first->address : host,
+                 first->port);
+}
+
+static void tell_variables(const job *j, const lsi_ssh_node *node,
+                           const char *secret)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "LOCKSTEP_SECRET=%s", secret);
+    lsi_ssh_message_write(node->in, LSI_SSH_VARIABLE, text);
+    for (char *const *v = j->config->variables; *v != NULL; v++)
+        lsi_ssh_message_write(node->in, LSI_SSH_VARIABLE, *v);
+}
+
+static void tell(const job *j, int node_rank, const char *secret)
+{
+    const lsi_ssh_node *const node = &j->nodes[node_rank];
+    char folder[4096], endpoint[512], text[32];
+    name_endpoint(j, endpoint, sizeof(endpoint));
+    if (getcwd(folder, sizeof(folder)) != NULL)
+        lsi_ssh_message_write(node->in, LSI_SSH_FOLDER, folder);
+    tell_variables(j, node, secret);
+    say_word(node, "lockstep");
+    say_word(node, "run");
+    for (char *const *flag = j->config->flags; *flag != NULL; flag++)
+        say_word(node, *flag);
+    snprintf(text, sizeof(text), "%d", node->ranks);
+    say_word(node, "-n");
+    say_word(node, text);
+    if (j->n > 1) {
+        snprintf(text, sizeof(text), "%d", j->n);
+        say_word(node, "--nnodes");
+        say_word(node, text);
+        snprintf(text, sizeof(text), "%d", node_rank);
+        say_word(node, "--node-rank");
+        say_word(node, text);
+        say_word(node, "--rdzv-endpoint");
+        say_word(node, endpoint);
+    }
+    say_word(node, "--");
+    for (char *const *word = j->config->program; *word != NULL; word++)
+        say_word(node, *word);
+    lsi_ssh_message_write(node->in, LSI_SSH_GO, "");
+}
+
+/* Once all hosts have answered. */
+static ls_status start_ranks(job *j)
+{
+    char halves[2][33], secret[67];
+    for (int i = 0; i < j->n; i++) {
+        if (!j->nodes[i].greeted)
+            return LS_OK;
+    }
+    LS_TRY(lsi_random_id(halves[0]));
+    LS_TRY(lsi_random_id(halves[1]));
+    snprintf(secret, sizeof(secret), "%s%s", halves[0], halves[1]);
+    for (int i = 0; i < j->n; i++)
+        tell(j, i, secret);
+    explicit_bzero(secret, sizeof(secret));
+    explicit_bzero(halves, sizeof(halves));
+    j->started = true;
+    return LS_OK;
+}
+
+/* ---- ending ------------------------------------------------------------- */
+
+/* A host whose input ends ends what it has started. */
+static void let_go(lsi_ssh_node *node)
+{
+    if (node->in >= 0)
+        close(node->in);
+    node->in = -1;
+}
+
+static void give_up(job *j, int verdict)
+{
+    j->given_up = true;
+    if (j->verdict < 0)
+        j->verdict = verdict;
+    if (j->kill_at == 0)
+        j->kill_at = lsi_clock_seconds() + j->config->grace;
+    for (int i = 0; i < j->n; i++)
+        let_go(&j->nodes[i]);
+}
+
+static void explain_start(const job *j, const lsi_ssh_node *node)
+{
+    const int status = WIFEXITED(node->status) ? WEXITSTATUS(node->status) : -1;
+    const char *const last = node->last;
+    if (status == LSI_EXIT_NOT_FOUND || status == LSI_EXIT_CANNOT_RUN)
+        lsi_output_say(&j->output,
+                       "host %s cannot run lockstep, which must be "
+                       "there under the same path: %s",
+                       node->name, last);
+    else if (status == 2)
+        lsi_output_say(&j->output,
+                       "host %s has another version of lockstep: %s",
+                       node->name, last);
+    else if (status == 255)
+        lsi_output_say(&j->output, "host %s cannot be reached: %s", node->name,
+                       last[0] != '\0' ? last : "ssh does not say why");
+    else
+        lsi_output_say(&j->output, "host %s does not start lockstep: %s",
+                       node->name,
+                       last[0] != '\0' ? last : "nothing has come from it");
+}
+
+/* After its output has been read to its end. */
+static void take_end(job *j, lsi_ssh_node *node)
+{
+    const int status = WIFSIGNALED(node->status) ? 128 + WTERMSIG(node->status)
+                                                 : WEXITSTATUS(node->status);
+    let_go(node);
+    if (!node->greeted) {
+        if (!j->given_up && !node->refused)
+            explain_start(j, node);
+        give_up(j, 1);
+        return;
+    }
+    if (status == 0 || j->given_up)
+        return;
+    if (status == 255 || WIFSIGNALED(node->status))
+        lsi_output_say(&j->output, "the connection to host %s is lost",
+                       node->name);
+    if (j->verdict < 0 || j->verdict == 255)
+        j->verdict = status;
+}
+
+static bool is_over(const lsi_ssh_node *node)
+{
+    return node->pid == 0 && node->lines[0].fd < 0 && node->lines[1].fd < 0;
+}
+
+static void reap(job *j)
+{
+    int status;
+    for (int i = 0; i < j->n; i++) {
+        lsi_ssh_node *const node = &j->nodes[i];
+        if (node->pid == 0 || waitpid(node->pid, &status, WNOHANG) <= 0)
+            continue;
+        node->pid = 0;
+        node->status = status;
+    }
+}
+
+static void kill_rest(job *j)
+{
+    for (int i = 0; i < j->n; i++) {
+        if (j->nodes[i].pid != 0)
+            (void)kill(-j->nodes[i].pid, SIGKILL);
+    }
+    j->kill_at = 0;
+}
+
+/* ---- the loop ----------------------------------------------------------- */
+
+static void pass_on(job *j, int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    for (int i = 0; i < j->n; i++) {
+        if (j->started && j->nodes[i].in >= 0)
+            lsi_ssh_message_write(j->nodes[i].in, LSI_SSH_SIGNAL, text);
+    }
+    if (!j->started && lsi_signal_ends(number))
+        give_up(j, 128 + number);
+    if (number == SIGTSTP)
+        raise(SIGSTOP);
+}
+
+static void read_signal(job *j)
+{
+    struct signalfd_siginfo info;
+    if (read(j->polled[POLL_SIGNALS].fd, &info, sizeof(info)) != sizeof(info))
+        return;
+    const int number = (int)info.ssi_signo;
+    const siginfo_t as_info = {.si_signo = number, .si_code = info.ssi_code};
+    if (number == SIGCHLD)
+        return;
+    if (lsi_signal_ends(number) &&
+        !lsi_request_counts(&j->requests, &as_info, lsi_clock_seconds()))
+        return;
+    pass_on(j, number);
+}
+
+static void fill_polled(job *j)
+{
+    for (int i = 0; i < j->n; i++) {
+        for (int stream = 0; stream < 2; stream++) {
+            const int fd = j->nodes[i].lines[stream].fd;
+            j->polled[POLL_HOSTS + 2 * i + stream] = (struct pollfd){
+                .fd = lsi_ssh_can_read(&j->output, stream) ? fd : -1,
+                .events = POLLIN};
+        }
+    }
+}
+
+static void read_hosts(job *j)
+{
+    for (int i = 0; i < j->n; i++) {
+        for (int stream = 0; stream < 2; stream++) {
+            const struct pollfd *p = &j->polled[POLL_HOSTS + 2 * i + stream];
+            if (p->fd >= 0 && p->revents != 0)
+                lsi_ssh_read_lines(&j->nodes[i], &j->output, stream);
+        }
+    }
+}
+
+static void pass_deadlines(job *j)
+{
+    const double now = lsi_clock_seconds();
+    if (j->kill_at > 0 && now >= j->kill_at)
+        kill_rest(j);
+    if (j->started || j->given_up || now < j->hello_until)
+        return;
+    for (int i = 0; i < j->n; i++) {
+        if (!j->nodes[i].greeted)
+            lsi_output_say(&j->output, "host %s has not answered in %g s",
+                           j->nodes[i].name, HELLO_SECONDS);
+    }
+    give_up(j, 1);
+}
+
+static void look_at_ends(job *j)
+{
+    j->alive = 0;
+    for (int i = 0; i < j->n; i++) {
+        lsi_ssh_node *const node = &j->nodes[i];
+        const bool was_over = node->ranks == 0;
+        if (node->refused && !j->given_up)
+            give_up(j, 1);
+        if (!is_over(node))
+            j->alive++;
+        else if (!was_over) {
+            node->ranks = 0; /* taken notice of */
+            take_end(j, node);
+        }
+    }
+}
+
+static ls_status step(job *j)
+{
+    enum { SLICE_MS = 100 };
+    const bool times = j->kill_at > 0 || !j->started;
+    uint64_t changes;
+    fill_polled(j);
+    if (poll(j->polled, (nfds_t)(POLL_HOSTS + 2 * j->n),
+             times ? SLICE_MS : -1) < 0)
+        return LS_OK;
+    if (j->polled[POLL_SIGNALS].revents != 0)
+        read_signal(j);
+    if (j->polled[POLL_WAKE].revents != 0 &&
+        read(j->polled[POLL_WAKE].fd, &changes, sizeof(changes)) < 0)
+        return LS_OK;
+    read_hosts(j);
+    reap(j);
+    look_at_ends(j);
+    pass_deadlines(j);
+    return j->started || j->given_up ? LS_OK : start_ranks(j);
+}
+
+/* ---- all of it ---------------------------------------------------------- */
+
+static ls_status open_job(job *j)
+{
+    const lsi_ssh_hosts *const hosts = &j->config->hosts;
+    sigset_t set;
+    lsi_signals_passed_on(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &set, &j->mask_before);
+    sigdelset(&set, SIGPIPE);
+    j->n = hosts->n;
+    j->nodes = calloc((size_t)j->n, sizeof(*j->nodes));
+    j->polled = calloc((size_t)(POLL_HOSTS + 2 * j->n), sizeof(*j->polled));
+    if (j->nodes == NULL || j->polled == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d hosts", j->n);
+    for (int i = 0; i < j->n; i++) {
+        j->nodes[i] = (lsi_ssh_node){.name = hosts->hosts[i].name,
+                                     .ranks = hosts->hosts[i].ranks,
+                                     .shown = &j->shown,
+                                     .in = -1};
+        j->nodes[i].lines[0].fd = j->nodes[i].lines[1].fd = -1;
+    }
+    LS_TRY(lsi_output_open(&j->output));
+    const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot make a signalfd");
+    j->polled[POLL_SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
+    j->polled[POLL_WAKE] =
+        (struct pollfd){.fd = j->output.wake, .events = POLLIN};
+    for (int i = 0; i < j->n; i++)
+        LS_TRY(start_agent(j, &j->nodes[i]));
+    return LS_OK;
+}
+
+ls_status lsi_ssh_launch(const lsi_ssh_config *config, int *exit_status)
+{
+    job j = {.config = config, .verdict = -1};
+    j.hello_until = lsi_clock_seconds() + HELLO_SECONDS;
+    ls_status status = open_job(&j);
+    j.alive = status == LS_OK ? j.n : 0;
+    while (status == LS_OK && j.alive > 0)
+        status = step(&j);
+    if (status != LS_OK) { /* which a rank's launcher sees by its input */
+        give_up(&j, 1);
+        kill_rest(&j);
+    }
+    while (j.output.sinks[0] != NULL && !lsi_output_is_empty(&j.output)) {
+        uint64_t changes;
+        struct pollfd wake = {.fd = j.output.wake, .events = POLLIN};
+        if (poll(&wake, 1, -1) > 0 &&
+            read(wake.fd, &changes, sizeof(changes)) < 0)
+            break;
+    }
+    if (j.output.sinks[0] != NULL)
+        lsi_output_close(&j.output);
+    *exit_status = j.verdict < 0 ? 0 : j.verdict;
+    free(j.nodes);
+    free(j.polled);
+    return status;
+}

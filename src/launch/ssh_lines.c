@@ -1,0 +1,124 @@
+/* What hosts write; see ssh_state.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "launch/ssh_message.h"
+#include "launch/ssh_state.h"
+#include "lockstep/version.h"
+
+bool lsi_ssh_can_read(const lsi_output *output, int stream)
+{
+    enum { ROOM = 4 * LSI_SSH_LINE };
+    return lsi_sink_look(output->sinks[stream]).waiting + ROOM <=
+           LSI_SINK_BYTES;
+}
+
+/* "lockstep-on-host VERSION PORT ADDRESS" */
+static void greet(lsi_ssh_node *node, const lsi_output *output,
+                  const char *line)
+{
+    char version[64] = "", port[16] = "";
+    node->greeted = sscanf(line, LSI_SSH_HELLO " %63s %15s %63s", version, port,
+                           node->address) == 3 &&
+                    strcmp(version, ls_version_string()) == 0;
+    node->port = (int)strtol(port, NULL, 10);
+    if (node->greeted)
+        return;
+    node->refused = true;
+    lsi_output_say(output, "host %s has lockstep %s, and this is %s",
+                   node->name, version, ls_version_string());
+}
+
+static unsigned *times_of(lsi_ssh_said *said, uint64_t hash)
+{
+    enum { N = sizeof(said->lines) / sizeof(said->lines[0]) };
+    for (size_t i = 0; i < N; i++) {
+        if (said->lines[i].hash == hash)
+            return &said->lines[i].times;
+    }
+    const size_t i = said->next++ % N;
+    said->lines[i].hash = hash;
+    said->lines[i].times = 0;
+    return &said->lines[i].times;
+}
+
+/* Of a launcher: whether another host's has said it as often already. */
+static bool is_known(lsi_ssh_node *node, const char *line)
+{
+    const uint64_t hash = lsi_hash(LSI_HASH_START, line, strlen(line));
+    unsigned *const shown = times_of(node->shown, hash);
+    if (++*times_of(&node->said, hash) <= *shown)
+        return true;
+    ++*shown;
+    return false;
+}
+
+static void pass_line(lsi_ssh_node *node, const lsi_output *output, int stream,
+                      size_t bytes)
+{
+    char marked[LSI_SSH_LINE + 320];
+    char *const line = node->lines[stream].text;
+    lsi_sink *const sink = output->sinks[stream];
+    line[bytes - 1] = '\0';
+    if (!node->greeted && stream == 0 &&
+        strncmp(line, LSI_SSH_HELLO, sizeof(LSI_SSH_HELLO) - 1) == 0) {
+        greet(node, output, line);
+        return;
+    }
+    if (!node->greeted && stream == 1) {
+        if (line[0] != '\0')
+            snprintf(node->last, sizeof(node->last), "%.255s", line);
+        return;
+    }
+    if (!node->greeted)
+        return; /* what a shell says when it starts */
+    const bool is_launcher =
+        stream == 1 && strncmp(line, "lockstep: ", 10) == 0;
+    if (is_launcher && is_known(node, line))
+        return;
+    if (is_launcher && strstr(line, "host ") == NULL) {
+        const int length =
+            snprintf(marked, sizeof(marked), "lockstep: host %s: %s\n",
+                     node->name, line + 10);
+        (void)lsi_sink_put(sink, marked, (size_t)length);
+        return;
+    }
+    line[bytes - 1] = '\n';
+    (void)lsi_sink_put(sink, line, bytes);
+}
+
+static void pass_lines(lsi_ssh_node *node, const lsi_output *output, int stream)
+{
+    lsi_ssh_line *const line = &node->lines[stream];
+    const char *end;
+    while ((end = memchr(line->text, '\n', line->used)) != NULL) {
+        const size_t bytes = (size_t)(end - line->text) + 1;
+        pass_line(node, output, stream, bytes);
+        line->used -= bytes;
+        memmove(line->text, line->text + bytes, line->used);
+    }
+}
+
+void lsi_ssh_read_lines(lsi_ssh_node *node, const lsi_output *output,
+                        int stream)
+{
+    lsi_ssh_line *const line = &node->lines[stream];
+    const size_t room = sizeof(line->text) - 1 - line->used;
+    const ssize_t bytes = read(line->fd, line->text + line->used, room);
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    line->used += bytes > 0 ? (size_t)bytes : 0;
+    if (line->used > 0 &&
+        (bytes <= 0 || (line->used == sizeof(line->text) - 1 &&
+                        memchr(line->text, '\n', line->used) == NULL)))
+        line->text[line->used++] = '\n'; /* a last or a long line */
+    pass_lines(node, output, stream);
+    if (bytes > 0)
+        return;
+    close(line->fd);
+    line->fd = -1;
+}
