@@ -247,3 +247,60 @@ double lsi_cgroup_memory_left(const char *proc_file, const char *mount)
                                      {"/memory", "memory", room_v1}};
     return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
 }
+
+/* ---- killed for want of memory ---------------------------------------- */
+
+bool lsi_cgroup_parse_oom(const char *text, uint64_t *kills)
+{
+    static const char name[] = "oom_kill ";
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        const char *const digits = line + sizeof(name) - 1;
+        if (strncmp(line, name, sizeof(name) - 1) == 0 && *digits >= '0' &&
+            *digits <= '9') {
+            *kills = strtoull(digits, NULL, 10);
+            return true;
+        }
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    return false;
+}
+
+/* Of root/path or the nearest folder above it that says so. */
+static bool oom_kills_of(const char *root, const char *path, const char *name,
+                         uint64_t *kills)
+{
+    char folder[PATH_BYTES], text[TEXT_BYTES];
+    const int length = snprintf(folder, sizeof(folder), "%s%s", root, path);
+    if (length < 0 || length >= (int)sizeof(folder))
+        return false;
+    while (strlen(folder) >= strlen(root)) {
+        if (read_in(folder, name, text) && lsi_cgroup_parse_oom(text, kills))
+            return true;
+        char *const slash = strrchr(folder, '/');
+        if (slash == NULL)
+            return false;
+        *slash = '\0';
+    }
+    return false;
+}
+
+bool lsi_cgroup_oom_kills(const char *proc_file, const char *mount,
+                          uint64_t *kills)
+{
+    static const struct {
+        const char *mount, *controller, *file;
+    } list[] = {{"", NULL, "memory.events"},
+                {"/unified", NULL, "memory.events"},
+                {"/memory", "memory", "memory.oom_control"}};
+    char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
+    if (!read_text(proc_file, groups))
+        return false;
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        snprintf(root, sizeof(root), "%s%s", mount, list[i].mount);
+        if (lsi_cgroup_path(groups, list[i].controller, path, sizeof(path)) &&
+            oom_kills_of(root, path, list[i].file, kills))
+            return true;
+    }
+    return false;
+}

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The contents of cpu.max, "50000 100000" or "max 100000", as CPUs. */
 bool lsi_cgroup_parse_v2(const char *cpu_max, double *cpus);
@@ -32,5 +33,16 @@ double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
 
 /* The bytes that the tightest memory limit leaves, at least 1, or 0: none. */
 double lsi_cgroup_memory_left(const char *proc_file, const char *mount);
+
+/* The number of the line "oom_kill 3" of memory.events, memory.oom_control. */
+bool lsi_cgroup_parse_oom(const char *text, uint64_t *kills);
+
+/*
+ * How many processes of this process's group, and of those below it, the kernel
+ * has killed for want of memory; false if that cannot be known. If the path
+ * names a place outside this container, the nearest group counts that is there.
+ */
+bool lsi_cgroup_oom_kills(const char *proc_file, const char *mount,
+                          uint64_t *kills);
 
 #endif

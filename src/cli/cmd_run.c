@@ -78,6 +78,9 @@ static const lsi_option options[] = {
         "lines of the others with host:rank: before them, equal ones of "
         "several ranks as one, at most 200 lines a second",
         .choices = "all|rank0"),
+    ROW(output.report, STRING, "report", 0, "FILE", NULL,
+        "write at the end, as JSON, what became of the run: attempts, who "
+        "failed first, how, and its last words (docs/run-output.md)"),
     ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
         "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
         "0:1,1:3"),

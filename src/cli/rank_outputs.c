@@ -144,6 +144,7 @@ ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
     LS_TRY(check(flags));
     config->folds = strcmp(flags->console, "rank0") == 0;
     config->log_folder = flags->log_folder;
+    config->report = flags->report;
     config->rotation.keep = (int)flags->log_files;
     config->rotation.limit = (uint64_t)flags->log_size;
     if (!flags->tagged && flags->redirects == NULL && flags->tee == NULL &&

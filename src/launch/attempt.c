@@ -2,12 +2,14 @@
 #include "launch/attempt.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
+#include "base/cgroup.h"
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
-#include "launch/logs.h"
 #include "launch/signals.h"
 #include "launch/sweep.h"
 
@@ -125,12 +127,15 @@ static bool report(lsi_attempt *a, const lsi_process_end *ended,
     lsi_agent_name_rank(a->agent, ended->rank, (int)ended->pid, who,
                         sizeof(who));
     snprintf(text, sizeof(text), "%s %s", who, what);
+    memcpy(a->reported, text, sizeof(text));
     return lsi_agent_report_failure(a->agent, verdict, strength, text);
 }
 
 void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text)
 {
     lsi_output_say(a->output, "%s", text);
+    if (a->reported[0] == '\0' || strstr(text, a->reported) == NULL)
+        snprintf(a->elsewhere, sizeof(a->elsewhere), "%s", text);
     if (a->verdict < 0)
         a->verdict = verdict;
     a->has_failed = true;
@@ -149,6 +154,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     char rest[96] = "";
     if (a->verdict < 0)
         a->verdict = exit_status_of(status);
+    a->culprit = first->rank;
     if (WIFEXITED(status) && (a->config->quiet_exit || a->answered_by_death))
         return;
     describe(status, what, sizeof(what));
@@ -172,6 +178,23 @@ static bool is_earlier(const lsi_process_end *x, const lsi_process_end *y)
     return y->pid == 0 || (WIFSIGNALED(x->status) && !WIFSIGNALED(y->status));
 }
 
+/* Whether the signal has ended it that this process has sent to all. */
+static bool is_by_launcher(const lsi_attempt *a, int status)
+{
+    const int number = exit_status_of(status) - 128;
+    return (a->phase >= LSI_PHASE_TERMINATING && number == SIGTERM) ||
+           (a->phase == LSI_PHASE_KILLING && number == SIGKILL);
+}
+
+static void note_failure(lsi_attempt *a, const lsi_process_end *end)
+{
+    if (a->failures == NULL)
+        a->failures = calloc((size_t)a->config->ranks, sizeof(*a->failures));
+    if (a->failures != NULL && a->n_failures < a->config->ranks)
+        a->failures[a->n_failures++] =
+            (lsi_rank_failure){*end, is_by_launcher(a, end->status)};
+}
+
 /* Ranks that end are looked at; of those that have failed, who was first. */
 static bool find_suspect(lsi_attempt *a)
 {
@@ -180,6 +203,7 @@ static bool find_suspect(lsi_attempt *a)
     while (lsi_processes_reap(&a->ranks, &ended)) {
         if (exit_status_of(ended.status) == 0)
             continue;
+        note_failure(a, &ended);
         a->has_failed = a->has_failed || !is_answer(ended.status);
         if (a->asked_by != 0 && is_answer(ended.status)) {
             take_answer(a, ended.status);
@@ -212,10 +236,23 @@ void lsi_attempt_reap(lsi_attempt *a)
 
 /* ---- start and end ---------------------------------------------------- */
 
+static double wall_clock(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
 {
     a->verdict = -1;
     a->first_failed = -1;
+    a->culprit = -1;
+    a->n_failures = 0;
+    a->reported[0] = a->elsewhere[0] = '\0';
+    a->started = wall_clock();
+    a->oom_known = lsi_cgroup_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup",
+                                        &a->oom_before);
     a->has_failed = false;
     a->has_ended = false;
     a->suspect = (lsi_process_end){0};
@@ -245,33 +282,9 @@ void lsi_attempt_sweep(lsi_attempt *a)
     a->next_at = 0;
 }
 
-/* Its last lines as they are. */
-static void quote(const lsi_attempt *a, const lsi_tag *errors)
+void lsi_attempt_free(lsi_attempt *a)
 {
-    enum { LINES = 20 };
-    size_t bytes;
-    char text[LSI_TAIL_BYTES + 1];
-    const char *const tail = lsi_tag_tail(errors, LINES, &bytes);
-    if (bytes == 0)
-        return;
-    memcpy(text, tail, bytes);
-    text[bytes] = '\n';
-    lsi_output_say(a->output, "rank %d wrote last:", errors->rank);
-    (void)lsi_sink_put_line(a->output->sinks[1], text, bytes + 1);
-}
-
-void lsi_attempt_quote_log(const lsi_attempt *a)
-{
-    const lsi_launch_config *const c = a->config;
-    const int rank = a->first_failed;
-    if (rank < 0)
-        return;
-    const int of_job = lsi_processes_rank(&a->ranks, rank);
-    const lsi_tag *const errors = lsi_processes_errors(&a->ranks, rank);
-    if (errors != NULL && errors->target.sink == NULL)
-        quote(a, errors);
-    if (c->log_folder != NULL)
-        lsi_output_say(a->output, "logs of rank %d: %s/%s/%d/%d", of_job,
-                       c->log_folder, lsi_processes_run_id(&a->ranks, c),
-                       a->ranks.attempt, of_job);
+    free(a->failures);
+    a->failures = NULL;
+    a->n_failures = 0;
 }

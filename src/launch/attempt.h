@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "launch/launch.h"
 #include "launch/output.h"
@@ -20,6 +21,12 @@ typedef enum lsi_phase {
     LSI_PHASE_TERMINATING,
     LSI_PHASE_KILLING
 } lsi_phase;
+
+/* A rank that ended otherwise than with status 0. */
+typedef struct lsi_rank_failure {
+    lsi_process_end end;
+    bool by_launcher; /* by the signal that ends what is left */
+} lsi_rank_failure;
 
 /* Times are those of the suspending clock; 0: never. */
 typedef struct lsi_attempt {
@@ -34,6 +41,14 @@ typedef struct lsi_attempt {
     bool timed_out;
 
     /* Of this one. */
+    double started; /* seconds since 1970 */
+    bool oom_known; /* what the ranks' control group had counted by then */
+    uint64_t oom_before;
+    lsi_rank_failure *failures; /* in the order of their ends */
+    int n_failures;
+    int culprit; /* of this node's ranks the first, named or not; else -1 */
+    char reported[256];  /* what the other nodes have heard of it, or "" */
+    char elsewhere[512]; /* what was first, if it was not that; or "" */
     lsi_phase phase;
     double next_at;   /* when the next phase begins */
     int verdict;      /* exit status of the job; -1: nobody failed so far */
@@ -67,7 +82,7 @@ void lsi_attempt_pass_deadlines(lsi_attempt *a, double now);
 /* When all ranks have ended: kills what they have left behind. */
 void lsi_attempt_sweep(lsi_attempt *a);
 
-/* What the rank that failed said last, if only its log has it. */
-void lsi_attempt_quote_log(const lsi_attempt *a);
+/* When there is to be no other. */
+void lsi_attempt_free(lsi_attempt *a);
 
 #endif

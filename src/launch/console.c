@@ -2,9 +2,9 @@
  * Folding equal lines and leaving out too many; see console.h.
  *
  * Lines wait in the order in which they were first heard. A line of a rank
- * joins the first one that is equal and stands behind the last one that the
- * rank has joined. So each rank's lines stay in their order, each line stands
- * for one of a rank, and one that a traceback has twice is there twice.
+ * joins the first one that is equal and that the rank has not written yet: so
+ * each stands for one line of a rank, and one that a traceback has twice is
+ * there twice.
  */
 #include "launch/console.h"
 
@@ -37,9 +37,8 @@ struct lsi_console {
     char *logs;
     lsi_console_put put;
     void *context;
-    waiting_line lines[WAITING_LINES];    /* line k at k % WAITING_LINES */
-    size_t first, end;                    /* those that wait, counted from 0 */
-    size_t next_of[LSI_LAUNCH_MAX_RANKS]; /* what a rank may join */
+    waiting_line lines[WAITING_LINES]; /* line k at k % WAITING_LINES */
+    size_t first, end;                 /* those that wait, counted from 0 */
     double second;  /* when the second began that is counted */
     int shown;      /* lines of it */
     size_t skipped; /* lines of it that were left out */

@@ -67,6 +67,7 @@ typedef struct lsi_launch_config {
                                        not through the launcher */
     const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */
     lsi_rotation rotation;
+    const char *report; /* a file for run_report.h; or NULL */
     bool folds;         /* some output is folded */
     const char *run_id; /* TORCHELASTIC_RUN_ID; NULL: a random one */
     const char *role;   /* ROLE_NAME; NULL: "default" */

@@ -175,11 +175,14 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     int ends[2] = {-1, -1};
     int error_number = 0;
     lsi_rank_logs logs;
+    char error_file[LSI_RANK_FILE_BYTES];
     ls_status status = LS_OK;
     if (is_passed_on(s->config))
         status = open_streams(ranks, s, rank, &logs, ends);
-    if (s->config->log_folder != NULL)
-        s->job.error_file = logs.error_file;
+    /* With logs their folder's whole name: a rank may go elsewhere. */
+    lsi_processes_file(ranks, s->config, rank, LSI_ERROR_FILE, error_file);
+    s->job.error_file =
+        s->config->log_folder != NULL ? logs.error_file : error_file;
     if (status == LS_OK)
         status = spawn_rank(s, rank, ends, &ranks->pids[rank], &error_number);
     for (int i = 0; i < 2; i++) {
@@ -290,6 +293,38 @@ void lsi_processes_next(lsi_processes *ranks)
     ranks->tags = NULL;
     ranks->n_tags = 0;
     ranks->attempt++;
+}
+
+static const char *folder_for_files(void)
+{
+    const char *const folder = getenv("TMPDIR");
+    return folder == NULL || folder[0] != '/' ? "/tmp" : folder;
+}
+
+/* Nobody can guess the job's name before there is one, so nobody is there. */
+void lsi_processes_file(const lsi_processes *ranks,
+                        const lsi_launch_config *config, int rank,
+                        lsi_rank_file file, char out[LSI_RANK_FILE_BYTES])
+{
+    static const char *const names[] = {[LSI_ERROR_FILE] = "error.json"};
+    const int number = lsi_processes_rank(ranks, rank);
+    if (config->log_folder != NULL)
+        snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/%.300s/%d/%d/%s",
+                 config->log_folder, lsi_processes_run_id(ranks, config),
+                 ranks->attempt, number, names[file]);
+    else
+        snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/lockstep-%s-%d-%s",
+                 folder_for_files(), ranks->job, number, names[file]);
+}
+
+void lsi_processes_clean(const lsi_processes *ranks,
+                         const lsi_launch_config *config)
+{
+    char path[LSI_RANK_FILE_BYTES];
+    for (int rank = 0; config->log_folder == NULL && rank < ranks->n; rank++) {
+        lsi_processes_file(ranks, config, rank, LSI_ERROR_FILE, path);
+        (void)unlink(path);
+    }
 }
 
 const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank)

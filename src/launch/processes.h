@@ -54,12 +54,28 @@ void lsi_processes_next(lsi_processes *ranks);
 /* The pipe of a rank's stderr; NULL if that does not pass through here. */
 const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank);
 
+/* Files about a rank, which it writes when it fails. */
+typedef enum lsi_rank_file { LSI_ERROR_FILE } lsi_rank_file;
+enum { LSI_RANK_FILE_BYTES = 4608 };
+
+/*
+ * Its name: in the folder of the rank's logs, or else in that for temporary
+ * files.
+ */
+void lsi_processes_file(const lsi_processes *ranks,
+                        const lsi_launch_config *config, int rank,
+                        lsi_rank_file file, char out[LSI_RANK_FILE_BYTES]);
+
 /* What all attempts are called together. */
 const char *lsi_processes_run_id(const lsi_processes *ranks,
                                  const lsi_launch_config *config);
 
 /* The number in the whole job of a rank of this node. */
 int lsi_processes_rank(const lsi_processes *ranks, int local);
+
+/* Removes such files, unless they lie with the logs. */
+void lsi_processes_clean(const lsi_processes *ranks,
+                         const lsi_launch_config *config);
 
 /* Sends a signal to the process group of every rank that is alive. */
 void lsi_processes_signal(const lsi_processes *ranks, int number);

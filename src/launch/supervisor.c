@@ -16,7 +16,9 @@
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
 #include "launch/attempt.h"
+#include "launch/ending.h"
 #include "launch/relay.h"
+#include "launch/run_report.h"
 #include "launch/signals.h"
 
 typedef struct supervisor {
@@ -24,6 +26,7 @@ typedef struct supervisor {
     pid_t front;
     lsi_attempt attempt; /* that is running */
     lsi_relay relay;
+    lsi_run_report report;
     lsi_agent *agent; /* NULL: there is one node */
     lsi_job_place place;
     struct pollfd *polled; /* signals, parent_pipe, output, agent, the tags */
@@ -291,6 +294,17 @@ static bool meet(supervisor *s)
     return false;
 }
 
+/* Says and keeps what has become of it. */
+static void end_attempt(supervisor *s)
+{
+    lsi_ending ending;
+    lsi_ending_find(&ending, &s->attempt);
+    lsi_ending_say(&ending);
+    lsi_run_report_add(&s->report, &ending);
+    lsi_ending_free(&ending);
+    lsi_processes_clean(&s->attempt.ranks, s->config);
+}
+
 /* Runs an attempt; whether there is to be another. */
 static bool attempt(supervisor *s, const sigset_t *mask)
 {
@@ -300,7 +314,7 @@ static bool attempt(supervisor *s, const sigset_t *mask)
     while (s->attempt.ranks.alive > 0)
         step(s);
     drain(s);
-    lsi_attempt_quote_log(&s->attempt);
+    end_attempt(s);
     if (s->agent != NULL)
         lsi_agent_report_end(s->agent,
                              s->attempt.verdict < 0 ? 0 : s->attempt.verdict);
@@ -368,6 +382,17 @@ static void tell_the_end(supervisor *s)
         step(s);
 }
 
+static void write_report(supervisor *s)
+{
+    lsi_attempt *const a = &s->attempt;
+    const int status = a->verdict < 0 ? 0 : a->verdict;
+    if (lsi_run_report_write(&s->report, a, status) != LS_OK) {
+        lsi_output_say(a->output, "no report: %s", ls_last_error());
+        a->verdict = status == 0 ? 1 : status;
+    }
+    lsi_run_report_close(&s->report);
+}
+
 int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask)
 {
@@ -378,14 +403,17 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                 ls_last_error());
         return 1;
     }
+    lsi_run_report_open(&s.report, config);
     if (config->timeout > 0)
         s.attempt.timeout_at = lsi_suspending_clock_seconds() + config->timeout;
     while (attempt(&s, mask))
         continue;
     tell_the_end(&s);
+    write_report(&s);
     write_what_is_left(&s); /* what was said since */
     lsi_agent_close(s.agent);
     lsi_relay_close(&s.relay);
+    lsi_attempt_free(&s.attempt);
     free(s.polled);
     if (s.attempt.verdict < 0)
         return s.relay.write_error == 0 ? 0 : 1;

@@ -333,6 +333,13 @@ def csv():
     yield b"\x011,2\n3,4\n"
 
 
+def python():
+    yield b'{"message": {"message": "ValueError: 3", "extraInfo": {}}}'
+    yield b'{"message": "Signal 11"}'
+    yield (b"[rank1]: Traceback (most recent call last):\n"
+           b"[rank1]:   File\n[rank1]: RuntimeError: no\n")
+
+
 # ---- meetings --------------------------------------------------------------
 
 def hello(rank, size=4, status=0):
@@ -477,7 +484,7 @@ def tokenizer():
 
 TARGETS = (agents, archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
            llama,
-           machine, meeting, options, records, rendezvous, safetensors, select,
+           machine, meeting, options, python, records, rendezvous, safetensors, select,
            ssh, store, tokenizer, tokens)
 
 

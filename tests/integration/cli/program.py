@@ -103,3 +103,14 @@ class ProgramTest(unittest.TestCase):
         self.assertTrue(done.stderr.startswith("lockstep: "), done.stderr)
         self.assertIn(message, done.stderr)
         return done
+
+    def fails_in_a_rank(self, status, message, *words, **more):
+        """The first line names it, and what follows is the last screen."""
+        done = self.call(*words, **more)
+        self.assertEqual(done.returncode, status, done.stderr)
+        first, _, screen = done.stderr.partition("\n")
+        self.assertTrue(first.startswith("lockstep: "), done.stderr)
+        self.assertIn(message, first)
+        self.assertRegex(screen, r"^lockstep: rank \d+ failed first, on ")
+        self.assertNotIn("(pid", screen)
+        return done

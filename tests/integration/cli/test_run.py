@@ -206,13 +206,13 @@ class ExitStatus(ProgramTest):
                       f"until [ -s {pid.name} ]; do sleep 0.01; done;"
                       f"while kill -0 $(cat {pid.name}) 2> /dev/null;"
                       "do sleep 0.01; done; exit 9")
-            done = self.fails(7, "rank 1", "run", "-n", "4", *shell(script))
+            done = self.fails_in_a_rank(7, "rank 1", "run", "-n", "4", *shell(script))
         self.assertRegex(done.stderr,
                          r"^lockstep: rank 1 \(pid \d+\) ended with exit "
-                         r"status 7; the others have 3 s to end\n$")
+                         r"status 7; the others have 3 s to end\n")
 
     def test_signal(self):
-        done = self.fails(128 + 11, "was killed by signal 11 (SIGSEGV)", "run",
+        done = self.fails_in_a_rank(128 + 11, "was killed by signal 11 (SIGSEGV)", "run",
                           "-n", "2", *shell("[ $RANK = 0 ] || kill -SEGV $$"))
         self.assertRegex(done.stderr, r"rank 1 \(pid \d+\)")
 
@@ -220,11 +220,11 @@ class ExitStatus(ProgramTest):
         # Rank 1 ignores SIGTERM.
         script = ("[ $RANK = 0 ] && exit 3; [ $RANK = 1 ] && trap '' TERM;"
                   "while :; do sleep 0.05; done")
-        self.fails(3, "rank 0", "run", "-n", "3", "--grace", "0.1",
+        self.fails_in_a_rank(3, "rank 0", "run", "-n", "3", "--grace", "0.1",
                    *shell(script))
 
     def test_others_may_end_in_peace(self):
-        done = self.fails(3, "rank 0", "run", "-n", "2", "--grace", "30",
+        done = self.fails_in_a_rank(3, "rank 0", "run", "-n", "2", "--grace", "30",
                           *shell("[ $RANK = 0 ] && exit 3; sleep 0.2;"
                                  "echo ended"))
         self.assertEqual(done.stdout, "ended\n")

@@ -207,6 +207,43 @@ static void memory_of_version_1(void **state)
     assert_true(memory_room(f) == 3200);
 }
 
+static void oom_texts(void **state)
+{
+    (void)state;
+    uint64_t kills = 99;
+    assert_true(lsi_cgroup_parse_oom("low 0\nhigh 1\nmax 2\noom 3\noom_kill "
+                                     "4\noom_group_kill 5\n",
+                                     &kills));
+    assert_int_equal(kills, 4);
+    assert_true(lsi_cgroup_parse_oom(
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 12", &kills));
+    assert_int_equal(kills, 12);
+    static const char *const none[] = {
+        "", "\n", "oom_kill", "oom_kill ", "oom_kill x", "oom 3\nmax 2\n"};
+    for (size_t i = 0; i < TEST_COUNT(none); i++)
+        assert_false(lsi_cgroup_parse_oom(none[i], &kills));
+    assert_int_equal(kills, 12);
+}
+
+/* Its own group, or the nearest above it that is there. */
+static void oom_kills_of_a_group(void **state)
+{
+    const fixture *f = *state;
+    uint64_t kills = 99;
+    write_file(f, "self", "0::/job/step\n");
+    assert_false(lsi_cgroup_oom_kills(f->groups, f->root, &kills));
+    write_file(f, "job/memory.events", "oom 1\noom_kill 2\n");
+    assert_true(lsi_cgroup_oom_kills(f->groups, f->root, &kills));
+    assert_int_equal(kills, 2);
+    write_file(f, "job/step/memory.events", "oom_kill 3\n");
+    assert_true(lsi_cgroup_oom_kills(f->groups, f->root, &kills));
+    assert_int_equal(kills, 3);
+    write_file(f, "self", "7:memory:/slurm\n0::/elsewhere\n");
+    write_file(f, "memory/slurm/memory.oom_control", "oom_kill 5\n");
+    assert_true(lsi_cgroup_oom_kills(f->groups, f->root, &kills));
+    assert_int_equal(kills, 5);
+}
+
 int main(void)
 {
 #define ON_FILES(name)                                                         \
@@ -221,6 +258,8 @@ int main(void)
         ON_FILES(version_1_and_hybrid),
         ON_FILES(memory_of_version_2),
         ON_FILES(memory_of_version_1),
+        ON_FILES(oom_kills_of_a_group),
+        cmocka_unit_test(oom_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,229 @@
+/* The end of an attempt; see ending.h. */
+#include "launch/ending.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cgroup.h"
+#include "base/error.h"
+#include "launch/python.h"
+
+enum { TAIL_LINES = 20, TEXT_BYTES = 700 };
+
+/* ---- finding out ------------------------------------------------------ */
+
+static void find_tail(lsi_ending *e)
+{
+    const lsi_tag *const errors =
+        lsi_processes_errors(&e->attempt->ranks, e->first->end.rank);
+    e->tail_known = errors != NULL;
+    if (errors == NULL)
+        return;
+    e->tail = lsi_tag_tail(errors, TAIL_LINES, &e->tail_bytes);
+    size_t bytes;
+    const char *const all = lsi_tag_tail(errors, LSI_TAIL_BYTES, &bytes);
+    if (e->message[0] == '\0')
+        (void)lsi_python_last_line(all, bytes, e->message, sizeof(e->message));
+}
+
+static void find_error_file(lsi_ending *e)
+{
+    char path[LSI_RANK_FILE_BYTES];
+    lsi_processes_file(&e->attempt->ranks, e->attempt->config,
+                       e->first->end.rank, LSI_ERROR_FILE, path);
+    if (access(path, R_OK) == 0)
+        (void)lsi_python_error_read(path, e->message, sizeof(e->message),
+                                    &e->error_file);
+}
+
+static void find_oom(lsi_ending *e)
+{
+    uint64_t now;
+    e->oom_known =
+        e->attempt->oom_known &&
+        lsi_cgroup_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup", &now);
+    if (e->oom_known && now > e->attempt->oom_before)
+        e->oom_kills = now - e->attempt->oom_before;
+}
+
+static int number_of_first(const lsi_ending *e)
+{
+    return lsi_processes_rank(&e->attempt->ranks, e->first->end.rank);
+}
+
+static const lsi_rank_failure *find_first(const lsi_attempt *a)
+{
+    for (int i = 0; i < a->n_failures; i++) {
+        if (a->failures[i].end.rank == a->culprit)
+            return &a->failures[i];
+    }
+    return NULL;
+}
+
+void lsi_ending_find(lsi_ending *e, const lsi_attempt *a)
+{
+    *e = (lsi_ending){.attempt = a};
+    if (a->elsewhere[0] == '\0')
+        e->first = find_first(a);
+    if (gethostname(e->host, sizeof(e->host) - 1) != 0)
+        strcpy(e->host, "localhost");
+    if (e->first == NULL)
+        return;
+    find_error_file(e);
+    find_tail(e);
+    find_oom(e);
+    if (a->config->log_folder != NULL)
+        snprintf(e->logs, sizeof(e->logs), "%.4000s/%.300s/%d/%d",
+                 a->config->log_folder,
+                 lsi_processes_run_id(&a->ranks, a->config), a->ranks.attempt,
+                 number_of_first(e));
+}
+
+void lsi_ending_free(lsi_ending *e)
+{
+    json_decref(e->error_file);
+    e->error_file = NULL;
+}
+
+bool lsi_ending_is_oom(const lsi_ending *e)
+{
+    return e->oom_kills > 0 && WIFSIGNALED(e->first->end.status) &&
+           WTERMSIG(e->first->end.status) == SIGKILL;
+}
+
+/* ---- saying so -------------------------------------------------------- */
+
+static void describe(int status, char *out, size_t bytes)
+{
+    if (WIFSIGNALED(status))
+        snprintf(out, bytes, "killed by signal %d (SIG%s)%s", WTERMSIG(status),
+                 sigabbrev_np(WTERMSIG(status)),
+                 WCOREDUMP(status) ? ", core dumped" : "");
+    else
+        snprintf(out, bytes, "exit status %d", WEXITSTATUS(status));
+}
+
+static void say_first(const lsi_ending *e)
+{
+    const lsi_output *const output = e->attempt->output;
+    char what[96];
+    describe(e->first->end.status, what, sizeof(what));
+    lsi_output_say(output, "rank %d failed first, on %s: %s%s%s%s",
+                   number_of_first(e), e->host, what,
+                   lsi_ending_is_oom(e) ? ", out of memory" : "",
+                   e->message[0] != '\0' ? ": " : "", e->message);
+    if (e->oom_kills > 0)
+        lsi_output_say(output,
+                       "out of memory: the kernel has killed %" PRIu64
+                       " process%s of the ranks' control group since they "
+                       "were started (oom_kill)",
+                       e->oom_kills, e->oom_kills == 1 ? "" : "es");
+}
+
+/* Its last lines as they are. */
+static void quote(const lsi_ending *e)
+{
+    char text[LSI_TAIL_BYTES + 1];
+    if (e->tail_bytes == 0)
+        return;
+    memcpy(text, e->tail, e->tail_bytes);
+    text[e->tail_bytes] = '\n';
+    lsi_output_say(e->attempt->output,
+                   "rank %d wrote last:", number_of_first(e));
+    (void)lsi_sink_put_line(e->attempt->output->sinks[1], text,
+                            e->tail_bytes + 1);
+}
+
+/* "0, 2-5", as far as there is room; `base` is the number of the first. */
+static void list_ranks(const bool *ranks, int n, int base, char *out,
+                       size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        int last = i;
+        if (!ranks[i])
+            continue;
+        while (last + 1 < n && ranks[last + 1])
+            last++;
+        char item[32];
+        if (last > i)
+            snprintf(item, sizeof(item), "%d-%d", base + i, base + last);
+        else
+            snprintf(item, sizeof(item), "%d", base + i);
+        if (used + strlen(item) + 8 > room) {
+            strcpy(out + used, ", ...");
+            return;
+        }
+        used += (size_t)snprintf(out + used, room - used, "%s%s",
+                                 used > 0 ? ", " : "", item);
+        i = last;
+    }
+}
+
+static bool is_alike(const lsi_rank_failure *x, const lsi_rank_failure *y)
+{
+    return x->by_launcher == y->by_launcher &&
+           (x->by_launcher || x->end.status == y->end.status);
+}
+
+/* Those that ended alike are one line. */
+static void say_others(const lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    const int n = a->config->ranks;
+    bool told[LSI_LAUNCH_MAX_RANKS] = {false};
+    for (int i = 0; i < a->n_failures; i++) {
+        const lsi_rank_failure *const one = &a->failures[i];
+        bool alike[LSI_LAUNCH_MAX_RANKS] = {false};
+        char list[TEXT_BYTES], what[96];
+        int count = 0;
+        if (one == e->first || told[one->end.rank])
+            continue;
+        for (int k = i; k < a->n_failures; k++) {
+            const lsi_rank_failure *const other = &a->failures[k];
+            if (other == e->first || !is_alike(one, other))
+                continue;
+            alike[other->end.rank] = told[other->end.rank] = true;
+            count++;
+        }
+        list_ranks(alike, n, lsi_processes_rank(&a->ranks, 0), list,
+                   sizeof(list));
+        describe(one->end.status, what, sizeof(what));
+        if (one->by_launcher)
+            lsi_output_say(a->output, "rank%s %s then %s ended by the launcher",
+                           count > 1 ? "s" : "", list,
+                           count > 1 ? "were" : "was");
+        else
+            lsi_output_say(a->output,
+                           "rank%s %s then failed: %s (a consequence)",
+                           count > 1 ? "s" : "", list, what);
+    }
+}
+
+void lsi_ending_say(const lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    if (a->elsewhere[0] != '\0')
+        say_others(e);
+    if (e->first == NULL || a->first_failed < 0)
+        return;
+    if (a->config->ranks > 1 || e->message[0] != '\0' || e->oom_kills > 0)
+        say_first(e);
+    quote(e);
+    say_others(e);
+    if (e->logs[0] != '\0')
+        lsi_output_say(a->output, "logs of rank %d: %s", number_of_first(e),
+                       e->logs);
+    else if (!e->tail_known && a->config->ranks > 1)
+        lsi_output_say(a->output,
+                       "what rank %d wrote is above, among the rest; --log-dir "
+                       "DIR would keep it in files",
+                       number_of_first(e));
+}

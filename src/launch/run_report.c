@@ -1,0 +1,228 @@
+/* The report of a run; see run_report.h. */
+#include "launch/run_report.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tensor/atomic_file.h"
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+void lsi_run_report_open(lsi_run_report *report,
+                         const lsi_launch_config *config)
+{
+    *report = (lsi_run_report){0};
+    if (config->report == NULL)
+        return;
+    report->started = now();
+    report->attempts = json_array();
+}
+
+void lsi_run_report_close(lsi_run_report *report)
+{
+    json_decref(report->attempts);
+    report->attempts = NULL;
+}
+
+/* ---- values ----------------------------------------------------------- */
+
+/* Bytes that are no UTF-8 become question marks. */
+static json_t *text_of(const char *text, size_t bytes)
+{
+    json_t *const json = json_stringn(text, bytes);
+    if (json != NULL)
+        return json;
+    char *const plain = malloc(bytes + 1);
+    if (plain == NULL)
+        return json_null();
+    for (size_t i = 0; i < bytes; i++)
+        plain[i] = (unsigned char)text[i] >= 0x80 ? '?' : text[i];
+    json_t *const replaced = json_stringn(plain, bytes);
+    free(plain);
+    return replaced;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text == NULL || text[0] == '\0' ? json_null()
+                                           : text_of(text, strlen(text));
+}
+
+static json_t *lines_of(const char *text, size_t bytes)
+{
+    json_t *const lines = json_array();
+    const char *const end = text + bytes;
+    while (text < end) {
+        const char *const stop = memchr(text, '\n', (size_t)(end - text));
+        const size_t length = (size_t)((stop == NULL ? end : stop) - text);
+        json_array_append_new(lines, text_of(text, length));
+        text += length + 1;
+    }
+    return lines;
+}
+
+/* "2026-01-31T12:00:00.123Z" */
+static json_t *time_of(double seconds)
+{
+    char text[64], fraction[16];
+    const time_t whole = (time_t)seconds;
+    struct tm parts;
+    gmtime_r(&whole, &parts);
+    strftime(text, sizeof(text) - sizeof(fraction), "%Y-%m-%dT%H:%M:%S",
+             &parts);
+    snprintf(fraction, sizeof(fraction), ".%03dZ",
+             (int)((seconds - (double)whole) * 1e3) % 1000);
+    strcat(text, fraction);
+    return json_string(text);
+}
+
+static json_t *end_of(const lsi_ending *e, const lsi_process_end *end)
+{
+    const int rank = lsi_processes_rank(&e->attempt->ranks, end->rank);
+    const bool killed = WIFSIGNALED(end->status);
+    const int number = killed ? WTERMSIG(end->status) : 0;
+    char name[32];
+    snprintf(name, sizeof(name), "SIG%s", killed ? sigabbrev_np(number) : "");
+    return json_pack("{s:i,s:s,s:i,s:o,s:o,s:o,s:b}", "rank", rank, "host",
+                     e->host, "pid", (int)end->pid, "exit_status",
+                     killed ? json_null()
+                            : json_integer(WEXITSTATUS(end->status)),
+                     "signal", killed ? json_integer(number) : json_null(),
+                     "signal_name", killed ? json_string(name) : json_null(),
+                     "core_dumped", killed && WCOREDUMP(end->status));
+}
+
+/* ---- attempts --------------------------------------------------------- */
+
+static json_t *first_failure(const lsi_ending *e)
+{
+    if (e->first == NULL)
+        return json_null();
+    json_t *const json = end_of(e, &e->first->end);
+    json_object_set_new(json, "out_of_memory",
+                        json_boolean(lsi_ending_is_oom(e)));
+    json_object_set_new(json, "oom_kills",
+                        e->oom_known ? json_integer((json_int_t)e->oom_kills)
+                                     : json_null());
+    json_object_set_new(json, "message", text_or_null(e->message));
+    json_object_set_new(json, "stderr",
+                        e->tail_known ? lines_of(e->tail, e->tail_bytes)
+                                      : json_null());
+    json_object_set(json, "error_file",
+                    e->error_file != NULL ? e->error_file : json_null());
+    json_object_set_new(json, "logs", text_or_null(e->logs));
+    return json;
+}
+
+static json_t *other_failures(const lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    json_t *const list = json_array();
+    for (int i = 0; i < a->n_failures; i++) {
+        const lsi_rank_failure *const other = &a->failures[i];
+        if (other == e->first)
+            continue;
+        json_t *const json = end_of(e, &other->end);
+        json_object_set_new(json, "ended_by_launcher",
+                            json_boolean(other->by_launcher));
+        json_object_set_new(
+            json, "consequence",
+            json_boolean(e->first != NULL || a->elsewhere[0] != '\0'));
+        json_array_append_new(list, json);
+    }
+    return list;
+}
+
+static const char *reason_of(const lsi_attempt *a, char text[64])
+{
+    if (!a->has_started)
+        return "could not be started";
+    if (a->timed_out)
+        return "timeout";
+    if (a->asked_by != 0) {
+        snprintf(text, 64, "asked to end by SIG%s", sigabbrev_np(a->asked_by));
+        return text;
+    }
+    return a->verdict > 0 ? "failure" : "success";
+}
+
+static json_t *command_of(char *const *argv)
+{
+    json_t *const list = json_array();
+    for (; *argv != NULL; argv++)
+        json_array_append_new(list, text_of(*argv, strlen(*argv)));
+    return list;
+}
+
+static int status_of(const lsi_attempt *a)
+{
+    return a->verdict < 0 ? 0 : a->verdict;
+}
+
+void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    char reason[64];
+    if (report->attempts == NULL)
+        return;
+    json_array_append_new(
+        report->attempts,
+        json_pack("{s:i,s:s,s:o,s:o,s:i,s:s,s:o,s:o,s:o}", "attempt",
+                  a->ranks.attempt, "job", a->ranks.job, "started",
+                  time_of(a->started), "ended", time_of(now()), "exit_status",
+                  status_of(a), "reason", reason_of(a, reason), "first_failure",
+                  first_failure(e), "others", other_failures(e), "elsewhere",
+                  text_or_null(a->elsewhere)));
+}
+
+/* ---- the file --------------------------------------------------------- */
+
+static ls_status write_text(const char *path, const char *text)
+{
+    lsi_atomic_file file;
+    LS_TRY(lsi_atomic_file_open(&file, path));
+    const ls_status status = lsi_atomic_file_write(&file, text, strlen(text));
+    if (status == LS_OK)
+        return lsi_atomic_file_commit(&file);
+    lsi_atomic_file_abandon(&file);
+    return status;
+}
+
+ls_status lsi_run_report_write(const lsi_run_report *report,
+                               const lsi_attempt *last, int exit_status)
+{
+    const lsi_launch_config *const config = last->config;
+    char host[65] = "", reason[64];
+    if (config->report == NULL)
+        return LS_OK;
+    (void)gethostname(host, sizeof(host) - 1);
+    const double ended = now();
+    json_t *const json = json_pack(
+        "{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:O?}", "format",
+        "lockstep run report", "version", 1, "run",
+        text_or_null(lsi_processes_run_id(&last->ranks, config)), "host", host,
+        "command", command_of(config->argv), "ranks", config->ranks,
+        "max_restarts", config->max_restarts, "started",
+        time_of(report->started), "ended", time_of(ended), "seconds",
+        ended - report->started, "exit_status", exit_status, "reason",
+        reason_of(last, reason), "attempts", report->attempts);
+    char *const text =
+        json == NULL ? NULL : lsi_json_dumps(json, JSON_INDENT(2));
+    json_decref(json);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for the report");
+    const ls_status status = write_text(config->report, text);
+    free(text);
+    return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * The report of a run as JSON: `lockstep run --report FILE`. docs/run-output.md
+ * says what is in it.
+ */
+#ifndef LS_LAUNCH_RUN_REPORT_H
+#define LS_LAUNCH_RUN_REPORT_H
+
+#include <jansson.h>
+
+#include "launch/ending.h"
+
+typedef struct lsi_run_report {
+    double started;   /* seconds since 1970 */
+    json_t *attempts; /* NULL: nobody wants one */
+} lsi_run_report;
+
+/* Nothing is kept unless the config names a file. */
+void lsi_run_report_open(lsi_run_report *report,
+                         const lsi_launch_config *config);
+void lsi_run_report_close(lsi_run_report *report);
+
+/* Adds an attempt that has ended; `started` is when, in seconds since 1970. */
+void lsi_run_report_add(lsi_run_report *report, const lsi_ending *ending);
+
+/*
+ * Writes it, all at once, with the exit status of the run. LS_ERR_IO says why
+ * not.
+ */
+ls_status lsi_run_report_write(const lsi_run_report *report,
+                               const lsi_attempt *last, int exit_status);
+
+#endif
