@@ -20,6 +20,7 @@
 #include "comm/core/wait.h"
 #include "comm/health/dump.h"
 #include "comm/health/recorder.h"
+#include "comm/node/home.h"
 #include "comm/node/remote.h"
 #include "comm/node/shared.h"
 #include "comm/node/space.h"
@@ -39,8 +40,9 @@ static void bind_parts(ls_group *group)
         for (int peer = 0; peer < group->size; peer++) {
             const size_t n = at->ranks, me = (size_t)group->rank;
             const size_t base = (size_t)class_ * n * n;
-            const size_t out = base + me * n + (size_t)peer;
-            const size_t in = base + (size_t)peer * n + me;
+            /* Those that a rank receives from lie together. */
+            const size_t out = base + (size_t)peer * n + me;
+            const size_t in = base + me * n + (size_t)peer;
             unsigned char *channels = group->memory.region + at->channels;
             group->streams.of[class_][0][peer] = (lsi_stream){
                 .channel = (void *)(channels + out * at->channel_stride),
@@ -178,6 +180,7 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
     LS_TRY(lsi_select_environment(group->select));
     LS_TRY(lsi_recorder_open(&group->recording.recorder));
     bind_parts(group);
+    lsi_home_ask(group);
     enter_member(group, membership->node_rank);
     if (!membership->spans)
         lsi_dump_join(group); /* the others are not complete yet */

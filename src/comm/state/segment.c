@@ -35,3 +35,26 @@ lsi_region_layout lsi_region_layout_of(int ranks)
                  LSI_PAGE);
     return at;
 }
+
+/* The pages that lie in a range as a whole; maybe none. */
+static lsi_range whole_pages(size_t begin, size_t bytes)
+{
+    const size_t first = round_up(begin, LSI_PAGE);
+    const size_t last = (begin + bytes) / LSI_PAGE * LSI_PAGE;
+    return (lsi_range){first, last > first ? last : first};
+}
+
+void lsi_region_own(const lsi_region_layout *at, int rank,
+                    lsi_range out[LSI_REGION_OWN])
+{
+    const size_t n = at->ranks, me = (size_t)rank;
+    for (size_t i = 0; i < LSI_CELLS; i++)
+        *out++ = whole_pages(at->cells + (i * n + me) * at->cell_stride,
+                             at->cell_stride);
+    *out++ =
+        whole_pages(at->staging + me * LSI_STAGING_BYTES, LSI_STAGING_BYTES);
+    for (size_t i = 0; i < LSI_CHANNEL_CLASSES; i++)
+        *out++ =
+            whole_pages(at->channels + (i * n + me) * n * at->channel_stride,
+                        n * at->channel_stride);
+}

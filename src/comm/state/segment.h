@@ -48,6 +48,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/partition.h"
+
 enum {
     LSI_PAGE = 4096,
     LSI_LINE = 64,
@@ -165,5 +167,15 @@ typedef struct lsi_region_layout {
 } lsi_region_layout;
 
 lsi_region_layout lsi_region_layout_of(int ranks);
+
+enum { LSI_REGION_OWN = LSI_CELLS + 1 + LSI_CHANNEL_CLASSES };
+
+/*
+ * The whole pages, in bytes of the region, that are for one rank above all: its
+ * cells, its staging window, and the channels that it receives from. No page is
+ * two ranks'.
+ */
+void lsi_region_own(const lsi_region_layout *at, int rank,
+                    lsi_range out[LSI_REGION_OWN]);
 
 #endif
