@@ -19,7 +19,8 @@ typedef struct scan {
     size_t n;
     int argc, next; /* next: index of the argument to look at */
     char **argv;
-    char *out; /* NULL: check only */
+    char *out;    /* NULL: check only */
+    size_t texts; /* of all flags that may be repeated */
 } scan;
 
 /* A flag as it was given, for messages: "--epochs" or "-e". */
@@ -122,6 +123,15 @@ bool lsi_option_stands_alone(const lsi_option *row)
     return row->type == LSI_OPTION_BOOL || row->type == LSI_OPTION_MODE;
 }
 
+/* There is room: scan_flags has counted. */
+static void add_text(const lsi_option *row, const char *text, char *out)
+{
+    if (out == NULL)
+        return;
+    lsi_option_texts *const texts = (void *)(out + row->offset);
+    texts->all[texts->n++] = text;
+}
+
 /* Checks `text` and, unless `out` is NULL, stores it in the row's field. */
 static ls_status take_value(const lsi_option *row, const char *shown,
                             const char *text, char *out)
@@ -157,6 +167,9 @@ static ls_status take_value(const lsi_option *row, const char *shown,
     case LSI_OPTION_STRING:
     case LSI_OPTION_LIST:
         break;
+    case LSI_OPTION_TEXTS:
+        add_text(row, text, out);
+        return LS_OK;
     }
     if (out != NULL)
         memcpy(out + row->offset, &value, bytes);
@@ -171,7 +184,9 @@ static ls_status store_defaults(const lsi_option *rows, size_t n, char *out)
             LS_TRY(take_value(row, row->name, row->default_value, out));
             continue;
         }
-        const size_t bytes = row->type == LSI_OPTION_BOOL ? sizeof(bool) : 8;
+        const size_t bytes = row->type == LSI_OPTION_BOOL    ? sizeof(bool)
+                             : row->type == LSI_OPTION_TEXTS ? sizeof(size_t)
+                                                             : 8;
         memset(out + row->offset, 0, bytes);
         if (row->type == LSI_OPTION_REAL)
             memcpy(out + row->offset, &row->unset, sizeof(row->unset));
@@ -324,6 +339,9 @@ static ls_status take_flag(scan *s, const flag *f)
                             "with -- is given as --%s=VALUE",
                             f->shown, value, f->row->name);
     }
+    if (f->row->type == LSI_OPTION_TEXTS && s->texts++ == LSI_OPTION_TEXTS_MOST)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s is given more than %d times",
+                        f->shown, LSI_OPTION_TEXTS_MOST);
     return take_value(f->row, f->shown, value, s->out);
 }
 
@@ -369,7 +387,8 @@ ls_status lsi_options_parse(const lsi_option *rows, size_t n, int argc,
                             char **argv, void *out, int *rest, bool *help)
 {
     const char *command = argc > 0 ? argv[0] : NULL;
-    const scan start = {rows, n, argc, 1, argv, NULL};
+    const scan start = {
+        .rows = rows, .n = n, .argc = argc, .next = 1, .argv = argv};
     bool wants_help = false;
     scan check = start;
     LS_TRY(with_command(scan_flags(&check, &wants_help), command));

@@ -33,8 +33,16 @@ typedef enum lsi_option_type {
     LSI_OPTION_CHOICE, /* const char *; one of `choices`, "a|b|c" */
     LSI_OPTION_MODE,   /* the same; --name alone is the default, --no-name the
                           last choice */
-    LSI_OPTION_LIST    /* const char *; comma-separated, checked by the user */
+    LSI_OPTION_LIST,   /* const char *; comma-separated, checked by the user */
+    LSI_OPTION_TEXTS   /* lsi_option_texts; the flag may be repeated */
 } lsi_option_type;
+
+/* Of a flag that is given once for each, in that order. */
+enum { LSI_OPTION_TEXTS_MOST = 256 };
+typedef struct lsi_option_texts {
+    size_t n;
+    const char *all[LSI_OPTION_TEXTS_MOST]; /* into argv */
+} lsi_option_texts;
 
 typedef struct lsi_option {
     const char *name;
@@ -42,7 +50,7 @@ typedef struct lsi_option {
     lsi_option_type type;
     size_t offset;             /* of the field */
     const char *value;         /* placeholder in help: "N", "PATH" */
-    const char *default_value; /* as text; NULL: 0, false, NULL */
+    const char *default_value; /* as text; NULL: 0, false, NULL, no texts */
     double unset;              /* of a REAL without a default: instead of 0 */
     const char *help;
     double min, max; /* INT, BYTES, REAL; both 0: unchecked */

@@ -18,8 +18,9 @@ static void print_left(FILE *stream, const lsi_option *row)
         used += snprintf(left + used, sizeof(left) - (size_t)used, "[=%s]",
                          row->value);
     else if (row->type != LSI_OPTION_BOOL && row->value != NULL)
-        used += snprintf(left + used, sizeof(left) - (size_t)used, " %s",
-                         row->value);
+        used +=
+            snprintf(left + used, sizeof(left) - (size_t)used, " %s%s",
+                     row->value, row->type == LSI_OPTION_TEXTS ? " ..." : "");
     if (used >= LEFT_WIDTH)
         fprintf(stream, "%s\n%*s", left, LEFT_WIDTH, "");
     else

@@ -17,7 +17,8 @@
 
 typedef struct args {
     lsi_lm_model_flags model;
-    const char *prompt, *prompts;
+    lsi_option_texts prompt;
+    const char *prompts;
     int64_t tokens, top_k, seed, threads;
     double temperature;
     bool ignore_end;
@@ -26,12 +27,13 @@ typedef struct args {
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     LSI_LM_MODEL_ROWS(model),
-    ROW(prompt, STRING, "prompt", 'p', "TEXT", NULL,
+    ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
         "text to continue (default: a new line); without a tokenizer for a "
-        "model of other tokens than bytes their numbers: 464,3290"),
+        "model of other tokens than bytes their numbers: 464,3290; given "
+        "several times all are continued at once, and each line of the output "
+        "is one of them"),
     ROW(prompts, STRING, "prompts", 0, "FILE", NULL,
-        "a prompt on each line; all are continued at once, and each line of "
-        "the output is one of them"),
+        "a prompt on each line; all are continued at once, as above"),
     ROW(tokens, INT, "tokens", 't', "N", "200", "tokens to generate", .min = 0,
         .max = 1e9),
     ROW(temperature, REAL, "temperature", 0, "X", "0.8",
@@ -48,15 +50,23 @@ static const lsi_option options[] = {
     LSI_THREADS_ROW(threads),
 };
 
+static ls_status take_prompts(const args *a, lsi_continuations *texts)
+{
+    if (a->prompts != NULL)
+        return lsi_continuations_read(texts, a->prompts);
+    if (a->prompt.n == 0)
+        return lsi_continuations_add(texts, "\n");
+    for (size_t i = 0; i < a->prompt.n; i++)
+        LS_TRY(lsi_continuations_add(texts, a->prompt.all[i]));
+    return LS_OK;
+}
+
 static ls_status generate(const args *a, const lsi_lm_model *m,
                           lsi_continuations *texts)
 {
     lsi_prompt *prompts = NULL;
     void *block = NULL;
-    LS_TRY(a->prompts != NULL
-               ? lsi_continuations_read(texts, a->prompts)
-               : lsi_continuations_add(texts,
-                                       a->prompt != NULL ? a->prompt : "\n"));
+    LS_TRY(take_prompts(a, texts));
     LS_TRY(lsi_continuations_begin(texts));
     LS_TRY(lsi_alloc(&block, (size_t)texts->n * sizeof(lsi_prompt),
                      LS_MEMORY_DATA, "the prompts"));
@@ -95,7 +105,7 @@ static int run(const lsi_invocation *call)
         return exit_status;
     if (a.model.model == NULL)
         return lsi_cli_usage("%s: --model PATH is missing", call->argv[0]);
-    if (a.prompt != NULL && a.prompts != NULL)
+    if (a.prompt.n > 0 && a.prompts != NULL)
         return lsi_cli_usage("%s: --prompt and --prompts exclude each other",
                              call->argv[0]);
     lsi_cli_set_threads(a.threads, lsi_cpus_available());

@@ -97,16 +97,26 @@ static ls_status take(const lsi_lm_model *m, const char *text,
                     : take_numbers(text, m->vocabulary, out);
 }
 
-ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt)
+/* Twice the room, so that many do not take the square of the time. */
+static ls_status grow(lsi_continuations *texts)
 {
     void *block = NULL;
-    const size_t old = (size_t)texts->n * sizeof(lsi_continuation);
-    LS_TRY(lsi_alloc_zeroed(&block, old + sizeof(lsi_continuation),
+    const int64_t room = texts->room > 0 ? 2 * texts->room : 16;
+    LS_TRY(lsi_alloc_zeroed(&block, (size_t)room * sizeof(lsi_continuation),
                             LS_MEMORY_DATA, "the prompts"));
-    if (old > 0)
-        memcpy(block, texts->items, old);
+    if (texts->n > 0)
+        memcpy(block, texts->items,
+               (size_t)texts->n * sizeof(lsi_continuation));
     lsi_free(texts->items);
     texts->items = block;
+    texts->room = room;
+    return LS_OK;
+}
+
+ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt)
+{
+    if (texts->n == texts->room)
+        LS_TRY(grow(texts));
     return take(texts->model, prompt, &texts->items[texts->n++]);
 }
 

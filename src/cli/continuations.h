@@ -20,7 +20,7 @@ typedef struct lsi_continuation {
 typedef struct lsi_continuations {
     const lsi_lm_model *model;
     lsi_continuation *items;
-    int64_t n;
+    int64_t n, room;
 } lsi_continuations;
 
 ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt);

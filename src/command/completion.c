@@ -138,7 +138,8 @@ void lsi_completion_bash(FILE *stream, const lsi_command *root)
 
 static void zsh_option(FILE *stream, const lsi_option *row)
 {
-    fprintf(stream, " \\\n            '--%s%s%s[", negation(row), row->name,
+    fprintf(stream, " \\\n            '%s--%s%s%s[",
+            row->type == LSI_OPTION_TEXTS ? "*" : "", negation(row), row->name,
             row->type == LSI_OPTION_MODE ? "=-" : "");
     print_quoted(stream, row->help, "[]:\\");
     fputs("]", stream);

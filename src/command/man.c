@@ -45,6 +45,7 @@ static void print_option(FILE *page, const lsi_option *row)
         const bool is_mode = row->type == LSI_OPTION_MODE;
         fputs(is_mode ? "[=\\fI" : " \\fI", page);
         print_text(page, row->value);
+        print_text(page, row->type == LSI_OPTION_TEXTS ? " ..." : "");
         fputs(is_mode ? "\\fR]" : "\\fR", page);
     }
     fputc('\n', page);

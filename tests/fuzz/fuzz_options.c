@@ -19,6 +19,7 @@ typedef struct values {
     int64_t integer, bytes, free_integer;
     double real;
     const char *string, *choice, *list;
+    lsi_option_texts texts;
 } values;
 
 #define VALUE(...) LSI_OPTION(values, __VA_ARGS__)
@@ -33,6 +34,7 @@ static const lsi_option every[] = {
     VALUE(choice, CHOICE, "choice", 'c', "WHICH", "one", "a choice",
           .choices = "one|two"),
     VALUE(list, LIST, "list", 'l', "A,B", "a,b", "a list"),
+    VALUE(texts, TEXTS, "text", 't', "TEXT", NULL, "texts"),
 };
 
 static void check(const values *v)
@@ -42,6 +44,9 @@ static void check(const values *v)
     fuzz_demand(v->real >= 0 && v->real <= 2);
     fuzz_demand(strcmp(v->choice, "one") == 0 || strcmp(v->choice, "two") == 0);
     fuzz_demand(v->list != NULL);
+    fuzz_demand(v->texts.n <= WORDS);
+    for (size_t i = 0; i < v->texts.n; i++)
+        fuzz_demand(v->texts.all[i] != NULL);
 }
 
 static void parse_every(int argc, char **argv, bool more)

@@ -286,6 +286,8 @@ class Tokenizers(PublishedTest):
         draw = ["generate", "--model", path, "--tokenizer", tokenizer,
                 "--tokens", "40", "--temperature", "0"]
         together = self.good(*draw, "--prompts", self.path("prompts"))
+        self.assertEqual(together, self.good(
+            *draw, *(word for line in lines for word in ("--prompt", line))))
         alone = [self.good(*draw, "--prompt", line)[:-1] for line in lines]
         self.assertEqual(
             together.split("\n")[:-1],

@@ -12,6 +12,7 @@ typedef struct args {
     double rate;
     bool fast, checked;
     const char *data, *mode, *sizes, *place;
+    lsi_option_texts notes;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
@@ -32,6 +33,7 @@ static const lsi_option rows[] = {
     ROW(place, MODE, "bind", 0, "core|none", "cpu", "where to run",
         .choices = "cpu|core|none"),
     ROW(sizes, LIST, "sizes", 0, "N,N,..", "1,2,4", "sizes to try"),
+    ROW(notes, TEXTS, "note", 'n', "TEXT", NULL, "what to remember"),
 };
 
 enum { MAX_WORDS = 16 };
@@ -204,6 +206,38 @@ static void bad_lines(void **state)
     }
 }
 
+/* Each time one more, in their order. */
+static void texts_are_collected(void **state)
+{
+    (void)state;
+    enum { MOST = LSI_OPTION_TEXTS_MOST };
+    static char command[] = "lockstep train", note[] = "--note=x";
+    char *argv[MOST + 2] = {command};
+    args a;
+    bool help;
+    line l = split("--note a -n b -nc --note= --lr 1 --note=--d");
+    cut(&l);
+    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
+                                NULL, &help));
+    static const char *const want[] = {"a", "b", "c", "", "--d"};
+    assert_int_equal(a.notes.n, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_string_equal(a.notes.all[i], want[i]);
+    l = split("--fast");
+    cut(&l);
+    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), l.argc, l.argv, &a,
+                                NULL, &help));
+    assert_int_equal(a.notes.n, 0);
+    for (int i = 1; i < MOST + 2; i++)
+        argv[i] = note;
+    assert_ok(lsi_options_parse(rows, TEST_COUNT(rows), MOST + 1, argv, &a,
+                                NULL, &help));
+    assert_int_equal(a.notes.n, MOST);
+    assert_error(lsi_options_parse(rows, TEST_COUNT(rows), MOST + 2, argv, &a,
+                                   NULL, &help),
+                 LS_ERR_ARGUMENT, "--note is given more than 256 times");
+}
+
 static void the_rest(void **state)
 {
     (void)state;
@@ -331,6 +365,7 @@ static void help_text(void **state)
         "      --bind[=core|none]    where to run: cpu|core|none (default "
         "cpu)\n"
         "      --sizes N,N,..        sizes to try (default 1,2,4)\n"
+        "  -n, --note TEXT ...       what to remember\n"
         "      --help                this text\n";
     char *text = NULL;
     size_t length = 0;
@@ -365,6 +400,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(all_forms),
         cmocka_unit_test(a_mode_can_do_without_a_value),
+        cmocka_unit_test(texts_are_collected),
         cmocka_unit_test(bad_lines),
         cmocka_unit_test(the_rest),
         cmocka_unit_test(asks_for_help),
