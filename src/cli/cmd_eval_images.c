@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/eval_columns.h"
 #include "comm/api/outcome.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
@@ -40,21 +41,16 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {.name = "model", .title = ""},
-    {.name = "data", .title = "Data"},
+    LSI_EVAL_SUBJECT,
     {.name = "split", .title = "Split"},
-    {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
+    LSI_EVAL_RANKS,
     {.name = "images", .title = "Images", .type = LSI_COLUMN_INT},
-    {.name = "loss", .title = "Loss", .type = LSI_COLUMN_REAL, .decimals = 5},
+    LSI_EVAL_LOSS,
     {.name = "accuracy",
      .title = "Accuracy",
      .type = LSI_COLUMN_REAL,
      .decimals = 4},
-    {.name = "seconds", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "images_per_second",
-     .title = "Images/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
+    LSI_EVAL_SPEED("images", "Images"),
 };
 
 typedef struct session {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/eval_columns.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_model.h"
 #include "comm/api/outcome.h"
@@ -46,22 +47,17 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {.name = "model", .title = ""},
-    {.name = "data", .title = "Data"},
-    {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
+    LSI_EVAL_SUBJECT,
+    LSI_EVAL_RANKS,
     {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
     {.name = "stride", .title = "Stride", .type = LSI_COLUMN_INT},
     {.name = "tokens", .title = "Tokens", .type = LSI_COLUMN_INT},
-    {.name = "loss", .title = "Loss", .type = LSI_COLUMN_REAL, .decimals = 5},
+    LSI_EVAL_LOSS,
     {.name = "perplexity",
      .title = "Perplexity",
      .type = LSI_COLUMN_REAL,
      .decimals = 3},
-    {.name = "seconds", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "tokens_per_second",
-     .title = "Tokens/s",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 0},
+    LSI_EVAL_SPEED("tokens", "Tokens"),
 };
 
 typedef struct session {

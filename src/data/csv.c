@@ -3,6 +3,7 @@
  * or tabs, with or without a first row of names. All of it is read when it is
  * opened.
  */
+#include <float.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -80,7 +81,8 @@ static int64_t count_cells(const table *t, line l)
     return n;
 }
 
-static bool to_number(const table *t, line cell, double *out)
+/* NaN, infinities and more than a float holds are read, too. */
+static bool read_cell(const table *t, line cell, double *out)
 {
     char text[CELL_BYTES];
     char *end;
@@ -90,7 +92,12 @@ static bool to_number(const table *t, line cell, double *out)
     memcpy(text, cell.at, n);
     text[n] = '\0';
     *out = strtod_l(text, &end, t->c);
-    return end == text + n && isfinite(*out);
+    return end == text + n;
+}
+
+static bool to_number(const table *t, line cell, double *out)
+{
+    return read_cell(t, cell, out) && fabs(*out) <= FLT_MAX;
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -116,15 +123,21 @@ static ls_status take_label(table *t, line cell, double value, int64_t row)
     return LS_OK;
 }
 
+static ls_status check_row(const table *t, line l)
+{
+    const int64_t n = count_cells(t, l);
+    if (n == t->columns)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s', line %" PRId64 ": %" PRId64 " columns; the first "
+                    "row has %" PRId64,
+                    t->path, l.number, n, t->columns);
+}
+
 static ls_status take_row(table *t, line l, int64_t row)
 {
     const int64_t features = t->columns - (t->label >= 0);
     float *to = t->features + row * features;
-    if (count_cells(t, l) != t->columns)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s', line %" PRId64 ": %" PRId64 " columns; the "
-                        "first row has %" PRId64,
-                        t->path, l.number, count_cells(t, l), t->columns);
     for (int64_t c = 0; c < t->columns; c++) {
         const line cell = next_cell(t, &l);
         double value;
@@ -138,12 +151,16 @@ static ls_status take_row(table *t, line l, int64_t row)
     return LS_OK;
 }
 
-/* Whether a row is one of names: a cell of it is no number. */
+/*
+ * Whether a row is one of names: a cell of it is something else than a number.
+ * One that lacks numbers only is bad.
+ */
 static bool has_names(const table *t, line l)
 {
     for (int64_t c = 0; c < t->columns; c++) {
+        const line cell = next_cell(t, &l);
         double value;
-        if (!to_number(t, next_cell(t, &l), &value))
+        if (cell.at < cell.end && !read_cell(t, cell, &value))
             return true;
     }
     return false;
@@ -174,12 +191,14 @@ static ls_status find_label(table *t, const char *label, line first, bool named)
                     t->path, label);
 }
 
-static ls_status alloc_rows(table *t, const char *at, const char *end)
+/* All rows are as long as the first, so there is as much as is asked for. */
+static ls_status alloc_rows(table *t, const char *at, const char *end,
+                            int64_t number)
 {
     void *block = NULL;
-    line l = {0};
-    while (next_line(&at, end, &l))
-        t->rows++;
+    line l = {.number = number};
+    for (; next_line(&at, end, &l); t->rows++)
+        LS_TRY(check_row(t, l));
     const int64_t features = t->columns - (t->label >= 0);
     LS_TRY(lsi_alloc(&block, (size_t)(t->rows * features) * sizeof(float),
                      LS_MEMORY_DATA, "a table of numbers"));
@@ -193,12 +212,15 @@ static ls_status alloc_rows(table *t, const char *at, const char *end)
 static ls_status parse(table *t, const lsi_records *file, const char *label)
 {
     const char *at = (const char *)file->data, *const end = at + file->bytes;
-    const char *rows = at;
     line l = {0};
-    if (memchr(at, '\0', file->bytes) != NULL)
+    if (file->bytes >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
+        at += 3; /* the mark of UTF-8, as spreadsheets write it */
+    const char *rows = at;
+    if (memchr(at, '\0', (size_t)(end - at)) != NULL)
         return lsi_fail(LS_ERR_FORMAT,
                         "'%s' is %s; a table of numbers is text, a row a line",
-                        t->path, lsi_magic_name(lsi_magic_of(at, file->bytes)));
+                        t->path,
+                        lsi_magic_name(lsi_magic_of(file->data, file->bytes)));
     if (!next_line(&at, end, &l))
         return lsi_fail(LS_ERR_FORMAT, "'%s' holds no rows", t->path);
     t->separator = separator_of(l);
@@ -212,7 +234,7 @@ static ls_status parse(table *t, const lsi_records *file, const char *label)
                         t->path, t->columns, MOST_COLUMNS);
     rows = named ? at : rows;
     line numbered = {.number = named ? l.number : 0};
-    LS_TRY(alloc_rows(t, rows, end));
+    LS_TRY(alloc_rows(t, rows, end, numbered.number));
     for (int64_t row = 0; next_line(&rows, end, &numbered); row++)
         LS_TRY(take_row(t, numbered, row));
     if (t->rows > 0)

@@ -101,6 +101,7 @@ static bool ends_in(const char *name, const char *const *endings)
     return false;
 }
 
+/* What cannot be looked at is none, too. */
 static bool is_folder(const char *path)
 {
     struct stat info;
@@ -140,9 +141,16 @@ static ls_status list(const char *path, names *out,
 static ls_status take_class(names *out, const char *path, const char *name)
 {
     char inside[PATH_MAX];
-    if (!join(inside, path, name) || !is_folder(inside))
-        return LS_OK;
-    return add_name(out, name);
+    struct stat info;
+    if (!join(inside, path, name))
+        return lsi_fail(LS_ERR_IO, "the path of '%s' in '%s' is too long", name,
+                        path);
+    if (stat(inside, &info) != 0)
+        return lsi_fail_errno(LS_ERR_IO,
+                              "cannot tell whether '%s/%s' is the folder of a "
+                              "class; mend it, or take it away",
+                              path, name);
+    return S_ISDIR(info.st_mode) ? add_name(out, name) : LS_OK;
 }
 
 /* Other files are none of ours, but for images that somebody would miss. */

@@ -53,6 +53,19 @@ static size_t append(char *out, size_t used, size_t room, const char *text)
     return used + shown;
 }
 
+/*
+ * To the beginning of what was drawn, of which nothing stays. A window that has
+ * become narrower shows it on several rows.
+ */
+static void go_back(const lsi_live_line *line, int width)
+{
+    const int rows = line->drawn > 0 ? (line->drawn - 1) / width : 0;
+    if (rows > 0)
+        fprintf(line->stream, "\033[%dA\r\033[J", rows);
+    else
+        fputc('\r', line->stream);
+}
+
 void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
                         size_t n)
 {
@@ -71,19 +84,21 @@ void lsi_live_line_draw(lsi_live_line *line, const lsi_live_part *parts,
         used = append(text, used, room, parts[i].text);
     }
     /* Clears what a longer line left behind. In one piece. */
-    fprintf(line->stream, "\r%.*s\033[K", (int)used, text);
+    go_back(line, width);
+    fprintf(line->stream, "%.*s\033[K", (int)used, text);
     fflush(line->stream);
     line->drawn_at = lsi_clock_seconds();
-    line->drawn = true;
+    line->drawn = (int)used;
 }
 
 void lsi_live_line_clear(lsi_live_line *line)
 {
-    if (!line->drawn)
+    if (line->drawn == 0)
         return;
-    fputs("\r\033[K", line->stream);
+    go_back(line, lsi_terminal_width(line->stream));
+    fputs("\033[K", line->stream);
     fflush(line->stream);
-    line->drawn = false;
+    line->drawn = 0;
 }
 
 void lsi_live_bar(char out[LSI_LIVE_BAR], int64_t done, int64_t all)

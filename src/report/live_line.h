@@ -16,7 +16,7 @@ enum { LSI_LIVE_BAR = 27, LSI_LIVE_PART = 112 };
 typedef struct lsi_live_line {
     FILE *stream; /* NULL: nothing is drawn */
     double drawn_at;
-    bool drawn;
+    int drawn; /* columns; 0: nothing is there */
 } lsi_live_line;
 
 /* A part of the line, in the order in which they stand. */

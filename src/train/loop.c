@@ -181,7 +181,8 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
     all[n] = NULL;
     LS_TRY(lsi_resume_save(&loop->resume, loop->training.params, &loop->stepper,
                            all));
-    if (loop->on_saved != NULL)
+    /* A run that ends here says so itself, and where to go on. */
+    if (loop->on_saved != NULL && loop->stopped_by == 0)
         loop->on_saved(loop->context, loop->stepper.steps,
                        loop->resume.options->folder);
     return LS_OK;

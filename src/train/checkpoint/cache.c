@@ -8,18 +8,28 @@
 #include "base/hash.h"
 #include "train/checkpoint/folder.h"
 
-enum { PLACES = 4096 };
+enum { PLACES = 4096, TRIES = 32 };
 
-/* Hashes, each at the place that it says; 0: none. */
+/* Hashes, each at the place that it says or soon behind; 0: none. */
 static _Atomic uint64_t known[PLACES];
 
 static bool has(uint64_t hash)
 {
-    return hash != 0 && atomic_load(&known[hash % PLACES]) == hash;
+    for (unsigned i = 0; i < TRIES && hash != 0; i++)
+        if (atomic_load(&known[(hash + i) % PLACES]) == hash)
+            return true;
+    return false;
 }
 
+/* Only where all these places are taken is another dropped. */
 static void add(uint64_t hash)
 {
+    for (unsigned i = 0; i < TRIES && hash != 0; i++) {
+        uint64_t none = 0;
+        if (atomic_compare_exchange_strong(&known[(hash + i) % PLACES], &none,
+                                           hash))
+            return;
+    }
     atomic_store(&known[hash % PLACES], hash);
 }
 

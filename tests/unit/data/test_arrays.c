@@ -290,6 +290,9 @@ static void test_tables(void **state)
         "a,class,b\n1,2,3.5\n-4e1,0, 6\n",
         "\"a\";\"class\";b\r\n1;2;3.5\r\n\r\n-40;0;6",
         "a\tclass\tb\n1\t2\t3.5\n-40\t0\t6\n",
+        /* As spreadsheets write it. */
+        "\xef\xbb\xbf"
+        "a,class,b\r\n1,2,3.5\r\n-40,0,6\r\n",
     };
     for (size_t i = 0; i < TEST_COUNT(texts); i++) {
         ls_dataset *set = table(texts[i], "class");
@@ -312,6 +315,11 @@ static void test_tables(void **state)
     assert_int_equal(ls_dataset_fields(set), 1);
     assert_int_equal(ls_dataset_field(set, 0)->shape[0], 3);
     ls_dataset_free(&set);
+    set = table("\xef\xbb\xbf"
+                "1,2\n",
+                NULL);
+    assert_int_equal(ls_dataset_count(set), 1);
+    ls_dataset_free(&set);
     set = table("1.5,1\n2.5,0\n", "last");
     assert_int_equal(ls_dataset_label(set, 0), 1);
     ls_dataset_free(&set);
@@ -330,7 +338,13 @@ static void test_wrong_tables(void **state)
          LS_ERR_FORMAT},
         {"a,b\n", NULL, "holds names of columns, but no rows", LS_ERR_FORMAT},
         {"\n\n", NULL, "holds no rows", LS_ERR_FORMAT},
-        {"1,nan\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is no number",
+        {"1,nan\n2,3\n", NULL, "line 1, column 2: 'nan' is no number",
+         LS_ERR_FORMAT},
+        {"1,,3\n2,3,4\n", NULL, "line 1, column 2: '' is no number",
+         LS_ERR_FORMAT},
+        {",b\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is no number",
+         LS_ERR_FORMAT},
+        {"1,1e39\n2,3\n", NULL, "line 1, column 2: '1e39' is no number",
          LS_ERR_FORMAT},
         {"a,b\n1,2.5\n", "b", "column 2: '2.5' is no class", LS_ERR_FORMAT},
         {"a,b\n1,-1\n", "b", "'-1' is no class", LS_ERR_FORMAT},
@@ -344,6 +358,20 @@ static void test_wrong_tables(void **state)
         assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), wrong[i].label),
                      wrong[i].status, wrong[i].part);
     }
+    /* A first row that is long, and rows that are not, take no memory. */
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    for (int i = 0; i < 60000; i++)
+        fputs("1,", f);
+    for (int i = 0; i < 1000000; i++)
+        fputs("2\n", f);
+    assert_int_equal(fclose(f), 0);
+    write_file("w.csv", text, bytes);
+    free(text);
+    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL),
+                 LS_ERR_FORMAT, "line 2: 1 columns; the first row has 60001");
     WRITE("w.csv", npy_i1);
     assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL),
                  LS_ERR_FORMAT, "w.csv' is an .npy array; a table of numbers");

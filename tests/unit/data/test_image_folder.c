@@ -1,4 +1,6 @@
 /* Folders of images as datasets. */
+#include <unistd.h>
+
 #include "lockstep/data.h"
 
 #include "unit/data/image_files.h"
@@ -250,6 +252,11 @@ static void test_bad_folders(void **state)
     write_file("bad/hollow/a.webp", "RIFF", 4);
     refuse("bad", LS_ERR_FORMAT, "bad/hollow/a.webp' is neither a PNG nor a");
     refuse("missing", LS_ERR_IO, "cannot open");
+    make_dir("loop");
+    make_class("loop", "a", 0, 12);
+    assert_int_equal(symlink("b", in_root("loop/b")), 0);
+    refuse("loop", LS_ERR_IO, "whether '");
+    refuse("loop", LS_ERR_IO, "loop/b' is the folder of a class; mend it");
     refuse("one/README.txt", LS_ERR_FORMAT,
            "README.txt' is a file of no known kind; images are read from");
     make_dir("few");

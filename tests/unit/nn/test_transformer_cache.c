@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "compute/threads.h"
 #include "lockstep/transformer.h"
 #include "testing.h"
 
@@ -272,6 +273,14 @@ static void wrong_uses_are_named(void **state)
     end(&s);
 }
 
+/* So little to do that threads would only wait for each other. */
+static int one_thread(void **state)
+{
+    (void)state;
+    lsi_threads_set(1);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,5 +290,5 @@ int main(void)
         cmocka_unit_test(learned_positions_begin_anew),
         cmocka_unit_test(wrong_uses_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, one_thread, NULL);
 }

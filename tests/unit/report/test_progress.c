@@ -136,13 +136,21 @@ static void width_decides(void **state)
     };
     FILE *stream;
     char text[512], wanted[512];
+    size_t drawn = 0; /* columns, which a narrower window shows on rows */
     const int master = open_terminal(&stream);
     lsi_live_line line = lsi_live_line_on(stream);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         set_width(master, cases[i].columns);
         lsi_live_line_draw(&line, parts, 5);
         read_terminal(master, text, sizeof(text));
-        snprintf(wanted, sizeof(wanted), "\r%s\033[K", cases[i].shown);
+        const int rows =
+            drawn > 0 ? (int)(drawn - 1) / (int)cases[i].columns : 0;
+        if (rows > 0)
+            snprintf(wanted, sizeof(wanted), "\033[%dA\r\033[J%s\033[K", rows,
+                     cases[i].shown);
+        else
+            snprintf(wanted, sizeof(wanted), "\r%s\033[K", cases[i].shown);
+        drawn = strlen(cases[i].shown);
         assert_string_equal(text, wanted);
     }
     assert_false(lsi_live_line_is_due(&line));

@@ -8,6 +8,7 @@
 
 #include "checkpoint_model.h"
 #include "testing.h"
+#include "train/checkpoint/cache.h"
 
 static void damage(const plan *p, int64_t step)
 {
@@ -327,6 +328,20 @@ static void no_name_is_no_folder(void **state)
     run_threads(2, open_without_a_name, NULL);
 }
 
+/* A warning is given once, however many others there are. */
+static void warnings_are_remembered(void **state)
+{
+    enum { KINDS = 1000 };
+    char kind[32];
+    (void)state;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < KINDS; i++) {
+            snprintf(kind, sizeof(kind), "warning %d", i);
+            assert_int_equal(lsi_checkpoint_cache_is_first(kind), pass == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +358,8 @@ int main(void)
         cmocka_unit_test(what_cannot_be_told_stays),
         cmocka_unit_test(nothing_damage_and_no_folder_differ),
         cmocka_unit_test(no_name_is_no_folder),
+        cmocka_unit_test(
+            warnings_are_remembered), /* and what was read is not */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
