@@ -29,6 +29,9 @@ static const char usual_agent[] =
 /* Seconds that a host may take to answer. */
 #define HELLO_SECONDS 60.0
 
+/* And, beside twice the grace, to end when another has failed. */
+#define OTHERS_SECONDS 5.0
+
 enum { POLL_SIGNALS, POLL_WAKE, POLL_HOSTS, MOST_WORDS = 64 };
 
 typedef struct job {
@@ -39,6 +42,7 @@ typedef struct job {
     bool given_up;  /* one has not */
     int verdict;    /* exit status; -1: none so far */
     double kill_at; /* when what is left is killed; 0: never */
+    double others_end_at; /* when the other hosts are; 0: never */
     double hello_until;
     sigset_t mask_before;
     lsi_requests requests;
@@ -243,27 +247,6 @@ static void explain_start(const job *j, const lsi_ssh_node *node)
                        last[0] != '\0' ? last : "nothing has come from it");
 }
 
-/* After its output has been read to its end. */
-static void take_end(job *j, lsi_ssh_node *node)
-{
-    const int status = WIFSIGNALED(node->status) ? 128 + WTERMSIG(node->status)
-                                                 : WEXITSTATUS(node->status);
-    let_go(node);
-    if (!node->greeted) {
-        if (!j->given_up && !node->refused)
-            explain_start(j, node);
-        give_up(j, 1);
-        return;
-    }
-    if (status == 0 || j->given_up)
-        return;
-    if (status == 255 || WIFSIGNALED(node->status))
-        lsi_output_say(&j->output, "the connection to host %s is lost",
-                       node->name);
-    if (j->verdict < 0 || j->verdict == 255)
-        j->verdict = status;
-}
-
 static bool is_over(const lsi_ssh_node *node)
 {
     return node->pid == 0 && node->lines[0].fd < 0 && node->lines[1].fd < 0;
@@ -278,6 +261,7 @@ static void reap(job *j)
             continue;
         node->pid = 0;
         node->status = status;
+        let_go(node); /* what it has started may live, and hold the pipes */
     }
 }
 
@@ -292,7 +276,7 @@ static void kill_rest(job *j)
 
 /* ---- the loop ----------------------------------------------------------- */
 
-static void pass_on(job *j, int number)
+static void tell_signal(const job *j, int number)
 {
     char text[16];
     snprintf(text, sizeof(text), "%d", number);
@@ -300,6 +284,11 @@ static void pass_on(job *j, int number)
         if (j->started && j->nodes[i].in >= 0)
             lsi_ssh_message_write(j->nodes[i].in, LSI_SSH_SIGNAL, text);
     }
+}
+
+static void pass_on(job *j, int number)
+{
+    tell_signal(j, number);
     if (!j->started && lsi_signal_ends(number))
         give_up(j, 128 + number);
     if (number == SIGTSTP)
@@ -319,6 +308,43 @@ static void read_signal(job *j)
         !lsi_request_counts(&j->requests, &as_info, lsi_clock_seconds()))
         return;
     pass_on(j, number);
+}
+
+/*
+ * The launchers of the other hosts end by themselves when one has failed. One
+ * that was only asked to end, and not through us, has told nobody; and a job
+ * whose hosts disagree must end, too.
+ */
+static void end_others(job *j, int status)
+{
+    if (j->requests.n > 0 || j->others_end_at > 0)
+        return;
+    j->others_end_at =
+        lsi_clock_seconds() + 2 * j->config->grace + OTHERS_SECONDS;
+    if (lsi_signal_ends(status - 128))
+        tell_signal(j, status - 128);
+}
+
+/* After its output has been read to its end. */
+static void take_end(job *j, lsi_ssh_node *node)
+{
+    const int status = WIFSIGNALED(node->status) ? 128 + WTERMSIG(node->status)
+                                                 : WEXITSTATUS(node->status);
+    let_go(node);
+    if (!node->greeted) {
+        if (!j->given_up && !node->refused)
+            explain_start(j, node);
+        give_up(j, 1);
+        return;
+    }
+    if (status == 0 || j->given_up)
+        return;
+    if (status == 255 || WIFSIGNALED(node->status))
+        lsi_output_say(&j->output, "the connection to host %s is lost",
+                       node->name);
+    if (j->verdict < 0 || j->verdict == 255)
+        j->verdict = status;
+    end_others(j, status);
 }
 
 static void fill_polled(job *j)
@@ -349,6 +375,10 @@ static void pass_deadlines(job *j)
     const double now = lsi_clock_seconds();
     if (j->kill_at > 0 && now >= j->kill_at)
         kill_rest(j);
+    if (j->others_end_at > 0 && now >= j->others_end_at && !j->given_up) {
+        lsi_output_say(&j->output, "hosts that have not ended are ended");
+        give_up(j, 1);
+    }
     if (j->started || j->given_up || now < j->hello_until)
         return;
     for (int i = 0; i < j->n; i++) {
@@ -379,7 +409,7 @@ static void look_at_ends(job *j)
 static ls_status step(job *j)
 {
     enum { SLICE_MS = 100 };
-    const bool times = j->kill_at > 0 || !j->started;
+    const bool times = j->kill_at > 0 || j->others_end_at > 0 || !j->started;
     uint64_t changes;
     fill_polled(j);
     if (poll(j->polled, (nfds_t)(POLL_HOSTS + 2 * j->n),
