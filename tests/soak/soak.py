@@ -26,12 +26,13 @@ import sys
 import tempfile
 import time
 
-from job import Broken, Job, check, read, until
+from job import LOCKSTEP, Broken, Job, check, read, until
 
 RANKS = os.environ["SOAK_RANKS"]
 STEPS = 12
 MODEL = ["--d-model", "32", "--layers", "1", "--heads", "2", "--context", "16",
          "--batch-size", "2", "--steps", str(STEPS), "--lr", "0.01"]
+IMAGES = ["--threads", "1", "--limit", "64", "--epochs", "2", "--batch-size", "4"]
 STRATEGIES = ["bucketed", "flat", "zero1", "shared"]
 TIMEOUT = 2  # of a collective, in seconds
 
@@ -164,6 +165,34 @@ class Round:
         check(got is not None, f"it does not go on: {self.told}")
         check(got == wanted, "other bits than undisturbed")
 
+    def restart_training(self):
+        """`lockstep run --max-restarts` goes on by itself: with the same bits."""
+        job = self.random.choice(["lm", "cifar100"])
+        words = ["train", job, "--seed", "5",
+                 *(MODEL if job == "lm" else IMAGES),
+                 "--strategy", self.random.choice(STRATEGIES)]
+        ranks = self.random.choice([1, 2, 4])
+        key = (ranks, *words)
+        out = os.path.join(self.folder, "weights")
+        if key not in self.references:
+            plain = self.start(*words, "-n", ranks, "--save", out, timeout=20)
+            check(plain.end(60) == 0, "the undisturbed run has failed")
+            self.references[key] = hashlib.sha256(read(out)).hexdigest()
+        this = self.start("run", "-n", ranks, "--max-restarts", 5, "--",
+                          LOCKSTEP, *words, "--save", out + "2",
+                          "--checkpoint-dir", os.path.join(self.folder, "s"),
+                          "--save-every", "1", timeout=20)
+        for _ in range(self.random.choice([1, 2, 3, 4, 5])):
+            time.sleep(self.random.uniform(0.02, 0.6))
+            victims = [p for p in this.pids() if this.rank_of(p) is not None]
+            if victims:
+                this.send([self.random.choice(victims)], self.random.choice(
+                    [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]))
+        status = this.end(90)
+        check(status == 0, f"the status is {status}")
+        check(hashlib.sha256(read(out + "2")).hexdigest() ==
+              self.references[key], "other bits than undisturbed")
+
     def damage(self):
         config = self.config()
         wanted = self.reference(config)
@@ -235,6 +264,7 @@ def mutate(source, step, place):
 KINDS = {"kill-rank": (Round.kill_rank, 6), "kill-above": (Round.kill_above, 3),
          "stop-rank": (Round.stop_rank, 1), "pause-all": (Round.pause_all, 1),
          "differ": (Round.differ, 4), "kill-training": (Round.kill_training, 6),
+         "restart-training": (Round.restart_training, 2),
          "damage": (Round.damage, 8)}
 
 
