@@ -203,6 +203,8 @@ static ls_status alloc_rows(table *t, const char *at, const char *end,
     LS_TRY(lsi_alloc(&block, (size_t)(t->rows * features) * sizeof(float),
                      LS_MEMORY_DATA, "a table of numbers"));
     t->features = block;
+    if (t->label < 0)
+        return LS_OK;
     LS_TRY(lsi_alloc(&block, (size_t)t->rows * sizeof(int64_t), LS_MEMORY_DATA,
                      "labels of a table"));
     t->labels = block;

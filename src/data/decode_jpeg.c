@@ -18,6 +18,11 @@ static ls_status decode(tjhandle handle, lsi_picture *out, const uint8_t *data,
     if (tjDecompressHeader3(handle, data, bytes, &width, &height, &sampling,
                             &space) != 0)
         return fail(handle, path);
+    if (space == TJCS_CMYK || space == TJCS_YCCK)
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "the JPEG '%s' is in CMYK; images of grey or of red, "
+                        "green and blue are read: convert it",
+                        path);
     const bool grey = space == TJCS_GRAY;
     lsi_picture picture;
     LS_TRY(lsi_picture_alloc(&picture, width, height, grey ? 1 : 3, path));

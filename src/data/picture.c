@@ -24,6 +24,12 @@ ls_status lsi_picture_alloc(lsi_picture *out, int64_t width, int64_t height,
                         "'%s' says that it has %" PRId64 " x %" PRId64
                         " pixels; sides of 1 to %d are read",
                         path, width, height, LSI_PICTURE_MOST);
+    if (width * height > LSI_PICTURE_PIXELS)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' says that it has %" PRId64 " x %" PRId64
+                        " pixels; at most %d are read, as small files can say "
+                        "so",
+                        path, width, height, LSI_PICTURE_PIXELS);
     LS_TRY(lsi_alloc(&block, (size_t)width * (size_t)height * (size_t)channels,
                      LS_MEMORY_DATA, "an image"));
     *out = (lsi_picture){.pixels = block,

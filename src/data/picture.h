@@ -20,8 +20,8 @@ typedef struct lsi_picture {
 
 void lsi_picture_free(lsi_picture *picture);
 
-/* The largest side of an image that is decoded. */
-enum { LSI_PICTURE_MOST = 1 << 16 };
+/* The largest side of an image that is decoded, and all of its pixels. */
+enum { LSI_PICTURE_MOST = 1 << 16, LSI_PICTURE_PIXELS = 1 << 28 };
 
 /*
  * Writes (channels, height, width) bytes: the picture resized so that it covers

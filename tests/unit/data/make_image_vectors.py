@@ -76,6 +76,8 @@ def main():
     }
     for name, data in files.items():
         write_bytes(name, data)
+    # Of a kind that is refused.
+    write_bytes("jpeg_cmyk", file_of(smooth.convert("CMYK"), format="JPEG"))
     print("static const struct {\n    const char *name;\n"
           "    const uint8_t *data;\n    size_t bytes;\n"
           "    int64_t width, height;\n    int channels;\n"

@@ -93,6 +93,25 @@ static void test_cut_off(void **state)
     }
 }
 
+/* What a small file says of its size is not believed without end. */
+static void test_refused(void **state)
+{
+    (void)state;
+    lsi_picture p;
+    uint8_t png[45] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x4e\x20"
+                      "\x01"; /* 20000 x 20000, one bit */
+    const uint32_t crc = (uint32_t)crc32(0, png + 12, 17);
+    for (int i = 0; i < 4; i++)
+        png[29 + i] = (uint8_t)(crc >> (24 - 8 * i));
+    memcpy(png + 33, "\0\0\x10\0IDAT", 8);
+    assert_error(lsi_picture_decode(&p, png, sizeof(png), "bomb.png"),
+                 LS_ERR_FORMAT,
+                 "'bomb.png' says that it has 20000 x 20000 pixels; at most");
+    assert_error(
+        lsi_picture_decode(&p, jpeg_cmyk, sizeof(jpeg_cmyk), "four.jpg"),
+        LS_ERR_UNSUPPORTED, "the JPEG 'four.jpg' is in CMYK");
+}
+
 static void test_other_files(void **state)
 {
     (void)state;
@@ -120,6 +139,7 @@ int main(void)
         cmocka_unit_test(test_decodes_as_pillow_does),
         cmocka_unit_test(test_cut_off),
         cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
