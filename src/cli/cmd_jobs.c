@@ -27,13 +27,17 @@ static const lsi_column columns[] = {
     {"started", "Of", LSI_COLUMN_INT, NULL, 0},
     {"restart", "Restart", LSI_COLUMN_INT, NULL, 0},
     {"seconds", "Running", LSI_COLUMN_REAL, "s", 0},
+    {"cpus", "CPUs", LSI_COLUMN_TEXT, NULL, 0},
     {"command", "Command", LSI_COLUMN_TEXT, NULL, 0},
 };
 
 static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        char cpus[512];
+        lsi_cpuset_text(&jobs[i].cpus, cpus, sizeof(cpus));
         lsi_table_row(table);
+        lsi_table_text(table, "cpus", cpus);
         lsi_table_text(table, "run", jobs[i].run);
         lsi_table_int(table, "launcher", jobs[i].launcher);
         lsi_table_int(table, "ranks", jobs[i].ranks);
@@ -82,7 +86,9 @@ const lsi_command lsi_command_jobs = {
     .summary = "List your running jobs on this machine",
     .text = "A job is what `lockstep run`, or a command with -n, has started. "
             "Run is what the logs are called by: a random number, or "
-            "--rdzv-id. `lockstep stop` ends one.",
+            "--rdzv-id. CPUs are those on which one of its ranks may run; "
+            "`lockstep topo RUN` shows which rank is where. `lockstep stop` "
+            "ends one.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .run = run,

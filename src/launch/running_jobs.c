@@ -140,18 +140,46 @@ static bool read_variables(pid_t pid, lsi_job_found *out)
     return id != NULL && rank != NULL;
 }
 
+/* What stands behind a key in /proc/PID/status, or "". */
+static const char *status_value(const char *text, const char *key)
+{
+    const char *const at = strstr(text, key);
+    return at != NULL ? at + strlen(key) + strspn(at + strlen(key), "\t ") : "";
+}
+
+/* False if it has ended. */
+static bool read_place(pid_t pid, lsi_rank_found *out)
+{
+    size_t bytes;
+    process_stat stat;
+    char *const text = read_proc(pid, "status", &bytes);
+    const bool is_there =
+        text != NULL &&
+        lsi_cpuset_parse(status_value(text, "\nCpus_allowed_list:"),
+                         &out->cpus) &&
+        read_stat(pid, &stat);
+    if (is_there) {
+        out->threads = number(status_value(text, "\nThreads:"));
+        out->last_cpu = stat.processor;
+    }
+    free(text);
+    return is_there;
+}
+
 /* Whether the process is a rank that a launcher has started; *out as such. */
 static bool read_rank(pid_t pid, lsi_job_found *out)
 {
     process_stat own, supervisor, launcher;
+    lsi_rank_found place;
     lsi_job_found of_parent;
     if (!read_variables(pid, out) || !read_stat(pid, &own) ||
         (read_variables(own.parent, &of_parent) &&
          strcmp(of_parent.id, out->id) == 0) ||
         !read_stat(own.parent, &supervisor) ||
-        !read_stat(supervisor.parent, &launcher))
+        !read_stat(supervisor.parent, &launcher) || !read_place(pid, &place))
         return false;
     out->ranks = 1;
+    out->cpus = place.cpus;
     out->launcher = supervisor.parent;
     out->seconds =
         uptime() - (double)own.started / (double)sysconf(_SC_CLK_TCK);
@@ -170,6 +198,8 @@ static size_t add_rank(lsi_job_found *jobs, size_t n, const lsi_job_found *rank)
         return n + 1;
     }
     jobs[i].ranks++;
+    for (int w = 0; w < LSI_CPUSET_WORDS; w++)
+        jobs[i].cpus.words[w] |= rank->cpus.words[w];
     if (rank->seconds > jobs[i].seconds)
         jobs[i].seconds = rank->seconds;
     if (rank->first_rank < jobs[i].first_rank) {
@@ -296,32 +326,6 @@ ls_status lsi_find_job(const char *name, lsi_job_found *out)
 }
 
 /* ---- its ranks -------------------------------------------------------- */
-
-/* What stands behind a key in /proc/PID/status, or "". */
-static const char *status_value(const char *text, const char *key)
-{
-    const char *const at = strstr(text, key);
-    return at != NULL ? at + strlen(key) + strspn(at + strlen(key), "\t ") : "";
-}
-
-/* False if it has ended. */
-static bool read_place(pid_t pid, lsi_rank_found *out)
-{
-    size_t bytes;
-    process_stat stat;
-    char *const text = read_proc(pid, "status", &bytes);
-    const bool is_there =
-        text != NULL &&
-        lsi_cpuset_parse(status_value(text, "\nCpus_allowed_list:"),
-                         &out->cpus) &&
-        read_stat(pid, &stat);
-    if (is_there) {
-        out->threads = number(status_value(text, "\nThreads:"));
-        out->last_cpu = stat.processor;
-    }
-    free(text);
-    return is_there;
-}
 
 typedef struct ranks_of {
     const char *id;

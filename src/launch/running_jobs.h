@@ -21,6 +21,7 @@ typedef struct lsi_job_found {
     double seconds;   /* since the first of the ranks was started */
     char command[64]; /* of the rank with the lowest number, cut */
     int first_rank;   /* that number */
+    lsi_cpuset cpus;  /* on which one of the ranks may run */
 } lsi_job_found;
 
 /*

@@ -6,6 +6,7 @@ import unittest
 
 from program import ProgramTest, environment, wait_until
 from test_run import shell
+from test_topo import numbers
 
 
 class Jobs(ProgramTest):
@@ -34,6 +35,9 @@ class Jobs(ProgramTest):
                     row["restart"]) for name, row in rows.items()},
             {self.prefix + "a": (a.pid, 3, 3, 0),
              self.prefix + "b": (b.pid, 1, 1, 0)})
+        self.assertEqual({cpu for row in rows.values()
+                          for cpu in numbers(row["cpus"])},
+                         os.sched_getaffinity(0))
         self.assertIn("sleep 300", rows[self.prefix + "a"]["command"])
         self.assertIn(self.prefix + "b", self.succeeds("jobs"))
 

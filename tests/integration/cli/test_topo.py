@@ -87,15 +87,17 @@ class Machines(ProgramTest):
 
     def test_it_stays_narrow(self):
         holes = ",".join(str(cpu) for cpu in range(0, 256, 3))
-        for flags in ((), ("-n", "128", "--bind=core"), ("-n", "40"),
-                      ("-n", "7", "--bind=numa"), ("-n", "300")):
-            for locale in ("C", "C.UTF-8"):
-                env = environment(HWLOC_SYNTHETIC=LARGE, LC_ALL=locale)
-                out = self.succeeds("topo", *flags, "--cpus", holes, env=env)
-                lines = out.splitlines()
-                self.assertLessEqual(max(map(len, lines)), 100)
-                self.assertLess(len(lines), 200)
-                self.assertEqual(out.isascii(), locale == "C")
+        for flags, locale in (((), "C.UTF-8"),
+                              (("-n", "128", "--bind=core"), "C"),
+                              (("-n", "40"), "C.UTF-8"),
+                              (("-n", "7", "--bind=numa"), "C"),
+                              (("-n", "300"), "C.UTF-8")):
+            env = environment(HWLOC_SYNTHETIC=LARGE, LC_ALL=locale)
+            out = self.succeeds("topo", *flags, "--cpus", holes, env=env)
+            lines = out.splitlines()
+            self.assertLessEqual(max(map(len, lines)), 100)
+            self.assertLess(len(lines), 200)
+            self.assertEqual(out.isascii(), locale == "C")
         self.assertTrue(self.succeeds("topo", "--ascii", env=env).isascii())
 
     def test_many_ranks_are_few_lines(self):
@@ -167,8 +169,8 @@ described machine: 1 package, 4 cores, 6 CPUs (5 allowed); 3 GiB in 2 NUMA nodes
 
 class Here(ProgramTest):
     def test_what_is_planned_is_what_happens(self):
-        script = ("import os; print(os.environ['OMP_NUM_THREADS'],"
-                  " *sorted(os.sched_getaffinity(0)))")
+        script = ("set -- $(grep Cpus_allowed_list: /proc/self/status);"
+                  " echo $OMP_NUM_THREADS $2")
         cpus = sorted(os.sched_getaffinity(0))
         for outer in (cpus[:1], cpus):
             before = ("taskset", "-c", ",".join(map(str, outer)))
@@ -176,11 +178,10 @@ class Here(ProgramTest):
                 flags = ("-n", "3", f"--bind={mode}")
                 plan = json.loads(self.succeeds("topo", *flags, "--json", "-",
                                                 before=before))["ranks"]
-                want = [f"[{k}] {rank['threads']} " +
-                        " ".join(map(str, numbers(rank["cpus"])))
+                want = [f"[{k}] {rank['threads']} {rank['cpus']}"
                         for k, rank in enumerate(plan)]
-                out = self.succeeds("run", *flags, "--tag-output", "--",
-                                    "python3", "-c", script, before=before)
+                out = self.succeeds("run", *flags, "--tag-output",
+                                    *shell(script), before=before)
                 self.assertEqual(sorted(out.splitlines()), want)
 
     def test_a_job_that_runs(self):
