@@ -44,9 +44,8 @@ static const lsi_option options[] = {
         .min = 1, .max = 1024),
     LSI_BIND_ROW(bind),
     ROW(report_bindings, BOOL, "report-bindings", 0, NULL, NULL,
-        "say on stderr first how many ranks and threads there will be, on "
-        "which "
-        "CPUs (always on a terminal)"),
+        "say on stderr first how many ranks and threads there will be, and on "
+        "which CPUs (on a terminal: always)"),
     LSI_DETERMINISTIC_ROW(deterministic),
     ROW(timeout, REAL, "timeout", 0, "S", "0",
         "end the ranks after this many seconds, with status 124, not counting "
