@@ -60,6 +60,10 @@ static const row rows[] = {
     /* Only ranks that MPI has brought together ask. */
     {{{"LOCKSTEP_SIGTERM", "x"}}, LS_OK, NULL},
     {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "using warn of error, warn"},
+    /* Only the launcher asks. */
+    {{{"LOCKSTEP_SSH", "nonesuch"}}, LS_OK, NULL},
+    {{{"HWLOC_XMLFILE", "nonesuch"}}, LS_OK, NULL},
+    {{{"HWLOC_SYNTHETIC", "nonsense"}}, LS_OK, NULL},
     {{{"OMP_NUM_THREADS", "many"}}, LS_OK, NULL},
     {{{"OMP_NUM_THREADS", "0"}}, LS_OK, NULL},
     {{{"RANK", "first"}, {"WORLD_SIZE", "2"}}, LS_ERR_ARGUMENT, "RANK is"},
