@@ -28,6 +28,7 @@ typedef struct start {
     lsi_placement placement;
     int no_input; /* /dev/null */
     int orphan_guard;
+    const struct rlimit *files;
 } start;
 
 static int fail_start(const lsi_processes *ranks)
@@ -164,6 +165,7 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .place = lsi_placement_place(&s->placement, rank),
         .spared = wants_records(),
         .orphan_guard = s->orphan_guard,
+        .files = s->files,
     };
     const ls_status status = lsi_spawn_process(&what, pid, error_number);
     lsi_environment_free(environment);
@@ -271,8 +273,11 @@ static ls_status prepare(lsi_processes *ranks, start *s)
 int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
                         const sigset_t *mask)
 {
-    start s = {
-        .config = config, .mask = mask, .no_input = -1, .orphan_guard = -1};
+    start s = {.config = config,
+               .mask = mask,
+               .no_input = -1,
+               .orphan_guard = -1,
+               .files = ranks->files};
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);

@@ -25,6 +25,7 @@ typedef struct lsi_processes {
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
     int attempt;     /* that is running, from 0 */
     char run_id[33]; /* of all attempts, unless the config names one */
+    const struct rlimit *files; /* of descriptors of a rank; NULL: ours */
     const lsi_job_place *place; /* of this node; NULL: it is the only one */
     const lsi_output *output;   /* for what is to be said, and for the tags */
     lsi_console *console;       /* for the tags, or NULL */

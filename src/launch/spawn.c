@@ -34,6 +34,8 @@ static void become(const lsi_spawn *what, pid_t parent)
     redirect(what->error, STDERR_FILENO);
     if (what->place != NULL)
         (void)lsi_cpuset_bind(what->place); /* if it cannot be, it is not */
+    if (what->files != NULL)
+        (void)setrlimit(RLIMIT_NOFILE, what->files);
     if (what->spared)
         (void)signal(SIGUSR1, SIG_IGN); /* while it is still blocked */
     sigprocmask(SIG_SETMASK, what->mask, NULL);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/cpuset.h"
@@ -15,11 +16,12 @@
 typedef struct lsi_spawn {
     char *const *argv;
     char *const *environment;
-    const sigset_t *mask;     /* of blocked signals */
-    int input, output, error; /* descriptors; -1: this process's own */
-    const lsi_cpuset *place;  /* to be bound to; NULL: not bound */
-    bool spared;              /* it ignores SIGUSR1 until it handles it */
-    int orphan_guard;         /* of lsi_orphan_guard_open */
+    const sigset_t *mask;       /* of blocked signals */
+    int input, output, error;   /* descriptors; -1: this process's own */
+    const lsi_cpuset *place;    /* to be bound to; NULL: not bound */
+    bool spared;                /* it ignores SIGUSR1 until it handles it */
+    int orphan_guard;           /* of lsi_orphan_guard_open */
+    const struct rlimit *files; /* its own limit of descriptors; NULL: ours */
 } lsi_spawn;
 
 /*

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ typedef struct supervisor {
     lsi_run_report report;
     lsi_agent *agent; /* NULL: there is one node */
     lsi_job_place place;
+    struct rlimit files;   /* of the ranks, where this process needs more */
     struct pollfd *polled; /* signals, parent_pipe, output, agent, the tags */
     int end_requests;      /* from the front: INT, TERM, HUP, QUIT */
     bool is_over;          /* what is not written yet is lost */
@@ -339,6 +341,20 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* All ranks of all nodes may be connected to the endpoint at once. */
+static void allow_descriptors(supervisor *s)
+{
+    enum { ENOUGH = 20000 };
+    struct rlimit more;
+    if (getrlimit(RLIMIT_NOFILE, &s->files) != 0)
+        return;
+    more = s->files;
+    if (more.rlim_cur < ENOUGH)
+        more.rlim_cur = more.rlim_max < ENOUGH ? more.rlim_max : ENOUGH;
+    if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+        s->attempt.ranks.files = &s->files;
+}
+
 static ls_status init(supervisor *s, int parent_pipe)
 {
     const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks;
@@ -350,8 +366,10 @@ static ls_status init(supervisor *s, int parent_pipe)
     s->attempt.ranks.console = s->relay.console;
     s->attempt.output = &s->relay.output;
     s->attempt.ranks.output = &s->relay.output;
-    if (s->config->nodes != NULL)
+    if (s->config->nodes != NULL) {
+        allow_descriptors(s);
         LS_TRY(lsi_agent_open(s->config, &s->relay.output, &s->agent));
+    }
     s->attempt.agent = s->agent;
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),

@@ -164,6 +164,22 @@ class Meeting(Nodes):
         for sock in socks:
             sock.close()
 
+    def test_stale_environment(self):
+        stale = {"RANK": 5, "WORLD_SIZE": 9, "LOCAL_RANK": 5, "GROUP_RANK": 4,
+                 "MASTER_ADDR": "nowhere", "LOCKSTEP_JOB": "old",
+                 "LOCKSTEP_RENDEZVOUS": "nowhere:1"}
+        out, _ = self.all_end([self.node(SHOW + " $LOCKSTEP_RENDEZVOUS",
+                                         env=stale) for _ in range(2)], 0)
+        self.assertEqual(sorted(line for lines in out for line in lines),
+                         [f"{r} 0 2 1 {r} 2 {r} 2 {self.endpoint}"
+                          for r in range(2)])
+
+    def test_ranks_keep_their_limit_of_descriptors(self):
+        limit = subprocess.run(["sh", "-c", "ulimit -Sn"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        out, _ = self.all_end([self.node("ulimit -Sn") for _ in range(2)], 0)
+        self.assertEqual(out, 2 * [[limit.strip()]])
+
     def test_nested_run_stands_alone(self):
         inner = f"{LOCKSTEP} run -n 2 -- sh -c 'echo x$LOCKSTEP_RENDEZVOUS'"
         out, _ = self.all_end([self.node(inner) for _ in range(2)], 0)

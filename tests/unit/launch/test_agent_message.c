@@ -1,0 +1,119 @@
+/*
+ * What launchers of several nodes say to each other, there and back.
+ */
+#include "testing.h"
+
+#include <stdlib.h>
+
+#include "launch/agent_message.h"
+#include "lockstep/lockstep.h"
+
+static lsi_agent_message example(lsi_agent_word word)
+{
+    return (lsi_agent_message){.word = word,
+                               .text = "rank 1 \"on\" b",
+                               .agent = "0123456789abcdef",
+                               .host = "b",
+                               .run = "night",
+                               .job = "j",
+                               .least = 2,
+                               .most = 4,
+                               .node = -1,
+                               .local = 3,
+                               .port = 65535,
+                               .group = 1,
+                               .groups = 2,
+                               .offset = 2,
+                               .world = 5,
+                               .restart = 1,
+                               .restarts = 3,
+                               .verdict = 137,
+                               .strength = LSI_AGENT_STRONG,
+                               .number = 15};
+}
+
+static lsi_agent_message there_and_back(const lsi_agent_message *message)
+{
+    char *text;
+    size_t bytes;
+    lsi_agent_message back;
+    assert_ok(lsi_agent_message_write(message, &text, &bytes));
+    assert_ok(lsi_agent_message_read(text, bytes, &back));
+    assert_int_equal(back.word, message->word);
+    free(text);
+    return back;
+}
+
+static void test_there_and_back(void **state)
+{
+    (void)state;
+    lsi_agent_message message = example(LSI_AGENT_JOIN);
+    lsi_agent_message back = there_and_back(&message);
+    assert_string_equal(back.agent, message.agent);
+    assert_string_equal(back.host, message.host);
+    assert_string_equal(back.run, message.run);
+    assert_int_equal(back.least, 2);
+    assert_int_equal(back.most, 4);
+    assert_int_equal(back.node, -1);
+    assert_int_equal(back.local, 3);
+    assert_int_equal(back.port, 65535);
+    assert_string_equal(back.text, ""); /* is no part of it */
+    message = example(LSI_AGENT_START);
+    back = there_and_back(&message);
+    assert_string_equal(back.job, "j");
+    assert_int_equal(back.offset, 2);
+    assert_int_equal(back.world, 5);
+    assert_int_equal(back.restart, 1);
+    assert_int_equal(back.restarts, 3);
+    message = example(LSI_AGENT_FAILED);
+    back = there_and_back(&message);
+    assert_string_equal(back.text, message.text);
+    assert_int_equal(back.verdict, 137);
+    assert_int_equal(back.strength, LSI_AGENT_STRONG);
+    for (int word = 0; word < LSI_AGENT_WORDS; word++) {
+        message = example((lsi_agent_word)word);
+        (void)there_and_back(&message);
+    }
+}
+
+static void test_text_of_any_kind(void **state)
+{
+    (void)state;
+    lsi_agent_message message = {.word = LSI_AGENT_SAY, .text = "a\n\033[1mb"};
+    assert_string_equal(there_and_back(&message).text, "a??[1mb");
+    strcpy(message.text, "\xff\xfe"); /* no UTF-8 */
+    assert_string_equal(there_and_back(&message).text, "?");
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"", "is no JSON"},
+        {"{", "is no JSON"},
+        {"[]", "has no word"},
+        {"{\"word\":\"jump\"}", "has no word"},
+        {"{\"word\":3}", "has no word"},
+        {"{\"word\":\"done\"}", "no \"verdict\" from 0 to 255"},
+        {"{\"word\":\"done\",\"verdict\":256}", "no \"verdict\""},
+        {"{\"word\":\"done\",\"verdict\":-1}", "no \"verdict\""},
+        {"{\"word\":\"done\",\"verdict\":\"0\"}", "no \"verdict\""},
+        {"{\"word\":\"done\",\"verdict\":1e0}", "no \"verdict\""},
+        {"{\"word\":\"say\"}", "no \"text\""},
+        {"{\"word\":\"signal\",\"number\":0}", "no \"number\" from 1 to 64"},
+    };
+    lsi_agent_message out;
+    for (size_t i = 0; i < TEST_COUNT(bad); i++)
+        assert_error(lsi_agent_message_read(bad[i][0], strlen(bad[i][0]), &out),
+                     LS_ERR_FORMAT, bad[i][1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_text_of_any_kind),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
