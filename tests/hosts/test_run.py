@@ -111,7 +111,7 @@ class Run(unittest.TestCase):
             env={"LOCKSTEP_SECRET": "another secret"}))
         self.assertEqual(status, 1)
         self.assertIn("the secret ", errors)
-        self.assertLess(time.monotonic() - begin, 1)
+        self.assertLess(time.monotonic() - begin, 2)  # busy machines
 
     def test_unreachable_endpoint(self):
         self.hosts.cut("h0")

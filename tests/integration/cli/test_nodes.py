@@ -372,7 +372,7 @@ class Refusals(Nodes):
         self.assertEqual(errors.count("\n"), 1, errors)
         self.assertTrue(errors.startswith("lockstep: "), errors)
         self.assertIn(message, errors)
-        self.assertLess(time.monotonic() - begin, 1)
+        self.assertLess(time.monotonic() - begin, 2)  # busy machines
 
     def test_strangers_of_a_job(self):
         secret = {"LOCKSTEP_SECRET": SECRET}
