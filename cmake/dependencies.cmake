@@ -28,6 +28,7 @@ pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
 pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+find_path(LIBDW_INCLUDE_DIR elfutils/libdwfl.h)
 pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
@@ -39,6 +40,8 @@ optional_library(PNG "${PNG_FOUND}" libpng "PNG images are not read")
 optional_library(JPEG "${JPEG_FOUND}" libturbojpeg "JPEG images are not read")
 optional_library(HWLOC "${HWLOC_FOUND}" hwloc
   "ranks are bound to cpus in the order of their numbers")
+optional_library(LIBDW "${LIBDW_INCLUDE_DIR}" libdw
+  "backtraces of ranks that crash have no names, only places in files")
 optional_library(NETTLE "${NETTLE_FOUND}" nettle
   "hosts cannot meet without MPI: nothing proves that they know the secret")
 optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_##id;
@@ -38,6 +39,7 @@ static void open_standard_streams(void)
 int main(int argc, char **argv)
 {
     open_standard_streams();
+    lsi_watch_crashes();
     int status = lsi_cli_dispatch(argc, argv);
     /* A command that has failed has said why. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {

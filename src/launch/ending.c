@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "launch/backtrace.h"
 #include "launch/python.h"
 
-enum { TAIL_LINES = 20, TEXT_BYTES = 700 };
+enum { TAIL_LINES = 20, TEXT_BYTES = 700, BACKTRACE_SECONDS = 20 };
 
 /* ---- finding out ------------------------------------------------------ */
 
@@ -52,6 +54,49 @@ static void find_oom(lsi_ending *e)
         e->oom_kills = now - e->attempt->oom_before;
 }
 
+/* It stays with the logs, if there are any. */
+static void keep_backtrace(const char *crash_file, const char *text)
+{
+    char path[LSI_RANK_FILE_BYTES + 16];
+    const char *const slash = strrchr(crash_file, '/');
+    snprintf(path, sizeof(path), "%.*s/backtrace.txt",
+             (int)(slash - crash_file), crash_file);
+    FILE *const file = fopen(path, "we");
+    if (file == NULL)
+        return;
+    const bool whole = fputs(text, file) >= 0;
+    if (fclose(file) == 0 && whole)
+        (void)unlink(crash_file);
+}
+
+static char *find_backtrace(const lsi_ending *e, const lsi_rank_failure *of,
+                            double until)
+{
+    char path[LSI_RANK_FILE_BYTES];
+    const lsi_attempt *const a = e->attempt;
+    const double left = until - lsi_clock_seconds();
+    lsi_processes_file(&a->ranks, a->config, of->end.rank, LSI_CRASH_FILE,
+                       path);
+    if (left <= 0)
+        return NULL;
+    char *const text = lsi_backtrace_of(path, of->end.pid, left);
+    if (text != NULL && a->config->log_folder != NULL)
+        keep_backtrace(path, text);
+    return text;
+}
+
+/* That of the first failure; with logs those of the others, too. */
+static void find_backtraces(lsi_ending *e)
+{
+    const lsi_attempt *const a = e->attempt;
+    const double until = lsi_clock_seconds() + BACKTRACE_SECONDS;
+    e->backtrace = find_backtrace(e, e->first, until);
+    for (int i = 0; i < a->n_failures && a->config->log_folder != NULL; i++) {
+        if (&a->failures[i] != e->first)
+            free(find_backtrace(e, &a->failures[i], until));
+    }
+}
+
 static int number_of_first(const lsi_ending *e)
 {
     return lsi_processes_rank(&e->attempt->ranks, e->first->end.rank);
@@ -78,6 +123,7 @@ void lsi_ending_find(lsi_ending *e, const lsi_attempt *a)
     find_error_file(e);
     find_tail(e);
     find_oom(e);
+    find_backtraces(e);
     if (a->config->log_folder != NULL)
         snprintf(e->logs, sizeof(e->logs), "%.4000s/%.300s/%d/%d",
                  a->config->log_folder,
@@ -88,7 +134,9 @@ void lsi_ending_find(lsi_ending *e, const lsi_attempt *a)
 void lsi_ending_free(lsi_ending *e)
 {
     json_decref(e->error_file);
+    free(e->backtrace);
     e->error_file = NULL;
+    e->backtrace = NULL;
 }
 
 bool lsi_ending_is_oom(const lsi_ending *e)
@@ -138,6 +186,16 @@ static void quote(const lsi_ending *e)
                    "rank %d wrote last:", number_of_first(e));
     (void)lsi_sink_put_line(e->attempt->output->sinks[1], text,
                             e->tail_bytes + 1);
+}
+
+static void say_backtrace(const lsi_ending *e)
+{
+    if (e->backtrace == NULL)
+        return;
+    lsi_output_say(e->attempt->output,
+                   "backtrace of rank %d:", number_of_first(e));
+    (void)lsi_sink_put_line(e->attempt->output->sinks[1], e->backtrace,
+                            strlen(e->backtrace));
 }
 
 /* "0, 2-5", as far as there is room; `base` is the number of the first. */
@@ -214,8 +272,10 @@ void lsi_ending_say(const lsi_ending *e)
         say_others(e);
     if (e->first == NULL || a->first_failed < 0)
         return;
-    if (a->config->ranks > 1 || e->message[0] != '\0' || e->oom_kills > 0)
+    if (a->config->ranks > 1 || e->message[0] != '\0' || e->oom_kills > 0 ||
+        e->backtrace != NULL)
         say_first(e);
+    say_backtrace(e);
     quote(e);
     say_others(e);
     if (e->logs[0] != '\0')

@@ -22,6 +22,7 @@ typedef struct lsi_ending {
     bool tail_known;               /* its stderr passed through the launcher */
     char message[512];             /* of a Python program, or "" */
     json_t *error_file;            /* that it wrote, or NULL */
+    char *backtrace;               /* lines about its crash, or NULL */
     bool oom_known;
     uint64_t oom_kills; /* that its control group counted meanwhile */
     char logs[4608];    /* its folder, or "" */

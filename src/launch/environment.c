@@ -37,6 +37,7 @@ static const char *const foreign[] = {
     "SLURM_NPROCS",
     "SLURM_LOCALID",
     "TORCHELASTIC_ERROR_FILE",
+    "LOCKSTEP_CRASH_FILE",
     "LOCKSTEP_RENDEZVOUS",
     "LOCKSTEP_SECRET",
     "LOCKSTEP_SECRET_FILE",
@@ -200,6 +201,8 @@ static void add_own(variables *v, const lsi_job_identity *job, int rank)
     add_text(v, "LOCKSTEP_RUN", job->run_id);
     if (job->error_file != NULL)
         add_text(v, "TORCHELASTIC_ERROR_FILE", job->error_file);
+    if (job->crash_file != NULL)
+        add_text(v, "LOCKSTEP_CRASH_FILE", job->crash_file);
     if (job->place == NULL)
         return;
     add_text(v, "LOCKSTEP_RENDEZVOUS", place->endpoint);

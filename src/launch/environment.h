@@ -30,6 +30,7 @@ typedef struct lsi_job_identity {
     const char *run_id;     /* of all attempts together: LOCKSTEP_RUN */
     const char *role;       /* ROLE_NAME */
     const char *error_file; /* TORCHELASTIC_ERROR_FILE, or NULL */
+    const char *crash_file; /* LOCKSTEP_CRASH_FILE, or NULL */
     const lsi_job_place *place; /* NULL: there is one node */
 } lsi_job_identity;
 

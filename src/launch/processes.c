@@ -172,26 +172,40 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
     return status;
 }
 
+/* With logs by their folder's whole name: a rank may go elsewhere. */
+static void name_files(const lsi_processes *ranks, start *s, int rank,
+                       const lsi_rank_logs *logs, char *error_file,
+                       char *crash_file)
+{
+    if (s->config->log_folder != NULL) {
+        snprintf(error_file, LSI_RANK_FILE_BYTES, "%s", logs->error_file);
+        snprintf(crash_file, LSI_RANK_FILE_BYTES, "%.4400s/crash",
+                 logs->folder);
+    } else {
+        lsi_processes_file(ranks, s->config, rank, LSI_ERROR_FILE, error_file);
+        lsi_processes_file(ranks, s->config, rank, LSI_CRASH_FILE, crash_file);
+    }
+    s->job.error_file = error_file;
+    s->job.crash_file = crash_file;
+}
+
 static int start_rank(lsi_processes *ranks, start *s, int rank)
 {
     int ends[2] = {-1, -1};
     int error_number = 0;
     lsi_rank_logs logs;
-    char error_file[LSI_RANK_FILE_BYTES];
+    char error_file[LSI_RANK_FILE_BYTES], crash_file[LSI_RANK_FILE_BYTES];
     ls_status status = LS_OK;
     if (is_passed_on(s->config))
         status = open_streams(ranks, s, rank, &logs, ends);
-    /* With logs their folder's whole name: a rank may go elsewhere. */
-    lsi_processes_file(ranks, s->config, rank, LSI_ERROR_FILE, error_file);
-    s->job.error_file =
-        s->config->log_folder != NULL ? logs.error_file : error_file;
+    name_files(ranks, s, rank, &logs, error_file, crash_file);
     if (status == LS_OK)
         status = spawn_rank(s, rank, ends, &ranks->pids[rank], &error_number);
     for (int i = 0; i < 2; i++) {
         if (ends[i] >= 0)
             close(ends[i]);
     }
-    s->job.error_file = NULL;
+    s->job.error_file = s->job.crash_file = NULL;
     if (status != LS_OK)
         return fail_start(ranks);
     if (error_number != 0)
@@ -309,9 +323,10 @@ static const char *folder_for_files(void)
 /* Nobody can guess the job's name before there is one, so nobody is there. */
 void lsi_processes_file(const lsi_processes *ranks,
                         const lsi_launch_config *config, int rank,
-                        lsi_rank_file file, char out[LSI_RANK_FILE_BYTES])
+                        lsi_end_file file, char out[LSI_RANK_FILE_BYTES])
 {
-    static const char *const names[] = {[LSI_ERROR_FILE] = "error.json"};
+    static const char *const names[] = {
+        [LSI_ERROR_FILE] = "error.json", [LSI_CRASH_FILE] = "crash"};
     const int number = lsi_processes_rank(ranks, rank);
     if (config->log_folder != NULL)
         snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/%.300s/%d/%d/%s",
@@ -327,8 +342,10 @@ void lsi_processes_clean(const lsi_processes *ranks,
 {
     char path[LSI_RANK_FILE_BYTES];
     for (int rank = 0; config->log_folder == NULL && rank < ranks->n; rank++) {
-        lsi_processes_file(ranks, config, rank, LSI_ERROR_FILE, path);
-        (void)unlink(path);
+        for (int i = 0; i < LSI_RANK_FILES; i++) {
+            lsi_processes_file(ranks, config, rank, (lsi_end_file)i, path);
+            (void)unlink(path);
+        }
     }
 }
 

@@ -56,7 +56,11 @@ void lsi_processes_next(lsi_processes *ranks);
 const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank);
 
 /* Files about a rank, which it writes when it fails. */
-typedef enum lsi_rank_file { LSI_ERROR_FILE } lsi_rank_file;
+typedef enum lsi_end_file {
+    LSI_ERROR_FILE, /* of a Python program */
+    LSI_CRASH_FILE, /* base/crash.h */
+    LSI_RANK_FILES
+} lsi_end_file;
 enum { LSI_RANK_FILE_BYTES = 4608 };
 
 /*
@@ -65,7 +69,7 @@ enum { LSI_RANK_FILE_BYTES = 4608 };
  */
 void lsi_processes_file(const lsi_processes *ranks,
                         const lsi_launch_config *config, int rank,
-                        lsi_rank_file file, char out[LSI_RANK_FILE_BYTES]);
+                        lsi_end_file file, char out[LSI_RANK_FILE_BYTES]);
 
 /* What all attempts are called together. */
 const char *lsi_processes_run_id(const lsi_processes *ranks,

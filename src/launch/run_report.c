@@ -121,6 +121,10 @@ static json_t *first_failure(const lsi_ending *e)
                                       : json_null());
     json_object_set(json, "error_file",
                     e->error_file != NULL ? e->error_file : json_null());
+    json_object_set_new(json, "backtrace",
+                        e->backtrace != NULL
+                            ? lines_of(e->backtrace, strlen(e->backtrace))
+                            : json_null());
     json_object_set_new(json, "logs", text_or_null(e->logs));
     return json;
 }

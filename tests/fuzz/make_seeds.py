@@ -326,6 +326,14 @@ def arrays():
     yield b"\x04" + gzip.compress(b"one") + gzip.compress(b"two")
 
 
+def crash():
+    yield (b"lockstep crash 1\nsignal 11 address 0x0 pid 17 thread 18\n"
+           b"0x1139\n0x2185 call\nmaps\n"
+           b"1000-2000 r-xp 00001000 08:01 17   /usr/bin/a\n"
+           b"2000-3000 r-xp 00001000 08:01 17   /usr/bin/a\n")
+    yield b"lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x1\nmaps\n"
+
+
 def csv():
     yield b"\x00a,b\n1,2.5\n-3e2, 4\n"
     yield b"\x01\"a\";b\r\n1;2\r\n\r\n3;0\r\n"
@@ -482,10 +490,9 @@ def tokenizer():
     yield b"\x00" + compact(whole) + text
 
 
-TARGETS = (agents, archive, arrays, checkpoint, cifar100, csv, environment, events, gpt2, jsonl, lists,
-           llama,
-           machine, meeting, options, python, records, rendezvous, safetensors, select,
-           ssh, store, tokenizer, tokens)
+TARGETS = (agents, archive, arrays, checkpoint, cifar100, crash, csv, environment,
+           events, gpt2, jsonl, lists, llama, machine, meeting, options, python,
+           records, rendezvous, safetensors, select, ssh, store, tokenizer, tokens)
 
 
 def main():

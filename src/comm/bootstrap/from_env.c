@@ -1,6 +1,7 @@
 /*
  * ls_group_from_env: read the environment, meet the others, settle.
  */
+#include "base/crash.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
@@ -9,6 +10,7 @@
 
 ls_status ls_group_from_env(ls_group **group)
 {
+    lsi_watch_crashes();
     LS_TRY(lsi_compute_check());
     lsi_world world;
     double seconds;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/error.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/nodes.h"
@@ -231,6 +232,7 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
 {
     LS_NEED(group);
     LS_NEED(name);
+    lsi_watch_crashes();
     LS_TRY(lsi_compute_check());
     LS_TRY(check(name, rank, size, store));
     if (seconds < 0)

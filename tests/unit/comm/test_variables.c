@@ -57,6 +57,8 @@ static const row rows[] = {
      "this processor does not have that; it has: ref"},
 #endif
     {{{"LOCKSTEP_ISA", "ref"}}, LS_OK, NULL},
+    /* Without a place for it a crash leaves no file. */
+    {{{"LOCKSTEP_CRASH_FILE", "not/from/the/root"}}, LS_OK, NULL},
     /* Only ranks that MPI has brought together ask. */
     {{{"LOCKSTEP_SIGTERM", "x"}}, LS_OK, NULL},
     {{{"LOCKSTEP_LOG", "loud"}}, LS_OK, "using warn of error, warn"},
