@@ -307,16 +307,22 @@ static ls_status take_bool(const flag *f, char *out)
     return take_value(f->row, f->shown, f->negated ? "false" : "true", out);
 }
 
-static ls_status take_mode(const flag *f, char *out)
+static ls_status take_mode(const scan *s, const flag *f)
 {
     const char *value = f->row->default_value;
+    const char *const next = s->next < s->argc ? s->argv[s->next] : "";
     if (f->negated && f->value != NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "%s takes no value", f->shown);
     if (f->negated)
         value = strrchr(f->row->choices, '|') + 1;
     else if (f->value != NULL)
         value = f->value;
-    return take_value(f->row, f->shown, value, out);
+    else if (check_choice(f->row, f->shown, next) == LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s takes its value behind a \"=\": %s=%s; if %s is "
+                        "no value, write -- before it",
+                        f->shown, f->shown, next, next);
+    return take_value(f->row, f->shown, value, s->out);
 }
 
 /* The value of `f`, from the next argument if it was not attached. */
@@ -325,7 +331,7 @@ static ls_status take_flag(scan *s, const flag *f)
     if (f->row->type == LSI_OPTION_BOOL)
         return take_bool(f, s->out);
     if (f->row->type == LSI_OPTION_MODE)
-        return take_mode(f, s->out);
+        return take_mode(s, f);
     const char *value = f->value;
     if (value == NULL) {
         if (s->next >= s->argc)

@@ -107,9 +107,13 @@ static void a_mode_can_do_without_a_value(void **state)
         assert_string_equal(a.place, cases[i][1]);
     }
     int rest = 0;
-    assert_ok(parse(&l, "--bind core", &a, &rest));
+    assert_ok(parse(&l, "--bind cores", &a, &rest));
     assert_string_equal(a.place, "cpu");
     assert_int_equal(rest, 2);
+    assert_ok(parse(&l, "--bind -- core", &a, &rest));
+    assert_int_equal(rest, 3);
+    assert_error(parse(&l, "--bind core", &a, &rest), LS_ERR_ARGUMENT,
+                 "--bind takes its value behind a \"=\": --bind=core");
     assert_error(parse(&l, "--no-bind=core", &a, NULL), LS_ERR_ARGUMENT,
                  "--no-bind takes no value");
 }
