@@ -216,7 +216,7 @@ static void list_ranks(const bool *ranks, int n, int base, char *out,
         else
             snprintf(item, sizeof(item), "%d", base + i);
         if (used + strlen(item) + 8 > room) {
-            strcpy(out + used, ", ...");
+            memcpy(out + used, ", ...", sizeof(", ..."));
             return;
         }
         used += (size_t)snprintf(out + used, room - used, "%s%s",

@@ -75,15 +75,14 @@ static json_t *lines_of(const char *text, size_t bytes)
 /* "2026-01-31T12:00:00.123Z" */
 static json_t *time_of(double seconds)
 {
-    char text[64], fraction[16];
+    char text[64];
     const time_t whole = (time_t)seconds;
     struct tm parts;
     gmtime_r(&whole, &parts);
-    strftime(text, sizeof(text) - sizeof(fraction), "%Y-%m-%dT%H:%M:%S",
-             &parts);
-    snprintf(fraction, sizeof(fraction), ".%03dZ",
+    const size_t length =
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + length, sizeof(text) - length, ".%03dZ",
              (int)((seconds - (double)whole) * 1e3) % 1000);
-    strcat(text, fraction);
     return json_string(text);
 }
 

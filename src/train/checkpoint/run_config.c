@@ -93,7 +93,7 @@ ls_status lsi_run_config_check(lsi_run_config *config, bool new_schedule,
             saved = setting->before;
         if (setting->usual && saved != NULL &&
             strlen(saved) < sizeof setting->value)
-            strcpy(setting->value, saved);
+            memcpy(setting->value, saved, strlen(saved) + 1);
         if (saved == NULL || strcmp(saved, setting->value) != 0)
             return lsi_fail(LS_ERR_ARGUMENT,
                             "cannot resume from the checkpoint of step %" PRId64

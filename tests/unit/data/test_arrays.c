@@ -291,8 +291,7 @@ static void test_tables(void **state)
         "\"a\";\"class\";b\r\n1;2;3.5\r\n\r\n-40;0;6",
         "a\tclass\tb\n1\t2\t3.5\n-40\t0\t6\n",
         /* As spreadsheets write it. */
-        "\xef\xbb\xbf"
-        "a,class,b\r\n1,2,3.5\r\n-40,0,6\r\n",
+        "\357\273\277a,class,b\r\n1,2,3.5\r\n-40,0,6\r\n",
     };
     for (size_t i = 0; i < TEST_COUNT(texts); i++) {
         ls_dataset *set = table(texts[i], "class");

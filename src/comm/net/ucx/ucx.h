@@ -43,16 +43,16 @@ int lsi_ucx_check(ucs_status_t status, const char *what);
 /* ---- peers --------------------------------------------------------------- */
 
 /* Makes the peer's endpoint if there is none; or the peer is lost. */
-void lsi_ucx_connect(int peer);
+void lsi_ucx_connect(int rank);
 
 /* UCX has refused a message to the peer. */
-void lsi_ucx_lose(int peer, ucs_status_t why);
+void lsi_ucx_lose(int rank, ucs_status_t why);
 
 /* Whether the library may be told that the peer is lost; see ucx_peers.c. */
-int lsi_ucx_may_tell_lost(int peer);
+int lsi_ucx_may_tell_lost(int rank);
 
 /* Leaves the sentence about it: -1. */
-int lsi_ucx_tell_lost(int peer);
+int lsi_ucx_tell_lost(int rank);
 
 /* ---- the wire's functions ------------------------------------------------ */
 

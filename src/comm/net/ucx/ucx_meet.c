@@ -3,6 +3,7 @@
  * it makes is this rank's own, and the library's all-gather tells the others
  * where that is reached.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -158,10 +159,14 @@ static int learn_addresses(const ucp_address_t *own, size_t bytes,
 {
     const int size = lsi_ucx.size;
     const size_t most = longest(length, size);
+    assert(most > 0); /* who has no address has been named */
     char *padded = calloc((size_t)size + 1, most);
     lsi_ucx_peer *peer = calloc((size_t)size, sizeof(*peer));
-    if (padded == NULL || peer == NULL)
+    if (padded == NULL || peer == NULL) {
+        free(padded);
+        free(peer);
         return lsi_ucx_refuse(-1, "no memory for the addresses of the ranks");
+    }
     memcpy(padded + (size_t)size * most, own, bytes);
     const int result = gather(padded + (size_t)size * most, most, padded);
     for (int r = 0; r < size; r++)
