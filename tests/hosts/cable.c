@@ -1,12 +1,13 @@
 /*
  * Cables with a delay, for kernels without netem:
  *
- *   cable MICROSECONDS SWITCH-PID HOST-PID...
+ *   cable MICROSECONDS LOST SWITCH-PID HOST-PID...
  *
  * makes a device eth0 in the network of each host and a device to-h0, to-h1,
  * ... in that of the switch, says "ready", and carries what is sent into one
  * out of the other, so much later. Frames are passed on as they are, large ones
- * (offloaded to the "hardware") in one piece.
+ * (offloaded to the "hardware") in one piece. Of a million LOST are lost, by
+ * chance; if any are, they are small ones, as on a real cable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +39,7 @@ typedef struct lane {
 } lane;
 
 static lane lanes[2 * MOST_HOSTS];
+static uint32_t lost_of_million;
 
 static void die(const char *what)
 {
@@ -52,6 +54,16 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* xorshift (Marsaglia): the same frames each time. */
+static bool is_lost(void)
+{
+    static uint32_t x = 2463534242U;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return x % 1000000 < lost_of_million;
+}
+
 static int device(const char *pid, const char *name)
 {
     struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
@@ -63,8 +75,9 @@ static int device(const char *pid, const char *name)
     close(space);
     const int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+    const unsigned large = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
     if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0 ||
-        ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) != 0)
+        ioctl(fd, TUNSETOFFLOAD, lost_of_million > 0 ? 0 : large) != 0)
         die(name);
     return fd;
 }
@@ -76,6 +89,8 @@ static void read_frames(lane *l, int64_t delay)
         const ssize_t got = read(l->from, l->frame[at].bytes, FRAME);
         if (got <= 0)
             return;
+        if (is_lost())
+            continue;
         l->frame[at].due = now() + delay;
         l->frame[at].size = (size_t)got;
         l->count++;
@@ -112,16 +127,17 @@ static void wait_for(struct pollfd *polls, int n)
 
 int main(int argc, char **argv)
 {
-    const int hosts = argc - 3;
+    const int hosts = argc - 4;
     if (hosts < 1 || hosts > MOST_HOSTS)
         return 2;
     const int64_t delay = atoll(argv[1]) * 1000;
+    lost_of_million = (uint32_t)atol(argv[2]);
     for (int i = 0; i < hosts; i++) {
         char name[16];
         snprintf(name, sizeof(name), "to-h%d", i);
         lane *there = &lanes[2 * i], *back = &lanes[2 * i + 1];
-        there->from = back->to = device(argv[3 + i], "eth0");
-        there->to = back->from = device(argv[2], name);
+        there->from = back->to = device(argv[4 + i], "eth0");
+        there->to = back->from = device(argv[3], name);
     }
     /* To be on time matters more than anything that it carries. */
     const struct sched_param urgent = {.sched_priority = 60};

@@ -142,14 +142,15 @@ def left(mark):
 class Hosts:
     """with Hosts(2, rate="1gbit") as hosts: ...  The hosts are h0, h1, ...
 
-    A rate is as tc has it; a delay is in seconds, from host to host, and done
-    by cable.c, because not every kernel has netem. Folders under /tmp that
+    A rate is as tc has it; a delay is in seconds, from host to host, a loss the
+    share of frames that do not arrive. These are done by cable.c, because not
+    every kernel has netem. Folders under /tmp that
     programs on the hosts need are to be named in `keep`.
     """
 
-    def __init__(self, count, rate=None, delay=None, keep=()):
+    def __init__(self, count, rate=None, delay=None, keep=(), loss=0):
         self.names = [f"h{i}" for i in range(count)]
-        self.rate, self.delay = rate, delay
+        self.rate, self.delay, self.loss = rate, delay, loss
         self.keep = under_tmp([ROOT, os.getcwd(), *keep])
         self.holders = {}
         self.pids = {}  # of each host's first process
@@ -236,7 +237,9 @@ class Hosts:
             program = os.path.join(folder, "cable")
             subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", program,
                             os.path.join(HERE, "cable.c")], check=True)
+            # A frame passes two of them.
             self._start("cables", [program, str(round(self.delay / 2 * 1e6)),
+                                   str(round(self.loss / 2 * 1e6)),
                                    *(str(self.pids[name]) for name in
                                      ["switch", *self.names])])
 
@@ -368,6 +371,8 @@ def main():
     parser.add_argument("--rate", help="of each host's link, as 1gbit")
     parser.add_argument("--delay", type=float, metavar="S",
                         help="seconds from host to host")
+    parser.add_argument("--loss", type=float, default=0, metavar="SHARE",
+                        help="of the frames; only with a delay")
     parser.add_argument("--mpi", default="openmpi",
                         choices=("openmpi", "mpich", "ucx"))
     parser.add_argument("--option", action="append", default=[],
@@ -377,7 +382,7 @@ def main():
     ranks = [int(n) for n in flags.ranks.split(",")]
     skip_if(missing() or missing_shaping(flags.rate, flags.delay) or
             missing_mpi(flags.mpi))
-    with Hosts(len(ranks), flags.rate, flags.delay) as hosts:
+    with Hosts(len(ranks), flags.rate, flags.delay, loss=flags.loss) as hosts:
         begin = time.monotonic()
         done = subprocess.run(
             hosts.mpirun(flags.mpi, ranks, *flags.program,
