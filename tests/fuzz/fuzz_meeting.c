@@ -27,6 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const lsi_world world = {.rank = 1, .size = RANKS, .local_size = 1};
     const card own = {.place = 1, .job = 2, .id = 3};
     card cards[RANKS];
+    outcome outcomes[RANKS];
     int places[RANKS];
     messages = (fuzz_input){data, size};
     if (fuzz_ok(reach.gather(&own, sizeof(own), cards, 1))) {
@@ -37,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (int r = 0; r < RANKS; r++)
             fuzz_demand(places[r] >= 0 && places[r] <= r);
     }
-    fuzz_ok(agree(&reach, &world, LS_OK, 1, cards));
+    fuzz_ok(agree(&reach, &world, LS_OK, 1, outcomes));
     return 0;
 }

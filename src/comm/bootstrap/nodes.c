@@ -17,13 +17,18 @@
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
 
-/* What each rank tells all others, twice: where it is, and how it went. */
+/* What each rank tells all others: where it is, and then how it went. */
 typedef struct card {
     uint64_t place; /* equal for ranks that may share memory */
     uint64_t job;   /* rank 0's counts */
     int32_t id;     /* for the group, if that spans nodes */
-    int32_t status;
+    int32_t unused;
 } card;
+
+typedef struct outcome {
+    int32_t status;
+    char text[252]; /* why, if that is an error */
+} outcome;
 
 /* ---- where one is -------------------------------------------------------- */
 
@@ -87,21 +92,24 @@ static void number_places(const lsi_world *world, const card *cards,
  * vain come as late as that took, and a little later.
  */
 static ls_status agree(const lsi_reach *reach, const lsi_world *world,
-                       ls_status met, double seconds, card *cards)
+                       ls_status met, double seconds, outcome *outcomes)
 {
+    outcome own = {.status = met};
     char reason[512];
     snprintf(reason, sizeof(reason), "%s", met == LS_OK ? "" : ls_last_error());
+    snprintf(own.text, sizeof(own.text), "%.*s", (int)sizeof(own.text) - 1,
+             reason);
     if (seconds > 0)
         seconds += 1;
-    LS_TRY(reach->gather(&(card){.status = met}, sizeof(card), cards, seconds));
+    LS_TRY(reach->gather(&own, sizeof(own), outcomes, seconds));
     if (met != LS_OK)
         return lsi_fail(met, "%s", reason);
     for (int r = 0; r < world->size; r++) {
-        if (cards[r].status == LS_OK)
+        if (outcomes[r].status == LS_OK)
             continue;
-        const ls_status status = lsi_error_of_peer(cards[r].status);
-        return lsi_fail(status, "rank %d could not join the others: %s", r,
-                        ls_status_text(status));
+        return lsi_fail(lsi_error_of_peer(outcomes[r].status),
+                        "rank %d could not join the others: %.*s", r,
+                        (int)sizeof(outcomes[r].text), outcomes[r].text);
     }
     return LS_OK;
 }
@@ -111,6 +119,38 @@ static ls_status meet_locally(const lsi_world *world, double seconds,
 {
     return world->size == 1 ? ls_group_open_threads(out, 1)
                             : lsi_rendezvous(world, seconds, out);
+}
+
+/* Of a rank of this one's place: its number among all. */
+static int number_of(const lsi_world *world, const card *cards, int local)
+{
+    int r = 0;
+    for (; r < world->size; r++)
+        if (cards[r].place == cards[world->rank].place && local-- == 0)
+            return r;
+    return r;
+}
+
+/* Where in the node's memory the whole group's control region is. */
+static ls_status agree_on_region(ls_group *local, const lsi_world *world,
+                                 const card *cards, uint64_t *offset)
+{
+    const lsi_call call = {.operation = LSI_OP_SPLIT};
+    static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
+    uint64_t own = 0;
+    if (local->rank == 0)
+        own = lsi_space_take(local, lsi_region_layout_of(world->size).bytes);
+    const ls_status status =
+        lsi_exchange(local, &call, &own, sizeof(own), offsets);
+    const lsi_failure *failure = lsi_failure_of(local);
+    *offset = offsets[0];
+    if (status == LS_ERR_PEER_DEAD && failure != NULL)
+        return lsi_fail(status,
+                        "rank %d died while the ranks were meeting; this is "
+                        "rank %d of %d",
+                        number_of(world, cards, failure->rank_a), world->rank,
+                        world->size);
+    return status;
 }
 
 static pid_t joined; /* the process that has; not a child that it forks */
@@ -133,19 +173,7 @@ static void leave(int status, void *wire)
 
 static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
 {
-    const lsi_call call = {.operation = LSI_OP_SPLIT};
-    static _Thread_local uint64_t offsets[LSI_MAX_RANKS];
     static _Thread_local int ranks[LSI_MAX_RANKS];
-    ls_group *local = plan.local;
-    uint64_t offset = 0;
-    if (local->rank == 0)
-        offset = lsi_space_take(local, lsi_region_layout_of(plan.size).bytes);
-    const ls_status status =
-        lsi_exchange(local, &call, &offset, sizeof(offset), offsets);
-    if (status != LS_OK) {
-        ls_group_close(&local);
-        return status;
-    }
     for (int r = 0; r < plan.size; r++)
         ranks[r] = r;
     union {
@@ -155,7 +183,6 @@ static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
     joined = getpid();
     on_exit(leave, last.write);
     plan.world = ranks;
-    plan.offset = offsets[0];
     ls_group *made;
     LS_TRY(lsi_internode_open(&plan, &made));
     const ls_status listening = lsi_sigterm_listen(made);
@@ -169,24 +196,23 @@ static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
 /* The ranks as they met again: those of the one node that they are on. */
 static lsi_world alone;
 
-/* Those of this rank's place have met as `local`, which is taken over. */
+/* The plan's local group is taken over. */
 static ls_status meet_others(const lsi_reach *reach, const lsi_world *world,
-                             ls_group *local, const card *cards, double seconds,
-                             ls_group **out)
+                             lsi_internode_plan plan, const card *cards,
+                             double seconds, ls_group **out)
 {
     static _Thread_local int places[LSI_MAX_RANKS], ids[LSI_MAX_RANKS];
-    lsi_internode_plan plan = {.rank = world->rank,
-                               .size = world->size,
-                               .id = ids,
-                               .job = cards[0].job,
-                               .place = places,
-                               .local = local};
+    plan.rank = world->rank;
+    plan.size = world->size;
+    plan.job = cards[0].job;
+    plan.id = ids;
+    plan.place = places;
     number_places(world, cards, places);
     for (int r = 0; r < world->size; r++)
         ids[r] = cards[r].id;
     const ls_status status = reach->open(world, seconds, &plan.wire);
     if (status != LS_OK) {
-        ls_group_close(&local);
+        ls_group_close(&plan.local);
         return status;
     }
     return join_nodes(plan, out);
@@ -195,27 +221,30 @@ static ls_status meet_others(const lsi_reach *reach, const lsi_world *world,
 static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
                           double seconds, ls_group **out)
 {
-    static _Thread_local card cards[LSI_MAX_RANKS], outcomes[LSI_MAX_RANKS];
-    ls_group *local = NULL;
+    static _Thread_local card cards[LSI_MAX_RANKS];
+    static _Thread_local outcome outcomes[LSI_MAX_RANKS];
+    lsi_internode_plan plan = {.local = NULL};
     const card own = {.place = lsi_own_place(),
                       .job = lsi_job_number(),
                       .id = lsi_internode_new_id()};
     LS_TRY(reach->gather(&own, sizeof(own), cards, seconds));
     const lsi_world here = local_world(world, cards);
     const bool several = here.size != world->size;
-    ls_status status = meet_locally(&here, seconds, &local);
+    ls_status status = meet_locally(&here, seconds, &plan.local);
+    if (status == LS_OK && several)
+        status = agree_on_region(plan.local, world, cards, &plan.offset);
     if (status == LS_OK && several)
         status = reach->prepare();
     status = agree(reach, world, status, seconds, outcomes);
     if (status != LS_OK) {
-        ls_group_close(&local);
+        ls_group_close(&plan.local);
         return status;
     }
     if (several)
-        return meet_others(reach, world, local, cards, seconds, out);
+        return meet_others(reach, world, plan, cards, seconds, out);
     reach->end();
     alone = here;
-    *out = local;
+    *out = plan.local;
     return LS_OK;
 }
 
