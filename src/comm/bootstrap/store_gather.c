@@ -56,26 +56,13 @@ static void name_key(const call *c, const char *what, int number, char *key)
              (unsigned long long)c->number, what, number);
 }
 
-/* Looks once more when time is up, so that it can also ask what is there. */
-static ls_status take(const call *c, const char *what, int number, void *data,
-                      size_t *bytes)
+static ls_status look(const call *c, const char *what, int number, void *data,
+                      size_t *bytes, double seconds)
 {
     const ls_store *store = c->gather->store;
-    const size_t room = *bytes;
     char key[KEY_BYTES];
     name_key(c, what, number, key);
-    for (;;) {
-        const bool late = lsi_deadline_poll(c->deadline) == 0;
-        *bytes = room;
-        const ls_status status =
-            store->get(store->context, key, data, bytes,
-                       late ? PROBE_SECONDS : SLICE_SECONDS);
-        if (status != LS_ERR_TIMEOUT || late)
-            return status;
-        if (c->idle != NULL && c->idle() != 0)
-            return lsi_fail(LS_ERR_PEER_DEAD,
-                            "a rank is gone before all have come");
-    }
+    return store->get(store->context, key, data, bytes, seconds);
 }
 
 static ls_status leave(const call *c, const char *what, int number,
@@ -85,6 +72,37 @@ static ls_status leave(const call *c, const char *what, int number,
     char key[KEY_BYTES];
     name_key(c, what, number, key);
     return store->set(store->context, key, data, bytes);
+}
+
+/* Whether to give up, as this rank or another has found out that it is vain. */
+static bool is_vain(const call *c)
+{
+    char word;
+    size_t bytes = sizeof(word);
+    if (c->idle == NULL)
+        return false;
+    if (c->idle() == 0)
+        return look(c, "vain", 0, &word, &bytes, PROBE_SECONDS) == LS_OK;
+    (void)leave(c, "vain", 0, "!", 1);
+    return true;
+}
+
+/* Looks once more when time is up, so that it can also ask what is there. */
+static ls_status take(const call *c, const char *what, int number, void *data,
+                      size_t *bytes)
+{
+    const size_t room = *bytes;
+    for (;;) {
+        const bool late = lsi_deadline_poll(c->deadline) == 0;
+        *bytes = room;
+        const ls_status status = look(c, what, number, data, bytes,
+                                      late ? PROBE_SECONDS : SLICE_SECONDS);
+        if (status != LS_ERR_TIMEOUT || late)
+            return status;
+        if (is_vain(c))
+            return lsi_fail(LS_ERR_PEER_DEAD,
+                            "a rank is gone before all have come");
+    }
 }
 
 static unsigned char *record_of(const call *c, int rank)

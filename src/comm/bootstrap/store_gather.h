@@ -25,8 +25,8 @@ typedef struct lsi_store_gather {
  * recv[r * bytes ...] = what rank r sends. Collective. LS_ERR_TIMEOUT if not
  * all have come within so many seconds (0: no limit), and a sentence with those
  * who are missed; LS_ERR_MISMATCH if ranks have been told of different numbers
- * of ranks, or two of the same. Asks `idle` every 100 ms, unless it is NULL,
- * and gives up (LS_ERR_PEER_DEAD) when that is not 0.
+ * of ranks, or two of the same. Asks `idle` every 100 ms, unless it is NULL;
+ * when that is not 0 on one rank, all give up (LS_ERR_PEER_DEAD).
  */
 ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
                                size_t bytes, void *recv, double seconds,

@@ -271,17 +271,31 @@ static int give_up_at_the_third(void)
     return atomic_fetch_add(&asked, 1) >= 2;
 }
 
+static int go_on(void)
+{
+    return 0;
+}
+
+/* One finds out that it is vain, and tells the other. */
 static void who_waits_may_be_told_to_give_up(void **state)
 {
-    player alone = {.rank = 0,
-                    .size = 2,
-                    .calls = 1,
-                    .seconds = 0,
-                    .idle = give_up_at_the_third};
     (void)state;
-    play_all(&alone, 1);
-    assert_says(&alone, LS_ERR_PEER_DEAD, "a rank is gone");
-    assert_int_equal(atomic_load(&asked), 3);
+    for (int finder = 0; finder < 2; finder++) {
+        player players[2];
+        for (int r = 0; r < 2; r++)
+            players[r] =
+                (player){.rank = r,
+                         .size = 3,
+                         .calls = 1,
+                         .seconds = 0,
+                         .idle = r == finder ? give_up_at_the_third : go_on};
+        atomic_store(&asked, 0);
+        play_all(players, 2);
+        for (int r = 0; r < 2; r++)
+            assert_says(&players[r], LS_ERR_PEER_DEAD, "a rank is gone");
+        assert_int_equal(atomic_load(&asked), 3);
+        forget(state);
+    }
 }
 
 static void a_store_that_is_gone_is_told(void **state)
