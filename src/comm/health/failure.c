@@ -143,30 +143,44 @@ static void own_text(const ls_group *group, char *text, size_t bytes)
                  (unsigned long long)group->queue.first->sequence);
 }
 
+enum { MEMBER_BYTES = LSI_HOST_BYTES + 64 };
+
+/* "rank 2 (host h1, pid 19)"; without host before all know theirs. */
+static const char *member_text(const ls_group *group, int rank,
+                               char text[MEMBER_BYTES])
+{
+    const lsi_member *member = lsi_member_of(group, rank);
+    if (member->host[0] == '\0')
+        snprintf(text, MEMBER_BYTES, "rank %d", rank);
+    else
+        snprintf(text, MEMBER_BYTES, "rank %d (host %s, pid %d)", rank,
+                 member->host, (int)member->pid);
+    return text;
+}
+
 static ls_status report_dead(const ls_group *group, const lsi_failure *failure,
                              const char *own)
 {
     const int rank = failure->rank_a;
     const lsi_member *member = lsi_member_of(group, rank);
     const bool left = atomic_load(&member->presence) == LSI_LEFT;
-    return lsi_fail(
-        LS_ERR_PEER_DEAD, "rank %d (host %s, pid %d) %s; this is rank %d, %s",
-        rank, member->host, (int)member->pid,
-        left ? "has closed the group" : "has died", group->rank, own);
+    char text[MEMBER_BYTES];
+    return lsi_fail(LS_ERR_PEER_DEAD, "%s %s; this is rank %d, %s",
+                    member_text(group, rank, text),
+                    left ? "has closed the group" : "has died", group->rank,
+                    own);
 }
 
 static ls_status report_abort(const ls_group *group, const lsi_failure *failure,
                               const char *own)
 {
     const int rank = failure->rank_a;
-    const lsi_member *member = lsi_member_of(group, rank);
+    char text[MEMBER_BYTES];
     if (rank == group->rank)
         return lsi_fail(LS_ERR_ABORTED, "this rank, %d, has aborted, %s", rank,
                         own);
-    return lsi_fail(LS_ERR_ABORTED,
-                    "rank %d (host %s, pid %d) has aborted; this is rank %d, "
-                    "%s",
-                    rank, member->host, (int)member->pid, group->rank, own);
+    return lsi_fail(LS_ERR_ABORTED, "%s has aborted; this is rank %d, %s",
+                    member_text(group, rank, text), group->rank, own);
 }
 
 static ls_status report_mismatch(const lsi_failure *failure)
@@ -199,11 +213,10 @@ static ls_status report_mismatch(const lsi_failure *failure)
 static ls_status report_late(const ls_group *group, const lsi_failure *failure,
                              const char *own)
 {
-    char table[TABLE_BYTES], whom[LSI_HOST_BYTES + 64] = "";
-    const lsi_member *member = lsi_member_of(group, failure->rank_b);
+    char table[TABLE_BYTES], text[MEMBER_BYTES], whom[MEMBER_BYTES + 8] = "";
     if (failure->rank_b != failure->rank_a)
-        snprintf(whom, sizeof(whom), " for rank %d (host %s, pid %d)",
-                 failure->rank_b, member->host, (int)member->pid);
+        snprintf(whom, sizeof(whom), " for %s",
+                 member_text(group, failure->rank_b, text));
     where_table(group, failure->sequence, table);
     return lsi_fail(
         LS_ERR_TIMEOUT, "rank %d %s%s; this is rank %d, %s. The ranks:%s",
