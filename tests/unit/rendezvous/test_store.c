@@ -18,6 +18,7 @@
 #include "lockstep/lockstep.h"
 #include "rendezvous/client.h"
 #include "rendezvous/handshake.h"
+#include "rendezvous/hmac.h"
 #include "rendezvous/server.h"
 
 #define SECRET "a secret of the tests"
@@ -169,6 +170,8 @@ static void test_gather(void **state)
     service s;
     rank ranks[RANKS];
     atomic_bool failed = false;
+    if (!lsi_hmac_is_there())
+        skip();
     start(&s, SECRET);
     for (int i = 0; i < RANKS; i++) {
         ranks[i] = (rank){.s = &s, .number = i, .failed = &failed};
@@ -188,6 +191,8 @@ static void test_secrets(void **state)
     (void)state;
     service s;
     ls_store store;
+    if (!lsi_hmac_is_there())
+        skip();
     start(&s, SECRET);
     assert_error(
         lsi_store_connect(s.endpoint, "another secret of it", 5, &store),
@@ -290,6 +295,8 @@ static void test_strangers(void **state)
     ls_store store;
     int fds[MANY];
     unsigned char frame[LSI_FRAME_HEADER_BYTES + 1];
+    if (!lsi_hmac_is_there())
+        skip();
     start(&s, SECRET);
     for (size_t i = 0; i < TEST_COUNT(words); i++) {
         const int fd = dial(&s);
@@ -345,6 +352,8 @@ static void test_messages(void **state)
     lsi_link link;
     lsi_handshake shake;
     lsi_frame frame;
+    if (!lsi_hmac_is_there())
+        skip();
     start(&s, SECRET);
     for (int i = 0; i < 2; i++) {
         lsi_link_open(&link, dial(&s), 5);
