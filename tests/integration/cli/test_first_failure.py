@@ -58,11 +58,12 @@ class FirstFailure(ProgramTest):
         """Also if all have ended before the supervisor looks."""
         for order in ([2, 0, 1], [1, 2, 0]):
             process = self.start("run", "-n", "3", "sh", "-c",
-                                 f"until [ -e {self.folder}/$RANK ]; do "
+                                 "echo; until [ -e "
+                                 f"{self.folder}/$RANK ]; do "
                                  "sleep 0.01; done; exit $((RANK + 10))")
-            wait_until(lambda: children(process.pid))
+            for _ in range(3):
+                process.stdout.readline()
             supervisor, = children(process.pid)
-            wait_until(lambda: len(children(supervisor)) == 3)
             ranks = children(supervisor)
             os.kill(supervisor, signal.SIGSTOP)
             for rank in order:
