@@ -221,7 +221,9 @@ static void ranks_text(const drawing *d, lsi_range range, char *out,
     }
     const int n = lsi_cpuset_count(&there);
     lsi_cpuset_text(&there, list, sizeof(list));
-    snprintf(out, bytes, n > 0 ? "; rank%s %s" : "", plural(n), list);
+    out[0] = '\0';
+    if (n > 0)
+        snprintf(out, bytes, "; rank%s %s", plural(n), list);
 }
 
 static void memory_text(const drawing *d, int node, char out[LSI_SIZE_TEXT + 2])
