@@ -16,6 +16,7 @@
 #include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
 #include "comm/net/ucx/load.h"
+#include "lockstep/version.h"
 #include "rendezvous/client.h"
 #include "rendezvous/interface.h"
 #include "rendezvous/secret.h"
@@ -97,9 +98,9 @@ static ls_status prepare(void)
         snprintf(reason, sizeof(reason), "%s", ls_last_error());
         return lsi_fail(status,
                         "these ranks are on several machines, which UCX joins, "
-                        "but %s; install the package lockstep-ucx, or build "
-                        "where libucx-dev is installed",
-                        reason);
+                        "but %s; install the package liblockstep%d.%d-ucx, or "
+                        "build where libucx-dev is installed",
+                        reason, LS_VERSION_MAJOR, LS_VERSION_MINOR);
     }
     LS_TRY(lsi_interface_choose(told, variable("LOCKSTEP_RENDEZVOUS"),
                                 &interface));
