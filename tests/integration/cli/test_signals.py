@@ -256,7 +256,7 @@ class Requests(SignalTest):
         status, _, errors = self.ended(process)
         self.assertEqual(status, 5)
         self.assertRegex(errors, r"^lockstep: rank 1 \(pid \d+\) ended with exit "
-                         r"status 5; the others have 0.1 s to end\n$")
+                         r"status 5; the others have 0.1 s to end\n")
 
     def test_keys_count_each(self):
         """Ctrl-C twice in a terminal, however quickly."""
