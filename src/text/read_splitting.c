@@ -270,7 +270,8 @@ static ls_status choose_cut(struct ls_tokenizer *t, const char *path)
         t->cut = LSI_CUT_BEFORE_BLANKS;
     for (size_t i = 0; i < t->n_steps; i++) {
         const lsi_split_kind kind = t->steps[i].kind;
-        words |= kind == LSI_SPLIT_GPT2 || kind == LSI_SPLIT_LLAMA3;
+        words |= kind == LSI_SPLIT_GPT2 || kind == LSI_SPLIT_LLAMA3 ||
+                 kind == LSI_SPLIT_CL100K;
         known &= words || kind == LSI_SPLIT_DIGITS;
     }
     if (words && known)

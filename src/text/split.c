@@ -109,10 +109,12 @@ static size_t gpt2(const scan *s, size_t at)
     return blanks(s, at, run_of(s, word, LSI_CHAR_SPACE));
 }
 
-/* \s*[\r\n]+|\s+(?!\S)|\s+ */
-static size_t lines_or_blanks(const scan *s, size_t at)
+/* \s*[\r\n]+|\s+(?!\S)|\s+, before which cl100k has \s+$ */
+static size_t lines_or_blanks(const scan *s, size_t at, bool ends_whole)
 {
     const size_t end = run_of(s, at, LSI_CHAR_SPACE);
+    if (ends_whole && end == s->n)
+        return end;
     for (size_t i = end; i > at; i--)
         if (ends_line(s->text[i - 1]))
             return i;
@@ -123,7 +125,7 @@ static size_t lines_or_blanks(const scan *s, size_t at)
  * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
  *  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
-static size_t llama3(const scan *s, size_t at, size_t digits)
+static size_t llama3(const scan *s, size_t at, const lsi_splitter *how)
 {
     const uint8_t c = s->text[at];
     const lsi_char_class kind = class_at(s, at);
@@ -131,7 +133,7 @@ static size_t llama3(const scan *s, size_t at, size_t digits)
     if (kind == LSI_CHAR_LETTER)
         return run_of(s, next, LSI_CHAR_LETTER);
     if (kind == LSI_CHAR_NUMBER)
-        return few_of(s, at, LSI_CHAR_NUMBER, digits);
+        return few_of(s, at, LSI_CHAR_NUMBER, how->digits);
     if (c == '\'') {
         const size_t end = caseless_contraction(s, at);
         if (end != 0)
@@ -142,7 +144,7 @@ static size_t llama3(const scan *s, size_t at, size_t digits)
     if (!ends_line(c) && follows == LSI_CHAR_LETTER)
         return run_of(s, next, LSI_CHAR_LETTER);
     if (kind == LSI_CHAR_SPACE && (c != ' ' || follows != LSI_CHAR_OTHER))
-        return lines_or_blanks(s, at);
+        return lines_or_blanks(s, at, how->kind == LSI_SPLIT_CL100K);
     size_t end = run_of(s, next, LSI_CHAR_OTHER);
     while (end < s->n && ends_line(s->text[end]))
         end++;
@@ -216,7 +218,8 @@ size_t lsi_split_next(const lsi_splitter *splitter, lsi_split_scratch *scratch,
     case LSI_SPLIT_GPT2:
         return gpt2(&s, at);
     case LSI_SPLIT_LLAMA3:
-        return llama3(&s, at, splitter->digits);
+    case LSI_SPLIT_CL100K:
+        return llama3(&s, at, splitter);
     case LSI_SPLIT_DIGITS:
         return numbers_apart(&s, at, splitter->digits);
     case LSI_SPLIT_MARKS:
@@ -254,6 +257,10 @@ bool lsi_split_known(const char *pattern, lsi_splitter *splitter)
          "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
          "|\\s+(?!\\S)|\\s+"},
         {LSI_SPLIT_LLAMA3, 3, lsi_split_llama3},
+        {LSI_SPLIT_CL100K, 3,
+         "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++"
+         "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$"
+         "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"},
         {LSI_SPLIT_LLAMA3, 1,
          "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
          "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"

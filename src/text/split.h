@@ -2,10 +2,10 @@
  * Dividing text into words, which are then encoded each by itself
  * ("pre-tokenization").
  *
- * The patterns of GPT-2 and of Llama 3 are read by hand: many times quicker
- * than by a library of regular expressions, and by Unicode 16, as other
- * tokenizers do, where Debian's libraries have older versions. Any other
- * pattern is PCRE2's.
+ * The patterns of GPT-2, of GPT-4 (cl100k) and of Llama 3 are read by hand:
+ * many times quicker than by a library of regular expressions, and by Unicode
+ * 16, as other tokenizers do, where Debian's libraries have older versions. Any
+ * other pattern is PCRE2's.
  */
 #ifndef LS_TEXT_SPLIT_H
 #define LS_TEXT_SPLIT_H
@@ -17,6 +17,7 @@
 typedef enum lsi_split_kind {
     LSI_SPLIT_GPT2,   /* the pattern of GPT-2, which ByteLevel stands for */
     LSI_SPLIT_LLAMA3, /* that of Llama 3, up to `digits` digits at once */
+    LSI_SPLIT_CL100K, /* the same, but blanks at the end are one piece */
     LSI_SPLIT_DIGITS, /* numbers from the rest, up to `digits` at once */
     LSI_SPLIT_MARKS,  /* before each mark */
     LSI_SPLIT_BLANKS, /* before marks, where none stands before */

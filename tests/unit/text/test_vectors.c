@@ -155,6 +155,12 @@ static void llama3(void **state)
     check_file(TOKENIZERS "/llama3.json", "llama3.json");
 }
 
+static void cl100k(void **state)
+{
+    (void)state;
+    check_file(TOKENIZERS "/cl100k.json", "cl100k.json");
+}
+
 static void llama2(void **state)
 {
     (void)state;
@@ -164,9 +170,8 @@ static void llama2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2),
-        cmocka_unit_test(gpt2_in_two_files),
-        cmocka_unit_test(llama3),
+        cmocka_unit_test(gpt2),   cmocka_unit_test(gpt2_in_two_files),
+        cmocka_unit_test(llama3), cmocka_unit_test(cl100k),
         cmocka_unit_test(llama2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
