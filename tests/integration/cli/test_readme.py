@@ -20,7 +20,7 @@ def block(language):
 
 class Readme(ProgramTest):
     def test_hello(self):
-        library = os.environ["LOCKSTEP_LIBRARY"]
+        libraries = os.environ["LOCKSTEP_LIBRARIES"].split(":")
         run, *expected = block("console").split("$ ")[2].splitlines()
         self.assertIn("lockstep run -n 3 -- ./hello", run)
         with tempfile.TemporaryDirectory() as folder:
@@ -30,8 +30,8 @@ class Readme(ProgramTest):
                 file.write(block("c"))
             subprocess.run(
                 [os.environ["CC"], "-std=c17", "-Wall", "-Werror", source, "-o",
-                 program, "-I", os.path.join(SOURCE, "include"), library,
-                 f"-Wl,-rpath,{os.path.dirname(library)}"], check=True)
+                 program, "-I", os.path.join(SOURCE, "include"), *libraries,
+                 f"-Wl,-rpath,{os.path.dirname(libraries[0])}"], check=True)
             out = self.succeeds("run", "-n", "3", "--", program)
         self.assertEqual(sorted(out.splitlines()), expected)
 
