@@ -35,13 +35,17 @@ typedef enum ls_dtype {
 /*
  * Reductions. Half types are summed in f32 and rounded once at the end.
  * LS_AVG divides the sum by the world size; it is not defined for integers.
+ * Those of bits are defined for integers only.
  */
 #define LS_REDUCE_OP_LIST(X)                                                   \
     X(SUM, 0, "sum")                                                           \
     X(AVG, 1, "avg")                                                           \
     X(MIN, 2, "min")                                                           \
     X(MAX, 3, "max")                                                           \
-    X(PROD, 4, "prod")
+    X(PROD, 4, "prod")                                                         \
+    X(BAND, 5, "band")                                                         \
+    X(BOR, 6, "bor")                                                           \
+    X(BXOR, 7, "bxor")
 
 typedef enum ls_reduce_op {
 #define X(name, value, text) LS_##name = (value),
@@ -49,7 +53,7 @@ typedef enum ls_reduce_op {
 #undef X
 } ls_reduce_op;
 
-#define LS_REDUCE_OP_COUNT 5
+#define LS_REDUCE_OP_COUNT 8
 
 /* Bytes of one element; 0 for an invalid ls_dtype. */
 LS_API size_t ls_dtype_size(ls_dtype dtype);

@@ -86,6 +86,12 @@ static double combine(ls_reduce_op op, double a, double b)
         return fmin(a, b);
     case LS_MAX:
         return fmax(a, b);
+    case LS_BAND:
+        return (double)((unsigned)a & (unsigned)b);
+    case LS_BOR:
+        return (double)((unsigned)a | (unsigned)b);
+    case LS_BXOR:
+        return (double)((unsigned)a ^ (unsigned)b);
     default:
         return a + b;
     }

@@ -92,6 +92,12 @@ double reduce_numbers(const double *values, int n, ls_reduce_op op)
             result = values[i] > result ? values[i] : result;
         else if (op == LS_PROD)
             result *= values[i];
+        else if (op == LS_BAND)
+            result = (double)((int)result & (int)values[i]);
+        else if (op == LS_BOR)
+            result = (double)((int)result | (int)values[i]);
+        else if (op == LS_BXOR)
+            result = (double)((int)result ^ (int)values[i]);
         else
             result += values[i];
     }

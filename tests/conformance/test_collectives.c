@@ -111,7 +111,8 @@ static bool makes_sense(const lsi_algorithm *algorithm, const test_case *test)
         return test->redop == LS_SUM;
     if (algorithm->operation == LSI_OP_REDUCE_SHARDS)
         return test->redop == LS_SUM && test->in_place;
-    return test->redop != LS_AVG || !is_integer(test->dtype);
+    return is_integer(test->dtype) ? test->redop != LS_AVG
+                                   : test->redop < LS_BAND;
 }
 
 /* What one rank knows of a run. */

@@ -24,6 +24,11 @@ static ls_status check_redop(const lsi_call *call, const char *what)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s: avg is not defined for %s; use sum and divide",
                         what, ls_dtype_name(call->dtype));
+    if (call->redop >= LS_BAND && !is_integer(call->dtype))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "%s: %s is not defined for %s, only for integers", what,
+                        ls_reduce_op_name(call->redop),
+                        ls_dtype_name(call->dtype));
     return LS_OK;
 }
 

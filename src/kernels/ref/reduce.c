@@ -15,6 +15,9 @@
 #define MAX(acc, x)        ((x) > (acc) || (x) != (x) ? (x) : (acc))
 #define ADD(acc, x)        ((acc) + (x))
 #define MUL(acc, x)        ((acc) * (x))
+#define BITS_AND(acc, x)   ((acc) & (x))
+#define BITS_OR(acc, x)    ((acc) | (x))
+#define BITS_XOR(acc, x)   ((acc) ^ (x))
 #define INT_MIN_OF(acc, x) ((x) < (acc) ? (x) : (acc))
 #define INT_MAX_OF(acc, x) ((x) > (acc) ? (x) : (acc))
 
@@ -64,7 +67,10 @@ typedef void reduce_fn(void *dst, const void *const *srcs, int n_srcs, size_t n,
     REDUCE(sum_##type, store_t, uint64_t, (uint64_t), (store_t), ADD, SAME)    \
     REDUCE(min_##type, store_t, store_t, SAME, SAME, INT_MIN_OF, SAME)         \
     REDUCE(max_##type, store_t, store_t, SAME, SAME, INT_MAX_OF, SAME)         \
-    REDUCE(prod_##type, store_t, uint64_t, (uint64_t), (store_t), MUL, SAME)
+    REDUCE(prod_##type, store_t, uint64_t, (uint64_t), (store_t), MUL, SAME)   \
+    REDUCE(band_##type, store_t, store_t, SAME, SAME, BITS_AND, SAME)          \
+    REDUCE(bor_##type, store_t, store_t, SAME, SAME, BITS_OR, SAME)            \
+    REDUCE(bxor_##type, store_t, store_t, SAME, SAME, BITS_XOR, SAME)
 
 REDUCE_FLOAT(F32, float, float, SAME, SAME, TIMES_FACTOR_F32)
 REDUCE_FLOAT(F64, double, double, SAME, SAME, TIMES_FACTOR_F64)
@@ -77,14 +83,18 @@ REDUCE_INT(U8, uint8_t)
 REDUCE_INT(I32, int32_t)
 REDUCE_INT(I64, int64_t)
 
+#define ROW(name)                                                              \
+    [LS_SUM] = sum_##name, [LS_MIN] = min_##name, [LS_MAX] = max_##name,       \
+    [LS_PROD] = prod_##name
+#define ROW_INT(name)                                                          \
+    ROW(name), [LS_BAND] = band_##name, [LS_BOR] = bor_##name,                 \
+               [LS_BXOR] = bxor_##name
+
 static reduce_fn *const functions[LS_DTYPE_COUNT][LS_REDUCE_OP_COUNT] = {
-#define X(name, value, text, size)                                             \
-    [LS_##name] = {[LS_SUM] = sum_##name,                                      \
-                   [LS_MIN] = min_##name,                                      \
-                   [LS_MAX] = max_##name,                                      \
-                   [LS_PROD] = prod_##name},
-    LS_DTYPE_LIST(X)
-#undef X
+    [LS_F32] = {ROW(F32)},     [LS_F64] = {ROW(F64)},
+    [LS_F16] = {ROW(F16)},     [LS_BF16] = {ROW(BF16)},
+    [LS_I8] = {ROW_INT(I8)},   [LS_U8] = {ROW_INT(U8)},
+    [LS_I32] = {ROW_INT(I32)}, [LS_I64] = {ROW_INT(I64)},
 };
 
 void lsi_ref_reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,

@@ -15,6 +15,9 @@ enum { REDUCE_CHUNK = 512 };
 
 #define REDUCE_ADD(acc, x) ((acc) + (x))
 #define REDUCE_MUL(acc, x) ((acc) * (x))
+#define REDUCE_AND(acc, x) ((acc) & (x))
+#define REDUCE_OR(acc, x)  ((acc) | (x))
+#define REDUCE_XOR(acc, x) ((acc) ^ (x))
 #define REDUCE_MIN(acc, x) ((x) < (acc) || (x) != (x) ? (x) : (acc))
 #define REDUCE_MAX(acc, x) ((x) > (acc) || (x) != (x) ? (x) : (acc))
 
@@ -60,8 +63,8 @@ typedef struct reduce_chunk {
         }                                                                      \
     }
 
-/* The steps of a type, and the reduction made of them. */
-#define REDUCE_TYPE(name, type, wide)                                          \
+/* The steps of a type, others too, and the reduction made of them. */
+#define REDUCE_TYPE(name, type, wide, ...)                                     \
     REDUCE_STEP(step_sum_##name, type, wide, REDUCE_ADD)                       \
     REDUCE_STEP(step_min_##name, type, type, REDUCE_MIN)                       \
     REDUCE_STEP(step_max_##name, type, type, REDUCE_MAX)                       \
@@ -71,7 +74,8 @@ typedef struct reduce_chunk {
         [LS_SUM] = step_sum_##name,                                            \
         [LS_MIN] = step_min_##name,                                            \
         [LS_MAX] = step_max_##name,                                            \
-        [LS_PROD] = step_prod_##name};                                         \
+        [LS_PROD] = step_prod_##name,                                          \
+        __VA_ARGS__};                                                          \
     static void load_##name(type *restrict to, const type *restrict x,         \
                             size_t n)                                          \
     {                                                                          \
@@ -84,12 +88,19 @@ typedef struct reduce_chunk {
     }                                                                          \
     REDUCE_FOLD(name, type, type, name)
 
-REDUCE_TYPE(f32, float, float)
-REDUCE_TYPE(f64, double, double)
-REDUCE_TYPE(i8, int8_t, uint8_t)
-REDUCE_TYPE(u8, uint8_t, uint8_t)
-REDUCE_TYPE(i32, int32_t, uint32_t)
-REDUCE_TYPE(i64, int64_t, uint64_t)
+#define REDUCE_INTEGER(name, type, wide)                                       \
+    REDUCE_STEP(step_band_##name, type, wide, REDUCE_AND)                      \
+    REDUCE_STEP(step_bor_##name, type, wide, REDUCE_OR)                        \
+    REDUCE_STEP(step_bxor_##name, type, wide, REDUCE_XOR)                      \
+    REDUCE_TYPE(name, type, wide, [LS_BAND] = step_band_##name,                \
+                [LS_BOR] = step_bor_##name, [LS_BXOR] = step_bxor_##name)
+
+REDUCE_TYPE(f32, float, float, [LS_AVG] = NULL)
+REDUCE_TYPE(f64, double, double, [LS_AVG] = NULL)
+REDUCE_INTEGER(i8, int8_t, uint8_t)
+REDUCE_INTEGER(u8, uint8_t, uint8_t)
+REDUCE_INTEGER(i32, int32_t, uint32_t)
+REDUCE_INTEGER(i64, int64_t, uint64_t)
 
 /* Halves: chunks of them as f32. */
 #define REDUCE_HALF(name)                                                      \

@@ -75,7 +75,8 @@ class Collectives(Benches):
 
     def test_types_and_reductions(self):
         for dtype in ("f16", "bf16", "i8", "u8", "i32", "i64"):
-            for op in ("sum", "prod", "min", "max"):
+            bits = ("band", "bor", "bxor") if dtype[0] in "iu" else ()
+            for op in ("sum", "prod", "min", "max", *bits):
                 rows = self.rows("all-reduce", "-n", "3", "--sizes", "5k,100k",
                                  "-d", dtype, "-o", op)
                 self.assertEqual({row["wrong"] for row in rows}, {0})

@@ -44,7 +44,8 @@ static void types(void **state)
 static void reductions(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sum", "avg", "min", "max", "prod"};
+    static const char *const names[] = {"sum",  "avg",  "min", "max",
+                                        "prod", "band", "bor", "bxor"};
     assert_int_equal(TEST_COUNT(names), LS_REDUCE_OP_COUNT);
     for (int i = 0; i < LS_REDUCE_OP_COUNT; i++) {
         ls_reduce_op parsed = (ls_reduce_op)-1;

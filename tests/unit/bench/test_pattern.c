@@ -68,6 +68,12 @@ static double combined(ls_reduce_op op, double a, double b)
         return b < a ? b : a;
     if (op == LS_MAX)
         return b > a ? b : a;
+    if (op == LS_BAND)
+        return (double)((int)a & (int)b);
+    if (op == LS_BOR)
+        return (double)((int)a | (int)b);
+    if (op == LS_BXOR)
+        return (double)((int)a ^ (int)b);
     return op == LS_PROD ? a * b : a + b;
 }
 
@@ -106,7 +112,7 @@ static void reductions(void **state)
         for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++) {
             for (int op = 0; op < LS_REDUCE_OP_COUNT; op++) {
                 const bool real = dtype <= LS_BF16;
-                if (op != LS_AVG || real)
+                if (real ? op < LS_BAND : op != LS_AVG)
                     check_reduction(ranks[r], (ls_dtype)dtype,
                                     (ls_reduce_op)op);
             }

@@ -54,6 +54,12 @@ static int64_t expected_int(const reduce_case *c, void *const *srcs, size_t i)
             acc += (uint64_t)x;
         else if (c->op == LS_PROD)
             acc *= (uint64_t)x;
+        else if (c->op == LS_BAND)
+            acc &= (uint64_t)x;
+        else if (c->op == LS_BOR)
+            acc |= (uint64_t)x;
+        else if (c->op == LS_BXOR)
+            acc ^= (uint64_t)x;
         else if (c->op == LS_MIN ? x < (int64_t)acc : x > (int64_t)acc)
             acc = (uint64_t)x;
     }
@@ -171,9 +177,12 @@ static void check_large(const lsi_kernels *k)
 void check_reduce(const lsi_kernels *k)
 {
     check_large(k);
-    static const ls_reduce_op ops[] = {LS_SUM, LS_MIN, LS_MAX, LS_PROD};
+    static const ls_reduce_op ops[] = {LS_SUM,  LS_MIN, LS_MAX, LS_PROD,
+                                       LS_BAND, LS_BOR, LS_BXOR};
     for (int dtype = 0; dtype < LS_DTYPE_COUNT; dtype++)
         for (size_t o = 0; o < TEST_COUNT(ops); o++) {
+            if (ops[o] >= LS_BAND && is_float((ls_dtype)dtype))
+                continue;
             check_lengths(k, (ls_dtype)dtype, ops[o]);
             check_sources(k, (ls_dtype)dtype, ops[o]);
         }
