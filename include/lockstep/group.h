@@ -345,6 +345,13 @@ LS_API ls_status ls_test(ls_request *request);
 LS_API ls_status ls_wait(ls_request *request);
 
 /*
+ * The same, but returns LS_IN_PROGRESS if it is not done after so many seconds,
+ * give or take a tenth, and may be called again. Together these waits fail when
+ * a peer is late, as one would.
+ */
+LS_API ls_status ls_wait_for(ls_request *request, double seconds);
+
+/*
  * Frees a request and sets *request to NULL. Accepts NULL and a pointer to
  * NULL. A request in flight is waited for first.
  */

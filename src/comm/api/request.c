@@ -224,6 +224,23 @@ ls_status ls_wait(ls_request *request)
     return outcome(request);
 }
 
+ls_status ls_wait_for(ls_request *request, double seconds)
+{
+    LS_TRY(check_in_flight(request, "ls_wait_for"));
+    if (!(seconds >= 0 && seconds < 1e9))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_wait_for: %g seconds; 0 to 1e9 are possible",
+                        seconds);
+    lsi_coprogress_take(request->group);
+    const ls_status status =
+        lsi_wait_seconds(request->group, done_flag(request), seconds);
+    if (status == LS_OK)
+        return outcome(request);
+    if (status == LS_IN_PROGRESS)
+        lsi_coprogress_join(request->group);
+    return status;
+}
+
 void ls_request_free(ls_request **request)
 {
     if (request == NULL || *request == NULL)

@@ -268,22 +268,38 @@ ls_status lsi_poll(ls_group *group)
 
 /* ---- until it is done ---------------------------------------------------- */
 
-ls_status lsi_wait_for(ls_group *group, const bool *done)
+/* Until a time of the clock; 0: never. */
+static ls_status wait_until(ls_group *group, const bool *done,
+                            uint64_t until_ns, lsi_patience *patience)
 {
-    lsi_patience patience = {0};
     for (;;) {
         const uint64_t activity = group->activity;
         ls_status status = lsi_progress(group);
         if (status == LS_OK && !*done && group->activity == activity)
-            status = lsi_pause(group, &patience);
+            status = lsi_pause(group, patience);
         if (*done) {
-            lsi_patience_rewarded(group, &patience);
+            lsi_patience_rewarded(group, patience);
             return LS_OK;
         }
         LS_TRY(status);
         if (group->activity != activity)
-            lsi_patience_rewarded(group, &patience);
+            lsi_patience_rewarded(group, patience);
+        if (until_ns != 0 && lsi_clock_ns() >= until_ns)
+            return LS_IN_PROGRESS;
     }
+}
+
+ls_status lsi_wait_for(ls_group *group, const bool *done)
+{
+    lsi_patience patience = {0};
+    return wait_until(group, done, 0, &patience);
+}
+
+/* As with tests, patience lasts over calls: the time of a peer runs out. */
+ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds)
+{
+    const uint64_t until_ns = lsi_clock_ns() + 1 + (uint64_t)(seconds * 1e9);
+    return wait_until(group, done, until_ns, &group->waiting.polling.patience);
 }
 
 ls_status lsi_collective_complete(lsi_collective *op)

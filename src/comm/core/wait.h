@@ -12,6 +12,9 @@ ls_status lsi_collective_complete(lsi_collective *op);
 /* Returns when *done is true. */
 ls_status lsi_wait_for(ls_group *group, const bool *done);
 
+/* The same, or LS_IN_PROGRESS after so many seconds. */
+ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds);
+
 /*
  * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
  * until a peer does something. Moves the other groups of this thread, too.

@@ -193,6 +193,41 @@ static void refused(void **state)
     run_processes(2, refuse_one, NULL);
 }
 
+/* Rank 0 comes when the others have waited a few times, or not at all. */
+static void wait_in_parts(ls_group *group, void *argument)
+{
+    const bool comes = argument == NULL;
+    float x = 1;
+    int parts = 0;
+    ls_request *request = NULL;
+    ls_status status = LS_IN_PROGRESS;
+    CHECK_OK(ls_group_set_timeout(group, comes ? 60 : 0.5));
+    if (ls_group_rank(group) == 0) {
+        if (comes) {
+            usleep(300000);
+            CHECK_OK(ls_all_reduce(group, &x, &x, 1, LS_F32, LS_SUM));
+        }
+        while (!comes && ls_recv(group, &x, 1, LS_F32, 1) == LS_OK)
+            ;
+        return;
+    }
+    CHECK_OK(ls_iall_reduce(group, &x, &x, 1, LS_F32, LS_SUM, &request));
+    CHECK(ls_wait_for(request, -1) == LS_ERR_ARGUMENT);
+    while ((status = ls_wait_for(request, 0.02)) == LS_IN_PROGRESS)
+        parts++;
+    CHECK(status == (comes ? LS_OK : LS_ERR_TIMEOUT));
+    CHECK(parts > 0 && (!comes || x == (float)ls_group_size(group)));
+    ls_request_free(&request);
+}
+
+static void waited_in_parts(void **state)
+{
+    (void)state;
+    run_threads(3, wait_in_parts, NULL);
+    run_processes(2, wait_in_parts, NULL);
+    run_threads(2, wait_in_parts, &(int){1});
+}
+
 /* ---- abort --------------------------------------------------------------- */
 
 static double seconds(void)
@@ -289,9 +324,9 @@ static void aborted_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_threads),        cmocka_unit_test(on_processes),
-        cmocka_unit_test(refused),           cmocka_unit_test(aborted),
-        cmocka_unit_test(aborted_in_flight),
+        cmocka_unit_test(on_threads), cmocka_unit_test(on_processes),
+        cmocka_unit_test(refused),    cmocka_unit_test(waited_in_parts),
+        cmocka_unit_test(aborted),    cmocka_unit_test(aborted_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
