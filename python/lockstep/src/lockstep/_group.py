@@ -1,0 +1,441 @@
+"""Groups of processes, and what they do together."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any, Optional, Protocol, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _library
+from ._library import call, make
+
+_TYPES = {np.dtype(name): number for number, name in enumerate(
+    ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64"))
+    if name is not None}
+_OPS = ("sum", "avg", "min", "max", "prod", "band", "bor", "bxor")
+_BOOL_OPS = {"sum": "bor", "max": "bor", "min": "band", "prod": "band"}
+
+_SLICE = 0.05  # seconds between two looks at Python's signals
+
+Array = NDArray[Any]
+
+
+class StoreLike(Protocol):
+    """Where processes leave words for each other, such as torch's TCPStore."""
+
+    def set(self, key: str, value: bytes) -> Any: ...
+
+    def get(self, key: str) -> bytes: ...
+
+
+def _type_of(array: Array) -> int:
+    if array.dtype == np.bool_:
+        return _TYPES[np.dtype(np.uint8)]
+    if array.dtype not in _TYPES:
+        names = ", ".join(str(dtype) for dtype in _TYPES)
+        raise _library.ArgumentError(
+            f"arrays of {array.dtype} do not travel; those of bool, {names} do")
+    return _TYPES[array.dtype]
+
+
+def _op_of(op: str, array: Array) -> int:
+    if array.dtype == np.bool_:
+        op = _BOOL_OPS.get(op, op)
+    if op not in _OPS:
+        raise _library.ArgumentError(
+            f'"{op}" is no reduction; {", ".join(_OPS)} are')
+    return _OPS.index(op)
+
+
+def _contiguous(data: Any) -> Array:
+    array = np.asarray(data)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _at(array: Optional[Array]) -> Optional[int]:
+    return None if array is None else array.ctypes.data
+
+
+def _into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
+    """The array for a result: the caller's, if it fits, or a new one."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous \
+            or not out.flags.writeable:
+        raise _library.ArgumentError(
+            f"out should be a writable C-contiguous array of {dtype} with shape "
+            f"{shape}, but is one of {out.dtype} with shape {out.shape}")
+    return out
+
+
+class Request:
+    """Something under way; wait() returns its result.
+
+    The arrays that it reads and writes are kept, and must be left alone, until
+    it is done.
+    """
+
+    def __init__(self, handle: c_void_p, result: Any, *kept: Any) -> None:
+        self._handle: Optional[c_void_p] = handle
+        self._result = result
+        self._kept = kept
+
+    def _over(self) -> None:
+        if self._handle is not None:
+            _library.ask("ls_request_free", byref(self._handle))
+        self._handle = None
+        self._kept = ()
+
+    def _ask(self, name: str, *arguments: Any) -> bool:
+        """Whether it is done; what has failed is over, too."""
+        if self._handle is None:
+            return True
+        try:
+            if call(name, self._handle, *arguments) == _library.IN_PROGRESS:
+                return False
+        except _library.Error:
+            self._over()
+            raise
+        self._over()
+        return True
+
+    def test(self) -> bool:
+        """Moves it on; True once it is done."""
+        return self._ask("ls_test")
+
+    def wait(self) -> Any:
+        """Returns the result once it is there. Ctrl-C ends the waiting."""
+        while not self._ask("ls_wait_for", _SLICE):
+            pass  # where Python runs the handlers of signals
+        return self._result
+
+    def __del__(self) -> None:
+        # Freeing would wait for the others; what is under way keeps its arrays.
+        if getattr(self, "_handle", None) is not None:
+            _abandoned.append((self._handle, self._kept))
+
+
+_abandoned: list[Any] = []
+
+
+class Group:
+    """Processes that work together; rank `rank` of `size`.
+
+    All methods but those that say so are collective: every rank calls them in
+    the same order with arguments that agree. If they do not, or a rank dies or
+    is late, all get an exception that names the rank, and the group can only be
+    closed. A group belongs to one thread at a time.
+
+    Arrays are sent as they are, without copies, if they are C-contiguous; `out`
+    is where a result goes, and may be the array that is sent.
+    """
+
+    def __init__(self, handle: c_void_p) -> None:
+        self._handle: Optional[c_void_p] = handle
+        self.rank: int = _library.ask("ls_group_rank", handle)
+        self.size: int = _library.ask("ls_group_size", handle)
+        self.local_rank: int = _library.ask("ls_group_local_rank", handle)
+        self.local_size: int = _library.ask("ls_group_local_size", handle)
+        self._buffers: dict[int, c_void_p] = {}
+
+    # ---- making and closing ----
+
+    @classmethod
+    def from_env(cls) -> Group:
+        """All ranks that `lockstep run`, torchrun or mpirun has started."""
+        return cls(make("ls_group_from_env"))
+
+    @classmethod
+    def open(cls, name: str, rank: int, size: int,
+             store: Optional[StoreLike] = None,
+             timeout: Optional[float] = None) -> Group:
+        """The group of that name, called by its members only.
+
+        Without a store, the name must be unlike those of all other groups that
+        this user has on this machine. timeout: seconds for which ranks wait for
+        each other, now and later; 0 for ever.
+        """
+        handle = c_void_p()
+        kept = None if store is None else _wrap_store(store)
+        call("ls_group_open", byref(handle), name.encode(), rank, size,
+             None if kept is None else byref(kept),
+             -1.0 if timeout is None else timeout)
+        return cls(handle)
+
+    def split(self, color: int, key: int = 0) -> Optional[Group]:
+        """Ranks with the same color >= 0 become a group, by (key, rank)."""
+        handle = make("ls_group_split", self._open, color, key)
+        return Group(handle) if handle.value is not None else None
+
+    def close(self) -> None:
+        """Leaves the group. Does not wait for the others."""
+        if self._handle is not None:
+            _library.ask("ls_group_close", byref(self._handle))
+        self._handle = None
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    @property
+    def _open(self) -> c_void_p:
+        if self._handle is None:
+            raise _library.ArgumentError("the group has been closed")
+        return self._handle
+
+    # ---- about it (local) ----
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long a call may wait for others; 0 for ever."""
+        call("ls_group_set_timeout", self._open, seconds)
+
+    def abort(self) -> None:
+        """Ends all waiting on all ranks; from any thread."""
+        _library.ask("ls_group_abort", self._open)
+
+    def dump(self, path: str) -> None:
+        """Writes the last calls of this rank, for `lockstep doctor`."""
+        call("ls_group_dump", self._open, path.encode())
+
+    def counters(self) -> dict[str, int]:
+        """Collectives, messages and bytes sent so far."""
+        out = _library.Counters()
+        _library.ask("ls_group_get_counters", self._open, byref(out))
+        return {name: getattr(out, name) for name, _ in out._fields_}
+
+    # ---- collectives that return a Request ----
+
+    def _start(self, name: str, result: Any, kept: Sequence[Any],
+               *arguments: Any) -> Request:
+        handle = make(name, self._open, *arguments)
+        return Request(handle, result, self, *kept)
+
+    def ibarrier(self) -> Request:
+        return self._start("ls_ibarrier", None, ())
+
+    def iallreduce(self, data: Any, op: str = "sum",
+                   out: Optional[Array] = None) -> Request:
+        send = _contiguous(data)
+        recv = _into(out, send.shape, send.dtype)
+        return self._start("ls_iall_reduce", recv, (send, recv), _at(send),
+                           _at(recv), send.size, _type_of(send),
+                           _op_of(op, send))
+
+    def ireduce(self, data: Any, op: str = "sum", root: int = 0,
+                out: Optional[Array] = None) -> Request:
+        send = _contiguous(data)
+        recv = _into(out, send.shape, send.dtype) if self.rank == root else None
+        return self._start("ls_ireduce", recv, (send, recv), _at(send),
+                           _at(recv), send.size, _type_of(send),
+                           _op_of(op, send), root)
+
+    def ibcast(self, data: Array, root: int = 0) -> Request:
+        """Overwrites `data` on all ranks but the root."""
+        array = _into(data, data.shape, data.dtype) if self.rank != root \
+            else _contiguous(data)
+        return self._start("ls_ibroadcast", array, (array,), _at(array),
+                           array.size, _type_of(array), root)
+
+    def iallgather(self, data: Any, out: Optional[Array] = None) -> Request:
+        send = _contiguous(data)
+        recv = _into(out, (self.size, *send.shape), send.dtype)
+        return self._start("ls_iall_gather", recv, (send, recv), _at(send),
+                           _at(recv), send.size, _type_of(send))
+
+    def igather(self, data: Any, root: int = 0,
+                out: Optional[Array] = None) -> Request:
+        send = _contiguous(data)
+        recv = _into(out, (self.size, *send.shape), send.dtype) \
+            if self.rank == root else None
+        return self._start("ls_igather", recv, (send, recv), _at(send),
+                           _at(recv), send.size, _type_of(send), root)
+
+    def _blocks(self, data: Any, what: str) -> Array:
+        array = _contiguous(data)
+        if array.ndim == 0 or array.shape[0] != self.size:
+            raise _library.ArgumentError(
+                f"{what}: the first axis should have one entry a rank, "
+                f"{self.size}; the shape is {array.shape}")
+        return array
+
+    def ireduce_scatter(self, data: Any, op: str = "sum",
+                        out: Optional[Array] = None) -> Request:
+        send = self._blocks(data, "reduce_scatter")
+        recv = _into(out, send.shape[1:], send.dtype)
+        return self._start("ls_ireduce_scatter", recv, (send, recv), _at(send),
+                           _at(recv), recv.size, _type_of(send),
+                           _op_of(op, send))
+
+    def iscatter(self, data: Any, out: Array, root: int = 0) -> Request:
+        """Row r of the root's `data` goes to `out` of rank r."""
+        send = self._blocks(data, "scatter") if self.rank == root else None
+        recv = _into(out, out.shape if send is None else send.shape[1:],
+                     out.dtype if send is None else send.dtype)
+        return self._start("ls_iscatter", recv, (send, recv), _at(send),
+                           _at(recv), recv.size, _type_of(recv), root)
+
+    def ialltoall(self, data: Any, out: Optional[Array] = None) -> Request:
+        send = self._blocks(data, "alltoall")
+        recv = _into(out, send.shape, send.dtype)
+        return self._start("ls_iall_to_all", recv, (send, recv), _at(send),
+                           _at(recv), send.size // self.size, _type_of(send))
+
+    # ---- the same, waited for ----
+
+    def barrier(self) -> None:
+        """Returns when every rank has called it."""
+        self.ibarrier().wait()
+
+    def allreduce(self, data: Any, op: str = "sum",
+                  out: Optional[Array] = None) -> Any:
+        """The reduction over ranks, the same bits on all; of a number, one."""
+        return _as_given(data, self.iallreduce(data, op, out).wait())
+
+    def reduce(self, data: Any, op: str = "sum", root: int = 0,
+               out: Optional[Array] = None) -> Any:
+        """The same on the root; None elsewhere."""
+        return _as_given(data, self.ireduce(data, op, root, out).wait())
+
+    def bcast(self, data: Array, root: int = 0) -> Array:
+        """The root's array, in `data` of every rank."""
+        result: Array = self.ibcast(data, root).wait()
+        return result
+
+    def allgather(self, data: Any, out: Optional[Array] = None) -> Array:
+        """The arrays of all ranks, along a new first axis."""
+        result: Array = self.iallgather(data, out).wait()
+        return result
+
+    def gather(self, data: Any, root: int = 0,
+               out: Optional[Array] = None) -> Optional[Array]:
+        """The same on the root; None elsewhere."""
+        result: Optional[Array] = self.igather(data, root, out).wait()
+        return result
+
+    def reduce_scatter(self, data: Any, op: str = "sum",
+                       out: Optional[Array] = None) -> Array:
+        """Of `size` rows on each rank, the reduction of row `rank`."""
+        result: Array = self.ireduce_scatter(data, op, out).wait()
+        return result
+
+    def scatter(self, data: Any, out: Array, root: int = 0) -> Array:
+        """Row `rank` of the root's data, in `out`."""
+        result: Array = self.iscatter(data, out, root).wait()
+        return result
+
+    def alltoall(self, data: Any, out: Optional[Array] = None) -> Array:
+        """Row r goes to rank r; row r of the result is from it."""
+        result: Array = self.ialltoall(data, out).wait()
+        return result
+
+    # ---- messages, between two ranks ----
+
+    def isend(self, data: Any, to: int) -> Request:
+        array = _contiguous(data)
+        return self._start("ls_isend", None, (array,), _at(array), array.size,
+                           _type_of(array), to)
+
+    def irecv(self, out: Array, source: int) -> Request:
+        array = _into(out, out.shape, out.dtype)
+        return self._start("ls_irecv", array, (array,), _at(array), array.size,
+                           _type_of(array), source)
+
+    def send(self, data: Any, to: int) -> None:
+        self.isend(data, to).wait()
+
+    def recv(self, out: Array, source: int) -> Array:
+        result: Array = self.irecv(out, source).wait()
+        return result
+
+    # ---- any Python objects, pickled ----
+
+    def allgather_object(self, thing: Any) -> list[Any]:
+        """What each rank has. Only among processes that trust each other."""
+        mine = np.frombuffer(pickle.dumps(thing), np.uint8)
+        sizes = self.allgather(np.array(mine.size, np.int64))
+        padded = np.zeros(int(sizes.max()), np.uint8)
+        padded[:mine.size] = mine
+        rows = self.allgather(padded)
+        return [pickle.loads(rows[r, :sizes[r]].tobytes())
+                for r in range(self.size)]
+
+    def bcast_object(self, thing: Any = None, root: int = 0) -> Any:
+        """The root's thing."""
+        data = np.frombuffer(pickle.dumps(thing), np.uint8) \
+            if self.rank == root else np.empty(0, np.uint8)
+        size = self.bcast(np.array(data.size, np.int64), root)
+        if self.rank != root:
+            data = np.empty(int(size), np.uint8)
+        return pickle.loads(self.bcast(data, root).tobytes())
+
+    # ---- memory that all ranks of the machine see ----
+
+    def shared_array(self, shape: Any, dtype: Any = np.float32) -> Array:
+        """Zeros in memory that collectives reduce in place, without copies.
+
+        All ranks pass the same shape and type. The memory is there until
+        free_shared, or the end of the process.
+        """
+        dtype = np.dtype(dtype)
+        count = int(np.prod(shape))
+        bytes_ = max(count * dtype.itemsize, 1)
+        handle = make("ls_shared_alloc", self._open, c_size_t(bytes_))
+        assert handle.value is not None
+        block = (ctypes.c_ubyte * bytes_).from_address(handle.value)
+        array: Array = np.frombuffer(block, dtype, count).reshape(shape)
+        self._buffers[handle.value] = handle
+        return array
+
+    def free_shared(self, array: Array) -> None:
+        """Gives such an array back, which nobody may use any more."""
+        handle = self._buffers.pop(array.ctypes.data, None)
+        if handle is None:
+            raise _library.ArgumentError(
+                "free_shared: this array is not one of shared_array")
+        call("ls_shared_free", self._open, byref(handle))
+
+    def peer(self, array: Array, rank: int) -> Optional[Array]:
+        """Rank `rank`'s array of the same shared_array; local. None if that
+        rank is on another machine. Order accesses by a barrier."""
+        address = _library.ask("ls_shared_peer", self._open, array.ctypes.data,
+                               rank)
+        if address is None:
+            return None
+        block = (ctypes.c_ubyte * max(array.nbytes, 1)).from_address(address)
+        theirs: Array = np.frombuffer(block, array.dtype, array.size)
+        return theirs.reshape(array.shape)
+
+
+def _as_given(data: Any, result: Optional[Array]) -> Any:
+    """Of a plain number, a plain number."""
+    if result is None or isinstance(data, np.ndarray) or result.ndim != 0:
+        return result
+    return result[()]
+
+
+def _wrap_store(store: StoreLike) -> _library.Store:
+    def put(_: Any, key: bytes, data: int, size: int) -> int:
+        try:
+            store.set(key.decode(), ctypes.string_at(data, size))
+            return _library.OK
+        except Exception:  # what C cannot pass on
+            return -10
+
+    def take(_: Any, key: bytes, data: int, size: Any, seconds: float) -> int:
+        try:
+            value = store.get(key.decode())
+            if len(value) > size[0]:
+                return _library.ERR_ARGUMENT
+            ctypes.memmove(data, bytes(value), len(value))
+            size[0] = len(value)
+            return _library.OK
+        except Exception:
+            return -12
+
+    return _library.Store(None, _library.SET(put), _library.GET(take))
