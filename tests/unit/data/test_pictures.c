@@ -93,6 +93,25 @@ static void test_cut_off(void **state)
     }
 }
 
+/* Bytes before a marker say nothing; those of a file that is cut off do. */
+static void test_extraneous_bytes(void **state)
+{
+    (void)state;
+    lsi_picture p;
+    const size_t bytes = sizeof(jpeg_colour);
+    uint8_t more[sizeof(jpeg_colour) + 8] = {0};
+    memcpy(more, jpeg_colour, bytes - 2);
+    memcpy(more + bytes - 2, "extra", 5);
+    memcpy(more + bytes + 3, jpeg_colour + bytes - 2, 2);
+    assert_ok(lsi_picture_decode(&p, more, bytes + 5, "more.jpg"));
+    assert_int_equal(crc_of_fit(&p, p.channels, p.height, p.width),
+                     files[0].data == jpeg_colour ? files[0].crc
+                                                  : files[1].crc);
+    lsi_picture_free(&p);
+    assert_error(lsi_picture_decode(&p, more, bytes + 3, "cut.jpg"),
+                 LS_ERR_FORMAT, "'cut.jpg' is damaged or cut off");
+}
+
 /* What a small file says of its size is not believed without end. */
 static void test_refused(void **state)
 {
@@ -139,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_decodes_as_pillow_does),
         cmocka_unit_test(test_cut_off),
         cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_extraneous_bytes),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
