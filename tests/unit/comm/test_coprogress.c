@@ -371,8 +371,9 @@ static void close_while_moved(ls_group *group, void *argument)
         CHECK(pthread_create(&thread, NULL, close_elsewhere, p.h) == 0);
         p.h = NULL;
         CHECK_OK(ls_recv(p.g, &word, 1, LS_I32, 1));
-        CHECK(!lsi_coprogress_due(p.g));
         pthread_join(thread, NULL);
+        (void)lsi_coprogress_move(p.g); /* finds out who is gone */
+        CHECK(!lsi_coprogress_due(p.g));
     } else {
         CHECK_OK(ls_recv(p.h, p.in, LONG, LS_F32, 0));
         while (atomic_load(&lsi_member_of(p.h, 0)->presence) != LSI_LEFT)
