@@ -72,16 +72,26 @@ static int run_child(void *context)
     return LSI_EXIT_CANNOT_RUN;
 }
 
+/* execvpe() copies the arguments there, for a script without an interpreter. */
+static size_t stack_for(char *const *argv)
+{
+    enum { LEAST_BYTES = 256 << 10 };
+    size_t n = 0;
+    while (argv[n] != NULL)
+        n++;
+    return LEAST_BYTES + n * sizeof(*argv);
+}
+
 ls_status lsi_spawn_process(const lsi_spawn *what, pid_t *pid,
                             int *error_number)
 {
-    enum { STACK_BYTES = 256 << 10 };
     child c = {.what = what, .parent = getpid()};
-    char *const stack = malloc(STACK_BYTES);
+    const size_t stack_bytes = stack_for(what->argv);
+    char *const stack = malloc(stack_bytes);
     if (stack == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to start a process");
     /* Stacks grow down. This thread goes on when the child has its program. */
-    const pid_t started = clone(run_child, stack + STACK_BYTES,
+    const pid_t started = clone(run_child, stack + stack_bytes,
                                 CLONE_VM | CLONE_VFORK | SIGCHLD, &c);
     const int clone_error = errno;
     free(stack);
