@@ -14,13 +14,14 @@ enum { ERROR_FILE_BYTES = 4 << 20 };
 static void copy_line(const char *line, size_t bytes, char *out, size_t room)
 {
     size_t used = 0;
-    for (size_t i = 0; i < bytes && used + 1 < room && line[i] != '\n'; i++) {
-        const unsigned char byte = (unsigned char)line[i];
-        out[used++] = byte < 0x20 || byte == 0x7f ? ' ' : line[i];
+    for (; used < bytes && used + 1 < room && line[used] != '\n'; used++) {
+        const unsigned char byte = (unsigned char)line[used];
+        out[used] = byte < 0x20 || byte == 0x7f ? ' ' : line[used];
     }
-    /* A character of several bytes may be cut. */
-    while (used + 1 >= room && used > 0 && (unsigned char)out[used - 1] >= 0x80)
-        out[--used] = '\0';
+    /* A character of several bytes is not cut. */
+    if (used < bytes)
+        while (used > 0 && ((unsigned char)line[used] & 0xc0) == 0x80)
+            used--;
     out[used] = '\0';
 }
 
