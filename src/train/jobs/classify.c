@@ -331,8 +331,7 @@ static void unmake(void *self)
 static void rehearse(void *self, int64_t *micro_steps)
 {
     job *const j = self;
-    lsi_epochs_begin(&j->epochs);
-    *micro_steps = j->epochs.report.steps - j->epochs.report.step;
+    *micro_steps = lsi_epochs_rehearse(&j->epochs);
 }
 
 static void release(void *self)

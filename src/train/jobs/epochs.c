@@ -15,6 +15,20 @@ void lsi_epochs_begin(lsi_epochs *e)
     r->steps = r->step + 1;
 }
 
+int64_t lsi_epochs_rehearse(lsi_epochs *e)
+{
+    lsi_progress_report *const r = &e->report;
+    const int64_t step = r->step;
+    lsi_epochs_begin(e);
+    if (r->steps == step) {
+        r->step = 0;
+        lsi_epochs_begin(e);
+    }
+    const int64_t left = r->steps - r->step;
+    r->step = step;
+    return left;
+}
+
 int64_t lsi_epochs_next(lsi_epochs *e)
 {
     e->before = e->report.totals;

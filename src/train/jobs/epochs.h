@@ -41,6 +41,13 @@ typedef struct lsi_epochs {
 void lsi_epochs_begin(lsi_epochs *epochs);
 
 /*
+ * Begins it likewise, for steps that are only measured, and returns how many
+ * micro-steps there are, at least one: behind the last those of the whole
+ * epoch.
+ */
+int64_t lsi_epochs_rehearse(lsi_epochs *epochs);
+
+/*
  * Begins the next step and returns its micro-steps; 0 at the end of the epoch.
  * The last step takes those that are left, be they fewer than `accumulate`.
  */

@@ -237,6 +237,22 @@ class Cifar100(ResumeTest):
                           *self.saving(), ranks=1)
         self.assertIn("strategy: flat (auto; one rank)", said)
 
+    def test_strategy_chosen_at_the_end_of_an_epoch(self):
+        """There are no steps left to measure: the whole epoch's are taken."""
+        words = ("--limit", "40", "--batch-size", "4", "--save-every", "5",
+                 "--keep", "0")
+        self.train("whole", *words, "--strategy", "flat",
+                   "--checkpoint-dir", self.checkpoints)
+        for step in steps(self.checkpoints, True):
+            if step > 5:
+                shutil.rmtree(os.path.join(self.checkpoints,
+                                           f"step-{step:012}"))
+        said = self.train("resumed", *words, "--strategy", "auto", "--resume",
+                          "--checkpoint-dir", self.checkpoints)
+        self.assertIn("resumed after step 5 from", said)
+        self.assertEqual(len(self.chosen("resumed")["measured_seconds"]), 5)
+        self.assertEqual(read(self.path("whole")), read(self.path("resumed")))
+
     def test_decay_that_nobody_asked_for(self):
         """A checkpoint keeps its own, whatever is usual by now."""
         words = ("--limit", "40", "--batch-size", "4", "--optimizer", "adamw")
