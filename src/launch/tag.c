@@ -14,7 +14,7 @@
 #include "launch/launch.h"
 
 enum {
-    HEAD_BYTES = sizeof("[1023] "), /* and the end of the line */
+    HEAD_BYTES = sizeof("[4194303] "), /* and the end of the line */
     /* At most: of bytes that all end a line, and of a line begun before. */
     TEXT_BYTES = (HEAD_BYTES + 1) * LSI_TAG_LINE_BYTES + 2 * HEAD_BYTES,
     SPARE_BYTES = 16 << 10, /* for what the supervisor has to say */
@@ -27,7 +27,8 @@ enum {
 
 static const double rest_seconds = 0.004;
 
-_Static_assert(LSI_LAUNCH_MAX_RANKS <= 1024, "HEAD_BYTES");
+_Static_assert((long)LSI_LAUNCH_MAX_RANKS *LSI_LAUNCH_MAX_NODES <= 4194304,
+               "HEAD_BYTES");
 _Static_assert(TEXT_BYTES + SPARE_BYTES <= LSI_SINK_BYTES, "never any room");
 
 typedef struct text {
