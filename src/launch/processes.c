@@ -181,6 +181,9 @@ static void name_files(const lsi_processes *ranks, start *s, int rank,
         snprintf(error_file, LSI_RANK_FILE_BYTES, "%s", logs->error_file);
         snprintf(crash_file, LSI_RANK_FILE_BYTES, "%.4400s/crash",
                  logs->folder);
+        /* Of an earlier run of this name: they say nothing about this one. */
+        (void)unlink(error_file);
+        (void)unlink(crash_file);
     } else {
         lsi_processes_file(ranks, s->config, rank, LSI_ERROR_FILE, error_file);
         lsi_processes_file(ranks, s->config, rank, LSI_CRASH_FILE, crash_file);

@@ -116,6 +116,16 @@ class Reports(ProgramTest):
                              {"py_callstack": "x"})
             self.assertEqual(first["logs"] is not None, bool(flags))
 
+    def test_error_file_of_an_earlier_run(self):
+        script = ('[ -z "$1" ] || echo \'{"message": "old"}\''
+                  ' >$TORCHELASTIC_ERROR_FILE; exit 1')
+        for word, message in (("now", "old"), ("", None)):
+            report, _ = self.report("-n", "2", "--log-dir", self.folder,
+                                    "--rdzv-id", "again", "--", "sh", "-c",
+                                    script, "sh", word, status=1)
+            first = report["attempts"][0]["first_failure"]
+            self.assertEqual(first["message"], message)
+
     def test_error_files_do_not_stay(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.call("run", "-n", "2", *shell(
