@@ -312,6 +312,7 @@ void lsi_processes_next(lsi_processes *ranks)
     free(ranks->pids);
     free(ranks->tags);
     ranks->pids = NULL;
+    ranks->n = 0; /* what ends before the next attempt is none of them */
     ranks->tags = NULL;
     ranks->n_tags = 0;
     ranks->attempt++;
