@@ -13,10 +13,11 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "launch/agent.h"
 #include "launch/backtrace.h"
 #include "launch/python.h"
 
-enum { TAIL_LINES = 20, TEXT_BYTES = 700, BACKTRACE_SECONDS = 20 };
+enum { TAIL_LINES = 20, TEXT_BYTES = 700 };
 
 /* ---- finding out ------------------------------------------------------ */
 
@@ -85,11 +86,20 @@ static char *find_backtrace(const lsi_ending *e, const lsi_rank_failure *of,
     return text;
 }
 
+/* Meanwhile nothing is heard of this host. */
+static double backtrace_seconds(const lsi_attempt *a)
+{
+    static const double most = 20;
+    const lsi_launch_nodes *const nodes = a->config->nodes;
+    const double silence = nodes == NULL ? most : lsi_agent_silence(nodes) / 2;
+    return silence < most ? silence : most;
+}
+
 /* That of the first failure; with logs those of the others, too. */
 static void find_backtraces(lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
-    const double until = lsi_clock_seconds() + BACKTRACE_SECONDS;
+    const double until = lsi_clock_seconds() + backtrace_seconds(a);
     e->backtrace = find_backtrace(e, e->first, until);
     for (int i = 0; i < a->n_failures && a->config->log_folder != NULL; i++) {
         if (&a->failures[i] != e->first)
