@@ -291,7 +291,7 @@ void lsi_ending_say(const lsi_ending *e)
     if (e->logs[0] != '\0')
         lsi_output_say(a->output, "logs of rank %d: %s", number_of_first(e),
                        e->logs);
-    else if (!e->tail_known && a->config->ranks > 1)
+    else if (!e->tail_known && a->config->ranks > 1 && !a->config->quiet_exit)
         lsi_output_say(a->output,
                        "what rank %d wrote is above, among the rest; --log-dir "
                        "DIR would keep it in files",
