@@ -328,8 +328,8 @@ static bool attempt(supervisor *s, const sigset_t *mask)
 
 /*
  * A reader that has gone is an error of write(), as is a file that may not grow
- * (ulimit -f), and a terminal that stops
- * groups in the background when they write (tostop) does not stop this one.
+ * (ulimit -f), and a terminal that stops groups in the background when they
+ * write (tostop) does not stop this one.
  */
 static void block_signals(void)
 {
@@ -341,7 +341,10 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* All ranks of all nodes may be connected to the endpoint at once. */
+/*
+ * A rank takes up to five, with its pipes, its logs and the watch for its end;
+ * and all ranks of all nodes may be connected to the endpoint at once.
+ */
 static void allow_descriptors(supervisor *s)
 {
     enum { ENOUGH = 20000 };
@@ -366,10 +369,9 @@ static ls_status init(supervisor *s, int parent_pipe)
     s->attempt.ranks.console = s->relay.console;
     s->attempt.output = &s->relay.output;
     s->attempt.ranks.output = &s->relay.output;
-    if (s->config->nodes != NULL) {
-        allow_descriptors(s);
+    allow_descriptors(s);
+    if (s->config->nodes != NULL)
         LS_TRY(lsi_agent_open(s->config, &s->relay.output, &s->agent));
-    }
     s->attempt.agent = s->agent;
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),

@@ -98,6 +98,13 @@ class Surroundings(ProgramTest):
                              r"write to the logs of rank [01]: File too large"
                              r"\n$")
 
+    def test_more_pipes_than_the_soft_limit(self):
+        done = self.shell('ulimit -Sn 64; exec "$1" run -n 40 --tag-output '
+                          "sh -c 'ulimit -Sn'")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         sorted(f"[{rank}] 64" for rank in range(40)))
+
     def limited(self, processes, *words):
         """As another user in processes of its own, of which all end."""
         before = ("unshare", "--pid", "--fork", "--kill-child",
