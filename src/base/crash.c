@@ -2,7 +2,7 @@
  * The file is text:
  *
  *     lockstep crash 1
- *     signal 11 code 1 address 0x0 pid 17 thread 17
+ *     signal 11 address 0x0 pid 17 thread 17, or: signal 6 sent pid ...
  *     0x55d0c0de1139       where it crashed
  *     0x55d0c0de1185 call  behind the call that led there, and so on
  *     maps
@@ -31,7 +31,7 @@ enum { MAX_FRAMES = 64, SEEN_FRAMES = 80, STACK_BYTES = 64 << 10 };
 static char path[PATH_MAX];
 static _Alignas(64) char spare_stack[STACK_BYTES];
 
-/* 0: nobody has crashed; a thread that writes; DONE: it has written. */
+/* 0: nobody has crashed; 1: a thread writes; DONE: it has written. */
 enum { DONE = -1 };
 static atomic_int writer;
 

@@ -15,7 +15,9 @@
 
 #include "base/error.h"
 
-/* What is in a file of /proc/PID, 0-terminated, or NULL; freed by the caller.
+/*
+ * What is in a file of /proc/PID, with a 0 behind it, to be freed by the
+ * caller; or NULL.
  */
 static char *read_proc(pid_t pid, const char *name, size_t *bytes)
 {

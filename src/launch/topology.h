@@ -25,8 +25,7 @@ enum { LSI_CACHES = 3 }; /* L1 (of data), L2, L3 */
  */
 typedef struct lsi_hardware_thread {
     int cpu, core;
-    int kind; /* of core: the higher, the faster; 0: all are alike, or unknown
-               */
+    int kind; /* of core: the higher the faster; 0: all alike, or unknown */
     int package, node; /* node: -1, none has it */
     lsi_cpu_cache caches[LSI_CACHES];
     bool allowed; /* to this process, and so to what it starts */

@@ -13,8 +13,10 @@ static bool belongs(hwloc_obj_t pu, hwloc_obj_t to)
     return hwloc_bitmap_isset(to->cpuset, pu->os_index) != 0;
 }
 
-/* The first that has the CPU: where a package has fast memory too, the usual
- * one. */
+/*
+ * The first that has the CPU: where a package has fast memory too, the usual
+ * one.
+ */
 static int node_of(hwloc_topology_t topology, hwloc_obj_t pu)
 {
     hwloc_obj_t node = NULL;
@@ -26,8 +28,7 @@ static int node_of(hwloc_topology_t topology, hwloc_obj_t pu)
     return -1;
 }
 
-/* Of hybrid processors, in the order of their speed; 0 where that is unknown.
- */
+/* Of hybrid processors in the order of their speed; 0 where that is unknown. */
 static int kind_of(hwloc_topology_t topology, hwloc_obj_t pu)
 {
 #if HWLOC_API_VERSION >= 0x00020400
