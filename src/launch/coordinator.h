@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * Who decides for all nodes of a job: which of them take part, when their ranks
  * start, what failed first, whether all start again, when it is over. It lives
@@ -5,12 +6,14 @@
  * own agent, and hears of the nodes by messages (agent_message.h).
  *
  *     MEETING   nodes join; at the most that there may be, or after a while
- * with enough, all are told to start RUNNING   until the ranks of all nodes
- * have ended; the first failure ends those of the others OVER      all have
- * been told how it ended
+ *               with enough, all are told to start
+ *     RUNNING   until the ranks of all nodes have ended; the first failure
+ *               ends those of the others
+ *     OVER      all have been told how it ended
  *
  * After a failure that is worth it, it goes from RUNNING to MEETING again.
  */
+/* clang-format on */
 #ifndef LS_LAUNCH_COORDINATOR_H
 #define LS_LAUNCH_COORDINATOR_H
 

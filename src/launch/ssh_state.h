@@ -46,8 +46,7 @@ typedef struct lsi_ssh_node {
     int port;     /* one that is free on the host */
     char address[64];
     lsi_ssh_line lines[2]; /* of stdout and stderr */
-    char
-        last[256]; /* line of its stderr before the greeting, without its end */
+    char last[256]; /* line of its stderr before the greeting, without \n */
 } lsi_ssh_node;
 
 /* Whether there is room for what a host writes. */

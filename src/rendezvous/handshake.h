@@ -1,12 +1,14 @@
+/* clang-format off */
 /*
  * How two that have connected learn whether they know the same secret, which
  * never travels:
  *
- *     client                              server
- *     HELLO      32 random bytes   -->
- *                                  <--    CHALLENGE  32 others; is one asked
- * for? PROOF      HMAC of both      -->
- *                                  <--    WELCOME    another HMAC of both
+ *     client                         server
+ *     HELLO   32 random bytes  -->
+ *                              <--   CHALLENGE  whether a secret is asked for;
+ *                                               32 other random bytes
+ *     PROOF   HMAC of both     -->
+ *                              <--   WELCOME    another HMAC of both
  *
  * The client proves it first, so who only looks at the port learns nothing.
  * Each proof names its side and covers both random values, so none can be sent
@@ -16,6 +18,7 @@
  * It says who meets. What they say afterwards is neither hidden nor signed: a
  * network in which somebody changes packets on their way is none for this.
  */
+/* clang-format on */
 #ifndef LS_RENDEZVOUS_HANDSHAKE_H
 #define LS_RENDEZVOUS_HANDSHAKE_H
 

@@ -13,8 +13,7 @@ enum { LSI_SECRET_LEAST = 16, LSI_SECRET_MOST = 1024 };
 /* How a user sets one: for errors. */
 #define LSI_SECRET_HOW                                                         \
     "set LOCKSTEP_SECRET_FILE to a file, or LOCKSTEP_SECRET to the text, "     \
-    "that "                                                                    \
-    "is the same on all hosts (`openssl rand -hex 32` makes one)"
+    "that is the same on all hosts (`openssl rand -hex 32` makes one)"
 
 /*
  * That of LOCKSTEP_SECRET or, without it, the file of LOCKSTEP_SECRET_FILE, of

@@ -11,10 +11,8 @@
 #include "rendezvous/server.h"
 #include "rendezvous/values.h"
 
-enum {
-    LSI_PEER_FULL_BYTES = 4 * LSI_STORE_VALUE_BYTES
-}; /* unread: it is
-     heard no more */
+/* A peer that has left so much unread is heard no more. */
+enum { LSI_PEER_FULL_BYTES = 4 * LSI_STORE_VALUE_BYTES };
 #define LSI_STRANGER_SECONDS 3.0
 
 typedef enum lsi_peer_state {

@@ -16,9 +16,7 @@
 
 #define SLICE_SECONDS ((double)LSI_SLICE_MS * 1e-3)
 #define PROBE_SECONDS 1e-3 /* for what should be there already */
-#define GRACE_SECONDS                                                          \
-    1.0 /* for what rank 0 says at the end of its patience                     \
-         */
+#define GRACE_SECONDS 1.0  /* for what rank 0 says when it gives up */
 
 enum { KEY_BYTES = LSI_STORE_GATHER_NAME + 64, NAMES_BYTES = 128 };
 
