@@ -25,6 +25,7 @@
 typedef struct client {
     lsi_link link;
     lsi_handshake shake;
+    int owed; /* answers to requests, also of those that gave up waiting */
     char endpoint[LSI_ENDPOINT_BYTES];
 } client;
 
@@ -77,6 +78,7 @@ static ls_status send_frame(client *c, lsi_frame_kind kind, const char *key,
 {
     const double until = deadline_in(ANSWER_SECONDS);
     LS_TRY(lsi_link_send(&c->link, kind, key, data, bytes));
+    c->owed++;
     while (lsi_link_queued(&c->link) > 0) {
         LS_TRY(wait_until(c, POLLOUT, until));
         LS_TRY(lsi_link_flush(&c->link));
@@ -84,12 +86,17 @@ static ls_status send_frame(client *c, lsi_frame_kind kind, const char *key,
     return LS_OK;
 }
 
-/* The answer to a request: one of two kinds. */
+/*
+ * The answer to the last request: one of two kinds. Answers come in the order
+ * of the requests; those that came too late for theirs are passed over.
+ */
 static ls_status await_answer(client *c, lsi_frame *frame, lsi_frame_kind a,
                               lsi_frame_kind b, double until)
 {
     char why[LSI_FRAME_REFUSAL_BYTES + 1];
-    LS_TRY(await_frame(c, frame, until));
+    do
+        LS_TRY(await_frame(c, frame, until));
+    while (--c->owed > 0 && frame->kind != LSI_FRAME_REFUSED);
     if (frame->kind == a || frame->kind == b)
         return LS_OK;
     if (frame->kind != LSI_FRAME_REFUSED)
