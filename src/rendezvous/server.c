@@ -160,15 +160,15 @@ static void accept_all(lsi_store_server *s)
 
 /* ---- the loop --------------------------------------------------------- */
 
-/* Whatever it says now is not heard. */
+/* Whatever it says now is not heard; it may say it without end. */
 static bool has_left(lsi_store_peer *p)
 {
-    char nothing[512];
-    ssize_t got;
-    do
+    enum { AT_ONCE = 16 };
+    char nothing[4096];
+    ssize_t got = 1;
+    for (int i = 0; i < AT_ONCE && got > 0; i++)
         got = recv(p->link.fd, nothing, sizeof(nothing), MSG_DONTWAIT);
-    while (got > 0);
-    return got == 0 || (errno != EAGAIN && errno != EINTR);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 static void serve_peer(lsi_store_server *s, int number, uint32_t events)
