@@ -19,7 +19,10 @@ static void set_option(int fd, int level, int option, int value)
 void lsi_link_open(lsi_link *link, int fd, double seconds)
 {
     enum { PROBES = 3 };
-    const int whole = seconds < 1 ? 1 : (int)seconds;
+    enum { LONGEST = 32767 }; /* that the kernel takes */
+    const int whole = seconds < 1         ? 1
+                      : seconds < LONGEST ? (int)seconds
+                                          : LONGEST;
     const int apart = whole / PROBES < 1 ? 1 : whole / PROBES;
     *link = (lsi_link){.fd = fd, .most = LSI_LINK_STRANGER_BYTES};
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -121,11 +124,23 @@ ls_status lsi_link_next(lsi_link *link, lsi_frame *out, bool *got)
     return LS_OK;
 }
 
+/* What is with the kernel makes room, once it is more than what is not. */
+static void drop_sent(lsi_link *link)
+{
+    const size_t left = link->out_used - link->out_sent;
+    if (link->out_sent <= left)
+        return;
+    memmove(link->out, link->out + link->out_sent, left);
+    link->out_sent = 0;
+    link->out_used = left;
+}
+
 ls_status lsi_link_send(lsi_link *link, lsi_frame_kind kind, const char *key,
                         const void *data, size_t bytes)
 {
     unsigned char header[LSI_FRAME_HEADER_BYTES];
     const size_t whole = lsi_frame_header(kind, key, bytes, header);
+    drop_sent(link);
     LS_TRY(make_room(&link->out, link->out_used, &link->out_room, whole));
     unsigned char *at = link->out + link->out_used;
     memcpy(at, header, sizeof(header));
