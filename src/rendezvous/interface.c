@@ -40,6 +40,26 @@ static bool own_address(const struct addrinfo *to, struct sockaddr_storage *own)
     return found;
 }
 
+/*
+ * Debian gives a host's own name the address 127.0.1.1, by which no other host
+ * reaches it. The endpoint's host then takes the route to everywhere else, that
+ * to an address of nobody's (RFC 5737, RFC 3849); false if there is none.
+ */
+static bool default_address(int family, struct sockaddr_storage *own)
+{
+    static const lsi_endpoint v4 = {"192.0.2.1", 9}, v6 = {"2001:db8::1", 9};
+    struct addrinfo *to;
+    struct sockaddr_storage found = {.ss_family = AF_UNSPEC};
+    if (lsi_endpoint_resolve(family == AF_INET6 ? &v6 : &v4, &to) != LS_OK)
+        return false;
+    const bool good = own_address(to, &found) &&
+                      !lsi_address_is_loopback((const struct sockaddr *)&found);
+    freeaddrinfo(to);
+    if (good)
+        *own = found;
+    return good;
+}
+
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
     char left[64], right[64];
@@ -118,6 +138,10 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
     if (!own_address(to, &own))
         own.ss_family = (sa_family_t)to->ai_family;
     freeaddrinfo(to);
+    const bool by_default =
+        !lsi_endpoint_is_local(&parsed) &&
+        lsi_address_is_loopback((const struct sockaddr *)&own) &&
+        default_address(own.ss_family, &own);
     if (getifaddrs(&all) != 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot list the interfaces");
     const struct ifaddrs *best =
@@ -129,7 +153,9 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
         snprintf(out->name, sizeof(out->name), "%s", best->ifa_name);
         lsi_address_print(best->ifa_addr, out->address, sizeof(out->address));
         out->why = list != NULL && *list != '\0' ? "LOCKSTEP_INTERFACE"
-                                                 : "the route to the endpoint";
+                   : by_default ? "the default route: the endpoint's name is "
+                                  "a loopback address here"
+                                : "the route to the endpoint";
     }
     freeifaddrs(all);
     return status;

@@ -12,7 +12,7 @@
 typedef struct lsi_interface {
     char name[IF_NAMESIZE];
     char address[64]; /* its number */
-    const char *why;  /* "LOCKSTEP_INTERFACE" or "the route to the endpoint" */
+    const char *why;  /* "LOCKSTEP_INTERFACE", "the route to the endpoint" */
 } lsi_interface;
 
 /*
@@ -24,7 +24,9 @@ bool lsi_interface_matches(const char *list, const char *name);
 
 /*
  * The interface that `list` (LOCKSTEP_INTERFACE) allows; if it is NULL or "",
- * that of the route to the endpoint. Of several it is that of the route, else
+ * that of the route to the endpoint; the default route where the endpoint is
+ * this host's own name and that has a loopback address, as Debian's installer
+ * makes it. Of several it is that of the route, else
  * the first with an address of the endpoint's family; loopback only if the
  * list names it or the endpoint is on it. LS_ERR_ARGUMENT if there is none,
  * with those that there are.

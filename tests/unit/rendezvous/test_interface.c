@@ -43,11 +43,28 @@ static void test_route(void **state)
                  LS_ERR_ARGUMENT, "LOCKSTEP_INTERFACE \"=nosuch\" fits no");
 }
 
+/* A name, not seen to be local, with a loopback address: 127.0.1.1 of Debian.
+ */
+static void test_own_name(void **state)
+{
+    (void)state;
+    lsi_interface chosen, by_default;
+    assert_ok(lsi_interface_choose(NULL, "0x7f000101:1", &chosen));
+    if (lsi_interface_choose(NULL, "192.0.2.1:1", &by_default) == LS_OK) {
+        assert_string_equal(chosen.name, by_default.name);
+        assert_string_equal(chosen.address, by_default.address);
+        assert_non_null(strstr(chosen.why, "the default route"));
+    } else { /* a machine without networks */
+        assert_string_equal(chosen.name, "lo");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
         cmocka_unit_test(test_route),
+        cmocka_unit_test(test_own_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
