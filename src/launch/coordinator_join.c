@@ -9,6 +9,14 @@
 #include "base/suspending_clock.h"
 #include "launch/coordinator_state.h"
 
+static int ranks_of(const lsi_coordinator *c)
+{
+    int ranks = 0;
+    for (int i = 0; i < c->n; i++)
+        ranks += c->members[i].local;
+    return ranks;
+}
+
 /* Why it may not; "" if it may. */
 static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
                   char *why, size_t bytes)
@@ -40,6 +48,11 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
             "own",
             join->node, m->host);
     }
+    if (why[0] == '\0' && ranks_of(c) + join->local > LSI_AGENT_MOST_RANKS)
+        snprintf(why, bytes,
+                 "the job at the endpoint has %d ranks already, and may have "
+                 "%d",
+                 ranks_of(c), LSI_AGENT_MOST_RANKS);
     if (why[0] == '\0' && c->n >= nodes->most) {
         lsi_coordinator_list_hosts(c, name, sizeof(name));
         snprintf(why, bytes,

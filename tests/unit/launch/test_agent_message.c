@@ -82,7 +82,9 @@ static void test_text_of_any_kind(void **state)
     lsi_agent_message message = {.word = LSI_AGENT_SAY, .text = "a\n\033[1mb"};
     assert_string_equal(there_and_back(&message).text, "a??[1mb");
     strcpy(message.text, "\xff\xfe"); /* no UTF-8 */
-    assert_string_equal(there_and_back(&message).text, "?");
+    assert_string_equal(there_and_back(&message).text, "??");
+    strcpy(message.text, "no file caf\xc3"); /* cut within a character */
+    assert_string_equal(there_and_back(&message).text, "no file caf?");
 }
 
 static void test_refused(void **state)
