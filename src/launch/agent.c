@@ -175,10 +175,13 @@ static ls_status open_all(lsi_agent *a)
     lsi_endpoint_print(&a->endpoint, a->at);
     LS_TRY(lsi_endpoint_resolve(&a->endpoint, &a->addresses));
     a->address = a->addresses;
+    while (a->secret == NULL && a->address != NULL &&
+           !lsi_address_is_loopback(a->address->ai_addr))
+        a->address = a->address->ai_next;
     LS_TRY(lsi_interface_choose(getenv("LOCKSTEP_INTERFACE"), a->at,
                                 &a->interface));
     LS_TRY(serve(a));
-    if (a->secret == NULL && !lsi_address_is_loopback(a->address->ai_addr))
+    if (a->address == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "the endpoint %s is not of this machine alone, so the "
                         "hosts need a secret: " LSI_SECRET_HOW,

@@ -50,10 +50,13 @@ static void end_with(lsi_agent *a, int verdict, const char *text)
     disconnect(a);
 }
 
+/* That the ranks are to end is taken even if there are too many signals. */
 static void order(lsi_agent *a, const lsi_agent_message *message)
 {
     if (a->n_orders < LSI_AGENT_MOST_ORDERS)
         a->orders[a->n_orders++] = *message;
+    else if (message->word == LSI_AGENT_END)
+        a->orders[LSI_AGENT_MOST_ORDERS - 1] = *message;
 }
 
 /*
@@ -137,8 +140,10 @@ static void retry(lsi_agent *a, int error_number)
     const double until = patience(a, now, error_number);
     char text[LSI_AGENT_TEXT_BYTES];
     disconnect(a);
-    a->address =
-        a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
+    do /* without a secret only loopback addresses, of which there is one */
+        a->address =
+            a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
+    while (a->secret == NULL && !lsi_address_is_loopback(a->address->ai_addr));
     if (now >= until) {
         snprintf(text, sizeof(text),
                  "given up: for %.1f s nobody could be reached at the endpoint "
