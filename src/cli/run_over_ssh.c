@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launch/launch.h"
 #include "launch/ssh.h"
 
 /* Variables that hosts get without being asked for; docs/clusters.md. */
@@ -150,10 +151,12 @@ static ls_status read_ranks(const char *text, int *out)
 {
     char *end;
     const long value = text != NULL ? strtol(text, &end, 10) : 1;
-    if (text != NULL && (end == text || *end != '\0' || value < 1))
+    if (text != NULL && (end == text || *end != '\0' || value < 1 ||
+                         value > LSI_LAUNCH_MAX_RANKS))
         return lsi_fail(LS_ERR_ARGUMENT,
-                        "run: with --hosts -n is a number: the ranks of a host "
-                        "that does not say how many it has");
+                        "run: with --hosts -n is a number, 1 to %d: the ranks "
+                        "of a host that does not say how many it has",
+                        LSI_LAUNCH_MAX_RANKS);
     *out = (int)value;
     return LS_OK;
 }

@@ -443,6 +443,7 @@ static ls_status open_job(job *j)
     j->polled = calloc((size_t)(POLL_HOSTS + 2 * j->n), sizeof(*j->polled));
     if (j->nodes == NULL || j->polled == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d hosts", j->n);
+    j->polled[POLL_SIGNALS].fd = -1;
     for (int i = 0; i < j->n; i++) {
         j->nodes[i] = (lsi_ssh_node){.name = hosts->hosts[i].name,
                                      .ranks = hosts->hosts[i].ranks,
@@ -474,15 +475,10 @@ ls_status lsi_ssh_launch(const lsi_ssh_config *config, int *exit_status)
         give_up(&j, 1);
         kill_rest(&j);
     }
-    while (j.output.sinks[0] != NULL && !lsi_output_is_empty(&j.output)) {
-        uint64_t changes;
-        struct pollfd wake = {.fd = j.output.wake, .events = POLLIN};
-        if (poll(&wake, 1, -1) > 0 &&
-            read(wake.fd, &changes, sizeof(changes)) < 0)
-            break;
-    }
-    if (j.output.sinks[0] != NULL)
+    if (j.output.sinks[0] != NULL) {
+        lsi_ssh_write_rest(&j.output, j.polled[POLL_SIGNALS].fd, config->grace);
         lsi_output_close(&j.output);
+    }
     *exit_status = j.verdict < 0 ? 0 : j.verdict;
     free(j.nodes);
     free(j.polled);

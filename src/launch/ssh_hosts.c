@@ -114,6 +114,16 @@ static ls_status read_line(const char *path, int number, char *line, int ranks,
     return add(all, &host);
 }
 
+/* Whether all of a line has been read: what is left would be another host. */
+static bool is_whole(const char *line, FILE *file)
+{
+    if (strchr(line, '\n') != NULL)
+        return true;
+    const int next = getc(file);
+    (void)ungetc(next, file);
+    return next == EOF;
+}
+
 static ls_status read_file(const char *path, int ranks, lsi_ssh_hosts *all)
 {
     char line[1024];
@@ -121,8 +131,17 @@ static ls_status read_file(const char *path, int ranks, lsi_ssh_hosts *all)
     if (file == NULL)
         return lsi_fail_errno(LS_ERR_IO, "cannot read the hosts in '%s'", path);
     ls_status status = LS_OK;
-    for (int i = 1; status == LS_OK && fgets(line, sizeof(line), file); i++)
-        status = read_line(path, i, line, ranks, all);
+    for (int i = 1; status == LS_OK && fgets(line, sizeof(line), file); i++) {
+        if (is_whole(line, file))
+            status = read_line(path, i, line, ranks, all);
+        else
+            status = lsi_fail(LS_ERR_ARGUMENT,
+                              "%s, line %d has more than %zu characters", path,
+                              i, sizeof(line) - 1);
+    }
+    if (status == LS_OK && ferror(file))
+        status =
+            lsi_fail_errno(LS_ERR_IO, "cannot read the hosts in '%s'", path);
     fclose(file);
     if (status == LS_OK && all->n == 0)
         status = lsi_fail(LS_ERR_ARGUMENT, "%s names no host", path);

@@ -1,11 +1,15 @@
 /* What hosts write; see ssh_state.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
+#include "launch/signals.h"
 #include "launch/ssh_message.h"
 #include "launch/ssh_state.h"
 #include "lockstep/version.h"
@@ -121,4 +125,26 @@ void lsi_ssh_read_lines(lsi_ssh_node *node, const lsi_output *output,
         return;
     close(line->fd);
     line->fd = -1;
+}
+
+void lsi_ssh_write_rest(const lsi_output *output, int signals, double seconds)
+{
+    enum { SLICE_MS = 100 };
+    struct pollfd polled[] = {{.fd = output->wake, .events = POLLIN},
+                              {.fd = signals, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    uint64_t changes;
+    double until = 0; /* for ever */
+    while (!lsi_output_is_empty(output) &&
+           (until == 0 || lsi_clock_seconds() < until)) {
+        if (poll(polled, 2, until == 0 ? -1 : SLICE_MS) <= 0)
+            continue;
+        if (polled[0].revents != 0 &&
+            read(polled[0].fd, &changes, sizeof(changes)) < 0)
+            return;
+        if (polled[1].revents != 0 &&
+            read(polled[1].fd, &info, sizeof(info)) == sizeof(info) &&
+            lsi_signal_ends((int)info.ssi_signo) && until == 0)
+            until = lsi_clock_seconds() + seconds;
+    }
 }

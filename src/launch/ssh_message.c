@@ -18,7 +18,7 @@ ls_status lsi_ssh_message_read(const char *data, size_t bytes,
     while (digits < bytes && digits < MOST_DIGITS && data[digits] >= '0' &&
            data[digits] <= '9')
         length = 10 * length + (size_t)(data[digits++] - '0');
-    if (digits == bytes && digits < MOST_DIGITS)
+    if (digits == bytes && length <= LSI_SSH_MESSAGE_MOST)
         return LS_OK;
     if (digits == 0 || digits == bytes || data[digits] != ':' || length == 0 ||
         length > LSI_SSH_MESSAGE_MOST)

@@ -60,4 +60,10 @@ bool lsi_ssh_can_read(const lsi_output *output, int stream);
 void lsi_ssh_read_lines(lsi_ssh_node *node, const lsi_output *output,
                         int stream);
 
+/*
+ * Waits until all output is written. A reader that stands still may take as
+ * long as it likes, until a signal asks for the end: then so many seconds.
+ */
+void lsi_ssh_write_rest(const lsi_output *output, int signals, double seconds);
+
 #endif

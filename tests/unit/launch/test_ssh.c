@@ -64,6 +64,14 @@ static void test_files(void **state)
     write_file(path, "a\nb slots=none\n");
     assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
                  "line 2: \"b slots=none\" is no host");
+    char text[1200] = "a\n#";
+    memset(text + 3, 'c', 1100);
+    write_file(path, text);
+    assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
+                 "line 2 has more than 1023 characters");
+    text[3 + 1022] = '\0'; /* as long as may be, without an end */
+    write_file(path, text);
+    check(path, "a=7 ");
     write_file(path, "# nobody\n");
     assert_error(lsi_ssh_hosts_read(path, 1, &hosts), LS_ERR_ARGUMENT,
                  "names no host");
@@ -97,6 +105,19 @@ static void test_messages(void **state)
     }
 }
 
+/* The longest length may be cut, too. */
+static void test_long_length(void **state)
+{
+    (void)state;
+    lsi_ssh_message m;
+    assert_ok(lsi_ssh_message_read("1048576", 7, &m));
+    assert_int_equal(m.used, 0);
+    assert_ok(lsi_ssh_message_read("1048576:A", 9, &m));
+    assert_int_equal(m.used, 0);
+    assert_error(lsi_ssh_message_read("1048577", 7, &m), LS_ERR_ARGUMENT,
+                 "`lockstep run --hosts`");
+}
+
 static void test_what_is_no_message(void **state)
 {
     (void)state;
@@ -114,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_long_length),
         cmocka_unit_test(test_what_is_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
