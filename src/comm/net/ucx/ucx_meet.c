@@ -153,7 +153,8 @@ static int gather(const void *send, size_t bytes, void *recv)
                                                 "did not all come");
 }
 
-/* The peers and what they point to stay until the process ends. */
+/* The peers and what they point to stay until the process ends; if some have
+ * not come there are none, and the wire is not open. */
 static int learn_addresses(const ucp_address_t *own, size_t bytes,
                            uint32_t *length)
 {
@@ -169,10 +170,15 @@ static int learn_addresses(const ucp_address_t *own, size_t bytes,
     }
     memcpy(padded + (size_t)size * most, own, bytes);
     const int result = gather(padded + (size_t)size * most, most, padded);
+    if (result != 0) {
+        free(padded);
+        free(peer);
+        return result;
+    }
     for (int r = 0; r < size; r++)
         peer[r].address = (ucp_address_t *)(void *)(padded + (size_t)r * most);
     lsi_ucx.peer = peer;
-    return result;
+    return 0;
 }
 
 /* A rank that has failed so far tells a length of 0, and keeps its reason. */
