@@ -139,6 +139,13 @@ static ls_status read_text(const json_t *json, const text_row *row, char *base)
                         "a message of a node has no \"%s\" of less than %zu "
                         "bytes",
                         row->name, row->bytes);
+    /* It becomes the name of a folder of logs. */
+    if (row->offset == offsetof(lsi_agent_message, run) &&
+        (strchr(text, '/') != NULL || strcmp(text, "..") == 0))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "a message of a node has a run \"%s\", which is no "
+                        "name",
+                        text);
     memcpy(to, text, strlen(text) + 1);
     for (char *at = to; *at != '\0'; at++) {
         if ((unsigned char)*at < ' ' || *at == 127)

@@ -50,7 +50,7 @@ static ls_status read_open(const char *path, int fd, char **out)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_SECRET_FILE: '%s' is not a regular file",
                         path);
-    if ((about.st_mode & S_IRWXO) != 0)
+    if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_SECRET_FILE: others may read or write '%s'; "
                         "`chmod 600` keeps it secret",

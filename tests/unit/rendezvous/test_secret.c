@@ -60,7 +60,7 @@ static void test_files(void **state)
     assert_ok(lsi_secret_read(&secret));
     assert_string_equal(secret, good);
     lsi_free(secret);
-    write_file(path, good, 0644);
+    write_file(path, good, 0640);
     assert_error(lsi_secret_read(&secret), LS_ERR_ARGUMENT, "chmod 600");
     write_file(path, "\n", 0600);
     assert_error(lsi_secret_read(&secret), LS_ERR_ARGUMENT,
