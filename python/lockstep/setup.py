@@ -15,7 +15,7 @@ from setuptools.command.build_py import build_py
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 NAME = "liblockstep-comm.so"
-SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread))[.-]")
+SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
 WITHOUT = ("ONEDNN", "LIBARCHIVE", "PNG", "JPEG", "HWLOC", "UTF8PROC", "PCRE2",
            "OPENMPI", "MPICH", "UCX", "BUILD_TESTS", "WERROR")
 
