@@ -10,9 +10,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/missing.h"
 #include "base/suspending_clock.h"
 #include "comm/bootstrap/socket.h"
 #include "comm/node/transport.h"
+#include "comm/state/segment.h"
 
 #define SLICE_SECONDS ((double)LSI_SLICE_MS * 1e-3)
 #define PROBE_SECONDS 1e-3 /* for what should be there already */
@@ -110,26 +112,15 @@ static unsigned char *record_of(const call *c, int rank)
 
 /* ---- who has not come ---------------------------------------------------- */
 
-/* "rank 2, rank 5 and 3 more"; how many there are. */
-static int name_missing(const call *c, char *text)
+/* Who has left nothing yet, as text; how many there are. */
+static int name_missing(const call *c, char text[NAMES_BYTES])
 {
-    int used = 0, missing = 0, named = 0;
-    text[0] = '\0';
+    static _Thread_local char here[LSI_MAX_RANKS];
     for (int r = 0; r < c->gather->size; r++) {
         size_t bytes = c->bytes;
-        if (take(c, "", r, record_of(c, r), &bytes) != LS_ERR_TIMEOUT)
-            continue;
-        missing++;
-        if (used > NAMES_BYTES - 48)
-            continue;
-        named++;
-        used += snprintf(text + used, NAMES_BYTES - (size_t)used, "%srank %d",
-                         used == 0 ? "" : ", ", r);
+        here[r] = take(c, "", r, record_of(c, r), &bytes) != LS_ERR_TIMEOUT;
     }
-    if (missing > named)
-        snprintf(text + used, NAMES_BYTES - (size_t)used, " and %d more",
-                 missing - named);
-    return missing;
+    return lsi_missing_ranks(here, c->gather->size, text, NAMES_BYTES);
 }
 
 static ls_status say_who_is_late(const call *c)

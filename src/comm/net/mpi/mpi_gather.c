@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include "base/missing.h"
 #include "base/suspending_clock.h"
 #include "comm/net/mpi/mpi_meet.h"
 
@@ -52,38 +53,17 @@ static void say(int rank, int size)
     }
 }
 
-/* "rank 2, rank 5 and 3 more"; how many there are. */
-static int name_missing(const char *here, int size, char *text)
-{
-    int used = 0, missing = 0, named = 0;
-    text[0] = '\0';
-    for (int r = 0; r < size; r++) {
-        if (here[r])
-            continue;
-        missing++;
-        if (used > NAMES_BYTES - 48)
-            continue;
-        named++;
-        used += snprintf(text + used, NAMES_BYTES - (size_t)used, "%srank %d",
-                         used == 0 ? "" : ", ", r);
-    }
-    if (missing > named)
-        snprintf(text + used, NAMES_BYTES - (size_t)used, " and %d more",
-                 missing - named);
-    return missing;
-}
-
 static int call_roll(char *here, int rank, int size, double seconds)
 {
     char names[NAMES_BYTES];
     const double until = lsi_suspending_clock_seconds() + ROLL_SECONDS;
     here[rank] = 1;
     say(rank, size);
-    int missing = name_missing(here, size, names);
+    int missing = lsi_missing_ranks(here, size, names, sizeof(names));
     while (missing > 0 && lsi_suspending_clock_seconds() < until) {
         nap();
         (void)hear(here);
-        missing = name_missing(here, size, names);
+        missing = lsi_missing_ranks(here, size, names, sizeof(names));
     }
     if (missing == 0)
         return lsi_mpi_refuse(
