@@ -16,6 +16,7 @@
 #include "command/ranks.h"
 #include "launch/launch.h"
 #include "launch/ssh_agent.h"
+#include "report/result.h"
 
 typedef struct args {
     const char *ranks; /* "4", or torchrun's "auto" and "cpu" */
@@ -376,6 +377,11 @@ static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
     config->run_id = a->run_id;
     config->role = a->role;
     config->max_restarts = (int)a->max_restarts;
+    /* Not after the ranks have worked for days. */
+    if (lsi_result_check_file(config->report) != LS_OK) {
+        (void)lsi_fail(LS_ERR_IO, "no report: %s", ls_last_error());
+        return lsi_cli_error();
+    }
     int exit_status;
     if (lsi_launch(config, &exit_status) != LS_OK)
         return lsi_cli_error();
