@@ -1,9 +1,7 @@
 # The libraries the project stands on; tools/packages.txt names their packages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS C)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
 # optional_library(OPTION FOUND NAME WITHOUT): what the library can go without,
@@ -22,6 +20,46 @@ function(optional_library option found name without)
   endif()
 endfunction()
 
+# ---- of the library of communication ----
+
+pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
+optional_library(NETTLE "${NETTLE_FOUND}" nettle
+  "hosts cannot meet without MPI: nothing proves that they know the secret")
+
+# All that a program which links the objects needs.
+set(LOCKSTEP_COMM_LIBRARIES Threads::Threads PkgConfig::JANSSON)
+set(private_comm_libraries ${JANSSON_LIBRARIES})
+if(LOCKSTEP_NETTLE)
+  list(APPEND LOCKSTEP_COMM_LIBRARIES PkgConfig::NETTLE)
+  list(APPEND private_comm_libraries ${NETTLE_LIBRARIES})
+endif()
+set(LOCKSTEP_INCLUDES ${RANDOM123_INCLUDE_DIR})
+
+# Each MPI library that is there gets a module; none is needed. MPICH's pkg-config
+# file names what it is itself linked to, so its library is looked up.
+pkg_check_modules(OPENMPI ompi-c)
+pkg_check_modules(MPICH mpich)
+find_library(MPICH_LIBRARY mpich)
+option(LOCKSTEP_OPENMPI "Build the module for Open MPI" ${OPENMPI_FOUND})
+if(MPICH_FOUND AND MPICH_LIBRARY)
+  set(found ON)
+else()
+  set(found OFF)
+endif()
+option(LOCKSTEP_MPICH "Build the module for MPICH" ${found})
+
+# And so does UCX, by which nodes speak without MPI.
+pkg_check_modules(UCX ucx)
+option(LOCKSTEP_UCX "Build the module for UCX" ${UCX_FOUND})
+
+if(LOCKSTEP_COMM_ONLY)
+  return()
+endif()
+
+# ---- of what stands on it ----
+
+find_package(OpenMP REQUIRED COMPONENTS C)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
 pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)
@@ -29,7 +67,6 @@ pkg_check_modules(PNG libpng)
 pkg_check_modules(JPEG libturbojpeg)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
 find_path(LIBDW_INCLUDE_DIR elfutils/libdwfl.h)
-pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
 optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
@@ -42,23 +79,13 @@ optional_library(HWLOC "${HWLOC_FOUND}" hwloc
   "ranks are bound to cpus in the order of their numbers")
 optional_library(LIBDW "${LIBDW_INCLUDE_DIR}" libdw
   "backtraces of ranks that crash have no names, only places in files")
-optional_library(NETTLE "${NETTLE_FOUND}" nettle
-  "hosts cannot meet without MPI: nothing proves that they know the secret")
 optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc
   "tokenizers that ask for the normal form NFC are refused")
 optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
   "tokenizers split text by the patterns of GPT-2 and Llama 3 only")
 
-# All that a program which links the objects needs.
-set(LOCKSTEP_COMM_LIBRARIES Threads::Threads PkgConfig::JANSSON)
-set(private_comm_libraries ${JANSSON_LIBRARIES})
-if(LOCKSTEP_NETTLE)
-  list(APPEND LOCKSTEP_COMM_LIBRARIES PkgConfig::NETTLE)
-  list(APPEND private_comm_libraries ${NETTLE_LIBRARIES})
-endif()
 set(LOCKSTEP_LIBRARIES ${LOCKSTEP_COMM_LIBRARIES} OpenMP::OpenMP_C
                        PkgConfig::ZLIB)
-set(LOCKSTEP_INCLUDES ${RANDOM123_INCLUDE_DIR})
 set(private_libraries ${private_comm_libraries} ${ZLIB_LIBRARIES})
 if(LOCKSTEP_LIBARCHIVE)
   list(APPEND LOCKSTEP_LIBRARIES PkgConfig::LIBARCHIVE)
@@ -85,20 +112,3 @@ if(LOCKSTEP_ONEDNN)
   list(APPEND LOCKSTEP_INCLUDES ${DNNL_INCLUDE_DIR})
   list(APPEND private_libraries dnnl stdc++)
 endif()
-
-# Each MPI library that is there gets a module; none is needed. MPICH's pkg-config
-# file names what it is itself linked to, so its library is looked up.
-pkg_check_modules(OPENMPI ompi-c)
-pkg_check_modules(MPICH mpich)
-find_library(MPICH_LIBRARY mpich)
-option(LOCKSTEP_OPENMPI "Build the module for Open MPI" ${OPENMPI_FOUND})
-if(MPICH_FOUND AND MPICH_LIBRARY)
-  set(found ON)
-else()
-  set(found OFF)
-endif()
-option(LOCKSTEP_MPICH "Build the module for MPICH" ${found})
-
-# And so does UCX, by which nodes speak without MPI.
-pkg_check_modules(UCX ucx)
-option(LOCKSTEP_UCX "Build the module for UCX" ${UCX_FOUND})

@@ -34,14 +34,21 @@ endif()
 
 # Two export sets: who uses the shared libraries needs none of what they stand
 # on.
-set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
-set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)
 set_target_properties(lockstep_comm_shared PROPERTIES EXPORT_NAME comm)
 set_target_properties(lockstep_comm_static PROPERTIES EXPORT_NAME comm_static)
-install(TARGETS lockstep_shared lockstep_comm_shared EXPORT lockstep_shared
+set(shared lockstep_comm_shared)
+set(static lockstep_comm_static lockstep_comm_link)
+set(packages lockstep-comm)
+if(NOT LOCKSTEP_COMM_ONLY)
+  set_target_properties(lockstep_shared PROPERTIES EXPORT_NAME lockstep)
+  set_target_properties(lockstep_static PROPERTIES EXPORT_NAME static)
+  list(APPEND shared lockstep_shared)
+  list(APPEND static lockstep_static lockstep_link)
+  list(APPEND packages lockstep)
+endif()
+install(TARGETS ${shared} EXPORT lockstep_shared
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS lockstep_static lockstep_comm_static lockstep_link
-                lockstep_comm_link
+install(TARGETS ${static}
         EXPORT lockstep_static
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstep_shared FILE lockstep-shared.cmake
@@ -73,7 +80,7 @@ set(private_comm_libraries "${private_comm_libraries} -pthread")
 # Relative, so that `cmake --install --prefix` may go anywhere.
 file(RELATIVE_PATH pc_to_prefix
      /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-foreach(name lockstep lockstep-comm)
+foreach(name IN LISTS packages)
   configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

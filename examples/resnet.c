@@ -78,8 +78,13 @@ static int64_t resume(training *t, const char *folder)
 
 static void make(training *t, int64_t classes, const char *strategy)
 {
-    const ls_image_net_options net = {"resnet18", classes, 3, SIDE,
-                                      SIDE,       true,    1};
+    const ls_image_net_options net = {.name = "resnet18",
+                                      .classes = classes,
+                                      .channels = 3,
+                                      .height = SIDE,
+                                      .width = SIDE,
+                                      .sync_bn = true,
+                                      .seed = 1};
     ls_ddp_options how = ls_ddp_defaults();
     check(ls_ddp_strategy_parse(strategy, &how.strategy));
     how.bucket_mb = how.strategy == LS_DDP_BUCKETED ? 4 : how.bucket_mb;
@@ -101,7 +106,8 @@ int main(int argc, char **argv)
     check(ls_group_from_env(&t.group));
     check(ls_dataset_new_images(&images, argv[1], LS_SPLIT_TRAIN, &moved));
     make(&t, ls_dataset_classes(images), argv[4]);
-    const ls_checkpoint_parts parts = {t.params, t.adamw, NULL};
+    const ls_checkpoint_parts parts = {.params = t.params,
+                                       .optimizer = t.adamw};
     const int64_t epochs = strtol(argv[3], NULL, 10);
     for (int64_t epoch = resume(&t, argv[2]); epoch < epochs; epoch++) {
         train_epoch(&t, images, epoch);

@@ -67,14 +67,15 @@ def runs():
         yield from ((job, flags) for flags in [*strategies(), *more])
 
 
+def timeless(fields):
+    """Without times and memory; those of ranks are in the list of that name."""
+    return {name: [timeless(rank) for rank in value] if name == "ranks" else value
+            for name, value in fields.items() if not name.endswith(TIMES)}
+
+
 def without_times(path):
-    lines = []
     with open(path, encoding="utf-8") as file:
-        for line in file:
-            fields = json.loads(line)
-            lines.append({name: value for name, value in fields.items()
-                          if not name.endswith(TIMES)})
-    return json.dumps(lines).encode()
+        return json.dumps([timeless(json.loads(line)) for line in file]).encode()
 
 
 def newest_checkpoint(folder):

@@ -72,6 +72,40 @@ LS_API ls_status ls_params_add(ls_params *params, const char *name, int ndim,
                                const int64_t *shape, ls_init init,
                                ls_tensor **out);
 
+/* Memory of a program's that holds a parameter. */
+typedef struct ls_param_memory {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    void *data;         /* the weights, row-major and without gaps */
+    ls_dtype dtype;     /* of those: LS_F32, LS_BF16 or LS_F16 */
+    void *grad;         /* likewise the gradient, or NULL */
+    ls_dtype grad_dtype;
+} ls_param_memory;
+
+/*
+ * As ls_params_add for weights that the program has already, such as those of
+ * another framework. Both blocks stay the program's, must be aligned to an
+ * element, overlap with those of no other parameter and stay where they are
+ * until ls_params_free; the set never frees them. *memory is copied.
+ *
+ * Weights are what the program has at ls_params_allocate. Those of f32 are used
+ * where they lie: an optimizer's step is seen there, and what the program
+ * writes is seen by the set (see ls_params_changed). ls_params_flat is NULL
+ * then. For halves the set has f32 values of its own, which optimizers step;
+ * the program's are written, rounded to nearest, after each step and in
+ * ls_params_changed, and not read again. The same holds for any type after an
+ * ls_ddp_new with strategy "zero1", "shared" or "fsdp".
+ *
+ * `grad` is where a backward of the program's own leaves the gradient. It is
+ * read by ls_ddp_ready; ls_ddp_finish writes the mean there, if this rank gets
+ * all of it. With NULL that backward writes to ls_grad's memory, which saves
+ * both copies. ls_backward does not write to `grad`.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_params_adopt(ls_params *params,
+                                                 const char *name, int ndim,
+                                                 const int64_t *shape,
+                                                 const ls_param_memory *memory,
+                                                 ls_tensor **out);
+
 /* As ls_params_add for a buffer: saved with the model, never trained. */
 LS_API ls_status ls_params_add_buffer(ls_params *params, const char *name,
                                       int ndim, const int64_t *shape,
@@ -112,7 +146,8 @@ LS_API int64_t ls_params_numel(const ls_params *params);
  * The flat buffers of the trained parameters: *count elements (a multiple of
  * 16, each parameter padded with zeros to 64 bytes), parameter i at
  * ls_params_offset(params, i) in both (SIZE_MAX if it is not trained). Owned by
- * the set. count may be NULL.
+ * the set. count may be NULL. There is no flat buffer of weights (NULL) while
+ * ls_params_adopt has left some of them where the program has them.
  */
 LS_API float *ls_params_flat(const ls_params *params, size_t *count);
 LS_API float *ls_params_flat_grad(const ls_params *params, size_t *count);

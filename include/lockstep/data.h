@@ -29,7 +29,8 @@ typedef struct ls_field {
 
 /* What a dataset consists of, told by who has the data. */
 typedef struct ls_dataset_source {
-    int64_t count; /* of items */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    int64_t count;      /* of items */
     int n_fields;
     const ls_field *fields; /* copied */
     /*
@@ -116,6 +117,7 @@ LS_API ls_status ls_dataset_new_synthetic(ls_dataset **out, int64_t count,
 
 /* How images of any kind are made ready; zeros are the usual. */
 typedef struct ls_image_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t size; /* side of what is read, in pixels; 0: that of the data */
     int channels; /* 1 or 3; 0: those of the data */
     /*
@@ -216,6 +218,7 @@ LS_API ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices);
 typedef struct ls_loader ls_loader;
 
 typedef struct ls_loader_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     int64_t batch_size;
     int prefetch; /* batches read ahead; 0: read in the caller's thread */
     int threads;  /* that read ahead, 0: 1; at most 64 */

@@ -21,6 +21,13 @@
  * what it has in flight in others makes progress, too, until another thread
  * uses these; if one of them fails meanwhile, its own requests report it.
  *
+ * A child that a process forks is no member of its groups: calls on them, and
+ * on their requests, are LS_ERR_STATE there, but for ls_group_close and
+ * ls_request_free, which free the child's copy. What the child does, and how it
+ * ends, is nothing to the parent or to other ranks. Shared buffers stay mapped:
+ * reading them is safe, and what it writes the parent sees. It may open groups
+ * of its own, between machines only if the parent had none between machines.
+ *
  *     ls_group *group = NULL;
  *     if (ls_group_from_env(&group) != LS_OK) { puts(ls_last_error()); ... }
  *     float x[3] = {1, 2, 3};
@@ -60,36 +67,41 @@ LS_API ls_status ls_group_from_env(ls_group **group);
 
 /*
  * Where processes leave words for each other before they have a group: a store
- * of keys and values that all of them reach. Keys are text without blanks.
- * Each has been set once when ls_group_open returns, and is not needed any
- * more.
+ * of keys and values that all of them reach. Keys are text without blanks of
+ * less than 128 bytes; values have up to 64 KiB. Each key has been set once
+ * when ls_group_open returns, and is not needed any more.
  */
 typedef struct ls_store {
-    void *context; /* is passed on */
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    void *context;      /* is passed on */
     ls_status (*set)(void *context, const char *key, const void *data,
                      size_t bytes);
     /*
      * Waits until the key is set. *bytes is the room at `data`, then the length
-     * of the value, which is an error if there is less room. LS_ERR_TIMEOUT
-     * after so many seconds (0: never).
+     * of the value; LS_ERR_ARGUMENT if there is less room. LS_ERR_TIMEOUT after
+     * so many seconds (0: never), which may be as few as 0.001.
      */
     ls_status (*get)(void *context, const char *key, void *data, size_t *bytes,
                      double seconds);
 } ls_store;
 
 /*
- * Joins, as `rank` of `size`, the group of that name. Nothing is read from the
- * environment but LOCKSTEP_SELECT, LOCKSTEP_RECORD and the like. Called by its
- * members only, which may be any processes, or threads, of one user on one
- * machine; a process may be in any number of groups, and open and close them in
- * any order. Waits for the others for so many seconds (0: for ever; below 0:
- * LOCKSTEP_TIMEOUT, or 300), which also becomes the group's timeout.
+ * Joins, as `rank` of `size`, the group of that name. No launcher's variables
+ * are read; those that set the library up (LOCKSTEP_SELECT, LOCKSTEP_RECORD,
+ * LOCKSTEP_INTERFACE and the like) count. Called by its members only, which may
+ * be any processes, or threads; a process may be in any number of groups, and
+ * open and close them in any order. Waits for the others for so many seconds
+ * (0: for ever; below 0: LOCKSTEP_TIMEOUT, or 300), which also becomes the
+ * group's timeout.
  *
- * Without a store (NULL) they meet at the name, which must be unlike those of
- * all other groups that this user opens on this machine at the time. With one
- * it only must be new to that store, and members that cannot share memory, or
- * disagree about the size, are told so at once. Collective; *group is owned by
- * the caller, and not written on failure.
+ * Without a store (NULL) the members are of one user on one machine and meet at
+ * the name, which must be unlike those of all other groups that this user opens
+ * there at the time. With one it only must be new to that store, and members
+ * may be anywhere: those that cannot share memory are joined by UCX, or get
+ * LS_ERR_UNSUPPORTED and what to install. Members that disagree about the size
+ * are told so at once. If one that has come dies while others are awaited,
+ * those of its machine get LS_ERR_PEER_DEAD. Collective; *group is owned by the
+ * caller, and not written on failure.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_group_open(ls_group **group,
                                                const char *name, int rank,
@@ -263,6 +275,42 @@ LS_API ls_status ls_all_to_all(ls_group *group, const void *send, void *recv,
 LS_API ls_status ls_all_gather_bytes(ls_group *group, const void *send,
                                      size_t bytes, size_t *sizes, void **all);
 
+/*
+ * The same with a count of its own for each rank: counts has as many entries as
+ * the group has ranks, and blocks lie one behind the other in rank order.
+ * Counts may be 0. All ranks pass the same counts to the first two. What does
+ * not fit is LS_ERR_MISMATCH with the ranks and the counts, and fails the
+ * group; of an exchange, ranks that it does not concern may learn of it in
+ * their next call. The arrays are not needed any more once a call returns, even
+ * if its request is not done.
+ */
+
+/*
+ * recv gets counts[r] elements of each rank r. `count` is this rank's own, and
+ * equals its entry of counts. In place: send is where this rank's block begins
+ * in recv.
+ */
+LS_API ls_status ls_all_gatherv(ls_group *group, const void *send, size_t count,
+                                void *recv, const size_t *counts,
+                                ls_dtype dtype);
+
+/*
+ * send has the sum of all counts; rank r's recv gets the reduction of its
+ * counts[r] elements. In place: recv is where this rank's block begins in send.
+ */
+LS_API ls_status ls_reduce_scatterv(ls_group *group, const void *send,
+                                    void *recv, const size_t *counts,
+                                    ls_dtype dtype, ls_reduce_op op);
+
+/*
+ * send_counts[r] elements of send go to rank r, and recv_counts[r] elements of
+ * recv come from there: as many as that rank sends. In place (recv == send),
+ * both must be the same.
+ */
+LS_API ls_status ls_all_to_allv(ls_group *group, const void *send,
+                                const size_t *send_counts, void *recv,
+                                const size_t *recv_counts, ls_dtype dtype);
+
 /* ---- the same without waiting -------------------------------------------- */
 /*
  * As the function without the i, but returns at once: *request, which is the
@@ -297,15 +345,53 @@ LS_API ls_status ls_iscatter(ls_group *group, const void *send, void *recv,
 LS_API ls_status ls_iall_to_all(ls_group *group, const void *send, void *recv,
                                 size_t count, ls_dtype dtype,
                                 ls_request **request);
+LS_API ls_status ls_iall_gatherv(ls_group *group, const void *send,
+                                 size_t count, void *recv, const size_t *counts,
+                                 ls_dtype dtype, ls_request **request);
+LS_API ls_status ls_ireduce_scatterv(ls_group *group, const void *send,
+                                     void *recv, const size_t *counts,
+                                     ls_dtype dtype, ls_reduce_op op,
+                                     ls_request **request);
+LS_API ls_status ls_iall_to_allv(ls_group *group, const void *send,
+                                 const size_t *send_counts, void *recv,
+                                 const size_t *recv_counts, ls_dtype dtype,
+                                 ls_request **request);
+
+/*
+ * recv[i] = sum over ranks of factor * send[i], of floating types; each rank
+ * has a factor of its own. Products and sums are rounded in the type, those of
+ * half types in f32, and their sum once to the type. Otherwise as
+ * ls_iall_reduce and ls_ireduce_scatter; `send` is not needed any more when the
+ * call returns.
+ */
+LS_API ls_status ls_iall_reduce_premul(ls_group *group, const void *send,
+                                       void *recv, size_t count, ls_dtype dtype,
+                                       double factor, ls_request **request);
+LS_API ls_status ls_ireduce_scatter_premul(ls_group *group, const void *send,
+                                           void *recv, size_t count,
+                                           ls_dtype dtype, double factor,
+                                           ls_request **request);
 
 /* ---- point to point ------------------------------------------------------ */
 /*
- * Messages between two ranks arrive in the order in which they were sent; the
- * receive must name the same count and type as the send. Sending to oneself
- * is allowed with isend and irecv.
+ * Messages between two ranks with one tag arrive in the order in which they
+ * were sent, and are received in the order in which they are asked for; the
+ * receive must name the same count and type as the send. What is not asked for
+ * stays with its sender, who may have to wait, unless something behind it is:
+ * then it is kept in memory of the receiver, and if there is none the group
+ * fails (LS_ERR_MEMORY, LS_ERR_BUDGET). Sending to oneself is allowed with
+ * isend and irecv.
+ *
+ * A receive may be from LS_ANY_RANK, and of LS_ANY_TAG. It gets what comes
+ * first; of ranks from whom something is there, they take turns. If a rank
+ * dies, the group fails, and every receive with it (LS_ERR_PEER_DEAD); ranks
+ * that have closed the group end a receive from anybody when no other rank is
+ * left.
  */
+#define LS_ANY_RANK (-1)
+#define LS_ANY_TAG  (-1)
 
-/* Return when `data` may be reused, and when `data` has been filled. */
+/* Return when `data` may be reused, and when `data` has been filled. Tag 0. */
 LS_API ls_status ls_send(ls_group *group, const void *data, size_t count,
                          ls_dtype dtype, int peer);
 LS_API ls_status ls_recv(ls_group *group, void *data, size_t count,
@@ -316,6 +402,33 @@ LS_API ls_status ls_isend(ls_group *group, const void *data, size_t count,
                           ls_dtype dtype, int peer, ls_request **request);
 LS_API ls_status ls_irecv(ls_group *group, void *data, size_t count,
                           ls_dtype dtype, int peer, ls_request **request);
+
+/* The same with a tag, 0 or more. Those above have the tag 0. */
+LS_API ls_status ls_isend_tag(ls_group *group, const void *data, size_t count,
+                              ls_dtype dtype, int peer, int tag,
+                              ls_request **request);
+LS_API ls_status ls_irecv_tag(ls_group *group, void *data, size_t count,
+                              ls_dtype dtype, int peer, int tag,
+                              ls_request **request);
+
+/*
+ * What a receive that is done has got: the rank that sent it, and its tag.
+ * LS_ERR_STATE before that. Local.
+ */
+LS_API ls_status ls_request_source(const ls_request *request, int *rank);
+LS_API ls_status ls_request_tag(const ls_request *request, int *tag);
+
+/*
+ * Looks for a message from a rank (or LS_ANY_RANK) with a tag (or LS_ANY_TAG)
+ * that no receive has been started for, and says who has sent it, its tag and
+ * its length. It is not received: the next receive from that rank with that tag
+ * gets it. ls_probe waits until there is one; ls_iprobe returns LS_IN_PROGRESS
+ * if there is none yet. Any of source, found and bytes may be NULL.
+ */
+LS_API ls_status ls_probe(ls_group *group, int peer, int tag, int *source,
+                          int *found, size_t *bytes);
+LS_API ls_status ls_iprobe(ls_group *group, int peer, int tag, int *source,
+                           int *found, size_t *bytes);
 
 /* ---- requests ------------------------------------------------------------ */
 /*
@@ -350,6 +463,20 @@ LS_API ls_status ls_wait(ls_request *request);
  * a peer is late, as one would.
  */
 LS_API ls_status ls_wait_for(ls_request *request, double seconds);
+
+/*
+ * Calls `function` with that context, once, when a request that is in flight is
+ * done or has failed: with LS_OK, or the status that a wait would return and
+ * its sentence in ls_last_error. The thread that finds it so calls it, at the
+ * end of the call of the library in which it does, or at once if it is done
+ * already; so some thread has to test or wait for something in the group. It
+ * may use the library, and free the request unless that is the one which is
+ * waited for, but not close the group. If a call on another group calls it, a
+ * thread that uses this one meanwhile waits until it has returned.
+ */
+typedef void ls_done_fn(void *context, ls_status status);
+LS_API ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
+                                    void *context);
 
 /*
  * Frees a request and sets *request to NULL. Accepts NULL and a pointer to

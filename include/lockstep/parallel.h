@@ -4,6 +4,8 @@
 #ifndef LOCKSTEP_PARALLEL_H
 #define LOCKSTEP_PARALLEL_H
 
+#include <math.h>
+
 #include "lockstep/autograd.h"
 #include "lockstep/group.h"
 
@@ -56,6 +58,7 @@ LS_API const char *ls_ddp_strategy_name(ls_ddp_strategy strategy);
 LS_API ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out);
 
 typedef struct ls_ddp_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     ls_ddp_strategy strategy;
     /*
      * Largest size of a bucket, in millions of bytes; a larger parameter gets a
@@ -71,7 +74,15 @@ typedef struct ls_ddp_options {
 } ls_ddp_options;
 
 /* LS_DDP_FLAT, one bucket, unused parameters are an error. */
-LS_API ls_ddp_options ls_ddp_defaults(void);
+static inline ls_ddp_options ls_ddp_defaults(void)
+{
+    ls_ddp_options options;
+    options.struct_size = sizeof(options);
+    options.strategy = LS_DDP_FLAT;
+    options.bucket_mb = (double)INFINITY;
+    options.unused_as_zero = false;
+    return options;
+}
 
 /*
  * Wraps an allocated parameter set. Rank 0's parameters and buffers are copied
@@ -83,7 +94,11 @@ LS_API ls_ddp_options ls_ddp_defaults(void);
 LS_API ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
                             const ls_ddp_options *options);
 
-/* All ranks should call it, as with ls_group_close. Accepts NULLs. */
+/*
+ * All ranks should call it, as with ls_group_close. Between ls_ddp_begin and
+ * ls_ddp_finish it tells the ranks that wait there why they wait in vain.
+ * Accepts NULLs.
+ */
 LS_API void ls_ddp_free(ls_ddp **ddp);
 
 /*
@@ -125,16 +140,24 @@ LS_API ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any);
 
 /* ---- gradients of a program of your own ---------------------------------- */
 /*
- * For a program with its own model and its own backward: it registers where its
- * gradients are, reports when each is final, and finds the means over all ranks
- * in the same place.
+ * For gradients that the tape does not make: of a backward written by hand or
+ * of another framework. The program reports when each is final and finds the
+ * means over all ranks in the same place.
  *
  *     ls_ddp_begin(ddp, samples);
  *     for each layer, last to first:
  *         ... compute its gradient: the sum over this rank's samples ...
- *         ls_ddp_ready(ddp, index of the range);
+ *         ls_ddp_ready(ddp, index of the parameter);
  *     ls_ddp_finish(ddp);
- *     ... every range holds the mean over the samples of all ranks ...
+ *     ls_optimizer_step(optimizer, 1);
+ *
+ * With an ls_ddp over a parameter set (ls_ddp_new) every strategy can be used.
+ * Gradient `index`, of as many elements as the parameter, is then written to
+ * the memory that ls_params_adopt was given for it, in f32, bf16 or f16, or to
+ * that of ls_grad, in f32. It is summed over ranks in f32, and rounded once if
+ * it is a half type. With an ls_ddp over ranges of f32 (ls_ddp_new_ranges),
+ * which the library knows nothing else of, strategies that share more than
+ * gradients are refused.
  */
 
 typedef struct ls_ddp_range {
@@ -154,19 +177,33 @@ ls_ddp_new_ranges(ls_ddp **out, ls_group *group, const ls_ddp_range *ranges,
 
 /*
  * Begins a reduction of gradients that are sums over `weight` samples of this
- * rank (or tokens; 0 is allowed, and then no range need become ready). Local.
+ * rank (or tokens; 0 is allowed, and then no gradient need become ready), times
+ * the loss scale if ls_ddp_set_loss_scale has set one. Local.
+ *
+ * From here on others may wait for this rank. So what it does wrong until
+ * ls_ddp_finish (a weight that is no number, a gradient that is ready twice, an
+ * index that does not exist) is an error at once and again in ls_ddp_finish,
+ * where all ranks get it with this rank's name, and maybe in others'
+ * ls_ddp_ready before that. The next reduction can go on. A rank that cannot
+ * call ls_ddp_finish any more calls ls_ddp_free, which tells the others, too.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_ddp_begin(ls_ddp *ddp, double weight);
 
 /*
- * Range `index` is final and will not be touched before ls_ddp_finish. In any
- * order, from the thread that called ls_ddp_begin. Does not wait.
+ * The gradient of parameter, or range, `index` is final: the program does not
+ * touch it before ls_ddp_finish. Once for each that is trained, in any order,
+ * which may differ between ranks, from the thread that called ls_ddp_begin.
+ * LS_ERR_STATE names one that is ready twice, or while no reduction has begun.
+ * Does not wait, but with "fsdp" up to a second for ranks that are behind.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_ddp_ready(ls_ddp *ddp, size_t index);
 
 /*
- * Returns when all ranges hold the means. A range that was not ready counts as
- * a parameter that was not used; see ls_ddp_options. Collective.
+ * Returns when gradients are the means over the samples of all ranks, as after
+ * ls_ddp_backward: all of them, or with "zero1", "shared" and "fsdp" this
+ * rank's part, for its optimizer; adopted memory for gradients is then left as
+ * it is. A gradient that was not ready is an error on all ranks that names it
+ * and the rank, or counts as zero (ls_ddp_options). Collective.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_ddp_finish(ls_ddp *ddp);
 

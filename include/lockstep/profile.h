@@ -1,5 +1,6 @@
 /*
- * Memory accounting: bytes by kind, live and at their peak.
+ * Memory accounting: bytes by kind, live and at their peak, and what holds
+ * them. And ranges: what a program spends its time on, by names of its own.
  *
  * All numbers are of this process. Every byte that the library allocates for
  * tensors, parameters, buckets, collectives and workspace goes through one
@@ -7,6 +8,10 @@
  */
 #ifndef LOCKSTEP_PROFILE_H
 #define LOCKSTEP_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "lockstep/status.h"
 #include "lockstep/types.h"
@@ -65,6 +70,74 @@ LS_API void ls_memory_reset_peak(void);
  * process's control group, does not have that many bytes available.
  */
 LS_API void ls_memory_set_budget(size_t bytes);
+
+/* ---- what holds the memory ---------------------------------------------- */
+
+/*
+ * Records from here on what takes memory and gives it back: each tensor and
+ * each block, with its bytes and kind, the phase and the ranges that were open,
+ * the operation of the tape, and the calls that led there. Storage that a tape
+ * keeps for the next step counts as kept, not as live. The file at `path` is
+ * for `lockstep memory` (docs/memory.md); "": none, but snapshots can be taken,
+ * and an allocation that is refused says who holds most.
+ *
+ * Of this process, in which it is started once at a time; not collective. A
+ * process records from its start on if LOCKSTEP_MEMORY names a folder. Costs
+ * some microseconds for each tensor while it is on, and nothing otherwise.
+ *
+ * LS_ERR_STATE if it is on, LS_ERR_IO if the file cannot be made.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_memory_record_start(const char *path);
+
+/*
+ * Ends it, which also happens at the exit of the process. LS_ERR_STATE if it is
+ * off, LS_ERR_IO if the file could not be written.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_memory_record_stop(void);
+
+/*
+ * Writes what is live now, and who took it, to a file of the same form.
+ * LS_ERR_STATE if nothing is recorded, LS_ERR_IO if it cannot be written.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_memory_snapshot(const char *path);
+
+/*
+ * Such a snapshot, once: as soon as more than `bytes` are live (0: never), or
+ * an allocation is refused. Takes the place of an earlier request; the path ""
+ * takes that back. One that cannot be written is a warning. LS_ERR_STATE if
+ * nothing is recorded, LS_ERR_ARGUMENT if the path is too long.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_memory_snapshot_above(size_t bytes,
+                                                          const char *path);
+
+/* ---- ranges -------------------------------------------------------------- */
+
+/*
+ * Names what this thread does until the ls_range_pop that belongs to it, for
+ * the timeline and the tables that `lockstep trace`, `lockstep profile` and
+ * `lockstep memory` make (docs/profiling.md). Ranges nest, up to 64 deep;
+ * deeper ones are not recorded. `name` is copied, NULL is "unnamed"; a process
+ * can have 4096 different names of 95 bytes, and more are recorded as "other".
+ *
+ * Ranges are recorded if LOCKSTEP_TRACE names a folder, or a command has the
+ * flag --trace, and while memory is recorded; otherwise a call costs a
+ * nanosecond. Each thread has ranges of its own. Nothing here can fail, and
+ * nothing is collective.
+ */
+LS_API void ls_range_push(const char *name);
+
+/*
+ * The same of a range that moves so many bytes of memory and makes so many
+ * floating-point operations: they become rates in the tables.
+ */
+LS_API void ls_range_push_work(const char *name, uint64_t bytes,
+                               uint64_t operations);
+
+/* Ends the range that this thread has begun last; without one, does nothing. */
+LS_API void ls_range_pop(void);
+
+/* Whether ranges are recorded: if not, names need not be made up for them. */
+LS_API bool ls_range_is_recorded(void);
 
 #ifdef __cplusplus
 }

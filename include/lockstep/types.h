@@ -13,7 +13,10 @@
 extern "C" {
 #endif
 
-/* X(name, value, text, size in bytes). */
+/*
+ * X(name, value, text, size in bytes). Of bool any value but 0 is true; what is
+ * computed is 0 or 1. Tensors cannot be bool, nor f64 or i8.
+ */
 #define LS_DTYPE_LIST(X)                                                       \
     X(F32, 0, "f32", 4)                                                        \
     X(F64, 1, "f64", 8)                                                        \
@@ -22,7 +25,8 @@ extern "C" {
     X(I8, 4, "i8", 1)                                                          \
     X(U8, 5, "u8", 1)                                                          \
     X(I32, 6, "i32", 4)                                                        \
-    X(I64, 7, "i64", 8)
+    X(I64, 7, "i64", 8)                                                        \
+    X(BOOL, 8, "bool", 1)
 
 typedef enum ls_dtype {
 #define X(name, value, text, size) LS_##name = (value),
@@ -30,12 +34,13 @@ typedef enum ls_dtype {
 #undef X
 } ls_dtype;
 
-#define LS_DTYPE_COUNT 8
+#define LS_DTYPE_COUNT 9
 
 /*
  * Reductions. Half types are summed in f32 and rounded once at the end.
- * LS_AVG divides the sum by the world size; it is not defined for integers.
- * Those of bits are defined for integers only.
+ * LS_AVG divides the sum by the world size; it is defined for floating types
+ * only, and those of bits for integers and bool only. Of bool the sum and the
+ * maximum are an or, the product and the minimum an and.
  */
 #define LS_REDUCE_OP_LIST(X)                                                   \
     X(SUM, 0, "sum")                                                           \

@@ -26,6 +26,7 @@ extern "C" {
 typedef struct ls_image_net ls_image_net;
 
 typedef struct ls_image_net_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
     const char *name;
     int64_t classes;
     int64_t channels, height, width; /* of an image */

@@ -1,4 +1,4 @@
-/* Mixed precision: operands, the half copies of parameters, f16 products. */
+/* Mixed precision: operands, and the half copies of parameters. */
 #include "autograd/autocast.h"
 
 #include "autograd/ops/ops.h"
@@ -126,47 +126,4 @@ ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor)
     return lsi_tape_is_mixed(tape) && is_half(tensor->dtype)
                ? ls_cast(tape, tensor, LS_F32)
                : tensor;
-}
-
-/* ---- products in f16 ----------------------------------------------------- */
-
-/* A stored matrix in f32; NULL on failure. */
-static float *widen(ls_tape *tape, const void *matrix, int64_t rows,
-                    int64_t cols, int64_t leading)
-{
-    const size_t n = rows > 0 ? (size_t)((rows - 1) * leading + cols) : 0;
-    float *wide = ls_tape_scratch(tape, n * sizeof(float));
-    if (wide != NULL)
-        lsi_array_convert(wide, LS_F32, matrix, LS_F16, n);
-    return wide;
-}
-
-static ls_status gemm_f16(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
-                          const void *a, const void *b,
-                          const float *bias_or_null)
-{
-    const int64_t m = shape->m, n = shape->n, k = shape->k;
-    const bool ta = shape->a_transposed, tb = shape->b_transposed;
-    lsi_gemm_shape wide = *shape;
-    wide.ab_dtype = wide.c_dtype = LS_F32;
-    const float *wide_a = widen(tape, a, ta ? k : m, ta ? m : k, shape->lda);
-    const float *wide_b = widen(tape, b, tb ? n : k, tb ? k : n, shape->ldb);
-    float *wide_c = c;
-    if (shape->c_dtype == LS_F16)
-        wide_c = shape->accumulate
-                     ? widen(tape, c, m, n, n)
-                     : ls_tape_scratch(tape, (size_t)(m * n) * sizeof(float));
-    LS_TRY(tape->status);
-    LS_TRY(lsi_gemm_run(&wide, wide_c, wide_a, wide_b, bias_or_null));
-    if (shape->c_dtype == LS_F16)
-        lsi_array_convert(c, LS_F16, wide_c, LS_F32, (size_t)(m * n));
-    return LS_OK;
-}
-
-ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
-                      const void *a, const void *b, const float *bias_or_null)
-{
-    return shape->ab_dtype == LS_F16
-               ? gemm_f16(tape, shape, c, a, b, bias_or_null)
-               : lsi_gemm_run(shape, c, a, b, bias_or_null);
 }

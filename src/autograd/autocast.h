@@ -1,8 +1,8 @@
 /*
  * Mixed precision inside operations.
  *
- * A product asks for its operands by lsi_op_operand, multiplies by lsi_op_gemm,
- * and records the tensors that it was given: their gradients come in their own
+ * A product asks for its operands by lsi_op_operand, multiplies them, and
+ * records the tensors that it was given: their gradients come in their own
  * types, so those of parameters, and of what f32 operations made, in f32.
  */
 #ifndef LS_AUTOGRAD_AUTOCAST_H
@@ -29,12 +29,5 @@ ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor);
  * half. NULL on failure.
  */
 ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor);
-
-/*
- * As lsi_gemm_run, with f16 too: multiplied in f32, which holds the products
- * exactly, and rounded once. C is dense then.
- */
-ls_status lsi_op_gemm(ls_tape *tape, const lsi_gemm_shape *shape, void *c,
-                      const void *a, const void *b, const float *bias_or_null);
 
 #endif

@@ -11,6 +11,8 @@
 #include "autograd/node.h"
 #include "autograd/params.h"
 #include "base/error.h"
+#include "base/memory_record.h"
+#include "base/spans.h"
 
 /* ---- before the walk ----------------------------------------------------- */
 
@@ -90,13 +92,29 @@ static void free_output_grads(const ls_tape *tape, const ls_node *node)
     }
 }
 
+/* Gradients belong to the layer whose operation they are of. */
+static ls_status run_backward(ls_tape *tape, ls_node *node)
+{
+    lsi_memory_place before = {0};
+    const bool recorded = lsi_memory_is_recorded();
+    if (recorded)
+        before = lsi_memory_enter_operation(node->path, node->function->name,
+                                            " backward");
+    const ls_status status = node->function->backward(tape, node);
+    if (recorded)
+        lsi_memory_leave_operation(before);
+    return status;
+}
+
 static ls_status visit(ls_tape *tape, ls_node *node)
 {
     const bool inner = tape->outer != NULL;
     node->abandon = NULL; /* from here on this is backward's business */
     if (any_output_has_grad(tape, node)) {
-        LS_TRY(node->function->backward(tape, node));
+        const uint64_t began = lsi_span_begin();
+        LS_TRY(run_backward(tape, node));
         LS_TRY(tape->status);
+        lsi_span_operation(node->function->name, " backward", began);
     }
     lsi_tape_free_temps(tape);
     free_output_grads(tape, node);
@@ -187,7 +205,9 @@ ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale)
     }
     lsi_slot *slot = lsi_tape_slot(tape, loss);
     const int last = slot->node;
+    LSI_SPAN(PHASE, "backward", 0, 0);
     tape->phase = LSI_TAPE_WALKING;
+    tape->op_began = 0;
     LS_TRY_GOTO(status, seed(tape, slot, scale), stop);
     mark_live(tape, last);
     count_uses(tape, last, true);

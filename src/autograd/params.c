@@ -1,5 +1,6 @@
 /* Parameter sets: life, definition, lookup, which gradients there are. */
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "autograd/params/init.h"
 
 #include <string.h>
@@ -124,6 +125,11 @@ free_block:
     return status;
 }
 
+void lsi_params_remove_last(ls_params *params)
+{
+    free_param(params->params.items[--params->params.count]);
+}
+
 static ls_status check_init(const char *name, ls_init init)
 {
     if ((unsigned)init.kind > LS_INIT_TRUNCATED_NORMAL)
@@ -202,6 +208,14 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
+static void fill_param(lsi_param *param, uint64_t seed)
+{
+    if (param->is_adopted)
+        lsi_param_read_adopted(param);
+    else
+        lsi_param_fill(param, seed, false);
+}
+
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
@@ -212,7 +226,7 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
         LS_TRY(lsi_params_same(params, group));
     LS_TRY(lsi_params_layout(params, group));
     for (size_t i = 0; i < params->params.count; i++)
-        lsi_param_fill(params->params.items[i], seed, false);
+        fill_param(params->params.items[i], seed);
     for (size_t i = 0; i < params->buffers.count; i++)
         lsi_param_fill(params->buffers.items[i], seed, true);
     params->storage.memory = LSI_MEMORY_HOST;
@@ -289,8 +303,10 @@ int64_t ls_params_numel(const ls_params *params)
 
 void ls_params_changed(ls_params *params)
 {
-    if (params != NULL)
-        params->version++;
+    if (params == NULL)
+        return;
+    params->version++;
+    lsi_params_write_back(params, false);
 }
 
 void lsi_params_stepped(ls_params *params)

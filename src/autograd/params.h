@@ -19,6 +19,8 @@ struct lsi_param {
     ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
     size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
     bool trainable;
+    bool is_adopted; /* its memory is the program's (params/adopt.h) */
+    ls_param_memory adopted;
     ls_tensor *half;       /* rounded for products; NULL: not needed so far */
     bool half_shared;      /* by the ranks of the node (params/halves.c) */
     uint64_t half_version; /* of the set, when it was rounded */
@@ -44,6 +46,9 @@ struct ls_params {
 
 /* An optimizer has moved the trained parameters. */
 void lsi_params_stepped(ls_params *params);
+
+/* Undoes the last ls_params_add; before the set is allocated. */
+void lsi_params_remove_last(ls_params *params);
 
 /*
  * Gives a parameter that is not trained another type, before it is allocated: a

@@ -3,6 +3,8 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
+#include "base/memory_record.h"
+#include "base/spans.h"
 
 /* A copy of n tensors in the arena, each with a reference (NULLs stay). */
 static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, int n,
@@ -64,6 +66,8 @@ static ls_status add_node(ls_tape *tape, ls_node **out)
 static ls_status fill_node(ls_tape *tape, ls_node *node, const record *r)
 {
     node->function = r->function;
+    if (lsi_memory_is_recorded())
+        node->path = lsi_memory_path();
     LS_TRY(keep_state(tape, node, r->state));
     LS_TRY(keep(tape, r->inputs, r->n_inputs, &node->inputs));
     node->n_inputs = r->n_inputs;
@@ -167,6 +171,10 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
         status = record_node(tape, &r);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
+    if (lsi_memory_is_recorded())
+        lsi_memory_claim(function->name);
     lsi_tape_free_temps(tape);
+    lsi_span_operation(function->name, "", tape->op_began);
+    tape->op_began = 0;
     return n_outputs > 0 ? outputs[0] : NULL;
 }

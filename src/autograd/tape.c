@@ -7,6 +7,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/spans.h"
 #include "compute/compute.h"
 
 /* ---- life ---------------------------------------------------------------- */
@@ -77,6 +78,7 @@ void ls_tape_reset(ls_tape *tape)
     clear(&tape->owned);
     lsi_arena_reset(&tape->arena);
     tape->phase = LSI_TAPE_RECORDING;
+    tape->op_began = 0;
     tape->random_ops = 0;
     tape->random_step += tape->random_was_used;
     tape->random_was_used = false;
@@ -238,7 +240,14 @@ ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor)
 
 void lsi_tape_free_temps(ls_tape *tape)
 {
-    clear(&tape->temps);
+    if (!tape->holds_temps)
+        clear(&tape->temps);
+}
+
+void lsi_tape_hold_temps(ls_tape *tape, bool hold)
+{
+    tape->holds_temps = hold;
+    lsi_tape_free_temps(tape);
 }
 
 ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
@@ -252,6 +261,8 @@ ls_tensor *ls_tape_output(ls_tape *tape, ls_dtype dtype, int ndim,
         return ls_tape_fail(tape, LS_ERR_STATE,
                             "the tape has been walked; reset it before "
                             "another operation");
+    if (tape->op_began == 0)
+        tape->op_began = lsi_span_begin();
     ls_tensor *tensor = NULL;
     ls_status status = lsi_tensor_make(
         &tensor, &(lsi_tensor_spec){.dtype = dtype,

@@ -33,7 +33,8 @@ struct ls_node {
     void *state;
     ls_tensor **inputs, **outputs, **saved;
     int n_inputs, n_outputs, n_saved;
-    bool live; /* backward will visit it */
+    bool live;     /* backward will visit it */
+    uint32_t path; /* where it was recorded (base/memory_record.h) */
     /*
      * If its backward is collective: takes this rank's place there without
      * taking part, because backward will not run. `status` and the last
@@ -62,6 +63,7 @@ struct ls_tape {
     lsi_slot *slots;
     int n_slots, slots_capacity;
     lsi_tensor_list owned, temps;
+    bool holds_temps;
     lsi_tape_phase phase;
     bool training;
 
@@ -78,6 +80,9 @@ struct ls_tape {
     ls_tape *inner;
     const ls_tape *outer; /* the tape whose `inner` this is, or NULL */
     bool again; /* an inner one: what is computed has been computed before */
+
+    uint64_t op_began; /* ticks: since the last one was recorded; 0: it has not,
+                          or is not traced */
 
     ls_status status; /* sticky */
     char message[512];
@@ -139,6 +144,12 @@ void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result);
 /* As lsi_tape_own, until the operation or backward function has ended. */
 ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
 void lsi_tape_free_temps(ls_tape *tape);
+
+/*
+ * For an operation that records itself before it has computed: from true on
+ * temps stay, until false, which frees them.
+ */
+void lsi_tape_hold_temps(ls_tape *tape, bool hold);
 
 /* Forgets the operand that was rounded last (autocast.c). */
 void lsi_tape_forget_rounded(ls_tape *tape);

@@ -143,3 +143,22 @@ lsi_file_lock lsi_lock_file(int fd)
     return errno == EWOULDBLOCK || errno == EACCES ? LSI_FILE_IS_LOCKED
                                                    : LSI_FILE_NO_LOCKS;
 }
+
+bool lsi_make_folders(const char *path)
+{
+    char name[PATH_MAX];
+    struct stat info;
+    if (snprintf(name, sizeof(name), "%s", path) >= (int)sizeof(name)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *at = name + 1; name[0] != '\0' && *at != '\0'; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        (void)mkdir(name, 0777); /* the last one shows what is wrong */
+        *at = '/';
+    }
+    return mkdir(name, 0777) == 0 ||
+           (stat(name, &info) == 0 && S_ISDIR(info.st_mode));
+}

@@ -38,6 +38,9 @@ ls_status lsi_read_regular(const char *path, uint64_t limit, char **out,
  */
 ls_status lsi_resolve_links(const char *path, char out[PATH_MAX]);
 
+/* Makes a folder and those above it; false (errno) if it is not there then. */
+bool lsi_make_folders(const char *path);
+
 typedef enum lsi_file_lock {
     LSI_FILE_LOCKED,    /* by this descriptor, until all copies are closed */
     LSI_FILE_IS_LOCKED, /* by another */

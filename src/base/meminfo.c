@@ -60,3 +60,31 @@ int64_t lsi_memory_resident(void)
     const long long pages = strtoll(second, &end, 10);
     return end == second ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
+
+static int64_t read_status(const char *key)
+{
+    char text[8192];
+    if (!read_text("/proc/self/status", text, sizeof(text)))
+        return -1;
+    return lsi_meminfo_parse(text, key);
+}
+
+int64_t lsi_memory_resident_files(void)
+{
+    return read_status("RssFile");
+}
+
+int64_t lsi_memory_resident_peak(void)
+{
+    return read_status("VmHWM");
+}
+
+bool lsi_memory_reset_resident_peak(void)
+{
+    const int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const bool done = write(file, "5", 1) == 1;
+    close(file);
+    return done;
+}

@@ -7,13 +7,16 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
 #include "base/meminfo.h"
+#include "base/memory_record.h"
 
 enum {
     ALIGNMENT = 64,
@@ -27,6 +30,7 @@ typedef struct block_header {
     _Alignas(ALIGNMENT) size_t bytes;
     ls_memory_tag tag;
     int magic;
+    bool kept; /* for a pool: lsi_alloc_kept */
 } block_header;
 
 _Static_assert(sizeof(block_header) == ALIGNMENT, "the block must be aligned");
@@ -40,6 +44,7 @@ static counter counters[LS_MEMORY_TAG_COUNT];
 static counter total;
 static atomic_size_t budget;  /* 0: none */
 static atomic_size_t refused; /* see lsi_memory_take_refused */
+static atomic_size_t kept;    /* bytes of lsi_alloc_kept */
 
 const char *ls_memory_tag_name(ls_memory_tag tag)
 {
@@ -97,6 +102,36 @@ static void raise_peak(counter *which, size_t live)
     }
 }
 
+/* For errors: the kinds with most, and who has it if that is recorded. */
+typedef struct holders {
+    char text[560];
+} holders;
+
+static holders who_holds(void)
+{
+    enum { SHOWN = 3 };
+    holders out = {""};
+    size_t live[LS_MEMORY_TAG_COUNT], used = 0;
+    for (int tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++)
+        live[tag] = atomic_load(&counters[tag].live);
+    for (int place = 0; place < SHOWN; place++) {
+        int most = 0;
+        for (int tag = 1; tag < LS_MEMORY_TAG_COUNT; tag++)
+            most = live[tag] > live[most] ? tag : most;
+        if (live[most] == 0)
+            break;
+        const int n =
+            snprintf(out.text + used, sizeof(out.text) - used, "%s%s %zu",
+                     place == 0 ? ": " : ", ",
+                     ls_memory_tag_name((ls_memory_tag)most), live[most]);
+        used += n > 0 ? (size_t)n : 0;
+        live[most] = 0;
+    }
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_refused(out.text + used, sizeof(out.text) - used);
+    return out;
+}
+
 /*
  * Takes `bytes` of the total, and only then counts them: a request that fails
  * must show neither as live nor in a peak. *live is the total with them.
@@ -116,9 +151,9 @@ static ls_status reserve(size_t bytes, ls_memory_tag tag, const char *what,
             atomic_store(&refused, *live);
             return lsi_fail(LS_ERR_BUDGET,
                             "%s: %zu bytes (%s) on top of %zu live would go "
-                            "over the memory budget of %zu",
-                            what, bytes, ls_memory_tag_name(tag), before,
-                            limit);
+                            "over the memory budget of %zu%s",
+                            what, bytes, ls_memory_tag_name(tag), before, limit,
+                            who_holds().text);
         }
     } while (!atomic_compare_exchange_weak(&total.live, &before, *live));
     return LS_OK;
@@ -143,20 +178,39 @@ ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what)
     size_t live;
     LS_TRY(reserve(bytes, tag, what, &live));
     count(bytes, tag, live);
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_counted((int64_t)bytes, tag);
     return LS_OK;
 }
 
-void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
+ls_status lsi_memory_try(size_t bytes, ls_memory_tag tag, const char *what)
+{
+    size_t live;
+    LS_TRY(reserve(bytes, tag, what, &live));
+    atomic_fetch_sub(&total.live, bytes);
+    return LS_OK;
+}
+
+static void discount(size_t bytes, ls_memory_tag tag)
 {
     assert((unsigned)tag < LS_MEMORY_TAG_COUNT);
     atomic_fetch_sub(&counters[tag].live, bytes);
     atomic_fetch_sub(&total.live, bytes);
 }
 
+void lsi_memory_discharge(size_t bytes, ls_memory_tag tag)
+{
+    discount(bytes, tag);
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_counted(-(int64_t)bytes, tag);
+}
+
 void lsi_memory_undo_discharge(size_t bytes, ls_memory_tag tag)
 {
     atomic_fetch_add(&counters[tag].live, bytes);
     atomic_fetch_add(&total.live, bytes);
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_counted((int64_t)bytes, tag);
 }
 
 void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
@@ -164,6 +218,10 @@ void lsi_memory_move(size_t bytes, ls_memory_tag from, ls_memory_tag to)
     atomic_fetch_sub(&counters[from].live, bytes);
     raise_peak(&counters[to],
                atomic_fetch_add(&counters[to].live, bytes) + bytes);
+    if (lsi_memory_is_recorded()) {
+        lsi_memory_note_counted(-(int64_t)bytes, from);
+        lsi_memory_note_counted((int64_t)bytes, to);
+    }
 }
 
 /* NULL if the system has no memory, or if the sum overflows. */
@@ -212,31 +270,57 @@ ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what)
     if (bytes <= available)
         return LS_OK;
     atomic_store(&refused, atomic_load(&total.live) + bytes);
-    return lsi_fail(LS_ERR_MEMORY,
-                    "%s: %zu bytes (%s) do not fit, %zu are available", what,
-                    bytes, ls_memory_tag_name(tag), available);
+    return lsi_fail(
+        LS_ERR_MEMORY, "%s: %zu bytes (%s) do not fit, %zu are available%s",
+        what, bytes, ls_memory_tag_name(tag), available, who_holds().text);
 }
 
-ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
-                    const char *what)
+static ls_status allocate(const block_header *wish, const char *what,
+                          void **out)
 {
+    const size_t bytes = wish->bytes;
     size_t live;
-    LS_TRY(lsi_memory_ask(bytes, tag, what));
-    LS_TRY(reserve(bytes, tag, what, &live));
+    LS_TRY(lsi_memory_ask(bytes, wish->tag, what));
+    LS_TRY(reserve(bytes, wish->tag, what, &live));
     block_header *header = take_block(bytes);
     if (header == NULL) {
         atomic_fetch_sub(&total.live, bytes);
         atomic_store(&refused, live);
         return lsi_fail(LS_ERR_MEMORY,
-                        "%s: the system cannot provide %zu bytes (%s)", what,
-                        bytes, ls_memory_tag_name(tag));
+                        "%s: the system cannot provide %zu bytes (%s)%s", what,
+                        bytes, ls_memory_tag_name(wish->tag), who_holds().text);
     }
-    count(bytes, tag, live);
-    header->bytes = bytes;
-    header->tag = tag;
+    count(bytes, wish->tag, live);
+    *header = *wish;
     header->magic = BLOCK_MAGIC;
     *out = header + 1;
     return LS_OK;
+}
+
+ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
+                    const char *what)
+{
+    const block_header wish = {.bytes = bytes, .tag = tag};
+    LS_TRY(allocate(&wish, what, out));
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_taken(*out, bytes, tag, what, false);
+    return LS_OK;
+}
+
+ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what)
+{
+    const block_header wish = {
+        .bytes = bytes, .tag = LS_MEMORY_ACTIVATIONS, .kept = true};
+    LS_TRY(allocate(&wish, what, out));
+    atomic_fetch_add(&kept, bytes);
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_kept((int64_t)bytes);
+    return LS_OK;
+}
+
+size_t lsi_memory_kept(void)
+{
+    return atomic_load(&kept);
 }
 
 ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
@@ -261,6 +345,13 @@ void lsi_free(void *block)
     block_header *header = (block_header *)block - 1;
     assert(header->magic == BLOCK_MAGIC);
     header->magic = 0; /* so that a second free is noticed */
-    lsi_memory_discharge(header->bytes, header->tag);
+    discount(header->bytes, header->tag);
+    if (header->kept) {
+        atomic_fetch_sub(&kept, header->bytes);
+        if (lsi_memory_is_recorded())
+            lsi_memory_note_kept(-(int64_t)header->bytes);
+    } else if (lsi_memory_is_recorded()) {
+        lsi_memory_note_given(block, header->bytes, header->tag);
+    }
     free(header);
 }

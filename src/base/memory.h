@@ -29,6 +29,15 @@ ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
 void lsi_free(void *block);
 
 /*
+ * lsi_alloc of activations for a pool, which has to say itself when the block
+ * is in use (lsi_memory_note_taken, lsi_memory_note_given).
+ */
+ls_status lsi_alloc_kept(void **out, size_t bytes, const char *what);
+
+/* Bytes of all such blocks, in use or not. */
+size_t lsi_memory_kept(void);
+
+/*
  * Whether so many bytes are there, as lsi_alloc asks for a large block: an
  * error with both numbers if not. With a budget there are, up to that.
  */
@@ -40,6 +49,9 @@ ls_status lsi_memory_ask(size_t bytes, ls_memory_tag tag, const char *what);
  */
 ls_status lsi_memory_charge(size_t bytes, ls_memory_tag tag, const char *what);
 void lsi_memory_discharge(size_t bytes, ls_memory_tag tag);
+
+/* Whether such a charge would go through; nothing is counted. */
+ls_status lsi_memory_try(size_t bytes, ls_memory_tag tag, const char *what);
 
 /*
  * What would have been live with the request that was refused last since the

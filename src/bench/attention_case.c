@@ -62,10 +62,8 @@ static ls_status count_needed(lsi_attention_case *c, size_t *saved)
 /* Whether there is so much, without taking it. */
 static ls_status check_fits(size_t bytes)
 {
-    LS_TRY(lsi_memory_charge(bytes, LS_MEMORY_ACTIVATIONS,
-                             "attention, both passes"));
-    lsi_memory_discharge(bytes, LS_MEMORY_ACTIVATIONS);
-    return LS_OK;
+    return lsi_memory_try(bytes, LS_MEMORY_ACTIVATIONS,
+                          "attention, both passes");
 }
 
 ls_status lsi_attention_case_new(lsi_attention_case *c)

@@ -18,50 +18,67 @@
 
 enum { QUICK_LENGTH = 2048, FEWEST_RUNS = 3 };
 
-#define MS(column, name_)                                                      \
+#define MS(column, name_, unit_)                                               \
     {.name = column ".median",                                                 \
      .title = name_,                                                           \
-     .unit = "ms",                                                             \
+     .unit = (unit_),                                                          \
      .type = LSI_COLUMN_REAL,                                                  \
-     .decimals = 3},                                                           \
+     .decimals = 3,                                                            \
+     .width = 9},                                                              \
         {.name = column ".mean", .title = "", .type = LSI_COLUMN_REAL},        \
     {                                                                          \
-        .name = column ".std", .title = "std", .unit = "ms",                   \
-        .type = LSI_COLUMN_REAL, .decimals = 3                                 \
+        .name = column ".std", .title = "std", .type = LSI_COLUMN_REAL,        \
+        .decimals = 3, .wide = true, .width = 7                                \
     }
 
 const lsi_column lsi_attention_columns[LSI_ATTENTION_COLUMNS] = {
-    {.name = "impl", .title = "Method"},
+    {.name = "impl", .title = "Method", .width = 8},
     {.name = "dtype", .title = "Type"},
-    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT, .wide = true},
     {.name = "length", .title = "Length", .type = LSI_COLUMN_INT},
     {.name = "d", .title = "d", .type = LSI_COLUMN_INT},
-    {.name = "causal", .title = "Causal", .type = LSI_COLUMN_BOOL},
-    {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
+    {.name = "causal",
+     .title = "Causal",
+     .type = LSI_COLUMN_BOOL,
+     .wide = true},
+    {.name = "threads",
+     .title = "Threads",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     {.name = "iterations", .title = "", .type = LSI_COLUMN_INT},
-    MS("forward_ms", "Forward"),
-    MS("backward_ms", "Backward"),
+    MS("forward_ms", "Forward", "ms"),
+    MS("backward_ms", "Backward", NULL),
     {.name = "total_ms",
      .title = "Total",
-     .unit = "ms",
      .type = LSI_COLUMN_REAL,
-     .decimals = 3},
+     .decimals = 3,
+     .wide = true,
+     .width = 9},
     {.name = "gflops_forward",
      .title = "Forward",
      .unit = "GFLOP/s",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .wide = true},
     {.name = "gflops_backward",
      .title = "Backward",
      .unit = "GFLOP/s",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
-    {.name = "saved_bytes", .title = "Saved bytes", .type = LSI_COLUMN_INT},
+     .decimals = 1,
+     .wide = true},
+    {.name = "saved_bytes",
+     .title = "Saved bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     {.name = "live_bytes",
      .title = "In use before backward",
-     .type = LSI_COLUMN_INT},
-    {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
-    {.name = "status", .title = "Status"},
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    {.name = "peak_bytes",
+     .title = "Peak bytes",
+     .type = LSI_COLUMN_INT,
+     .width = 11},
+    {.name = "status", .title = "Status", .width = 13},
 };
 
 /* ---- the sizes -------------------------------------------------------------

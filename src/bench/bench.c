@@ -1,10 +1,12 @@
 /*
  * One process coordinates: it starts the ranks for each number of them, and
  * collects their rows through a file in memory that rank 0 inherits. Started
- * by another launcher there is no coordinator, and rank 0 reports itself.
+ * by another launcher there is no coordinator, and rank 0 reports itself. In
+ * both cases it is rank 0 that shows a row as soon as it is there.
  */
 #include "bench/bench.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +15,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/meminfo.h"
+#include "base/memory_record.h"
+#include "base/span_file.h"
 #include "command/list.h"
 #include "launch/launch.h"
 #include "lockstep/profile.h"
 #include "report/progress.h"
 #include "report/result.h"
 
-/* The descriptor of the file in memory, for rank 0. */
+/*
+ * For rank 0: the descriptor of the file in memory, and whether the titles are
+ * still to be shown ("7 titles") or were by ranks before ("7").
+ */
 #define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
 
 /* ---- the report ------------------------------------------------------- */
@@ -34,26 +42,45 @@ static ls_status check_outputs(const lsi_bench_common *flags)
 
 static ls_status write_csv(const char *path, const lsi_table *table)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *stream = open_memstream(&text, &bytes);
-    if (stream == NULL)
-        return lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
-    ls_status status = lsi_table_csv(table, stream);
-    if (fclose(stream) != 0 && status == LS_OK)
-        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
-    if (status == LS_OK)
-        status = lsi_result_write(path, text, bytes);
-    free(text);
-    return status;
+    lsi_result_stream stream;
+    LS_TRY(lsi_result_open(&stream, path));
+    return lsi_result_close(&stream, lsi_table_csv(table, stream.file));
 }
 
+static const lsi_bench *bench_of(const lsi_invocation *call)
+{
+    return (const void *)call->command;
+}
+
+/* And not the rows in another form, or they in a file. */
+static bool shows_table(const lsi_bench_common *flags)
+{
+    return !lsi_result_is_stdout(flags->json) &&
+           !lsi_result_is_stdout(flags->csv);
+}
+
+static ls_status new_table(const lsi_bench *bench,
+                           const lsi_bench_common *flags, lsi_table **table)
+{
+    LS_TRY(lsi_table_new(table, bench->columns, bench->n_columns));
+    lsi_table_set_runs(*table, flags->iterations);
+    if (flags->wide)
+        lsi_table_show_wide(*table);
+    return LS_OK;
+}
+
+/* What is below the rows that have been shown. */
 static ls_status report(const lsi_invocation *call,
                         const lsi_bench_common *flags, const lsi_table *table)
 {
+    const lsi_bench *const bench = bench_of(call);
     LS_TRY(lsi_table_status(table));
-    if (!lsi_result_is_stdout(flags->json) && !lsi_result_is_stdout(flags->csv))
+    if (shows_table(flags) && bench->at_end)
         LS_TRY(lsi_table_markdown(table, stdout));
+    if (shows_table(flags) && bench->foot != NULL) {
+        bench->foot(table, stdout);
+        fflush(stdout);
+    }
     if (flags->json != NULL)
         LS_TRY(lsi_table_json_write(table, call->line_argc,
                                     (const char *const *)call->line_argv,
@@ -93,6 +120,20 @@ static ls_status keep(const lsi_bench_common *common)
     return hand_over((int)strtol(fd, NULL, 10), common->table, false);
 }
 
+/* The rows that are new, on rank 0's standard output. */
+static ls_status show(const lsi_bench *bench, lsi_bench_common *common)
+{
+    const char *const rows = getenv(ROWS_VARIABLE);
+    if (ls_group_rank(common->group) != 0 || bench->at_end ||
+        !shows_table(common))
+        return LS_OK;
+    if (common->shown == 0 && (rows == NULL || strchr(rows, ' ') != NULL))
+        LS_TRY(lsi_table_markdown_titles(common->table, stdout));
+    LS_TRY(lsi_table_markdown_rows(common->table, common->shown, stdout));
+    common->shown = lsi_table_row_count(common->table);
+    return LS_OK;
+}
+
 void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
 {
     const size_t used = strlen(common->told);
@@ -103,11 +144,13 @@ void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
 }
 
 static ls_status measure_case(const lsi_bench *bench, lsi_bench_common *common,
-                              size_t i)
+                              size_t i, lsi_progress_bar *progress)
 {
     common->told[0] = '\0';
     LS_TRY(bench->measure(common, i));
     LS_TRY(keep(common));
+    lsi_progress_end(progress); /* until it is drawn again */
+    LS_TRY(show(bench, common));
     if (ls_group_rank(common->group) == 0)
         fputs(common->told, stderr);
     return LS_OK;
@@ -127,14 +170,40 @@ static ls_status measure_cases(const lsi_bench *bench, lsi_bench_common *common)
             bench->describe(common, i, note, sizeof(note));
         lsi_progress_update(&progress, (int64_t)i,
                             bench->describe != NULL ? note : NULL);
-        status = measure_case(bench, common, i);
+        status = measure_case(bench, common, i, &progress);
     }
     lsi_progress_end(&progress);
     return status;
 }
 
+/* Files of several numbers of ranks have a folder each. */
+static ls_status start_in(const char *flag, const char *name, bool apart,
+                          ls_status (*start)(const char *folder))
+{
+    char folder[PATH_MAX];
+    lsi_launched launched;
+    if (name == NULL || !apart)
+        return start(name);
+    LS_TRY(lsi_cli_launched(&launched));
+    if (snprintf(folder, sizeof(folder), "%s/%d-ranks", name, launched.size) >=
+        (int)sizeof(folder))
+        return lsi_fail(LS_ERR_IO, "%s: the folder's name is too long", flag);
+    return start(folder);
+}
+
+static ls_status start_recording(const lsi_bench *bench,
+                                 const lsi_bench_common *common)
+{
+    const char *const ranks =
+        common->ranks != NULL ? common->ranks : bench->ranks;
+    const bool apart = strchr(ranks, ',') != NULL;
+    LS_TRY(start_in("--trace", common->trace, apart, lsi_span_start));
+    return start_in("--memory", common->memory, apart, lsi_memory_record_in);
+}
+
 static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)
 {
+    LS_TRY(start_recording(bench, common));
     LS_TRY(lsi_cli_open_group(common->threads, &common->group));
     ls_status status = bench->open(common);
     if (status == LS_OK)
@@ -167,8 +236,7 @@ static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
     if (reports && fd == NULL)
         status = check_outputs(common);
     if (status == LS_OK)
-        status =
-            lsi_table_new(&common->table, bench->columns, bench->n_columns);
+        status = new_table(bench, common, &common->table);
     if (status == LS_OK)
         status = measure(bench, common);
     if (status == LS_OK && reports && fd != NULL)
@@ -206,11 +274,12 @@ static ls_status run_ranks(const lsi_invocation *call,
                            const lsi_bench_common *flags, int n,
                            lsi_table *table, int *exit_status, bool *all)
 {
-    char text[16];
+    char text[32];
     const int fd = memfd_create("lockstep-rows", 0);
     if (fd < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot collect rows of results");
-    snprintf(text, sizeof(text), "%d", fd);
+    snprintf(text, sizeof(text), "%d%s", fd,
+             lsi_table_row_count(table) == 0 ? " titles" : "");
     ls_status status = LS_OK;
     if (setenv(ROWS_VARIABLE, text, 1) != 0)
         status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
@@ -239,13 +308,28 @@ static ls_status report_rest(const lsi_invocation *call,
     return report(call, flags, table);
 }
 
+/* Who knows nccl-tests may take -n for a number of runs. */
+static void note_many(const lsi_invocation *call, const lsi_list *ranks)
+{
+    const int cpus = lsi_cpus_available();
+    for (size_t i = 0; i < ranks->n; i++) {
+        if (ranks->values[i] <= cpus)
+            continue;
+        fprintf(stderr,
+                "lockstep: %s: -n %d: more ranks than CPUs, of which there are "
+                "%d; the number of runs is --iterations\n",
+                call->argv[0], (int)ranks->values[i], cpus);
+        return;
+    }
+}
+
 static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
                       const lsi_bench *bench, const lsi_list *ranks)
 {
     lsi_table *table = NULL;
     int exit_status = 0;
     bool complete = true;
-    ls_status status = lsi_table_new(&table, bench->columns, bench->n_columns);
+    ls_status status = new_table(bench, flags, &table);
     for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
         int ended;
         status = run_ranks(call, flags, (int)ranks->values[i], table, &ended,
@@ -292,13 +376,15 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
         return be_rank(call, bench, common, launched.rank == 0);
     if (check_outputs(common) != LS_OK)
         return lsi_cli_error();
+    if (common->ranks != NULL && shows_table(common))
+        note_many(call, &ranks);
     return coordinate(call, common, bench, &ranks);
 }
 
 /* The state is not counted as memory: what is measured is. */
 int lsi_bench_run(const lsi_invocation *call)
 {
-    const lsi_bench *const bench = (const void *)call->command;
+    const lsi_bench *const bench = bench_of(call);
     void *const state = calloc(1, bench->state_bytes);
     int exit_status;
     if (state == NULL)

@@ -1,9 +1,9 @@
 /*
  * What every benchmark does around its measuring: its common flags, starting
- * its ranks (for each number listed in turn), progress, keeping the rows so
- * far, one table of all rows, the files. A benchmark is one constant and one
- * struct, which holds its flags, what follows from them, and what a rank
- * measures with:
+ * its ranks (for each number listed in turn), progress, showing and keeping the
+ * rows so far, one table of all rows, the files. A benchmark is one constant
+ * and one struct, which holds its flags, what follows from them, and what a
+ * rank measures with:
  *
  *     typedef struct state {
  *         lsi_bench_common common;
@@ -24,6 +24,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "command/command.h"
 #include "command/ranks.h"
@@ -36,20 +37,31 @@ typedef struct lsi_bench_common {
     const char *bind;
     int64_t threads, warmup, iterations;
     bool deterministic;
-    const char *json, *csv;
+    const char *json, *csv, *trace, *memory;
+    bool wide;
     /* On a rank: */
     ls_group *group;
     lsi_table *table; /* rank 0's is the result, the others' are dropped */
+    size_t shown;     /* of its rows */
     size_t cases;     /* open says how many there are */
     bool wrong;       /* a result was not right: rows as always, but exit 1 */
     char told[1024];  /* what is left of it after a case; see lsi_bench_tell */
 } lsi_bench_common;
 
 #define LSI_BENCH_OUTPUT_ROWS                                                  \
-    ROW(common.json, STRING, "json", 0, "FILE", NULL,                          \
-        "write the rows as JSON; - prints them instead of the table"),         \
+    ROW(common.trace, STRING, "trace", 0, "DIR", NULL,                         \
+        "write what each rank spends its time on, for `lockstep trace` and "   \
+        "`lockstep profile`; of several numbers of ranks each in a folder of " \
+        "its own there"),                                                      \
+        ROW(common.memory, STRING, "memory", 0, "DIR", NULL,                   \
+            "write what takes each rank's memory, for `lockstep memory`, in "  \
+            "folders as --trace does"),                                        \
+        ROW(common.json, STRING, "json", 'J', "FILE", NULL,                    \
+            "write the rows as JSON; - prints them instead of the table"),     \
         ROW(common.csv, STRING, "csv", 0, "FILE", NULL,                        \
-            "write the rows as CSV; - prints them instead of the table")
+            "write the rows as CSV; - prints them instead of the table"),      \
+        ROW(common.wide, BOOL, "wide", 0, NULL, NULL,                          \
+            "show all columns, in lines of more than 100 characters")
 
 /* The rows of the common flags, to be used where ROW is defined. */
 #define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \
@@ -73,6 +85,9 @@ struct lsi_bench {
     size_t n_columns;
     const char *ranks;    /* what is started if the flags say nothing */
     const char *progress; /* the label of a bar over the cases; NULL: none */
+    bool at_end;          /* shows no rows before all are there */
+    /* Prints what stands below the table, whose rows may be some; or NULL. */
+    void (*foot)(const lsi_table *table, FILE *stream);
     /*
      * Reads the flags further, before ranks are started and on each of them.
      * What fails is a mistake of usage.

@@ -3,8 +3,10 @@
  * definitions. A size is what the larger of the two buffers of a rank holds;
  * algbw is size over time, busbw that times a factor of the operation. Every
  * run begins at a barrier; its time is that of the slowest rank. The result is
- * checked once before and once after the timed runs.
+ * checked before and after the timed runs.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,6 +14,8 @@
 #include "base/memory.h"
 #include "bench/bench.h"
 #include "bench/collectives.h"
+#include "bench/foot.h"
+#include "bench/kinds.h"
 #include "bench/used_algorithm.h"
 #include "comm/api/select.h"
 #include "command/list.h"
@@ -24,11 +28,14 @@ typedef struct places {
 typedef struct state {
     lsi_bench_common common;
     lsi_list_steps steps;
-    int64_t root;
+    int64_t root, checks, threads, gpus;
     const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
+    char ranks[32]; /* as -t and -g say */
     const lsi_bench_collective *collective;
     lsi_list size_list;
+    lsi_bench_kinds kinds;
     places places;
+    size_t kind; /* the one that x is of */
     lsi_exercise x;
     unsigned char *data[2];
     double *times;
@@ -49,11 +56,23 @@ static const lsi_option options[] = {
     ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
         "these sizes, such as 4k,10m; instead of -b and -e"),
     ROW(dtype, STRING, "datatype", 'd', "TYPE", "f32",
-        "f32, f64, f16, bf16, i8, u8, i32 or i64"),
+        "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, some also by "
+        "nccl-tests' names (float, double, half, bfloat16, int8, uint8, int32, "
+        "int64); all: each in turn but bool"),
     ROW(op, STRING, "op", 'o', "OP", "sum",
-        "reduction: sum, avg, min, max or prod"),
+        "reduction: sum, avg, min, max or prod; all: each in turn that the "
+        "type has"),
     ROW(root, INT, "root", 'r', "RANK", "0", "root, where there is one",
         .min = 0, .max = 1023),
+    ROW(checks, INT, "check", 'c', "N", "2",
+        "how often the result is checked, the first time before the timed "
+        "runs; 0: never",
+        .min = 0, .max = 1e6),
+    ROW(threads, INT, "nthreads", 't', "N", NULL,
+        "ranks to start, as nccl-tests has it: so many times -g; instead of -n",
+        .min = 1, .max = 1024),
+    ROW(gpus, INT, "ngpus", 'g', "N", NULL, "the same: so many times -t",
+        .min = 1, .max = 1024),
     ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
         "memory of each rank alone, or from ls_shared_alloc",
         .choices = "private|shared"),
@@ -67,54 +86,40 @@ static const lsi_option options[] = {
         .choices = "single-node"),
 };
 
+#define REAL(name_, title_, unit_, ...)                                        \
+    {                                                                          \
+        .name = (name_), .title = (title_), .unit = (unit_),                   \
+        .type = LSI_COLUMN_REAL, .decimals = 2, __VA_ARGS__                    \
+    }
+#define INT(name_, title_, ...)                                                \
+    {                                                                          \
+        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT,            \
+        __VA_ARGS__                                                            \
+    }
+
 /* A root is a column only of operations that have one. */
 #define COLUMNS(...)                                                           \
-    {.name = "op", .type = LSI_COLUMN_TEXT},                                   \
-        {.name = "ranks", .type = LSI_COLUMN_INT},                             \
-        {.name = "bytes",                                                      \
-         .title = "size",                                                      \
-         .unit = "B",                                                          \
-         .type = LSI_COLUMN_INT},                                              \
-        {.name = "count", .type = LSI_COLUMN_INT},                             \
+    {.name = "op", .type = LSI_COLUMN_TEXT, .wide = true, .width = 10},        \
+        INT("ranks", NULL, .unit = NULL),                                      \
+        INT("bytes", "size", .unit = "B", .width = 10),                        \
+        INT("count", NULL, .wide = true, .width = 9),                          \
         {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},           \
-        {.name = "redop", .type = LSI_COLUMN_TEXT},                            \
-        __VA_ARGS__{.name = "algorithm", .type = LSI_COLUMN_TEXT},             \
-        {.name = "buffers", .type = LSI_COLUMN_TEXT},                          \
+        {.name = "redop", .type = LSI_COLUMN_TEXT, .wide = true},              \
+        __VA_ARGS__{.name = "algorithm", .type = LSI_COLUMN_TEXT, .width = 9}, \
+        {.name = "buffers", .type = LSI_COLUMN_TEXT, .wide = true},            \
         {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},    \
-        {.name = "time_us.min",                                                \
-         .title = "min",                                                       \
-         .unit = "us",                                                         \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 2},                                                       \
-        {.name = "time_us.median",                                             \
-         .title = "time",                                                      \
-         .unit = "us",                                                         \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 2},                                                       \
-        {.name = "time_us.mean", .title = "", .type = LSI_COLUMN_REAL},        \
-        {.name = "time_us.p99",                                                \
-         .title = "p99",                                                       \
-         .unit = "us",                                                         \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 2},                                                       \
-        {.name = "time_us.max", .title = "", .type = LSI_COLUMN_REAL},         \
-        {.name = "algbw_gbps",                                                 \
-         .title = "algbw",                                                     \
-         .unit = "GB/s",                                                       \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 2},                                                       \
-        {.name = "busbw_gbps",                                                 \
-         .title = "busbw",                                                     \
-         .unit = "GB/s",                                                       \
-         .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 2},                                                       \
-        {.name = "wrong", .title = "#wrong", .type = LSI_COLUMN_INT},          \
-    {                                                                          \
-        .name = "peak_bytes", .title = "", .type = LSI_COLUMN_INT              \
-    }
+        REAL("time_us.min", "min", "us", .wide = true, .width = 10),           \
+        REAL("time_us.median", "time", "us", .width = 10),                     \
+        REAL("time_us.mean", "", NULL, .wide = true),                          \
+        REAL("time_us.p99", "p99", "us", .wide = true, .width = 10),           \
+        REAL("time_us.max", "", NULL, .wide = true),                           \
+        REAL("algbw_gbps", "algbw", "GB/s", .wide = false),                    \
+        REAL("busbw_gbps", "busbw", NULL, .width = 6),                         \
+        INT("wrong", "#wrong", .unit = NULL),                                  \
+        INT("peak_bytes", "", .unit = NULL)
 static const lsi_column columns[] = {COLUMNS()};
 static const lsi_column columns_with_root[] = {
-    COLUMNS({.name = "root", .type = LSI_COLUMN_INT}, )};
+    COLUMNS(INT("root", NULL, .wide = true), )};
 
 /* ---- sizes ------------------------------------------------------------ */
 
@@ -151,25 +156,27 @@ static size_t block_count(const state *b, int64_t size)
     return (size_t)size / unit_bytes(b);
 }
 
-static size_t largest_count(const state *b)
+static int64_t largest_size(const state *b)
 {
     int64_t largest = 0;
     for (size_t i = 0; i < b->size_list.n; i++)
         if (b->size_list.values[i] > largest)
             largest = b->size_list.values[i];
-    return block_count(b, largest);
+    return largest;
 }
 
 /* ---- measuring -------------------------------------------------------- */
 
-/* Elements that are wrong on all ranks after one run. */
-static ls_status check(state *b, int64_t *wrong)
+/* Adds the elements that are wrong on all ranks after one run. */
+static ls_status check(state *b, int64_t *sum)
 {
     const lsi_bench_collective *c = b->collective;
     lsi_bench_collective_fill(c, &b->x);
     LS_TRY(c->run(&b->x));
-    *wrong = (int64_t)c->wrong(&b->x);
-    return ls_all_reduce(b->x.group, wrong, wrong, 1, LS_I64, LS_SUM);
+    int64_t wrong = (int64_t)c->wrong(&b->x);
+    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
+    *sum += wrong;
+    return LS_OK;
 }
 
 static ls_status repeat(state *b, int64_t times)
@@ -258,29 +265,32 @@ static void add_row(state *b, const result *r)
     lsi_table_stats(b->common.table, "time_us", &r->stats, 1e6);
     lsi_table_real(b->common.table, "algbw_gbps", algbw);
     lsi_table_real(b->common.table, "busbw_gbps", algbw * c->bus_factor(ranks));
-    lsi_table_int(b->common.table, "wrong", r->wrong);
+    if (b->checks > 0)
+        lsi_table_int(b->common.table, "wrong", r->wrong);
     lsi_table_int(b->common.table, "peak_bytes", r->peak_bytes);
 }
 
 static ls_status measure_one(state *b, int64_t size, bool in_place)
 {
-    result r;
-    int64_t wrong_after = 0;
+    result r = {.wrong = 0};
     b->x.count = block_count(b, size);
     b->x.send = b->data[0];
     b->x.recv = b->data[in_place ? 0 : 1];
     ls_memory_reset_peak();
     LS_TRY(select_algorithm(b));
-    LS_TRY(check(b, &r.wrong));
+    if (b->checks > 0)
+        LS_TRY(check(b, &r.wrong));
+    else
+        lsi_bench_collective_fill(b->collective, &b->x);
     LS_TRY(time_runs(b, &r.stats));
     LS_TRY(b->collective->run(&b->x));
     r.algorithm = used_algorithm(b);
     if (b->algorithm != NULL && strcmp(b->algorithm, r.algorithm) != 0)
         return lsi_fail(LS_ERR_STATE, "%s was asked for, but %s was used",
                         b->algorithm, r.algorithm);
-    LS_TRY(check(b, &wrong_after));
+    for (int64_t i = 1; i < b->checks; i++)
+        LS_TRY(check(b, &r.wrong));
     LS_TRY(peak_of_all(b, &r.peak_bytes));
-    r.wrong += wrong_after;
     b->common.wrong |= r.wrong != 0;
     add_row(b, &r);
     return LS_OK;
@@ -305,19 +315,34 @@ static ls_status choose_places(state *b)
  * cores that they do not yet share evenly. So the largest size goes first. */
 static ls_status warm_up(state *b)
 {
-    b->x.count = largest_count(b);
+    b->x.count = block_count(b, largest_size(b));
     b->x.send = b->data[0];
     b->x.recv = b->data[b->places.out ? 1 : 0];
     lsi_bench_collective_fill(b->collective, &b->x);
     return repeat(b, b->common.warmup);
 }
 
-/* Every size out of place, in place, or both. */
+/* From here on data is of that type, and added up or the like. */
+static ls_status set_kind(state *b, size_t kind)
+{
+    lsi_pattern_free(&b->x.pattern);
+    b->kind = kind;
+    b->x.dtype = b->kinds.all[kind].dtype;
+    b->x.op = b->kinds.all[kind].op;
+    /* Data that is only moved may be any. */
+    return lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
+                           b->collective->reduces ? b->x.op : LS_MAX);
+}
+
+/* Of each kind every size, out of place, in place, or both. */
 static ls_status measure(void *opaque, size_t i)
 {
     state *const b = opaque;
     const size_t ways = (size_t)b->places.out + b->places.in;
-    return measure_one(b, b->size_list.values[i / ways],
+    const size_t sizes = b->size_list.n;
+    if (i / ways / sizes != b->kind)
+        LS_TRY(set_kind(b, i / ways / sizes));
+    return measure_one(b, b->size_list.values[i / ways % sizes],
                        b->places.in && (i % ways == 1 || !b->places.out));
 }
 
@@ -326,7 +351,7 @@ static ls_status measure(void *opaque, size_t i)
 static ls_status allocate(state *b)
 {
     const bool shared = strcmp(b->buffers, "shared") == 0;
-    const size_t bytes = largest_count(b) * unit_bytes(b);
+    const size_t bytes = (size_t)largest_size(b);
     const size_t n = (size_t)b->common.iterations;
     void *block;
     LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
@@ -362,10 +387,9 @@ static ls_status open_buffers(void *opaque)
     state *const b = opaque;
     b->x.group = b->common.group;
     b->x.root = (int)b->root;
-    b->common.cases = b->size_list.n * ((size_t)b->places.out + b->places.in);
-    /* Data that is only moved may be any. */
-    LS_TRY(lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
-                           b->collective->reduces ? b->x.op : LS_MAX));
+    b->common.cases =
+        b->kinds.n * b->size_list.n * ((size_t)b->places.out + b->places.in);
+    LS_TRY(set_kind(b, 0));
     LS_TRY(allocate(b));
     return warm_up(b);
 }
@@ -385,15 +409,33 @@ static ls_status check_algorithm(const state *b)
     return lsi_select_parse(line, &table);
 }
 
+/* -t and -g say how many ranks there are where -n does not. */
+static ls_status count_ranks(state *b)
+{
+    if (b->threads == 0 && b->gpus == 0)
+        return LS_OK;
+    if (b->common.ranks != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "-n %s says how many ranks to start, and so do -t and "
+                        "-g; -n is no number of runs here, that is "
+                        "--iterations",
+                        b->common.ranks);
+    snprintf(b->ranks, sizeof(b->ranks), "%" PRId64,
+             (b->threads > 0 ? b->threads : 1) * (b->gpus > 0 ? b->gpus : 1));
+    b->common.ranks = b->ranks;
+    return LS_OK;
+}
+
 static ls_status parse(const lsi_bench *bench, void *opaque)
 {
     state *const b = opaque;
     b->collective = lsi_bench_collective_find(bench->command.name);
+    LS_TRY(count_ranks(b));
     if (b->preset != NULL && b->common.ranks == NULL)
         b->common.ranks = "2,4,6";
     LS_TRY(choose_places(b));
-    LS_TRY(ls_dtype_parse(b->dtype, &b->x.dtype));
-    LS_TRY(ls_reduce_op_parse(b->op, &b->x.op));
+    LS_TRY(lsi_bench_kinds_parse(b->dtype, b->op, b->collective->reduces,
+                                 &b->kinds));
     LS_TRY(check_algorithm(b));
     return list_sizes(b);
 }
@@ -403,7 +445,8 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
     "larger buffer of a rank holds, algbw is size over time, busbw that "      \
     "times a factor of the operation (2(n-1)/n for all-reduce; (n-1)/n for "   \
     "reduce-scatter, all-gather and all-to-all; else 1), #wrong counts "       \
-    "elements that are not right. The time is the median over the runs of "    \
+    "elements that are not right; below are their sum and the mean busbw of "  \
+    "all rows. The time is the median over the runs of "                       \
     "the slowest rank's; each run begins at a barrier. All runs use the same " \
     "buffers, and nothing is written to them in between: what fits the "       \
     "caches is measured in the caches, as where a result has just been "       \
@@ -422,6 +465,7 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
         .n_columns = sizeof(columns_) / sizeof((columns_)[0]),                 \
         .ranks = "2",                                                          \
         .progress = (name_),                                                   \
+        .foot = lsi_bench_foot,                                                \
         .parse = parse,                                                        \
         .open = open_buffers,                                                  \
         .measure = measure,                                                    \

@@ -55,10 +55,10 @@ static const lsi_option options[] = {
     LSI_DDP_BUDGET_ROW(budget),
 };
 
-#define TIME(name_, title_)                                                    \
+#define TIME(name_, title_, unit_, ...)                                        \
     {                                                                          \
-        .name = (name_), .title = (title_), .unit = "s",                       \
-        .type = LSI_COLUMN_REAL, .decimals = 4                                 \
+        .name = (name_), .title = (title_), .unit = (unit_),                   \
+        .type = LSI_COLUMN_REAL, .decimals = 4, .width = 6, __VA_ARGS__        \
     }
 #define HIDDEN(name_)                                                          \
     {                                                                          \
@@ -73,36 +73,38 @@ static const lsi_option options[] = {
         HIDDEN("peak_bytes." moment ".total")
 
 static const lsi_column columns[] = {
-    {.name = "strategy", .title = "Strategy"},
+    {.name = "strategy", .title = "Strategy", .width = 8},
     {.name = "bucket_mb",
      .title = "Bucket MB",
      .type = LSI_COLUMN_REAL,
      .decimals = 4},
-    {.name = "model", .title = "Model"},
+    {.name = "model", .title = "Model", .wide = true, .width = 8},
     {.name = "dtype", .title = "Type"},
     {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
-    {.name = "global_batch_size", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "global_batch_size",
+     .title = "Batch",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     HIDDEN("warmup_steps"),
     HIDDEN("benchmark_steps"),
-    TIME("step_time_avg_s", "Step"),
-    TIME("step_time_std_s", "std"),
-    TIME("comm_time_avg_s", "Comm"),
-    TIME("comm_time_std_s", "std"),
-    {.name = "comm_frac_avg",
-     .title = "Comm/step",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    {.name = "comm_frac_std",
-     .title = "std",
-     .type = LSI_COLUMN_REAL,
-     .decimals = 4},
-    TIME("forward_s", "Forward"),
-    TIME("backward_s", "Backward"),
-    TIME("optimizer_s", "Optimizer"),
-    {.name = "bytes_sent", .title = "Bytes sent", .type = LSI_COLUMN_INT},
+    TIME("step_time_avg_s", "Step", "s", .wide = false),
+    TIME("step_time_std_s", "std", NULL, .wide = false),
+    {.name = "step_time_min_s", .title = "", .type = LSI_COLUMN_REAL},
+    TIME("comm_time_avg_s", "Comm", NULL, .wide = false),
+    TIME("comm_time_std_s", "std", NULL, .wide = true),
+    TIME("comm_frac_avg", "Comm/step", NULL, .wide = false),
+    TIME("comm_frac_std", "std", NULL, .wide = true),
+    TIME("forward_s", "Forward", "s", .wide = true),
+    TIME("backward_s", "Backward", NULL, .wide = true),
+    TIME("optimizer_s", "Optimizer", NULL, .wide = true),
+    {.name = "bytes_sent",
+     .title = "Bytes sent",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     {.name = "collectives_per_step",
      .title = "Collectives",
-     .type = LSI_COLUMN_INT},
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     MEMORY("init"),
     MEMORY("before_step"),
     MEMORY("after_step"),
@@ -206,6 +208,8 @@ static ls_status record_times(const lsi_ddp_case *c, lsi_table *table)
         lsi_table_real(table, rows[i].avg, stats.mean);
         if (rows[i].std != NULL)
             lsi_table_real(table, rows[i].std, stats.std);
+        if (i == 0)
+            lsi_table_real(table, "step_time_min_s", stats.min);
     }
     return LS_OK;
 }

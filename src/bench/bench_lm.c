@@ -6,21 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/rng.h"
+#include "base/spans.h"
 #include "bench/bench.h"
+#include "bench/lm_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
 #include "compute/threads.h"
-#include "lockstep/optim.h"
 #include "lockstep/profile.h"
-#include "train/models/lm.h"
 
 enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
-
-enum { FORWARD, BACKWARD, OPTIMIZER, STEP, PHASES };
 
 typedef struct state {
     lsi_bench_common common;
@@ -31,7 +27,7 @@ typedef struct state {
     size_t n_sizes;
     lsi_list context_list, batch_list, warmup_list;
     lsi_dtype_list types;
-    double *seconds[PHASES]; /* [iterations] */
+    double *seconds[LSI_LM_PHASES]; /* [iterations] */
 } state;
 
 #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
@@ -60,34 +56,46 @@ static const lsi_option options[] = {
     LSI_BENCH_OUTPUT_ROWS,
 };
 
-#define MS(column, name_)                                                      \
-    {.name = column ".median", .title = "", .type = LSI_COLUMN_REAL},          \
+#define MS(column, name_, unit_)                                               \
+    {.name = column ".min", .title = "", .type = LSI_COLUMN_REAL},             \
+        {.name = column ".median", .title = "", .type = LSI_COLUMN_REAL},      \
         {.name = column ".mean",                                               \
          .title = name_,                                                       \
-         .unit = "ms",                                                         \
+         .unit = (unit_),                                                      \
          .type = LSI_COLUMN_REAL,                                              \
-         .decimals = 1},                                                       \
+         .decimals = 1,                                                        \
+         .width = 6},                                                          \
     {                                                                          \
-        .name = column ".std", .title = "std", .unit = "ms",                   \
-        .type = LSI_COLUMN_REAL, .decimals = 1                                 \
+        .name = column ".std", .title = "std", .type = LSI_COLUMN_REAL,        \
+        .decimals = 1, .wide = true, .width = 5                                \
     }
 
 static const lsi_column columns[] = {
-    {.name = "size", .title = "Size"},
+    {.name = "size", .title = "Size", .width = 6},
     {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
-    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT, .wide = true},
     {.name = "dtype", .title = "Type"},
-    {.name = "passes", .title = "Passes"},
+    {.name = "passes", .title = "Passes", .wide = true, .width = 8},
     {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
-    {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
+    {.name = "threads",
+     .title = "Threads",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     {.name = "warmup", .title = "Warm-up", .type = LSI_COLUMN_INT},
-    {.name = "iterations", .title = "Steps", .type = LSI_COLUMN_INT},
-    MS("forward_ms", "Forward"),
-    MS("backward_ms", "Backward"),
-    MS("optimizer_ms", "Optimizer"),
-    MS("step_ms", "Step"),
-    {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
-    {.name = "status", .title = "Status"},
+    {.name = "iterations",
+     .title = "Steps",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    MS("forward_ms", "Forward", "ms"),
+    MS("backward_ms", "Backward", NULL),
+    MS("optimizer_ms", "Optimizer", NULL),
+    MS("step_ms", "Step", NULL),
+    {.name = "peak_bytes",
+     .title = "Peak bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true,
+     .width = 11},
+    {.name = "status", .title = "Status", .width = 13},
 };
 
 /* ---- the sizes ----------------------------------------------------------- */
@@ -132,105 +140,28 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
 typedef struct lm_case {
     state *bench;
     const char *size;
-    bool backward, optimize; /* what --passes says */
-    int64_t batch, warmup;
-    ls_dtype dtype;
-    ls_transformer_config config;
-    lsi_lm lm;
-    ls_optimizer *optimizer;
-    ls_tape *tape;
-    ls_tensor *tokens, *targets;
+    int64_t warmup;
+    lsi_lm_case lm;
 } lm_case;
 
-/* Random tokens: what they are makes no difference to the time. */
-static ls_status fill_tokens(ls_tensor *tensor, int64_t vocabulary,
-                             uint64_t stream)
+static ls_status warm_up(lm_case *c)
 {
-    int64_t *data;
-    LS_TRY(ls_tensor_map_i64(tensor, &data));
-    const lsi_rng_key key = {0, stream};
-    for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
-        data[i] =
-            (int64_t)lsi_rng_below(key, 0, (uint64_t)i, (uint64_t)vocabulary);
-    return LS_OK;
-}
-
-/*
- * Refuses before it is filled what cannot fit: weights, and as far as they are
- * used gradients and both moments, are kept in any case.
- */
-static ls_status check_fits(const lm_case *c)
-{
-    int64_t parameters;
-    const size_t numbers = c->optimize ? 4 : c->backward ? 2 : 1;
-    LS_TRY(lsi_lm_parameters(&c->config, &parameters));
-    const size_t bytes = (size_t)parameters * numbers * sizeof(float);
-    LS_TRY(lsi_memory_charge(bytes, LS_MEMORY_PARAMETERS,
-                             c->optimize   ? "weights, gradients and moments"
-                             : c->backward ? "weights and gradients"
-                                           : "weights"));
-    lsi_memory_discharge(bytes, LS_MEMORY_PARAMETERS);
-    ls_memory_reset_peak();
-    return LS_OK;
-}
-
-static ls_status make(lm_case *c)
-{
-    const int64_t shape[] = {c->batch, c->config.context};
-    const int64_t flat = c->batch * c->config.context;
-    LS_TRY(check_fits(c));
-    LS_TRY(c->backward ? lsi_lm_new(&c->lm, NULL, &c->config, 0)
-                       : lsi_lm_new_frozen(&c->lm, &c->config, 0));
-    if (c->optimize)
-        LS_TRY(ls_adamw_new(&c->optimizer, c->lm.params, ls_adamw_defaults()));
-    LS_TRY(ls_tape_new(&c->tape));
-    ls_tape_set_training(c->tape, c->backward);
-    LS_TRY(ls_tape_set_autocast(c->tape, c->dtype));
-    LS_TRY(ls_tensor_new(&c->tokens, LS_I64, 2, shape));
-    LS_TRY(ls_tensor_new(&c->targets, LS_I64, 1, &flat));
-    LS_TRY(fill_tokens(c->tokens, c->config.vocabulary, 1));
-    return fill_tokens(c->targets, c->config.vocabulary, 2);
-}
-
-static void release(lm_case *c)
-{
-    ls_tensor_free(&c->targets);
-    ls_tensor_free(&c->tokens);
-    ls_tape_free(&c->tape);
-    ls_optimizer_free(&c->optimizer);
-    lsi_lm_free(&c->lm);
-}
-
-static ls_status run_step(lm_case *c, double seconds[PHASES])
-{
-    const double begin = lsi_clock_seconds();
-    ls_params_zero_grad(c->lm.params);
-    const lsi_forward out =
-        lsi_lm_forward(&c->lm, c->tape, c->tokens, c->targets);
-    LS_TRY(ls_tape_status(c->tape));
-    const double forward = lsi_clock_seconds();
-    if (c->backward)
-        LS_TRY(ls_backward(c->tape, out.loss, 1.0));
-    const double backward = lsi_clock_seconds();
-    if (c->optimize)
-        LS_TRY(ls_optimizer_step(c->optimizer, 1.0));
-    const double optimizer = lsi_clock_seconds();
-    ls_tape_reset(c->tape);
-    seconds[FORWARD] = forward - begin;
-    seconds[BACKWARD] = backward - forward;
-    seconds[OPTIMIZER] = optimizer - backward;
-    seconds[STEP] = lsi_clock_seconds() - begin;
+    double unused[LSI_LM_PHASES];
+    LSI_SPAN(PHASE, "warm-up", 0, 0);
+    for (int64_t i = 0; i < c->warmup; i++)
+        LS_TRY(lsi_lm_case_step(&c->lm, unused));
     return LS_OK;
 }
 
 static ls_status run_steps(lm_case *c)
 {
-    double seconds[PHASES];
-    for (int64_t i = 0; i < c->warmup; i++)
-        LS_TRY(run_step(c, seconds));
+    double seconds[LSI_LM_PHASES];
+    LS_TRY(warm_up(c));
     for (int64_t i = 0; i < c->bench->common.iterations; i++) {
-        LS_TRY(run_step(c, seconds));
-        for (int p = 0; p < PHASES; p++)
+        const uint64_t began = lsi_span_begin();
+        LS_TRY(lsi_lm_case_step(&c->lm, seconds));
+        lsi_span_step(began, (uint64_t)i + 1);
+        for (int p = 0; p < LSI_LM_PHASES; p++)
             c->bench->seconds[p][i] = seconds[p];
     }
     return LS_OK;
@@ -243,60 +174,53 @@ static void record_case(const lm_case *c, const char *status)
     lsi_table *const table = c->bench->common.table;
     lsi_table_row(table);
     lsi_table_text(table, "size", c->size);
-    lsi_table_int(table, "context", c->config.context);
-    lsi_table_int(table, "batch", c->batch);
-    lsi_table_text(table, "dtype", ls_dtype_name(c->dtype));
+    lsi_table_int(table, "context", c->lm.config.context);
+    lsi_table_int(table, "batch", c->lm.batch);
+    lsi_table_text(table, "dtype", ls_dtype_name(c->lm.dtype));
     lsi_table_text(table, "passes", c->bench->passes);
     lsi_table_int(table, "ranks", 1);
     lsi_table_int(table, "threads", lsi_threads());
     lsi_table_int(table, "warmup", c->warmup);
     lsi_table_text(table, "status", status);
-    lsi_bench_tell(&c->bench->common,
-                   "%s, context %" PRId64 ", batch %" PRId64
-                   ", %s, warm-up %" PRId64 ": ",
-                   c->size, c->config.context, c->batch,
-                   ls_dtype_name(c->dtype), c->warmup);
 }
 
 static ls_status record_times(const lm_case *c)
 {
     state *const b = c->bench;
     const size_t n = (size_t)b->common.iterations;
-    static const char *const names[PHASES] = {"forward_ms", "backward_ms",
-                                              "optimizer_ms", "step_ms"};
-    static const char *const words[PHASES] = {"forward", ", backward",
-                                              ", optimizer", ", step"};
-    const bool ran[PHASES] = {true, c->backward, c->optimize, true};
-    lsi_stats stats[PHASES];
+    static const char *const names[LSI_LM_PHASES] = {
+        "forward_ms", "backward_ms", "optimizer_ms", "step_ms"};
+    const bool ran[LSI_LM_PHASES] = {true, c->lm.backward, c->lm.optimize,
+                                     true};
+    lsi_stats stats[LSI_LM_PHASES];
     ls_memory_stats memory;
     ls_memory_total(&memory);
-    for (int p = 0; p < PHASES; p++)
+    for (int p = 0; p < LSI_LM_PHASES; p++)
         LS_TRY(lsi_stats_of(b->seconds[p], n, &stats[p]));
     record_case(c, "ok");
     lsi_table_int(b->common.table, "iterations", b->common.iterations);
     lsi_table_int(b->common.table, "peak_bytes", (int64_t)memory.peak_bytes);
-    for (int p = 0; p < PHASES; p++) {
-        if (!ran[p])
-            continue;
-        lsi_table_stats(b->common.table, names[p], &stats[p], 1e3);
-        lsi_bench_tell(&b->common, "%s %.1f", words[p], stats[p].median * 1e3);
-    }
-    lsi_bench_tell(&b->common, " ms\n");
+    for (int p = 0; p < LSI_LM_PHASES; p++)
+        if (ran[p])
+            lsi_table_stats(b->common.table, names[p], &stats[p], 1e3);
     return LS_OK;
 }
 
 static ls_status measure_case(lm_case *c)
 {
-    ls_status status = make(c);
+    ls_status status = lsi_lm_case_new(&c->lm);
     if (status == LS_OK)
         status = run_steps(c);
     if (status == LS_OK)
         status = record_times(c);
-    release(c);
+    lsi_lm_case_free(&c->lm);
     if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
         return status;
     record_case(c, "out of memory");
-    lsi_bench_tell(&c->bench->common, "%s\n", ls_last_error());
+    lsi_bench_tell(&c->bench->common,
+                   "%s, context %" PRId64 ", batch %" PRId64 ", %s: %s\n",
+                   c->size, c->lm.config.context, c->lm.batch,
+                   ls_dtype_name(c->lm.dtype), ls_last_error());
     return LS_OK;
 }
 
@@ -305,18 +229,26 @@ static ls_status measure(void *opaque, size_t i)
 {
     state *const b = opaque;
     lm_case c = {.bench = b,
-                 .optimize = strcmp(b->passes, "all") == 0,
-                 .backward = strcmp(b->passes, "forward") != 0};
+                 .lm = {.optimize = strcmp(b->passes, "all") == 0,
+                        .backward = strcmp(b->passes, "forward") != 0}};
     c.warmup = b->warmup_list.values[i % b->warmup_list.n];
     i /= b->warmup_list.n;
-    c.dtype = b->types.values[i % (size_t)b->types.n];
+    c.lm.dtype = b->types.values[i % (size_t)b->types.n];
     i /= (size_t)b->types.n;
-    c.batch = b->batch_list.values[i % b->batch_list.n];
+    c.lm.batch = b->batch_list.values[i % b->batch_list.n];
     i /= b->batch_list.n;
     c.size = b->size_names[i / b->context_list.n];
-    LS_TRY(ls_transformer_size(c.size, &c.config));
-    c.config.context = b->context_list.values[i % b->context_list.n];
+    LS_TRY(ls_transformer_size(c.size, &c.lm.config));
+    c.lm.config.context = b->context_list.values[i % b->context_list.n];
     return measure_case(&c);
+}
+
+static void describe(const void *opaque, size_t i, char *note, size_t bytes)
+{
+    const state *const b = opaque;
+    const size_t one_size = b->context_list.n * b->batch_list.n *
+                            (size_t)b->types.n * b->warmup_list.n;
+    snprintf(note, bytes, "%s", b->size_names[i / one_size]);
 }
 
 /* The times are not counted as memory: what is measured is. */
@@ -326,10 +258,11 @@ static ls_status open_cases(void *opaque)
     const size_t n = (size_t)b->common.iterations;
     b->common.cases = b->n_sizes * b->context_list.n * b->batch_list.n *
                       (size_t)b->types.n * b->warmup_list.n;
-    b->seconds[0] = malloc(n * PHASES * sizeof(double));
+    b->seconds[0] = malloc(n * LSI_LM_PHASES * sizeof(double));
     if (b->seconds[0] == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times", n * PHASES);
-    for (int phase = 1; phase < PHASES; phase++)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times",
+                        n * LSI_LM_PHASES);
+    for (int phase = 1; phase < LSI_LM_PHASES; phase++)
         b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
     lsi_bench_set_budget(b->budget);
     for (int i = 0; i < b->types.n; i++)
@@ -351,8 +284,7 @@ const lsi_bench lsi_bench_lm = {
              "A step is forward with the loss, backward, and AdamW, on random "
              "tokens; --passes leaves out the last or both, with what they "
              "keep in "
-             "memory. Each case is told on stderr as soon as it is done. One "
-             "that "
+             "memory. A case that "
              "does not fit in the budget is a row that says so. Peak is the "
              "most "
              "that was in use at once, the model included. Products are "
@@ -369,7 +301,9 @@ const lsi_bench lsi_bench_lm = {
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "1",
+    .progress = "lm",
     .parse = parse,
+    .describe = describe,
     .open = open_cases,
     .measure = measure,
     .close = close_cases,

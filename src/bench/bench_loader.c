@@ -193,7 +193,9 @@ static ls_status record(state *b, int64_t threads, const double *loaded,
 static ls_status measure_with(state *b, int64_t threads, const room *r,
                               double *times)
 {
-    const ls_loader_options o = {b->batch_size, (int)b->prefetch, (int)threads};
+    const ls_loader_options o = {.batch_size = b->batch_size,
+                                 .prefetch = (int)b->prefetch,
+                                 .threads = (int)threads};
     double *const alone = times + b->common.iterations;
     ls_loader *loader;
     LS_TRY(ls_loader_new(&loader, b->set, &o));

@@ -35,7 +35,7 @@ static const lsi_option options[] = {
 
 static const lsi_column columns[] = {
     {.name = "ranks", .type = LSI_COLUMN_INT},
-    {.name = "elements", .type = LSI_COLUMN_INT},
+    {.name = "elements", .type = LSI_COLUMN_INT, .width = 8},
     {.name = "algorithm", .type = LSI_COLUMN_TEXT},
     {.name = "time_us.min", .title = "", .type = LSI_COLUMN_REAL},
     {.name = "time_us.median",
@@ -60,9 +60,7 @@ static const lsi_column columns[] = {
      .type = LSI_COLUMN_REAL,
      .decimals = 3},
     {.name = "error", .title = "", .type = LSI_COLUMN_REAL},
-    {.name = "same_bits",
-     .title = "same on all ranks",
-     .type = LSI_COLUMN_BOOL},
+    {.name = "same_bits", .title = "same bits", .type = LSI_COLUMN_BOOL},
 };
 
 /* "library" is whatever the selection table says. */

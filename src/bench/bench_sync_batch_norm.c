@@ -1,7 +1,9 @@
 /*
  * lockstep bench sync-batch-norm: forward, a sum and backward of both
- * implementations, for each number of features and rows. The result of each
- * case is compared with sums in double over the rows of all ranks.
+ * implementations, for each number of features and rows, or images. The result
+ * of each case is compared with sums in double over the rows of all ranks. What
+ * a pass holds is counted of each implementation in a pass of its own, which is
+ * recorded and not timed.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/memory_record.h"
 #include "base/rng.h"
 #include "bench/bench.h"
 #include "comm/core/agree.h"
@@ -20,6 +23,7 @@ static const double tolerance = 1e-3;
 typedef struct state {
     lsi_bench_common common;
     const char *features, *batches, *implementation;
+    int64_t side;
     lsi_list feature_list, batch_list;
     ls_sync_bn_kind kinds[2];
     size_t n_kinds;
@@ -32,60 +36,93 @@ static const lsi_option options[] = {
         "columns of the input"),
     ROW(batches, LIST, "batch", 0, "N,...", "32,64",
         "rows of the input of each rank"),
+    ROW(side, INT, "side", 0, "N", "0",
+        "side of images, which rows are then: (batch, features, N, N)",
+        .min = 0, .max = 1 << 12),
     ROW(implementation, CHOICE, "implementation", 0, "KIND", "both",
         "which one to measure", .choices = "both|fused|gathered"),
 };
 
 static const lsi_column columns[] = {
-    {.name = "implementation", .title = "Implementation"},
+    {.name = "implementation", .title = "Method", .width = 8},
     {.name = "features", .title = "Features", .type = LSI_COLUMN_INT},
     {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "side", .title = "Side", .type = LSI_COLUMN_INT, .wide = true},
     {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
     {.name = "time_us.min",
      .title = "Min",
      .unit = "us",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .width = 9},
     {.name = "time_us.median",
      .title = "Median",
      .unit = "us",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .width = 9},
     {.name = "time_us.mean",
      .title = "Mean",
      .unit = "us",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .wide = true,
+     .width = 9},
     {.name = "time_us.p99",
      .title = "p99",
      .unit = "us",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .wide = true,
+     .width = 9},
     {.name = "time_us.max",
      .title = "Max",
      .unit = "us",
      .type = LSI_COLUMN_REAL,
-     .decimals = 1},
+     .decimals = 1,
+     .width = 9},
+    {.name = "layer_bytes",
+     .title = "Layer bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    {.name = "saved_bytes",
+     .title = "Saved bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
     {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
 };
+
+/*
+ * Of the rank that holds most: what the layer has between two passes, and, of
+ * one pass beside the layer and its input, what is in use between forward and
+ * backward, and the most at any time.
+ */
+enum { LAYER_BYTES, SAVED_BYTES, PEAK_BYTES, N_BYTES };
 
 /* One row of the table, and what it is measured with. */
 typedef struct bench_case {
     lsi_bench_common *common;
     ls_group *group;
     ls_sync_bn_kind kind;
-    int64_t features, batch;
+    int64_t features, batch, side;
+    int64_t bytes[N_BYTES];
     ls_params *params;
     ls_sync_bn *bn;
     ls_tape *tape;
     ls_tensor *x;
 } bench_case;
 
+/* Of a row: those of an image, or one. */
+static int64_t pixels_of(const bench_case *c)
+{
+    return c->side > 0 ? c->side * c->side : 1;
+}
+
 static ls_status make_input(bench_case *c)
 {
-    const int64_t shape[2] = {c->batch, c->features};
+    const int64_t shape[4] = {c->batch, c->features, c->side, c->side};
     const lsi_rng_key key = {42, (uint64_t)ls_group_rank(c->group)};
-    LS_TRY(ls_tensor_new(&c->x, LS_F32, 2, shape));
+    LS_TRY(ls_tensor_new(&c->x, LS_F32, c->side > 0 ? 4 : 2, shape));
     float *x;
     LS_TRY(ls_tensor_map_f32(c->x, &x));
     for (int64_t i = 0; i < ls_tensor_count(c->x); i++)
@@ -96,11 +133,15 @@ static ls_status make_input(bench_case *c)
 static ls_status make(bench_case *c)
 {
     const ls_sync_bn_options bn = {.kind = c->kind};
+    ls_memory_stats before, after;
     ls_status status = make_input(c);
     if (status == LS_OK)
         status = ls_params_new(&c->params);
     LS_TRY(lsi_agree_to_plan(c->group, status));
+    ls_memory_total(&before);
     LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, bn));
+    ls_memory_total(&after);
+    c->bytes[LAYER_BYTES] = (int64_t)(after.live_bytes - before.live_bytes);
     LS_TRY(ls_params_allocate(c->params, c->group, 0));
     return lsi_agree_to_plan(c->group, ls_tape_new(&c->tape));
 }
@@ -113,14 +154,22 @@ static void release(bench_case *c)
     ls_tensor_free(&c->x);
 }
 
-/* Forward, the sum of the first half of the rows, backward. */
-static ls_status pass(const bench_case *c)
+/* Forward, and the sum of the first half of the rows; NULL: it has failed. */
+static ls_tensor *forward(const bench_case *c)
 {
     ls_tape *const tape = c->tape;
-    LS_TRY(ls_tape_watch(tape, c->x));
+    if (ls_tape_watch(tape, c->x) != LS_OK)
+        return NULL;
     ls_tensor *const y = ls_sync_bn_forward(c->bn, tape, c->x);
     ls_tensor *const half = ls_narrow(tape, y, 0, 0, c->batch / 2);
-    return ls_backward(tape, ls_sum(tape, half), 1.0);
+    return ls_sum(tape, half);
+}
+
+static ls_status pass(const bench_case *c)
+{
+    ls_tensor *const sum = forward(c);
+    LS_TRY(ls_tape_status(c->tape));
+    return ls_backward(c->tape, sum, 1.0);
 }
 
 static ls_status time_passes(const bench_case *c, double *seconds)
@@ -141,37 +190,43 @@ static ls_status time_passes(const bench_case *c, double *seconds)
 
 /* ---- checking ----------------------------------------------------------- */
 
+/* Where the r-th number of a column is: pixels are rows, too. */
+static int64_t place(const bench_case *c, int64_t r, int64_t column)
+{
+    const int64_t pixels = pixels_of(c);
+    return (r / pixels * c->features + column) * pixels + r % pixels;
+}
+
 /*
  * What the gradient of this rank's rows should be for one column of all ranks'
- * rows, all[(rank * batch + row) * features + column], computed in double.
- * Returns the largest difference from dx.
+ * rows, all[((rank * batch + row) * features + column) * pixels + pixel],
+ * computed in double. Returns the largest difference from dx.
  */
 static double column_error(const bench_case *c, const float *all,
                            const float *dx, int64_t column)
 {
-    const int64_t ranks = ls_group_size(c->group);
-    const int64_t rows = ranks * c->batch, half = c->batch / 2;
+    const int64_t pixels = pixels_of(c), batch = c->batch * pixels;
+    const int64_t ranks = ls_group_size(c->group), half = c->batch / 2 * pixels;
+    const int64_t rows = ranks * batch;
     double mean = 0, variance = 0, sum_dy_xhat = 0, worst = 0;
     for (int64_t r = 0; r < rows; r++)
-        mean += (double)all[r * c->features + column] / (double)rows;
+        mean += (double)all[place(c, r, column)] / (double)rows;
     for (int64_t r = 0; r < rows; r++)
         variance +=
-            pow((double)all[r * c->features + column] - mean, 2) / (double)rows;
+            pow((double)all[place(c, r, column)] - mean, 2) / (double)rows;
     const double inv_std = 1 / sqrt(variance + 1e-5);
     for (int64_t r = 0; r < rows; r++) {
-        if (r % c->batch < half)
-            sum_dy_xhat +=
-                ((double)all[r * c->features + column] - mean) * inv_std;
+        if (r % batch < half)
+            sum_dy_xhat += ((double)all[place(c, r, column)] - mean) * inv_std;
     }
-    const int64_t first = ls_group_rank(c->group) * c->batch;
-    for (int64_t r = 0; r < c->batch; r++) {
-        const double x = (double)all[(first + r) * c->features + column];
+    const int64_t first = ls_group_rank(c->group) * batch;
+    for (int64_t r = 0; r < batch; r++) {
+        const double x = (double)all[place(c, first + r, column)];
         const double expected =
             inv_std *
             ((r < half ? 1 : 0) - (double)(ranks * half) / (double)rows -
              (x - mean) * inv_std * sum_dy_xhat / (double)rows);
-        worst =
-            fmax(worst, fabs((double)dx[r * c->features + column] - expected));
+        worst = fmax(worst, fabs((double)dx[place(c, r, column)] - expected));
     }
     return worst;
 }
@@ -208,29 +263,49 @@ static ls_status check(const bench_case *c)
 
 /* ---- measuring ---------------------------------------------------------- */
 
-static ls_status largest_peak(const bench_case *c, int64_t *out)
+/* Of a pass that is recorded; what tapes keep unused is not in it. */
+static ls_status count_pass(bench_case *c)
 {
-    ls_memory_stats memory;
-    ls_memory_total(&memory);
-    *out = (int64_t)memory.peak_bytes;
-    return ls_all_reduce(c->group, out, out, 1, LS_I64, LS_MAX);
+    lsi_memory_reset_in_use();
+    const int64_t before = lsi_memory_in_use().now;
+    ls_tensor *const sum = forward(c);
+    LS_TRY(ls_tape_status(c->tape));
+    c->bytes[SAVED_BYTES] = lsi_memory_in_use().now - before;
+    LS_TRY(ls_backward(c->tape, sum, 1.0));
+    c->bytes[PEAK_BYTES] = lsi_memory_in_use().peak - before;
+    ls_tape_reset(c->tape);
+    return LS_OK;
+}
+
+/* A recording of all of the process (--memory) serves as well. */
+static ls_status count_memory(bench_case *c)
+{
+    const bool recorded = lsi_memory_is_recorded();
+    if (!recorded)
+        LS_TRY(ls_memory_record_start(""));
+    const ls_status status = count_pass(c);
+    if (!recorded)
+        LS_TRY(ls_memory_record_stop());
+    LS_TRY(status);
+    return ls_all_reduce(c->group, c->bytes, c->bytes, N_BYTES, LS_I64, LS_MAX);
 }
 
 static ls_status record(const bench_case *c, const double *seconds)
 {
     lsi_table *const table = c->common->table;
     lsi_stats stats;
-    int64_t peak;
-    LS_TRY(largest_peak(c, &peak));
     LS_TRY(lsi_stats_of(seconds, (size_t)c->common->iterations, &stats));
     lsi_table_row(table);
     lsi_table_text(table, "implementation",
                    c->kind == LS_SYNC_BN_FUSED ? "fused" : "gathered");
     lsi_table_int(table, "features", c->features);
     lsi_table_int(table, "batch", c->batch);
+    lsi_table_int(table, "side", c->side);
     lsi_table_int(table, "ranks", ls_group_size(c->group));
     lsi_table_stats(table, "time_us", &stats, 1e6);
-    lsi_table_int(table, "peak_bytes", peak);
+    lsi_table_int(table, "layer_bytes", c->bytes[LAYER_BYTES]);
+    lsi_table_int(table, "saved_bytes", c->bytes[SAVED_BYTES]);
+    lsi_table_int(table, "peak_bytes", c->bytes[PEAK_BYTES]);
     return LS_OK;
 }
 
@@ -238,6 +313,7 @@ static ls_status measure_made(bench_case *c, double *seconds)
 {
     LS_TRY(make(c));
     LS_TRY(time_passes(c, seconds));
+    LS_TRY(count_memory(c));
     LS_TRY(record(c, seconds));
     return check(c);
 }
@@ -245,7 +321,6 @@ static ls_status measure_made(bench_case *c, double *seconds)
 static ls_status measure_case(bench_case c)
 {
     void *seconds;
-    ls_memory_reset_peak();
     LS_TRY(lsi_alloc(&seconds, (size_t)c.common->iterations * sizeof(double),
                      LS_MEMORY_OTHER, "times"));
     const ls_status status = measure_made(&c, seconds);
@@ -283,6 +358,7 @@ static ls_status measure(void *opaque, size_t i)
     const size_t batches = b->batch_list.n, features = b->feature_list.n;
     const bench_case c = {.common = &b->common,
                           .group = b->common.group,
+                          .side = b->side,
                           .kind = b->kinds[i / batches / features],
                           .features =
                               b->feature_list.values[i / batches % features],
@@ -299,7 +375,10 @@ const lsi_bench lsi_bench_sync_batch_norm = {
                         "takes as long "
                         "as the slowest of them. Results are compared with "
                         "sums in double; "
-                        "a difference above 1e-3 makes the exit status 1.",
+                        "a difference above 1e-3 makes the exit status 1. "
+                        "Peak bytes are the most that an iteration has in use "
+                        "at once, beside the layer and its input; --wide has "
+                        "what is kept for backward, and what the layer holds.",
                 .options = options,
                 .n_options = sizeof(options) / sizeof(options[0]),
                 .run = lsi_bench_run},

@@ -335,6 +335,7 @@ const lsi_bench lsi_bench_tune = {
     .n_columns = sizeof(columns) / sizeof(columns[0]),
     .ranks = "2",
     .progress = "tune",
+    .at_end = true,
     .parse = parse,
     .open = open_buffers,
     .measure = measure,

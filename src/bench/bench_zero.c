@@ -37,30 +37,32 @@ static const lsi_option options[] = {
     LSI_DDP_BUDGET_ROW(budget),
 };
 
-#define COUNT(name_, title_)                                                   \
+#define COUNT(name_, title_, ...)                                              \
     {                                                                          \
-        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT             \
+        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT,            \
+        __VA_ARGS__                                                            \
     }
 static const lsi_column columns[] = {
-    {.name = "strategy", .title = "Strategy"},
-    {.name = "model", .title = "Model"},
-    COUNT("ranks", "Ranks"),
-    {.name = "moment", .title = "Moment"},
-    COUNT("parameters.bytes", "Parameters"),
-    COUNT("parameters.formula", "formula"),
-    COUNT("gradients.bytes", "Gradients"),
-    COUNT("gradients.formula", "formula"),
-    COUNT("state.bytes", "State"),
-    COUNT("state.formula", "formula"),
-    COUNT("activations.bytes", "Activations"),
-    COUNT("total.bytes", "Total"),
-    COUNT("bytes_sent.bytes", "Sent"),
-    COUNT("bytes_sent.formula", "formula"),
+    {.name = "strategy", .title = "Strategy", .width = 8},
+    {.name = "model", .title = "Model", .wide = true, .width = 8},
+    COUNT("ranks", "Ranks", .wide = true),
+    {.name = "moment", .title = "Moment", .width = 11},
+    COUNT("parameters.bytes", "Parameters", .width = 10),
+    COUNT("parameters.formula", "formula", .wide = true, .width = 10),
+    COUNT("gradients.bytes", "Gradients", .width = 10),
+    COUNT("gradients.formula", "formula", .wide = true, .width = 10),
+    COUNT("state.bytes", "State", .width = 10),
+    COUNT("state.formula", "formula", .wide = true, .width = 10),
+    COUNT("activations.bytes", "Activations", .wide = true),
+    COUNT("total.bytes", "Total", .width = 10),
+    COUNT("bytes_sent.bytes", "Sent", .wide = true, .width = 10),
+    COUNT("bytes_sent.formula", "formula", .wide = true, .width = 10),
     {.name = "step_time_avg_s",
      .title = "Step",
      .unit = "s",
      .type = LSI_COLUMN_REAL,
-     .decimals = 4},
+     .decimals = 4,
+     .wide = true},
     LSI_DDP_DEMAND_COLUMNS,
 };
 

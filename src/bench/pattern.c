@@ -70,6 +70,8 @@ static double factor(const lsi_pattern *p, unsigned rank, unsigned index)
 
 static double value_of(const lsi_pattern *p, int rank, int index)
 {
+    if (p->dtype == LS_BOOL)
+        return mixed((unsigned)rank, (unsigned)index, 2);
     if (p->op == LS_PROD)
         return factor(p, (unsigned)rank, (unsigned)index);
     if (p->op == LS_SUM || p->op == LS_AVG)

@@ -3,7 +3,6 @@
  * and says what is wrong.
  */
 #include <glob.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "command/command.h"
 #include "report/diagnosis.h"
+#include "report/folder.h"
 #include "report/result.h"
 #include "report/table.h"
 
@@ -74,31 +74,16 @@ static ls_status read_found(const glob_t *found, traces *out)
     return LS_OK;
 }
 
-/* The name as a pattern that fits only itself; returns its end. */
-static char *quote(char *to, const char *name)
-{
-    for (; *name != '\0'; name++) {
-        if (strchr("*?[]\\", *name) != NULL)
-            *to++ = '\\';
-        *to++ = *name;
-    }
-    *to = '\0';
-    return to;
-}
-
 static ls_status read_folder(const char *folder, traces *out)
 {
-    char pattern[2 * PATH_MAX];
     struct stat info;
     glob_t found = {0};
     if (stat(folder, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot read %s", folder);
     if (!S_ISDIR(info.st_mode))
         return lsi_fail(LS_ERR_IO, "%s is not a folder", folder);
-    if (strlen(folder) >= PATH_MAX - sizeof("/*.json"))
-        return lsi_fail(LS_ERR_IO, "%s is too long a name", folder);
-    memcpy(quote(pattern, folder), "/*.json", sizeof("/*.json"));
-    if (glob(pattern, 0, NULL, &found) != 0)
+    LS_TRY(lsi_find_files(folder, "*.json", &found));
+    if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_IO,
                         "%s has no records (*.json) in it; was it named by "
                         "LOCKSTEP_RECORD when the ranks ran?",
@@ -308,30 +293,15 @@ static ls_status work(const lsi_invocation *call, const args *a,
     return status;
 }
 
-/* Takes the folder away if it stands before the flags; else NULL. */
-static const char *leading_folder(lsi_invocation *call)
-{
-    if (call->argc < 2 || call->argv[1][0] == '-')
-        return NULL;
-    const char *folder = call->argv[1];
-    call->argv[1] = call->argv[0];
-    call->argv++;
-    call->argc--;
-    return folder;
-}
-
 static int run(const lsi_invocation *call)
 {
     args a;
-    int rest, status;
+    int status;
     bool wrong = false;
-    lsi_invocation flags = *call;
-    const char *folder = leading_folder(&flags);
-    if (!lsi_cli_parse(&flags, &a, &rest, &status))
+    const char *folder;
+    if (!lsi_cli_parse_argument(call, &a, &folder, &status))
         return status;
-    if (folder == NULL && rest < flags.argc)
-        folder = flags.argv[rest++];
-    if (folder == NULL || rest != flags.argc)
+    if (folder == NULL)
         return lsi_cli_usage("doctor needs one folder: the one that "
                              "LOCKSTEP_RECORD named");
     if (work(call, &a, folder, &wrong) != LS_OK)

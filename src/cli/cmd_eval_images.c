@@ -103,7 +103,7 @@ static ls_status evaluate(session *s, const ls_dataset *set)
                                     .rank = ls_group_rank(s->group),
                                     .size = ls_group_size(s->group)};
     lsi_images *images = NULL;
-    lsi_totals found;
+    lsi_validated found;
     ls_status status = lsi_share_outcome(
         s->group, lsi_images_new(&images, set, &how), &s->agreed);
     if (status == LS_OK)
@@ -111,9 +111,9 @@ static ls_status evaluate(session *s, const ls_dataset *set)
                               images, &found, &s->agreed);
     lsi_images_free(&images);
     LS_TRY(status);
-    s->totals.loss += found.loss;
-    s->totals.hits += found.hits;
-    s->totals.weight += found.weight;
+    s->totals.loss += found.all.loss;
+    s->totals.hits += found.all.hits;
+    s->totals.weight += found.all.weight;
     return LS_OK;
 }
 

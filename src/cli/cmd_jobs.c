@@ -21,14 +21,17 @@ static const lsi_option options[] = {
 };
 
 static const lsi_column columns[] = {
-    {"run", "Run", LSI_COLUMN_TEXT, NULL, 0},
-    {"launcher", "Launcher", LSI_COLUMN_INT, NULL, 0},
-    {"ranks", "Ranks", LSI_COLUMN_INT, NULL, 0},
-    {"started", "Of", LSI_COLUMN_INT, NULL, 0},
-    {"restart", "Restart", LSI_COLUMN_INT, NULL, 0},
-    {"seconds", "Running", LSI_COLUMN_REAL, "s", 0},
-    {"cpus", "CPUs", LSI_COLUMN_TEXT, NULL, 0},
-    {"command", "Command", LSI_COLUMN_TEXT, NULL, 0},
+    {.name = "run", .title = "Run", .type = LSI_COLUMN_TEXT},
+    {.name = "launcher", .title = "Launcher", .type = LSI_COLUMN_INT},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "started", .title = "Of", .type = LSI_COLUMN_INT},
+    {.name = "restart", .title = "Restart", .type = LSI_COLUMN_INT},
+    {.name = "seconds",
+     .title = "Running",
+     .type = LSI_COLUMN_REAL,
+     .unit = "s"},
+    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
+    {.name = "command", .title = "Command", .type = LSI_COLUMN_TEXT},
 };
 
 static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)

@@ -123,21 +123,21 @@ static void join(lsi_cpuset *all, const lsi_cpuset *more)
 /* ---- text ------------------------------------------------------------- */
 
 static const lsi_column plan_columns[] = {
-    {"ranks", "Ranks", LSI_COLUMN_TEXT, NULL, 0},
-    {"nodes", "Node", LSI_COLUMN_TEXT, NULL, 0},
-    {"each", "Each has", LSI_COLUMN_TEXT, NULL, 0},
-    {"cores", "Cores", LSI_COLUMN_TEXT, NULL, 0},
-    {"cpus", "CPUs", LSI_COLUMN_TEXT, NULL, 0},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_TEXT},
+    {.name = "nodes", .title = "Node", .type = LSI_COLUMN_TEXT},
+    {.name = "each", .title = "Each has", .type = LSI_COLUMN_TEXT},
+    {.name = "cores", .title = "Cores", .type = LSI_COLUMN_TEXT},
+    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
 };
 
 static const lsi_column job_columns[] = {
-    {"ranks", "Rank", LSI_COLUMN_TEXT, NULL, 0},
-    {"pid", "PID", LSI_COLUMN_INT, NULL, 0},
-    {"threads", "Threads", LSI_COLUMN_INT, NULL, 0},
-    {"nodes", "Node", LSI_COLUMN_TEXT, NULL, 0},
-    {"cores", "Cores", LSI_COLUMN_TEXT, NULL, 0},
-    {"cpus", "CPUs", LSI_COLUMN_TEXT, NULL, 0},
-    {"last_cpu", "Ran last on", LSI_COLUMN_INT, NULL, 0},
+    {.name = "ranks", .title = "Rank", .type = LSI_COLUMN_TEXT},
+    {.name = "pid", .title = "PID", .type = LSI_COLUMN_INT},
+    {.name = "threads", .title = "Threads", .type = LSI_COLUMN_INT},
+    {.name = "nodes", .title = "Node", .type = LSI_COLUMN_TEXT},
+    {.name = "cores", .title = "Cores", .type = LSI_COLUMN_TEXT},
+    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
+    {.name = "last_cpu", .title = "Ran last on", .type = LSI_COLUMN_INT},
 };
 
 /* So that a table keeps within 100 columns; JSON has the whole lists. */

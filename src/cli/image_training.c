@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory_record.h"
+#include "base/span_file.h"
 #include "cli/train_log.h"
 #include "compute/threads.h"
 #include "report/result.h"
@@ -113,7 +115,9 @@ int lsi_cli_train_images(const lsi_invocation *call,
         !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
-    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
+    if (lsi_span_start(a.outputs.trace) != LS_OK ||
+        lsi_memory_record_in(a.outputs.memory) != LS_OK ||
+        lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
         return lsi_cli_rank_error();
     s.log = (lsi_train_log){
         .tells = ls_group_rank(s.group) == 0,

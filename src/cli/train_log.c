@@ -20,7 +20,7 @@ ls_status lsi_train_log_open(lsi_train_log *log,
                              const lsi_run_outputs *outputs)
 {
     lsi_run_about *const a = &log->about;
-    void *done;
+    void *done, *ranks;
     log->summary.recipe = *start->recipe;
     a->first = start->step;
     a->steps = start->total_steps;
@@ -34,6 +34,9 @@ ls_status lsi_train_log_open(lsi_train_log *log,
     LS_TRY(lsi_alloc(&done, (size_t)a->epochs * sizeof(lsi_epoch),
                      LS_MEMORY_OTHER, "the results of the epochs"));
     log->done = done;
+    LS_TRY(lsi_alloc(&ranks, (size_t)a->ranks * sizeof(lsi_run_rank),
+                     LS_MEMORY_OTHER, "the results of the ranks"));
+    log->ranks = ranks;
     log->step = start->step;
     LS_TRY(lsi_run_log_open(&log->run, a, log->tells ? outputs : NULL));
     lsi_run_log_say(
@@ -47,7 +50,9 @@ void lsi_train_log_close(lsi_train_log *log)
 {
     lsi_run_log_close(&log->run);
     lsi_free(log->done);
+    lsi_free(log->ranks);
     log->done = NULL;
+    log->ranks = NULL;
 }
 
 /* Its loss is that of rank 0's share: what all have seen is not gathered. */
@@ -82,6 +87,25 @@ void lsi_train_log_step(lsi_train_log *log, const lsi_progress_report *report)
     (void)lsi_run_log_step(log->run, &step);
 }
 
+/* Of all ranks, as far as they are known here. */
+static size_t list_ranks(const lsi_train_log *log, const lsi_epoch *epoch)
+{
+    const size_t n = epoch->ranks != NULL ? (size_t)log->about.ranks : 0;
+    for (size_t i = 0; i < n; i++) {
+        const lsi_rank_epoch *const r = &epoch->ranks[i];
+        log->ranks[i] = (lsi_run_rank){
+            .train_loss = r->train_loss,
+            .train_accuracy = r->train_accuracy,
+            .train_seconds = r->train_seconds,
+            .waited_seconds = r->waited_seconds,
+            .rate = r->train_seconds > 0 ? r->images / r->train_seconds : 0,
+            .val_loss = r->val_loss,
+            .val_accuracy = r->val_accuracy,
+            .peak_bytes = (uint64_t)r->peak_bytes};
+    }
+    return n;
+}
+
 ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
 {
     const lsi_run_epoch told = {.epoch = epoch->epoch,
@@ -96,8 +120,11 @@ ls_status lsi_train_log_epoch(lsi_train_log *log, const lsi_epoch *epoch)
                                 .loss_scale = epoch->loss_scale,
                                 .skipped = epoch->skipped,
                                 .peak_bytes = epoch->peak_bytes,
-                                .collectives = epoch->collectives};
-    log->done[log->n_done++] = *epoch;
+                                .collectives = epoch->collectives,
+                                .ranks = log->ranks,
+                                .n_ranks = list_ranks(log, epoch)};
+    log->done[log->n_done] = *epoch;
+    log->done[log->n_done++].ranks = NULL; /* they are gone after the call */
     return lsi_run_log_epoch(log->run, &told);
 }
 

@@ -182,3 +182,30 @@ bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
     }
     return true;
 }
+
+/* Takes the argument away if it stands before the flags; else NULL. */
+static const char *leading_argument(lsi_invocation *call)
+{
+    if (call->argc < 2 || call->argv[1][0] == '-')
+        return NULL;
+    const char *const argument = call->argv[1];
+    call->argv[1] = call->argv[0];
+    call->argv++;
+    call->argc--;
+    return argument;
+}
+
+bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
+                            const char **argument, int *exit_status)
+{
+    int rest;
+    lsi_invocation flags = *call;
+    *argument = leading_argument(&flags);
+    if (!lsi_cli_parse(&flags, out, &rest, exit_status))
+        return false;
+    if (*argument == NULL && rest < flags.argc)
+        *argument = flags.argv[rest++];
+    if (rest != flags.argc)
+        *argument = NULL;
+    return true;
+}

@@ -58,6 +58,13 @@ ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
 bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
                    int *exit_status);
 
+/*
+ * The same of a command with one argument, which may stand before its flags or
+ * behind them; *argument is NULL if there is none, or more than one.
+ */
+bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
+                            const char **argument, int *exit_status);
+
 /* The help text; `name` is the full name, "" for the program itself. */
 void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
 

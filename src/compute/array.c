@@ -1,5 +1,6 @@
 /* Kernels over long arrays, by several threads; see array.h. */
 #include "compute/array.h"
+#include "base/spans.h"
 
 #include <string.h>
 
@@ -40,21 +41,25 @@ static void binary_range(void *context, size_t begin, size_t end)
 
 void lsi_array_add(float *y, const float *a, const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "add", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->add});
 }
 
 void lsi_array_sub(float *y, const float *a, const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "sub", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->sub});
 }
 
 void lsi_array_mul(float *y, const float *a, const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "mul", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->mul});
 }
 
 void lsi_array_div(float *y, const float *a, const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "div", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->div});
 }
 
@@ -67,6 +72,7 @@ static void scale_range(void *context, size_t begin, size_t end)
 
 void lsi_array_scale(float *y, const float *a, float factor, size_t n)
 {
+    LSI_SPAN(KERNEL, "scale", 8 * n, n);
     run(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
 }
 
@@ -83,6 +89,7 @@ static void blend_range(void *context, size_t begin, size_t end)
 
 void lsi_array_blend(float *y, const float *a, float part, size_t n)
 {
+    LSI_SPAN(KERNEL, "blend", 12 * n, 3 * n);
     run(n, blend_range, &(span){.y = y, .a = a, .factor = part});
 }
 
@@ -104,6 +111,7 @@ static void swap_range(void *context, size_t begin, size_t end)
 
 void lsi_array_swap(float *a, float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "swap", 16 * n, 0);
     lsi_parallel_for(n, GRAIN, swap_range, &(pair){a, b});
 }
 
@@ -115,11 +123,13 @@ static void fill_range(void *context, size_t begin, size_t end)
 
 void lsi_array_fill(float *y, float value, size_t n)
 {
+    LSI_SPAN(KERNEL, "fill", 4 * n, 0);
     run(n, fill_range, &(span){.y = y, .factor = value});
 }
 
 void lsi_array_spread(float *y, const float *scalar, double factor, size_t n)
 {
+    LSI_SPAN(KERNEL, "spread", 4 * n, 0);
     lsi_array_fill(y, (float)((double)*scalar * factor), n);
 }
 
@@ -134,6 +144,7 @@ static void dropout_range(void *context, size_t begin, size_t end)
 void lsi_array_dropout(float *y, const float *x, size_t n,
                        const lsi_dropout *dropout)
 {
+    LSI_SPAN(KERNEL, "dropout", 8 * n, n);
     run(n, dropout_range, &(span){.y = y, .a = x, .dropout = dropout});
 }
 
@@ -154,6 +165,7 @@ static void fold_range(void *context, size_t begin, size_t end)
 
 void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n)
 {
+    LSI_SPAN(KERNEL, "fold", 4 * n * (size_t)(n_srcs + 1), n * (size_t)n_srcs);
     lsi_parallel_for(n, GRAIN, fold_range, &(fold_job){dst, srcs, n_srcs});
 }
 
@@ -204,6 +216,8 @@ static double total_of(pair_sum_fn pairs, const float *a,
 
 double lsi_array_total(const float *a, const float *b_or_null, size_t n)
 {
+    LSI_SPAN(KERNEL, "total", 4 * n * (b_or_null != NULL ? 2 : 1),
+             n * (b_or_null != NULL ? 2 : 1));
     return total_of(lsi_kernels_get()->squared_distance, a, b_or_null, n);
 }
 
@@ -214,6 +228,7 @@ double lsi_array_total_bce(const float *x, const float *t, size_t n)
 
 void lsi_array_sum(float *y, const float *a, size_t n, double factor)
 {
+    LSI_SPAN(KERNEL, "sum", 4 * n, n);
     *y = (float)(lsi_array_total(a, NULL, n) * factor);
 }
 
@@ -235,6 +250,7 @@ static void column_range(void *context, size_t begin, size_t end)
 void lsi_array_column_sum(float *out, const float *a, size_t rows, size_t cols,
                           bool accumulate)
 {
+    LSI_SPAN(KERNEL, "column_sum", 4 * rows * cols, rows * cols);
     const size_t grain = GRAIN / (rows + 1);
     lsi_parallel_for(cols, grain > COLUMNS ? grain : COLUMNS, column_range,
                      &(column_job){out, a, rows, cols, accumulate});
@@ -257,6 +273,7 @@ static void squares_range(void *context, size_t begin, size_t end)
 
 void lsi_array_squares(double *sums, const float *a, size_t n)
 {
+    LSI_SPAN(KERNEL, "squares", 4 * n, 2 * n);
     lsi_parallel_for((n + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK,
                      SQUARES_GRAIN, squares_range, &(squares_job){sums, a, n});
 }
@@ -281,6 +298,8 @@ static void convert_range(void *context, size_t begin, size_t end)
 void lsi_array_convert(void *dst, ls_dtype dst_dtype, const void *src,
                        ls_dtype src_dtype, size_t n)
 {
+    LSI_SPAN(KERNEL, "convert",
+             n * (ls_dtype_size(dst_dtype) + ls_dtype_size(src_dtype)), 0);
     lsi_parallel_for(n, GRAIN, convert_range,
                      &(typed_span){dst, src, dst_dtype, src_dtype});
 }
@@ -296,18 +315,21 @@ static void accumulate_range(void *context, size_t begin, size_t end)
 
 void lsi_array_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n)
 {
+    LSI_SPAN(KERNEL, "accumulate", 3 * n * ls_dtype_size(dtype), n);
     lsi_parallel_for(n, GRAIN, accumulate_range,
                      &(typed_span){dst, src, dtype, dtype});
 }
 
 void lsi_array_zero(void *dst, ls_dtype dtype, size_t n)
 {
+    LSI_SPAN(KERNEL, "zero", n * ls_dtype_size(dtype), 0);
     if (n > 0) /* else there may be no array */
         memset(dst, 0, n * ls_dtype_size(dtype));
 }
 
 void lsi_array_copy(void *dst, const void *src, ls_dtype dtype, size_t n)
 {
+    LSI_SPAN(KERNEL, "copy", 2 * n * ls_dtype_size(dtype), 0);
     if (n > 0)
         memcpy(dst, src, n * ls_dtype_size(dtype));
 }
@@ -334,6 +356,7 @@ static void correct_range(void *context, size_t begin, size_t end)
 void lsi_array_correct_halves(uint16_t *dst, ls_dtype dtype, const float *src,
                               size_t n)
 {
+    LSI_SPAN(KERNEL, "correct_halves", 6 * n, n);
     lsi_parallel_for(n, HALVES_BLOCK, correct_range,
                      &(halves_job){dst, dtype, src});
 }
@@ -341,5 +364,6 @@ void lsi_array_correct_halves(uint16_t *dst, ls_dtype dtype, const float *src,
 void lsi_array_normalize_u8(float *y, const uint8_t *x, size_t pixels,
                             const float scale[3], const float shift[3])
 {
+    LSI_SPAN(KERNEL, "normalize_u8", 15 * pixels, 6 * pixels);
     lsi_kernels_get()->normalize_u8(y, x, pixels, scale, shift);
 }

@@ -5,6 +5,7 @@
  * result is made of vectors that are added up, columns by columns.
  */
 #include "compute/axes.h"
+#include "compute/work.h"
 
 #include <math.h>
 
@@ -202,12 +203,17 @@ static void sum(const lsi_axes *axes, float *y, const float *x,
 
 void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x, double factor)
 {
+    LSI_SPAN(KERNEL, "axes_sum", 4 * lsi_work_elements(axes->ndim, axes->shape),
+             lsi_work_elements(axes->ndim, axes->shape));
     sum(axes, y, x, NULL, factor);
 }
 
 void lsi_axes_sum_products(const lsi_axes *axes, float *y, const float *a,
                            const float *b)
 {
+    LSI_SPAN(KERNEL, "axes_sum_products",
+             8 * lsi_work_elements(axes->ndim, axes->shape),
+             2 * lsi_work_elements(axes->ndim, axes->shape));
     sum(axes, y, a, b, 1.0);
 }
 
@@ -234,6 +240,9 @@ static void spread_range(void *context, size_t begin, size_t end)
 void lsi_axes_spread(const lsi_axes *axes, float *dx, const float *dy,
                      double factor)
 {
+    LSI_SPAN(KERNEL, "axes_spread",
+             4 * lsi_work_elements(axes->ndim, axes->shape),
+             lsi_work_elements(axes->ndim, axes->shape));
     axes_job j = {.p = plan_of(axes), .y = dx, .x = dy, .factor = factor};
     lsi_parallel_for(j.p.kept.count * j.p.summed.count, grain_of(j.p.inner),
                      spread_range, &j);
@@ -279,6 +288,8 @@ static void max_columns(void *context, size_t begin, size_t end)
 
 void lsi_axes_max(const lsi_axes *axes, float *y, const float *x)
 {
+    LSI_SPAN(KERNEL, "axes_max", 4 * lsi_work_elements(axes->ndim, axes->shape),
+             lsi_work_elements(axes->ndim, axes->shape));
     axes_job j = {.p = plan_of(axes), .y = y, .x = x};
     const size_t kept = j.p.kept.count, summed = j.p.summed.count;
     if (j.p.rows)
@@ -351,6 +362,9 @@ static void max_columns_backward(void *context, size_t begin, size_t end)
 void lsi_axes_max_backward(const lsi_axes *axes, float *dx, const float *dy,
                            const float *x, const float *y, float *counts)
 {
+    LSI_SPAN(KERNEL, "axes_max_backward",
+             8 * lsi_work_elements(axes->ndim, axes->shape),
+             lsi_work_elements(axes->ndim, axes->shape));
     max_job j = {plan_of(axes), dx, counts, dy, x, y};
     lsi_parallel_for(j.p.kept.count, grain_of(j.p.summed.count * j.p.inner),
                      j.p.rows ? max_rows_backward : max_columns_backward, &j);

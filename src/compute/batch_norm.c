@@ -1,5 +1,6 @@
 /* Batch normalisation; see batch_norm.h. */
 #include "compute/batch_norm.h"
+#include "base/spans.h"
 
 #include <math.h>
 
@@ -7,6 +8,8 @@
 
 void lsi_batch_norm_forward(const lsi_batch_norm *bn, float *y)
 {
+    LSI_SPAN(KERNEL, "batch_norm", 8 * bn->rows * bn->cols,
+             4 * bn->rows * bn->cols);
     lsi_kernels_get()->normalize_columns(y, bn->x, bn->mean, bn->inv_std,
                                          bn->weight, bn->bias, bn->rows,
                                          bn->cols);
@@ -15,6 +18,8 @@ void lsi_batch_norm_forward(const lsi_batch_norm *bn, float *y)
 void lsi_batch_norm_sums(const lsi_batch_norm *bn, const float *dy,
                          float *sum_dy, float *sum_dy_xhat)
 {
+    LSI_SPAN(KERNEL, "batch_norm_sums", 8 * bn->rows * bn->cols,
+             4 * bn->rows * bn->cols);
     lsi_kernels_get()->batch_norm_sums(sum_dy, sum_dy_xhat, dy, bn->x, bn->mean,
                                        bn->inv_std, bn->rows, bn->cols);
 }
@@ -23,6 +28,8 @@ void lsi_batch_norm_backward(const lsi_batch_norm *bn, const float *dy,
                              const float *a, const float *b, float *dx,
                              bool accumulate)
 {
+    LSI_SPAN(KERNEL, "batch_norm_backward", 12 * bn->rows * bn->cols,
+             6 * bn->rows * bn->cols);
     lsi_kernels_get()->batch_norm_dx(dx, dy, bn->x, bn->mean, bn->inv_std,
                                      bn->weight, a, b, bn->rows, bn->cols,
                                      accumulate);
@@ -31,6 +38,7 @@ void lsi_batch_norm_backward(const lsi_batch_norm *bn, const float *dy,
 void lsi_batch_norm_moments(const float *x, size_t rows, size_t cols,
                             float *mean, float *m2)
 {
+    LSI_SPAN(KERNEL, "batch_norm_moments", 4 * rows * cols, 4 * rows * cols);
     lsi_kernels_get()->column_moments(mean, m2, x, rows, cols);
 }
 

@@ -4,6 +4,7 @@
  * first, into a block that stays in the first-level cache.
  */
 #include "compute/broadcast.h"
+#include "compute/work.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -244,6 +245,8 @@ static void broadcast_range(void *context, size_t begin, size_t end)
 void lsi_broadcast_binary(lsi_binary_op op, float *y, int ndim,
                           const int64_t *shape, lsi_repeated a, lsi_repeated b)
 {
+    LSI_SPAN(KERNEL, "broadcast", 12 * lsi_work_elements(ndim, shape),
+             lsi_work_elements(ndim, shape));
     const lsi_kernels *k = lsi_kernels_get();
     const lsi_repeated in[2] = {a, b};
     broadcast plan = {.y = y, .in = {{.data = a.data}, {.data = b.data}}};

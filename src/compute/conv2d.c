@@ -6,6 +6,7 @@
 #include "compute/plan_cache.h"
 #include "compute/threads.h"
 #include "compute/winograd.h"
+#include "compute/work.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/dense.h"
 
@@ -175,6 +176,8 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
                              const void *weight, const float *bias_or_null)
 {
+    LSI_SPAN(KERNEL, "conv2d", lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_forward(&plan->shape, dst, src, weight);
     if (plan->onednn)
@@ -187,6 +190,9 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
                                    const void *ddst, const void *weight)
 {
+    LSI_SPAN(KERNEL, "conv2d_backward_data",
+             lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
     if (plan->onednn)
@@ -200,6 +206,9 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const void *src,
                                      const void *ddst, bool accumulate)
 {
+    LSI_SPAN(KERNEL, "conv2d_backward_weight",
+             lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
         return lsi_winograd_backward_weight(&plan->shape, dweight, src, ddst,
                                             accumulate);

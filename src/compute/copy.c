@@ -3,6 +3,7 @@
  * gathered into a small buffer first and scattered afterwards.
  */
 #include "compute/copy.h"
+#include "compute/work.h"
 
 #include <string.h>
 
@@ -267,6 +268,10 @@ static walk plan_walk(const lsi_strided *dst, const lsi_strided *src, int ndim,
 void lsi_copy_strided(const lsi_strided *dst, const lsi_strided *src, int ndim,
                       const int64_t *shape)
 {
+    LSI_SPAN(KERNEL, "copy_strided",
+             lsi_work_elements(ndim, shape) *
+                 (ls_dtype_size(dst->dtype) + ls_dtype_size(src->dtype)),
+             0);
     walk w = plan_walk(dst, src, ndim, shape);
     if (w.ndim == 1 && w.dst.strides[0] == 1 && w.src.strides[0] == 1)
         copy_dense(&w, (size_t)w.shape[0]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/spans.h"
 #include "compute/compute.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -33,6 +34,8 @@ static void gather(void *context, size_t begin, size_t end)
 ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
                                 ls_dtype dtype, float *y)
 {
+    LSI_SPAN(KERNEL, "embedding", e->n * e->cols * (4 + ls_dtype_size(dtype)),
+             0);
     LS_TRY(lsi_compute_check_indices("embedding: index",
                                      (lsi_indices){e->indices, e->n, 1},
                                      (int64_t)e->vocabulary));
@@ -58,6 +61,7 @@ static void scatter(void *context, size_t begin, size_t end)
 void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
                             float *dtable)
 {
+    LSI_SPAN(KERNEL, "embedding_backward", 12 * e->n * e->cols, e->n * e->cols);
     lsi_parallel_for(e->cols, 64, scatter,
                      &(embedding_job){e, dtable, dy, LS_F32});
 }

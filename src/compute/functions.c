@@ -1,5 +1,6 @@
 /* Functions of each element; see functions.h. */
 #include "compute/functions.h"
+#include "base/spans.h"
 
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -30,6 +31,7 @@ static void forward_range(void *context, size_t begin, size_t end)
 
 void lsi_array_unary(lsi_unary function, float *y, const float *a, size_t n)
 {
+    LSI_SPAN(KERNEL, "unary", 8 * n, n);
     function_job job = {.function = function, .out = y, .a = a};
     lsi_parallel_for(n, GRAIN, forward_range, &job);
 }
@@ -74,6 +76,7 @@ static void backward_range(void *context, size_t begin, size_t end)
 void lsi_array_unary_backward(lsi_unary function, float *dx, const float *dy,
                               const float *saved, size_t n)
 {
+    LSI_SPAN(KERNEL, "unary_backward", 12 * n, 2 * n);
     function_job job = {function, dx, dy, saved};
     lsi_parallel_for(n, GRAIN, backward_range, &job);
 }

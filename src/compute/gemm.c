@@ -2,20 +2,21 @@
 #include "compute/onednn/gemm.h"
 #include "base/error.h"
 #include "compute/dense.h"
+#include "compute/half_gemm.h"
 #include "compute/panel_gemm.h"
+#include "compute/work.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/dense.h"
 
 static ls_status check_types(const lsi_gemm_shape *g)
 {
-    const bool f32 = g->ab_dtype == LS_F32 && g->c_dtype == LS_F32;
-    const bool bf16 = g->ab_dtype == LS_BF16 &&
-                      (g->c_dtype == LS_F32 || g->c_dtype == LS_BF16);
-    if (f32 || bf16)
+    const bool known = g->ab_dtype == LS_F32 || g->ab_dtype == LS_BF16 ||
+                       g->ab_dtype == LS_F16;
+    if (known && (g->c_dtype == LS_F32 || g->c_dtype == g->ab_dtype))
         return LS_OK;
     return lsi_fail(LS_ERR_DTYPE,
-                    "matrix product of %s into %s; f32 into f32, and bf16 into "
-                    "f32 or bf16 are supported",
+                    "matrix product of %s into %s; f32 into f32, and bf16 or "
+                    "f16 into f32 or themselves are supported",
                     ls_dtype_name(g->ab_dtype), ls_dtype_name(g->c_dtype));
 }
 
@@ -44,17 +45,30 @@ static ls_status check(const lsi_gemm_shape *g)
     return check_leading("C", g->ldc, g->n);
 }
 
+static ls_status run(const lsi_gemm_shape *shape, void *c, const void *a,
+                     const void *b, const float *bias_or_null)
+{
+    const bool by_loops =
+        shape->k == 0 || lsi_kernels_get()->isa == LSI_ISA_REF;
+    bool done = false;
+    if (lsi_panel_gemm_suits(shape))
+        return lsi_panel_gemm(shape, c, a, b, bias_or_null);
+    if (!by_loops)
+        LS_TRY(lsi_onednn_gemm(shape, c, a, b, bias_or_null, &done));
+    if (done)
+        return LS_OK;
+    if (!by_loops && shape->ab_dtype != LS_F32)
+        return lsi_half_gemm(shape, c, a, b, bias_or_null, run);
+    lsi_ref_gemm(shape, c, a, b, bias_or_null);
+    return LS_OK;
+}
+
 ls_status lsi_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
                        const void *b, const float *bias_or_null)
 {
+    LSI_SPAN(KERNEL, lsi_work_gemm_name(shape), lsi_work_gemm_bytes(shape, 1),
+             lsi_work_gemm(shape, 1));
     LS_TRY(check(shape));
-    if (shape->m == 0 || shape->n == 0)
-        return LS_OK;
-    const lsi_kernels *k = lsi_kernels_get();
-    if (lsi_panel_gemm_suits(shape))
-        return lsi_panel_gemm(shape, c, a, b, bias_or_null);
-    if (shape->k > 0 && k->isa > LSI_ISA_REF)
-        return lsi_onednn_gemm(shape, c, a, b, bias_or_null);
-    lsi_ref_gemm(shape, c, a, b, bias_or_null);
-    return LS_OK;
+    return shape->m == 0 || shape->n == 0 ? LS_OK
+                                          : run(shape, c, a, b, bias_or_null);
 }

@@ -10,6 +10,7 @@
 #include "compute/dense.h"
 #include "compute/onednn/gemm.h"
 #include "compute/panel_gemm.h"
+#include "compute/work.h"
 #include "kernels/kernels.h"
 
 typedef struct products {
@@ -134,6 +135,11 @@ ls_status lsi_gemm_run_batch(const lsi_gemm_shape *shape,
                              const lsi_gemm_batch *batch, void *c,
                              const void *a, const void *b)
 {
+    LSI_SPAN(
+        KERNEL, lsi_work_gemm_batch_name(shape),
+        lsi_work_gemm_bytes(shape,
+                            lsi_work_elements(batch->ndim, batch->extent)),
+        lsi_work_gemm(shape, lsi_work_elements(batch->ndim, batch->extent)));
     products p = {*shape, *batch, c, a, b};
     int64_t all = 1, of_c = shape->m * shape->n;
     for (int d = 0; d < batch->ndim; d++) {

@@ -1,5 +1,6 @@
 /* Pooling and reorders: the kernels of the table, spread over threads. */
 #include "base/error.h"
+#include "base/spans.h"
 #include "compute/dense.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -37,6 +38,8 @@ static size_t slabs(const lsi_pool2d *s)
 void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
                             const float *src)
 {
+    LSI_SPAN(KERNEL, "max_pool2d",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     pool_call call = {.kernels = lsi_kernels_get(),
                       .shape = shape,
                       .y = dst,
@@ -49,6 +52,8 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
 void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
                              const float *ddst, const uint8_t *index)
 {
+    LSI_SPAN(KERNEL, "max_pool2d_backward",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     pool_call call = {.kernels = lsi_kernels_get(),
                       .shape = shape,
                       .y = dsrc,
@@ -96,12 +101,16 @@ static void run_windows(window_call call)
 
 void lsi_avg_window2d(const lsi_window2d *shape, float *dst, const float *src)
 {
+    LSI_SPAN(KERNEL, "avg_pool2d",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows((window_call){.shape = shape, .y = dst, .x = src});
 }
 
 void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
                                const float *ddst)
 {
+    LSI_SPAN(KERNEL, "avg_pool2d_backward",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows(
         (window_call){.shape = shape, .y = dsrc, .x = ddst, .backward = true});
 }
@@ -109,6 +118,8 @@ void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
 void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
                       const float *src)
 {
+    LSI_SPAN(KERNEL, "max_pool2d",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows(
         (window_call){.shape = shape, .y = dst, .x = src, .index_out = index});
 }
@@ -116,6 +127,8 @@ void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
 void lsi_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
                                const float *ddst, const uint8_t *index)
 {
+    LSI_SPAN(KERNEL, "max_pool2d_backward",
+             5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows(
         (window_call){.shape = shape, .y = dsrc, .x = ddst, .index_in = index});
 }
@@ -161,6 +174,10 @@ ls_status lsi_reorder(void *dst, lsi_layout dst_layout, const void *src,
                       lsi_layout src_layout, ls_dtype dtype,
                       const int64_t shape[4])
 {
+    LSI_SPAN(KERNEL, "reorder",
+             2 * (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) *
+                 ls_dtype_size(dtype),
+             0);
     const int64_t n = shape[0], c = shape[1];
     if (n == 0 || c == 0)
         return LS_OK;

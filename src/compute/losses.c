@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/spans.h"
 #include "compute/array.h"
 #include "compute/compute.h"
 #include "compute/threads.h"
@@ -38,6 +39,8 @@ static void forward_rows(void *context, size_t begin, size_t end)
 ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
                                     float *losses, float *lse)
 {
+    LSI_SPAN(KERNEL, "cross_entropy", 4 * ce->rows * ce->cols,
+             3 * ce->rows * ce->cols);
     LS_TRY(lsi_compute_check_indices("cross_entropy: the label of row",
                                      (lsi_indices){ce->labels, ce->rows, 1},
                                      (int64_t)ce->cols));
@@ -63,6 +66,8 @@ static void backward_rows(void *context, size_t begin, size_t end)
 void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
                                 const float *lse, float *dx, bool accumulate)
 {
+    LSI_SPAN(KERNEL, "cross_entropy_backward", 8 * ce->rows * ce->cols,
+             3 * ce->rows * ce->cols);
     rows_job job = {.ce = ce,
                     .dx = dx,
                     .lse_of = lse,
@@ -75,12 +80,14 @@ void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
 
 void lsi_mse_forward(float *y, const float *a, const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "mse", 8 * n, 3 * n);
     *y = n > 0 ? (float)(lsi_array_total(a, b, n) / (double)n) : 0.0F;
 }
 
 void lsi_mse_backward(float *da, const float *dy, double sign, const float *a,
                       const float *b, size_t n)
 {
+    LSI_SPAN(KERNEL, "mse_backward", 12 * n, 2 * n);
     lsi_array_sub(da, a, b, n);
     lsi_array_scale(da, da, (float)(sign * (2.0 * (double)*dy / (double)n)), n);
 }
@@ -95,6 +102,7 @@ typedef struct bce_job {
 
 void lsi_bce_forward(float *y, const float *x, const float *t, size_t n)
 {
+    LSI_SPAN(KERNEL, "bce", 8 * n, 5 * n);
     *y = n > 0 ? (float)(lsi_array_total_bce(x, t, n) / (double)n) : 0.0F;
 }
 
@@ -108,6 +116,7 @@ static void bce_range(void *context, size_t begin, size_t end)
 void lsi_bce_backward(float *dx, const float *dy, const float *x,
                       const float *t, size_t n)
 {
+    LSI_SPAN(KERNEL, "bce_backward", 12 * n, 4 * n);
     bce_job job = {dx, x, t, (float)((double)*dy / (double)n)};
     lsi_parallel_for(n, grain(1), bce_range, &job);
 }
@@ -115,6 +124,7 @@ void lsi_bce_backward(float *dx, const float *dy, const float *x,
 void lsi_bce_target_backward(float *dt, const float *dy, const float *x,
                              size_t n)
 {
+    LSI_SPAN(KERNEL, "bce_target_backward", 8 * n, n);
     lsi_array_scale(dt, x, (float)(-(double)*dy / (double)n), n);
 }
 
@@ -146,6 +156,8 @@ static bool is_correct(const lsi_accuracy *a, int64_t row, int64_t label)
 
 ls_status lsi_accuracy_count(const lsi_accuracy *a, int64_t *correct)
 {
+    LSI_SPAN(KERNEL, "accuracy",
+             (uint64_t)(a->rows * a->cols) * ls_dtype_size(a->dtype), 0);
     int64_t count = 0;
     LS_TRY(lsi_compute_check_indices(
         "ls_count_correct: the label of row",

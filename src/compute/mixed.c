@@ -1,5 +1,6 @@
 /* Functions of f32 blocks over arrays of any real types; see mixed.h. */
 #include "compute/mixed.h"
+#include "base/spans.h"
 
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -67,6 +68,9 @@ static void add(const lsi_kernels *k, float *const *p, size_t n)
 
 void lsi_mixed_add(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
 {
+    LSI_SPAN(KERNEL, "add",
+             n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
+             n);
     run((mixed_job){{y, a, b}, 1, 3, .fn = add}, n);
 }
 
@@ -77,6 +81,7 @@ static void relu(const lsi_kernels *k, float *const *p, size_t n)
 
 void lsi_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n)
 {
+    LSI_SPAN(KERNEL, "relu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)), n);
     run((mixed_job){{y, x}, 1, 2, .fn = relu}, n);
 }
 
@@ -87,6 +92,9 @@ static void relu_backward(const lsi_kernels *k, float *const *p, size_t n)
 
 void lsi_mixed_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n)
 {
+    LSI_SPAN(KERNEL, "relu_backward",
+             n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(y)),
+             n);
     run((mixed_job){{dx, dy, y}, 1, 3, .fn = relu_backward}, n);
 }
 
@@ -97,6 +105,9 @@ static void swiglu(const lsi_kernels *k, float *const *p, size_t n)
 
 void lsi_mixed_swiglu(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
 {
+    LSI_SPAN(KERNEL, "swiglu",
+             n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
+             5 * n);
     run((mixed_job){{y, a, b}, 1, 3, .fn = swiglu}, n);
 }
 
@@ -108,6 +119,11 @@ static void swiglu_backward(const lsi_kernels *k, float *const *p, size_t n)
 void lsi_mixed_swiglu_backward(const lsi_mixed out[2], const lsi_mixed in[3],
                                size_t n)
 {
+    LSI_SPAN(KERNEL, "swiglu_backward",
+             n * (lsi_mixed_size(out[0]) + lsi_mixed_size(out[1]) +
+                  lsi_mixed_size(in[0]) + lsi_mixed_size(in[1]) +
+                  lsi_mixed_size(in[2])),
+             10 * n);
     run(
         (mixed_job){
             {out[0], out[1], in[0], in[1], in[2]}, 2, 5, .fn = swiglu_backward},
@@ -121,6 +137,8 @@ static void gelu(const lsi_kernels *k, float *const *p, size_t n)
 
 void lsi_mixed_gelu(lsi_mixed y, lsi_mixed x, size_t n)
 {
+    LSI_SPAN(KERNEL, "gelu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)),
+             10 * n);
     run((mixed_job){{y, x}, 1, 2, .fn = gelu}, n);
 }
 
@@ -137,6 +155,9 @@ static void gelu_backward_add(const lsi_kernels *k, float *const *p, size_t n)
 void lsi_mixed_gelu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed x, size_t n,
                              bool accumulate)
 {
+    LSI_SPAN(KERNEL, "gelu_backward",
+             n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(x)),
+             15 * n);
     const block_fn fn = accumulate ? gelu_backward_add : gelu_backward;
     run((mixed_job){{dx, dy, x}, 1, 3, accumulate, .fn = fn}, n);
 }

@@ -15,6 +15,12 @@ typedef struct lsi_mixed {
     ls_dtype dtype;
 } lsi_mixed;
 
+/* Of an element. */
+static inline size_t lsi_mixed_size(lsi_mixed a)
+{
+    return a.data != NULL ? ls_dtype_size(a.dtype) : 0;
+}
+
 void lsi_mixed_add(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n);
 
 void lsi_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n);

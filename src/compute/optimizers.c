@@ -1,5 +1,6 @@
 /* Steps of optimizers; see optimizers.h. */
 #include "compute/optimizers.h"
+#include "base/spans.h"
 
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -24,6 +25,8 @@ static void sgd_range(void *context, size_t begin, size_t end)
 void lsi_step_sgd(float *p, float *v_or_null, const float *g, size_t n,
                   const lsi_sgd *numbers)
 {
+    LSI_SPAN(KERNEL, "step_sgd", (v_or_null != NULL ? 20 : 12) * n,
+             (v_or_null != NULL ? 6 : 3) * n);
     step_job job = {.p = p, .v = v_or_null, .g = g, .numbers = numbers};
     lsi_parallel_for(n, GRAIN, sgd_range, &job);
 }
@@ -38,6 +41,7 @@ static void adamw_range(void *context, size_t begin, size_t end)
 void lsi_step_adamw(float *p, float *m, float *v, const float *g, size_t n,
                     const lsi_adamw *numbers)
 {
+    LSI_SPAN(KERNEL, "step_adamw", 28 * n, 15 * n);
     step_job job = {p, m, v, g, numbers};
     lsi_parallel_for(n, GRAIN, adamw_range, &job);
 }
@@ -52,6 +56,7 @@ static void lion_range(void *context, size_t begin, size_t end)
 void lsi_step_lion(float *p, float *m, const float *g, size_t n,
                    const lsi_lion *numbers)
 {
+    LSI_SPAN(KERNEL, "step_lion", 20 * n, 9 * n);
     step_job job = {.p = p, .m = m, .g = g, .numbers = numbers};
     lsi_parallel_for(n, GRAIN, lion_range, &job);
 }

@@ -8,12 +8,18 @@
  * piece by piece; what is half is converted then, in the second-level cache.
  */
 #include "compute/planes.h"
+#include "base/spans.h"
 
 #include <string.h>
 
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
+
+static size_t plane_elements(const lsi_planes *s)
+{
+    return s->images * s->channels * s->pixels;
+}
 
 enum {
     LANES = 64,        /* columns, if the block has not more */
@@ -255,6 +261,8 @@ static void moments_of_units(void *context, size_t begin, size_t end)
 void lsi_planes_moments(const lsi_planes *s, lsi_mixed x, float *mean,
                         float *m2)
 {
+    LSI_SPAN(KERNEL, "planes_moments", plane_elements(s) * lsi_mixed_size(x),
+             4 * plane_elements(s));
     for (size_t i = 0; s->pixels == 0 && i < s->images * s->channels; i++)
         mean[i] = m2[i] = 0;
     if (s->pixels > 0)
@@ -323,6 +331,11 @@ static void affine_units(void *context, size_t begin, size_t end)
 void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
                        lsi_mixed y, lsi_mixed x, lsi_mixed residual, bool relu)
 {
+    LSI_SPAN(KERNEL, "planes_affine",
+             plane_elements(s) * lsi_mixed_size(x) +
+                 plane_elements(s) * lsi_mixed_size(y) +
+                 plane_elements(s) * lsi_mixed_size(residual),
+             3 * plane_elements(s));
     for_units(&(job){.s = *s,
                      .a = *a,
                      .x = x,
@@ -396,12 +409,18 @@ static void sums_of_units(void *context, size_t begin, size_t end)
 void lsi_planes_sums(const lsi_planes *s, const lsi_plane_affine *a,
                      const lsi_plane_sums *sums)
 {
+    LSI_SPAN(KERNEL, "planes_sums",
+             plane_elements(s) * lsi_mixed_size(sums->dy) +
+                 plane_elements(s) * lsi_mixed_size(sums->x),
+             4 * plane_elements(s));
     for_units(&(job){.s = *s, .a = *a, .sums = *sums}, sums_of_units);
 }
 
 void lsi_planes_total(const lsi_planes *s, lsi_mixed x, float *sums,
                       float *spare)
 {
+    LSI_SPAN(KERNEL, "planes_total", plane_elements(s) * lsi_mixed_size(x),
+             plane_elements(s));
     const lsi_plane_sums of = {.dz = LSI_NO_ARRAY,
                                .dy = x,
                                .x = x,
@@ -441,6 +460,7 @@ static void fill_units(void *context, size_t begin, size_t end)
 
 void lsi_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values)
 {
+    LSI_SPAN(KERNEL, "planes_fill", plane_elements(s) * lsi_mixed_size(y), 0);
     for_units(
         &(job){.s = *s, .a = {.mean = values, .step = s->channels}, .y = y},
         fill_units);
@@ -470,5 +490,10 @@ static void dx_of_units(void *context, size_t begin, size_t end)
 void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
                    const lsi_plane_dx *g)
 {
+    LSI_SPAN(KERNEL, "planes_dx",
+             plane_elements(s) * lsi_mixed_size(g->dx) +
+                 plane_elements(s) * lsi_mixed_size(g->dy) +
+                 plane_elements(s) * lsi_mixed_size(g->x),
+             4 * plane_elements(s));
     for_units(&(job){.s = *s, .a = *a, .dx = *g}, dx_of_units);
 }

@@ -1,5 +1,6 @@
 /* Rotary positions; see rope.h. */
 #include "compute/rope.h"
+#include "base/spans.h"
 
 #include <math.h>
 
@@ -38,6 +39,8 @@ static void turn(void *context, size_t begin, size_t end)
 void lsi_rope_forward(const lsi_rope *rope, float *to, const float *from,
                       const float *cosine, const float *sine, size_t rows)
 {
+    LSI_SPAN(KERNEL, "rope", 8 * rows * rope->heads * rope->d,
+             3 * rows * rope->heads * rope->d);
     rope_job j = {rope, false, to, from, cosine, sine};
     lsi_parallel_for(rows, GRAIN, turn, &j);
 }
@@ -45,6 +48,8 @@ void lsi_rope_forward(const lsi_rope *rope, float *to, const float *from,
 void lsi_rope_backward(const lsi_rope *rope, float *to, const float *from,
                        const float *cosine, const float *sine, size_t rows)
 {
+    LSI_SPAN(KERNEL, "rope_backward", 8 * rows * rope->heads * rope->d,
+             3 * rows * rope->heads * rope->d);
     rope_job j = {rope, true, to, from, cosine, sine};
     lsi_parallel_for(rows, GRAIN, turn, &j);
 }

@@ -1,5 +1,6 @@
 /* Normalisation of rows; see row_norm.h. */
 #include "compute/row_norm.h"
+#include "base/spans.h"
 
 #include "compute/threads.h"
 #include "kernels/kernels.h"
@@ -38,6 +39,8 @@ static void forward_block(void *context, size_t block, int worker)
 
 void lsi_row_norm_forward(const lsi_row_norm *norm, float *y, float eps)
 {
+    LSI_SPAN(KERNEL, "row_norm", 8 * norm->rows * norm->cols,
+             4 * norm->rows * norm->cols);
     lsi_parallel_tasks(lsi_row_norm_blocks(norm->rows), forward_block,
                        &(norm_job){.norm = norm, .y = y, .eps = eps});
 }
@@ -59,6 +62,8 @@ static void backward_block(void *context, size_t block, int worker)
 void lsi_row_norm_backward(const lsi_row_norm *norm,
                            const lsi_row_norm_gradients *gradients)
 {
+    LSI_SPAN(KERNEL, "row_norm_backward", 12 * norm->rows * norm->cols,
+             10 * norm->rows * norm->cols);
     lsi_parallel_tasks(lsi_row_norm_blocks(norm->rows), backward_block,
                        &(norm_job){.norm = norm, .gradients = gradients});
 }

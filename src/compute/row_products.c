@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/spans.h"
 #include "compute/array.h"
 #include "compute/dense.h"
 #include "compute/threads.h"
@@ -85,6 +86,9 @@ ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
                                const float *x, const void *w,
                                const float *bias_or_null)
 {
+    LSI_SPAN(KERNEL, "gemm_few_rows",
+             p->in * p->out * ls_dtype_size(p->w_dtype),
+             2 * p->rows * p->in * p->out);
     const size_t least = ELEMENTS / (p->in + 1) + 1;
     const size_t share = p->out / (TASKS * (size_t)lsi_threads()) + 1;
     const size_t rows = least > share ? least : share;

@@ -4,6 +4,7 @@
  * that these columns have.
  */
 #include "compute/softmax.h"
+#include "base/spans.h"
 
 #include <math.h>
 
@@ -162,6 +163,8 @@ static void run(softmax_job *j, lsi_range_fn rows, lsi_range_fn by_columns)
 void lsi_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
                  const float *x)
 {
+    LSI_SPAN(KERNEL, "softmax", 8 * shape.outer * shape.n * shape.inner,
+             5 * shape.outer * shape.n * shape.inner);
     run(&(softmax_job){.kind = kind, .shape = shape, .out = y, .x = x},
         forward_rows, forward_range);
 }
@@ -169,6 +172,9 @@ void lsi_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
 void lsi_softmax_backward(lsi_softmax_kind kind, lsi_along shape, float *dx,
                           const float *dy, const float *y)
 {
+    LSI_SPAN(KERNEL, "softmax_backward",
+             12 * shape.outer * shape.n * shape.inner,
+             4 * shape.outer * shape.n * shape.inner);
     run(
         &(softmax_job){
             .kind = kind, .shape = shape, .out = dx, .dy = dy, .y = y},

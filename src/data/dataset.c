@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "data/dataset.h"
 
 struct ls_dataset {
@@ -88,7 +89,9 @@ ls_status ls_dataset_new(ls_dataset **out, const ls_dataset_source *source)
 {
     LS_NEED(out);
     LS_NEED(source);
-    return lsi_dataset_new(out, source, false);
+    ls_dataset_source own;
+    LS_TRY(LSI_STRUCT_READ(&own, source, ls_dataset_source, free));
+    return lsi_dataset_new(out, &own, false);
 }
 
 void ls_dataset_free(ls_dataset **dataset)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/structs.h"
 #include "compute/array.h"
 #include "compute/compute.h"
 #include "data/arrays.h"
@@ -357,11 +358,14 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
                                 ls_split split, const ls_image_options *options)
 {
     static const ls_image_options usual = {0};
-    const ls_image_options *const o = options != NULL ? options : &usual;
+    ls_image_options read;
+    const ls_image_options *const o = &read;
     void *block = NULL;
     LS_NEED(out);
     LS_NEED(path);
     LS_TRY(lsi_compute_check());
+    LS_TRY(LSI_STRUCT_READ(&read, options != NULL ? options : &usual,
+                           ls_image_options, seed));
     LS_TRY(check_options(o));
     if (split != LS_SPLIT_TRAIN && split != LS_SPLIT_TEST)
         return lsi_fail(

@@ -18,6 +18,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/spans.h"
+#include "base/structs.h"
 #include "data/dataset.h"
 
 enum { MAX_PREFETCH = 1024, MAX_THREADS = 64, ERROR_BYTES = 512 };
@@ -293,6 +295,9 @@ ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
     LS_NEED(out);
     LS_NEED(dataset);
     LS_NEED(options);
+    ls_loader_options o;
+    LS_TRY(LSI_STRUCT_READ(&o, options, ls_loader_options, threads));
+    options = &o;
     LS_TRY(check_options(dataset, options));
     const int threads = options->threads > 1 ? options->threads : 1;
     void *block = NULL;
@@ -416,6 +421,7 @@ ls_status ls_loader_next(ls_loader *loader, ls_batch *batch)
         *batch = (ls_batch){.count = 0};
         return LS_OK;
     }
+    LSI_SPAN(PHASE, "loader", 0, 0);
     const slot *const s = slot_of(loader, loader->taken);
     pthread_mutex_lock(&loader->lock);
     loader->released = loader->taken;

@@ -15,7 +15,7 @@
  * C (m, n) = A (m, k) B (k, n) (+ bias (n), broadcast over rows) (+ C if
  * accumulate). Row-major; *_transposed says that the array holds the
  * transpose, row-major. ld* are the leading dimensions in elements. Types: all
- * f32, or A and B bf16 with C f32 or bf16. Any extent may be 0.
+ * f32, or A and B bf16 or f16 with C f32 or as they are. Any extent may be 0.
  */
 typedef struct lsi_gemm_shape {
     int64_t m, n, k;

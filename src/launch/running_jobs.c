@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "launch/process_stat.h"
 
 /*
  * What is in a file of /proc/PID, with a 0 behind it, to be freed by the
@@ -57,36 +58,6 @@ static const char *find_variable(const char *entries, size_t bytes,
             return e + length + 1;
     }
     return NULL;
-}
-
-/* Of /proc/PID/stat. */
-typedef struct process_stat {
-    pid_t parent;
-    unsigned long long started; /* in clock ticks since the boot */
-    int processor;              /* where it ran last */
-} process_stat;
-
-static bool read_stat(pid_t pid, process_stat *out)
-{
-    enum { PARENT = 1, STARTED = 19, PROCESSOR = 36 }; /* behind the name */
-    size_t bytes;
-    char *const text = read_proc(pid, "stat", &bytes);
-    /* The name, in parentheses, may hold anything. */
-    char *at = text != NULL ? strrchr(text, ')') : NULL;
-    int field = -1;
-    while (at != NULL && field < PROCESSOR) {
-        at = strchr(at, ' ');
-        at = at != NULL ? at + 1 : NULL;
-        field++;
-        if (at != NULL && field == PARENT)
-            out->parent = (pid_t)strtol(at, NULL, 10);
-        if (at != NULL && field == STARTED)
-            out->started = strtoull(at, NULL, 10);
-        if (at != NULL && field == PROCESSOR)
-            out->processor = (int)strtol(at, NULL, 10);
-    }
-    free(text);
-    return field == PROCESSOR;
 }
 
 static double uptime(void)
@@ -153,13 +124,13 @@ static const char *status_value(const char *text, const char *key)
 static bool read_place(pid_t pid, lsi_rank_found *out)
 {
     size_t bytes;
-    process_stat stat;
+    lsi_process_stat stat;
     char *const text = read_proc(pid, "status", &bytes);
     const bool is_there =
         text != NULL &&
         lsi_cpuset_parse(status_value(text, "\nCpus_allowed_list:"),
                          &out->cpus) &&
-        read_stat(pid, &stat);
+        lsi_process_stat_read(pid, &stat);
     if (is_there) {
         out->threads = number(status_value(text, "\nThreads:"));
         out->last_cpu = stat.processor;
@@ -171,14 +142,15 @@ static bool read_place(pid_t pid, lsi_rank_found *out)
 /* Whether the process is a rank that a launcher has started; *out as such. */
 static bool read_rank(pid_t pid, lsi_job_found *out)
 {
-    process_stat own, supervisor, launcher;
+    lsi_process_stat own, supervisor, launcher;
     lsi_rank_found place;
     lsi_job_found of_parent;
-    if (!read_variables(pid, out) || !read_stat(pid, &own) ||
+    if (!read_variables(pid, out) || !lsi_process_stat_read(pid, &own) ||
         (read_variables(own.parent, &of_parent) &&
          strcmp(of_parent.id, out->id) == 0) ||
-        !read_stat(own.parent, &supervisor) ||
-        !read_stat(supervisor.parent, &launcher) || !read_place(pid, &place))
+        !lsi_process_stat_read(own.parent, &supervisor) ||
+        !lsi_process_stat_read(supervisor.parent, &launcher) ||
+        !read_place(pid, &place))
         return false;
     out->ranks = 1;
     out->cpus = place.cpus;

@@ -15,23 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The parent in /proc/PID/stat: "pid (name) state ppid ..."; 0 if gone. */
-static pid_t parent_of(const char *pid)
+#include "launch/process_stat.h"
+
+/* 0 if it is gone. */
+static pid_t parent_of(pid_t pid)
 {
-    char path[64];
-    char text[512];
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    const size_t bytes = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[bytes] = '\0';
-    /* The name may itself hold blanks and parentheses. */
-    const char *name_end = strrchr(text, ')');
-    if (name_end == NULL || strlen(name_end) < 5)
-        return 0;
-    return (pid_t)strtol(name_end + 4, NULL, 10);
+    lsi_process_stat stat;
+    return lsi_process_stat_read(pid, &stat) ? stat.parent : 0;
 }
 
 static void append(pid_t **list, size_t *n, pid_t pid)
@@ -50,7 +40,7 @@ static size_t list_by_proc(pid_t **list)
     const struct dirent *entry;
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         const long pid = strtol(entry->d_name, NULL, 10);
-        if (pid > 0 && parent_of(entry->d_name) == getpid())
+        if (pid > 0 && parent_of((pid_t)pid) == getpid())
             append(list, &n, (pid_t)pid);
     }
     if (proc != NULL)
@@ -140,7 +130,7 @@ static size_t list_processes(process **out)
             pid > 0 ? realloc(*out, (n + 1) * sizeof(**out)) : NULL;
         if (longer == NULL)
             continue;
-        longer[n++] = (process){(pid_t)pid, parent_of(entry->d_name), false};
+        longer[n++] = (process){(pid_t)pid, parent_of((pid_t)pid), false};
         *out = longer;
     }
     if (proc != NULL)

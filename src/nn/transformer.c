@@ -9,6 +9,7 @@
 #include "nn/transformer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/tape.h"
@@ -16,6 +17,7 @@
 #include "base/memory.h"
 #include "compute/embedding.h"
 #include "compute/rope.h"
+#include "lockstep/profile.h"
 
 /* ---- making -------------------------------------------------------------- */
 
@@ -103,6 +105,14 @@ void ls_transformer_set_recompute(ls_transformer *model, bool recompute)
 }
 
 /* ---- forward ------------------------------------------------------------- */
+
+static void enter_block(size_t layer)
+{
+    char name[32] = "";
+    if (ls_range_is_recorded())
+        snprintf(name, sizeof(name), "block %zu", layer);
+    ls_range_push(name);
+}
 
 /* One way through a model. */
 typedef struct pass {
@@ -230,9 +240,16 @@ static ls_tensor *block_forward(const pass *p, size_t layer, ls_tensor *x)
 {
     const lsi_transformer_block *b = &p->model->blocks[layer];
     const int mark = lsi_tape_mark(p->tape);
+    enter_block(layer);
+    ls_range_push("attention");
     x = join(p, x, attend(p, layer, normalise(p, &b->ln1, x)));
+    ls_range_pop();
     lsi_tape_keep_only(p->tape, mark, x);
-    return join(p, x, feed_forward(b, p->tape, normalise(p, &b->ln2, x)));
+    ls_range_push("feed forward");
+    x = join(p, x, feed_forward(b, p->tape, normalise(p, &b->ln2, x)));
+    ls_range_pop();
+    ls_range_pop();
+    return x;
 }
 
 /* The context is the block. */
@@ -252,6 +269,14 @@ static ls_tensor *block(const pass *p, size_t layer, ls_tensor *x)
         return block_forward(p, layer, x);
     return ls_recompute(p->tape, forward_again, &p->model->blocks[layer], &x,
                         1);
+}
+
+static ls_tensor *logits(const pass *p, ls_tensor *x)
+{
+    ls_range_push("head");
+    x = ls_linear(p->tape, x, p->model->head, NULL);
+    ls_range_pop();
+    return x;
 }
 
 /* The numbers of the places, for every sequence. */
@@ -298,12 +323,16 @@ static ls_tensor *hidden(const pass *p, ls_tensor *tokens)
 {
     const ls_transformer *m = p->model;
     const int mark = lsi_tape_mark(p->tape);
+    ls_range_push("embedding");
     ls_tensor *x = embed(p, tokens);
+    ls_range_pop();
     for (int64_t i = 0; i < m->config.layers; i++) {
         x = block(p, (size_t)i, x);
         lsi_tape_keep_only(p->tape, mark, x);
     }
+    ls_range_push("final norm");
     x = normalise(p, &m->ln_final, x);
+    ls_range_pop();
     lsi_tape_keep_only(p->tape, mark, x);
     return x;
 }
@@ -319,7 +348,7 @@ ls_tensor *ls_transformer_forward(const ls_transformer *model, ls_tape *tape,
                     .sine = model->sine};
     if (!check_tokens(model, tape, tokens))
         return NULL;
-    return ls_linear(tape, hidden(&p, tokens), model->head, NULL);
+    return logits(&p, hidden(&p, tokens));
 }
 
 /* ---- a piece of sequences with a cache ----------------------------------- */
@@ -365,5 +394,5 @@ ls_tensor *lsi_transformer_piece(const ls_transformer *model, ls_tape *tape,
     ls_tensor *x = hidden(&p, tokens);
     if (!piece->last)
         return x;
-    return ls_linear(tape, last_of_rows(&p, x), model->head, NULL);
+    return logits(&p, last_of_rows(&p, x));
 }

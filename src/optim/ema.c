@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "compute/array.h"
@@ -123,9 +124,9 @@ double ls_ema_decay(const ls_optimizer *optimizer)
 static void swap_run(const ls_params *params, const lsi_param_group *group,
                      lsi_state_run run, double unused)
 {
+    (void)params;
     (void)unused;
-    lsi_array_swap(group->average + run.at, params->storage.flat + run.flat,
-                   run.n);
+    lsi_array_swap(group->average + run.at, run.weights, run.n);
 }
 
 /* To whom weights belong, this is a step like any other. */
@@ -144,7 +145,10 @@ ls_status ls_ema_swap(ls_optimizer *optimizer)
     swap_buffers(optimizer);
     optimizer->ema.swapped = !optimizer->ema.swapped;
     lsi_params_stepped(optimizer->params);
-    return owner != NULL ? owner->after_step(owner->context) : LS_OK;
+    if (owner != NULL)
+        LS_TRY(owner->after_step(owner->context));
+    lsi_params_write_back(optimizer->params, true);
+    return LS_OK;
 }
 
 ls_status lsi_ema_check_place(const ls_optimizer *optimizer,

@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "base/error.h"
+#include "base/live.h"
 #include "base/memory.h"
+#include "base/spans.h"
 #include "compute/array.h"
 #include "compute/threads.h"
 #include "optim/param_group.h"
@@ -216,7 +219,7 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 static void update_run(const ls_params *params, const lsi_param_group *group,
                        lsi_state_run run, double grad_scale)
 {
-    lsi_optimizer_update update = {.param = params->storage.flat + run.flat,
+    lsi_optimizer_update update = {.param = run.weights,
                                    .grad = params->storage.flat_grad + run.flat,
                                    .n = run.n,
                                    .options = group->options,
@@ -234,8 +237,21 @@ static void average_run(const ls_params *params, const lsi_param_group *group,
                         lsi_state_run run, double grad_scale)
 {
     update_run(params, group, run, grad_scale);
-    lsi_array_blend(group->average + run.at, params->storage.flat + run.flat,
+    lsi_array_blend(group->average + run.at, run.weights,
                     lsi_ema_rest(group->decay, group->steps), run.n);
+}
+
+/* Piece by piece if the weights are not one behind the other. */
+static void walk_run(const ls_params *params, const lsi_param_group *group,
+                     lsi_state_run run, lsi_state_run_fn fn, double argument)
+{
+    const size_t flat_end = run.flat + run.n;
+    for (; run.flat < flat_end; run.flat += run.n, run.at += run.n) {
+        run.n = flat_end - run.flat;
+        run.weights = lsi_params_weights(params, run.flat, &run.n);
+        if (run.weights != NULL)
+            fn(params, group, run, argument);
+    }
 }
 
 /* What the groups own of a range of the flat layout. */
@@ -251,10 +267,11 @@ static void walk_range(const ls_optimizer *optimizer, lsi_range range,
         for (; run.begin < part.end; run.begin = run.end, segment++) {
             const size_t end = segment->at + lsi_range_size(segment->range);
             run.end = part.end < end ? part.end : end;
-            fn(optimizer->params, group,
-               (lsi_state_run){segment->range.begin + run.begin - segment->at,
-                               run.begin, lsi_range_size(run)},
-               argument);
+            walk_run(
+                optimizer->params, group,
+                (lsi_state_run){segment->range.begin + run.begin - segment->at,
+                                run.begin, lsi_range_size(run), NULL},
+                fn, argument);
         }
     }
 }
@@ -325,6 +342,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_optimizer_step: grad_scale is %g, must be finite",
                         grad_scale);
+    LSI_SPAN(PHASE, "optimizer", 0, 0);
     const lsi_params_owner *const owner = optimizer->params->sharing.owner;
     LS_TRY(lsi_optimizer_check_division(optimizer, "ls_optimizer_step"));
     LS_TRY(lsi_ema_check_place(optimizer, "ls_optimizer_step"));
@@ -335,7 +353,11 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
                        optimizer->ema.decay > 0 ? average_run : update_run,
                        grad_scale);
     end_step(optimizer);
-    return owner != NULL ? owner->after_step(owner->context) : LS_OK;
+    if (owner != NULL)
+        LS_TRY(owner->after_step(owner->context));
+    lsi_params_write_back(optimizer->params, true);
+    lsi_live_step();
+    return LS_OK;
 }
 
 /* ---- learning rates ------------------------------------------------------ */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
@@ -159,6 +160,20 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     return LS_OK;
 }
 
+static void copy_segment(const ls_params *params,
+                         const lsi_state_segment *segment, float *out)
+{
+    const lsi_range range = segment->range;
+    for (size_t at = range.begin, n; at < range.end; at += n) {
+        n = range.end - at;
+        const float *const weights = lsi_params_weights(params, at, &n);
+        if (weights != NULL)
+            memcpy(out + at - range.begin, weights, n * sizeof(float));
+        else
+            memset(out + at - range.begin, 0, n * sizeof(float));
+    }
+}
+
 ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay)
 {
@@ -169,8 +184,7 @@ ls_status lsi_param_group_add_average(lsi_param_group *group,
     group->decay = decay;
     for (size_t i = 0; i < group->n_segments; i++) {
         const lsi_state_segment *const s = &group->segments[i];
-        memcpy(group->average + s->at, params->storage.flat + s->range.begin,
-               lsi_range_size(s->range) * sizeof(float));
+        copy_segment(params, s, group->average + s->at);
     }
     group->state[group->n_states] = group->average;
     group->state_names[group->n_states++] = LSI_EMA_STATE;

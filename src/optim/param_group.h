@@ -47,6 +47,7 @@ typedef struct lsi_state_run {
     size_t flat; /* where they begin in the flat layout */
     size_t at;   /* and in the arrays of state */
     size_t n;
+    float *weights;
 } lsi_state_run;
 
 typedef void (*lsi_state_run_fn)(const ls_params *params,

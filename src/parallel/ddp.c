@@ -15,6 +15,8 @@
 
 #include "autograd/tape.h"
 #include "base/error.h"
+#include "base/live.h"
+#include "base/spans.h"
 #include "compute/threads.h"
 #include "parallel/ddp_state.h"
 
@@ -35,10 +37,11 @@ static ls_status broadcast_parameters(const ls_ddp *ddp)
     size_t count;
     float *const flat = ls_params_flat(ddp->params, &count);
     /* One copy of all ranks is nothing to send. */
-    if (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp))
+    if (flat != NULL &&
+        (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp)))
         LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
     for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
-        if (!ls_params_is_trainable(ddp->params, i))
+        if (flat == NULL || !ls_params_is_trainable(ddp->params, i))
             LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
     }
     ls_params_changed(ddp->params);
@@ -85,6 +88,10 @@ static ls_status before_step(void *context)
 {
     ls_ddp *const ddp = context;
     ls_status status = check_spoiled(ddp);
+    if (status == LS_OK && ddp->begun)
+        status = lsi_fail(LS_ERR_STATE,
+                          "the gradients are on their way: a step comes after "
+                          "ls_ddp_finish");
     if (status == LS_OK && ddp->unsynced > 0)
         status =
             lsi_fail(LS_ERR_STATE,
@@ -151,14 +158,17 @@ static ls_status check_params(const ls_params *params,
 }
 
 static ls_status prepare(ls_ddp *ddp, ls_params *params,
-                         const ls_ddp_options *options)
+                         const ls_ddp_options *given)
 {
-    const ls_status status = check_params(params, options);
+    ls_ddp_options options;
+    ls_status status = lsi_ddp_read_options(&options, given);
+    if (status == LS_OK)
+        status = check_params(params, &options);
     if (status == LS_OK) {
         ddp->params = params;
         add_spans(ddp);
     }
-    LS_TRY(lsi_ddp_plan(ddp, options, status));
+    LS_TRY(lsi_ddp_plan(ddp, &options, status));
     LS_TRY(broadcast_parameters(ddp));
     LS_TRY(lsi_ddp_broadcast_buffers(ddp));
     ddp->owner = (lsi_params_owner){.context = ddp,
@@ -182,9 +192,6 @@ ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
     LS_NEED(out);
     LS_NEED(group);
     LS_NEED(params);
-    const ls_ddp_options usual = ls_ddp_defaults();
-    if (options == NULL)
-        options = &usual;
     const size_t n = ls_params_count(params);
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
@@ -235,6 +242,7 @@ static ls_status fill_unused(ls_ddp *ddp)
 
 static ls_status synchronise(ls_ddp *ddp)
 {
+    LSI_SPAN(PHASE, "gradient sync", 0, 0);
     ls_params_finish_grad(ddp->params);
     LS_TRY(lsi_ddp_finish(ddp, describe));
     if (!ddp->deferred)
@@ -304,6 +312,7 @@ ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
     ls_status status = check_backward(ddp, tape, loss, weight);
     const bool sound = status == LS_OK;
     if (sound) {
+        lsi_live_add_samples(weight);
         ddp->weight += weight;
         ddp->unsynced++;
         ddp->has_loss |= loss != NULL;

@@ -15,6 +15,7 @@
 #include "compute/threads.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
+#include "tensor/tensor.h"
 
 /* The floats of whole spans. */
 static lsi_range floats_of(const ls_ddp *ddp, lsi_range spans)
@@ -53,7 +54,9 @@ ls_status lsi_ddp_take_part(ls_ddp *ddp)
     LS_TRY(lsi_agree_to_plan(ddp->group,
                              lsi_params_set_owned(ddp->params, &own, 1)));
     if (share == LSI_SHARE_TENSORS)
-        return lsi_params_share(ddp->params, ddp->group, capacity, false);
+        return ddp->params->storage.scattered
+                   ? LS_OK /* what a program has stays there */
+                   : lsi_params_share(ddp->params, ddp->group, capacity, false);
     ddp->owner.reduced = own;
     LS_TRY(lsi_params_share(ddp->params, ddp->group, capacity,
                             share >= LSI_SHARE_WEIGHTS));
@@ -78,14 +81,13 @@ ls_status lsi_ddp_add_up(const ls_ddp *ddp, double *sums, size_t n)
 static ls_status broadcast_spans(const ls_ddp *ddp)
 {
     const int size = ls_group_size(ddp->group);
-    size_t count;
-    float *const flat = ls_params_flat(ddp->params, &count);
     for (int owner = 0; owner < size; owner++) {
         const lsi_range part = lsi_shard_spans(ddp->spans, ddp->n, size, owner);
         for (size_t i = part.begin; i < part.end; i++) {
-            const size_t at = floats_of(ddp, (lsi_range){i, i + 1}).begin;
-            LS_TRY(ls_broadcast(ddp->channel, flat + at, ddp->spans[i].count,
-                                LS_F32, owner));
+            const ls_tensor *const tensor =
+                ls_params_get(ddp->params, ddp->index_of[i]);
+            LS_TRY(ls_broadcast(ddp->channel, lsi_tensor_raw(tensor),
+                                ddp->spans[i].count, LS_F32, owner));
         }
     }
     return LS_OK;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "comm/api/same.h"
 #include "comm/api/split.h"
 #include "comm/core/agree.h"
@@ -31,6 +32,7 @@ static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 {
     LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_grad_range)));
     LS_TRY(alloc_array(&ddp->unused, spans, sizeof(bool)));
+    LS_TRY(alloc_array(&ddp->reason, LSI_REASON_BYTES, 1));
     LS_TRY(alloc_array(&ddp->index_of, spans, sizeof(size_t)));
     LS_TRY(alloc_array(&ddp->span_of, indices, sizeof(size_t)));
     for (size_t i = 0; i < indices; i++)
@@ -66,6 +68,7 @@ void ls_ddp_free(ls_ddp **out)
         return;
     ls_ddp *const ddp = *out;
     *out = NULL;
+    lsi_ddp_abandon(ddp);
     if (ddp->params != NULL && ddp->params->sharing.owner == &ddp->owner)
         lsi_params_disown(ddp->params);
     lsi_reducer_free(&ddp->reducer);
@@ -78,6 +81,7 @@ void ls_ddp_free(ls_ddp **out)
     lsi_free(ddp->index_of);
     lsi_free(ddp->unused);
     lsi_free(ddp->spans);
+    lsi_free(ddp->reason);
     lsi_free(ddp);
 }
 
@@ -89,6 +93,14 @@ void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span)
 }
 
 /* ---- planning ------------------------------------------------------------ */
+
+ls_status lsi_ddp_read_options(ls_ddp_options *out, const ls_ddp_options *given)
+{
+    *out = ls_ddp_defaults();
+    return given != NULL
+               ? LSI_STRUCT_READ(out, given, ls_ddp_options, unused_as_zero)
+               : LS_OK;
+}
 
 static void options_line(const void *list, size_t i, char text[LSI_LINE_BYTES])
 {

@@ -18,6 +18,8 @@ enum {
     LSI_EXTRA_NEWS    /* LSI_DDP_NEWS of them: ranks on which each is set */
 };
 
+enum { LSI_REASON_BYTES = 512 };
+
 struct ls_ddp {
     ls_group *group, *channel;
     ls_params *params; /* or NULL */
@@ -35,6 +37,9 @@ struct ls_ddp {
     lsi_grad_range extra;
     bool own_extra;  /* allocated here, in memory shared by `group` */
     bool syncing;    /* a backward whose gradients travel */
+    bool begun;      /* by ls_ddp_begin */
+    ls_status wrong; /* what this rank did since then, in `reason`; or LS_OK */
+    char *reason;    /* [LSI_REASON_BYTES] */
     bool spoiled;    /* gradients are partly there; until they are forgotten */
     bool has_loss;   /* there was one since the last sync */
     size_t unsynced; /* micro-steps since then */
@@ -49,6 +54,10 @@ struct ls_ddp {
 /* An empty one, with room for `spans` of `indices`, and with a channel. */
 ls_status lsi_ddp_make(ls_ddp **out, ls_group *group, size_t spans,
                        size_t indices);
+
+/* The options of a program, or if it has none the usual ones; always writes. */
+ls_status lsi_ddp_read_options(ls_ddp_options *out,
+                               const ls_ddp_options *given);
 
 /*
  * Makes sure that all ranks ask for the same; then plans. `status` says
@@ -90,6 +99,9 @@ void lsi_ddp_forget(ls_ddp *ddp);
 
 /* Multiplies all gradients with ddp->scale, which becomes 1. */
 void lsi_ddp_scale(ls_ddp *ddp);
+
+/* Tells ranks that wait in ls_ddp_finish that this one leaves. */
+void lsi_ddp_abandon(ls_ddp *ddp);
 
 /*
  * Gives this rank its part of what the strategy shares; after the weights are

@@ -35,7 +35,7 @@ static void describe_own(const ls_ddp *ddp, lsi_ddp_describe describe,
     }
 }
 
-static ls_status fail_with(const char *all, size_t bytes)
+static ls_status fail_with(const char *all, size_t bytes, bool own)
 {
     char text[4 * TEXT_BYTES] = "";
     size_t at = 0;
@@ -50,8 +50,10 @@ static ls_status fail_with(const char *all, size_t bytes)
                                at > 0 ? "; " : "", all + i);
     }
     return lsi_fail(LS_ERR_STATE,
-                    "the loss did not use all parameters (%s%s): freeze them, "
-                    "use them, or set unused_as_zero",
+                    own ? "gradients were not ready at ls_ddp_finish (%s%s): "
+                          "call ls_ddp_ready for each, or set unused_as_zero"
+                        : "the loss did not use all parameters (%s%s): freeze "
+                          "them, use them, or set unused_as_zero",
                     text, more ? "; ..." : "");
 }
 
@@ -69,7 +71,7 @@ ls_status lsi_ddp_name_unused(const ls_ddp *ddp, lsi_ddp_describe describe)
         assert(all != NULL); /* or this rank would not have agreed */
         status = ls_all_gather(ddp->channel, own, all, sizeof(own), LS_U8);
         if (status == LS_OK)
-            status = fail_with(all, size * sizeof(own));
+            status = fail_with(all, size * sizeof(own), ddp->begun);
     }
     free(all);
     return status;

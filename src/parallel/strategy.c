@@ -67,11 +67,6 @@ ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
                     name, all + strlen(", "));
 }
 
-ls_ddp_options ls_ddp_defaults(void)
-{
-    return (ls_ddp_options){.strategy = LS_DDP_FLAT, .bucket_mb = INFINITY};
-}
-
 ls_status lsi_strategy_of(const ls_ddp_options *options,
                           const lsi_strategy **out, uint64_t *bucket_bytes)
 {

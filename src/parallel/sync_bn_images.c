@@ -137,28 +137,38 @@ static bool prepare(ls_sync_bn *bn, ls_tape *tape, images *call)
     return ls_tape_status(tape) == LS_OK;
 }
 
+static ls_tensor *forward(ls_sync_bn *bn, ls_tape *tape, images *call)
+{
+    if (!prepare(bn, tape, call))
+        return lsi_bn_stay_away(bn, tape);
+    const ls_status status = lsi_bn_gather(bn, &call->stats);
+    if (status != LS_OK)
+        return ls_tape_fail(tape, status, "%s", ls_last_error());
+    if (call->node != NULL) {
+        lsi_bn_node *s = call->node->state;
+        s->rows = call->stats.rows;
+        call->node->abandon = lsi_bn_abandon;
+    }
+    lsi_bn_track(bn, &call->stats);
+    const ls_tensor *weight = bn->args.weight, *bias = bn->args.bias;
+    const lsi_plane_stats *to = &call->norm.stats;
+    memcpy(to->mean, call->stats.mean, to->count * sizeof(float));
+    memcpy(to->inv_std, call->stats.inv_std, to->count * sizeof(float));
+    lsi_plane_stats_scale(to, call->norm.channels.channels,
+                          weight != NULL ? lsi_op_floats(weight) : NULL,
+                          bias != NULL ? lsi_op_floats(bias) : NULL);
+    lsi_image_norm_apply(&call->norm);
+    return call->norm.y;
+}
+
+/* The statistics, and what was brought into another layout, outlast the record.
+ */
 ls_tensor *lsi_bn_images(ls_sync_bn *bn, ls_tape *tape, ls_tensor *x,
                          ls_tensor *residual, bool relu)
 {
     images call = {.x = x, .residual = residual, .relu = relu};
-    if (!prepare(bn, tape, &call))
-        return lsi_bn_stay_away(bn, tape);
-    const ls_status status = lsi_bn_gather(bn, &call.stats);
-    if (status != LS_OK)
-        return ls_tape_fail(tape, status, "%s", ls_last_error());
-    if (call.node != NULL) {
-        lsi_bn_node *s = call.node->state;
-        s->rows = call.stats.rows;
-        call.node->abandon = lsi_bn_abandon;
-    }
-    lsi_bn_track(bn, &call.stats);
-    const ls_tensor *weight = bn->args.weight, *bias = bn->args.bias;
-    const lsi_plane_stats *to = &call.norm.stats;
-    memcpy(to->mean, call.stats.mean, to->count * sizeof(float));
-    memcpy(to->inv_std, call.stats.inv_std, to->count * sizeof(float));
-    lsi_plane_stats_scale(to, call.norm.channels.channels,
-                          weight != NULL ? lsi_op_floats(weight) : NULL,
-                          bias != NULL ? lsi_op_floats(bias) : NULL);
-    lsi_image_norm_apply(&call.norm);
-    return call.norm.y;
+    lsi_tape_hold_temps(tape, true);
+    ls_tensor *const y = forward(bn, tape, &call);
+    lsi_tape_hold_temps(tape, false);
+    return y;
 }

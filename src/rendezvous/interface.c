@@ -1,6 +1,7 @@
 #include "rendezvous/interface.h"
 
 #include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -159,4 +160,30 @@ ls_status lsi_interface_choose(const char *list, const char *endpoint,
     }
     freeifaddrs(all);
     return status;
+}
+
+static bool first_address(struct sockaddr_storage *out)
+{
+    struct ifaddrs *all;
+    bool found = false;
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *a = all; a != NULL && !found; a = a->ifa_next) {
+        if (a->ifa_addr == NULL || a->ifa_addr->sa_family != AF_INET ||
+            (a->ifa_flags & IFF_UP) == 0 || (a->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        memcpy(out, a->ifa_addr, sizeof(struct sockaddr_in));
+        found = true;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+void lsi_interface_address(char *text, size_t bytes)
+{
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    snprintf(text, bytes, "%s", "");
+    if (default_address(AF_INET, &own) || first_address(&own) ||
+        default_address(AF_INET6, &own))
+        lsi_address_print((const struct sockaddr *)&own, text, bytes);
 }

@@ -34,4 +34,10 @@ bool lsi_interface_matches(const char *list, const char *name);
 ls_status lsi_interface_choose(const char *list, const char *endpoint,
                                lsi_interface *out);
 
+/*
+ * The address by which other hosts probably reach this one: that of the default
+ * route, else the first that is no loopback address; "" if there is none.
+ */
+void lsi_interface_address(char *text, size_t bytes);
+
 #endif

@@ -151,7 +151,7 @@ static const char *difference(const lsi_trace_call *a, const lsi_trace_call *b)
         return "operation";
     if (strcmp(a->dtype, b->dtype) != 0)
         return "type";
-    if (a->count != b->count)
+    if (a->count != b->count && strcmp(a->operation, "all_to_allv") != 0)
         return meaning_of_count(a->operation);
     if (strcmp(a->redop, b->redop) != 0)
         return "reduction";
@@ -386,10 +386,13 @@ static void find_messages(lsi_diagnosis *d)
         if (waited < d->late_seconds && !failed_with(d, "LS_ERR_TIMEOUT"))
             continue;
         lsi_finding *finding = begin(d, LSI_FINDING_MESSAGE, 0);
-        say(finding, "rank %d waits to %s rank %d", r,
-            strcmp(message->operation, "send") == 0 ? "send to"
-                                                    : "receive from",
-            message->peer);
+        const bool sends = strcmp(message->operation, "send") == 0;
+        say(finding, "rank %d waits to %s ", r,
+            sends ? "send to" : "receive from");
+        if (message->peer < 0)
+            say(finding, "any rank");
+        else
+            say(finding, "rank %d", message->peer);
         if (waited >= 0)
             say(finding, " for %.1f s", waited);
         say(finding, ": %s", message->call);

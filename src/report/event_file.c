@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "report/result.h"
 
 #define PREFIX "events.out.tfevents."
@@ -34,22 +35,10 @@ struct lsi_event_file {
 /* With the folders that it is in. */
 static ls_status make_folder(const char *path)
 {
-    char name[PATH_MAX];
-    struct stat info;
-    if (snprintf(name, sizeof(name), "%s", path) >= (int)sizeof(name) ||
-        name[0] == '\0')
+    if (path[0] == '\0')
         return lsi_fail(LS_ERR_IO,
-                        "cannot make the folder '%s': its name is %s", path,
-                        name[0] == '\0' ? "empty" : "too long");
-    for (char *at = name + 1; *at != '\0'; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        (void)mkdir(name, 0777); /* the last one shows what is wrong */
-        *at = '/';
-    }
-    if (mkdir(name, 0777) == 0 ||
-        (stat(name, &info) == 0 && S_ISDIR(info.st_mode)))
+                        "cannot make the folder '': its name is empty");
+    if (lsi_make_folders(path))
         return LS_OK;
     return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", path);
 }

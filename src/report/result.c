@@ -141,6 +141,26 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
     return replace(target, data, bytes, true);
 }
 
+ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
+{
+    *stream = (lsi_result_stream){.path = path};
+    stream->file = open_memstream(&stream->text, &stream->bytes);
+    if (stream->file == NULL)
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    return LS_OK;
+}
+
+ls_status lsi_result_close(lsi_result_stream *stream, ls_status status)
+{
+    const char *const path = stream->path;
+    if (fclose(stream->file) != 0 && status == LS_OK)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    if (status == LS_OK)
+        status = lsi_result_write(path, stream->text, stream->bytes);
+    free(stream->text);
+    return status;
+}
+
 ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)
 {
     char target[PATH_MAX];

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "lockstep/status.h"
 
@@ -23,6 +24,21 @@ ls_status lsi_result_check_file(const char *path);
 
 /* Makes `bytes` bytes of `data` the contents of `path`. */
 ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
+
+/*
+ * The same by a stream: what is printed to `file` is written when it is closed,
+ * if the status that is handed in, of the printing, is LS_OK; else that comes
+ * back. A stream that was opened must be closed.
+ */
+typedef struct lsi_result_stream {
+    FILE *file;
+    const char *path; /* the caller's */
+    char *text;
+    size_t bytes;
+} lsi_result_stream;
+
+ls_status lsi_result_open(lsi_result_stream *stream, const char *path);
+ls_status lsi_result_close(lsi_result_stream *stream, ls_status status);
 
 /*
  * The same for a file that is replaced again and again: quick, because it is

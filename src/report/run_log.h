@@ -29,7 +29,7 @@ typedef struct lsi_run_about {
 /* Where it is told; a path may be NULL. */
 typedef struct lsi_run_outputs {
     bool quiet; /* no lines on stderr */
-    const char *metrics, *tensorboard, *prometheus;
+    const char *metrics, *tensorboard, *prometheus, *trace, *memory;
 } lsi_run_outputs;
 
 /* How gradients travel, where the run has chosen that. */
@@ -71,6 +71,14 @@ typedef struct lsi_run_validation {
     double loss;
 } lsi_run_validation;
 
+/* What an epoch was on one rank. */
+typedef struct lsi_run_rank {
+    double train_loss, train_accuracy, train_seconds, waited_seconds;
+    double rate;                   /* units a second, of its own */
+    double val_loss, val_accuracy; /* of its share of the validation */
+    uint64_t peak_bytes;
+} lsi_run_rank;
+
 typedef struct lsi_run_epoch {
     int64_t epoch; /* from 0 */
     int64_t step;  /* after so many */
@@ -82,6 +90,8 @@ typedef struct lsi_run_epoch {
     double loss_scale; /* after it; 0: losses are not scaled */
     int64_t skipped;   /* steps so far, in all epochs */
     uint64_t peak_bytes, collectives;
+    const lsi_run_rank *ranks; /* of each; or NULL */
+    size_t n_ranks;
 } lsi_run_epoch;
 
 typedef struct lsi_run_log lsi_run_log;

@@ -55,16 +55,38 @@ static ls_status write_validation(void *self, const lsi_run_validation *v)
                         (json_int_t)v->step, "val_loss", real(v->loss)));
 }
 
+/* NULL, as jansson, without memory. */
+static json_t *ranks_of(const lsi_run_epoch *e)
+{
+    json_t *const all = json_array();
+    for (size_t i = 0; i < e->n_ranks; i++) {
+        const lsi_run_rank *const r = &e->ranks[i];
+        json_t *const rank = json_pack(
+            "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "rank",
+            (json_int_t)i, "train_loss", real(r->train_loss), "train_accuracy",
+            real(r->train_accuracy), "train_seconds", real(r->train_seconds),
+            "waited_seconds", real(r->waited_seconds), "images_per_second",
+            real(r->rate), "val_loss", real(r->val_loss), "val_accuracy",
+            real(r->val_accuracy), "peak_bytes", (json_int_t)r->peak_bytes);
+        if (json_array_append_new(all, rank) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
+}
+
 static ls_status write_epoch(void *self, const lsi_run_epoch *e)
 {
     json_t *line = json_pack(
-        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "event",
+        "{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "event",
         "epoch", "epoch", (json_int_t)e->epoch, "train_loss",
         real(e->train_loss), "train_accuracy", real(e->train_accuracy),
         "train_seconds", real(e->train_seconds), "waited_seconds",
         real(e->waited_seconds), "images_per_second", real(e->rate), "val_loss",
         real(e->val_loss), "val_accuracy", real(e->val_accuracy), "peak_bytes",
-        (json_int_t)e->peak_bytes, "collectives", (json_int_t)e->collectives);
+        (json_int_t)e->peak_bytes, "collectives", (json_int_t)e->collectives,
+        "ranks", ranks_of(e));
     return lsi_jsonl_write(self,
                            with_loss_scale(line, e->loss_scale, e->skipped));
 }

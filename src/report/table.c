@@ -122,6 +122,28 @@ size_t lsi_table_row_count(const lsi_table *table)
     return json_array_size(table->rows);
 }
 
+bool lsi_table_number(const lsi_table *table, size_t row, const char *column,
+                      double *out)
+{
+    const json_t *const value =
+        json_object_get(json_array_get(table->rows, row), column);
+    if (!json_is_number(value))
+        return false;
+    *out = json_number_value(value);
+    return true;
+}
+
+void lsi_table_show_wide(lsi_table *table)
+{
+    table->wide = true;
+}
+
+void lsi_table_set_runs(lsi_table *table, int64_t runs)
+{
+    enum { LEAST = 100 };
+    table->few_runs = runs < LEAST;
+}
+
 ls_status lsi_table_status(const lsi_table *table)
 {
     return table->status;

@@ -41,6 +41,12 @@ typedef struct lsi_column {
     lsi_column_type type;
     const char *unit; /* shown in Markdown behind the title; or NULL */
     int decimals;     /* of a REAL in Markdown */
+    bool wide;        /* in Markdown only of a table that shows all columns */
+    /*
+     * Room for what is in it, in characters, where rows are printed one by one.
+     * What is wider moves the rest of its row.
+     */
+    int width;
 } lsi_column;
 
 typedef struct lsi_table lsi_table;
@@ -64,11 +70,33 @@ void lsi_table_stats(lsi_table *table, const char *column,
 
 size_t lsi_table_row_count(const lsi_table *table);
 
+/* The value of an INT or REAL; false if it is empty or there is no such cell.
+ */
+bool lsi_table_number(const lsi_table *table, size_t row, const char *column,
+                      double *out);
+
 /* The first error of anything above, or LS_OK. */
 ls_status lsi_table_status(const lsi_table *table);
 
+/* From now on Markdown has the wide columns, too. */
+void lsi_table_show_wide(lsi_table *table);
+
+/*
+ * How many values a row sums up: a p99 of fewer than a hundred is their maximum
+ * and is called so in Markdown.
+ */
+void lsi_table_set_runs(lsi_table *table, int64_t runs);
+
 /* Aligned columns, numbers to the right. */
 ls_status lsi_table_markdown(const lsi_table *table, FILE *stream);
+
+/*
+ * The same piece by piece, before all rows are there: the titles, and the rows
+ * from `first` on. Columns are as wide as their titles and what they say.
+ */
+ls_status lsi_table_markdown_titles(const lsi_table *table, FILE *stream);
+ls_status lsi_table_markdown_rows(const lsi_table *table, size_t first,
+                                  FILE *stream);
 
 /* A line of names, then a line a row; quoted where needed (RFC 4180). */
 ls_status lsi_table_csv(const lsi_table *table, FILE *stream);

@@ -12,6 +12,8 @@ struct lsi_table {
     const lsi_column *columns;
     size_t n_columns;
     json_t *rows; /* an array of flat objects, keyed by column name */
+    bool wide;
+    bool few_runs; /* so that a p99 is a maximum */
     ls_status status;
 };
 

@@ -18,9 +18,10 @@ static ls_status fail_stream(void)
 
 /* ---- Markdown --------------------------------------------------------- */
 
-static bool is_hidden(const lsi_column *column)
+static bool is_hidden(const lsi_table *table, const lsi_column *column)
 {
-    return column->title != NULL && column->title[0] == '\0';
+    return (column->title != NULL && column->title[0] == '\0') ||
+           (column->wide && !table->wide);
 }
 
 static bool is_number(const lsi_column *column)
@@ -56,28 +57,47 @@ static void format_cell(const lsi_column *column, const json_t *value,
         snprintf(out, CELL_BYTES, "%s", json_is_true(value) ? "yes" : "no");
 }
 
-static void format_title(const lsi_column *column, char out[CELL_BYTES])
+static bool is_p99(const lsi_column *column)
+{
+    const char *const dot = strrchr(column->name, '.');
+    return dot != NULL && strcmp(dot, ".p99") == 0;
+}
+
+static void format_title(const lsi_table *table, const lsi_column *column,
+                         char out[CELL_BYTES])
 {
     const char *title = column->title ? column->title : column->name;
+    if (table->few_runs && is_p99(column))
+        title = "max";
     if (column->unit != NULL)
         snprintf(out, CELL_BYTES, "%s (%s)", title, column->unit);
     else
         snprintf(out, CELL_BYTES, "%s", title);
 }
 
-/* Columns are as wide as the widest thing in them. */
-static int width_of(const lsi_table *table, size_t column)
+/* As its title and what the column says. */
+static int least_width(const lsi_table *table, size_t column)
 {
     enum { LEAST = 3 }; /* a rule has at least three dashes */
+    char title[CELL_BYTES];
+    format_title(table, &table->columns[column], title);
+    const int width = (int)strlen(title) > LEAST ? (int)strlen(title) : LEAST;
+    const int wished = table->columns[column].width;
+    return wished > width ? wished : width;
+}
+
+/* As the widest thing in it. */
+static int full_width(const lsi_table *table, size_t column)
+{
     char cell[CELL_BYTES];
-    format_title(&table->columns[column], cell);
-    size_t width = strlen(cell) > LEAST ? strlen(cell) : LEAST;
+    int width = least_width(table, column);
     for (size_t row = 0; row < lsi_table_row_count(table); row++) {
         format_cell(&table->columns[column], lsi_table_cell(table, row, column),
                     cell);
-        width = strlen(cell) > width ? strlen(cell) : width;
+        if ((int)strlen(cell) > width)
+            width = (int)strlen(cell);
     }
-    return (int)width;
+    return width;
 }
 
 static void print_cell(FILE *stream, const lsi_column *column, int width,
@@ -97,7 +117,12 @@ static void print_rule(FILE *stream, const lsi_column *column, int width)
     fputs(is_number(column) ? ": |" : " |", stream);
 }
 
+/* How wide a column is to be. */
+typedef int (*width_fn)(const lsi_table *table, size_t column);
+
 /* Lines 0 and 1 are the titles and the rule, then come the rows. */
+enum { TITLES = 2 };
+
 static void print_line(const lsi_table *table, FILE *stream, const int *widths,
                        size_t line)
 {
@@ -105,22 +130,23 @@ static void print_line(const lsi_table *table, FILE *stream, const int *widths,
     fputc('|', stream);
     for (size_t i = 0; i < table->n_columns; i++) {
         const lsi_column *column = &table->columns[i];
-        if (is_hidden(column))
+        if (is_hidden(table, column))
             continue;
         if (line == 1) {
             print_rule(stream, column, widths[i]);
             continue;
         }
         if (line == 0)
-            format_title(column, cell);
+            format_title(table, column, cell);
         else
-            format_cell(column, lsi_table_cell(table, line - 2, i), cell);
+            format_cell(column, lsi_table_cell(table, line - TITLES, i), cell);
         print_cell(stream, column, widths[i], cell);
     }
     fputc('\n', stream);
 }
 
-ls_status lsi_table_markdown(const lsi_table *table, FILE *stream)
+static ls_status print_lines(const lsi_table *table, FILE *stream,
+                             width_fn width, size_t first, size_t end)
 {
     LS_TRY(table->status);
     void *block;
@@ -128,11 +154,29 @@ ls_status lsi_table_markdown(const lsi_table *table, FILE *stream)
                      "column widths"));
     int *widths = block;
     for (size_t i = 0; i < table->n_columns; i++)
-        widths[i] = width_of(table, i);
-    for (size_t line = 0; line < lsi_table_row_count(table) + 2; line++)
+        widths[i] = width(table, i);
+    for (size_t line = first; line < end; line++)
         print_line(table, stream, widths, line);
     lsi_free(block);
     return fflush(stream) == 0 ? LS_OK : fail_stream();
+}
+
+ls_status lsi_table_markdown(const lsi_table *table, FILE *stream)
+{
+    return print_lines(table, stream, full_width, 0,
+                       TITLES + lsi_table_row_count(table));
+}
+
+ls_status lsi_table_markdown_titles(const lsi_table *table, FILE *stream)
+{
+    return print_lines(table, stream, least_width, 0, TITLES);
+}
+
+ls_status lsi_table_markdown_rows(const lsi_table *table, size_t first,
+                                  FILE *stream)
+{
+    return print_lines(table, stream, least_width, TITLES + first,
+                       TITLES + lsi_table_row_count(table));
 }
 
 /* ---- CSV -------------------------------------------------------------- */

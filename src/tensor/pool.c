@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/memory_record.h"
 
 enum {
     UNIT = 64,      /* bytes; the smallest class and the alignment */
@@ -116,11 +117,11 @@ void lsi_pool_trim(lsi_pool *pool)
 static ls_status allocate(lsi_pool *pool, size_t bytes, const char *what,
                           void **out)
 {
-    const ls_status status = lsi_alloc(out, bytes, LS_MEMORY_ACTIVATIONS, what);
+    const ls_status status = lsi_alloc_kept(out, bytes, what);
     if (status != LS_ERR_MEMORY && status != LS_ERR_BUDGET)
         return status;
     lsi_pool_trim(pool);
-    return lsi_alloc(out, bytes, LS_MEMORY_ACTIVATIONS, what);
+    return lsi_alloc_kept(out, bytes, what);
 }
 
 /* A block and the record that it has from then on. */
@@ -166,8 +167,11 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     }
     pool->out++;
     pthread_mutex_unlock(&pool->lock);
-    return r != NULL ? LS_OK
-                     : taken(pool, allocate_both(pool, rounded, what, out));
+    if (r == NULL)
+        LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
+    return LS_OK;
 }
 
 ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
@@ -203,6 +207,8 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 {
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
+    if (lsi_memory_is_recorded())
+        lsi_memory_note_given(block, 0, LS_MEMORY_ACTIVATIONS);
     pthread_mutex_lock(&pool->lock);
     record *const r = pop(&pool->spare);
     r->block = block;

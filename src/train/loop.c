@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/spans.h"
 #include "comm/api/outcome.h"
 #include "parallel/ddp.h"
 #include "train/stop.h"
@@ -98,9 +99,15 @@ static ls_status go_on(lsi_loop *l)
 
 /* ---- steps --------------------------------------------------------------- */
 
+static lsi_forward forward(const lsi_loop *l, int64_t micro)
+{
+    LSI_SPAN(PHASE, "forward", 0, 0);
+    return l->job->forward(l->self, micro);
+}
+
 static ls_status micro_step(lsi_loop *l, int64_t micro, bool last)
 {
-    const lsi_forward out = l->job->forward(l->self, micro);
+    const lsi_forward out = forward(l, micro);
     LS_TRY(ls_ddp_backward(l->ddp, l->tape, out.loss, out.weight, last));
     if (!l->rehearses)
         LS_TRY(l->job->add(l->self, &out));
@@ -132,6 +139,12 @@ static bool saves_after_step(const lsi_loop *l)
            (l->stopped_by != 0 && l->resume.options->folder != NULL);
 }
 
+static ls_status report_step(const lsi_loop *l)
+{
+    LSI_SPAN(PHASE, "reporting", 0, 0);
+    return l->job->stepped(l->self);
+}
+
 static ls_status step(lsi_loop *l, int64_t n)
 {
     const lsi_train_job *const job = l->job;
@@ -141,7 +154,7 @@ static ls_status step(lsi_loop *l, int64_t n)
     if (job->before_step != NULL)
         LS_TRY(job->before_step(l->self));
     LS_TRY(lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp)));
-    LS_TRY(job->stepped(l->self));
+    LS_TRY(report_step(l));
     /* All ranks hear of it in the same step. */
     l->stopped_by = lsi_stop_signal(lsi_ddp_news(l->ddp));
     return saves_after_step(l) ? job->checkpoint(l->self) : LS_OK;
@@ -154,7 +167,9 @@ ls_status lsi_loop_steps(lsi_loop *loop)
         LS_TRY(loop->job->next(loop->self, &n));
         if (n == 0)
             return LS_OK;
+        const uint64_t began = lsi_span_begin();
         LS_TRY(step(loop, n));
+        lsi_span_step(began, (uint64_t)loop->stepper.steps);
     }
     return LS_OK;
 }
@@ -251,6 +266,7 @@ static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
 
 static ls_status measure(lsi_loop *l)
 {
+    LSI_SPAN(PHASE, "strategy choice", 0, 0);
     bool one_copy = false;
     for (size_t i = 0; i < l->choice.n; i++) {
         lsi_ddp_candidate *const c = &l->choice.all[i];

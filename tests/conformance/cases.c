@@ -28,6 +28,8 @@ static double value(const test_case *test, int rank, size_t i)
         number_store(&half, 0, LS_F16, number_load(&half, 0, LS_BF16));
         return number_load(&half, 0, LS_F16);
     }
+    if (test->dtype == LS_BOOL)
+        return (double)(mix % 3 == 0);
     if (test->redop == LS_PROD)
         return mix % 3 == 0 ? 2 : 1;
     return (double)(mix % 8); /* sixteen of them are an i8 */
@@ -38,6 +40,8 @@ static double expected(const test_case *test, int size, size_t i)
     double values[MOST_RANKS];
     for (int r = 0; r < size; r++)
         values[r] = value(test, r, i);
+    if (test->dtype == LS_BOOL)
+        return reduce_truths(values, size, test->redop);
     return reduce_numbers(values, size, test->redop);
 }
 
@@ -58,7 +62,7 @@ static double allowed(const test_case *test, int size, size_t i)
     }
     const bool average = test->redop == LS_AVG;
     const bool rounds = test->fractions || average;
-    if (!rounds || is_integer(test->dtype) || test->redop == LS_MIN ||
+    if (!rounds || !is_float(test->dtype) || test->redop == LS_MIN ||
         test->redop == LS_MAX)
         return 0;
     const double exact = expected(test, size, i);
@@ -325,6 +329,114 @@ static void run_reduce_shards(ls_group *group, const test_case *test)
     release(test, data, NULL);
 }
 
+/* ---- counts of their own ------------------------------------------------- */
+
+/*
+ * Elements of a block between two ranks, or of one rank's: none, the whole
+ * count or a part of it.
+ */
+static size_t counted(const test_case *test, int from, int to)
+{
+    const size_t mix = test->in_place ? (size_t)(from + to)
+                                      : (size_t)from * 3 + (size_t)to * 5;
+    return test->count * ((mix + test->count) % 4) / 3;
+}
+
+/* Where the blocks begin, and behind the last one. */
+static void begins_of(const size_t *counts, int size, size_t *begin)
+{
+    begin[0] = 0;
+    for (int r = 0; r < size; r++)
+        begin[r + 1] = begin[r] + counts[r];
+}
+
+static void run_all_gatherv(ls_group *group, const test_case *test)
+{
+    const int size = ls_group_size(group), rank = ls_group_rank(group);
+    const size_t item = ls_dtype_size(test->dtype);
+    size_t counts[MOST_RANKS], begin[MOST_RANKS + 1];
+    for (int r = 0; r < size; r++)
+        counts[r] = counted(test, r, 0);
+    begins_of(counts, size, begin);
+    unsigned char *send = filled(test, 0, rank, counts[rank], counts[rank]);
+    unsigned char *recv = filled(test, 1, rank, 0, begin[size]), *from = send;
+    if (test->in_place) {
+        from = recv + begin[rank] * item;
+        memcpy(from, send, counts[rank] * item);
+    }
+    CHECK_OK(
+        ls_all_gatherv(group, from, counts[rank], recv, counts, test->dtype));
+    check_ran(group, test);
+    for (int r = 0; r < size; r++)
+        for (size_t i = begin[r]; i < begin[r + 1]; i++)
+            check_value(test, recv, i, r, i - begin[r]);
+    check_guard(test, recv, begin[size]);
+    release(test, send, recv);
+}
+
+static void run_reduce_scatterv(ls_group *group, const test_case *test)
+{
+    const int size = ls_group_size(group), rank = ls_group_rank(group);
+    size_t counts[MOST_RANKS], begin[MOST_RANKS + 1];
+    for (int r = 0; r < size; r++)
+        counts[r] = counted(test, r, 0);
+    begins_of(counts, size, begin);
+    unsigned char *send = filled(test, 0, rank, begin[size], begin[size]);
+    unsigned char *recv = filled(test, 1, rank, 0, counts[rank]), *to = recv;
+    if (test->in_place)
+        to = send + begin[rank] * ls_dtype_size(test->dtype);
+    CHECK_OK(
+        ls_reduce_scatterv(group, send, to, counts, test->dtype, test->redop));
+    check_ran(group, test);
+    for (size_t i = 0; i < counts[rank]; i++)
+        check_near(test, size, begin[rank] + i,
+                   number_load(to, i, test->dtype));
+    check_guard(test, send, begin[size]);
+    check_guard(test, recv, counts[rank]);
+    release(test, send, recv);
+}
+
+static void run_all_to_allv(ls_group *group, const test_case *test)
+{
+    const int size = ls_group_size(group), rank = ls_group_rank(group);
+    size_t sends[MOST_RANKS], receives[MOST_RANKS], begin[MOST_RANKS + 1];
+    for (int r = 0; r < size; r++)
+        receives[r] = counted(test, r, rank);
+    for (int r = 0; r < size; r++)
+        sends[r] = counted(test, rank, r);
+    begins_of(sends, size, begin);
+    unsigned char *send = filled(test, 0, rank, begin[size], begin[size]);
+    begins_of(receives, size, begin);
+    unsigned char *recv = filled(test, 1, rank, 0, begin[size]);
+    unsigned char *to = test->in_place ? send : recv;
+    CHECK_OK(ls_all_to_allv(group, send, sends, to, receives, test->dtype));
+    check_ran(group, test);
+    for (int r = 0; r < size; r++) {
+        size_t first = 0; /* of this rank's block in that rank's buffer */
+        for (int before = 0; before < rank; before++)
+            first += counted(test, r, before);
+        for (size_t i = begin[r]; i < begin[r + 1]; i++)
+            check_value(test, to, i, r, first + i - begin[r]);
+    }
+    check_guard(test, to, begin[size]);
+    release(test, send, recv);
+}
+
+static void run_counted(ls_group *group, const test_case *test)
+{
+    switch (test->algorithm->operation) {
+    case LSI_OP_ALL_GATHERV:
+        run_all_gatherv(group, test);
+        break;
+    case LSI_OP_REDUCE_SCATTERV:
+        run_reduce_scatterv(group, test);
+        break;
+    default:
+        run_all_to_allv(group, test);
+        break;
+    }
+}
+
 /* ---- any ----------------------------------------------------------------- */
 
 void run_case(ls_group *group, const test_case *test)
@@ -332,6 +444,8 @@ void run_case(ls_group *group, const test_case *test)
     const lsi_operation operation = test->algorithm->operation;
     if (operation == LSI_OP_REDUCE_SHARDS)
         run_reduce_shards(group, test);
+    else if (lsi_operation_has_counts(operation))
+        run_counted(group, test);
     else if (lsi_operation_reduces(operation))
         run_reduction(group, test);
     else

@@ -29,6 +29,9 @@ void number_store(void *data, size_t i, ls_dtype dtype, double value)
     case LS_I64:
         ((int64_t *)data)[i] = (int64_t)value;
         break;
+    case LS_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
     }
 }
 
@@ -51,14 +54,15 @@ double number_load(const void *data, size_t i, ls_dtype dtype)
         return ((const int32_t *)data)[i];
     case LS_I64:
         return (double)((const int64_t *)data)[i];
+    case LS_BOOL:
+        return ((const uint8_t *)data)[i];
     }
     return 0;
 }
 
-bool is_integer(ls_dtype dtype)
+bool is_float(ls_dtype dtype)
 {
-    return dtype == LS_I8 || dtype == LS_U8 || dtype == LS_I32 ||
-           dtype == LS_I64;
+    return rounding_of(dtype) != 0;
 }
 
 double rounding_of(ls_dtype dtype)
@@ -79,7 +83,19 @@ double rounding_of(ls_dtype dtype)
 
 double rounding_of_sums(ls_dtype dtype)
 {
-    return dtype == LS_F64 ? 0x1p-53 : is_integer(dtype) ? 0 : 0x1p-24;
+    return dtype == LS_F64 ? 0x1p-53 : is_float(dtype) ? 0x1p-24 : 0;
+}
+
+double reduce_truths(const double *values, int n, ls_reduce_op op)
+{
+    int trues = 0;
+    for (int i = 0; i < n; i++)
+        trues += values[i] != 0;
+    if (op == LS_BXOR)
+        return trues % 2;
+    if (op == LS_MIN || op == LS_PROD || op == LS_BAND)
+        return trues == n;
+    return trues > 0;
 }
 
 double reduce_numbers(const double *values, int n, ls_reduce_op op)

@@ -7,7 +7,10 @@
 #include "comm/state/channels.h"
 #include "coverage.h"
 
-enum { PACKED_BYTES = 256 * 1024 }; /* of all ranks together */
+enum {
+    PACKED_BYTES = 256 * 1024, /* of all ranks together */
+    TABLE_BYTES = 256          /* at most, of counts in a cell */
+};
 
 void select_algorithm(ls_group *group, const lsi_algorithm *algorithm)
 {
@@ -24,6 +27,10 @@ void select_algorithm(ls_group *group, const lsi_algorithm *algorithm)
 static size_t sent_bytes(const ls_group *group, lsi_operation operation,
                          size_t block)
 {
+    if (operation == LSI_OP_ALL_GATHERV) /* at most */
+        return block;
+    if (lsi_operation_has_counts(operation))
+        return block * (size_t)ls_group_size(group);
     const lsi_place place = {
         .operation = operation, .block = block, .size = ls_group_size(group)};
     return lsi_contribution_most(&place);
@@ -42,7 +49,7 @@ static bool must_run(const ls_group *group, const lsi_algorithm *algorithm,
     if (needs != 0 && !one_node)
         return false;
     if ((needs & LSI_PATH_AHEAD) != 0)
-        return bytes <= LSI_FLAT_BYTES &&
+        return bytes <= LSI_FLAT_BYTES - TABLE_BYTES &&
                bytes * (size_t)ls_group_size(group) <= PACKED_BYTES;
     if ((needs & LSI_PATH_COPY) != 0)
         return group->memory.can_copy && !c.in_place;

@@ -8,7 +8,7 @@
  * argument "whole" the test runs the whole product, with "whole N" on N ranks
  * only. Called with "rank" it is one of the ranks that a launcher has started;
  * "rank brief" does less, "rank whole" all, and "rank whole 8 0" an eighth of
- * it.
+ * it; "named" in place of "rank" opens the group by a name and a store.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,10 @@
 #include "comm/core/wait.h"
 #include "comm/state/channels.h"
 #include "coverage.h"
+#include "messages.h"
 #include "numbers.h"
 #include "points.h"
+#include "rendezvous/client.h"
 #include "selection.h"
 
 static const int rank_counts[] = {1, 2, 3, 4, 5, 8, 16};
@@ -105,14 +107,14 @@ static bool makes_sense(const lsi_algorithm *algorithm, const test_case *test)
 {
     if (brief && !matters_to_races(test))
         return false;
-    if (test->fractions && is_integer(test->dtype))
+    if (test->fractions && !is_float(test->dtype))
         return false;
     if (!lsi_operation_reduces(algorithm->operation))
         return test->redop == LS_SUM;
     if (algorithm->operation == LSI_OP_REDUCE_SHARDS)
         return test->redop == LS_SUM && test->in_place;
-    return is_integer(test->dtype) ? test->redop != LS_AVG
-                                   : test->redop < LS_BAND;
+    return is_float(test->dtype) ? test->redop < LS_BAND
+                                 : test->redop != LS_AVG;
 }
 
 /* What one rank knows of a run. */
@@ -228,6 +230,7 @@ static void run_rows(ls_group *group, progress *run)
     }
     free(run->seen);
     run_internal(group);
+    run_messages(group);
     for (int i = 0; i < 2 && !lsi_spans_nodes(group); i++) {
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], LSI_ROOT_ALL);
         run_gather_shards(group, i == 0 ? NULL : run->shared[0], 0);
@@ -295,6 +298,24 @@ static void every_row_has_run(void **state)
     assert_int_equal(coverage_missing(), 0);
 }
 
+static int number(const char *variable)
+{
+    const char *text = getenv(variable);
+    CHECK(text != NULL);
+    return atoi(text);
+}
+
+/* By a name, and the store that a launcher serves as the caller's. */
+static void open_by_name(ls_group **group)
+{
+    ls_store store;
+    const int rank = number("RANK"), size = number("WORLD_SIZE");
+    CHECK_OK(lsi_store_connect(getenv("LOCKSTEP_RENDEZVOUS"),
+                               getenv("LOCKSTEP_SECRET"), 30, &store));
+    CHECK_OK(ls_group_open(group, "conformance", rank, size, &store, 30));
+    lsi_store_disconnect(&store);
+}
+
 /* As a rank that somebody else has started. */
 static int conform_as_rank(int argc, char **argv)
 {
@@ -303,7 +324,10 @@ static int conform_as_rank(int argc, char **argv)
     part = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     brief = brief || (argc > 2 && strcmp(argv[2], "brief") == 0);
     whole = argc > 2 && strcmp(argv[2], "whole") == 0;
-    CHECK_OK(ls_group_from_env(&group));
+    if (strcmp(argv[1], "named") == 0)
+        open_by_name(&group);
+    else
+        CHECK_OK(ls_group_from_env(&group));
     run_on_processes(group, NULL);
     ls_group_close(&group);
     return 0;
@@ -312,7 +336,8 @@ static int conform_as_rank(int argc, char **argv)
 int main(int argc, char **argv)
 {
     coverage_open();
-    if (argc > 1 && strcmp(argv[1], "rank") == 0)
+    if (argc > 1 &&
+        (strcmp(argv[1], "rank") == 0 || strcmp(argv[1], "named") == 0))
         return conform_as_rank(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_conforms_between_nodes),

@@ -82,7 +82,8 @@ static void try_save(ls_group *group, void *opaque)
     model m = make_model(a->p, group, 1);
     train(&m, 0, NEXT);
     const char *const values[] = {"epoch", "7", "who", "me", NULL};
-    const ls_checkpoint_parts parts = {m.params, m.optimizer, values};
+    const ls_checkpoint_parts parts = {
+        .params = m.params, .optimizer = m.optimizer, .values = values};
     arm_together(group, a);
     const ls_status status =
         ls_checkpoint_save(group, a->p->folder, NEXT, &parts, KEEP);

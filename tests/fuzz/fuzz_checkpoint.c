@@ -44,7 +44,8 @@ static void free_model(void)
 static void save_model(void)
 {
     make_model();
-    const ls_checkpoint_parts parts = {params, optimizer, NULL};
+    const ls_checkpoint_parts parts = {.params = params,
+                                       .optimizer = optimizer};
     fuzz_demand(ls_checkpoint_save(group, fuzz_folder(), 1, &parts, 0) ==
                 LS_OK);
     fuzz_demand(ls_checkpoint_open(&saved, group, fuzz_folder()) == LS_OK);

@@ -19,7 +19,7 @@ import tempfile
 
 # Longer inputs make an exec slower and say nothing new.
 MAX_LENGTH = {"archive": 16384, "records": 8192, "checkpoint": 8192,
-              "gpt2": 8192, "tokens": 2048}
+              "gpt2": 8192, "tokens": 2048, "memory": 2048}
 
 
 # Small allocations are what parsers make most.

@@ -8,6 +8,7 @@ import hosts
 
 MPI = os.environ["MPI"]
 CONFORMANCE = os.environ["CONFORMANCE"]
+HOW = os.environ.get("HOW", "rank")
 RANKS = tuple(map(int, os.environ["RANKS"].split(",")))
 
 
@@ -16,7 +17,7 @@ class Conformance(unittest.TestCase):
         folder = os.path.dirname(CONFORMANCE)
         with hosts.Hosts(len(RANKS), keep=[folder]) as some:
             done = subprocess.run(
-                some.mpirun(MPI, RANKS, CONFORMANCE, "rank", "brief"),
+                some.mpirun(MPI, RANKS, CONFORMANCE, HOW, "brief"),
                 env=some.environment(), timeout=280, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)

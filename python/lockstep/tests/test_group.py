@@ -111,6 +111,151 @@ def moves(group, shape, dtype):
     group.barrier()
 
 
+# ---- counts of their own ----
+
+def counted(of, to=0, empty=False):
+    """Rows: none, one and more; of some only the last rank has any."""
+    return (of * 3 + to * 5 + 2) % 7 if not empty else 4 * (of == 2)
+
+
+def begins(counts):
+    return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(int)
+
+
+def gathers_counted(group, row, dtype, empty):
+    n, rank = group.size, group.rank
+    counts = [counted(r, 0, empty) for r in range(n)]
+    parts = [data(r, (counts[r], *row), dtype) for r in range(n)]
+    mine, whole = parts[rank], np.concatenate(parts)
+    equal(group.allgatherv(mine), whole)
+    equal(group.allgatherv(mine, counts), whole)
+    begin = begins(counts)[rank]
+    out = np.zeros_like(whole)
+    out[begin:begin + len(mine)] = mine
+    place = out[begin:begin + len(mine)]
+    assert group.allgatherv(place, np.array(counts), out=out) is out  # in place
+    equal(out, whole)
+    # From the last rank to the first, with a row between two.
+    displs = (begins([c + 1 for c in reversed(counts)]))[::-1]
+    out = np.full((len(whole) + n, *row), 77, dtype)
+    want = out.copy()
+    for r in range(n):
+        want[displs[r]:displs[r] + counts[r]] = parts[r]
+    equal(group.iallgatherv(mine, counts, out, displs).wait(), want)
+    sums = np.sum([data(r, whole.shape, dtype) for r in range(n)],
+                  axis=0).astype(dtype)
+    block = slice(begin, begin + counts[rank])
+    whole = data(rank, whole.shape, dtype)
+    equal(group.reduce_scatterv(whole, counts), sums[block])
+    largest = np.max([data(r, whole.shape, dtype) for r in range(n)], axis=0)
+    equal(group.ireduce_scatterv(whole, counts, "max").wait(), largest[block])
+    group.reduce_scatterv(whole, counts, out=whole[block])  # in place
+    equal(whole[block], sums[block])
+
+
+def exchanges_counted(group, row, dtype, empty):
+    n, rank = group.size, group.rank
+    table = [[counted(r, to, empty) for to in range(n)] for r in range(n)]
+    sent = [data(r, (sum(table[r]), *row), dtype) for r in range(n)]
+    parts = [np.split(sent[r], np.cumsum(table[r])[:-1])[rank] for r in range(n)]
+    want = np.concatenate(parts)
+    going, coming = table[rank], [table[r][rank] for r in range(n)]
+    equal(group.alltoallv(sent[rank], going), want)
+    out = np.empty_like(want)
+    assert group.alltoallv(sent[rank], going, coming, out) is out
+    equal(out, want)
+    # Blocks of which the last lies first, on both sides.
+    there = begins(going[::-1])[::-1]
+    turned = np.concatenate(np.split(sent[rank], np.cumsum(going)[:-1])[::-1])
+    here = begins(coming[::-1])[::-1]
+    request = group.ialltoallv(turned, going, coming, None, there, here)
+    equal(request.wait(), np.concatenate(parts[::-1]))
+
+
+def with_counts(group):
+    for row in ((), (3,), (2, 5), (4001,)):
+        for dtype in ("float32", "int64", "bool"):
+            for empty in (False, True):
+                if dtype != "bool":
+                    gathers_counted(group, row, dtype, empty)
+                exchanges_counted(group, row, dtype, empty)
+    # Several at once, waited for in another order.
+    n, rank = group.size, group.rank
+    counts = [r + 1 for r in range(n)]
+    many = [group.iallgatherv(np.full(rank + 1, rank * i), counts)
+            for i in range(10)]
+    for i in reversed(range(10)):
+        equal(many[i].wait(), np.repeat(np.arange(n) * i, counts))
+
+
+# ---- messages ----
+
+def tagged(group):
+    n, rank = group.size, group.rank
+    ahead, behind = (rank + 1) % n, (rank - 1) % n
+    sent = [group.isend(np.full(100 * tag + 1, rank + tag), ahead, tag)
+            for tag in range(4)]
+    for tag in (2, 0, 3, 1):
+        equal(group.recv(np.empty(100 * tag + 1, int), behind, tag),
+              np.full(100 * tag + 1, behind + tag))
+    for request in sent:
+        assert request.wait() is None
+    group.barrier()
+    # All to rank 0, who does not know from whom, how long, or in what order.
+    if rank:
+        group.send(np.arange(rank * 1000), 0, 10 + rank)
+    else:
+        missing = set(range(1, n))
+        while missing:
+            found = group.probe()
+            assert found == group.iprobe(found.source, found.tag)
+            assert found.tag == 10 + found.source
+            assert found.bytes == found.source * 8000
+            out = np.empty(found.bytes // 8, int)
+            request = group.irecv(out, found.source, lockstep.ANY_TAG)
+            equal(request.wait(), np.arange(found.source * 1000))
+            assert (request.source, request.tag) == found[:2]
+            missing.remove(request.source)
+    group.barrier()
+    assert group.iprobe() is None
+    group.barrier()
+    if rank:
+        group.send(np.array([rank]), 0)
+    else:
+        came = np.empty((n - 1, 1), int)
+        for row in came:
+            request = group.irecv(row, lockstep.ANY_RANK)
+            assert request.wait()[0] == request.source
+            assert request.tag == 0
+        equal(np.sort(came[:, 0]), np.arange(1, n))
+
+
+# ---- bools and factors ----
+
+def truths(group):
+    n, rank = group.size, group.rank
+    for count in (0, 1, 7, 4099):
+        every = np.stack([(np.arange(count) * (r + 3) // 5) % 3 == 0
+                          for r in range(n)])
+        mine = every[rank]
+        for op, reduce in (("sum", np.any), ("max", np.any), ("bor", np.any),
+                           ("prod", np.all), ("min", np.all), ("band", np.all)):
+            equal(group.allreduce(mine, op), reduce(every, axis=0))
+        equal(group.allreduce(mine, "bxor"), every.sum(axis=0) % 2 == 1)
+        equal(group.allgather(mine), every)
+        equal(group.reduce_scatter(np.stack([mine] * n)), every.any(axis=0))
+
+
+def factors(group):
+    n, rank = group.size, group.rank
+    every = np.stack([data(r, (n, 301), "float64") for r in range(n)])
+    want = np.tensordot(np.arange(1, n + 1), every, 1)
+    equal(group.allreduce(every[rank], factor=rank + 1), want)
+    equal(group.reduce_scatter(every[rank], factor=rank + 1), want[rank])
+    half = group.allreduce(every[rank].astype("float16"), factor=0.5)
+    equal(half, (every.sum(axis=0) / 2).astype("float16"))
+
+
 def everything(group):
     for shape in ((0,), (1,), (3, 5), (20011,)):
         for dtype in TYPES:
@@ -179,6 +324,19 @@ def wrong(group):
             lambda: group.alltoall(np.ones(group.size + 1)))
     refuses(ValueError, "there is no rank",
             lambda: group.bcast(np.ones(2), root=group.size))
+    refuses(lockstep.ArgumentError, "counts should be 2 whole numbers",
+            lambda: group.allgatherv(np.ones(2), [2]))
+    refuses(lockstep.ArgumentError, "displacements should be 2 whole numbers",
+            lambda: group.allgatherv(np.ones(2), [2, 2], displs=[0, -2]))
+    refuses(lockstep.ArgumentError, "are those of 3",
+            lambda: group.alltoallv(np.ones(2), [1, 2], [1, 2]))
+    refuses(lockstep.ArgumentError, "not a number",
+            lambda: group.allgatherv(1.0, [1, 1]))
+    refuses(lockstep.ArgumentError, 'reduction "sum"',
+            lambda: group.allreduce(np.ones(2), "max", factor=2))
+    refuses(lockstep.ArgumentError, "tag is -3",
+            lambda: group.isend(np.ones(2), 0, -3))
+    refuses(ValueError, "there is no rank", lambda: group.probe(9))
     assert group.allreduce(1) == group.size  # it goes on
     count = 2 if group.rank == 0 else 3
     refuses(lockstep.MismatchError, "count differs",
@@ -193,6 +351,22 @@ class Groups(unittest.TestCase):
     def test_other_things(self):
         for size in SIZES:
             run(size, other_things)
+
+    def test_counts(self):
+        for size in SIZES:
+            run(size, with_counts)
+
+    def test_messages(self):
+        for size in SIZES:
+            run(size, tagged)
+
+    def test_bools(self):
+        for size in SIZES:
+            run(size, truths)
+
+    def test_factors(self):
+        for size in SIZES:
+            run(size, factors)
 
     def test_shared(self):
         for size in SIZES:
@@ -224,7 +398,7 @@ class Groups(unittest.TestCase):
 
     def test_interrupt(self):
         """Ctrl-C ends a wait at once, and abort those of the others."""
-        def work(group):
+        def work(group, how):
             if group.rank == 0:
                 with self.assertRaisesRegex(lockstep.AbortedError, "rank 1 "):
                     group.recv(np.empty(1), 1)
@@ -233,10 +407,11 @@ class Groups(unittest.TestCase):
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             then = time.monotonic()
             with self.assertRaises(KeyboardInterrupt):
-                group.barrier()
+                group.barrier() if how == "wait" else group.probe(0)
             self.assertLess(time.monotonic() - then, 5)
             group.abort()
-        run(2, work)
+        for how in ("wait", "probe"):
+            run(2, lambda group, how=how: work(group, how))
 
     def test_store(self):
         class Files:

@@ -43,9 +43,8 @@ static int64_t at_least_one(int64_t n)
     return n > 0 ? n : 1;
 }
 
-static ls_status forward(ls_tape *tape, const linear_state *s,
-                         const ls_tensor *y, ls_tensor *const *in,
-                         const ls_tensor *bias)
+static ls_status forward(const linear_state *s, const ls_tensor *y,
+                         ls_tensor *const *in, const ls_tensor *bias)
 {
     const lsi_gemm_shape shape = {.n = s->out,
                                   .k = s->in,
@@ -59,10 +58,10 @@ static ls_status forward(ls_tape *tape, const linear_state *s,
         const lsi_range rows = slice_of(s, j);
         lsi_gemm_shape slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_op_gemm(tape, &slice, row_at(y, rows.begin, s->out),
-                           row_at(in[X], rows.begin, s->in),
-                           lsi_tensor_raw(in[WEIGHT]),
-                           bias != NULL ? lsi_op_floats(bias) : NULL));
+        LS_TRY(lsi_gemm_run(&slice, row_at(y, rows.begin, s->out),
+                            row_at(in[X], rows.begin, s->in),
+                            lsi_tensor_raw(in[WEIGHT]),
+                            bias != NULL ? lsi_op_floats(bias) : NULL));
     }
     return LS_OK;
 }
@@ -107,9 +106,9 @@ static ls_status backward_x(ls_tape *tape, ls_node *node, const ls_tensor *dy)
         const lsi_range rows = slice_of(s, j);
         lsi_gemm_shape slice = shape;
         slice.m = (int64_t)lsi_range_size(rows);
-        LS_TRY(lsi_op_gemm(tape, &slice, row_at(dx, rows.begin, s->in),
-                           row_at(dy, rows.begin, s->out),
-                           lsi_tensor_raw(weight), NULL));
+        LS_TRY(lsi_gemm_run(&slice, row_at(dx, rows.begin, s->in),
+                            row_at(dy, rows.begin, s->out),
+                            lsi_tensor_raw(weight), NULL));
     }
     return LS_OK;
 }
@@ -134,8 +133,8 @@ static ls_status backward_weight(ls_tape *tape, ls_node *node,
                                   .accumulate = dw.accumulate,
                                   .ab_dtype = dy->dtype,
                                   .c_dtype = dw.dtype};
-    return lsi_op_gemm(tape, &shape, dw.data, row_at(dy, rows.begin, s->out),
-                       row_at(x, rows.begin, s->in), NULL);
+    return lsi_gemm_run(&shape, dw.data, row_at(dy, rows.begin, s->out),
+                        row_at(x, rows.begin, s->in), NULL);
 }
 
 static ls_status backward_bias(ls_tape *tape, ls_node *node,
@@ -251,7 +250,7 @@ ls_tensor *ls_linear(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
     const ls_status status =
         reads_weights(tape, operands[X], operands[WEIGHT], state.rows)
             ? read_weights(&state, y, saved, b)
-            : forward(tape, &state, y, saved, b);
+            : forward(&state, y, saved, b);
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_linear, &state, inputs, 3, &y, 1, saved,

@@ -130,33 +130,6 @@ static ls_status multiply(const ls_tensor *c, bool accumulate, factor a,
                               lsi_tensor_raw(b.tensor));
 }
 
-/* A dense f32 copy. */
-static ls_status widened(ls_tape *tape, const ls_tensor *half, ls_tensor **out)
-{
-    LS_TRY(lsi_tape_temp(tape, LS_F32, half->ndim, half->shape,
-                         LSI_LAYOUT_PLAIN, out));
-    return ls_tensor_copy(*out, half);
-}
-
-/* The same of any types: f16 is multiplied in f32, and rounded once. */
-static ls_status multiply_any(ls_tape *tape, ls_tensor *c, bool accumulate,
-                              factor a, factor b)
-{
-    ls_tensor *wide_a = NULL, *wide_b = NULL, *wide_c = c;
-    if (a.tensor->dtype != LS_F16)
-        return multiply(c, accumulate, a, b);
-    LS_TRY(widened(tape, a.tensor, &wide_a));
-    LS_TRY(widened(tape, b.tensor, &wide_b));
-    if (c->dtype == LS_F16 && accumulate)
-        LS_TRY(widened(tape, c, &wide_c));
-    else if (c->dtype == LS_F16)
-        LS_TRY(lsi_tape_temp(tape, LS_F32, c->ndim, c->shape, LSI_LAYOUT_PLAIN,
-                             &wide_c));
-    LS_TRY(multiply(wide_c, accumulate, (factor){wide_a, a.flip},
-                    (factor){wide_b, b.flip}));
-    return wide_c != c ? ls_tensor_copy(c, wide_c) : LS_OK;
-}
-
 /* ---- the operation ------------------------------------------------------- */
 
 static ls_status matmul_backward(ls_tape *tape, ls_node *node)
@@ -166,12 +139,12 @@ static ls_status matmul_backward(ls_tape *tape, ls_node *node)
     bool accumulate = false;
     ls_tensor *da = ls_node_grad_input(tape, node, 0, &accumulate);
     if (dy != NULL && da != NULL)
-        LS_TRY(multiply_any(tape, da, accumulate, (factor){dy, false},
-                            (factor){b, true}));
+        LS_TRY(
+            multiply(da, accumulate, (factor){dy, false}, (factor){b, true}));
     ls_tensor *db = ls_node_grad_input(tape, node, 1, &accumulate);
     if (dy != NULL && db != NULL)
-        LS_TRY(multiply_any(tape, db, accumulate, (factor){a, true},
-                            (factor){dy, false}));
+        LS_TRY(
+            multiply(db, accumulate, (factor){a, true}, (factor){dy, false}));
     return ls_tape_status(tape);
 }
 
@@ -235,8 +208,8 @@ ls_tensor *ls_matmul(ls_tape *tape, ls_tensor *a, ls_tensor *b)
     ls_tensor *y = ls_tape_output(tape, saved[0]->dtype, ndim, shape);
     if (y == NULL)
         return NULL;
-    const ls_status status = multiply_any(
-        tape, y, false, (factor){saved[0], false}, (factor){saved[1], false});
+    const ls_status status = multiply(y, false, (factor){saved[0], false},
+                                      (factor){saved[1], false});
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_matmul, NULL, inputs, 2, &y, 1, saved,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "autograd/params/halves.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -20,11 +21,13 @@ static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
     const size_t n = params->params.count;
     const lsi_param *p =
         i < n ? params->params.items[i] : params->buffers.items[i - n];
-    snprintf(text, LSI_LINE_BYTES, "%s '%.160s' %s",
+    snprintf(text, LSI_LINE_BYTES, "%s '%.140s' %s%s%s",
              i >= n         ? "buffer"
              : p->trainable ? "parameter"
                             : "frozen parameter",
-             p->name, lsi_shape_of(p->tensor).text);
+             p->name, lsi_shape_of(p->tensor).text,
+             p->is_adopted ? ", adopted as " : "",
+             p->is_adopted ? ls_dtype_name(p->adopted.dtype) : "");
 }
 
 ls_status lsi_params_same(const ls_params *params, ls_group *group)
@@ -124,6 +127,7 @@ static void attach(ls_params *params, float *flat)
         param->half_shared = false;
     }
     params->storage.flat = flat;
+    params->storage.scattered = false;
 }
 
 /* Where `one_copy` finds everything. */
@@ -132,8 +136,7 @@ static ls_status settle(ls_params *params, ls_group *group, void *home,
 {
     float *flat = home;
     if (!one_copy || ls_group_local_rank(group) == 0)
-        memcpy(home, params->storage.flat,
-               params->storage.count * sizeof(float));
+        lsi_params_copy_weights(params, home);
     if (one_copy)
         flat = lsi_shared_first_here(group, home);
     lsi_free(params->storage.flat);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "autograd/params/adopt.h"
 #include "autograd/params/drop.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -35,7 +36,8 @@ static size_t rest_size(const ls_params *params)
 {
     size_t total = 0;
     for (size_t i = 0; i < params->params.count; i++) {
-        if (!params->params.items[i]->trainable)
+        if (!params->params.items[i]->trainable &&
+            !lsi_param_fits_in_place(params->params.items[i]))
             total += padded(params->params.items[i]);
     }
     for (size_t i = 0; i < params->buffers.count; i++)
@@ -79,8 +81,10 @@ static ls_status attach_trained(ls_params *params)
         const ls_tensor *tensor = param->tensor;
         if (!param->trainable)
             continue;
-        LS_TRY(lsi_tensor_set_memory(param->tensor,
-                                     params->storage.flat + param->offset));
+        LS_TRY(lsi_tensor_set_memory(
+            param->tensor, lsi_param_fits_in_place(param)
+                               ? param->adopted.data
+                               : params->storage.flat + param->offset));
         LS_TRY(lsi_tensor_make_empty(&param->grad, LS_F32, tensor->ndim,
                                      tensor->shape));
         LS_TRY(lsi_tensor_set_memory(param->grad, params->storage.flat_grad +
@@ -96,8 +100,10 @@ static ls_status attach_rest(ls_params *params)
         const lsi_param *param = params->params.items[i];
         if (param->trainable)
             continue;
-        LS_TRY(lsi_tensor_set_memory(param->tensor, next));
-        next += padded(param);
+        const bool in_place = lsi_param_fits_in_place(param);
+        LS_TRY(lsi_tensor_set_memory(param->tensor,
+                                     in_place ? param->adopted.data : next));
+        next += in_place ? 0 : padded(param);
     }
     for (size_t i = 0; i < params->buffers.count; i++) {
         const lsi_param *buffer = params->buffers.items[i];
@@ -118,10 +124,22 @@ static void detach(const lsi_param_list *list)
     }
 }
 
+/* Elements of the flat buffer of weights: none if the program has them all. */
+static size_t flat_size(const ls_params *params)
+{
+    const lsi_params_storage *const s = &params->storage;
+    for (size_t i = 0; s->scattered && i < s->n_places; i++) {
+        if (!lsi_param_fits_in_place(s->places[i]))
+            return s->count;
+    }
+    return s->scattered ? 0 : s->count;
+}
+
 /* What no other rank has a part in. */
 static ls_status alloc_own(ls_params *params)
 {
-    LS_TRY(alloc_floats(&params->storage.flat, params->storage.count,
+    LS_TRY(lsi_params_find_places(params));
+    LS_TRY(alloc_floats(&params->storage.flat, flat_size(params),
                         LS_MEMORY_PARAMETERS, "the parameters"));
     LS_TRY(alloc_floats(&params->storage.rest, rest_size(params),
                         LS_MEMORY_PARAMETERS, "frozen parameters"));
@@ -168,7 +186,10 @@ void lsi_params_release_memory(ls_params *params)
         lsi_free(s->flat);
     lsi_free(s->rest);
     lsi_free(s->slice_grads);
+    lsi_free(s->places);
     s->flat_grad = s->flat = s->rest = s->slice_grads = NULL;
+    s->places = NULL;
+    s->scattered = false;
 }
 
 void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype)
@@ -196,7 +217,8 @@ static void tell_count(const ls_params *params, size_t *count)
 float *ls_params_flat(const ls_params *params, size_t *count)
 {
     tell_count(params, count);
-    return params != NULL ? params->storage.flat : NULL;
+    return params != NULL && !params->storage.scattered ? params->storage.flat
+                                                        : NULL;
 }
 
 float *ls_params_flat_grad(const ls_params *params, size_t *count)

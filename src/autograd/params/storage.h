@@ -31,6 +31,10 @@ typedef struct lsi_params_storage {
     int slices;
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
     float *rest;        /* memory of frozen parameters and buffers */
+    bool adopts;        /* some of it is the program's (params/adopt.h) */
+    bool scattered;     /* trained weights lie at the `places`, not in `flat` */
+    lsi_param **places; /* the trained parameters as they are laid out */
+    size_t n_places;
 } lsi_params_storage;
 
 /* Lays out and obtains the memory; zeros. Collective with a group. */

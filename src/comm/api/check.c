@@ -1,11 +1,16 @@
 #include "comm/api/check.h"
 
+#include <string.h>
+
 #include "base/error.h"
+#include "comm/state/forks.h"
 
 ls_status lsi_check_group(const ls_group *group, const char *what)
 {
     if (group == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "%s: group is NULL", what);
+    if (lsi_is_inherited(group))
+        return lsi_refuse_inherited(group);
     return LS_OK;
 }
 
@@ -20,14 +25,16 @@ static ls_status check_redop(const lsi_call *call, const char *what)
     if ((unsigned)call->redop >= LS_REDUCE_OP_COUNT)
         return lsi_fail(LS_ERR_ARGUMENT, "%s: %d is no reduction", what,
                         (int)call->redop);
-    if (call->redop == LS_AVG && is_integer(call->dtype))
+    const bool floats = !is_integer(call->dtype) && call->dtype != LS_BOOL;
+    if (call->redop == LS_AVG && !floats)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "%s: avg is not defined for %s; use sum and divide",
                         what, ls_dtype_name(call->dtype));
-    if (call->redop >= LS_BAND && !is_integer(call->dtype))
+    if (call->redop >= LS_BAND && floats)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s: %s is not defined for %s, only for integers", what,
-                        ls_reduce_op_name(call->redop),
+                        "%s: %s is not defined for %s, only for integers and "
+                        "bool",
+                        what, ls_reduce_op_name(call->redop),
                         ls_dtype_name(call->dtype));
     return LS_OK;
 }
@@ -122,4 +129,101 @@ void *lsi_received_at(const ls_group *group, const lsi_call *call, void *recv)
     const bool used =
         lsi_operation_of(call->operation)->root != LSI_ROOT_RECEIVER;
     return used || group->rank == call->root ? recv : NULL;
+}
+
+/* ---- counts of their own ------------------------------------------------- */
+
+/* Their sum, in bytes. */
+static ls_status add_up(const ls_group *group, const lsi_call *call,
+                        const size_t *counts, size_t *bytes)
+{
+    const size_t item = ls_dtype_size(call->dtype);
+    const size_t most = (size_t)PTRDIFF_MAX / item / (size_t)group->size;
+    *bytes = 0;
+    for (int r = 0; r < group->size; r++) {
+        if (counts[r] > most)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: %zu elements of rank %d are too many",
+                            lsi_operation_name(call->operation), counts[r], r);
+        *bytes += counts[r] * item;
+    }
+    return LS_OK;
+}
+
+/* Bytes of this rank's block, and in *before of all before it. */
+static size_t own_bytes(const ls_group *group, const lsi_call *call,
+                        const size_t *counts, size_t *before)
+{
+    const size_t item = ls_dtype_size(call->dtype);
+    *before = 0;
+    for (int r = 0; r < group->rank; r++)
+        *before += counts[r] * item;
+    return counts[group->rank] * item;
+}
+
+static ls_status check_apart(const lsi_call *call, const lsi_counted_buffers *b,
+                             size_t sent, size_t received)
+{
+    const uintptr_t s = (uintptr_t)b->send, r = (uintptr_t)b->recv;
+    const char *const what = lsi_operation_name(call->operation);
+    if (sent != 0 && b->send == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: the send buffer is NULL", what);
+    if (received != 0 && b->recv == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: the recv buffer is NULL", what);
+    if (sent == 0 || received == 0 || s + sent <= r || r + received <= s)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s: the send and receive buffers overlap (in place, a "
+                    "rank's own block lies where it belongs in the longer one, "
+                    "and an exchange sends as much as it receives)",
+                    what);
+}
+
+/* In place, blocks lie where they belong. */
+static bool is_in_place(const ls_group *group, const lsi_call *call,
+                        const lsi_counted_buffers *b)
+{
+    const lsi_counts *c = &b->counts;
+    size_t before = 0;
+    if (c->sends == NULL || c->receives == NULL) {
+        (void)own_bytes(group, call, c->sends != NULL ? c->sends : c->receives,
+                        &before);
+        return c->sends != NULL
+                   ? (uintptr_t)b->recv == (uintptr_t)b->send + before
+                   : (uintptr_t)b->send == (uintptr_t)b->recv + before;
+    }
+    return b->send == b->recv &&
+           memcmp(c->sends, c->receives,
+                  (size_t)group->size * sizeof(size_t)) == 0;
+}
+
+ls_status lsi_check_counted(const ls_group *group, const lsi_call *call,
+                            const lsi_counted_buffers *b)
+{
+    const char *const what = lsi_operation_name(call->operation);
+    const lsi_counts *c = &b->counts;
+    const bool exchanges = call->operation == LSI_OP_ALL_TO_ALLV;
+    size_t before = 0, sent = 0, received = 0;
+    LS_TRY(lsi_check_arguments(group, call));
+    if (c->sends == NULL && (exchanges || c->receives == NULL))
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: %s is NULL", what,
+                        exchanges ? "send_counts" : "counts");
+    if (c->receives == NULL && exchanges)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s: recv_counts is NULL", what);
+    if (c->sends != NULL)
+        LS_TRY(add_up(group, call, c->sends, &sent));
+    if (c->receives != NULL)
+        LS_TRY(add_up(group, call, c->receives, &received));
+    if (c->sends == NULL)
+        sent = own_bytes(group, call, c->receives, &before);
+    if (c->receives == NULL)
+        received = own_bytes(group, call, c->sends, &before);
+    if (b->own != NULL && c->receives != NULL &&
+        *b->own != c->receives[group->rank])
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%s: this rank, %d, sends %zu elements, but its counts "
+                        "have %zu for it",
+                        what, group->rank, *b->own, c->receives[group->rank]);
+    return is_in_place(group, call, b) ? LS_OK
+                                       : check_apart(call, b, sent, received);
 }

@@ -5,6 +5,7 @@
 #ifndef LS_COMM_API_CHECK_H
 #define LS_COMM_API_CHECK_H
 
+#include "comm/core/counts.h"
 #include "comm/state/state.h"
 
 /* A buffer that a call reads or writes; bytes computed without overflow. */
@@ -13,6 +14,14 @@ typedef struct lsi_buffer_extent {
     const void *data;
     size_t blocks; /* of count elements each */
 } lsi_buffer_extent;
+
+/* The buffers of a collective in which ranks have counts of their own. */
+typedef struct lsi_counted_buffers {
+    const void *send;
+    void *recv;
+    lsi_counts counts;
+    const size_t *own; /* of the one block that it sends, or NULL */
+} lsi_counted_buffers;
 
 ls_status lsi_check_group(const ls_group *group, const char *what);
 
@@ -25,6 +34,13 @@ ls_status lsi_check_arguments(const ls_group *group, const lsi_call *call);
  */
 ls_status lsi_check_buffers(const ls_group *group, const lsi_call *call,
                             const void *send, const void *recv);
+
+/*
+ * The same where ranks have counts of their own. `own` is the count that this
+ * rank has given for its one block, of which it must have told the others, too.
+ */
+ls_status lsi_check_counted(const ls_group *group, const lsi_call *call,
+                            const lsi_counted_buffers *buffers);
 
 /*
  * The buffers as the operation is to see them: NULL where only the root sends

@@ -7,6 +7,7 @@
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
 #include "comm/core/collective.h"
+#include "comm/core/on_done.h"
 #include "comm/core/wait.h"
 
 /* A call whose arguments or memory are not right is refused, not kept back. */
@@ -22,7 +23,9 @@ static ls_status run(ls_group *group, lsi_call call, const void *send,
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
     group->counters->collectives++;
-    return lsi_collective_complete(&group->call);
+    status = lsi_collective_complete(&group->call);
+    lsi_on_done_deliver(group);
+    return status;
 }
 
 /* ---- that return when done ---------------------------------------------- */

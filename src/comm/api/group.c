@@ -11,25 +11,28 @@
 #include "base/cpuset.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/span_file.h"
 #include "comm/api/check.h"
 #include "comm/api/internode_open.h"
 #include "comm/api/select.h"
 #include "comm/api/select_file.h"
 #include "comm/core/agree.h"
 #include "comm/core/coprogress.h"
+#include "comm/core/matching.h"
 #include "comm/core/wait.h"
 #include "comm/health/dump.h"
 #include "comm/health/recorder.h"
 #include "comm/node/home.h"
+#include "comm/node/rank_cpus.h"
 #include "comm/node/remote.h"
 #include "comm/node/shared.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
+#include "comm/state/forks.h"
 
 #define DEFAULT_TIMEOUT 300.0
-#define MAX_TIMEOUT     1e9
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -50,7 +53,8 @@ static void bind_parts(ls_group *group)
             group->streams.of[class_][1][peer] = (lsi_stream){
                 .channel = (void *)(channels + in * at->channel_stride),
                 .peer = peer,
-                .receives = true};
+                .receives = true,
+                .matches = class_ == LSI_CHANNEL_USER};
         }
     }
     for (int peer = 0; peer < group->size; peer++)
@@ -143,6 +147,7 @@ static void release(ls_group *group)
         group->memory.node->transport->unmap(group->memory.node,
                                              group->memory.region,
                                              group->memory.layout.bytes);
+    lsi_matching_forget(group);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++)
         lsi_free(group->streams.of[i / 2][i % 2]);
     lsi_free(group->recording.recorder);
@@ -150,6 +155,7 @@ static void release(ls_group *group)
     lsi_free(group->queue.seen);
     lsi_free(group->channels.peer);
     lsi_free(group->call.scratch);
+    lsi_counts_free(&group->call.counted);
     lsi_node_memory_release(group->memory.node);
     lsi_free(group);
 }
@@ -162,7 +168,7 @@ ls_status lsi_default_timeout(double *seconds)
         return LS_OK;
     char *end;
     *seconds = strtod(text, &end);
-    if (*end != '\0' || !(*seconds >= 0 && *seconds <= MAX_TIMEOUT))
+    if (*end != '\0' || !(*seconds >= 0 && *seconds <= LSI_MAX_TIMEOUT))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "LOCKSTEP_TIMEOUT is \"%s\"; it should be a number of "
                         "seconds, 0 for none",
@@ -198,6 +204,8 @@ ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
         return status;
     }
     ls_group *group = block;
+    lsi_count_forks();
+    group->forks = lsi_forks;
     group->memory.node = node;
     group->rank = membership.rank;
     group->size = membership.size;
@@ -227,11 +235,13 @@ void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
     group->memory.can_copy = lsi_remote_probe(group);
+    group->memory.few_cpus = !lsi_rank_cpus_suffice(group);
     lsi_select_look_around(group);
 }
 
 ls_status lsi_group_settle(ls_group *group)
 {
+    lsi_span_set_rank(group->rank, group->size, group->identity.job);
     if (lsi_spans_nodes(group))
         LS_TRY(lsi_group_settle(group->channels.local));
     LS_TRY(ls_barrier(group)); /* all members are there */
@@ -282,6 +292,7 @@ void ls_group_close(ls_group **group)
     *group = NULL;
     /* A child that the process has forked leaves nothing: it never joined. */
     const bool is_member =
+        !lsi_is_inherited(closing) &&
         lsi_member_of(closing, closing->rank)->pid == (int32_t)getpid();
     lsi_coprogress_leave(closing);
     lsi_dump_leave(closing);
@@ -323,7 +334,7 @@ int ls_group_local_size(const ls_group *group)
 ls_status ls_group_set_timeout(ls_group *group, double seconds)
 {
     LS_TRY(lsi_check_group(group, "ls_group_set_timeout"));
-    if (!(seconds >= 0 && seconds <= MAX_TIMEOUT))
+    if (!(seconds >= 0 && seconds <= LSI_MAX_TIMEOUT))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "a timeout of %g seconds; it should be 0 (none) or "
                         "more",

@@ -34,6 +34,9 @@ static inline lsi_membership lsi_first_membership(int rank, int size)
 /* Of the job's memory the first group has been opened in, by its rank 0. */
 void lsi_job_begin(const ls_group *first);
 
+/* The longest that a program may ask for, in seconds. */
+#define LSI_MAX_TIMEOUT 1e9
+
 /* Seconds: LOCKSTEP_TIMEOUT, or 300. */
 ls_status lsi_default_timeout(double *seconds);
 

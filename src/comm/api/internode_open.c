@@ -31,6 +31,7 @@ static void find_nodes(lsi_internode *net, const lsi_internode_plan *plan)
         while (plan->place[first] != plan->place[r])
             first++;
         net->world[r] = plan->world[r];
+        net->peer[r] = plan->peer[r];
         net->id[r] = plan->id[r];
         net->node_of[r] = first == r ? net->nodes++ : net->node_of[first];
         net->index_of[r] = net->ranks_on[net->node_of[r]]++;
@@ -39,20 +40,21 @@ static void find_nodes(lsi_internode *net, const lsi_internode_plan *plan)
         net->first[k] = net->first[k - 1] + net->ranks_on[k - 1];
     for (int r = 0; r < plan->size; r++)
         net->rank[net->first[net->node_of[r]] + net->index_of[r]] = r;
+    net->own = plan->rank;
     net->node = net->node_of[plan->rank];
     net->rails = lsi_rails_between(net->ranks_on, net->nodes);
 }
 
 static ls_status allocate(lsi_internode *net, const lsi_internode_plan *plan)
 {
-    enum { MAPS = 7 };
+    enum { MAPS = 8 };
     const size_t n = (size_t)plan->size;
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, MAPS * n * sizeof(int), LS_MEMORY_COMM,
                             "a group of several nodes"));
-    int **const maps[MAPS] = {&net->world,    &net->id,       &net->node_of,
-                              &net->index_of, &net->ranks_on, &net->first,
-                              &net->rank};
+    int **const maps[MAPS] = {&net->world,   &net->peer,     &net->id,
+                              &net->node_of, &net->index_of, &net->ranks_on,
+                              &net->first,   &net->rank};
     for (size_t i = 0; i < MAPS; i++)
         *maps[i] = (int *)block + i * n;
     LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_control_slot),
@@ -129,10 +131,10 @@ static void bind_channels(ls_group *group, lsi_internode *net)
                                        (uint64_t)net->world[0]};
 }
 
-ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out)
+/* The group, which has taken over what the plan held. */
+static ls_status open_bound(const lsi_internode_plan *plan, ls_group **out)
 {
     lsi_internode *net = NULL;
-    ls_group *group = NULL;
     const ls_group *local = plan->local;
     const int own = lsi_member_of(local, local->rank)->node_rank;
     lsi_node_memory *node = local->memory.node;
@@ -143,13 +145,24 @@ ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out)
                                        .node_rank = own,
                                        .offset = plan->offset,
                                        .spans = true};
-    ls_status status =
-        lsi_group_open(lsi_node_memory_share(node), membership, &group);
-    if (status != LS_OK) {
+    const ls_status status =
+        lsi_group_open(lsi_node_memory_share(node), membership, out);
+    if (status != LS_OK)
         release(net);
+    else
+        bind_channels(*out, net);
+    return status;
+}
+
+ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out)
+{
+    ls_group *group = NULL;
+    ls_status status = open_bound(plan, &group);
+    if (status != LS_OK) {
+        lsi_peers_let_go(plan->wire, plan->peer, plan->size);
         return status;
     }
-    bind_channels(group, net);
+    lsi_internode *net = group->net;
     lsi_dump_leave(net->local); /* the records are those of the whole group */
     lsi_dump_join(group);
     net->local->counters = group->counters;
@@ -164,15 +177,18 @@ ls_status lsi_internode_open(const lsi_internode_plan *plan, ls_group **out)
 ls_status lsi_internode_open_part(const ls_group *whole, const int *members,
                                   lsi_internode_plan plan, ls_group **out)
 {
-    int world[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
+    int world[LSI_MAX_RANKS], peer[LSI_MAX_RANKS], place[LSI_MAX_RANKS];
     for (int i = 0; i < plan.size; i++) {
         world[i] = whole->net->world[members[i]];
+        peer[i] = whole->net->peer[members[i]];
         place[i] = whole->net->node_of[members[i]];
     }
     plan.world = world;
+    plan.peer = peer;
     plan.place = place;
     plan.wire = whole->net->wire;
     plan.job = whole->net->job;
+    lsi_peers_hold(plan.wire, peer, plan.size);
     return lsi_internode_open(&plan, out);
 }
 
@@ -215,6 +231,8 @@ void lsi_internode_close(ls_group *group)
     if (!group->failed && !lsi_has_failed(group))
         lsi_control_tell_leaving(group);
     lsi_channels_abandon(group);
+    lsi_wire_retire(net);
+    lsi_peers_let_go(net->wire, net->peer, group->size);
     release(net);
     group->net = NULL;
     group->channels.hooks = NULL;

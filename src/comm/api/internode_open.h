@@ -11,7 +11,8 @@ typedef struct lsi_internode_plan {
     const lsi_wire *wire;
     int rank, size;
     uint64_t job;     /* the same on all nodes, and not that of any of them */
-    const int *world; /* numbers on the wire, by rank */
+    const int *world; /* numbers in the job, by rank */
+    const int *peer;  /* numbers on the wire, by rank: held, and taken over */
     const int *id;    /* by rank: from lsi_internode_new_id, for this group */
     const int *place; /* any numbers, equal for ranks of one node */
     ls_group *local;  /* taken over, on failure too */

@@ -1,9 +1,7 @@
 /*
- * Requests: planned reductions, and messages in flight.
+ * Requests: making, starting and waiting for them.
  */
 #include "comm/api/request.h"
-
-#include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -12,22 +10,9 @@
 #include "comm/core/collective.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
-#include "comm/core/message.h"
 #include "comm/core/wait.h"
 #include "comm/health/recorder.h"
-
-enum { REASON_BYTES = 512 };
-
-struct ls_request {
-    ls_group *group;
-    bool is_message;
-    bool is_over; /* once it is done: it was not planned */
-    bool in_flight;
-    lsi_message message;
-    lsi_collective op;
-    const void *send; /* as planned; the op may come to read from recv */
-    char reason[REASON_BYTES];
-};
+#include "compute/serial.h"
 
 /* A collective to be planned. */
 typedef struct wanted {
@@ -35,9 +20,10 @@ typedef struct wanted {
     const void *send;
     void *recv;
     size_t first, shard;
+    const lsi_counts *counts; /* of ranks that have their own, or NULL */
 } wanted;
 
-static ls_status make(ls_group *group, ls_request **out)
+ls_status lsi_request_make(ls_group *group, ls_request **out)
 {
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_request), LS_MEMORY_COMM,
@@ -56,8 +42,15 @@ static const bool *done_flag(const ls_request *request)
 
 static void discard(ls_request *request)
 {
-    if (request != NULL)
-        lsi_free(request->op.scratch);
+    if (request == NULL)
+        return;
+    if (request->in_flight && request->is_message)
+        lsi_message_withdraw(request->group, &request->message);
+    else if (request->in_flight)
+        lsi_collective_withdraw(&request->op);
+    lsi_counts_free(&request->op.counted);
+    lsi_free(request->op.scratch);
+    lsi_free(request->widened.block);
     lsi_free(request);
 }
 
@@ -65,12 +58,17 @@ static ls_status make_planned(ls_group *group, const wanted *w,
                               ls_request **out)
 {
     ls_request *request = NULL;
-    LS_TRY(make(group, &request));
+    lsi_call call = w->call;
+    ls_status status = LS_OK;
+    LS_TRY(lsi_request_make(group, &request));
     request->op.cut = (lsi_cut){.first = w->first, .shard = w->shard};
-    const ls_status status =
-        lsi_collective_prepare(&request->op, group, &w->call, w->send, w->recv);
+    if (w->counts != NULL)
+        status = lsi_counts_note(&request->op.counted, group, w->counts, &call);
+    if (status == LS_OK)
+        status = lsi_collective_prepare(&request->op, group, &call, w->send,
+                                        w->recv);
     if (status != LS_OK) {
-        lsi_free(request);
+        discard(request);
         return status;
     }
     request->send = w->send;
@@ -137,30 +135,70 @@ static ls_status submit(ls_request *request)
     return LS_OK;
 }
 
-ls_status lsi_request_start(ls_group *group, lsi_call call, const void *send,
-                            void *recv, ls_request **request)
+/* Starts what has been checked, with that status. */
+static ls_status start_once(ls_group *group, const wanted *w, ls_status status,
+                            ls_request **request)
 {
-    const char *const name = lsi_operation_name(call.operation);
-    if (group == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: group is NULL", name);
-    const wanted w = {.call = call,
-                      .send = lsi_sent_from(group, &call, send),
-                      .recv = lsi_received_at(group, &call, recv)};
     ls_request *made = NULL;
-    ls_status status = lsi_check_buffers(group, &call, send, recv);
     if (status == LS_OK && request == NULL)
-        status = lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: request is NULL", name);
+        status = lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: request is NULL",
+                          lsi_operation_name(w->call.operation));
     if (status == LS_OK)
-        status = make_planned(group, &w, &made);
+        status = make_planned(group, w, &made);
     if (status != LS_OK)
-        return lsi_refuse(group, &call, status);
+        return lsi_refuse(group, &w->call, status);
     made->is_over = true;
     status = submit(made);
     if (status == LS_OK)
         *request = made;
     else
         discard(made);
+    lsi_on_done_deliver(group);
     return status;
+}
+
+static ls_status check_started(const ls_group *group, const lsi_call *call)
+{
+    if (group == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: group is NULL",
+                        lsi_operation_name(call->operation));
+    return LS_OK;
+}
+
+ls_status lsi_request_start(ls_group *group, lsi_call call, const void *send,
+                            void *recv, ls_request **request)
+{
+    LS_TRY(check_started(group, &call));
+    const wanted w = {.call = call,
+                      .send = lsi_sent_from(group, &call, send),
+                      .recv = lsi_received_at(group, &call, recv)};
+    return start_once(group, &w, lsi_check_buffers(group, &call, send, recv),
+                      request);
+}
+
+ls_status lsi_request_start_widened(ls_group *group, lsi_call call,
+                                    lsi_ready ready, ls_request **request)
+{
+    const wanted w = {.call = call, .send = ready.send, .recv = ready.recv};
+    const ls_status status = start_once(group, &w, ready.status, request);
+    if (status == LS_OK)
+        (*request)->widened = ready.widened;
+    else
+        lsi_free(ready.widened.block);
+    return status;
+}
+
+ls_status lsi_request_start_counted(ls_group *group, lsi_call call,
+                                    const lsi_counted_buffers *buffers,
+                                    ls_request **request)
+{
+    LS_TRY(check_started(group, &call));
+    const wanted w = {.call = call,
+                      .send = buffers->send,
+                      .recv = buffers->recv,
+                      .counts = &buffers->counts};
+    return start_once(group, &w, lsi_check_counted(group, &call, buffers),
+                      request);
 }
 
 ls_status ls_start(ls_request *request)
@@ -168,18 +206,68 @@ ls_status ls_start(ls_request *request)
     LS_NEED(request);
     if (request->is_message || request->is_over)
         return lsi_fail(LS_ERR_ARGUMENT, "ls_start needs a planned request");
+    /* From a function of another request this one's may be called later. */
+    if (!request->in_flight && request->on_done != NULL)
+        lsi_on_done_call_first(request->group, &request->completion);
     if (request->in_flight)
         return lsi_refuse(
             request->group, &request->op.call,
             lsi_fail(LS_ERR_STATE,
                      "ls_start of a request that is in flight: wait first"));
     request->op.send = request->send;
-    return submit(request);
+    request->on_done = NULL; /* that was for the last time */
+    const ls_status status = submit(request);
+    lsi_on_done_deliver(request->group);
+    return status;
 }
 
 ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 {
     return lsi_refuse(request->group, &request->op.call, status);
+}
+
+/* ---- done -----------------------------------------------------------------
+ */
+
+/* Brings a result that was computed elsewhere to its place, once. */
+static void bring(ls_request *request)
+{
+    const lsi_widened *w = &request->widened;
+    if (w->to != NULL && request->op.status == LS_OK && w->count != 0)
+        lsi_serial_convert(w->to, w->dtype, w->sums, request->op.call.dtype,
+                           w->count);
+    request->widened.to = NULL;
+}
+
+static void call(lsi_on_done *completion, ls_status status)
+{
+    ls_request *request = (ls_request *)completion;
+    if (request->op.done && !request->is_message)
+        bring(request);
+    if (status == LS_OK && !request->is_message)
+        status = request->op.status;
+    if (status != LS_OK && request->op.done && !request->is_message)
+        (void)lsi_fail(status, "%s", request->reason);
+    request->on_done(request->context, status);
+}
+
+ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
+                             void *context)
+{
+    LS_NEED(request);
+    LS_NEED(function);
+    if (!request->in_flight || request->on_done != NULL)
+        return lsi_fail(LS_ERR_STATE, "ls_request_on_done: the request %s",
+                        request->in_flight ? "has a function already"
+                                           : "is not in flight");
+    lsi_coprogress_take(request->group);
+    request->on_done = function;
+    request->context = context;
+    request->completion.done = done_flag(request);
+    request->completion.call = call;
+    lsi_on_done_add(request->group, &request->completion);
+    lsi_on_done_deliver(request->group);
+    return LS_OK;
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -189,6 +277,7 @@ static ls_status outcome(ls_request *request)
 {
     request->in_flight = false;
     lsi_polling_over(request->group);
+    bring(request);
     if (request->is_message || request->op.status == LS_OK)
         return LS_OK;
     return lsi_fail(request->op.status, "%s", request->reason);
@@ -204,10 +293,8 @@ static ls_status check_in_flight(const ls_request *request, const char *what)
     return LS_OK;
 }
 
-ls_status ls_test(ls_request *request)
+static ls_status test(ls_request *request)
 {
-    LS_TRY(check_in_flight(request, "ls_test"));
-    lsi_coprogress_take(request->group);
     const ls_status status = lsi_progress(request->group);
     if (*done_flag(request))
         return outcome(request);
@@ -216,12 +303,26 @@ ls_status ls_test(ls_request *request)
     return LS_IN_PROGRESS;
 }
 
+ls_status ls_test(ls_request *request)
+{
+    LS_TRY(check_in_flight(request, "ls_test"));
+    ls_group *group = request->group;
+    lsi_coprogress_take(group);
+    const ls_status status = test(request);
+    lsi_on_done_deliver(group);
+    return status;
+}
+
 ls_status ls_wait(ls_request *request)
 {
     LS_TRY(check_in_flight(request, "ls_wait"));
-    lsi_coprogress_take(request->group);
-    LS_TRY(lsi_wait_for(request->group, done_flag(request)));
-    return outcome(request);
+    ls_group *group = request->group;
+    lsi_coprogress_take(group);
+    ls_status status = lsi_wait_for(group, done_flag(request));
+    if (status == LS_OK)
+        status = outcome(request);
+    lsi_on_done_deliver(group);
+    return status;
 }
 
 ls_status ls_wait_for(ls_request *request, double seconds)
@@ -231,13 +332,14 @@ ls_status ls_wait_for(ls_request *request, double seconds)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_wait_for: %g seconds; 0 to 1e9 are possible",
                         seconds);
-    lsi_coprogress_take(request->group);
-    const ls_status status =
-        lsi_wait_seconds(request->group, done_flag(request), seconds);
+    ls_group *group = request->group;
+    lsi_coprogress_take(group);
+    ls_status status = lsi_wait_seconds(group, done_flag(request), seconds);
     if (status == LS_OK)
-        return outcome(request);
-    if (status == LS_IN_PROGRESS)
-        lsi_coprogress_join(request->group);
+        status = outcome(request);
+    else if (status == LS_IN_PROGRESS)
+        lsi_coprogress_join(group);
+    lsi_on_done_deliver(group);
     return status;
 }
 
@@ -245,108 +347,11 @@ void ls_request_free(ls_request **request)
 {
     if (request == NULL || *request == NULL)
         return;
-    if ((*request)->in_flight)
-        (void)ls_wait(*request);
-    lsi_free((*request)->op.scratch);
-    lsi_free(*request);
+    ls_request *const freed = *request;
+    if (freed->in_flight)
+        (void)ls_wait(freed);
+    if (freed->on_done != NULL)
+        (void)lsi_on_done_remove(freed->group, &freed->completion);
+    discard(freed);
     *request = NULL;
-}
-
-/* ---- messages ------------------------------------------------------------ */
-
-static ls_status check_message(const ls_group *group, lsi_operation operation,
-                               lsi_buffer buffer, int peer)
-{
-    const lsi_call call = {
-        .operation = operation, .dtype = buffer.dtype, .count = buffer.count};
-    LS_TRY(lsi_check_arguments(group, &call));
-    if (peer < 0 || peer >= group->size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s: there is no rank %d in a group of %d",
-                        lsi_operation_name(operation), peer, group->size);
-    return lsi_check_extent(&call, (lsi_buffer_extent){"data", buffer.data, 1});
-}
-
-static void post(ls_group *group, lsi_message *message, lsi_operation operation,
-                 lsi_buffer buffer, int peer)
-{
-    lsi_coprogress_take(group);
-    if (lsi_operation_of(operation)->sends != LSI_EXTENT_NOTHING)
-        lsi_message_send(group, message, LSI_CHANNEL_USER, buffer, peer);
-    else
-        lsi_message_receive(group, message, LSI_CHANNEL_USER, buffer, peer);
-    lsi_record_message(group, message, operation, peer);
-}
-
-static ls_status move_now(ls_group *group, lsi_operation operation,
-                          lsi_buffer buffer, int peer)
-{
-    lsi_message message;
-    LS_TRY(check_message(group, operation, buffer, peer));
-    if (peer == group->rank)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "%s to oneself would wait for itself: use ls_isend "
-                        "and ls_irecv",
-                        lsi_operation_name(operation));
-    post(group, &message, operation, buffer, peer);
-    return lsi_wait_for(group, &message.done);
-}
-
-static ls_status move_later(ls_group *group, lsi_operation operation,
-                            lsi_buffer buffer, int peer, ls_request **request)
-{
-    LS_TRY(check_message(group, operation, buffer, peer));
-    if (request == NULL)
-        return lsi_fail(LS_ERR_ARGUMENT, "ls_i%s: request is NULL",
-                        lsi_operation_name(operation));
-    ls_request *made = NULL;
-    LS_TRY(make(group, &made));
-    made->is_message = true;
-    made->in_flight = true;
-    post(group, &made->message, operation, buffer, peer);
-    const ls_status status = lsi_progress(group);
-    if (status != LS_OK) {
-        lsi_free(made);
-        return status;
-    }
-    if (!made->message.done)
-        lsi_coprogress_join(group);
-    *request = made;
-    return LS_OK;
-}
-
-/* A message has one pointer for both directions and does not write a send. */
-static lsi_buffer to_send(const void *data, size_t count, ls_dtype dtype)
-{
-    lsi_buffer buffer = {NULL, count, dtype};
-    memcpy(&buffer.data, &data, sizeof(data));
-    return buffer;
-}
-
-ls_status ls_send(ls_group *group, const void *data, size_t count,
-                  ls_dtype dtype, int peer)
-{
-    return move_now(group, LSI_OP_SEND, to_send(data, count, dtype), peer);
-}
-
-ls_status ls_recv(ls_group *group, void *data, size_t count, ls_dtype dtype,
-                  int peer)
-{
-    return move_now(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype}, peer);
-}
-
-ls_status ls_isend(ls_group *group, const void *data, size_t count,
-                   ls_dtype dtype, int peer, ls_request **request)
-{
-    LS_NEED(group);
-    return move_later(group, LSI_OP_SEND, to_send(data, count, dtype), peer,
-                      request);
-}
-
-ls_status ls_irecv(ls_group *group, void *data, size_t count, ls_dtype dtype,
-                   int peer, ls_request **request)
-{
-    LS_NEED(group);
-    return move_later(group, LSI_OP_RECV, (lsi_buffer){data, count, dtype},
-                      peer, request);
 }

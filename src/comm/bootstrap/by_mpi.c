@@ -10,15 +10,17 @@
 /* MPI can neither be left nor started twice in a process. */
 static const lsi_wire *wire;
 
-static ls_status begin(const lsi_world *world, double seconds)
+static ls_status begin(void *context, const lsi_world *world, double seconds)
 {
+    (void)context;
     LS_TRY(lsi_mpi_load(&wire));
     return lsi_mpi_join(wire, world->rank, world->size, seconds);
 }
 
-static ls_status gather(const void *send, size_t bytes, void *recv,
-                        double seconds)
+static ls_status gather(void *context, const void *send, size_t bytes,
+                        void *recv, double seconds)
 {
+    (void)context;
     const int result = wire->gather(send, bytes, recv, seconds);
     if (result == 0)
         return LS_OK;
@@ -26,31 +28,31 @@ static ls_status gather(const void *send, size_t bytes, void *recv,
                     "the ranks cannot meet by MPI: %s", wire->error());
 }
 
-static ls_status prepare(void)
+static ls_status prepare(void *context, const lsi_world *world,
+                         const char *address, double seconds,
+                         lsi_opened_wire *out)
 {
+    (void)context, (void)address, (void)seconds;
+    *out = (lsi_opened_wire){.wire = wire,
+                             .as = {.rank = world->rank, .size = world->size}};
     return LS_OK;
 }
 
-static ls_status open_wire(const lsi_world *world, double seconds,
-                           const lsi_wire **out)
+static void end(void *context)
 {
-    (void)world, (void)seconds;
-    *out = wire;
-    return LS_OK;
-}
-
-static void end(void)
-{
+    (void)context;
     wire->close();
 }
 
 ls_status lsi_meet_by_mpi(const lsi_world *world, double seconds,
                           ls_group **out)
 {
+    static lsi_world alone;
     static const lsi_reach reach = {.begin = begin,
                                     .gather = gather,
                                     .prepare = prepare,
-                                    .open = open_wire,
-                                    .end = end};
+                                    .end = end,
+                                    .alone = &alone,
+                                    .minds_signals = true};
     return lsi_meet_on_nodes(&reach, world, seconds, out);
 }

@@ -1,8 +1,7 @@
 /*
  * How ranks of several nodes meet whom no MPI has started: at a store, whose
  * endpoint the launcher tells them. If they are all on one node, the store is
- * all they need; otherwise UCX carries what crosses, and they keep the store to
- * leave together.
+ * all they need; otherwise UCX carries what crosses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +9,16 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "comm/bootstrap/nodes.h"
+#include "comm/bootstrap/open_ucx.h"
 #include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
-#include "comm/net/ucx/load.h"
-#include "lockstep/version.h"
 #include "rendezvous/client.h"
-#include "rendezvous/interface.h"
 #include "rendezvous/secret.h"
 
 static ls_store store; /* its context: NULL while there is none */
 static lsi_store_gather gatherer;
-static ls_status gathered; /* how the last one went that the wire asked for */
-static const lsi_wire *wire;
-static lsi_interface interface;
-static char devices[LSI_UCX_DEVICES_BYTES];
 
 static const char *variable(const char *name)
 {
@@ -53,8 +45,9 @@ static ls_status connect_to_store(double seconds)
 }
 
 /* The name of a job may have blanks, and a key may not. */
-static ls_status begin(const lsi_world *world, double seconds)
+static ls_status begin(void *context, const lsi_world *world, double seconds)
 {
+    (void)context;
     const char *job = world->job == NULL ? "" : world->job;
     if (store.context != NULL)
         return LS_OK;
@@ -66,76 +59,45 @@ static ls_status begin(const lsi_world *world, double seconds)
     return LS_OK;
 }
 
-static ls_status gather(const void *send, size_t bytes, void *recv,
-                        double seconds)
+static ls_status gather(void *context, const void *send, size_t bytes,
+                        void *recv, double seconds)
 {
-    return lsi_store_gather_all(&gatherer, send, bytes, recv, seconds, NULL);
+    (void)context;
+    return lsi_store_gather_all(&gatherer, send, bytes, recv, seconds);
 }
 
-static int gather_for_wire(const void *send, size_t bytes, void *recv,
-                           double seconds, int (*idle)(void))
+static ls_status prepare(void *context, const lsi_world *world,
+                         const char *address, double seconds,
+                         lsi_opened_wire *out)
 {
-    gathered =
-        lsi_store_gather_all(&gatherer, send, bytes, recv, seconds, idle);
-    if (gathered == LS_OK)
-        return 0;
-    return gathered == LS_ERR_TIMEOUT ? LSI_WIRE_LATE : -1;
+    (void)context, (void)address;
+    return lsi_open_ucx(world, variable("LOCKSTEP_RENDEZVOUS"), seconds, out);
 }
 
-static void end(void)
+static void end(void *context)
 {
+    (void)context;
     lsi_store_disconnect(&store);
 }
 
-/* ---- the wire ------------------------------------------------------------ */
-
-static ls_status prepare(void)
+static bool has_died(void *context, int rank)
 {
-    char reason[512];
-    const char *told = variable("LOCKSTEP_INTERFACE");
-    const ls_status status = lsi_ucx_load(&wire);
-    if (status != LS_OK) {
-        snprintf(reason, sizeof(reason), "%s", ls_last_error());
-        return lsi_fail(status,
-                        "these ranks are on several machines, which UCX joins, "
-                        "but %s; install the package liblockstep%d.%d-ucx, or "
-                        "build where libucx-dev is installed",
-                        reason, LS_VERSION_MAJOR, LS_VERSION_MINOR);
-    }
-    LS_TRY(lsi_interface_choose(told, variable("LOCKSTEP_RENDEZVOUS"),
-                                &interface));
-    lsi_ucx_devices("/sys", interface.name, told != NULL, devices);
-    return LS_OK;
-}
-
-static ls_status open_wire(const lsi_world *world, double seconds,
-                           const lsi_wire **out)
-{
-    int rank, size;
-    const lsi_wire_start start = {.rank = world->rank,
-                                  .size = world->size,
-                                  .seconds = seconds,
-                                  .devices = devices,
-                                  .gather = gather_for_wire};
-    gathered = LS_OK;
-    if (wire->open(&start, &rank, &size) != 0)
-        return gathered != LS_OK /* which has said why */
-                   ? gathered
-                   : lsi_fail(LS_ERR_SYSTEM, "UCX over %s: %s", devices,
-                              wire->error());
-    lsi_log(LSI_LOG_INFO, "other machines are reached by %s over %s (%s, %s)",
-            wire->library, devices, interface.why, interface.address);
-    *out = wire;
-    return LS_OK;
+    (void)context;
+    return lsi_store_gather_has_died(&gatherer, rank);
 }
 
 ls_status lsi_meet_by_ucx(const lsi_world *world, double seconds,
                           ls_group **out)
 {
+    static lsi_world alone;
     static const lsi_reach reach = {.begin = begin,
                                     .gather = gather,
                                     .prepare = prepare,
-                                    .open = open_wire,
-                                    .end = end};
-    return lsi_meet_on_nodes(&reach, world, seconds, out);
+                                    .end = end,
+                                    .has_died = has_died,
+                                    .alone = &alone,
+                                    .minds_signals = true};
+    const ls_status status = lsi_meet_on_nodes(&reach, world, seconds, out);
+    lsi_store_gather_end(&gatherer);
+    return status;
 }

@@ -15,6 +15,9 @@ typedef struct lsi_world {
     char name[64]; /* of the meeting point: the same on all ranks of a job */
     const char *named_by; /* what the name is made of, for errors */
     const char *job;      /* whose launcher may say who has ended; or NULL */
+    /* Whether a rank that is awaited is known to have died; or NULL. */
+    bool (*has_died)(const void *observer, int rank);
+    const void *observer; /* is passed on */
 } lsi_world;
 
 /*

@@ -10,12 +10,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "comm/api/internode_open.h"
 #include "comm/bootstrap/rendezvous.h"
 #include "comm/core/agree.h"
 #include "comm/health/sigterm.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
+#include "rendezvous/interface.h"
 
 /* What each rank tells all others: where it is, and then how it went. */
 typedef struct card {
@@ -23,11 +25,13 @@ typedef struct card {
     uint64_t job;   /* rank 0's counts */
     int32_t id;     /* for the group, if that spans nodes */
     int32_t unused;
+    char address[64]; /* where the host is, for other hosts; or "" */
 } card;
 
 typedef struct outcome {
     int32_t status;
-    char text[252]; /* why, if that is an error */
+    uint32_t bytes; /* of where the wire reaches it */
+    char text[248]; /* why, if that is an error */
 } outcome;
 
 /* ---- where one is -------------------------------------------------------- */
@@ -92,16 +96,16 @@ static void number_places(const lsi_world *world, const card *cards,
  * vain come as late as that took, and a little later.
  */
 static ls_status agree(const lsi_reach *reach, const lsi_world *world,
-                       ls_status met, double seconds, outcome *outcomes)
+                       outcome own, double seconds, outcome *outcomes)
 {
-    outcome own = {.status = met};
+    const ls_status met = own.status;
     char reason[512];
     snprintf(reason, sizeof(reason), "%s", met == LS_OK ? "" : ls_last_error());
     snprintf(own.text, sizeof(own.text), "%.*s", (int)sizeof(own.text) - 1,
              reason);
     if (seconds > 0)
         seconds += 1;
-    LS_TRY(reach->gather(&own, sizeof(own), outcomes, seconds));
+    LS_TRY(reach->gather(reach->context, &own, sizeof(own), outcomes, seconds));
     if (met != LS_OK)
         return lsi_fail(met, "%s", reason);
     for (int r = 0; r < world->size; r++) {
@@ -153,106 +157,229 @@ static ls_status agree_on_region(ls_group *local, const lsi_world *world,
     return status;
 }
 
+/* ---- leaving ------------------------------------------------------------- */
+
 static pid_t joined; /* the process that has; not a child that it forks */
+static const lsi_wire *joined_by;
 
 /*
  * The wire wants to be left properly, but to leave waits for all others. A
  * process that fails just ends, and the launcher ends the rest; MPICH's does
  * that by SIGKILL, so they get a moment to say what has happened.
  */
-static void leave(int status, void *wire)
+static void leave(int status, void *unused)
 {
     const struct timespec moment = {.tv_nsec = 400L * 1000 * 1000};
+    (void)unused;
     if (getpid() != joined)
         return;
-    if (status == 0)
-        ((const lsi_wire *)wire)->close();
-    else
+    if (status != 0) {
         (void)nanosleep(&moment, NULL);
+        return;
+    }
+    lsi_wire_lock();
+    joined_by->close();
+    lsi_wire_unlock();
 }
 
-static ls_status join_nodes(lsi_internode_plan plan, ls_group **out)
+/* Of a process that speaks MPI and UCX the first is left. */
+static void leave_at_the_end(const lsi_wire *wire)
 {
-    static _Thread_local int ranks[LSI_MAX_RANKS];
-    for (int r = 0; r < plan.size; r++)
-        ranks[r] = r;
-    union {
-        const lsi_wire *read;
-        void *write;
-    } last = {plan.wire};
-    joined = getpid();
-    on_exit(leave, last.write);
-    plan.world = ranks;
-    ls_group *made;
-    LS_TRY(lsi_internode_open(&plan, &made));
-    const ls_status listening = lsi_sigterm_listen(made);
-    if (listening == LS_OK)
-        *out = made;
-    else
-        ls_group_close(&made);
-    return listening;
+    lsi_wire_lock();
+    if (joined != getpid()) {
+        joined = getpid();
+        joined_by = wire;
+        on_exit(leave, NULL);
+    }
+    lsi_wire_unlock();
 }
 
-/* The ranks as they met again: those of the one node that they are on. */
-static lsi_world alone;
+/* ---- the wire ------------------------------------------------------------ */
+
+enum { MOST_ADDRESS_BYTES = 32 * 1024 };
+
+/* The others may be of another version. */
+static ls_status find_longest(const lsi_world *world, const outcome *outcomes,
+                              size_t *most)
+{
+    *most = 0;
+    for (int r = 0; r < world->size; r++) {
+        const size_t bytes = outcomes[r].bytes;
+        if (bytes == 0 || bytes > MOST_ADDRESS_BYTES)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "rank %d has an address of %zu bytes: are all "
+                            "ranks linked with the same version of the "
+                            "library?",
+                            r, bytes);
+        *most = bytes > *most ? bytes : *most;
+    }
+    return LS_OK;
+}
+
+/* What is known once all have told where they are. */
+typedef struct gathering {
+    const lsi_reach *reach;
+    const lsi_world *world;
+    double seconds;
+    card *cards;
+    lsi_internode_plan plan; /* its local group is open */
+} gathering;
+
+/* Where the wire reaches all ranks, one after the other; of UCX only. */
+static ls_status gather_addresses(const gathering *g,
+                                  const lsi_wire_opened *own, size_t most,
+                                  void **all)
+{
+    const size_t n = (size_t)g->world->size;
+    LS_TRY(lsi_alloc_zeroed(all, (n + 1) * most, LS_MEMORY_COMM,
+                            "the addresses of the ranks"));
+    char *padded = (char *)*all + n * most;
+    memcpy(padded, own->address, own->bytes);
+    const ls_status status =
+        g->reach->gather(g->reach->context, padded, most, *all, g->seconds);
+    if (status != LS_OK)
+        lsi_free(*all);
+    return status;
+}
+
+/* The number on the wire of the process of each rank. */
+static ls_status number_peers(const gathering *g, const lsi_opened_wire *by,
+                              const outcome *outcomes, int *peer)
+{
+    void *all = NULL;
+    size_t bytes = 0;
+    for (int r = 0; r < g->world->size; r++)
+        peer[r] = r;
+    if (by->wire == NULL || by->wire->meet == NULL)
+        return LS_OK;
+    LS_TRY(find_longest(g->world, outcomes, &bytes));
+    LS_TRY(gather_addresses(g, &by->as, bytes, &all));
+    lsi_wire_lock();
+    const int met = by->wire->meet(all, bytes, g->world->size, peer);
+    lsi_wire_unlock();
+    lsi_free(all);
+    return met == 0 ? LS_OK
+                    : lsi_fail(LS_ERR_SYSTEM, "%s: %s", by->wire->library,
+                               by->wire->error());
+}
+
+/* ---- all together -------------------------------------------------------- */
 
 /* The plan's local group is taken over. */
-static ls_status meet_others(const lsi_reach *reach, const lsi_world *world,
-                             lsi_internode_plan plan, const card *cards,
-                             double seconds, ls_group **out)
+static ls_status join_nodes(gathering *g, const lsi_opened_wire *by,
+                            const outcome *outcomes, ls_group **out)
 {
     static _Thread_local int places[LSI_MAX_RANKS], ids[LSI_MAX_RANKS];
-    plan.rank = world->rank;
-    plan.size = world->size;
-    plan.job = cards[0].job;
+    static _Thread_local int ranks[LSI_MAX_RANKS], peers[LSI_MAX_RANKS];
+    lsi_internode_plan plan = g->plan;
+    plan.wire = by->wire;
+    plan.rank = g->world->rank;
+    plan.size = g->world->size;
+    plan.job = g->cards[0].job;
     plan.id = ids;
     plan.place = places;
-    number_places(world, cards, places);
-    for (int r = 0; r < world->size; r++)
-        ids[r] = cards[r].id;
-    const ls_status status = reach->open(world, seconds, &plan.wire);
+    plan.world = ranks;
+    plan.peer = peers;
+    number_places(g->world, g->cards, places);
+    for (int r = 0; r < plan.size; r++) {
+        ids[r] = g->cards[r].id;
+        ranks[r] = r;
+    }
+    const ls_status status = number_peers(g, by, outcomes, peers);
     if (status != LS_OK) {
         ls_group_close(&plan.local);
         return status;
     }
-    return join_nodes(plan, out);
+    leave_at_the_end(by->wire);
+    return lsi_internode_open(&plan, out);
 }
 
+/* The address of a rank of another place, for the route to it. */
+static const char *address_of_another(const lsi_world *world, card *cards)
+{
+    for (int r = 0; r < world->size; r++) {
+        if (cards[r].place == cards[world->rank].place)
+            continue;
+        cards[r].address[sizeof(cards[r].address) - 1] = '\0';
+        if (cards[r].address[0] != '\0')
+            return cards[r].address;
+    }
+    return "";
+}
+
+static ls_status meet_across(gathering *g, ls_status met, ls_group **out)
+{
+    static _Thread_local outcome outcomes[LSI_MAX_RANKS];
+    const lsi_reach *reach = g->reach;
+    lsi_opened_wire by = {.wire = NULL};
+    if (met == LS_OK)
+        met =
+            agree_on_region(g->plan.local, g->world, g->cards, &g->plan.offset);
+    if (met == LS_OK)
+        met = reach->prepare(reach->context, g->world,
+                             address_of_another(g->world, g->cards), g->seconds,
+                             &by);
+    const outcome own = {.status = met, .bytes = (uint32_t)by.as.bytes};
+    const ls_status status = agree(reach, g->world, own, g->seconds, outcomes);
+    if (status != LS_OK) {
+        ls_group_close(&g->plan.local);
+        return status;
+    }
+    ls_group *made = NULL;
+    LS_TRY(join_nodes(g, &by, outcomes, &made));
+    const ls_status minded =
+        reach->minds_signals ? lsi_sigterm_listen(made) : LS_OK;
+    if (minded != LS_OK)
+        ls_group_close(&made);
+    else
+        *out = made;
+    return minded;
+}
+
+/* Of those who meet in this place. */
+static bool has_died_here(const void *observer, int local)
+{
+    const gathering *g = observer;
+    return g->reach->has_died(g->reach->context,
+                              number_of(g->world, g->cards, local));
+}
+
+/*
+ * The ranks of one place tell each other how their meeting went; only those of
+ * several have to ask the others.
+ */
 static ls_status meet_all(const lsi_reach *reach, const lsi_world *world,
                           double seconds, ls_group **out)
 {
     static _Thread_local card cards[LSI_MAX_RANKS];
-    static _Thread_local outcome outcomes[LSI_MAX_RANKS];
-    lsi_internode_plan plan = {.local = NULL};
-    const card own = {.place = lsi_own_place(),
-                      .job = lsi_job_number(),
-                      .id = lsi_internode_new_id()};
-    LS_TRY(reach->gather(&own, sizeof(own), cards, seconds));
-    const lsi_world here = local_world(world, cards);
-    const bool several = here.size != world->size;
-    ls_status status = meet_locally(&here, seconds, &plan.local);
-    if (status == LS_OK && several)
-        status = agree_on_region(plan.local, world, cards, &plan.offset);
-    if (status == LS_OK && several)
-        status = reach->prepare();
-    status = agree(reach, world, status, seconds, outcomes);
-    if (status != LS_OK) {
-        ls_group_close(&plan.local);
-        return status;
-    }
-    if (several)
-        return meet_others(reach, world, plan, cards, seconds, out);
-    reach->end();
-    alone = here;
-    *out = plan.local;
+    gathering g = {reach, world, seconds, cards, {.local = NULL}};
+    card own = {.place = lsi_own_place(),
+                .job = lsi_job_number(),
+                .id = lsi_internode_new_id()};
+    lsi_interface_address(own.address, sizeof(own.address));
+    LS_TRY(reach->gather(reach->context, &own, sizeof(own), cards, seconds));
+    lsi_world here = local_world(world, cards);
+    here.has_died = reach->has_died == NULL ? NULL : has_died_here;
+    here.observer = &g;
+    const ls_status met = meet_locally(&here, seconds, &g.plan.local);
+    if (here.size != world->size)
+        return meet_across(&g, met, out);
+    LS_TRY(met);
+    reach->end(reach->context);
+    here.has_died = NULL;
+    if (reach->alone != NULL)
+        *reach->alone = here;
+    *out = g.plan.local;
     return LS_OK;
 }
 
 ls_status lsi_meet_on_nodes(const lsi_reach *reach, const lsi_world *world,
                             double seconds, ls_group **out)
 {
-    if (alone.size == world->size && alone.rank == world->rank)
-        return lsi_rendezvous(&alone, seconds, out);
-    LS_TRY(reach->begin(world, seconds));
+    const lsi_world *alone = reach->alone;
+    if (alone != NULL && alone->size == world->size &&
+        alone->rank == world->rank)
+        return lsi_rendezvous(alone, seconds, out);
+    LS_TRY(reach->begin(reach->context, world, seconds));
     return meet_all(reach, world, seconds, out);
 }

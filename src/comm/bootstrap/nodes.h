@@ -23,23 +23,39 @@
  */
 uint64_t lsi_own_place(void);
 
+typedef struct lsi_opened_wire {
+    const lsi_wire *wire;
+    lsi_wire_opened as;
+} lsi_opened_wire;
+
 /* By what the ranks reach each other. All but `prepare` are collective. */
 typedef struct lsi_reach {
+    void *context; /* is passed on */
     /* Makes `gather` work. */
-    ls_status (*begin)(const lsi_world *world, double seconds);
+    ls_status (*begin)(void *context, const lsi_world *world, double seconds);
     /* recv[r * bytes ...] = what rank r sends. */
-    ls_status (*gather)(const void *send, size_t bytes, void *recv,
-                        double seconds);
-    /* What may fail on one rank before the wire is opened. */
-    ls_status (*prepare)(void);
-    /* The wire, open. */
-    ls_status (*open)(const lsi_world *world, double seconds,
-                      const lsi_wire **out);
+    ls_status (*gather)(void *context, const void *send, size_t bytes,
+                        void *recv, double seconds);
+    /*
+     * Local: the wire, and where it reaches this process. `address` is where a
+     * rank of another place is, by its default route, or "".
+     */
+    ls_status (*prepare)(void *context, const lsi_world *world,
+                         const char *address, double seconds,
+                         lsi_opened_wire *out);
     /* The ranks are all on one node and need this no more. */
-    void (*end)(void);
+    void (*end)(void *context);
+    /*
+     * Whether a rank of this place is known to have died since the first
+     * gather; NULL if somebody else minds that. Local.
+     */
+    bool (*has_died)(void *context, int rank);
+    /* Keeps the ranks of one node, which then meet again without all that. */
+    lsi_world *alone; /* or NULL */
+    /* Whether a launcher's signals are minded; see health/sigterm.h. */
+    bool minds_signals;
 } lsi_reach;
 
-/* Ranks that have found out that they are on one node may meet again. */
 ls_status lsi_meet_on_nodes(const lsi_reach *reach, const lsi_world *world,
                             double seconds, ls_group **out);
 

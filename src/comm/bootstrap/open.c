@@ -2,186 +2,137 @@
  * ls_group_open: ranks that have agreed on a name, or have a store in common,
  * and need no launcher's variables.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/crash.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/structs.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/nodes.h"
+#include "comm/bootstrap/open_ucx.h"
+#include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
 #include "comm/state/segment.h"
 #include "compute/compute.h"
 
-enum { KEY_BYTES = 80, NAME_BYTES = 128, TOKEN_BYTES = 33 };
+enum { NAME_BYTES = 128 };
 
-/* Rank 0 gives up first, so that its reason reaches the others. */
-#define GRACE_SECONDS 1.0
-
-/* What a rank leaves in the store, and rank 0's answer to all. */
-typedef struct arrival {
-    uint64_t place;
-    int32_t size;
-    char host[LSI_HOST_BYTES];
-} arrival;
-
-typedef struct answer {
-    int32_t status;
-    char token[TOKEN_BYTES]; /* names the meeting point */
-    char text[400];          /* why, if status is an error */
-} answer;
-
-/* A group that is to be opened. */
+/* A group that is to be opened, with a store. */
 typedef struct opening {
-    const char *name;
-    lsi_world world; /* with a name made of that, for keys */
-    int rank, size;
-    const ls_store *store;
-    double until; /* by the clock; 0: for ever */
+    const ls_store *theirs; /* the caller's */
+    ls_store store;         /* that, with sentences */
+    lsi_store_gather gatherer;
 } opening;
 
-/* 0 is for ever. */
-static double seconds_left(const opening *o)
+/* ---- the caller's store -------------------------------------------------- */
+
+/* A caller's function has no sentence of the library to leave. */
+static ls_status blame_store(ls_status status, const char *what,
+                             const char *key)
 {
-    const double grace = o->rank == 0 ? 0 : GRACE_SECONDS;
-    const double left = o->until + grace - lsi_clock_seconds();
-    if (o->until == 0)
-        return 0;
-    return left > 1e-3 ? left : 1e-3;
+    if (status == LS_OK)
+        return LS_OK;
+    if (status == LS_IN_PROGRESS ||
+        strcmp(ls_status_name(status), "LS_UNKNOWN") == 0)
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "the store's %s of \"%s\" has returned %d, which is "
+                        "no status that it may return",
+                        what, key, (int)status);
+    return lsi_fail(status, "the store's %s of \"%s\" has failed: %s", what,
+                    key, ls_status_text(status));
 }
 
-/* ---- by way of the store ------------------------------------------------- */
-
-static void key_of(const opening *o, int rank, char key[KEY_BYTES])
-{
-    snprintf(key, KEY_BYTES, "%s/%d", o->world.name, rank);
-}
-
-static ls_status put(const opening *o, const char *key, const void *data,
+static ls_status put(void *context, const char *key, const void *data,
                      size_t bytes)
 {
-    return o->store->set(o->store->context, key, data, bytes);
+    const ls_store *store = ((const opening *)context)->theirs;
+    return blame_store(store->set(store->context, key, data, bytes), "set",
+                       key);
 }
 
-/* Of exactly so many bytes. */
-static ls_status take(const opening *o, const char *key, void *data,
-                      size_t bytes)
+static ls_status take(void *context, const char *key, void *data, size_t *bytes,
+                      double seconds)
 {
-    size_t got = bytes;
-    LS_TRY(o->store->get(o->store->context, key, data, &got, seconds_left(o)));
-    if (got == bytes)
-        return LS_OK;
-    return lsi_fail(
-        LS_ERR_FORMAT,
-        "the store has %zu bytes as \"%s\" where %zu are expected: "
-        "are all ranks linked with the same version of the library?",
-        got, key, bytes);
+    const ls_store *store = ((const opening *)context)->theirs;
+    const size_t room = *bytes;
+    const ls_status status =
+        store->get(store->context, key, data, bytes, seconds);
+    if (status == LS_OK && *bytes > room)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the store's get of \"%s\" says that it has written "
+                        "%zu bytes where %zu have room",
+                        key, *bytes, room);
+    return blame_store(status, "get", key);
 }
 
-static ls_status check_arrival(const opening *o, const arrival *own,
-                               const arrival *theirs, int rank)
+/* ---- by way of it -------------------------------------------------------- */
+
+static ls_status begin(void *context, const lsi_world *world, double seconds)
 {
-    if (theirs->size != o->size)
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "group \"%s\": rank %d believes in %d ranks, rank 0 in "
-                        "%d",
-                        o->name, rank, (int)theirs->size, o->size);
-    if (theirs->place != own->place)
-        return lsi_fail(
-            LS_ERR_UNSUPPORTED,
-            "group \"%s\": rank %d (host %.*s) cannot share memory with rank 0 "
-            "(host %s); a group that is opened by its name has all ranks on "
-            "one machine, under one user and in one container",
-            o->name, rank, (int)sizeof(theirs->host), theirs->host, own->host);
+    (void)context, (void)world, (void)seconds;
     return LS_OK;
 }
 
-static ls_status await_arrivals(const opening *o, const arrival *own)
+static ls_status gather(void *context, const void *send, size_t bytes,
+                        void *recv, double seconds)
 {
-    char key[KEY_BYTES];
-    for (int r = 1; r < o->size; r++) {
-        arrival theirs;
-        key_of(o, r, key);
-        const ls_status status = take(o, key, &theirs, sizeof(theirs));
-        if (status == LS_ERR_TIMEOUT)
-            return lsi_fail(status,
-                            "group \"%s\": rank %d of %d has not come in time",
-                            o->name, r, o->size);
-        LS_TRY(status);
-        LS_TRY(check_arrival(o, own, &theirs, r));
-    }
-    return LS_OK;
+    opening *o = context;
+    return lsi_store_gather_all(&o->gatherer, send, bytes, recv, seconds);
 }
 
-/* A name that no other group has had: what is left of those disturbs nobody. */
-static ls_status make_token(char token[TOKEN_BYTES])
+/* The address of a host, as the host of an endpoint. */
+static ls_status prepare(void *context, const lsi_world *world,
+                         const char *address, double seconds,
+                         lsi_opened_wire *out)
 {
-    uint64_t random[2];
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
-        return lsi_fail_errno(LS_ERR_SYSTEM, "there are no random numbers");
-    snprintf(token, TOKEN_BYTES, "%016llx%016llx",
-             (unsigned long long)random[0], (unsigned long long)random[1]);
-    return LS_OK;
+    char endpoint[80];
+    const char *to = address[0] == '\0' ? "127.0.0.1" : address;
+    (void)context;
+    snprintf(endpoint, sizeof(endpoint),
+             strchr(to, ':') == NULL ? "%s" : "[%s]", to);
+    return lsi_open_ucx(world, endpoint, seconds, out);
 }
 
-static ls_status lead(const opening *o, const arrival *own,
-                      char token[TOKEN_BYTES])
+static void end(void *context)
 {
-    char key[KEY_BYTES];
-    answer said = {.status = LS_OK};
-    ls_status status = await_arrivals(o, own);
-    if (status == LS_OK)
-        status = make_token(token);
-    said.status = status;
-    if (status == LS_OK)
-        memcpy(said.token, token, TOKEN_BYTES);
-    else
-        snprintf(said.text, sizeof(said.text), "%.*s",
-                 (int)sizeof(said.text) - 1, ls_last_error());
-    key_of(o, 0, key);
-    const ls_status told = put(o, key, &said, sizeof(said));
-    return status != LS_OK ? lsi_fail(status, "%s", said.text) : told;
+    (void)context;
 }
 
-static ls_status follow(const opening *o, const arrival *own,
-                        char token[TOKEN_BYTES])
+static bool has_died(void *context, int rank)
 {
-    char key[KEY_BYTES];
-    answer heard;
-    key_of(o, o->rank, key);
-    LS_TRY(put(o, key, own, sizeof(*own)));
-    key_of(o, 0, key);
-    const ls_status status = take(o, key, &heard, sizeof(heard));
-    if (status == LS_ERR_TIMEOUT)
-        return lsi_fail(status,
-                        "group \"%s\": rank 0 of %d has not come in time, or "
-                        "waits for another; this is rank %d",
-                        o->name, o->size, o->rank);
-    LS_TRY(status);
-    if (heard.status != LS_OK)
-        return lsi_fail(lsi_error_of_peer(heard.status), "%.*s",
-                        (int)sizeof(heard.text), heard.text);
-    memcpy(token, heard.token, TOKEN_BYTES);
-    token[TOKEN_BYTES - 1] = '\0';
-    return LS_OK;
+    const opening *o = context;
+    return lsi_store_gather_has_died(&o->gatherer, rank);
 }
 
-static ls_status agree_on_token(const opening *o, char token[TOKEN_BYTES])
+/* Keys are short, and the same wherever a rank is. */
+static ls_status meet_by_store(const char *name, const ls_store *store,
+                               const lsi_world *world, double seconds,
+                               ls_group **out)
 {
-    arrival own = {.place = lsi_own_place(), .size = o->size};
-    if (gethostname(own.host, sizeof(own.host) - 1) != 0)
-        strcpy(own.host, "unknown");
-    return o->rank == 0 ? lead(o, &own, token) : follow(o, &own, token);
+    opening o = {.theirs = store,
+                 .store = {.context = &o, .set = put, .get = take},
+                 .gatherer = {.store = &o.store,
+                              .rank = world->rank,
+                              .size = world->size}};
+    const lsi_reach reach = {.context = &o,
+                             .begin = begin,
+                             .gather = gather,
+                             .prepare = prepare,
+                             .end = end,
+                             .has_died = has_died};
+    snprintf(o.gatherer.job, sizeof(o.gatherer.job), "lockstep-%016llx",
+             (unsigned long long)lsi_hash(LSI_HASH_START, name, strlen(name)));
+    const ls_status status = lsi_meet_on_nodes(&reach, world, seconds, out);
+    lsi_store_gather_end(&o.gatherer);
+    return status;
 }
 
 /* ---- meeting ------------------------------------------------------------- */
 
 static ls_status check(const char *name, int rank, int size,
-                       const ls_store *store)
+                       const ls_store *store, double seconds)
 {
     const size_t length = strlen(name);
     if (length == 0 || length > NAME_BYTES)
@@ -198,33 +149,40 @@ static ls_status check(const char *name, int rank, int size,
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: there is no rank %d in a group of %d",
                         rank, size);
+    if (!(seconds <= LSI_MAX_TIMEOUT)) /* before the others wait for it */
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_group_open: a timeout of %g seconds; up to %g are "
+                        "possible",
+                        seconds, LSI_MAX_TIMEOUT);
     if (store != NULL && (store->set == NULL || store->get == NULL))
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_group_open: the store's set or get is NULL");
     return LS_OK;
 }
 
-static ls_status meet(opening *o, ls_group **out)
+static ls_status meet(const char *name, int rank, int size,
+                      const ls_store *store, double seconds, ls_group **out)
 {
-    char token[TOKEN_BYTES], named_by[NAME_BYTES + 32];
-    if (o->size == 1)
+    char named_by[NAME_BYTES + 32];
+    lsi_world world = {.rank = rank,
+                       .size = size,
+                       .local_rank = rank,
+                       .local_size = size,
+                       .named_by = named_by};
+    if (size == 1)
         return ls_group_open_threads(out, 1);
-    snprintf(named_by, sizeof(named_by), "the group's name, \"%s\"", o->name);
-    o->world = (lsi_world){.rank = o->rank,
-                           .size = o->size,
-                           .local_rank = o->rank,
-                           .local_size = o->size,
-                           .named_by = named_by};
-    lsi_world_set_name(&o->world, o->name);
-    if (o->store != NULL) {
-        LS_TRY(agree_on_token(o, token));
-        lsi_world_set_name(&o->world, token);
-    }
-    /* Which adds what grace there is itself. */
-    double left = seconds_left(o);
-    if (o->rank != 0 && left > GRACE_SECONDS)
-        left -= GRACE_SECONDS;
-    return lsi_rendezvous(&o->world, left, out);
+    snprintf(named_by, sizeof(named_by), "the group's name, \"%s\"", name);
+    lsi_world_set_name(&world, name);
+    return store == NULL ? lsi_rendezvous(&world, seconds, out)
+                         : meet_by_store(name, store, &world, seconds, out);
+}
+
+/* All that ranks say of each other counts in this group. */
+static ls_status name_group(const char *name, ls_status status)
+{
+    char reason[512];
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    return lsi_fail(status, "group \"%s\": %s", name, reason);
 }
 
 ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
@@ -234,17 +192,19 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
     LS_NEED(name);
     lsi_watch_crashes();
     LS_TRY(lsi_compute_check());
-    LS_TRY(check(name, rank, size, store));
+    ls_store own;
+    if (store != NULL) {
+        LS_TRY(LSI_STRUCT_READ(&own, store, ls_store, get));
+        store = &own;
+    }
+    LS_TRY(check(name, rank, size, store, seconds));
     if (seconds < 0)
         LS_TRY(lsi_default_timeout(&seconds));
-    opening o = {.name = name,
-                 .rank = rank,
-                 .size = size,
-                 .store = store,
-                 .until = seconds == 0 ? 0 : lsi_clock_seconds() + seconds};
     ls_group *made = NULL;
-    LS_TRY(meet(&o, &made));
-    ls_status status = ls_group_set_timeout(made, seconds);
+    ls_status status = meet(name, rank, size, store, seconds, &made);
+    if (status != LS_OK)
+        return name_group(name, status);
+    status = ls_group_set_timeout(made, seconds);
     if (status == LS_OK)
         status = lsi_group_settle(made);
     if (status != LS_OK)

@@ -19,7 +19,7 @@
 /* Rank 0 gives up first, so that its reason reaches the others. */
 #define GRACE_SECONDS 1.0
 
-enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 20000 };
+enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 5000 };
 
 static void pause_us(long us)
 {
@@ -37,6 +37,22 @@ static int say_that_we_wait(const lsi_world *world)
         lsi_log(LSI_LOG_WARN, "rank 0 of %d has not come yet; this is rank %d",
                 world->size, world->rank);
     return herald;
+}
+
+/* Whether rank 0 will not open any more. */
+static ls_status look_for_host(const lsi_world *world)
+{
+    if (world->job != NULL && lsi_has_ended(world->job, 0))
+        return lsi_fail(LS_ERR_PEER_DEAD,
+                        "rank 0 exited with status 0 before it joined; this is "
+                        "rank %d of %d",
+                        world->rank, world->size);
+    if (world->has_died != NULL && world->has_died(world->observer, 0))
+        return lsi_fail(LS_ERR_PEER_DEAD,
+                        "rank 0 died, or gave up, while the ranks were "
+                        "meeting; this is rank %d of %d",
+                        world->rank, world->size);
+    return LS_OK;
 }
 
 /* Knocks until rank 0 opens. */
@@ -60,12 +76,8 @@ static ls_status knock(const lsi_world *world, lsi_deadline deadline, int *out,
                             "rank %d of %d waited in vain for rank 0; did it "
                             "start, on this machine and in the same job (%s)?",
                             world->rank, world->size, world->named_by);
-        if (pause >= LONGEST_PAUSE_US && world->job != NULL &&
-            lsi_has_ended(world->job, 0))
-            return lsi_fail(LS_ERR_PEER_DEAD,
-                            "rank 0 exited with status 0 before it joined; "
-                            "this is rank %d of %d",
-                            world->rank, world->size);
+        if (pause >= LONGEST_PAUSE_US)
+            LS_TRY(look_for_host(world));
         if (lsi_deadline_poll(say_at) == 0) {
             say_at = lsi_deadline_in(0);
             *herald = say_that_we_wait(world);

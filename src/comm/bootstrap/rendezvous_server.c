@@ -64,17 +64,28 @@ static ls_status time_out(const server_state *server)
                     count);
 }
 
+static ls_status lost(int rank)
+{
+    return lsi_fail(LS_ERR_PEER_DEAD,
+                    "rank %d died while the ranks were meeting", rank);
+}
+
 /* Nobody has come for a while. */
 static ls_status look_for_missing(server_state *server)
 {
     const lsi_world *world = server->world;
     char count[COUNT_BYTES];
-    for (int r = 1; world->job != NULL && r < world->size; r++)
-        if (server->clients[r] < 0 && lsi_has_ended(world->job, r))
+    for (int r = 1; r < world->size; r++) {
+        if (server->clients[r] >= 0)
+            continue;
+        if (world->job != NULL && lsi_has_ended(world->job, r))
             return lsi_fail(LS_ERR_PEER_DEAD,
                             "rank %d exited with status 0 before it joined the "
                             "%d ranks of its job",
                             r, world->size);
+        if (world->has_died != NULL && world->has_died(world->observer, r))
+            return lost(r);
+    }
     if (lsi_deadline_poll(server->say_at) == 0) {
         server->say_at = lsi_deadline_in(0);
         count_ranks(server, count);
@@ -144,12 +155,6 @@ static ls_status greet(server_state *server, int index)
     server->clients[hello.rank] = fd;
     server->arrived++;
     return LS_OK;
-}
-
-static ls_status lost(int rank)
-{
-    return lsi_fail(LS_ERR_PEER_DEAD,
-                    "rank %d died while the ranks were meeting", rank);
 }
 
 /* Handles whatever poll has found. */

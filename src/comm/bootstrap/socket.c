@@ -69,6 +69,34 @@ int lsi_connect(const char *name)
     return fd;
 }
 
+int lsi_show_name(const char *name)
+{
+    struct sockaddr_un address;
+    const socklen_t length = address_of(name, &address);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&address, length) == 0)
+        return fd;
+    const int error = errno;
+    close(fd);
+    return -error;
+}
+
+bool lsi_name_is_shown(const char *name)
+{
+    struct sockaddr_un address;
+    const socklen_t length = address_of(name, &address);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true; /* for all that is known */
+    const bool refused =
+        connect(fd, (struct sockaddr *)&address, length) != 0 &&
+        errno == ECONNREFUSED;
+    close(fd);
+    return !refused;
+}
+
 int lsi_same_user(int fd)
 {
     struct ucred peer;

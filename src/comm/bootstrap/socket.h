@@ -4,6 +4,7 @@
 #ifndef LS_COMM_BOOTSTRAP_SOCKET_H
 #define LS_COMM_BOOTSTRAP_SOCKET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,5 +61,13 @@ int lsi_send_packet(int fd, const void *data, size_t bytes, int descriptor);
  */
 int lsi_receive_packet(int fd, void *data, size_t bytes, int *descriptor,
                        lsi_deadline deadline);
+
+/*
+ * A name that shows that its process lives, to which nobody has to listen: a
+ * descriptor to be closed, or -errno. The second is false if no process of this
+ * network namespace has the name.
+ */
+int lsi_show_name(const char *name);
+bool lsi_name_is_shown(const char *name);
 
 #endif

@@ -1,23 +1,28 @@
 /*
  * Each rank leaves its record; rank 0 waits for all of them and leaves the
  * bundle, or the reason why there is none. A rank that hears nothing of rank 0
- * looks itself who has not come.
+ * looks itself who has not come. Until the meeting is over, a rank has a name
+ * that shows that it lives, so that rank 0 does not wait for others in vain,
+ * and nobody for rank 0. The first call tells all the names of all.
  */
 #include "comm/bootstrap/store_gather.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/missing.h"
 #include "base/suspending_clock.h"
+#include "comm/bootstrap/nodes.h"
 #include "comm/bootstrap/socket.h"
-#include "comm/node/transport.h"
 #include "comm/state/segment.h"
 
-#define SLICE_SECONDS ((double)LSI_SLICE_MS * 1e-3)
+#define SLICE_SECONDS 0.5  /* then it is looked who lives */
 #define PROBE_SECONDS 1e-3 /* for what should be there already */
+#define HOLD_SECONDS  0.1  /* for the same, if much depends on it */
 #define GRACE_SECONDS 1.0  /* for what rank 0 says when it gives up */
 
 enum { KEY_BYTES = LSI_STORE_GATHER_NAME + 64, NAMES_BYTES = 128 };
@@ -25,6 +30,7 @@ enum { KEY_BYTES = LSI_STORE_GATHER_NAME + 64, NAMES_BYTES = 128 };
 /* Before what a rank sends. */
 typedef struct record {
     uint64_t owner; /* a number that no other process chooses */
+    uint64_t place; /* where others see whether it lives; 0: nowhere */
     int32_t rank, size;
     uint64_t bytes;
 } record;
@@ -36,14 +42,25 @@ typedef struct head {
     char text[496]; /* why, if status is an error */
 } head;
 
+/* Where a rank shows that it lives. */
+typedef struct name_of_life {
+    uint64_t owner, place; /* of the record; place 0: nowhere */
+} name_of_life;
+
+typedef struct lsi_store_gather_life {
+    uint64_t place;
+    int shown;            /* a descriptor, or -errno */
+    bool all_known;       /* the first call is over */
+    name_of_life known[]; /* by rank */
+} lsi_store_gather_life;
+
 /* One call. */
 typedef struct call {
     lsi_store_gather *gather;
     uint64_t number;
-    uint64_t owner;
     double seconds;
     lsi_deadline deadline;
-    int (*idle)(void);
+    bool *came;          /* rank 0: whose records are there */
     size_t bytes;        /* of a record and what follows it */
     unsigned char *body; /* the records */
 } call;
@@ -74,40 +91,97 @@ static ls_status leave(const call *c, const char *what, int number,
     return store->set(store->context, key, data, bytes);
 }
 
-/* Whether to give up, as this rank or another has found out that it is vain. */
-static bool is_vain(const call *c)
+static unsigned char *record_of(const call *c, int rank)
 {
-    char word;
-    size_t bytes = sizeof(word);
-    if (c->idle == NULL)
-        return false;
-    if (c->idle() == 0)
-        return look(c, "vain", 0, &word, &bytes, PROBE_SECONDS) == LS_OK;
-    (void)leave(c, "vain", 0, "!", 1);
-    return true;
+    return c->body + (size_t)rank * c->bytes;
 }
 
-/* Looks once more when time is up, so that it can also ask what is there. */
+/* ---- who lives ----------------------------------------------------------- */
+
+static void name_life(uint64_t owner, char name[LSI_STORE_GATHER_NAME])
+{
+    snprintf(name, LSI_STORE_GATHER_NAME, "lockstep-meets-%016llx",
+             (unsigned long long)owner);
+}
+
+static bool is_gone(const lsi_store_gather_life *life, const name_of_life *of)
+{
+    char name[LSI_STORE_GATHER_NAME];
+    if (of->place == 0 || of->place != life->place)
+        return false;
+    name_life(of->owner, name);
+    return !lsi_name_is_shown(name);
+}
+
+bool lsi_store_gather_has_died(const lsi_store_gather *gather, int rank)
+{
+    const lsi_store_gather_life *life = gather->life;
+    return life != NULL && life->all_known && rank != gather->rank &&
+           is_gone(life, &life->known[rank]);
+}
+
+/* Whether the rank has come to this call, the first, and died since. */
+static bool has_come_and_gone(const call *c, int rank)
+{
+    record r;
+    size_t bytes = c->bytes;
+    if (!c->came[rank])
+        c->came[rank] = look(c, "", rank, record_of(c, rank), &bytes,
+                             PROBE_SECONDS) == LS_OK;
+    if (!c->came[rank])
+        return false;
+    memcpy(&r, record_of(c, rank), sizeof(r));
+    return r.rank == rank &&
+           is_gone(c->gather->life, &(name_of_life){r.owner, r.place});
+}
+
+/*
+ * Of those whom one can see; LS_OK if nobody is known to have died. In the
+ * first call the others wait for rank 0 only, so that not all look for all.
+ */
+static ls_status look_who_lives(const call *c)
+{
+    const lsi_store_gather *gather = c->gather;
+    const bool all = gather->rank == 0 || gather->life->all_known;
+    for (int r = 0; r < (all ? gather->size : 1); r++) {
+        if (r == gather->rank)
+            continue;
+        if (gather->life->all_known ? lsi_store_gather_has_died(gather, r)
+                                    : has_come_and_gone(c, r))
+            return lsi_fail(LS_ERR_PEER_DEAD,
+                            "rank %d died, or gave up, while the ranks were "
+                            "meeting; this is rank %d of %d",
+                            r, gather->rank, gather->size);
+    }
+    return LS_OK;
+}
+
+/*
+ * Looks once more when time is up, so that it can also ask what is there; and
+ * when somebody seems to have died, for as long as a busy store may take: who
+ * has seen the end of the meeting has gone, too.
+ */
 static ls_status take(const call *c, const char *what, int number, void *data,
                       size_t *bytes)
 {
     const size_t room = *bytes;
+    char reason[256];
+    ls_status dead = LS_OK;
     for (;;) {
         const bool late = lsi_deadline_poll(c->deadline) == 0;
+        const double patience = dead != LS_OK ? HOLD_SECONDS
+                                : late        ? PROBE_SECONDS
+                                              : SLICE_SECONDS;
         *bytes = room;
-        const ls_status status = look(c, what, number, data, bytes,
-                                      late ? PROBE_SECONDS : SLICE_SECONDS);
+        const ls_status status = look(c, what, number, data, bytes, patience);
+        if (status == LS_ERR_TIMEOUT && dead != LS_OK)
+            return lsi_fail(dead, "%s", reason);
         if (status != LS_ERR_TIMEOUT || late)
             return status;
-        if (is_vain(c))
-            return lsi_fail(LS_ERR_PEER_DEAD,
-                            "a rank is gone before all have come");
+        dead = look_who_lives(c);
+        snprintf(reason, sizeof(reason), "%s",
+                 dead != LS_OK ? ls_last_error() : "");
     }
-}
-
-static unsigned char *record_of(const call *c, int rank)
-{
-    return c->body + (size_t)rank * c->bytes;
 }
 
 /* ---- who has not come ---------------------------------------------------- */
@@ -155,8 +229,11 @@ static ls_status check_record(const call *c, int rank, bool fits)
                         "rank %d was started as one of %d ranks, and rank 0 as "
                         "one of %d",
                         rank, r.size, c->gather->size);
-    if (rank == 0 && r.owner != c->owner)
-        return lsi_fail(LS_ERR_MISMATCH, "two processes are rank 0");
+    if (rank == 0 && r.owner != c->gather->owner)
+        return lsi_fail(
+            LS_ERR_MISMATCH,
+            "two processes are rank 0, or another group has had the "
+            "same name in this store");
     return LS_OK;
 }
 
@@ -170,6 +247,7 @@ static ls_status collect(const call *c)
         if (status != LS_ERR_ARGUMENT) /* it is longer */
             LS_TRY(status);
         LS_TRY(check_record(c, r, status == LS_OK && bytes == c->bytes));
+        c->came[r] = true;
     }
     return LS_OK;
 }
@@ -248,8 +326,10 @@ static ls_status take_bundle(const call *c)
     }
     record own;
     memcpy(&own, record_of(c, c->gather->rank), sizeof(own));
-    if (own.owner != c->owner)
-        return lsi_fail(LS_ERR_MISMATCH, "two processes are rank %d",
+    if (own.owner != c->gather->owner)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "two processes are rank %d, or another group has had "
+                        "the same name in this store",
                         c->gather->rank);
     return LS_OK;
 }
@@ -268,10 +348,24 @@ static ls_status follow(const call *c)
 
 /* ---- all ----------------------------------------------------------------- */
 
+/* Where all show that they live. */
+static void note_names(const call *c)
+{
+    lsi_store_gather_life *life = c->gather->life;
+    for (int r = 0; r < c->gather->size; r++) {
+        record from;
+        memcpy(&from, record_of(c, r), sizeof(from));
+        life->known[r] = (name_of_life){from.owner, from.place};
+    }
+    life->all_known = true;
+}
+
 static ls_status run(call *c, const void *send, size_t bytes, void *recv)
 {
     const lsi_store_gather *gather = c->gather;
-    const record own = {.owner = c->owner,
+    const lsi_store_gather_life *life = gather->life;
+    const record own = {.owner = gather->owner,
+                        .place = life->shown >= 0 ? life->place : 0,
                         .rank = gather->rank,
                         .size = gather->size,
                         .bytes = c->bytes};
@@ -283,30 +377,70 @@ static ls_status run(call *c, const void *send, size_t bytes, void *recv)
     for (int r = 0; r < gather->size; r++)
         memcpy((unsigned char *)recv + (size_t)r * bytes,
                record_of(c, r) + sizeof(own), bytes);
+    if (!life->all_known)
+        note_names(c);
     return LS_OK;
 }
 
-ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
-                               size_t bytes, void *recv, double seconds,
-                               int (*idle)(void))
+/* With memory for the records, and for who has come. */
+static ls_status run_with_room(call *c, const void *send, size_t bytes,
+                               void *recv)
 {
+    const size_t n = (size_t)c->gather->size;
     void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, n * (c->bytes + sizeof(bool)),
+                            LS_MEMORY_COMM, "what ranks tell each other"));
+    c->body = block;
+    c->came = (bool *)(c->body + n * c->bytes);
+    const ls_status status = run(c, send, bytes, recv);
+    lsi_free(block);
+    return status;
+}
+
+/* Before the first call of a meeting. */
+static ls_status show_life(lsi_store_gather *gather)
+{
+    char name[LSI_STORE_GATHER_NAME];
+    const size_t n = (size_t)gather->size;
+    void *block = NULL;
+    if (gather->life != NULL)
+        return LS_OK;
+    if (getrandom(&gather->owner, sizeof(gather->owner), 0) !=
+        sizeof(gather->owner))
+        return lsi_fail_errno(LS_ERR_SYSTEM, "there are no random numbers");
+    LS_TRY(lsi_alloc_zeroed(
+        &block, sizeof(lsi_store_gather_life) + n * sizeof(name_of_life),
+        LS_MEMORY_COMM, "which ranks live"));
+    gather->life = block;
+    gather->life->place = lsi_own_place();
+    name_life(gather->owner, name);
+    gather->life->shown = lsi_show_name(name);
+    return LS_OK;
+}
+
+void lsi_store_gather_end(lsi_store_gather *gather)
+{
+    if (gather->life == NULL)
+        return;
+    if (gather->life->shown >= 0)
+        close(gather->life->shown);
+    lsi_free(gather->life);
+    gather->life = NULL;
+}
+
+ls_status lsi_store_gather_all(lsi_store_gather *gather, const void *send,
+                               size_t bytes, void *recv, double seconds)
+{
     const bool patient = gather->rank != 0 && seconds > 0;
     call c = {.gather = gather,
               .number = gather->calls++,
-              .owner = lsi_job_number(),
               .seconds = seconds,
-              .idle = idle,
               .bytes = sizeof(record) + bytes};
     if (c.bytes > LSI_STORE_VALUE_BYTES)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%zu bytes of a rank are more than a store takes",
                         bytes);
+    LS_TRY(show_life(gather));
     c.deadline = lsi_deadline_in(patient ? seconds + GRACE_SECONDS : seconds);
-    LS_TRY(lsi_alloc(&block, (size_t)gather->size * c.bytes, LS_MEMORY_COMM,
-                     "what ranks tell each other"));
-    c.body = block;
-    const ls_status status = run(&c, send, bytes, recv);
-    lsi_free(block);
-    return status;
+    return run_with_room(&c, send, bytes, recv);
 }

@@ -35,9 +35,8 @@ void lsi_accumulate(const lsi_collective *op, void *acc, const void *more,
                     size_t elements, bool more_first)
 {
     const void *srcs[2] = {more_first ? more : acc, more_first ? acc : more};
-    const ls_reduce_op redop =
-        op->call.redop == LS_AVG ? LS_SUM : op->call.redop;
-    lsi_serial_reduce(acc, srcs, 2, elements, lsi_wide_dtype(op), redop, 1.0);
+    lsi_serial_reduce(acc, srcs, 2, elements, lsi_wide_dtype(op),
+                      lsi_call_step(&op->call), 1.0);
 }
 
 void lsi_narrow(const lsi_collective *op, void *to, void *from, size_t elements)

@@ -7,15 +7,24 @@
 
 #include "comm/coll/algorithm.h"
 
-/* So that what a few ranks stage stays in their second-level caches. */
-enum { LSI_WINDOW_CHUNK = 64 * 1024 };
+/*
+ * So that what a few ranks stage stays in their second-level caches; all slots
+ * of a half together, and one.
+ */
+enum { LSI_WINDOW_FINE = 512 * 1024, LSI_WINDOW_CHUNK = 64 * 1024 };
 
-/* A chunk of each slot fits a half of the window; a multiple of a line. */
-static inline size_t lsi_window_chunk(int slots)
+/*
+ * A chunk of each slot fits a half of the window; a multiple of a line. With
+ * more ranks than CPUs each chunk costs a turn of every rank on a CPU, which is
+ * more than what a cache saves: then it is as large as there is room.
+ */
+static inline size_t lsi_window_chunk(const ls_group *group, int slots)
 {
-    const size_t most =
-        (size_t)LSI_STAGING_BYTES / 2 / (size_t)slots / LSI_LINE * LSI_LINE;
-    return most < LSI_WINDOW_CHUNK ? most : LSI_WINDOW_CHUNK;
+    const size_t half = group->memory.few_cpus ? (size_t)LSI_STAGING_BYTES / 2
+                                               : (size_t)LSI_WINDOW_FINE;
+    const size_t most = half / (size_t)slots / LSI_LINE * LSI_LINE;
+    return group->memory.few_cpus || most < LSI_WINDOW_CHUNK ? most
+                                                             : LSI_WINDOW_CHUNK;
 }
 
 static inline unsigned char *lsi_window_slot(const ls_group *group, int rank,

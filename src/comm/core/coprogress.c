@@ -56,7 +56,7 @@ static void in_child(void)
     for (ls_group *group = members; group != NULL;
          group = group->coprogress.next_member) {
         atomic_store(&group->coprogress.mover, 0);
-        group->coprogress.borrowed = false;
+        group->coprogress.borrowed = 0;
     }
     members = NULL;
     own_members = 0;
@@ -69,6 +69,24 @@ static void mind_forks(void)
     (void)pthread_atfork(before_fork, after_fork, in_child);
 }
 
+/* ---- borrowing ----------------------------------------------------------- */
+
+/*
+ * Whether this thread has borrowed it, and calls a function of the program's
+ * that uses it, although another thread waits for it already. Under the lock.
+ */
+static bool is_held(const ls_group *group)
+{
+    return group->coprogress.borrowed > 0 && group->coprogress.holder == self();
+}
+
+/* Under the lock. */
+static void lend(ls_group *group)
+{
+    group->coprogress.borrowed++;
+    group->coprogress.holder = self();
+}
+
 /* ---- joining and leaving ------------------------------------------------- */
 
 void lsi_coprogress_join(ls_group *group)
@@ -78,11 +96,13 @@ void lsi_coprogress_join(ls_group *group)
         return;
     pthread_once(&once, mind_forks);
     pthread_mutex_lock(&lock);
-    group->coprogress.next_member = members;
-    members = group;
-    atomic_store(&group->coprogress.mover, self());
+    if (!is_held(group)) {
+        group->coprogress.next_member = members;
+        members = group;
+        atomic_store(&group->coprogress.mover, self());
+        own_members++;
+    }
     pthread_mutex_unlock(&lock);
-    own_members++;
 }
 
 /* Releases what this thread has done. Under the lock. */
@@ -98,9 +118,9 @@ static void strike(ls_group *group)
 /* Whoever has it may sleep, and looks at the mover before. Under the lock. */
 static void await_return(ls_group *group)
 {
-    if (group->coprogress.borrowed)
+    if (group->coprogress.borrowed > 0)
         lsi_wake_all(group);
-    while (group->coprogress.borrowed)
+    while (group->coprogress.borrowed > 0)
         pthread_cond_wait(&returned, &lock);
 }
 
@@ -112,7 +132,7 @@ void lsi_coprogress_take_over(const ls_group *group)
     ls_group *found = members;
     while (found != NULL && found != group)
         found = found->coprogress.next_member;
-    if (found != NULL) {
+    if (found != NULL && !is_held(found)) {
         atomic_store(&found->coprogress.mover, self());
         own_members++;
         await_return(found);
@@ -150,7 +170,7 @@ ls_group *lsi_coprogress_borrow(const ls_group *group)
         own_members++;
         if (other == group)
             continue;
-        other->coprogress.borrowed = true;
+        lend(other);
         other->coprogress.next_borrowed = borrowed;
         borrowed = other;
     }
@@ -182,8 +202,50 @@ bool lsi_coprogress_run(ls_group *borrowed)
 
 static bool is_idle(const ls_group *group)
 {
-    return group->failed ||
-           (group->queue.first == NULL && group->streams.active == NULL);
+    return group->completions == NULL &&
+           (group->failed ||
+            (group->queue.first == NULL && group->streams.active == NULL));
+}
+
+static bool is_due(const ls_group *group)
+{
+    for (const lsi_on_done *c = group->completions; c != NULL; c = c->next)
+        if (*c->done || group->failed)
+            return true;
+    return false;
+}
+
+/* One that is borrowed is so by this thread, which its functions may use. */
+ls_group *lsi_coprogress_borrow_completed(const ls_group *group)
+{
+    if (!lsi_coprogress_due(group))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    ls_group *other = members;
+    while (other != NULL &&
+           (other == group || !is_own(other) || !is_due(other)))
+        other = other->coprogress.next_member;
+    if (other != NULL)
+        lend(other);
+    pthread_mutex_unlock(&lock);
+    return other;
+}
+
+/* Under the lock. */
+static void give_back(ls_group *group)
+{
+    if (--group->coprogress.borrowed == 0 && is_own(group) && is_idle(group)) {
+        strike(group);
+        own_members--;
+    }
+}
+
+void lsi_coprogress_return_one(ls_group *borrowed)
+{
+    pthread_mutex_lock(&lock);
+    give_back(borrowed);
+    pthread_cond_broadcast(&returned);
+    pthread_mutex_unlock(&lock);
 }
 
 void lsi_coprogress_return(ls_group *borrowed)
@@ -193,11 +255,7 @@ void lsi_coprogress_return(ls_group *borrowed)
     pthread_mutex_lock(&lock);
     for (ls_group *group = borrowed, *next; group != NULL; group = next) {
         next = group->coprogress.next_borrowed;
-        group->coprogress.borrowed = false;
-        if (is_own(group) && is_idle(group)) {
-            strike(group);
-            own_members--;
-        }
+        give_back(group);
     }
     pthread_cond_broadcast(&returned);
     pthread_mutex_unlock(&lock);

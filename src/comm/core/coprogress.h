@@ -38,6 +38,13 @@ bool lsi_coprogress_due(const ls_group *group);
 /* Moves all others; whether anything has moved. */
 bool lsi_coprogress_move(const ls_group *group);
 
+/*
+ * Another group of this thread in which something is done (on_done.h); or NULL.
+ * Nobody can take it until it is returned.
+ */
+ls_group *lsi_coprogress_borrow_completed(const ls_group *group);
+void lsi_coprogress_return_one(ls_group *borrowed);
+
 /* ---- for a longer while -------------------------------------------------- */
 
 /* All others, linked by next_borrowed; nobody can take them until returned. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/spans.h"
+#include "comm/core/counts.h"
 #include "comm/core/message.h"
 #include "comm/core/paths.h"
 #include "comm/core/refusal.h"
@@ -16,6 +18,7 @@
 #include "comm/state/algorithm.h"
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
+#include "comm/state/forks.h"
 
 bool lsi_all_completed(ls_group *group, uint64_t sequence)
 {
@@ -72,6 +75,7 @@ ls_status lsi_collective_arrived(lsi_collective *op)
         group->activity++;
         if (op->phase == 1) {
             LS_TRY(lsi_check_call(op, op->cursor));
+            lsi_counts_hear(op, op->cursor);
             if (group->queue.seen[op->cursor] < cell->completed)
                 group->queue.seen[op->cursor] = cell->completed;
         }
@@ -114,8 +118,9 @@ static void publish_data(lsi_collective *op)
         lsi_pack(op);
         return;
     }
-    cell->bytes = LSI_OFFER_BYTES;
+    cell->bytes = LSI_OFFER_BYTES + lsi_cell_table_bytes(op);
     lsi_make_offer(op, offer);
+    lsi_counts_publish(op);
     offer->able |= begin_ahead(op, offer->able);
 }
 
@@ -150,7 +155,7 @@ static void enter_all(ls_group *group)
 ls_status lsi_collective_submit(lsi_collective *op)
 {
     ls_group *group = op->group;
-    if (lsi_has_failed(group))
+    if (lsi_has_failed(group) || lsi_is_inherited(group))
         return lsi_report_failure(group);
     op->sequence = ++group->queue.sequence;
     op->state = LSI_COLLECTIVE_QUEUED;
@@ -161,6 +166,8 @@ ls_status lsi_collective_submit(lsi_collective *op)
     op->step = 0;
     op->refuser = -1;
     op->next = NULL;
+    op->began = lsi_span_begin(); /* before the others can see it */
+    op->arrived = 0;
     if (group->queue.first == NULL)
         group->queue.first = op;
     else
@@ -171,6 +178,24 @@ ls_status lsi_collective_submit(lsi_collective *op)
     enter_all(group);
     lsi_record_begin(op); /* while the others see the arrival */
     return LS_OK;
+}
+
+void lsi_collective_withdraw(lsi_collective *op)
+{
+    lsi_queue *const queue = &op->group->queue;
+    lsi_collective *before = NULL;
+    lsi_collective **link = &queue->first;
+    while (*link != NULL && *link != op) {
+        before = *link;
+        link = &before->next;
+    }
+    if (*link == NULL)
+        return;
+    *link = op->next;
+    if (queue->last == op)
+        queue->last = before;
+    if (queue->entering == op)
+        queue->entering = op->next;
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -242,6 +267,7 @@ static ls_status advance(lsi_collective *op)
         if (status != LS_OK)
             return status;
         op->state = LSI_COLLECTIVE_RUNNING;
+        lsi_record_arrived(op);
         if (op->call.refusal != LS_OK || op->refuser >= 0)
             return lsi_report_refusal(op);
         LS_TRY(agree_on_algorithm(op));
@@ -277,7 +303,7 @@ ls_status lsi_progress(ls_group *group)
      * A failure ends what has not been completed. What all ranks had done
      * before it was posted is finished first, once.
      */
-    if (group->failed)
+    if (group->failed || lsi_is_inherited(group))
         return lsi_report_failure(group);
     const bool failed = lsi_has_failed(group);
     group->queue.waits_completed = false;

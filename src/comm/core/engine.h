@@ -13,6 +13,12 @@
  */
 ls_status lsi_collective_submit(lsi_collective *op);
 
+/*
+ * Takes out of the queue what will never be done, because its group has failed,
+ * before its memory is used for something else.
+ */
+void lsi_collective_withdraw(lsi_collective *op);
+
 /* Moves what can move without waiting. Fails if the group has failed. */
 ls_status lsi_progress(ls_group *group);
 

@@ -4,6 +4,8 @@
  */
 #include "comm/core/message.h"
 
+#include "base/error.h"
+#include "comm/core/matching.h"
 #include "comm/health/recorder.h"
 #include "comm/state/channels.h"
 
@@ -37,7 +39,16 @@ static void prepare(lsi_message *message, lsi_buffer buffer)
 void lsi_message_send(ls_group *group, lsi_message *message, int class_,
                       lsi_buffer buffer, int peer)
 {
+    lsi_message_send_tag(group, message, class_, buffer,
+                         (lsi_peer_tag){peer, 0});
+}
+
+void lsi_message_send_tag(ls_group *group, lsi_message *message, int class_,
+                          lsi_buffer buffer, lsi_peer_tag to)
+{
+    const int peer = to.peer;
     prepare(message, buffer);
+    message->envelope.tag = (uint64_t)to.tag;
     group->counters->messages++;
     group->counters->bytes_sent +=
         peer == group->rank ? 0 : message->envelope.bytes;
@@ -51,29 +62,83 @@ void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
     enqueue(group, &group->streams.of[class_][1][peer], message);
 }
 
+void lsi_message_ask(ls_group *group, lsi_message *message, lsi_buffer buffer,
+                     lsi_peer_tag from)
+{
+    prepare(message, buffer);
+    message->peer = from.peer;
+    message->tag = from.tag;
+    lsi_matching_ask(group, message);
+}
+
+static void strike(lsi_stream *stream, const lsi_message *message)
+{
+    lsi_message *before = NULL, *at = stream->first;
+    while (at != NULL && at != message) {
+        before = at;
+        at = at->next;
+    }
+    if (at == NULL)
+        return;
+    if (before == NULL)
+        stream->first = at->next;
+    else
+        before->next = at->next;
+    if (stream->last == at)
+        stream->last = before;
+}
+
+/* A receive that has begun is in its stream, and the others wait apart. */
+void lsi_message_withdraw(ls_group *group, lsi_message *message)
+{
+    const bool receives = message->turn != 0;
+    if (message->done)
+        return;
+    if (receives)
+        lsi_matching_withdraw(group, message);
+    if (message->peer != LS_ANY_RANK)
+        strike(&group->streams.of[LSI_CHANNEL_USER][receives][message->peer],
+               message);
+}
+
 /* ---- moving -------------------------------------------------------------- */
+
+static void finish(ls_group *group, lsi_stream *stream, lsi_message *message)
+{
+    group->activity++;
+    stream->first = stream->matches ? NULL : message->next;
+    if (message->kept) {
+        lsi_matching_complete(group, message);
+        return;
+    }
+    if (message->record != 0)
+        lsi_record_message_end(group, message);
+    message->done = true;
+}
 
 static ls_status move_stream(ls_group *group, lsi_stream *stream)
 {
-    while (stream->first != NULL) {
+    for (;;) {
+        if (stream->first == NULL && stream->matches) {
+            const ls_status next = lsi_matching_next(group, stream, false);
+            if (next != LS_OK)
+                return next;
+        }
         lsi_message *message = stream->first;
+        if (message == NULL)
+            return LS_OK;
         const ls_status status =
             lsi_channel_to(group, stream->peer)->move(group, stream, message);
         if (status != LS_OK)
             return status;
-        stream->first = message->next;
-        if (message->record != 0)
-            lsi_record_message_end(group, message);
-        message->done = true;
-        group->activity++;
+        finish(group, stream, message);
     }
-    return LS_OK;
 }
 
 /* Tells a table of who is where what this rank waits for. */
 static void announce(ls_group *group)
 {
-    const lsi_stream *stream = group->streams.active;
+    const lsi_stream *stream = lsi_stream_awaited(group);
     const uint64_t word = stream == NULL ? 0
                                          : (uint64_t)(stream->peer + 1) << 1 |
                                                (stream->receives ? 1 : 0);
@@ -82,7 +147,7 @@ static void announce(ls_group *group)
         atomic_store_explicit(place, word, memory_order_relaxed);
 }
 
-ls_status lsi_messages_progress(ls_group *group)
+static ls_status move_all(ls_group *group)
 {
     lsi_stream **link = &group->streams.active;
     while (*link != NULL) {
@@ -97,6 +162,17 @@ ls_status lsi_messages_progress(ls_group *group)
             return status;
         }
     }
+    return LS_OK;
+}
+
+ls_status lsi_messages_progress(ls_group *group)
+{
+    uint64_t activity;
+    do {
+        activity = group->activity;
+        LS_TRY(lsi_matching_serve(group));
+        LS_TRY(move_all(group));
+    } while (group->activity != activity && group->streams.any.first != NULL);
     announce(group);
     return LS_OK;
 }

@@ -12,11 +12,28 @@ typedef struct lsi_buffer {
     ls_dtype dtype;
 } lsi_buffer;
 
-/* Queues a message; it moves when lsi_progress is called. */
+/* Queues a message of a collective; it moves when lsi_progress is called. */
 void lsi_message_send(ls_group *group, lsi_message *message, int class_,
                       lsi_buffer buffer, int peer);
 void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
                          lsi_buffer buffer, int peer);
+
+/* The other end of a message: a rank, and a number that both have chosen. */
+typedef struct lsi_peer_tag {
+    int peer, tag;
+} lsi_peer_tag;
+
+/* The same with a tag, for those of users, who may ask for any. */
+void lsi_message_send_tag(ls_group *group, lsi_message *message, int class_,
+                          lsi_buffer buffer, lsi_peer_tag to);
+void lsi_message_ask(ls_group *group, lsi_message *message, lsi_buffer buffer,
+                     lsi_peer_tag from);
+
+/*
+ * Takes a user's message out of the lists if it will never be done, because its
+ * group has failed, before its memory is used for something else.
+ */
+void lsi_message_withdraw(ls_group *group, lsi_message *message);
 
 /* Moves all queued messages as far as possible. */
 ls_status lsi_messages_progress(ls_group *group);

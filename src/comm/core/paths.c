@@ -14,6 +14,7 @@ enum {
 
 lsi_place lsi_place_of(const lsi_collective *op)
 {
+    const bool counted = lsi_operation_has_counts(op->call.operation);
     const lsi_place place = {.operation = op->call.operation,
                              .block = op->block,
                              .size = op->group->size,
@@ -22,7 +23,10 @@ lsi_place lsi_place_of(const lsi_collective *op)
                                      op->cut.shard * op->item,
                                      op->cut.rails,
                                      {op->cut.window.begin * op->item,
-                                      op->cut.window.end * op->item}}};
+                                      op->cut.window.end * op->item}},
+                             .counted = counted ? &op->counted : NULL,
+                             .item = op->item,
+                             .self = op->group->rank};
     return place;
 }
 
@@ -43,6 +47,8 @@ lsi_range lsi_block_of(const lsi_collective *op, int rank)
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
     const lsi_operation_row *row = lsi_operation_of(op->call.operation);
+    if (op->call.operation == LSI_OP_REDUCE_SCATTERV)
+        return (lsi_range){op->counted.sends[r], op->counted.sends[r + 1]};
     if (row->sends == LSI_EXTENT_BLOCKS || row->receives == LSI_EXTENT_BLOCKS)
         return (lsi_range){r * count, (r + 1) * count};
     if (row->receives == LSI_EXTENT_SHARD)
@@ -74,7 +80,7 @@ bool lsi_delivers_to(const lsi_collective *op, int owner, int rank)
 size_t lsi_delivery_offset(const lsi_collective *op, size_t begin)
 {
     if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS ||
-        op->cut.window.end != 0)
+        op->call.operation == LSI_OP_REDUCE_SCATTERV || op->cut.window.end != 0)
         begin -= lsi_block_of(op, op->group->rank).begin;
     return begin * op->item;
 }
@@ -188,6 +194,6 @@ void lsi_reduce_into(const lsi_collective *op, void *dst,
 {
     const bool average = op->call.redop == LS_AVG;
     lsi_serial_reduce(dst, srcs, n_srcs, elements, op->call.dtype,
-                      average ? LS_SUM : op->call.redop,
+                      lsi_call_step(&op->call),
                       average ? 1.0 / op->group->size : 1.0);
 }

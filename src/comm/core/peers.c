@@ -16,13 +16,31 @@ static ls_status post_dead(ls_group *group, int rank)
     return lsi_report_failure(group);
 }
 
-/* A rank that has left is missed only by those who wait for it. */
+/* Whether all but this rank have left. */
+static bool is_alone(const ls_group *group)
+{
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank &&
+            atomic_load(&lsi_member_of(group, r)->presence) != LSI_LEFT)
+            return false;
+    return true;
+}
+
+/*
+ * A rank that has left is missed only by those who wait for it; or for a
+ * message from anybody, once nobody else is left to send one.
+ */
 static bool is_awaited(const ls_group *group, int rank)
 {
-    for (const lsi_stream *s = group->streams.active; s != NULL;
-         s = s->next_active)
-        if (s->peer == rank)
+    const lsi_streams *streams = &group->streams;
+    const lsi_probe *probe = streams->probe;
+    for (const lsi_stream *s = streams->active; s != NULL; s = s->next_active)
+        if (s->peer == rank && (s->first != NULL || s->waiting.first != NULL))
             return true;
+    if (probe != NULL && probe->peer == rank)
+        return true;
+    if ((streams->any.first != NULL || probe != NULL) && is_alone(group))
+        return true;
     return lsi_is_behind(group, rank);
 }
 

@@ -31,12 +31,21 @@ static struct timespec after(uint64_t ns)
                              (long)(until % 1000000000)};
 }
 
-static void wait_for_bell(ls_group *group, uint64_t ns)
+/* What it is to be woken and to get no CPU. */
+static uint64_t late_since_rung(const ls_group *group)
+{
+    const uint64_t rung = atomic_load(&group->memory.header->rung_ns);
+    const uint64_t now = lsi_clock_ns();
+    return now > rung ? now - rung : 0;
+}
+
+static uint64_t wait_for_bell(ls_group *group, uint64_t ns)
 {
     const struct timespec until = after(ns);
-    syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAIT_BITSET,
-            group->waiting.sleeper.bell, &until, NULL,
-            lsi_bell_bit(group->rank));
+    const long woken = syscall(SYS_futex, &group->memory.header->bell,
+                               FUTEX_WAIT_BITSET, group->waiting.sleeper.bell,
+                               &until, NULL, lsi_bell_bit(group->rank));
+    return woken == 0 ? late_since_rung(group) : 0;
 }
 
 #ifdef FUTEX_WAITV_MAX
@@ -49,9 +58,9 @@ static struct futex_waitv bell_of(const ls_group *group)
         .flags = FUTEX_32};
 }
 
-/* False if it cannot be done here. */
+/* False if it cannot be done here. The group's own bell is the first. */
 static bool wait_for_bells(const ls_group *group, const ls_group *others,
-                           uint64_t ns)
+                           uint64_t ns, uint64_t *late_ns)
 {
     static atomic_bool unknown;
     struct futex_waitv bells[MOST_BELLS] = {bell_of(group)};
@@ -62,18 +71,20 @@ static bool wait_for_bells(const ls_group *group, const ls_group *others,
         bells[n++] = bell_of(others);
     if (others != NULL || atomic_load(&unknown))
         return false;
-    if (syscall(SYS_futex_waitv, bells, n, 0, &until, CLOCK_MONOTONIC) < 0 &&
-        (errno == ENOSYS || errno == EPERM))
+    const long woken =
+        syscall(SYS_futex_waitv, bells, n, 0, &until, CLOCK_MONOTONIC);
+    if (woken < 0 && (errno == ENOSYS || errno == EPERM))
         atomic_store(&unknown, true);
+    *late_ns = woken == 0 ? late_since_rung(group) : 0;
     return !atomic_load(&unknown);
 }
 
 #else
 
 static bool wait_for_bells(const ls_group *group, const ls_group *others,
-                           uint64_t ns)
+                           uint64_t ns, uint64_t *late_ns)
 {
-    (void)group, (void)others, (void)ns;
+    (void)group, (void)others, (void)ns, (void)late_ns;
     return false;
 }
 
@@ -87,14 +98,17 @@ static bool spans_nodes(const ls_group *others)
     return others != NULL;
 }
 
-static void wait_for_any(ls_group *group, const ls_group *others, uint64_t ns)
+static uint64_t wait_for_any(ls_group *group, const ls_group *others,
+                             uint64_t ns)
 {
+    uint64_t late_ns = 0;
     if (lsi_coprogress_wanted(others))
-        return;
+        return 0;
     if (ns > SLEEP_NS && spans_nodes(others))
         ns = SLEEP_NS;
-    if (!wait_for_bells(group, others, ns))
-        wait_for_bell(group, ns < SLEEP_NS ? ns : SLEEP_NS);
+    if (!wait_for_bells(group, others, ns, &late_ns))
+        late_ns = wait_for_bell(group, ns < SLEEP_NS ? ns : SLEEP_NS);
+    return late_ns;
 }
 
 /*
@@ -127,17 +141,18 @@ static void take_back(ls_group *group)
     atomic_fetch_sub(&group->memory.header->sleepers, 1);
 }
 
-static ls_status sleep_alone(ls_group *group, uint64_t ns)
+static ls_status sleep_alone(ls_group *group, uint64_t ns, uint64_t *late_ns)
 {
     announce(group);
     const ls_status status = lsi_progress(group);
     if (status == LS_OK && is_quiet(group))
-        wait_for_bell(group, ns);
+        *late_ns = wait_for_bell(group, ns);
     take_back(group);
     return status;
 }
 
-static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
+static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns,
+                            uint64_t *late_ns)
 {
     bool quiet = true;
     announce(group);
@@ -150,7 +165,7 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
          other = other->coprogress.next_borrowed)
         quiet = quiet && is_quiet(other);
     if (status == LS_OK && quiet && is_quiet(group))
-        wait_for_any(group, others, ns);
+        *late_ns = wait_for_any(group, others, ns);
     for (ls_group *other = others; other != NULL;
          other = other->coprogress.next_borrowed)
         take_back(other);
@@ -158,12 +173,14 @@ static ls_status sleep_with(ls_group *group, ls_group *others, uint64_t ns)
     return status;
 }
 
-ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns)
+ls_status lsi_sleep(ls_group *group, bool coprogress, uint64_t ns,
+                    uint64_t *late_ns)
 {
+    *late_ns = 0;
     if (!coprogress)
-        return sleep_alone(group, ns);
+        return sleep_alone(group, ns, late_ns);
     ls_group *others = lsi_coprogress_borrow(group);
-    const ls_status status = sleep_with(group, others, ns);
+    const ls_status status = sleep_with(group, others, ns, late_ns);
     lsi_coprogress_return(others);
     return status;
 }

@@ -3,15 +3,23 @@
  *
  * Spinning is right while the awaited peer runs on another CPU and answers in
  * microseconds; it is wrong when the peer needs this CPU. So a rank spins if
- * there is a CPU for each rank, as long as that has paid lately.
+ * there is a CPU for each rank, as long as that has paid more often than not:
+ * a peer that was late once, because its program did something else, is no
+ * reason to sleep, and be woken, in all the waits that follow.
  *
  * With more ranks than CPUs, the fastest way to let a peer run is sched_yield,
  * at once: four looks before it took 8% of the time of a barrier. But if
- * another program gets the CPU, it keeps it for milliseconds; so a yield that
- * takes long stops yielding for a good while.
+ * another program gets the CPU, it keeps it for milliseconds.
  *
  * Sleeping (sleep.c) always works: the kernel runs a rank soon after it is
- * woken, and moves it to an idle CPU.
+ * woken, and moves it to an idle CPU. Soon, that is, if the rank has not used
+ * up its share of a CPU for which others wait as well: then each microsecond
+ * that it looks around is one that it does not get when it is woken.
+ *
+ * So where others want the CPUs, ranks hardly look before they sleep. They
+ * notice by what it costs: a yield that comes back late, a rank that was woken
+ * and ran late. It then sleeps so in a number of waits, and in twice as many
+ * each time that it happens again; each spin or yield that pays takes one away.
  */
 #include "comm/core/wait.h"
 
@@ -22,6 +30,7 @@
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/spans.h"
 #include "base/suspending_clock.h"
 #include "comm/core/coprogress.h"
 #include "comm/core/engine.h"
@@ -34,15 +43,19 @@
 #include "comm/state/channels.h"
 
 enum {
-    SPINS_ALONE = 500, /* some 30 microseconds */
+    SPINS_ALONE = 1000, /* some 60 microseconds */
+    SPINS_UNSURE = 500, /* 30 */
+    SPINS_LATE = 80,    /* 5: as long as to sleep and be woken takes */
     FEW_SPINS = 2,
     LONG_SPINS = 100000, /* some milliseconds: see choose_spins */
+    TRUST = 8,           /* in spinning: one more for each that paid, */
+    DISTRUST = 2,        /* so much less for each in vain */
     FIRST_RETRY = 8,     /* waits until a spin is tried again; doubles */
     LAST_RETRY = 512,
     YIELDS = 250,       /* of one wait */
-    FIRST_BACKOFF = 16, /* waits without yielding, after a long one; doubles */
-    LAST_BACKOFF = 4096,
-    LONG_YIELD_NS = 1000000 /* what no peer needs to get to its next wait */
+    LATE_NS = 1000000,  /* what no peer needs to get to its next wait */
+    FIRST_BACKOFF = 16, /* waits */
+    LAST_BACKOFF = 4096
 };
 
 /* A fraction of a millisecond, or a few: between two looks at the clock. */
@@ -61,7 +74,7 @@ enum { POLL_TICKS = 1 << 18 };
 void lsi_begin_to_wait(ls_group *group)
 {
     group->waiting.crowded = true;
-    group->waiting.waits_without_yield = INT_MAX;
+    group->waiting.late = INT_MAX;
 }
 
 void lsi_learn_to_wait(ls_group *group)
@@ -74,25 +87,52 @@ void lsi_learn_to_wait(ls_group *group)
         (available < found.own ? available : found.together) <
             group->channels.local->size;
     group->waiting.bound = found.disjoint && !group->waiting.crowded;
-    group->waiting.spinning_pays = true;
+    group->waiting.trust = TRUST;
     group->waiting.retry = FIRST_RETRY;
-    group->waiting.waits_without_yield = 0;
+    group->waiting.late = 0;
     group->waiting.backoff = FIRST_BACKOFF;
 }
 
+/* Whether the scheduler has put another rank on this CPU, when it last waited.
+ */
+static bool shares_a_cpu(const ls_group *group)
+{
+    const ls_group *const here = group->channels.local;
+    const int own = atomic_load_explicit(
+        &lsi_member_of(here, here->rank)->ran_on, memory_order_relaxed);
+    for (int r = 0; r < here->size; r++) {
+        if (r != here->rank &&
+            own == atomic_load_explicit(&lsi_member_of(here, r)->ran_on,
+                                        memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* For others to see: 1 + the CPU, as 0 is who has never waited. */
+static void tell_cpu(ls_group *group)
+{
+    const ls_group *const here = group->channels.local;
+    atomic_store_explicit(&lsi_member_of(here, here->rank)->ran_on,
+                          1 + sched_getcpu(), memory_order_relaxed);
+}
+
 /*
- * If the last spin was in vain, the peer probably needs this CPU: even where
- * there are enough, the scheduler may have put both on one, and it leaves them
- * there as long as they take turns. Then hardly spin, but try again now and
- * then, for so long that the scheduler sees two that want to run and moves one.
- * Ranks that are bound to CPUs of their own need none of this.
+ * If spins were in vain, the peer probably needs this CPU: even where there are
+ * enough, the scheduler may have put both on one, and it leaves them there as
+ * long as they take turns. Then hardly spin, but try again now and then, for so
+ * long that the scheduler sees two that want to run and moves one. Ranks that
+ * are bound to CPUs of their own need none of this.
  */
 static int choose_spins(ls_group *group)
 {
-    if (group->waiting.crowded)
-        return 0;
-    if (group->waiting.spinning_pays || group->waiting.bound)
+    if (group->waiting.bound)
         return SPINS_ALONE;
+    tell_cpu(group);
+    if (group->waiting.trust == TRUST)
+        return SPINS_ALONE;
+    if (group->waiting.trust > 0)
+        return shares_a_cpu(group) ? SPINS_UNSURE : SPINS_ALONE;
     if (++group->waiting.waits < group->waiting.retry)
         return FEW_SPINS;
     group->waiting.waits = 0;
@@ -101,31 +141,35 @@ static int choose_spins(ls_group *group)
     return LONG_SPINS;
 }
 
-static int choose_yields(ls_group *group)
+static void choose(ls_group *group, lsi_patience *patience)
 {
-    if (!group->waiting.crowded)
-        return 0;
-    if (group->waiting.waits_without_yield == 0)
-        return YIELDS;
-    group->waiting.waits_without_yield--;
-    return 0;
+    const bool late = group->waiting.late > 0;
+    const bool crowded = group->waiting.crowded;
+    if (late)
+        group->waiting.late--;
+    patience->yields = crowded && !late ? YIELDS : 0;
+    patience->spins = crowded ? 0 : late ? SPINS_LATE : choose_spins(group);
 }
 
-/*
- * A yield that takes long went to another program, or a peer that computes. The
- * former come again, and each time ranks sleep for longer instead; the latter
- * is over at once, and each yield that pays takes some of the backoff away.
- */
+/* This rank has stood in line for a CPU for so long. */
+static void learn(ls_group *group, uint64_t late_ns)
+{
+    if (late_ns < LATE_NS)
+        return;
+    if (group->waiting.late < group->waiting.backoff)
+        group->waiting.late = group->waiting.backoff;
+    if (group->waiting.backoff < LAST_BACKOFF)
+        group->waiting.backoff *= 2;
+}
+
 static void yield(ls_group *group, lsi_patience *patience)
 {
     const uint64_t before = lsi_clock_ns();
     sched_yield();
-    if (lsi_clock_ns() - before < LONG_YIELD_NS)
-        return;
-    group->waiting.waits_without_yield = group->waiting.backoff;
-    if (group->waiting.backoff < LAST_BACKOFF)
-        group->waiting.backoff *= 2;
-    patience->yields = 0;
+    const uint64_t away = lsi_clock_ns() - before;
+    learn(group, away);
+    if (away >= LATE_NS)
+        patience->yields = 0;
 }
 
 /* In proportion to the wait so far, so that little is lost by looking late. */
@@ -139,13 +183,23 @@ static uint64_t choose_sleep(const ls_group *group, uint64_t waited_ns)
     return sleep_ns < LAST_SLEEP_NS ? sleep_ns : LAST_SLEEP_NS;
 }
 
+/* No longer than until then; 0: never. */
+static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
+{
+    const uint64_t now = lsi_clock_ns();
+    if (until_ns == 0 || until_ns >= now + sleep_ns)
+        return sleep_ns;
+    return until_ns > now ? until_ns - now : 1;
+}
+
 void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
-        group->waiting.spinning_pays = true;
+        group->waiting.trust += group->waiting.trust < TRUST;
         group->waiting.retry = FIRST_RETRY;
     }
-    if (patience->looks > patience->spins && patience->yields != 0 &&
+    if (patience->looks > 0 &&
+        patience->looks < patience->spins + patience->yields &&
         group->waiting.backoff > FIRST_BACKOFF)
         group->waiting.backoff--;
     if (patience->began_ns != 0)
@@ -183,6 +237,15 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     return LS_OK;
 }
 
+/*
+ * A group may be waited for by one thread after another, and those have clocks
+ * that know nothing of each other.
+ */
+static uint64_t time_of(ls_group *group)
+{
+    return lsi_suspending_clock_read(&group->waiting.clock, lsi_clock_ns());
+}
+
 static void begin(lsi_patience *patience, uint64_t now)
 {
     patience->began_ns = patience->checked_ns = now;
@@ -208,12 +271,21 @@ static bool move_others(ls_group *group, lsi_patience *patience)
     return moved;
 }
 
-ls_status lsi_pause(ls_group *group, lsi_patience *patience)
+/* This wait's spins were in vain. */
+static void distrust(ls_group *group, const lsi_patience *patience)
+{
+    int *const trust = &group->waiting.trust;
+    if (patience->spins > SPINS_LATE)
+        *trust = *trust > DISTRUST ? *trust - DISTRUST : 0;
+}
+
+/* A while, but no longer than until a time of the clock; 0: never. */
+static ls_status pause_until(ls_group *group, lsi_patience *patience,
+                             uint64_t until_ns)
 {
     if (patience->looks == 0) {
         lsi_record_wait(group);
-        patience->spins = choose_spins(group);
-        patience->yields = choose_yields(group);
+        choose(group, patience);
         patience->coprogress = lsi_coprogress_due(group);
     }
     const bool moved = move_others(group, patience);
@@ -225,17 +297,27 @@ ls_status lsi_pause(ls_group *group, lsi_patience *patience)
             yield(group, patience);
         return LS_OK;
     }
-    group->waiting.spinning_pays = false;
-    const uint64_t now = lsi_suspending_clock_ns();
+    const uint64_t now = time_of(group);
     if (patience->began_ns == 0) {
         begin(patience, now);
+        distrust(group, patience);
         lsi_record_long_wait(group);
     }
     LS_TRY(look(group, patience, now));
     if (moved)
         return LS_OK;
-    return lsi_sleep(group, patience->coprogress,
-                     choose_sleep(group, now - patience->began_ns));
+    uint64_t late_ns = 0;
+    const uint64_t sleep_ns = choose_sleep(group, now - patience->began_ns);
+    const ls_status status = lsi_sleep(group, patience->coprogress,
+                                       shorten(sleep_ns, until_ns), &late_ns);
+    if (!group->waiting.crowded)
+        learn(group, late_ns); /* of a peer that computes a yield tells, too */
+    return status;
+}
+
+ls_status lsi_pause(ls_group *group, lsi_patience *patience)
+{
+    return pause_until(group, patience, 0);
 }
 
 /* ---- testing instead of waiting ------------------------------------------ */
@@ -260,7 +342,7 @@ ls_status lsi_poll(ls_group *group)
         return LS_OK;
     polling->activity = group->activity;
     polling->ticks = ticks;
-    const uint64_t now = lsi_suspending_clock_ns();
+    const uint64_t now = time_of(group);
     if (patience->began_ns == 0)
         begin(patience, now);
     return look(group, patience, now);
@@ -276,7 +358,7 @@ static ls_status wait_until(ls_group *group, const bool *done,
         const uint64_t activity = group->activity;
         ls_status status = lsi_progress(group);
         if (status == LS_OK && !*done && group->activity == activity)
-            status = lsi_pause(group, patience);
+            status = pause_until(group, patience, until_ns);
         if (*done) {
             lsi_patience_rewarded(group, patience);
             return LS_OK;
@@ -292,6 +374,7 @@ static ls_status wait_until(ls_group *group, const bool *done,
 ls_status lsi_wait_for(ls_group *group, const bool *done)
 {
     lsi_patience patience = {0};
+    LSI_SPAN(WAIT, "wait for ranks", 0, 0);
     return wait_until(group, done, 0, &patience);
 }
 
@@ -306,6 +389,9 @@ ls_status lsi_collective_complete(lsi_collective *op)
 {
     lsi_coprogress_take(op->group);
     LS_TRY(lsi_collective_submit(op));
-    LS_TRY(lsi_wait_for(op->group, &op->done));
-    return op->status;
+    const ls_status status = lsi_wait_for(op->group, &op->done);
+    if (status == LS_OK)
+        return op->status;
+    lsi_collective_withdraw(op);
+    return status;
 }

@@ -27,8 +27,9 @@ int lsi_first_behind(const ls_group *group, bool on_node)
 /* -1 if it is nobody in particular. */
 static int awaited(const ls_group *group)
 {
-    if (group->streams.active != NULL)
-        return group->streams.active->peer;
+    const lsi_stream *stream = lsi_stream_awaited(group);
+    if (stream != NULL)
+        return stream->peer;
     const int late = lsi_first_behind(group, true);
     return late >= 0 ? late : lsi_channels_awaited(group);
 }

@@ -35,9 +35,12 @@ static void set_call(json_t *object, const lsi_call *call)
     set_text(object, "call", lsi_call_text(call, text, sizeof(text)));
     set_text(object, "operation", lsi_operation_name(call->operation));
     set_int(object, "count", call->count);
-    set_text(object, "dtype", ls_dtype_name(call->dtype));
-    set_text(object, "redop", ls_reduce_op_name(call->redop));
-    json_object_set_new(object, "root", json_integer(call->root));
+    set_text(object, "dtype", ls_dtype_name(lsi_call_dtype(call)));
+    set_text(object, "redop", lsi_call_redop_name(call));
+    json_object_set_new(object, "root",
+                        json_integer(lsi_operation_has_counts(call->operation)
+                                         ? 0
+                                         : call->root));
     set_int(object, "bytes", lsi_call_bytes(call));
 }
 
@@ -92,7 +95,8 @@ static uint64_t in_place_offset(const ls_group *group, const lsi_call *call)
 static json_t *collective_json(const dump *d, const lsi_recorded *record)
 {
     json_t *json = record_json(d, record);
-    if (record->call.refusal == LS_OK) {
+    if (record->call.refusal == LS_OK &&
+        !lsi_operation_has_counts(record->call.operation)) {
         const uint64_t offset = in_place_offset(d->group, &record->call);
         json_object_set_new(json, "in_place",
                             json_boolean(record->apart == offset));
@@ -105,7 +109,8 @@ static json_t *collective_json(const dump *d, const lsi_recorded *record)
 static json_t *message_json(const dump *d, const lsi_recorded *record)
 {
     json_t *json = record_json(d, record);
-    set_int(json, "peer", record->apart);
+    /* From any rank: -1. */
+    json_object_set_new(json, "peer", json_integer((int)record->apart));
     return json;
 }
 

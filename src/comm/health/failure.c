@@ -16,6 +16,7 @@
 #include "comm/health/sigterm.h"
 #include "comm/state/bell.h"
 #include "comm/state/channels.h"
+#include "comm/state/forks.h"
 
 enum { TABLE_BYTES = 640, MORE_BYTES = 32, CALL_BYTES = 128 };
 
@@ -49,6 +50,8 @@ void ls_group_abort(ls_group *group)
 {
     uint32_t nobody = 0;
     if (group == NULL)
+        return;
+    if (lsi_is_inherited(group))
         return;
     const uint32_t here = ((uint32_t)group->rank + 1) | LSI_ABORTED;
     if (atomic_compare_exchange_strong(&group->memory.header->failed, &nobody,
@@ -183,6 +186,29 @@ static ls_status report_abort(const ls_group *group, const lsi_failure *failure,
                     member_text(group, rank, text), group->rank, own);
 }
 
+/* Of ranks that have counts of their own. */
+static ls_status report_counts(const lsi_failure *failure, const lsi_call *call)
+{
+    const int of = (int)failure->counted - 1;
+    char what[CALL_BYTES];
+    snprintf(what, sizeof(what), "ranks disagree about call #%llu, %s of %s",
+             (unsigned long long)failure->sequence,
+             lsi_operation_name(call->operation), ls_dtype_name(call->dtype));
+    if (call->operation == LSI_OP_ALL_TO_ALLV)
+        return lsi_fail(LS_ERR_MISMATCH,
+                        "%s (counts differ): rank %d sends %llu elements to "
+                        "rank %d, which expects %llu",
+                        what, failure->rank_a,
+                        (unsigned long long)failure->count_a, failure->rank_b,
+                        (unsigned long long)failure->count_b);
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "%s (counts differ): the block of rank %d has %llu "
+                    "elements on rank %d and %llu on rank %d",
+                    what, of, (unsigned long long)failure->count_a,
+                    failure->rank_a, (unsigned long long)failure->count_b,
+                    failure->rank_b);
+}
+
 static ls_status report_mismatch(const lsi_failure *failure)
 {
     char text_a[CALL_BYTES], text_b[CALL_BYTES];
@@ -190,6 +216,8 @@ static ls_status report_mismatch(const lsi_failure *failure)
         (lsi_fingerprint){failure->what_a, failure->count_a});
     const lsi_call b = lsi_fingerprint_call(
         (lsi_fingerprint){failure->what_b, failure->count_b});
+    if (failure->counted != 0)
+        return report_counts(failure, &a);
     char what[32] = "a message"; /* these have no number */
     if (failure->sequence != 0)
         snprintf(what, sizeof(what), "call #%llu",
@@ -226,6 +254,20 @@ static ls_status report_late(const ls_group *group, const lsi_failure *failure,
         whom, group->rank, own, table);
 }
 
+/* Of a rank that cannot keep what has come, to receive what is behind it. */
+static ls_status report_full(const ls_group *group, const lsi_failure *failure,
+                             const char *own)
+{
+    char text[MEMBER_BYTES];
+    return lsi_fail((ls_status)failure->status,
+                    "%s has no memory for a message of %llu bytes from rank "
+                    "%d that it has not asked for, behind which are others "
+                    "that it has; this is rank %d, %s",
+                    member_text(group, failure->rank_a, text),
+                    (unsigned long long)failure->count_a, failure->rank_b,
+                    group->rank, own);
+}
+
 static ls_status tell(ls_group *group)
 {
     char own[CALL_BYTES + 64];
@@ -239,6 +281,9 @@ static ls_status tell(ls_group *group)
         return report_abort(group, failure, own);
     case LS_ERR_MISMATCH:
         return report_mismatch(failure);
+    case LS_ERR_MEMORY:
+    case LS_ERR_BUDGET:
+        return report_full(group, failure, own);
     case LS_ERR_SYSTEM:
         return lsi_fail(LS_ERR_SYSTEM,
                         "rank %d could not read the memory of rank %d; this is "
@@ -251,6 +296,8 @@ static ls_status tell(ls_group *group)
 
 ls_status lsi_report_failure(ls_group *group)
 {
+    if (lsi_is_inherited(group))
+        return lsi_refuse_inherited(group);
     const ls_status status = tell(group);
     if (group->failed)
         return status;

@@ -14,15 +14,83 @@ static bool is_refusal(lsi_collective *op, const lsi_cell *cell, int rank)
     return theirs.refusal != LS_OK || op->call.refusal != LS_OK;
 }
 
+/* Counts of which one differs; `of` is the rank whose block it is. */
+static ls_status fail_counts(lsi_collective *op, lsi_failure failure, int of)
+{
+    const uint64_t what = lsi_fingerprint_of(&op->call).what;
+    failure.status = LS_ERR_MISMATCH;
+    failure.sequence = op->sequence;
+    failure.what_a = failure.what_b = what;
+    failure.counted = of + 1;
+    lsi_post_failure(op->group, &failure);
+    return lsi_report_failure(op->group);
+}
+
+static uint64_t elements_of(const uint64_t *begin, int rank)
+{
+    return begin[rank + 1] - begin[rank];
+}
+
+/* What the rank sends to this one is what this one expects. */
+static ls_status check_exchange(lsi_collective *op, int rank)
+{
+    const int own = op->group->rank;
+    const size_t *receives = op->counted.receives;
+    const uint64_t sent = elements_of(lsi_cell_table(op, rank), own);
+    const uint64_t expected = receives[rank + 1] - receives[rank];
+    if (sent == expected)
+        return LS_OK;
+    return fail_counts(op,
+                       (lsi_failure){.rank_a = rank,
+                                     .rank_b = own,
+                                     .count_a = sent,
+                                     .count_b = expected},
+                       own);
+}
+
+/* The hashes of the counts differ: which of these do? */
+static ls_status find_count(lsi_collective *op, int rank)
+{
+    const uint64_t *theirs = lsi_cell_table(op, rank);
+    const size_t *own = op->call.operation == LSI_OP_ALL_GATHERV
+                            ? op->counted.receives
+                            : op->counted.sends;
+    int at = 0;
+    while (at + 1 < op->group->size &&
+           elements_of(theirs, at) == own[at + 1] - own[at])
+        at++;
+    return fail_counts(op,
+                       (lsi_failure){.rank_a = op->group->rank,
+                                     .rank_b = rank,
+                                     .count_a = own[at + 1] - own[at],
+                                     .count_b = elements_of(theirs, at)},
+                       at);
+}
+
+/* Whether all but the counts is the same. */
+static bool differs_in_counts(const lsi_call *call, const lsi_cell *cell)
+{
+    const lsi_call theirs =
+        lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
+    return lsi_operation_has_counts(call->operation) &&
+           theirs.operation == call->operation && theirs.dtype == call->dtype &&
+           theirs.redop == call->redop;
+}
+
 ls_status lsi_check_call(lsi_collective *op, int rank)
 {
     ls_group *group = op->group;
     const lsi_cell *cell = lsi_cell_of(group, op->sequence, rank);
     const lsi_fingerprint own = lsi_fingerprint_of(&op->call);
+    const bool exchange = op->call.operation == LSI_OP_ALL_TO_ALLV;
+    if (cell->what == own.what && exchange && op->call.refusal == LS_OK)
+        return check_exchange(op, rank);
     if (cell->what == own.what && cell->count == own.count)
         return LS_OK;
     if (is_refusal(op, cell, rank))
         return LS_OK;
+    if (differs_in_counts(&op->call, cell))
+        return find_count(op, rank);
     lsi_post_failure(group, &(lsi_failure){.status = LS_ERR_MISMATCH,
                                            .rank_a = group->rank,
                                            .rank_b = rank,

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/spans.h"
 
 enum { LONG_BYTES = 16 * 1024, TIMED_EVERY = 16 };
 
@@ -56,6 +57,23 @@ static lsi_record *find(lsi_record *ring, uint64_t number)
     return OWN(record->number) == number ? record : NULL;
 }
 
+/* What the timeline has of it: until all have come, and from then on. */
+static void put_spans(const lsi_collective *op)
+{
+    const char *const name = lsi_operation_name(op->call.operation);
+    lsi_span span = {.begin = op->began,
+                     .end = op->arrived != 0 ? op->arrived : lsi_ticks(),
+                     .bytes = op->block,
+                     .work = op->group->identity.number,
+                     .id = op->sequence};
+    lsi_span_put(LSI_SPAN_GATHERING, name, span);
+    if (op->arrived == 0)
+        return;
+    span.begin = op->arrived;
+    span.end = lsi_ticks();
+    lsi_span_put(LSI_SPAN_TRANSFER, name, span);
+}
+
 void lsi_record_begin(const lsi_collective *op)
 {
     lsi_record *ring = op->group->recording.recorder->collective;
@@ -63,8 +81,16 @@ void lsi_record_begin(const lsi_collective *op)
           (uintptr_t)op->recv - (uintptr_t)op->send, op->block);
 }
 
+void lsi_record_arrived(lsi_collective *op)
+{
+    if (op->began != 0)
+        op->arrived = lsi_ticks();
+}
+
 void lsi_record_end(const lsi_collective *op)
 {
+    if (op->began != 0)
+        put_spans(op);
     lsi_record *record =
         find(op->group->recording.recorder->collective, op->sequence);
     if (record == NULL)
@@ -82,14 +108,28 @@ void lsi_record_message(ls_group *group, lsi_message *message,
                            .dtype = (ls_dtype)message->envelope.dtype,
                            .count = message->envelope.count};
     message->record = ++recorder->messages;
+    message->began = lsi_span_begin();
+    message->peer = peer;
+    message->operation = operation;
     begin(&recorder->message[message->record % LSI_RECORDS], message->record,
           &call, (uint64_t)peer, message->envelope.bytes);
+}
+
+void lsi_record_message_peer(ls_group *group, const lsi_message *message)
+{
+    lsi_record *record =
+        find(group->recording.recorder->message, message->record);
+    if (record != NULL)
+        PUT(record->apart, (uint64_t)message->peer);
 }
 
 void lsi_record_message_end(ls_group *group, const lsi_message *message)
 {
     lsi_record *record =
         find(group->recording.recorder->message, message->record);
+    lsi_span_end(LSI_SPAN_MESSAGE, lsi_operation_name(message->operation),
+                 message->began, message->envelope.bytes,
+                 group->identity.number, (uint64_t)message->peer);
     if (record != NULL)
         end(record, LSI_RECORD_DONE);
 }
@@ -102,11 +142,13 @@ static lsi_record *awaited(ls_group *group)
     if (group->queue.first != NULL)
         return find(group->recording.recorder->collective,
                     group->queue.first->sequence);
-    if (group->streams.active == NULL ||
-        group->streams.active->first->record == 0)
+    const lsi_stream *stream = lsi_stream_awaited(group);
+    const lsi_message *message = group->streams.any.first;
+    if (stream != NULL)
+        message = stream->first != NULL ? stream->first : stream->waiting.first;
+    if (message == NULL || message->record == 0)
         return NULL;
-    return find(group->recording.recorder->message,
-                group->streams.active->first->record);
+    return find(group->recording.recorder->message, message->record);
 }
 
 void lsi_record_wait(ls_group *group)

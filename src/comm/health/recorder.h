@@ -50,13 +50,16 @@ struct lsi_recorder {
 
 ls_status lsi_recorder_open(lsi_recorder **out);
 
-/* A collective has been submitted; it is over. */
+/* A collective has been submitted; all ranks have come to it; it is over. */
 void lsi_record_begin(const lsi_collective *op);
+void lsi_record_arrived(lsi_collective *op);
 void lsi_record_end(const lsi_collective *op);
 
 /* A message has been queued; it is over. */
 void lsi_record_message(ls_group *group, lsi_message *message,
                         lsi_operation operation, int peer);
+/* It is known from whom it comes. */
+void lsi_record_message_peer(ls_group *group, const lsi_message *message);
 void lsi_record_message_end(ls_group *group, const lsi_message *message);
 
 /* This rank begins to wait for others; it will take long. */

@@ -3,11 +3,41 @@
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
 
-/* Several threads may use groups, but only one at a time the wire. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the processes of the wire ------------------------------------------- */
+
+void lsi_wire_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void lsi_wire_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void lsi_peers_hold(const lsi_wire *wire, const int *peer, int size)
+{
+    if (wire->hold == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    wire->hold(peer, size);
+    pthread_mutex_unlock(&lock);
+}
+
+void lsi_peers_let_go(const lsi_wire *wire, const int *peer, int size)
+{
+    if (wire->let_go == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    wire->let_go(peer, size);
+    pthread_mutex_unlock(&lock);
+}
 
 /* ---- messages ------------------------------------------------------------ */
 
@@ -61,19 +91,23 @@ ls_status lsi_internode_send(ls_group *group, lsi_wire_request *request,
     *request = (lsi_wire_request){.rank = rank};
     pthread_mutex_lock(&lock);
     const int result =
-        net->wire->send(data, bytes, net->world[rank], tag_of(net, rank, tag),
-                        &request->ticket);
+        net->wire->send(data, bytes, net->peer[rank], net->world[group->rank],
+                        tag_of(net, rank, tag), &request->ticket);
     pthread_mutex_unlock(&lock);
     return took_off(group, request, result);
 }
 
+/* From a rank, or from anybody if that is LSI_WIRE_ANYBODY. */
 static ls_status receive(ls_group *group, lsi_wire_request *request,
-                         lsi_buffer to, int peer, int tag)
+                         lsi_buffer to, int rank, int tag)
 {
     lsi_internode *net = group->net;
+    const bool anybody = rank == LSI_WIRE_ANYBODY;
+    const int peer = anybody ? LSI_WIRE_ANYBODY : net->peer[rank];
+    const int from = anybody ? 0 : net->world[rank];
     pthread_mutex_lock(&lock);
     const int result =
-        net->wire->receive(to.data, to.count, peer,
+        net->wire->receive(to.data, to.count, peer, from,
                            tag_of(net, group->rank, tag), &request->ticket);
     pthread_mutex_unlock(&lock);
     return took_off(group, request, result);
@@ -83,8 +117,7 @@ ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
                                 void *data, size_t bytes, int rank, int tag)
 {
     *request = (lsi_wire_request){.rank = rank, .receives = true};
-    return receive(group, request, (lsi_buffer){data, bytes, LS_U8},
-                   group->net->world[rank], tag);
+    return receive(group, request, (lsi_buffer){data, bytes, LS_U8}, rank, tag);
 }
 
 ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request)
@@ -133,25 +166,50 @@ bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
     *request = (lsi_wire_request){.rank = rank};
     pthread_mutex_lock(&lock);
     request->pending =
-        net->wire->send(data, bytes, net->world[rank], tag_of(net, rank, tag),
-                        &request->ticket) == 0;
+        net->wire->send(data, bytes, net->peer[rank], net->world[net->own],
+                        tag_of(net, rank, tag), &request->ticket) == 0;
     pthread_mutex_unlock(&lock);
     if (request->pending)
         enlist(net, request);
     return request->pending;
 }
 
+void lsi_wire_retire(const lsi_internode *net)
+{
+    if (net->wire->retire == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    net->wire->retire(net->id[net->own] * LSI_TAGS, LSI_TAGS);
+    pthread_mutex_unlock(&lock);
+}
+
+/* What the others still may get, although this rank does not wait for it. */
+static void drop(lsi_internode *net, lsi_wire_request *request)
+{
+    void *owned = NULL;
+    if (request == &net->arrivals.out) {
+        owned = net->arrivals.bundle;
+        net->arrivals.bundle = NULL;
+    }
+    net->wire->drop(&request->ticket, owned, lsi_free);
+}
+
+/* Receives first: one of them goes where a send comes from. */
 void lsi_internode_cancel_all(lsi_internode *net)
 {
-    while (net->pending != NULL) {
-        lsi_wire_request *request = net->pending;
-        strike(request);
-        if (!request->receives)
-            continue; /* its bytes are as good as gone */
-        pthread_mutex_lock(&lock);
-        net->wire->cancel(&request->ticket);
-        pthread_mutex_unlock(&lock);
-    }
+    for (int sends = 0; sends < 2; sends++)
+        for (lsi_wire_request *r = net->pending, *next; r != NULL; r = next) {
+            next = r->next;
+            if (r->receives == (sends != 0))
+                continue;
+            strike(r);
+            pthread_mutex_lock(&lock);
+            if (r->receives)
+                net->wire->cancel(&r->ticket);
+            else if (net->wire->drop != NULL)
+                drop(net, r);
+            pthread_mutex_unlock(&lock);
+        }
 }
 
 /* ---- for algorithms ------------------------------------------------------ */

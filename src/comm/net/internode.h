@@ -58,6 +58,19 @@ size_t lsi_bulk_fragments(size_t bytes);
  */
 ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk);
 
+/* ---- the processes of the wire ------------------------------------------- */
+
+/*
+ * Several threads may use groups, but only one at a time the wire. Who calls
+ * the functions below, and those above, does not hold the lock.
+ */
+void lsi_wire_lock(void);
+void lsi_wire_unlock(void);
+
+/* Numbers on the wire stay those of their processes from here to there. */
+void lsi_peers_hold(const lsi_wire *wire, const int *peer, int size);
+void lsi_peers_let_go(const lsi_wire *wire, const int *peer, int size);
+
 /* ---- one rank's view ----------------------------------------------------- */
 
 /* How the arrivals in one collective go round between nodes; see arrivals.c. */
@@ -90,9 +103,11 @@ typedef struct lsi_internode {
     const lsi_wire *wire;
     ls_group *local; /* the ranks of this node, in their order in the group */
     uint64_t job;    /* a number that no other job has */
+    int own;         /* this rank */
     int nodes, node; /* how many, and which is this */
     int rails;       /* schedule/nodes.h */
-    int *world;      /* of each rank: its number on the wire */
+    int *world;      /* of each rank: its number in the job */
+    int *peer;       /* of each rank: the number of its process on the wire */
     int *id;         /* of each rank: what it calls the group */
     int *node_of, *index_of;      /* of each rank */
     int *ranks_on, *first, *rank; /* rank[first[node] + index] */
@@ -112,6 +127,9 @@ typedef struct lsi_internode {
 bool lsi_internode_try_send(lsi_internode *net, lsi_wire_request *request,
                             const void *data, size_t bytes, int rank, int tag);
 bool lsi_internode_is_over(const lsi_internode *net, lsi_wire_request *request);
+
+/* Nobody will receive what may still come for the group. */
+void lsi_wire_retire(const lsi_internode *net);
 
 /* Gives up all that is not done. */
 void lsi_internode_cancel_all(lsi_internode *net);

@@ -102,6 +102,32 @@ static void pack(const ls_group *group, const lsi_stream *stream,
                    .room = LSI_MESSAGE_FRAGMENTS};
 }
 
+/* An envelope belongs to the stream until it is known whom it is for. */
+static ls_status peek(ls_group *group, lsi_stream *stream,
+                      lsi_envelope *envelope)
+{
+    if (!stream->head_posted)
+        LS_TRY(lsi_internode_receive(
+            group, &stream->head, &stream->envelope, sizeof(lsi_envelope),
+            stream->peer, LSI_TAG_ENVELOPE + class_of(group, stream)));
+    stream->head_posted = true;
+    if (!stream->head_arrived) {
+        const ls_status status = lsi_internode_test(group, &stream->head);
+        if (status != LS_OK)
+            return status;
+    }
+    stream->head_arrived = true;
+    *envelope = stream->envelope;
+    return LS_OK;
+}
+
+static void take_head(lsi_stream *stream, lsi_message *message)
+{
+    message->wire.posted = true;
+    message->wire.arrived = stream->envelope;
+    stream->head_posted = stream->head_arrived = false;
+}
+
 static ls_status post_head(ls_group *group, lsi_stream *stream,
                            lsi_message *message)
 {
@@ -126,6 +152,8 @@ static ls_status move_head(ls_group *group, lsi_stream *stream,
                            lsi_message *message)
 {
     ls_status status = LS_OK;
+    if (stream->head_arrived)
+        take_head(stream, message);
     if (!message->wire.posted)
         status = post_head(group, stream, message);
     if (status == LS_OK && stream->receives) {
@@ -190,4 +218,4 @@ static bool is_alive(const ls_group *group, int rank)
 }
 
 const lsi_channel_kind lsi_channel_wire = {
-    .name = "wire", .move = move, .alive = is_alive};
+    .name = "wire", .move = move, .peek = peek, .alive = is_alive};

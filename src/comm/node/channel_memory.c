@@ -107,6 +107,15 @@ static ls_status move_envelope(ls_group *group, lsi_stream *stream,
     return LS_OK;
 }
 
+static ls_status peek(ls_group *group, lsi_stream *stream,
+                      lsi_envelope *envelope)
+{
+    if (available(group, stream) < UNIT)
+        return LS_IN_PROGRESS;
+    ring_read(group, stream->channel, stream->position, envelope, UNIT);
+    return LS_OK;
+}
+
 /* Moves a portion of the data; false if there is no room or nothing yet. */
 static bool move_data(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
@@ -182,11 +191,13 @@ static bool is_alive(const ls_group *group, int rank)
 const lsi_channel_kind lsi_channel_process = {.name = "process",
                                               .shares_memory = true,
                                               .move = move_message,
+                                              .peek = peek,
                                               .read = read_here,
                                               .alive = is_alive};
 
 const lsi_channel_kind lsi_channel_memory = {.name = "memory",
                                              .shares_memory = true,
                                              .move = move_message,
+                                             .peek = peek,
                                              .read = read_process,
                                              .alive = is_alive};

@@ -10,12 +10,18 @@
 
 #include "comm/state/call.h"
 #include "comm/state/cut.h"
+#include "comm/state/state.h"
 
 typedef struct lsi_place {
     lsi_operation operation;
     size_t block; /* bytes of count elements */
     int size, root;
     lsi_cut cut; /* gather_shards, in bytes */
+    /* Where ranks have counts of their own: those, of elements of so many bytes
+     * each. `self` is the rank that has them. */
+    const lsi_block_table *counted;
+    size_t item;
+    int self;
 } lsi_place;
 
 typedef struct lsi_pull {

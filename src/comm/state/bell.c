@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 uint32_t lsi_bell_bit(int rank)
 {
     return (uint32_t)1 << (rank % 32);
@@ -12,6 +14,7 @@ uint32_t lsi_bell_bit(int rank)
 
 static void ring(ls_group *group, uint32_t bits)
 {
+    atomic_store(&group->memory.header->rung_ns, lsi_clock_ns());
     atomic_fetch_add(&group->memory.header->bell, 1);
     syscall(SYS_futex, &group->memory.header->bell, FUTEX_WAKE_BITSET, INT_MAX,
             NULL, NULL, bits);

@@ -68,6 +68,19 @@ static bool has_elements(lsi_operation operation)
             row->receives != LSI_EXTENT_NOTHING);
 }
 
+ls_dtype lsi_call_dtype(const lsi_call *call)
+{
+    return (int)call->redop >= LSI_PREMUL
+               ? (ls_dtype)((int)call->redop - LSI_PREMUL)
+               : call->dtype;
+}
+
+const char *lsi_call_redop_name(const lsi_call *call)
+{
+    return (int)call->redop >= LSI_PREMUL ? "premul_sum"
+                                          : ls_reduce_op_name(call->redop);
+}
+
 uint64_t lsi_call_bytes(const lsi_call *call)
 {
     if (counts_bytes(call->operation))
@@ -82,9 +95,9 @@ const char *lsi_call_text(const lsi_call *call, char *text, size_t bytes)
     char elements[64] = "", redop[32] = "", root[32] = "";
     if (has_elements(call->operation))
         snprintf(elements, sizeof(elements), " of %zu %s", call->count,
-                 ls_dtype_name(call->dtype));
+                 ls_dtype_name(lsi_call_dtype(call)));
     if (has_redop(call->operation))
-        snprintf(redop, sizeof(redop), " (%s)", ls_reduce_op_name(call->redop));
+        snprintf(redop, sizeof(redop), " (%s)", lsi_call_redop_name(call));
     if (has_root(call->operation))
         snprintf(root, sizeof(root), " at root %d", call->root);
     if (counts_bytes(call->operation))
@@ -100,11 +113,13 @@ const char *lsi_call_difference(const lsi_call *a, const lsi_call *b)
         lsi_operation_of(a->operation)->kind == LSI_KIND_MESSAGE;
     if (a->operation != b->operation && !message)
         return "operation";
-    if (a->dtype != b->dtype)
+    if (lsi_call_dtype(a) != lsi_call_dtype(b))
         return "type";
-    if (a->count != b->count)
+    if (a->count != b->count && a->operation != LSI_OP_ALL_TO_ALLV)
         return lsi_operation_of(a->operation)->count;
     if (a->redop != b->redop)
         return "reduction";
-    return a->root != b->root ? "root" : "nothing";
+    if (a->root == b->root)
+        return "nothing";
+    return lsi_operation_has_counts(a->operation) ? "counts" : "root";
 }

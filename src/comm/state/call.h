@@ -12,11 +12,18 @@
 /* As a root of gather_shards: everybody gets the result. */
 enum { LSI_ROOT_ALL = -1 };
 
+/*
+ * As a reduction: so many + a type. The sum of elements of that type which each
+ * rank has multiplied by a factor of its own; the call's type is the one in
+ * which it is computed.
+ */
+enum { LSI_PREMUL = 16 };
+
 typedef struct lsi_call {
     lsi_operation operation;
     ls_dtype dtype;
     ls_reduce_op redop;
-    int root;
+    int root; /* where ranks have counts of their own: a hash of those */
     size_t count;
     ls_status refusal; /* why this rank cannot take part; LS_OK if it can */
 } lsi_call;
@@ -25,6 +32,18 @@ typedef struct lsi_call {
 typedef struct lsi_fingerprint {
     uint64_t what, count;
 } lsi_fingerprint;
+
+/* What is done to two partial results; an average is a sum until the end. */
+static inline ls_reduce_op lsi_call_step(const lsi_call *call)
+{
+    return call->redop == LS_AVG || (int)call->redop >= LSI_PREMUL
+               ? LS_SUM
+               : call->redop;
+}
+
+/* The type and the reduction that the caller has named. */
+ls_dtype lsi_call_dtype(const lsi_call *call);
+const char *lsi_call_redop_name(const lsi_call *call);
 
 lsi_fingerprint lsi_fingerprint_of(const lsi_call *call);
 lsi_call lsi_fingerprint_call(lsi_fingerprint fingerprint);

@@ -67,6 +67,14 @@ static inline bool lsi_operation_reduces(lsi_operation operation)
     return lsi_operation_of(operation)->kind == LSI_KIND_REDUCES;
 }
 
+/* Whether the blocks of the ranks differ in size; lsi_block_table has them. */
+static inline bool lsi_operation_has_counts(lsi_operation operation)
+{
+    return operation == LSI_OP_ALL_GATHERV ||
+           operation == LSI_OP_REDUCE_SCATTERV ||
+           operation == LSI_OP_ALL_TO_ALLV;
+}
+
 /* Whether users choose its algorithms: it is public, or is planned by them. */
 static inline bool lsi_operation_selectable(lsi_operation operation)
 {

@@ -57,7 +57,7 @@ enum {
     LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
     LSI_OFFER_BYTES = 96,       /* and what may precede it there */
     LSI_PAYLOAD_BYTES = LSI_OFFER_BYTES + LSI_FLAT_BYTES,
-    LSI_STAGING_BYTES = 1024 * 1024, /* of one rank's window */
+    LSI_STAGING_BYTES = 4 * 1024 * 1024, /* of one rank's window */
     LSI_MAX_RANKS = 1024,
     LSI_HOST_BYTES = 64,
     LSI_CPU_WORDS = 16 /* CPUs 0..1023 */
@@ -90,6 +90,7 @@ typedef struct lsi_failure {
     int32_t told_to_end; /* rank_a did not wait for as long as it would */
     uint64_t sequence;
     uint64_t what_a, count_a, what_b, count_b;
+    int64_t counted; /* 1 + the rank of which the counts differ; or 0 */
 } lsi_failure;
 
 typedef struct lsi_member {
@@ -97,6 +98,7 @@ typedef struct lsi_member {
     _Atomic uint32_t asleep;
     _Atomic uint64_t waiting_for; /* 0, or 1 + peer << 1 + (1 if receiving) */
     _Atomic uint32_t awaits;      /* for long: 1 + a rank, or 0 */
+    _Atomic int32_t ran_on;       /* 1 + the CPU where it last waited, or 0 */
     alignas(LSI_LINE) _Atomic uint32_t presence;
     int32_t pid;
     uint64_t cookie_at, cookie; /* what others read as a test */
@@ -141,6 +143,7 @@ typedef struct lsi_job {
 
 typedef struct lsi_header {
     alignas(LSI_LINE) _Atomic uint32_t bell; /* the futex word */
+    _Atomic uint64_t rung_ns;                /* when it was last rung */
     alignas(LSI_LINE) _Atomic uint32_t sleepers;
     _Atomic uint32_t cell_waiters;
     /* 1 + a rank, or that | LSI_ABORTED; 0: nobody */

@@ -11,15 +11,16 @@
 
 #include <stdbool.h>
 
+#include "base/suspending_clock.h"
 #include "comm/state/call.h"
 #include "comm/state/cut.h"
+#include "comm/state/message.h"
 #include "comm/state/segment.h"
 #include "comm/state/wire.h"
 #include "lockstep/group.h"
 
 typedef struct lsi_node_memory lsi_node_memory;
 typedef struct lsi_collective lsi_collective;
-typedef struct lsi_message lsi_message;
 typedef struct lsi_algorithm lsi_algorithm;
 typedef struct lsi_recorder lsi_recorder;
 typedef struct lsi_internode lsi_internode;
@@ -35,68 +36,6 @@ enum {
     LSI_PATH_AHEAD = 32 /* << i: has begun candidate i ahead of the others */
 };
 
-/* ---- point to point ------------------------------------------------------ */
-
-/* What precedes a message in its stream; a multiple of 32 bytes. */
-typedef struct lsi_envelope {
-    uint64_t dtype, count, bytes, unused;
-} lsi_envelope;
-
-/* One end of a stream: messages that wait for their turn, oldest first. */
-typedef struct lsi_stream {
-    lsi_channel *channel;
-    lsi_message *first, *last;
-    struct lsi_stream *next_active;
-    uint64_t position; /* bytes this end has written or read */
-    uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
-    int peer;
-    bool receives, active;
-} lsi_stream;
-
-/* A message between nodes that has been posted. */
-typedef struct lsi_wire_request {
-    struct lsi_wire_request *next, **link;
-    lsi_ticket ticket;
-    int rank; /* at the other end */
-    bool receives, pending;
-    size_t bytes; /* that have arrived */
-} lsi_wire_request;
-
-/* A message of any length, which travels in fragments; see bulk.c. */
-typedef struct lsi_bulk {
-    unsigned char *data;
-    size_t bytes;
-    int rank, tag; /* to whom, or from whom */
-    bool receives;
-    lsi_wire_request *requests; /* as many are on the way at once */
-    size_t room;
-    size_t posted, arrived; /* fragments */
-    size_t held;            /* the last ones, which may not be posted yet */
-} lsi_bulk;
-
-enum { LSI_MESSAGE_FRAGMENTS = 8 };
-
-/* The parts of a message to or from another node; net/internode_channel.c. */
-typedef struct lsi_wire_message {
-    lsi_envelope arrived;
-    lsi_wire_request head, credit;
-    bool posted; /* the head is, or has been, under way */
-    bool asked;  /* for a credit */
-    lsi_bulk body;
-    lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
-} lsi_wire_message;
-
-struct lsi_message {
-    lsi_message *next;
-    unsigned char *data;
-    lsi_envelope envelope;
-    bool opened;     /* the envelope has moved */
-    size_t moved;    /* bytes of the payload, within a node */
-    uint64_t record; /* its number; 0: part of a collective */
-    bool done;
-    lsi_wire_message wire;
-};
-
 /* ---- collectives --------------------------------------------------------- */
 
 typedef enum lsi_collective_state {
@@ -107,6 +46,18 @@ typedef enum lsi_collective_state {
 } lsi_collective_state;
 
 enum { LSI_CANDIDATES = 4 };
+
+/*
+ * The blocks of a collective in which ranks have counts of their own: where
+ * each begins, in elements, and behind the last one where that ends.
+ */
+typedef struct lsi_block_table {
+    size_t *sends, *receives; /* NULL: of one block only */
+    size_t
+        *from;   /* all_to_allv: where one's own begins in each rank's buffer */
+    size_t most; /* elements of the largest block of any rank */
+    size_t room; /* ranks that there is memory for */
+} lsi_block_table;
 
 struct lsi_collective {
     lsi_collective *next;
@@ -122,6 +73,7 @@ struct lsi_collective {
      * of a window goes to the start of the receive buffer.
      */
     lsi_cut cut;
+    lsi_block_table counted;
 
     const lsi_algorithm *candidates[LSI_CANDIDATES]; /* best first, then NULL */
     const lsi_algorithm *algorithm; /* the one that was agreed on */
@@ -141,6 +93,9 @@ struct lsi_collective {
     uint32_t phase; /* last published */
     int cursor;     /* ranks that are known to have reached the phase */
     size_t step;    /* the algorithm's own */
+    /* Ticks, for the timeline: of its submission, 0 if it is not in it; and
+       when all ranks had come to it, 0 before. */
+    uint64_t began, arrived;
     lsi_message out, in;
 };
 
@@ -162,7 +117,7 @@ typedef struct lsi_patience {
     int looks;           /* without sleeping */
     int spins;           /* of these without yielding */
     int yields;          /* the rest */
-    uint64_t began_ns;   /* time of the suspending clock of the first sleep; 0
+    uint64_t began_ns;   /* time of the group's clock of the first sleep; 0
                             before it */
     uint64_t checked_ns; /* the same, when peers were last looked at */
     uint64_t since_ns;   /* the same as began_ns, by the clock */
@@ -235,6 +190,9 @@ typedef struct lsi_channel_kind {
     /* Moves the first message of a stream on; LS_OK once it is done. */
     ls_status (*move)(ls_group *group, lsi_stream *stream,
                       lsi_message *message);
+    /* The envelope of the next message of a stream, if it has come. */
+    ls_status (*peek)(ls_group *group, lsi_stream *stream,
+                      lsi_envelope *envelope);
     /*
      * Copies from an address in the rank's private memory: 0, or -1 with errno
      * set. NULL if there is no way.
@@ -290,6 +248,7 @@ typedef struct lsi_group_memory {
     lsi_shared *shared;
     uint64_t shared_id; /* of the last allocation */
     bool can_copy;      /* from every other rank's private memory */
+    bool few_cpus;      /* more ranks than CPUs; the same on all ranks */
 } lsi_group_memory;
 
 /* Collectives in flight; engine.c. */
@@ -304,10 +263,16 @@ typedef struct lsi_queue {
     lsi_collective *entering; /* the first without a cell */
 } lsi_queue;
 
-/* Messages in flight; message.c. */
+/* Messages in flight; message.c, matching.c. */
 typedef struct lsi_streams {
     lsi_stream *of[LSI_CHANNEL_CLASSES][2]; /* [class][receives][peer] */
     lsi_stream *active;
+    lsi_message_list any;  /* to be received from anybody */
+    lsi_message_list kept; /* that came before they were asked for */
+    bool fresh;            /* more is asked for than when kept was looked at */
+    uint64_t turns;
+    int served; /* the rank from which one of `any` has come last */
+    lsi_probe *probe;
 } lsi_streams;
 
 /* What this rank has learnt about waiting; wait.c, sleep.c. */
@@ -315,10 +280,11 @@ typedef struct lsi_waiting {
     uint64_t timeout_ns; /* 0: none */
     bool crowded;        /* more ranks than CPUs */
     bool bound;          /* to CPUs that no other rank may use */
-    bool spinning_pays;
-    int waits, retry;        /* since it did not; until it is tried again */
-    int waits_without_yield; /* still to come */
-    int backoff;             /* as many, after the next long yield */
+    int trust;           /* in spinning: 0 if it does not pay */
+    int waits, retry;    /* since then; until it is tried again */
+    int late;            /* waits still to come in which it hardly looks */
+    int backoff;         /* as many, when it runs late again */
+    lsi_suspending_clock clock; /* that of whatever thread waits */
     lsi_polling polling;
     lsi_sleeper sleeper;
 } lsi_waiting;
@@ -327,7 +293,8 @@ typedef struct lsi_waiting {
 typedef struct lsi_group_coprogress {
     _Atomic uint64_t mover; /* that may move it from others; or 0 */
     ls_group *next_member, *next_borrowed;
-    bool borrowed;
+    unsigned borrowed; /* how often, by one thread; */
+    uint64_t holder;   /* that */
 } lsi_group_coprogress;
 
 /* What is kept about it for a time after; recorder.c, dump.c. */
@@ -337,6 +304,13 @@ typedef struct lsi_recording {
     ls_group *next;     /* of all of this process that are written */
 } lsi_recording;
 
+/* What is to be called when something is done; on_done.c. */
+typedef struct lsi_on_done {
+    struct lsi_on_done *next;
+    const bool *done;
+    void (*call)(struct lsi_on_done *completion, ls_status status);
+} lsi_on_done;
+
 /* ---- the group ----------------------------------------------------------- */
 
 struct ls_group {
@@ -344,11 +318,13 @@ struct ls_group {
     lsi_group_identity identity;
     uint64_t activity; /* grows whenever anything moves */
     bool failed;       /* and this rank has reported it */
+    unsigned forks;    /* of the process that has opened it; forks.h */
     lsi_group_memory memory;
     lsi_queue queue;
     lsi_streams streams;
     lsi_waiting waiting;
     lsi_group_coprogress coprogress;
+    lsi_on_done *completions;
     lsi_recording recording;
     lsi_channels channels;
     lsi_internode *net; /* what the hooks of the channels work on, or NULL */
@@ -382,11 +358,29 @@ static inline lsi_offer *lsi_offer_of(const lsi_collective *op, int rank)
         ->payload;
 }
 
+/*
+ * Where blocks of their own sizes begin, behind the offer: of what is sent, or
+ * of what is received in an all-gather; then lsi_block_table.most.
+ */
+static inline size_t lsi_cell_table_bytes(const lsi_collective *op)
+{
+    const size_t words = (size_t)op->group->size + 2;
+    if (!lsi_operation_has_counts(op->call.operation))
+        return 0;
+    return (words * sizeof(uint64_t) + LSI_LINE - 1) / LSI_LINE * LSI_LINE;
+}
+
+static inline uint64_t *lsi_cell_table(const lsi_collective *op, int rank)
+{
+    lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
+    return (uint64_t *)(void *)(cell->payload + LSI_OFFER_BYTES);
+}
+
 /* What a rank has packed into its cell. */
 static inline unsigned char *lsi_cell_data(const lsi_collective *op, int rank)
 {
     return lsi_cell_of(op->group, op->sequence, rank)->payload +
-           (op->offers ? LSI_OFFER_BYTES : 0);
+           (op->offers ? LSI_OFFER_BYTES + lsi_cell_table_bytes(op) : 0);
 }
 
 /* The part of a rank's staging window that belongs to even or odd steps. */
@@ -394,6 +388,19 @@ static inline unsigned char *lsi_window(const ls_group *group, int rank)
 {
     return group->memory.region + group->memory.layout.staging +
            (size_t)rank * LSI_STAGING_BYTES;
+}
+
+/*
+ * The first stream in which something moves, or waits for its peer; not one
+ * that is looked at for messages from anybody.
+ */
+static inline const lsi_stream *lsi_stream_awaited(const ls_group *group)
+{
+    const lsi_stream *stream = group->streams.active;
+    while (stream != NULL && stream->first == NULL &&
+           stream->waiting.first == NULL)
+        stream = stream->next_active;
+    return stream;
 }
 
 static inline bool lsi_has_failed(const ls_group *group)

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/spans.h"
 #include "kernels/kernels.h"
 
 typedef struct method {
@@ -196,6 +197,7 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
         LS_NEED(k);
         LS_NEED(v);
     }
+    LSI_SPAN(OPERATION, "attention", 0, 0);
     return methods[m].forward(&a, o, saved, (lsi_attention_inputs){q, k, v});
 }
 
@@ -223,6 +225,7 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
         LS_NEED(k);
         LS_NEED(v);
     }
+    LSI_SPAN(OPERATION, "attention backward", 0, 0);
     return methods[m].backward(
         &a, (lsi_attention_inputs){q, k, v},
         (lsi_attention_gradients){dq, dk, dv, dout, o, saved});

@@ -56,6 +56,23 @@ static inline size_t lsi_attention_keys(const lsi_attention *a, size_t batch)
  */
 ls_status lsi_attention_workspace(size_t bytes, const char *what, void **out);
 
+/*
+ * What so many products of (queries, d) by (d, keys) cost, in floating-point
+ * operations; and the bytes of so many arrays as large as q.
+ */
+static inline uint64_t lsi_attention_work(const lsi_attention *a, int products)
+{
+    const uint64_t pairs = (uint64_t)a->queries * a->keys;
+    return 2 * (uint64_t)products * a->batch * a->heads * a->d *
+           (a->causal ? pairs / 2 : pairs);
+}
+
+static inline uint64_t lsi_attention_bytes(const lsi_attention *a, int arrays)
+{
+    return (uint64_t)arrays * a->batch * a->heads * a->queries * a->d *
+           (a->half ? 2 : 4);
+}
+
 ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o, float *l,
                                       lsi_attention_inputs in);
 ls_status lsi_attention_flash_backward(const lsi_attention *a,

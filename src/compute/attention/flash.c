@@ -3,6 +3,7 @@
  * tasks, dealt out to the threads one at a time.
  */
 #include "compute/attention/attention.h"
+#include "compute/work.h"
 
 #include "base/error.h"
 #include "compute/threads.h"
@@ -65,6 +66,8 @@ static size_t block_rows(const lsi_attention *a)
 ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o, float *l,
                                       lsi_attention_inputs in)
 {
+    LSI_SPAN(KERNEL, "flash_attention", lsi_attention_bytes(a, 4),
+             lsi_attention_work(a, 2));
     const size_t heads = a->batch * a->heads;
     if (heads == 0 || a->queries == 0)
         return LS_OK;

@@ -7,6 +7,7 @@
  * divided among all workers. Both take pairs from a queue, alone or together.
  */
 #include "compute/attention/attention.h"
+#include "compute/work.h"
 
 #include "base/error.h"
 #include "compute/attention/flash_queue.h"
@@ -324,6 +325,8 @@ ls_status lsi_attention_flash_backward(const lsi_attention *a,
                                        lsi_attention_inputs in,
                                        lsi_attention_gradients g)
 {
+    LSI_SPAN(KERNEL, "flash_attention_backward", lsi_attention_bytes(a, 8),
+             lsi_attention_work(a, 5));
     backward_run r = plan(a, in, g);
     const size_t heads = a->batch * a->kv_heads;
     const size_t workers = (size_t)lsi_threads();

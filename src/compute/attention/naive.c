@@ -2,6 +2,7 @@
  * Attention that stores the scores: three matrix products, a softmax, and
  * memory for queries x keys of every head between forward and backward.
  */
+#include "base/spans.h"
 #include "compute/attention/attention.h"
 
 #include <string.h>
@@ -94,6 +95,7 @@ static ls_status run(const naive_head *h, naive_product p)
 static ls_status scores_of(const naive_head *h, float *to, lsi_flash_rows x,
                            lsi_flash_rows y)
 {
+    LSI_SPAN(OPERATION, "attention scores", 0, 0);
     return run(h, (naive_product){.c = to,
                                   .ldc = h->ld,
                                   .c_dtype = LS_F32,
@@ -109,6 +111,7 @@ static ls_status scores_of(const naive_head *h, float *to, lsi_flash_rows x,
 static ls_status weigh(const naive_head *h, lsi_flash_rows to,
                        lsi_flash_rows scores, lsi_flash_rows y)
 {
+    LSI_SPAN(OPERATION, "attention values", 0, 0);
     return run(h, (naive_product){.c = (void *)(uintptr_t)to.data,
                                   .ldc = to.ld,
                                   .c_dtype = h->a->half ? LS_BF16 : LS_F32,
@@ -123,6 +126,7 @@ static ls_status weigh(const naive_head *h, lsi_flash_rows to,
 static ls_status gather(const naive_head *h, float *to, lsi_flash_rows scores,
                         lsi_flash_rows x)
 {
+    LSI_SPAN(OPERATION, "attention gradients", 0, 0);
     return run(h, (naive_product){.c = to,
                                   .ldc = h->a->d,
                                   .c_dtype = LS_F32,
@@ -165,12 +169,30 @@ static void backward_rows(void *context, size_t begin, size_t end)
     }
 }
 
+/* Keys that all queries see together. */
+static uint64_t pairs(const naive_head *h)
+{
+    return (uint64_t)h->a->queries * h->keys / (h->a->causal ? 2 : 1);
+}
+
+static void softmax_of(naive_head *h)
+{
+    LSI_SPAN(KERNEL, "attention_softmax", 8 * pairs(h), 5 * pairs(h));
+    lsi_parallel_for(h->a->queries, 16, softmax_rows, h);
+}
+
+static void softmax_backward_of(naive_head *h)
+{
+    LSI_SPAN(KERNEL, "attention_softmax_backward", 12 * pairs(h), 4 * pairs(h));
+    lsi_parallel_for(h->a->queries, 16, backward_rows, h);
+}
+
 static ls_status forward_head(const naive_head *h, void *o,
                               lsi_attention_inputs in)
 {
     naive_head copy = *h;
     LS_TRY(scores_of(h, h->p, query_rows(h, in.q), key_rows(h, in.k)));
-    lsi_parallel_for(h->a->queries, 16, softmax_rows, &copy);
+    softmax_of(&copy);
     return weigh(h, output_rows(h, o), scores_operand(h, h->p),
                  key_rows(h, in.v));
 }
@@ -203,7 +225,7 @@ static ls_status backward_head(naive_head *h, lsi_attention_inputs in,
     const lsi_flash_rows dout = output_rows(h, g.dout);
     LS_TRY(gather(h, sums.dv, scores_operand(h, h->p), dout));
     LS_TRY(scores_of(h, h->dp, dout, key_rows(h, in.v)));
-    lsi_parallel_for(h->a->queries, 16, backward_rows, h);
+    softmax_backward_of(h);
     const lsi_flash_rows ds = scores_operand(h, h->dp);
     LS_TRY(gather(h, sums.dk, ds, query_rows(h, in.q)));
     return weigh(h, query_rows(h, g.dq), ds, key_rows(h, in.k));

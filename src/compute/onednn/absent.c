@@ -17,9 +17,10 @@ const char *lsi_dense_version(void)
 }
 
 ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
-                          const void *b, const float *bias_or_null)
+                          const void *b, const float *bias_or_null, bool *done)
 {
-    lsi_ref_gemm(shape, c, a, b, bias_or_null);
+    (void)shape, (void)c, (void)a, (void)b, (void)bias_or_null;
+    *done = false;
     return LS_OK;
 }
 

@@ -133,6 +133,9 @@ ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
     const batch_key key = key_of(shape, batch);
     void *plan;
     lsi_onednn_thread *thread;
+    *done = false;
+    if (shape->ab_dtype == LS_F16)
+        return LS_OK;
     LS_TRY(lsi_plan_cache_get(&batch_kind, &key, &plan));
     lsi_onednn_op *op = plan;
     *done = op->primitive != NULL;

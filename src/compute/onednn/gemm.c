@@ -15,7 +15,6 @@
 #include "compute/onednn/op.h"
 #include "compute/plan_cache.h"
 #include "compute/threads.h"
-#include "kernels/ref/dense.h"
 
 /* No padding: its bytes are compared. */
 typedef struct gemm_key {
@@ -129,7 +128,7 @@ static ls_status fill_plan(gemm_plan *plan, const gemm_key *key)
     const dnnl_status_t status =
         lsi_dnnl_primitive_desc_create(&desc, &matmul, attr, engine, NULL);
     dnnl_primitive_attr_destroy(attr);
-    if (status == dnnl_unimplemented) /* bf16 below AVX-512: plain loops */
+    if (status == dnnl_unimplemented) /* bf16 below AVX-512 */
         return LS_OK;
     LS_TRY(lsi_onednn_check(status, "a matrix product"));
     const ls_status made = make_ops(plan, key, desc);
@@ -189,14 +188,15 @@ static ls_status run_plan(gemm_plan *p, void *c, const void *a, const void *b,
 }
 
 ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
-                          const void *b, const float *bias_or_null)
+                          const void *b, const float *bias_or_null, bool *done)
 {
     const gemm_key key = key_of(shape, bias_or_null != NULL);
     void *plan;
+    *done = false;
+    if (shape->ab_dtype == LS_F16)
+        return LS_OK;
     LS_TRY(lsi_plan_cache_get(&gemm_kind, &key, &plan));
     gemm_plan *p = plan;
-    if (p->product.primitive != NULL)
-        return run_plan(p, c, a, b, bias_or_null);
-    lsi_ref_gemm(shape, c, a, b, bias_or_null);
-    return LS_OK;
+    *done = p->product.primitive != NULL;
+    return *done ? run_plan(p, c, a, b, bias_or_null) : LS_OK;
 }

@@ -51,6 +51,7 @@ static int64_t saturate(double value, int64_t low, int64_t high)
 }
 
 #define LOAD_PLAIN(x) (x)
+#define LOAD_BOOL(x)  ((x) != 0)
 #define LOAD_F16(x)   ((double)lsi_f16_to_f32(x))
 #define LOAD_BF16(x)  ((double)lsi_bf16_to_f32(x))
 
@@ -62,6 +63,7 @@ static int64_t saturate(double value, int64_t low, int64_t high)
 #define F64_TO_U8(x)   ((uint8_t)saturate(x, 0, UINT8_MAX))
 #define F64_TO_I32(x)  ((int32_t)saturate(x, INT32_MIN, INT32_MAX))
 #define F64_TO_I64(x)  saturate(x, INT64_MIN, INT64_MAX)
+#define F64_TO_BOOL(x) ((uint8_t)((x) != 0))
 
 #define I64_TO_F32(x)  ((float)(x))
 #define I64_TO_F64(x)  ((double)(x))
@@ -71,6 +73,7 @@ static int64_t saturate(double value, int64_t low, int64_t high)
 #define I64_TO_U8(x)   ((uint8_t)(x))
 #define I64_TO_I32(x)  ((int32_t)(x))
 #define I64_TO_I64(x)  (x)
+#define I64_TO_BOOL(x) ((uint8_t)((x) != 0))
 
 /* X(type, C type in memory, wide C type, its name, LOAD) */
 #define SOURCES(X, ...)                                                        \
@@ -81,7 +84,8 @@ static int64_t saturate(double value, int64_t low, int64_t high)
     X(I8, int8_t, int64_t, I64, LOAD_PLAIN, __VA_ARGS__)                       \
     X(U8, uint8_t, int64_t, I64, LOAD_PLAIN, __VA_ARGS__)                      \
     X(I32, int32_t, int64_t, I64, LOAD_PLAIN, __VA_ARGS__)                     \
-    X(I64, int64_t, int64_t, I64, LOAD_PLAIN, __VA_ARGS__)
+    X(I64, int64_t, int64_t, I64, LOAD_PLAIN, __VA_ARGS__)                     \
+    X(BOOL, uint8_t, int64_t, I64, LOAD_BOOL, __VA_ARGS__)
 
 #define CASE(type, c_type, wide_t, wide, LOAD, target)                         \
     case LS_##type:                                                            \
@@ -110,6 +114,7 @@ CONVERT_TO(I8, int8_t)
 CONVERT_TO(U8, uint8_t)
 CONVERT_TO(I32, int32_t)
 CONVERT_TO(I64, int64_t)
+CONVERT_TO(BOOL, uint8_t)
 
 void lsi_ref_convert(void *dst, ls_dtype dst_dtype, const void *src,
                      ls_dtype src_dtype, size_t n)

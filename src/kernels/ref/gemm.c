@@ -6,8 +6,10 @@ enum { TILE = 64 }; /* columns of C computed together */
 
 static float load(const void *array, ls_dtype dtype, int64_t i)
 {
-    return dtype == LS_F32 ? ((const float *)array)[i]
-                           : lsi_bf16_to_f32(((const uint16_t *)array)[i]);
+    if (dtype == LS_F32)
+        return ((const float *)array)[i];
+    const uint16_t half = ((const uint16_t *)array)[i];
+    return dtype == LS_BF16 ? lsi_bf16_to_f32(half) : lsi_f16_to_f32(half);
 }
 
 static void store(void *array, ls_dtype dtype, int64_t i, float value)
@@ -15,7 +17,8 @@ static void store(void *array, ls_dtype dtype, int64_t i, float value)
     if (dtype == LS_F32)
         ((float *)array)[i] = value;
     else
-        ((uint16_t *)array)[i] = lsi_bf16_from_f32(value);
+        ((uint16_t *)array)[i] = dtype == LS_BF16 ? lsi_bf16_from_f32(value)
+                                                  : lsi_f16_from_f32(value);
 }
 
 /* acc[j] = sum over k of A[row][k] B[k][first + j], j < width. */

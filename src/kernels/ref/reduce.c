@@ -72,6 +72,14 @@ typedef void reduce_fn(void *dst, const void *const *srcs, int n_srcs, size_t n,
     REDUCE(bor_##type, store_t, store_t, SAME, SAME, BITS_OR, SAME)            \
     REDUCE(bxor_##type, store_t, store_t, SAME, SAME, BITS_XOR, SAME)
 
+#define TRUTH(x) ((x) != 0)
+#define REDUCE_TRUTH(name, OP)                                                 \
+    REDUCE(name, uint8_t, uint8_t, TRUTH, SAME, OP, SAME)
+
+REDUCE_TRUTH(all_BOOL, BITS_AND)
+REDUCE_TRUTH(any_BOOL, BITS_OR)
+REDUCE_TRUTH(odd_BOOL, BITS_XOR)
+
 REDUCE_FLOAT(F32, float, float, SAME, SAME, TIMES_FACTOR_F32)
 REDUCE_FLOAT(F64, double, double, SAME, SAME, TIMES_FACTOR_F64)
 REDUCE_FLOAT(F16, uint16_t, float, lsi_f16_to_f32, lsi_f16_from_f32,
@@ -91,10 +99,21 @@ REDUCE_INT(I64, int64_t)
                [LS_BXOR] = bxor_##name
 
 static reduce_fn *const functions[LS_DTYPE_COUNT][LS_REDUCE_OP_COUNT] = {
-    [LS_F32] = {ROW(F32)},     [LS_F64] = {ROW(F64)},
-    [LS_F16] = {ROW(F16)},     [LS_BF16] = {ROW(BF16)},
-    [LS_I8] = {ROW_INT(I8)},   [LS_U8] = {ROW_INT(U8)},
-    [LS_I32] = {ROW_INT(I32)}, [LS_I64] = {ROW_INT(I64)},
+    [LS_F32] = {ROW(F32)},
+    [LS_F64] = {ROW(F64)},
+    [LS_F16] = {ROW(F16)},
+    [LS_BF16] = {ROW(BF16)},
+    [LS_I8] = {ROW_INT(I8)},
+    [LS_U8] = {ROW_INT(U8)},
+    [LS_I32] = {ROW_INT(I32)},
+    [LS_I64] = {ROW_INT(I64)},
+    [LS_BOOL] = {[LS_SUM] = any_BOOL,
+                 [LS_MIN] = all_BOOL,
+                 [LS_MAX] = any_BOOL,
+                 [LS_PROD] = all_BOOL,
+                 [LS_BAND] = all_BOOL,
+                 [LS_BOR] = any_BOOL,
+                 [LS_BXOR] = odd_BOOL},
 };
 
 void lsi_ref_reduce(void *dst, const void *const *srcs, int n_srcs, size_t n,

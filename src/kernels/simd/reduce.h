@@ -102,6 +102,31 @@ REDUCE_INTEGER(u8, uint8_t, uint8_t)
 REDUCE_INTEGER(i32, int32_t, uint32_t)
 REDUCE_INTEGER(i64, int64_t, uint64_t)
 
+/* Truth values: any but 0 counts as 1. */
+REDUCE_STEP(step_all_bool, uint8_t, uint8_t, REDUCE_AND)
+REDUCE_STEP(step_any_bool, uint8_t, uint8_t, REDUCE_OR)
+REDUCE_STEP(step_odd_bool, uint8_t, uint8_t, REDUCE_XOR)
+
+static step_fn_u8 *const steps_bool[LS_REDUCE_OP_COUNT] = {
+    [LS_SUM] = step_any_bool,  [LS_MIN] = step_all_bool,
+    [LS_MAX] = step_any_bool,  [LS_PROD] = step_all_bool,
+    [LS_BAND] = step_all_bool, [LS_BOR] = step_any_bool,
+    [LS_BXOR] = step_odd_bool};
+
+static void load_bool(uint8_t *restrict to, const uint8_t *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = x[i] != 0;
+}
+
+static void store_bool(uint8_t *restrict to, const uint8_t *restrict x,
+                       size_t n)
+{
+    memcpy(to, x, n);
+}
+
+REDUCE_FOLD(bool, uint8_t, uint8_t, bool)
+
 /* Halves: chunks of them as f32. */
 #define REDUCE_HALF(name)                                                      \
     static void load_##name(float *out, const uint16_t *x, size_t n)           \
@@ -287,6 +312,7 @@ case LS_##TYPE:                                                                \
         CASE(U8, u8)
         CASE(I32, i32)
         CASE(I64, i64)
+        CASE(BOOL, bool)
 #undef CASE
     }
     if (dtype == LS_F64 && op == LS_SUM && factor != 1.0)

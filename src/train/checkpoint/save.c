@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/spans.h"
+#include "base/structs.h"
 #include "comm/api/outcome.h"
 #include "optim/param_group.h"
 #include "optim/state.h"
@@ -311,6 +313,7 @@ ls_status lsi_checkpoint_save(ls_group *group, lsi_folder_lock *lock,
                 .step = step,
                 .parts = parts,
                 .step_folder = lsi_step_folder(folder, step)};
+    LSI_SPAN(PHASE, "checkpoint", 0, 0);
     const ls_status status = save(&s, keep);
     lsi_free(s.all);
     return s.begun ? clear_place(&s, status) : status;
@@ -322,6 +325,9 @@ ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
     LS_NEED(group);
     LS_NEED(folder);
     LS_NEED(parts);
+    ls_checkpoint_parts own;
+    LS_TRY(LSI_STRUCT_READ(&own, parts, ls_checkpoint_parts, values));
+    parts = &own;
     LS_NEED(parts->params);
     if (folder[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,

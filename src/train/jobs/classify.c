@@ -18,6 +18,7 @@
 #include "train/jobs/image_file.h"
 #include "train/jobs/images.h"
 #include "train/jobs/partial.h"
+#include "train/jobs/rank_epochs.h"
 #include "train/jobs/validate.h"
 
 /* What an epoch has taken; what its checkpoints took is left out. */
@@ -38,8 +39,9 @@ typedef struct job {
     ls_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
-    bool within;  /* an epoch */
-    clocks clock; /* of that epoch */
+    bool within;           /* an epoch */
+    clocks clock;          /* of that epoch */
+    lsi_rank_epoch *ranks; /* of that epoch, on rank 0 */
 } job;
 
 /* ---- making the parts ---------------------------------------------------- */
@@ -191,6 +193,7 @@ static ls_status prepare(void *self)
     job *const j = self;
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(check_slices(j));
+    LS_TRY(lsi_rank_epochs_new(j->loop.group, &j->ranks));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
     collect_config(j, &j->loop.resume.config);
@@ -341,49 +344,55 @@ static void release(void *self)
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
     lsi_image_data_free(&j->data);
+    lsi_free(j->ranks);
 }
 
 /* ---- epochs -------------------------------------------------------------- */
 
 /* What training has come to, of all ranks on rank 0. */
-static ls_status end_training(job *j, lsi_epoch *out, double *images)
+static ls_status end_training(job *j, lsi_epoch *out, lsi_rank_epoch *own)
 {
     lsi_totals *const totals = &j->epochs.report.totals;
+    lsi_rank_epoch_train(own, totals);
     LS_TRY(lsi_totals_reduce(totals, j->loop.group));
-    out->train_seconds = seconds(j);
-    out->waited_seconds = lsi_images_waited(j->train_images);
+    own->train_seconds = seconds(j);
+    own->waited_seconds = lsi_images_waited(j->train_images);
     out->loss_scale = j->loop.stepper.loss_scale.scale;
     out->skipped = j->loop.stepper.loss_scale.skipped;
     out->train_loss = lsi_totals_loss(totals);
     out->train_accuracy = lsi_totals_accuracy(totals);
-    *images = totals->weight;
     return LS_OK;
 }
 
-static ls_status validate(job *j, lsi_epoch *out)
+static ls_status validate(job *j, lsi_epoch *out, lsi_rank_epoch *own)
 {
-    lsi_totals totals;
+    lsi_validated totals;
     LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
     /* Statistics taken by each rank alone differ: rank 0's are the model's. */
     LS_TRY(lsi_ddp_broadcast_buffers(j->loop.ddp));
     LS_TRY(lsi_validate(j->loop.group, j->epochs.model, j->loop.tape,
                         j->test_images, &totals, j->loop.agreed));
     LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
-    out->val_loss = lsi_totals_loss(&totals);
-    out->val_accuracy = lsi_totals_accuracy(&totals);
+    lsi_rank_epoch_validate(own, &totals.own);
+    out->val_loss = lsi_totals_loss(&totals.all);
+    out->val_accuracy = lsi_totals_accuracy(&totals.all);
     return LS_OK;
 }
 
-/* What the slowest and the largest rank took. */
-static ls_status compare_ranks(const job *j, double images, lsi_epoch *out)
+/* What each rank took, and what the slowest and the largest did. */
+static ls_status compare_ranks(const job *j, lsi_rank_epoch own, lsi_epoch *out)
 {
-    double most[3] = {out->train_seconds, peak_bytes(j), out->waited_seconds};
-    LS_TRY(ls_reduce(j->loop.group, most, most, 3, LS_F64, LS_MAX, 0));
-    out->train_seconds = most[0];
-    out->peak_bytes = (uint64_t)most[1];
-    out->waited_seconds = most[2];
+    own.peak_bytes = peak_bytes(j);
+    LS_TRY(lsi_rank_epochs_gather(j->loop.group, &own, j->ranks));
+    if (j->ranks != NULL)
+        lsi_rank_epochs_most(j->ranks, ls_group_size(j->loop.group), &own);
+    out->ranks = j->ranks;
+    out->train_seconds = own.train_seconds;
+    out->waited_seconds = own.waited_seconds;
+    out->peak_bytes = (uint64_t)own.peak_bytes;
     if (out->train_seconds > 0)
-        out->images_per_second = images / out->train_seconds;
+        out->images_per_second =
+            j->epochs.report.totals.weight / out->train_seconds;
     return LS_OK;
 }
 
@@ -407,10 +416,10 @@ static ls_status announce(const job *j, const lsi_epoch *epoch)
 static ls_status end_epoch(job *j)
 {
     lsi_epoch result = {.epoch = j->epochs.report.epoch};
-    double images;
-    LS_TRY(end_training(j, &result, &images));
-    LS_TRY(validate(j, &result));
-    LS_TRY(compare_ranks(j, images, &result));
+    lsi_rank_epoch own = {0};
+    LS_TRY(end_training(j, &result, &own));
+    LS_TRY(validate(j, &result, &own));
+    LS_TRY(compare_ranks(j, own, &result));
     result.collectives = (uint64_t)epoch_collectives(j);
     LS_TRY(announce(j, &result));
     j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};

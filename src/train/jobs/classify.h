@@ -8,6 +8,7 @@
 #include "lockstep/group.h"
 #include "train/checkpoint/resume.h"
 #include "train/jobs/epochs.h"
+#include "train/jobs/rank_epochs.h"
 #include "train/models/image_net.h"
 
 typedef struct lsi_classify_options {
@@ -58,6 +59,8 @@ typedef struct lsi_epoch {
     double loss_scale;   /* after it; 0: losses are not scaled */
     int64_t skipped;     /* steps so far, in all epochs */
     uint64_t peak_bytes; /* most that a rank held at once in the epoch */
+    /* [ranks], on rank 0 and until the call has ended; else NULL. */
+    const lsi_rank_epoch *ranks;
     /* Of rank 0 in the epoch, with validation, without checkpoints. */
     uint64_t collectives;
 } lsi_epoch;

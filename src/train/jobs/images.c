@@ -58,8 +58,10 @@ static ls_status make(lsi_images *images, const ls_dataset *dataset)
     images->batch = indices;
     const lsi_images_options *const o = &images->options;
     const bool ahead = o->prefetch == 0 && o->threads > 1;
-    const ls_loader_options options = {
-        o->batch_size, ahead ? USUAL_PREFETCH : o->prefetch, o->threads};
+    const ls_loader_options options = {.batch_size = o->batch_size,
+                                       .prefetch =
+                                           ahead ? USUAL_PREFETCH : o->prefetch,
+                                       .threads = o->threads};
     return ls_loader_new(&images->loader, dataset, &options);
 }
 

@@ -20,7 +20,7 @@ typedef struct validation {
     int64_t *all;   /* the samples of all ranks, on rank 0 */
     int64_t *chunk; /* those of this rank */
     int64_t chunk_size;
-    lsi_totals totals;
+    lsi_validated totals;
 } validation;
 
 static void number(int64_t *indices, int64_t n, int64_t count)
@@ -67,7 +67,7 @@ static ls_status evaluate(validation *v)
         const lsi_forward out =
             v->model->forward(v->model->self, v->tape, &batch);
         LS_TRY(ls_tape_status(v->tape));
-        LS_TRY(lsi_totals_add(&v->totals, &out));
+        LS_TRY(lsi_totals_add(&v->totals.own, &out));
         ls_tape_reset(v->tape);
     }
 }
@@ -78,11 +78,12 @@ static ls_status run(validation *v, bool *agreed)
     LS_TRY(ls_scatter(v->group, v->all, v->chunk, (size_t)v->chunk_size, LS_I64,
                       0));
     LS_TRY(lsi_share_outcome(v->group, evaluate(v), agreed));
-    return lsi_totals_reduce(&v->totals, v->group);
+    v->totals.all = v->totals.own;
+    return lsi_totals_reduce(&v->totals.all, v->group);
 }
 
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
-                       lsi_images *images, lsi_totals *totals, bool *agreed)
+                       lsi_images *images, lsi_validated *out, bool *agreed)
 {
     validation v = {
         .group = group, .model = model, .tape = tape, .images = images};
@@ -92,6 +93,6 @@ ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
     lsi_free(v.all);
     lsi_free(v.chunk);
     LS_TRY(status);
-    *totals = v.totals;
+    *out = v.totals;
     return LS_OK;
 }

@@ -8,13 +8,17 @@
 #include "train/jobs/images.h"
 #include "train/jobs/totals.h"
 
+typedef struct lsi_validated {
+    lsi_totals own; /* of this rank's share */
+    lsi_totals all; /* on rank 0; each sample counts once */
+} lsi_validated;
+
 /*
  * Evaluates the model on all samples. Rank 0 deals them out, each rank
- * evaluates its share and rank 0 gets the totals, in which each sample counts
- * once. The tape is left training. Collective; *agreed as in
- * comm/api/outcome.h.
+ * evaluates its share and rank 0 gets the totals. The tape is left training.
+ * Collective; *agreed as in comm/api/outcome.h.
  */
 ls_status lsi_validate(ls_group *group, const lsi_model *model, ls_tape *tape,
-                       lsi_images *images, lsi_totals *totals, bool *agreed);
+                       lsi_images *images, lsi_validated *out, bool *agreed);
 
 #endif

@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "comm/core/agree.h"
 #include "tensor/tensor.h"
 
@@ -184,6 +185,9 @@ ls_status ls_image_net_new(ls_image_net **out, ls_group *group,
     LS_NEED(out);
     LS_NEED(group);
     LS_NEED(options);
+    ls_image_net_options o;
+    LS_TRY(LSI_STRUCT_READ(&o, options, ls_image_net_options, seed));
+    options = &o;
     LS_NEED(options->name);
     const lsi_image_net_setup all = {
         .config = {options->name, options->classes, options->channels,

@@ -8,6 +8,7 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "comm/core/agree.h"
+#include "lockstep/profile.h"
 #include "nn/transformer.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
@@ -139,8 +140,11 @@ lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
         ls_transformer_get_config(lm->transformer)->vocabulary;
     const int64_t rows = ls_tensor_count(targets);
     ls_tensor *logits = ls_transformer_forward(lm->transformer, tape, tokens);
+    ls_range_push("loss");
     logits = ls_reshape(tape, logits, 2, (const int64_t[]){rows, vocabulary});
-    return (lsi_forward){.loss = ls_cross_entropy(tape, logits, targets),
+    ls_tensor *loss = ls_cross_entropy(tape, logits, targets);
+    ls_range_pop();
+    return (lsi_forward){.loss = loss,
                          .logits = logits,
                          .labels = targets,
                          .weight = (double)rows};

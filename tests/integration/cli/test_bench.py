@@ -134,6 +134,47 @@ class Collectives(Benches):
         self.assertEqual([row["ranks"] for row in rows], [2])
 
 
+class FlagsOfNcclTests(Benches):
+    def test_ranks(self):
+        for words, ranks in ((("-t", "3"), 3), (("-g", "2"), 2),
+                             (("-t", "2", "-g", "2"), 4)):
+            self.assertEqual({row["ranks"] for row in self.rows(
+                "all-reduce", "--sizes", "1k", *words)}, {ranks})
+
+    def test_more_ranks_than_cpus(self):
+        cpus = len(os.sched_getaffinity(0))
+        done = self.call("bench", "barrier", *QUICK, "-n", str(cpus + 1))
+        self.assertIn("the number of runs is --iterations", done.stderr)
+        self.succeeds("bench", "barrier", *QUICK, "-n", "1")
+
+    def test_names_of_types(self):
+        for name, ours in (("float", "f32"), ("double", "f64"),
+                           ("half", "f16"), ("bfloat16", "bf16"),
+                           ("int8", "i8"), ("uint8", "u8"), ("int", "i32"),
+                           ("int32", "i32"), ("int64", "i64")):
+            self.assertEqual({row["dtype"] for row in self.rows(
+                "broadcast", "--sizes", "1k", "-d", name)}, {ours})
+
+    def test_all(self):
+        rows = self.rows("all-reduce", "-n", "3", "--sizes", "1k,5000",
+                         "--place", "in", "-d", "all", "-o", "all")
+        kinds = [(row["dtype"], row["redop"]) for row in rows]
+        self.assertEqual(len(set(kinds)), 4 * 5 + 4 * 4)
+        self.assertEqual(len(kinds), 2 * len(set(kinds)))
+        self.assertEqual({row["wrong"] for row in rows}, {0})
+        self.assertNotIn(("i32", "avg"), kinds)
+        self.assertEqual({row["dtype"] for row in self.rows(
+            "all-gather", "--sizes", "1k", "-d", "all", "-o", "all")},
+            {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"})
+
+    def test_checks(self):
+        for checks, wrong in (("0", {None}), ("1", {0}), ("5", {0})):
+            self.assertEqual({row["wrong"] for row in self.rows(
+                "all-reduce", "--sizes", "1k", "-c", checks)}, wrong)
+        self.assertIn("# Out of bounds values : not checked\n", self.succeeds(
+            "bench", "all-reduce", "--sizes", "1k", "-c", "0", *QUICK))
+
+
 class Tune(Benches):
     def test_line_can_be_used(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -191,13 +232,65 @@ class Outputs(Benches):
                 lines = list(csv.DictReader(file))
             self.assertEqual(sorted(os.listdir(folder)), ["c", "j"])
         self.assertEqual(len(rows), 4)
-        self.assertEqual(len(out.splitlines()), 2 + 4)
+        self.assertEqual(len(out.splitlines()), 2 + 4 + 3)
         for row, line, shown in zip(rows, lines, out.splitlines()[2:]):
             self.assertEqual(line["time_us.median"],
                              f"{row['time_us']['median']:.15g}")
             cells = [cell.strip() for cell in shown.strip("|").split("|")]
-            self.assertEqual(cells[:3], ["all-reduce", str(row["ranks"]),
-                                         "1024"])
+            self.assertEqual(cells[:3], [str(row["ranks"]), "1024", "f32"])
+
+    def test_rows_are_shown_as_they_finish(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.json")
+            process = self.start("bench", "all-reduce", "--sizes", "1k,64m",
+                                 "--place", "in", "--warmup", "0",
+                                 "--iterations", "1000000", "-J", path)
+            shown = [process.stdout.readline() for _ in range(3)]
+            self.assertIsNone(process.poll())
+            self.assertIn("1024", shown[2])
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read()
+            self.assertNotEqual(process.wait(timeout=50), 0)
+            with open(path, encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+        self.assertEqual([row["bytes"] for row in rows], [1024])
+        # The title stays what it is, however many rows there are.
+        self.assertEqual({len(line) for line in shown}, {len(shown[0])})
+        self.assertRegex(rest, "# Out of bounds values : 0 OK\n"
+                               "# Avg bus bandwidth    : [0-9.e-]+\n$")
+
+    def test_width(self):
+        small = ("--warmup", "0", "--iterations", "1")
+        model = ("--model", "mlp:64", "--context", "8", "--batch", "1",
+                 "--threads", "1", *small)
+        benches = (("reduce", "-n", "2", "-b", "1k", "-e", "1m", *small),
+                   ("barrier", *small),
+                   ("tune", "--sizes", "1k", *small),
+                   ("ring", "--elements", "1000", *small),
+                   ("sync-batch-norm", "--features", "128", *small),
+                   ("ddp", *model), ("zero", *model),
+                   ("flash", "--length", "128", "--d", "16", "--iterations",
+                    "1"),
+                   ("loader", "--items", "100"),
+                   ("lm", "--size", "tiny", "--context", "4", "--batch", "1",
+                    "--iterations", "1", "--warmup", "0", "--budget", "1m"))
+        for words in benches:
+            for wide in (False, True):
+                done = self.call("bench", *words, *(["--wide"] if wide
+                                                    else []))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                table = [line for line in done.stdout.splitlines()
+                         if line.startswith("|")]
+                self.assertEqual({len(line) for line in table},
+                                 {len(table[0])}, words)
+                if not wide:
+                    self.assertLessEqual(len(table[0]), 100, words)
+
+    def test_a_maximum_is_called_so(self):
+        for runs, title in (("99", "| max (us) |"), ("100", "| p99 (us) |")):
+            out = self.succeeds("bench", "barrier", "--wide", "--iterations",
+                                runs)
+            self.assertIn(title, " ".join(out.split()))
 
     def test_csv_on_standard_output(self):
         out = self.succeeds("bench", "barrier", *QUICK, "--csv", "-")
@@ -417,7 +510,9 @@ class Mistakes(ProgramTest):
                 ("out of range: 1 to 1024", "--ranks", "0"),
                 ("not a whole number", "--ranks", "2,,4"),
                 ("is not one of private|shared", "--buffers", "x"),
-                ("there are: f32", "-d", "float"),
+                ("there are: f32", "-d", "floating"),
+                ("-n 2 says how many ranks", "-n", "2", "-t", "2"),
+                ("out of range: 0 to", "-c", "-1"),
                 ("there are: sum", "-o", "mean"),
                 ("out of range: 1 to", "--iterations", "0"),
                 ("is not a size", "--sizes", "4q"),

@@ -35,14 +35,14 @@ class BenchLm(ProgramTest):
             phases = ("forward_ms", "backward_ms", "optimizer_ms")
             for column in (*phases, "step_ms"):
                 self.assertEqual(sorted(row[column]),
-                                 ["mean", "median", "std"])
+                                 ["mean", "median", "min", "std"])
                 self.assertGreater(row[column]["mean"], 0)
             self.assertLessEqual(sum(row[c]["mean"] for c in phases),
                                  row["step_ms"]["mean"] * 1.001)
             # 9,316,608 parameters: weights, gradients, two moments.
             self.assertGreater(row["peak_bytes"], 16 * 9316608)
             self.assertLess(row["peak_bytes"], 17 * 9316608)
-        self.assertEqual(done.stderr.count("optimizer"), 2)
+        self.assertEqual(done.stdout.count("| tiny "), 2)
 
     def test_types_of_products(self):
         rows, done = self.rows("--context", "8", "--warmup", "0", "--dtype",
@@ -52,7 +52,9 @@ class BenchLm(ProgramTest):
         # Products' weights in bf16: all but the embedding, 256 x 10,000.
         more = rows[1]["peak_bytes"] - rows[0]["peak_bytes"]
         self.assertGreater(more, 1.9 * (9316608 - 2560000))
-        self.assertLess(more, 2 * 9316608)
+        # A processor without such products widens one factor at a time; the
+        # largest is the head, in f32.
+        self.assertLess(more, 2 * 9316608 + 1.1 * 4 * 2560000)
 
     def test_peak_is_what_the_passes_have_to_keep(self):
         # docs/language-models.md
@@ -106,15 +108,12 @@ class BenchLm(ProgramTest):
                 "--context", "4", "--batch", "1", "--threads", "1",
                 "--warmup", "0,1000000", "--json", path)
 
-            def told():
-                bytes_ = os.pread(process.errors.fileno(), 1 << 16, 0)
-                return bytes_.decode()
-
-            while "optimizer" not in told():
-                self.assertIsNone(process.poll(), told())
+            shown = [process.stdout.readline() for _ in range(3)]
+            self.assertIn("| tiny ", shown[2])
             process.send_signal(signal.SIGINT)
             self.assertNotEqual(process.wait(timeout=50), 0)
-            self.assertIn("broke off after 1 row\n", told())
+            told = os.pread(process.errors.fileno(), 1 << 16, 0).decode()
+            self.assertIn("broke off after 1 row\n", told)
             with open(path, encoding="utf-8") as file:
                 rows = json.load(file)["rows"]
             self.assertEqual([(r["warmup"], r["status"]) for r in rows],

@@ -55,9 +55,13 @@ class FirstFailure(ProgramTest):
             self.assertEqual(done.stderr.count("(pid"), 1, done.stderr)
 
     def test_in_the_order_of_their_ends(self):
-        """Also if all have ended before the supervisor looks."""
+        """Also if all have ended before the supervisor looks.
+
+        What is tagged comes through the supervisor, which passes it on when it
+        has started all and watches them.
+        """
         for order in ([2, 0, 1], [1, 2, 0]):
-            process = self.start("run", "-n", "3", "sh", "-c",
+            process = self.start("run", "-n", "3", "--tag-output", "sh", "-c",
                                  "echo; until [ -e "
                                  f"{self.folder}/$RANK ]; do "
                                  "sleep 0.01; done; exit $((RANK + 10))")

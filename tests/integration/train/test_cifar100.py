@@ -10,7 +10,9 @@ from program import LOCKSTEP, ProgramTest
 
 KEYS = ["event", "epoch", "train_loss", "train_accuracy", "train_seconds",
         "waited_seconds", "images_per_second", "val_loss", "val_accuracy", "peak_bytes",
-        "collectives"]
+        "collectives", "ranks"]
+RANK_KEYS = ["rank", "train_loss", "train_accuracy", "train_seconds", "waited_seconds",
+             "images_per_second", "val_loss", "val_accuracy", "peak_bytes"]
 
 SHAPES = {
     "conv1.weight": [32, 3, 3, 3], "conv1.bias": [32],
@@ -65,6 +67,33 @@ class Output(TrainTest):
             # 2 buffers, indices, totals, the slowest rank's time, and twice
             # whether all is well.
             self.assertEqual(line["collectives"], 2 + 8 + 1 + 2 + 3 + 2)
+            self.check_ranks(line, 2)
+
+    def check_ranks(self, line, n):
+        """All ranks together are what the line says of all, by hand."""
+        ranks = line["ranks"]
+        self.assertEqual([r["rank"] for r in ranks], list(range(n)))
+        for rank in ranks:
+            self.assertEqual(list(rank), RANK_KEYS)
+        # Ranks have as many images each, in training and in validation.
+        for key in ("train_loss", "train_accuracy", "val_loss", "val_accuracy"):
+            self.assertAlmostEqual(sum(r[key] for r in ranks) / n, line[key], 9)
+        self.assertNotEqual(ranks[0]["val_loss"], ranks[1]["val_loss"])
+        for key in ("train_seconds", "waited_seconds", "peak_bytes"):
+            self.assertEqual(max(r[key] for r in ranks), line[key])
+        for rank in ranks:
+            self.assertAlmostEqual(rank["images_per_second"] * rank["train_seconds"],
+                                   64 / n, 3)
+
+    def test_metrics_of_uneven_shares(self):
+        """3 ranks: 1000 images to validate are 334, 334 and 332."""
+        path = self.path("metrics.jsonl")
+        self.train("-n", "3", "--limit", "48", "--epochs", "1", "--batch-size",
+                   "8", "--metrics", path)
+        line, = files.read_lines(path)
+        for key in ("val_loss", "val_accuracy"):
+            mean = sum(n * r[key] for n, r in zip((334, 334, 332), line["ranks"]))
+            self.assertAlmostEqual(mean / 1000, line[key], 9)
 
     def test_summary_and_log(self):
         done = self.train("-n", "2", "--limit", "32", "--epochs", "3",

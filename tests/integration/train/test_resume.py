@@ -48,9 +48,10 @@ def kill_all(process):
 
 def metrics(path, but):
     """The lines but for what is measured, as they are written."""
-    return [json.dumps({k: v for k, v in line.items()
-                        if k not in MEASURED | but})
-            for line in files.read_lines(path)]
+    def kept(line):
+        return {k: [kept(rank) for rank in v] if k == "ranks" else v
+                for k, v in line.items() if k not in MEASURED | but}
+    return [json.dumps(kept(line)) for line in files.read_lines(path)]
 
 
 def read(path):

@@ -1,6 +1,8 @@
 """lockstep bench sync-batch-norm."""
 
 import json
+import shutil
+import tempfile
 import unittest
 
 from program import ProgramTest
@@ -10,6 +12,10 @@ FLAGS = ("--features", "17,128", "--batch", "4,32", "--iterations", "20",
 
 
 class Bench(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-norm-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
     def rows(self, *words):
         done = self.call("bench", "sync-batch-norm", *FLAGS, "--json", "-",
                          *words)
@@ -32,8 +38,42 @@ class Bench(ProgramTest):
             self.assertLessEqual(time["min"], time["median"])
             self.assertLessEqual(time["median"], time["p99"])
             self.assertLessEqual(time["p99"], time["max"])
-            self.assertGreater(row["peak_bytes"],
-                               4 * row["features"] * row["batch"])
+
+    def test_memory_by_hand(self):
+        """What a pass holds, in bytes, of each implementation apart.
+
+        Of rows (n, c): y and, at the peak, the gradients of y and x, n c floats
+        each; the loss; mean and 1 / deviation, padded to 16 floats. Of images
+        (n, c, h, w): the gradient of x takes the place of that of y, so the peak
+        comes when the gradient of y is made from that of its first half; the
+        statistics are mean, 1 / deviation, scale and bias. The layer has the
+        variance, a slot of (16, mean, spread) for each rank and one of its own,
+        and two sums.
+        """
+        for ranks, side, more in ((1, 0, ()), (2, 0, ()), (2, 3, ()),
+                                  (2, 5, ()), (2, 0, ("--memory", self.folder))):
+            rows = self.rows("-n", str(ranks), "--side", str(side), *more)
+            self.assertEqual(len(rows), 8)
+            layers = {}
+            for row in rows:
+                c, n = row["features"], row["batch"]
+                padded = (c + 15) // 16 * 16
+                y = 4 * n * c * max(side, 1) ** 2
+                stats = 4 * 4 * c if side else 4 * 2 * padded
+                half = 4 * (n // 2) * c * side ** 2
+                label = f"{row} of {ranks} ranks"
+                self.assertEqual(row["side"], side)
+                self.assertEqual(row["saved_bytes"], y + stats + 4, label)
+                self.assertEqual(row["peak_bytes"], y + stats + 4 +
+                                 (y + half if side else 2 * y), label)
+                slot = 16 + 2 * padded
+                layers.setdefault(row["implementation"], set()).add(
+                    row["layer_bytes"] - 4 * (3 * padded + (ranks + 1) * slot))
+            # What is left is its own descriptions, whatever the features.
+            self.assertEqual(sorted(layers), ["fused", "gathered"])
+            for left in layers.values():
+                self.assertEqual(len(left), 1, layers)
+                self.assertLess(max(left), 16384)
 
     def test_choice(self):
         self.assertEqual({row["implementation"] for row in
@@ -43,6 +83,7 @@ class Bench(ProgramTest):
     def test_usage(self):
         self.fails(2, "--features", "bench", "sync-batch-norm", "--features",
                    "0")
+        self.fails(2, "--side", "bench", "sync-batch-norm", "--side", "-1")
         self.fails(2, "--batch", "bench", "sync-batch-norm", "--batch", "a")
         self.fails(2, "both|fused|gathered", "bench", "sync-batch-norm",
                    "--implementation", "mine")

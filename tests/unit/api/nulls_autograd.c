@@ -18,11 +18,16 @@ void nulls_of_parameters(void **state)
     ls_params *params = NULL;
     ls_tensor *w = NULL;
     size_t count = 7;
+    uint16_t halves[6] = {0};
+    const ls_param_memory adopted = {.data = halves, .dtype = LS_BF16};
     (void)state;
     assert_ok(ls_params_new(&params));
     REFUSES(ls_params_add, "params name shape", P(params, params), P(name, "w"),
             2, P(shape, shape23), zeros, &w);
     TAKES(ls_params_add, "out", params, "v", 2, shape23, zeros, NULL);
+    REFUSES(ls_params_adopt, "params name shape memory", P(params, params),
+            P(name, "a"), 2, P(shape, shape23), P(memory, &adopted), &w);
+    TAKES(ls_params_adopt, "out", params, "a", 2, shape23, &adopted, NULL);
     REFUSES(ls_params_add_buffer, "params name shape", P(params, params),
             P(name, "b"), 2, P(shape, shape23), zeros, &w);
     TAKES(ls_params_add_buffer, "out", params, "b", 2, shape23, zeros, NULL);

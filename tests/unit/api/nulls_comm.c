@@ -51,6 +51,36 @@ void nulls_of_groups(void **state)
     ls_group_close(&group);
 }
 
+static void nothing_done(void *context, ls_status status)
+{
+    (void)context, (void)status;
+}
+
+static void nulls_of_received(ls_group *g)
+{
+    ls_request *receive = NULL, *send = NULL;
+    float x = 0, y = 0;
+    int source = 0, tag = 0;
+    size_t bytes = 0;
+    assert_ok(ls_isend_tag(g, &x, 1, LS_F32, 0, 2, &send));
+    REFUSES(ls_probe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
+    TAKES(ls_probe, "source found bytes", g, 0, 2, P(source, &source),
+          P(found, &tag), P(bytes, &bytes));
+    REFUSES(ls_iprobe, "group", P(group, g), 0, 2, &source, &tag, &bytes);
+    TAKES(ls_iprobe, "source found bytes", g, 0, 2, P(source, &source),
+          P(found, &tag), P(bytes, &bytes));
+    assert_ok(ls_irecv_tag(g, &y, 1, LS_F32, 0, 2, &receive));
+    assert_ok(ls_wait(receive));
+    REFUSES(ls_request_source, "request rank", P(request, receive),
+            P(rank, &source));
+    REFUSES(ls_request_tag, "request tag", P(request, receive), P(tag, &tag));
+    REFUSES(ls_request_on_done, "request function", P(request, send),
+            P(function, nothing_done), NULL);
+    TAKES(ls_request_on_done, "context", send, nothing_done, P(context, &x));
+    ls_request_free(&receive);
+    ls_request_free(&send);
+}
+
 static void nulls_of_messages(ls_group *g)
 {
     ls_request *request = NULL, *none = NULL;
@@ -63,6 +93,16 @@ static void nulls_of_messages(ls_group *g)
     REFUSES_AS("ls_recv", ls_irecv, "group data", P(group, g), P(data, &x), 1,
                LS_F32, 0, &request);
     REFUSES(ls_irecv, "request", g, &x, 1, LS_F32, 0, P(request, &request));
+    REFUSES(ls_isend_tag, "group", P(group, g), &x, 1, LS_F32, 0, 1, &request);
+    REFUSES_AS("ls_send", ls_isend_tag, "data", g, P(data, &x), 1, LS_F32, 0, 1,
+               &request);
+    REFUSES_AS("ls_isend", ls_isend_tag, "request", g, &x, 1, LS_F32, 0, 1,
+               P(request, &request));
+    REFUSES(ls_irecv_tag, "group", P(group, g), &x, 1, LS_F32, 0, 1, &request);
+    REFUSES_AS("ls_recv", ls_irecv_tag, "data", g, P(data, &x), 1, LS_F32, 0, 1,
+               &request);
+    REFUSES_AS("ls_irecv", ls_irecv_tag, "request", g, &x, 1, LS_F32, 0, 1,
+               P(request, &request));
     REFUSES(ls_all_reduce_plan, "group request", P(group, g), &x, &y, 1, LS_F32,
             LS_SUM, P(request, &request));
     REFUSES_AS("ls_all_reduce", ls_all_reduce_plan, "send recv", g, P(send, &x),
@@ -108,6 +148,56 @@ static void nulls_of_requests(ls_group *g)
     assert_null(r);
 }
 
+static void nulls_of_premul(ls_group *g)
+{
+    ls_request *r = NULL;
+    float x = 0, y = 0;
+    REFUSES(ls_iall_reduce_premul, "group", P(group, g), &x, &y, 1, LS_F32, 2,
+            &r);
+    REFUSES_AS("all_reduce", ls_iall_reduce_premul, "send recv", g, P(send, &x),
+               P(recv, &y), 1, LS_F32, 2, &r);
+    REFUSES_AS("ls_iall_reduce", ls_iall_reduce_premul, "request", g, &x, &y, 1,
+               LS_F32, 2, P(request, &r));
+    REFUSES(ls_ireduce_scatter_premul, "group", P(group, g), &x, &y, 1, LS_F32,
+            2, &r);
+    REFUSES_AS("reduce_scatter", ls_ireduce_scatter_premul, "send recv", g,
+               P(send, &x), P(recv, &y), 1, LS_F32, 2, &r);
+    REFUSES_AS("ls_ireduce_scatter", ls_ireduce_scatter_premul, "request", g,
+               &x, &y, 1, LS_F32, 2, P(request, &r));
+    assert_null(r);
+}
+
+static void nulls_of_counted(ls_group *g)
+{
+    ls_request *r = NULL;
+    const size_t one = 1;
+    float x = 0, y = 0;
+    REFUSES(ls_all_gatherv, "group send recv counts", P(group, g), P(send, &x),
+            1, P(recv, &y), P(counts, &one), LS_F32);
+    REFUSES(ls_reduce_scatterv, "group send recv counts", P(group, g),
+            P(send, &x), P(recv, &y), P(counts, &one), LS_F32, LS_SUM);
+    REFUSES(ls_all_to_allv, "group send send_counts recv recv_counts",
+            P(group, g), P(send, &x), P(send_counts, &one), P(recv, &y),
+            P(recv_counts, &one), LS_F32);
+    REFUSES_AS("all_gatherv", ls_iall_gatherv, "group send recv counts",
+               P(group, g), P(send, &x), 1, P(recv, &y), P(counts, &one),
+               LS_F32, &r);
+    REFUSES(ls_iall_gatherv, "request", g, &x, 1, &y, &one, LS_F32,
+            P(request, &r));
+    REFUSES_AS("reduce_scatterv", ls_ireduce_scatterv, "group send recv counts",
+               P(group, g), P(send, &x), P(recv, &y), P(counts, &one), LS_F32,
+               LS_SUM, &r);
+    REFUSES(ls_ireduce_scatterv, "request", g, &x, &y, &one, LS_F32, LS_SUM,
+            P(request, &r));
+    REFUSES_AS("all_to_allv", ls_iall_to_allv,
+               "group send send_counts recv recv_counts", P(group, g),
+               P(send, &x), P(send_counts, &one), P(recv, &y),
+               P(recv_counts, &one), LS_F32, &r);
+    REFUSES(ls_iall_to_allv, "request", g, &x, &one, &y, &one, LS_F32,
+            P(request, &r));
+    assert_null(r);
+}
+
 void nulls_of_collectives(void **state)
 {
     ls_group *g = open_group();
@@ -134,6 +224,9 @@ void nulls_of_collectives(void **state)
             P(send, &x), 1, P(sizes, sizes), P(all, &all));
     nulls_of_messages(g);
     nulls_of_requests(g);
+    nulls_of_received(g);
+    nulls_of_counted(g);
+    nulls_of_premul(g);
     assert_ok(ls_barrier(g)); /* nothing of this has broken the group */
     ls_group_close(&g);
 }

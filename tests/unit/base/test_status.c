@@ -26,9 +26,9 @@ static void statuses(void **state)
 static void types(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {4, 8, 2, 2, 1, 1, 4, 8};
-    static const char *const names[] = {"f32", "f64", "f16", "bf16",
-                                        "i8",  "u8",  "i32", "i64"};
+    static const size_t sizes[] = {4, 8, 2, 2, 1, 1, 4, 8, 1};
+    static const char *const names[] = {"f32", "f64", "f16", "bf16", "i8",
+                                        "u8",  "i32", "i64", "bool"};
     assert_int_equal(TEST_COUNT(sizes), LS_DTYPE_COUNT);
     for (int i = 0; i < LS_DTYPE_COUNT; i++) {
         ls_dtype parsed = (ls_dtype)-1;

@@ -93,11 +93,11 @@ static void note_control(const lsi_control *message)
         atomic_store(&told[self], message->awaits);
 }
 
-static int wire_send(const void *data, size_t bytes, int peer, int tag,
-                     lsi_ticket *ticket)
+static int wire_send(const void *data, size_t bytes, int peer, int from,
+                     int tag, lsi_ticket *ticket)
 {
     unsigned char *copy = malloc(bytes + 1);
-    CHECK(copy != NULL);
+    CHECK(copy != NULL && from == self);
     CHECK(bytes <= LSI_WIRE_PIECE || tag % LSI_TAGS == LSI_TAG_ARRIVALS);
     if (bytes != 0)
         memcpy(copy, data, bytes);
@@ -110,9 +110,10 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
     return 0;
 }
 
-static int wire_receive(void *data, size_t bytes, int peer, int tag,
+static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
                         lsi_ticket *ticket)
 {
+    CHECK(peer == LSI_WIRE_ANYBODY || from == peer);
     post *wish = add((post){NULL, peer, self, tag, data, bytes, true, false});
     ticket->handle = (uint64_t)(uintptr_t)wish;
     return 0;
@@ -235,6 +236,7 @@ void run_nodes(const int *ranks, int nodes, rank_fn *fn, void *argument)
                                               .rank = rank,
                                               .size = size,
                                               .world = world,
+                                              .peer = world,
                                               .id = id,
                                               .place = place,
                                               .local = local[i],
@@ -259,6 +261,7 @@ const char *fallback_of(const ls_group *group, lsi_operation operation)
         return "halving";
     case LSI_OP_REDUCE:
     case LSI_OP_REDUCE_SCATTER:
+    case LSI_OP_REDUCE_SCATTERV:
     case LSI_OP_REDUCE_SHARDS:
         return "butterfly";
     case LSI_OP_BROADCAST:

@@ -9,77 +9,18 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
+#include <math.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ranks.h"
+#include "resources.h"
+#include "shared_store.h"
 
 static const int rank_counts[] = {1, 2, 3, 5, 8};
 
 enum { RANK_COUNTS = sizeof(rank_counts) / sizeof(rank_counts[0]), MOST = 8 };
-
-/* ---- a store of this process --------------------------------------------- */
-
-enum { ENTRIES = 4096, KEY = 128, VALUE = 1024 };
-
-static struct entry {
-    char key[KEY];
-    unsigned char value[VALUE];
-    size_t bytes;
-} entries[ENTRIES];
-static int n_entries;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-
-static struct entry *find(const char *key)
-{
-    for (int i = 0; i < n_entries; i++)
-        if (strcmp(entries[i].key, key) == 0)
-            return &entries[i];
-    return NULL;
-}
-
-static ls_status store_set(void *context, const char *key, const void *data,
-                           size_t bytes)
-{
-    (void)context;
-    CHECK(strlen(key) < KEY && bytes <= VALUE && strchr(key, ' ') == NULL);
-    pthread_mutex_lock(&lock);
-    CHECK(find(key) == NULL && n_entries < ENTRIES);
-    struct entry *const e = &entries[n_entries++];
-    snprintf(e->key, KEY, "%s", key);
-    memcpy(e->value, data, bytes);
-    e->bytes = bytes;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    return LS_OK;
-}
-
-static ls_status store_get(void *context, const char *key, void *data,
-                           size_t *bytes, double seconds)
-{
-    struct timespec until;
-    const struct entry *e;
-    int result = 0;
-    (void)context;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(seconds == 0 ? 60 : seconds + 1);
-    pthread_mutex_lock(&lock);
-    while ((e = find(key)) == NULL && result == 0)
-        result = pthread_cond_timedwait(&changed, &lock, &until);
-    if (e != NULL) {
-        CHECK(e->bytes <= *bytes);
-        memcpy(data, e->value, e->bytes);
-        *bytes = e->bytes;
-    }
-    pthread_mutex_unlock(&lock);
-    return e != NULL ? LS_OK : LS_ERR_TIMEOUT;
-}
-
-static const ls_store the_store = {NULL, store_set, store_get};
 
 /* ---- members as threads -------------------------------------------------- */
 
@@ -132,6 +73,7 @@ static void name_of(char *name, size_t bytes, const char *what, int i)
 static void by_threads(void **state)
 {
     char name[64];
+    const ls_store *store = new_shared_store();
     (void)state;
     for (int s = 0; s < RANK_COUNTS; s++)
         for (int with = 0; with < 2; with++) {
@@ -142,7 +84,7 @@ static void by_threads(void **state)
                 members[r] = (member){.name = name,
                                       .rank = r,
                                       .size = size,
-                                      .store = with ? &the_store : NULL,
+                                      .store = with ? store : NULL,
                                       .seconds = -1};
             join_all(members, size);
             for (int r = 0; r < size; r++)
@@ -212,18 +154,37 @@ static void by_processes(void **state)
     }
 }
 
-/* ---- again and again ----------------------------------------------------- */
+/* ---- launchers ----------------------------------------------------------- */
 
-static int descriptors(void)
+/* What mpirun, srun and torchrun say is of another job, or of no use. */
+static void launchers_are_not_asked(void **state)
 {
-    DIR *const folder = opendir("/proc/self/fd");
-    int n = 0;
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        n++;
-    closedir(folder);
-    return n;
+    static const char *const variables[][2] = {
+        {"RANK", "7"},
+        {"WORLD_SIZE", "two"},
+        {"LOCAL_RANK", "-1"},
+        {"LOCAL_WORLD_SIZE", "99"},
+        {"MASTER_ADDR", "nowhere.invalid"},
+        {"MASTER_PORT", "none"},
+        {"OMPI_COMM_WORLD_RANK", "5"},
+        {"OMPI_COMM_WORLD_SIZE", "6"},
+        {"PMI_RANK", "3"},
+        {"PMI_SIZE", "4"},
+        {"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "12"},
+        {"LOCKSTEP_TRANSPORT", "mpi"},
+        {"LOCKSTEP_RENDEZVOUS", "nowhere.invalid:1"},
+        {"LOCKSTEP_JOB", "another"}};
+    const size_t n = sizeof(variables) / sizeof(variables[0]);
+    for (size_t i = 0; i < n; i++)
+        setenv(variables[i][0], variables[i][1], 1);
+    by_threads(state);
+    by_processes(state);
+    for (size_t i = 0; i < n; i++)
+        unsetenv(variables[i][0]);
 }
+
+/* ---- again and again ----------------------------------------------------- */
 
 static void leaves_nothing(void **state)
 {
@@ -238,9 +199,9 @@ static void leaves_nothing(void **state)
         assert_int_equal(members[0].status, LS_OK);
         assert_int_equal(members[1].status, LS_OK);
         if (i == 9)
-            before = descriptors();
+            before = count_entries("/proc/self/fd");
     }
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(count_entries("/proc/self/fd"), before);
 }
 
 /* ---- what goes wrong ----------------------------------------------------- */
@@ -258,17 +219,23 @@ static void disagreements(void **state)
     char name[64];
     (void)state;
     for (int with = 0; with < 2; with++) {
-        const ls_store *const store = with ? &the_store : NULL;
+        const ls_store *const store = with ? new_shared_store() : NULL;
         name_of(name, sizeof(name), "sizes", with);
         member sizes[2] = {{name, 0, 2, store, 20, LS_OK, ""},
                            {name, 1, 3, store, 20, LS_OK, ""}};
         join_all(sizes, 2);
-        expect(&sizes[0], LS_ERR_ARGUMENT, "rank 1 believes in 3 ranks");
-        expect(&sizes[1], LS_ERR_ARGUMENT, "rank 1 believes in 3 ranks");
+        for (int r = 0; r < 2; r++) {
+            expect(&sizes[r], with ? LS_ERR_MISMATCH : LS_ERR_ARGUMENT,
+                   with ? "rank 1 was started as one of 3 ranks"
+                        : "rank 1 believes in 3 ranks");
+            expect(&sizes[r], sizes[r].status, name);
+        }
         name_of(name, sizeof(name), "late", with);
         member late[1] = {{name, with, 2, store, 0.1, LS_OK, ""}};
         join_all(late, 1);
-        expect(&late[0], LS_ERR_TIMEOUT, with ? "rank 0 of 2" : "missing 1");
+        expect(&late[0], LS_ERR_TIMEOUT,
+               with ? "1 of 2 ranks have not come within 0.1 s: rank 0"
+                    : "missing 1");
     }
     name_of(name, sizeof(name), "twice", 0);
     member twice[3] = {{name, 0, 3, NULL, 20, LS_OK, ""},
@@ -282,7 +249,7 @@ static void disagreements(void **state)
 static void bad_arguments(void **state)
 {
     ls_group *group = NULL;
-    const ls_store half = {NULL, store_set, NULL};
+    const ls_store half = {.set = new_shared_store()->set};
     (void)state;
     assert_int_equal(ls_group_open(&group, "a", 2, 2, NULL, 1),
                      LS_ERR_ARGUMENT);
@@ -291,14 +258,22 @@ static void bad_arguments(void **state)
     assert_int_equal(ls_group_open(&group, "", 0, 1, NULL, 1), LS_ERR_ARGUMENT);
     assert_int_equal(ls_group_open(&group, "a", 0, 2, &half, 1),
                      LS_ERR_ARGUMENT);
+    /* Before anybody is waited for. */
+    assert_int_equal(ls_group_open(&group, "a", 0, 2, NULL, NAN),
+                     LS_ERR_ARGUMENT);
+    assert_int_equal(ls_group_open(&group, "a", 0, 2, NULL, 1e10),
+                     LS_ERR_ARGUMENT);
     assert_null(group);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_threads),     cmocka_unit_test(by_processes),
-        cmocka_unit_test(leaves_nothing), cmocka_unit_test(disagreements),
+        cmocka_unit_test(by_threads),
+        cmocka_unit_test(by_processes),
+        cmocka_unit_test(launchers_are_not_asked),
+        cmocka_unit_test(leaves_nothing),
+        cmocka_unit_test(disagreements),
         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

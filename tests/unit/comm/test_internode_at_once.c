@@ -27,6 +27,7 @@ static ls_group *open_again(ls_group *group, const int *ids)
                                      .size = group->size,
                                      .job = net->job,
                                      .world = net->world,
+                                     .peer = net->peer,
                                      .id = ids,
                                      .place = net->node_of,
                                      .local = local,

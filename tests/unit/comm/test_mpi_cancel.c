@@ -127,7 +127,7 @@ static void give_up(const lsi_wire *wire, char *bytes, int tests)
 {
     lsi_ticket ticket;
     tests_left = tests;
-    assert_int_equal(wire->receive(bytes, 1, 1, 0, &ticket), 0);
+    assert_int_equal(wire->receive(bytes, 1, 1, 1, 0, &ticket), 0);
     wire->cancel(&ticket);
     *bytes = 0; /* it is somebody else's by now */
 }
@@ -141,7 +141,7 @@ static void what_has_begun_to_arrive_arrives_before(void **state)
     clock_reset();
     give_up(wire, &byte, 5);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(wire->send(&other, 1, 1, 0, &ticket), 0);
+        assert_int_equal(wire->send(&other, 1, 1, 0, 0, &ticket), 0);
     assert_int_equal(byte, 0);
 }
 
@@ -158,9 +158,9 @@ static void what_never_ends_is_left_alone(void **state)
     give_up(wire, &byte, NEVER);
     clock_reset();
     const int before = calls;
-    assert_int_equal(wire->send(&other, 1, 1, 0, &ticket), -1);
+    assert_int_equal(wire->send(&other, 1, 1, 0, 0, &ticket), -1);
     assert_non_null(strstr(wire->error(), "was given up"));
-    assert_int_equal(wire->receive(&other, 1, 1, 0, &ticket), -1);
+    assert_int_equal(wire->receive(&other, 1, 1, 1, 0, &ticket), -1);
     assert_int_equal(wire->test(&ticket, &done), -1);
     wire->cancel(&ticket);
     assert_int_equal(calls, before);

@@ -32,6 +32,9 @@ typedef struct list {
     pthread_cond_t changed;
     entry *first; /* newest */
     bool gone;
+    bool far;     /* it takes longer to ask than some want to wait */
+    bool is_late; /* the first answer about what rank 0 has left */
+    atomic_bool rank_0_over;
 } list;
 
 static list there = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -76,6 +79,16 @@ static ls_status get(void *context, const char *key, void *data, size_t *bytes,
     until.tv_nsec += (long)(seconds * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    if (l->far && seconds < 0.005)
+        return lsi_fail(LS_ERR_TIMEOUT, "nobody has answered about %s", key);
+    pthread_mutex_lock(&l->lock);
+    const bool is_late = l->is_late && strstr(key, "/all0") != NULL;
+    l->is_late = l->is_late && !is_late;
+    pthread_mutex_unlock(&l->lock);
+    while (is_late && !atomic_load(&l->rank_0_over))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (is_late)
+        return lsi_fail(LS_ERR_TIMEOUT, "nobody has set %s", key);
     pthread_mutex_lock(&l->lock);
     while ((e = find(l, key)) == NULL && late == 0 && !l->gone)
         late = pthread_cond_timedwait(&l->changed, &l->lock, &until);
@@ -103,7 +116,7 @@ static int forget(void **state)
         free(there.first);
         there.first = next;
     }
-    there.gone = false;
+    there.gone = there.far = false;
     return 0;
 }
 
@@ -114,7 +127,6 @@ typedef struct player {
     int rank, size, calls;
     size_t bytes;
     double seconds;
-    int (*idle)(void);
     ls_status status;
     char said[512];
     pthread_t thread;
@@ -144,13 +156,16 @@ static void *play(void *argument)
     for (int call = 0; p->status == LS_OK && call < p->calls; call++) {
         for (size_t i = 0; i < p->bytes; i++)
             own[i] = value_of(p->rank, call, i);
-        p->status = lsi_store_gather_all(&gather, own, p->bytes, all,
-                                         p->seconds, p->idle);
+        p->status =
+            lsi_store_gather_all(&gather, own, p->bytes, all, p->seconds);
         if (p->status != LS_OK)
             snprintf(p->said, sizeof(p->said), "%s", ls_last_error());
         else if (!is_right(p, all, call))
             p->status = LS_ERR_SYSTEM;
     }
+    lsi_store_gather_end(&gather);
+    if (p->rank == 0)
+        atomic_store(&there.rank_0_over, true);
     free(own);
     free(all);
     return NULL;
@@ -264,38 +279,55 @@ static void other_lengths_are_told(void **state)
     }
 }
 
-static atomic_int asked;
-
-static int give_up_at_the_third(void)
+/* Who has come and is no more is named by those who wait for others. */
+static void one_that_has_gone_since_is_named(void **state)
 {
-    return atomic_fetch_add(&asked, 1) >= 2;
-}
-
-static int go_on(void)
-{
-    return 0;
-}
-
-/* One finds out that it is vain, and tells the other. */
-static void who_waits_may_be_told_to_give_up(void **state)
-{
-    (void)state;
-    for (int finder = 0; finder < 2; finder++) {
-        player players[2];
-        for (int r = 0; r < 2; r++)
-            players[r] =
-                (player){.rank = r,
-                         .size = 3,
-                         .calls = 1,
-                         .seconds = 0,
-                         .idle = r == finder ? give_up_at_the_third : go_on};
-        atomic_store(&asked, 0);
-        play_all(players, 2);
-        for (int r = 0; r < 2; r++)
-            assert_says(&players[r], LS_ERR_PEER_DEAD, "a rank is gone");
-        assert_int_equal(atomic_load(&asked), 3);
+    for (int gone = 0; gone < 2; gone++) {
+        player players[] = {{.rank = 0, .size = 4, .calls = 1, .seconds = 30},
+                            {.rank = 1, .size = 4, .calls = 1, .seconds = 30},
+                            {.rank = 3, .size = 4, .calls = 1, .seconds = 30}};
+        char text[64];
+        players[gone].seconds = 0.05;
+        play_all(players, 3);
+        snprintf(text, sizeof(text), "rank %d died, or gave up,", gone);
+        assert_int_equal(players[gone].status, LS_ERR_TIMEOUT);
+        for (int i = gone == 0 ? 3 : 0; i < 3; i++)
+            if (i != gone)
+                assert_says(&players[i], LS_ERR_PEER_DEAD, text);
         forget(state);
     }
+}
+
+/* The same between two calls: nothing of it is in the second. */
+static void one_that_goes_between_calls_is_named(void **state)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        player players[] = {{.rank = 0, .size = 3, .calls = 2, .seconds = 30},
+                            {.rank = 1, .size = 3, .calls = 2, .seconds = 30},
+                            {.rank = 2, .size = 3, .calls = 2, .seconds = 30}};
+        char text[64];
+        players[gone].calls = 1;
+        play_all(players, 3);
+        snprintf(text, sizeof(text), "rank %d died, or gave up,", gone);
+        assert_int_equal(players[gone].status, LS_OK);
+        for (int i = 0; i < 3; i++)
+            if (i != gone)
+                assert_says(&players[i], LS_ERR_PEER_DEAD, text);
+        forget(state);
+    }
+}
+
+/* Rank 0 is through, and gone, before rank 1 has heard of it. */
+static void one_that_is_through_has_not_died(void **state)
+{
+    player players[] = {{.rank = 0, .size = 2, .calls = 1, .seconds = 30},
+                        {.rank = 1, .size = 2, .calls = 1, .seconds = 30}};
+    (void)state;
+    there.far = there.is_late = true;
+    atomic_store(&there.rank_0_over, false);
+    play_all(players, 2);
+    assert_int_equal(players[0].status, LS_OK);
+    assert_int_equal(players[1].status, LS_OK);
 }
 
 static void a_store_that_is_gone_is_told(void **state)
@@ -327,7 +359,9 @@ int main(void)
         cmocka_unit_test_teardown(other_worlds_are_told, forget),
         cmocka_unit_test_teardown(two_of_a_rank_are_told, forget),
         cmocka_unit_test_teardown(other_lengths_are_told, forget),
-        cmocka_unit_test_teardown(who_waits_may_be_told_to_give_up, forget),
+        cmocka_unit_test_teardown(one_that_has_gone_since_is_named, forget),
+        cmocka_unit_test_teardown(one_that_goes_between_calls_is_named, forget),
+        cmocka_unit_test_teardown(one_that_is_through_has_not_died, forget),
         cmocka_unit_test_teardown(a_store_that_is_gone_is_told, forget),
         cmocka_unit_test_teardown(too_much_is_refused, forget),
     };

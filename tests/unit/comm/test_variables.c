@@ -57,6 +57,10 @@ static const row rows[] = {
      "this processor does not have that; it has: ref"},
 #endif
     {{{"LOCKSTEP_ISA", "ref"}}, LS_OK, NULL},
+    {{{"LOCKSTEP_TRACE", "/dev/null/traces"}}, LS_OK, "LOCKSTEP_TRACE: "},
+    {{{"LOCKSTEP_TRACE", ""}}, LS_OK, NULL},
+    {{{"LOCKSTEP_MEMORY", "/dev/null/memory"}}, LS_OK, "LOCKSTEP_MEMORY: "},
+    {{{"LOCKSTEP_MEMORY", ""}}, LS_OK, NULL},
     /* Without a place for it a crash leaves no file. */
     {{{"LOCKSTEP_CRASH_FILE", "not/from/the/root"}}, LS_OK, NULL},
     /* Only ranks that MPI has brought together ask. */

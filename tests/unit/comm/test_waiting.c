@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -99,6 +100,42 @@ static void a_peer_that_is_late_is_given_up(void **state)
     clock_reset();
 }
 
+/* ---- a crowded machine -------------------------------------------------- */
+
+/*
+ * Whoever is woken finds that two milliseconds have passed since. A rank that
+ * has announced its sleep may not sleep yet; then it sleeps another time.
+ */
+static void wake_late(ls_group *group, void *unused)
+{
+    const int backoff = group->waiting.backoff;
+    float noticed = 0;
+    (void)unused;
+    CHECK_OK(ls_group_set_timeout(group, 300));
+    while (noticed == 0) {
+        CHECK_OK(ls_barrier(group));
+        if (is_last(group)) {
+            await_sleepers(group);
+            atomic_store(&clock_step_ns, (uint64_t)2 * 1000 * 1000);
+        }
+        CHECK_OK(ls_barrier(group));
+        atomic_store(&clock_step_ns, 0);
+        noticed = is_last(group) || (group->waiting.late >= backoff &&
+                                     group->waiting.backoff > backoff);
+        CHECK_OK(ls_all_reduce(group, &noticed, &noticed, 1, LS_F32, LS_MIN));
+    }
+}
+
+static void who_runs_late_sleeps_sooner(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) {
+        clock_reset();
+        run_threads(size, wake_late, NULL);
+    }
+    clock_reset();
+}
+
 /* ---- testing instead of waiting ------------------------------------------ */
 
 static ls_status test_until_told(ls_request *request)
@@ -140,12 +177,12 @@ static void test_for_late(ls_group *group, void *argument)
     /* Time counts from the first test. */
     atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
     CHECK(ls_test(request) == LS_IN_PROGRESS);
-    const uint64_t begin = lsi_suspending_clock_ns();
+    const uint64_t begin = group->waiting.clock.ns;
     atomic_store(&clock_step_ns, LSI_SLICE_NS / 2);
     CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
     CHECK(strstr(ls_last_error(), "gave up waiting for rank ") != NULL);
     /* Of several, one may have begun before. */
-    CHECK(ls_group_size(group) > 2 || lsi_suspending_clock_ns() - begin >=
+    CHECK(ls_group_size(group) > 2 || group->waiting.clock.ns - begin >=
                                           299 * 1000 * 1000 * (uint64_t)1000);
     CHECK(test_until_told(request) == LS_ERR_TIMEOUT);
     ls_request_free(&request);
@@ -199,6 +236,54 @@ static void who_tests_survives_a_pause(void **state)
     (void)state;
     clock_reset();
     run_threads(2, test_through_a_pause, &over);
+}
+
+static void test_in_vain(ls_request *request)
+{
+    const int before = atomic_load(&clock_looks);
+    while (atomic_load(&clock_looks) < before + 5)
+        CHECK(ls_test(request) == LS_IN_PROGRESS);
+}
+
+static void *test_elsewhere(void *request)
+{
+    test_in_vain(request);
+    return NULL;
+}
+
+/* Threads take turns whose own suspending clocks are an hour apart. */
+static void test_in_turn(ls_group *group, void *argument)
+{
+    atomic_bool *over = argument;
+    float x = 1;
+    CHECK_OK(ls_group_set_timeout(group, 300));
+    ls_request *request = start_sum(group, &x);
+    if (is_last(group)) {
+        while (!atomic_load(over))
+            sched_yield();
+        CHECK_OK(ls_start(request));
+        CHECK_OK(ls_wait(request));
+    } else {
+        pthread_t other;
+        (void)lsi_suspending_clock_ns();
+        atomic_fetch_add(&clock_ahead_ns, HOUR_NS);
+        CHECK_OK(ls_start(request));
+        CHECK(pthread_create(&other, NULL, test_elsewhere, request) == 0);
+        CHECK(pthread_join(other, NULL) == 0);
+        test_in_vain(request);
+        atomic_store(over, true);
+        CHECK_OK(test_until_told(request));
+    }
+    ls_request_free(&request);
+}
+
+static void threads_may_take_turns(void **state)
+{
+    atomic_bool over = false;
+    (void)state;
+    clock_reset();
+    run_threads(2, test_in_turn, &over);
+    clock_reset();
 }
 
 static void test_for_the_dead(ls_group *group, void *unused)
@@ -262,8 +347,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pause_of_all_does_not_count),
         cmocka_unit_test(a_peer_that_is_late_is_given_up),
+        cmocka_unit_test(who_runs_late_sleeps_sooner),
         cmocka_unit_test(who_tests_gives_up_in_time),
         cmocka_unit_test(who_tests_survives_a_pause),
+        cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(who_tests_hears_of_the_dead),
         cmocka_unit_test(a_deadline_of_the_meeting_survives_a_pause),
         cmocka_unit_test(who_polls_in_vain_goes_on),

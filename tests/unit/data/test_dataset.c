@@ -136,8 +136,9 @@ static void test_batches_of_any_fields(void **state)
 {
     (void)state;
     ls_dataset *set = make(NULL);
-    const ls_loader_options options[] = {{1, 0, 0},  {7, 0, 1}, {8, 1, 1},
-                                         {16, 3, 2}, {5, 4, 5}, {3, 2, 9}};
+    const ls_loader_options options[] = {{0, 1, 0, 0}, {0, 7, 0, 1},
+                                         {0, 8, 1, 1}, {0, 16, 3, 2},
+                                         {0, 5, 4, 5}, {0, 3, 2, 9}};
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         ls_loader *loader = NULL;
         assert_ok(ls_loader_new(&loader, set, &options[i]));
@@ -155,7 +156,9 @@ static void test_a_read_function_that_fails(void **state)
     int context = 0;
     ls_dataset *set = make(&context);
     for (int threads = 1; threads <= 4; threads++) {
-        const ls_loader_options options = {8, threads == 1 ? 0 : 3, threads};
+        const ls_loader_options options = {.batch_size = 8,
+                                           .prefetch = threads == 1 ? 0 : 3,
+                                           .threads = threads};
         const int64_t order[] = {1, 2,   3, 4, 5, 6, 7, 8, 9,
                                  0, BAD, 2, 3, 4, 5, 6, 7, 8};
         ls_loader *loader = NULL;
@@ -210,9 +213,9 @@ static void test_threads_need_prefetch(void **state)
     (void)state;
     ls_dataset *set = make(NULL);
     ls_loader *loader = NULL;
-    assert_error(ls_loader_new(&loader, set, &(ls_loader_options){8, 0, 2}),
+    assert_error(ls_loader_new(&loader, set, &(ls_loader_options){0, 8, 0, 2}),
                  LS_ERR_ARGUMENT, "2 threads, but prefetch is 0");
-    assert_error(ls_loader_new(&loader, set, &(ls_loader_options){8, 1, 65}),
+    assert_error(ls_loader_new(&loader, set, &(ls_loader_options){0, 8, 1, 65}),
                  LS_ERR_ARGUMENT, "threads is 65, must be 0 to 64");
     ls_dataset_free(&set);
 }

@@ -28,8 +28,9 @@ static int threads; /* of the loaders that are made */
 
 static ls_status new_loader(ls_loader **out, int64_t batch_size, int prefetch)
 {
-    const ls_loader_options options = {batch_size, prefetch,
-                                       prefetch > 0 ? threads : 0};
+    const ls_loader_options options = {.batch_size = batch_size,
+                                       .prefetch = prefetch,
+                                       .threads = prefetch > 0 ? threads : 0};
     return ls_loader_new(out, dataset, &options);
 }
 

@@ -50,7 +50,9 @@ static int64_t expected_int(const reduce_case *c, void *const *srcs, size_t i)
     uint64_t acc = (uint64_t)(int64_t)get_number(srcs[0], c->dtype, i);
     for (int s = 1; s < c->n_srcs; s++) {
         const int64_t x = (int64_t)get_number(srcs[s], c->dtype, i);
-        if (c->op == LS_SUM)
+        if (c->op == LS_SUM && c->dtype == LS_BOOL)
+            acc |= (uint64_t)x;
+        else if (c->op == LS_SUM)
             acc += (uint64_t)x;
         else if (c->op == LS_PROD)
             acc *= (uint64_t)x;
@@ -96,7 +98,10 @@ static void *source(const reduce_case *c)
     const size_t bytes_each = ls_dtype_size(c->dtype);
     void *x = guarded(c->n * bytes_each, bytes_each);
     for (size_t i = 0; i < c->n; i++) {
-        if (!is_float(c->dtype))
+        if (c->dtype == LS_BOOL) /* true in many ways */
+            ((uint8_t *)x)[i] =
+                random_u64() % 2 ? (uint8_t)random_u64() : (uint8_t)0;
+        else if (!is_float(c->dtype))
             put_wrapped(x, c->dtype, i, (int64_t)random_u64());
         else if (c->op != LS_SUM && random_u64() % 50 == 0)
             put_number(x, c->dtype, i, NAN);

@@ -97,6 +97,8 @@ long double get_number(const void *array, ls_dtype dtype, size_t i)
         return ((const int32_t *)array)[i];
     case LS_I64:
         return ((const int64_t *)array)[i];
+    case LS_BOOL:
+        return ((const uint8_t *)array)[i] != 0;
     }
     return 0;
 }
@@ -137,6 +139,9 @@ void put_number(void *array, ls_dtype dtype, size_t i, long double value)
     case LS_I64:
         ((int64_t *)array)[i] = limited(value, INT64_MIN, INT64_MAX);
         break;
+    case LS_BOOL: /* NaN is not 0 */
+        ((uint8_t *)array)[i] = value != 0;
+        break;
     }
 }
 
@@ -144,5 +149,7 @@ void put_number(void *array, ls_dtype dtype, size_t i, long double value)
 void put_wrapped(void *array, ls_dtype dtype, size_t i, int64_t value)
 {
     const size_t size = ls_dtype_size(dtype);
+    if (dtype == LS_BOOL)
+        value = value != 0;
     memcpy((char *)array + i * size, &value, size);
 }

@@ -158,13 +158,22 @@ static void test_bad_arguments(void **state)
     assert_ok(ls_ddp_new_ranges(&ddp, group, &range, 1, &options));
     assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE, "no reduction has begun");
     assert_error(ls_ddp_finish(ddp), LS_ERR_STATE, "ls_ddp_begin");
-    assert_error(ls_ddp_begin(ddp, -1), LS_ERR_ARGUMENT, "weight -1");
-    assert_error(ls_ddp_begin(ddp, NAN), LS_ERR_ARGUMENT, "weight");
+    for (int i = 0; i < 2; i++) { /* each is heard of at the end, too */
+        const double weight = i == 0 ? -1 : NAN;
+        assert_error(ls_ddp_begin(ddp, weight), LS_ERR_ARGUMENT, "weight");
+        assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT, "weight");
+    }
     assert_ok(ls_ddp_begin(ddp, 1));
-    assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT, "no gradients 1");
+    assert_error(ls_ddp_ready(ddp, 1), LS_ERR_ARGUMENT, "no range 1 of 1");
+    assert_error(ls_ddp_finish(ddp), LS_ERR_ARGUMENT, "no range 1 of 1");
+    assert_ok(ls_ddp_begin(ddp, 1));
     assert_ok(ls_ddp_ready(ddp, 0));
-    assert_error(ls_ddp_ready(ddp, 0), LS_ERR_ARGUMENT, "second time");
     assert_error(ls_ddp_begin(ddp, 1), LS_ERR_STATE, "begun and not ended");
+    assert_error(ls_ddp_ready(ddp, 0), LS_ERR_STATE,
+                 "'range 0' is ready for a second time");
+    assert_error(ls_ddp_finish(ddp), LS_ERR_STATE, "second time");
+    assert_ok(ls_ddp_begin(ddp, 1));
+    assert_ok(ls_ddp_ready(ddp, 0));
     assert_ok(ls_ddp_finish(ddp));
     ls_tape *tape;
     assert_ok(ls_tape_new(&tape));

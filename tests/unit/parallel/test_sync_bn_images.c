@@ -36,10 +36,11 @@ static int first_image(int rank, int size)
 }
 
 /* Images begin.. of all, drawn by their number in the whole batch. */
-static ls_tensor *draw(uint64_t stream, int begin, int n)
+static ls_tensor *draw(uint64_t stream, int begin, int n, bool turned)
 {
     ls_tensor *out;
-    CHECK_OK(ls_tensor_new(&out, LS_F32, 4, (int64_t[]){n, CHANNELS, H, W}));
+    const int64_t shape[] = {n, CHANNELS, turned ? W : H, turned ? H : W};
+    CHECK_OK(ls_tensor_new(&out, LS_F32, 4, shape));
     float *data = n > 0 ? tensor_data(out) : NULL;
     for (int i = 0; i < n * IMAGE; i++)
         data[i] = (float)lsi_rng_normal((lsi_rng_key){7, stream}, 0,
@@ -50,18 +51,24 @@ static ls_tensor *draw(uint64_t stream, int begin, int n)
 /* One normalisation with its loss, the sum of weights times y. */
 typedef struct side {
     ls_tape *tape;
-    ls_tensor *x, *residual, *weights, *y;
+    ls_tensor *x, *residual, *weights, *y; /* residual: (N, C, W, H) */
 } side;
 
 static side open_side(int begin, int n)
 {
-    side s = {.x = draw(1, begin, n),
-              .residual = draw(2, begin, n),
-              .weights = draw(3, begin, n)};
+    side s = {.x = draw(1, begin, n, false),
+              .residual = draw(2, begin, n, true),
+              .weights = draw(3, begin, n, false)};
     CHECK_OK(ls_tape_new(&s.tape));
     CHECK_OK(ls_tape_watch(s.tape, s.x));
     CHECK_OK(ls_tape_watch(s.tape, s.residual));
     return s;
+}
+
+/* A view, which the operation has to copy for itself. */
+static ls_tensor *residual_of(const side *s)
+{
+    return ls_transpose(s->tape, s->residual, 2, 3);
 }
 
 static void finish_side(side *s)
@@ -143,7 +150,7 @@ static void play(ls_group *group, void *opaque)
     side all = open_side(0, first_image(size, size));
     uint64_t before = collectives(group);
     mine.y = o->relu ? ls_sync_bn_forward_relu(l.all, mine.tape, mine.x,
-                                               mine.residual)
+                                               residual_of(&mine))
                      : ls_sync_bn_forward(l.all, mine.tape, mine.x);
     CHECK(collectives(group) - before == 1);
     before = collectives(group);
@@ -151,7 +158,7 @@ static void play(ls_group *group, void *opaque)
     CHECK(collectives(group) - before == 1);
     ls_batch_norm_args args = l.one.args;
     args.relu = o->relu;
-    args.residual = o->relu ? all.residual : NULL;
+    args.residual = o->relu ? residual_of(&all) : NULL;
     all.y = ls_batch_norm(all.tape, all.x, &args);
     finish_side(&all);
     compare("y", mine.y, all.y, first * IMAGE, small);
@@ -199,11 +206,11 @@ static void play_evaluation(ls_group *group, void *opaque)
     side s = open_side(0, 3);
     ls_tape_set_training(s.tape, false);
     const uint64_t before = collectives(group);
-    ls_tensor *y = ls_sync_bn_forward_relu(l.all, s.tape, s.x, s.residual);
+    ls_tensor *y = ls_sync_bn_forward_relu(l.all, s.tape, s.x, residual_of(&s));
     CHECK(collectives(group) == before);
     ls_batch_norm_args args = l.one.args;
     args.relu = true;
-    args.residual = s.residual;
+    args.residual = residual_of(&s);
     compare("y", y, ls_batch_norm(s.tape, s.x, &args), 0, 0);
     close_side(&s);
     ls_sync_bn_free(&l.all);

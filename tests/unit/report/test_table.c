@@ -71,6 +71,55 @@ static void markdown(void **state)
     assert_null(table);
 }
 
+/* Rows one by one stand where the titles said. */
+static void markdown_by_pieces(void **state)
+{
+    (void)state;
+    static const lsi_column pieces[] = {
+        {.name = "n", .type = LSI_COLUMN_INT, .width = 6},
+        {.name = "t.p99", .title = "p99", .type = LSI_COLUMN_REAL},
+        {.name = "more", .type = LSI_COLUMN_TEXT, .wide = true},
+    };
+    lsi_table *table;
+    assert_ok(lsi_table_new(&table, pieces, TEST_COUNT(pieces)));
+    lsi_table_set_runs(table, 99);
+    char *text = text_of(lsi_table_markdown_titles, table);
+    assert_string_equal(text, "|      n | max |\n| -----: | --: |\n");
+    free(text);
+    lsi_table_set_runs(table, 100);
+    lsi_table_show_wide(table);
+    text = text_of(lsi_table_markdown_titles, table);
+    assert_string_equal(text, "|      n | p99 | more |\n"
+                              "| -----: | --: | ---- |\n");
+    free(text);
+    for (int i = 0; i < 3; i++) {
+        lsi_table_row(table);
+        lsi_table_int(table, "n", i);
+    }
+    char last[64] = "";
+    FILE *stream = fmemopen(last, sizeof(last), "w");
+    assert_ok(lsi_table_markdown_rows(table, 2, stream));
+    fclose(stream);
+    assert_string_equal(last, "|      2 |     |      |\n");
+    lsi_table_free(&table);
+}
+
+/* Only a number is one. */
+static void numbers(void **state)
+{
+    (void)state;
+    lsi_table *table = filled_table();
+    double value = 0;
+    assert_true(lsi_table_number(table, 0, "ranks", &value));
+    assert_true(value == -4);
+    assert_true(lsi_table_number(table, 0, "time_us.min", &value));
+    assert_true(value == 12.5);
+    assert_false(lsi_table_number(table, 0, "op", &value));
+    assert_false(lsi_table_number(table, 1, "time_us.min", &value));
+    assert_false(lsi_table_number(table, 2, "ranks", &value));
+    lsi_table_free(&table);
+}
+
 static void csv(void **state)
 {
     (void)state;
@@ -172,7 +221,8 @@ static void mistakes_stick(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(markdown),      cmocka_unit_test(csv),
+        cmocka_unit_test(markdown),      cmocka_unit_test(markdown_by_pieces),
+        cmocka_unit_test(numbers),       cmocka_unit_test(csv),
         cmocka_unit_test(empty_table),   cmocka_unit_test(json_document),
         cmocka_unit_test(dump_and_load), cmocka_unit_test(mistakes_stick),
     };

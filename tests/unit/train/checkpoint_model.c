@@ -110,7 +110,8 @@ void save(ls_group *group, void *opaque)
     for (int i = 0; i < 3; i++)
         mean[i] = (float)(10 * ls_group_rank(group) + i);
     const char *const values[] = {"epoch", "7", "who", "me & you", NULL};
-    const ls_checkpoint_parts parts = {m.params, m.optimizer, values};
+    const ls_checkpoint_parts parts = {
+        .params = m.params, .optimizer = m.optimizer, .values = values};
     note(p, group,
          ls_checkpoint_save(group, p->folder, p->step, &parts, p->keep));
     free_model(&m);

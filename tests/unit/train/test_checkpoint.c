@@ -179,7 +179,8 @@ static void save_other_steps(ls_group *group, void *opaque)
 {
     plan *const p = opaque;
     model m = make_model(p, group, 1);
-    const ls_checkpoint_parts parts = {m.params, m.optimizer, NULL};
+    const ls_checkpoint_parts parts = {.params = m.params,
+                                       .optimizer = m.optimizer};
     const ls_status status = ls_checkpoint_save(
         group, p->folder, 5 + ls_group_rank(group) / 2, &parts, 0);
     CHECK(status == LS_ERR_MISMATCH);

@@ -73,7 +73,8 @@ static void play(ls_group *group, void *opaque)
     if (p->from > 0)
         load(p, group, &r);
     train(p, group, &r);
-    const ls_checkpoint_parts parts = {r.model.params, r.adamw, NULL};
+    const ls_checkpoint_parts parts = {.params = r.model.params,
+                                       .optimizer = r.adamw};
     if (p->saves)
         CHECK_OK(ls_checkpoint_save(group, p->folder.text, p->to, &parts, 1));
     if (p->averages)

@@ -19,7 +19,8 @@ enum { RANKS = 2, USUAL_KILLS = 12 };
 static void advance(ls_group *group, const plan *p, const model *m,
                     int64_t *step)
 {
-    const ls_checkpoint_parts parts = {m->params, m->optimizer, NULL};
+    const ls_checkpoint_parts parts = {.params = m->params,
+                                       .optimizer = m->optimizer};
     train(m, (int)*step, 1);
     exchange(p, group, m);
     ++*step;

@@ -81,7 +81,8 @@ static void save_with(ls_group *group, void *opaque)
     plan *const p = opaque;
     model m = make_model(p, group, 1);
     const int rank = ls_group_rank(group);
-    const ls_checkpoint_parts parts = {m.params, m.optimizer, NULL};
+    const ls_checkpoint_parts parts = {.params = m.params,
+                                       .optimizer = m.optimizer};
     note(p, group,
          lsi_checkpoint_save(group, &locks[rank], p->folder, p->step, &parts,
                              0));

@@ -39,7 +39,7 @@ static void what_a_run_depends_on(void **state)
     ls_group *group = NULL;
     ls_checkpoint *checkpoint = NULL;
     ls_params *params = make_params();
-    const ls_checkpoint_parts parts = {params, NULL, values};
+    const ls_checkpoint_parts parts = {.params = params, .values = values};
     assert_non_null(mkdtemp(folder));
     assert_ok(ls_group_open_threads(&group, 1));
     assert_ok(ls_checkpoint_save(group, folder, 7, &parts, 0));
@@ -98,7 +98,7 @@ static void scales_are_numbers(void **state)
         char folder[] = "/tmp/lockstep-facts-XXXXXX";
         const char *const values[] = {
             "loss_scale", scales[i], "good_steps", "3", "skipped", "0", NULL};
-        const ls_checkpoint_parts parts = {params, NULL, values};
+        const ls_checkpoint_parts parts = {.params = params, .values = values};
         ls_checkpoint *checkpoint = NULL;
         lsi_stepper stepper = {0};
         assert_non_null(mkdtemp(folder));

@@ -35,7 +35,8 @@ static void play_plain(ls_group *group, void *opaque)
         indices[i] = i;
     CHECK_OK(lsi_image_net_new(&net, group, &net_options));
     CHECK_OK(ls_dataset_new_synthetic(&set, p->count, 1, LS_SPLIT_TEST));
-    CHECK_OK(ls_loader_new(&loader, set, &(ls_loader_options){p->count, 0, 0}));
+    CHECK_OK(ls_loader_new(&loader, set,
+                           &(ls_loader_options){.batch_size = p->count}));
     CHECK_OK(ls_loader_begin(loader, 0, indices, p->count));
     CHECK_OK(ls_loader_next(loader, &batch));
     CHECK(batch.count == p->count);
@@ -71,7 +72,7 @@ static void play_distributed(ls_group *group, void *opaque)
     ls_dataset *set = NULL;
     lsi_images *images = NULL;
     ls_tape *tape = NULL;
-    lsi_totals totals;
+    lsi_validated totals;
     bool agreed = false;
     const lsi_images_options options = {
         .batch_size = 7, .prefetch = 1, .size = 1};
@@ -84,7 +85,7 @@ static void play_distributed(ls_group *group, void *opaque)
                               &totals, &agreed));
         CHECK(ls_tape_is_training(tape));
         if (ls_group_rank(group) == 0)
-            compare(p, &totals);
+            compare(p, &totals.all);
     }
     ls_tape_free(&tape);
     lsi_images_free(&images);

@@ -5,12 +5,36 @@
         print(group.allreduce(np.arange(3.0) + group.rank))
 """
 
-from ._group import Group, Request, StoreLike
+from typing import TYPE_CHECKING, Any
+
 from ._library import (AbortedError, ArgumentError, Error, LateError,
-                       MismatchError, PeerDeadError, ask as _ask)
+                       MismatchError, PeerDeadError, StateError, StoreLike,
+                       ask as _ask)
+
+if TYPE_CHECKING:
+    from ._averager import GradientAverager
+    from ._group import Group, Request
+    from ._messages import Message
 
 __version__: str = _ask("ls_version_string").decode()
 
-__all__ = ["AbortedError", "ArgumentError", "Error", "Group", "LateError",
-           "MismatchError", "PeerDeadError", "Request", "StoreLike",
-           "__version__"]
+ANY_RANK = -1  # of a receive or a probe: whoever has sent something
+ANY_TAG = -1
+
+__all__ = ["ANY_RANK", "ANY_TAG", "AbortedError", "ArgumentError", "Error",
+           "GradientAverager", "Group", "LateError", "Message", "MismatchError",
+           "PeerDeadError", "Request", "StateError", "StoreLike", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """These need NumPy; what lockstep_torch uses of this package does not."""
+    if name in ("Group", "Request"):
+        from . import _group
+        return getattr(_group, name)
+    if name == "Message":
+        from ._messages import Message
+        return Message
+    if name == "GradientAverager":
+        from ._averager import GradientAverager
+        return GradientAverager
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,124 +5,21 @@ from __future__ import annotations
 import ctypes
 import pickle
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Optional, Protocol, Sequence
+from typing import Any, Optional
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import _library
-from ._library import call, make
+from ._counted import Counted
+from ._library import StoreLike, call, make, wrap_store
+from ._messages import Messages
+from ._request import (Array, Request, at as _at, contiguous as _contiguous,
+                       into as _into, op_of as _op_of, type_of as _type_of)
 
-_TYPES = {np.dtype(name): number for number, name in enumerate(
-    ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64"))
-    if name is not None}
-_OPS = ("sum", "avg", "min", "max", "prod", "band", "bor", "bxor")
-_BOOL_OPS = {"sum": "bor", "max": "bor", "min": "band", "prod": "band"}
-
-_SLICE = 0.05  # seconds between two looks at Python's signals
-
-Array = NDArray[Any]
+__all__ = ["Array", "Group", "Request"]
 
 
-class StoreLike(Protocol):
-    """Where processes leave words for each other, such as torch's TCPStore."""
-
-    def set(self, key: str, value: bytes) -> Any: ...
-
-    def get(self, key: str) -> bytes: ...
-
-
-def _type_of(array: Array) -> int:
-    if array.dtype == np.bool_:
-        return _TYPES[np.dtype(np.uint8)]
-    if array.dtype not in _TYPES:
-        names = ", ".join(str(dtype) for dtype in _TYPES)
-        raise _library.ArgumentError(
-            f"arrays of {array.dtype} do not travel; those of bool, {names} do")
-    return _TYPES[array.dtype]
-
-
-def _op_of(op: str, array: Array) -> int:
-    if array.dtype == np.bool_:
-        op = _BOOL_OPS.get(op, op)
-    if op not in _OPS:
-        raise _library.ArgumentError(
-            f'"{op}" is no reduction; {", ".join(_OPS)} are')
-    return _OPS.index(op)
-
-
-def _contiguous(data: Any) -> Array:
-    array = np.asarray(data)
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-def _at(array: Optional[Array]) -> Optional[int]:
-    return None if array is None else array.ctypes.data
-
-
-def _into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
-    """The array for a result: the caller's, if it fits, or a new one."""
-    if out is None:
-        return np.empty(shape, dtype)
-    if out.shape != shape or out.dtype != dtype or not out.flags.c_contiguous \
-            or not out.flags.writeable:
-        raise _library.ArgumentError(
-            f"out should be a writable C-contiguous array of {dtype} with shape "
-            f"{shape}, but is one of {out.dtype} with shape {out.shape}")
-    return out
-
-
-class Request:
-    """Something under way; wait() returns its result.
-
-    The arrays that it reads and writes are kept, and must be left alone, until
-    it is done.
-    """
-
-    def __init__(self, handle: c_void_p, result: Any, *kept: Any) -> None:
-        self._handle: Optional[c_void_p] = handle
-        self._result = result
-        self._kept = kept
-
-    def _over(self) -> None:
-        if self._handle is not None:
-            _library.ask("ls_request_free", byref(self._handle))
-        self._handle = None
-        self._kept = ()
-
-    def _ask(self, name: str, *arguments: Any) -> bool:
-        """Whether it is done; what has failed is over, too."""
-        if self._handle is None:
-            return True
-        try:
-            if call(name, self._handle, *arguments) == _library.IN_PROGRESS:
-                return False
-        except _library.Error:
-            self._over()
-            raise
-        self._over()
-        return True
-
-    def test(self) -> bool:
-        """Moves it on; True once it is done."""
-        return self._ask("ls_test")
-
-    def wait(self) -> Any:
-        """Returns the result once it is there. Ctrl-C ends the waiting."""
-        while not self._ask("ls_wait_for", _SLICE):
-            pass  # where Python runs the handlers of signals
-        return self._result
-
-    def __del__(self) -> None:
-        # Freeing would wait for the others; what is under way keeps its arrays.
-        if getattr(self, "_handle", None) is not None:
-            _abandoned.append((self._handle, self._kept))
-
-
-_abandoned: list[Any] = []
-
-
-class Group:
+class Group(Counted, Messages):
     """Processes that work together; rank `rank` of `size`.
 
     All methods but those that say so are collective: every rank calls them in
@@ -135,9 +32,7 @@ class Group:
     """
 
     def __init__(self, handle: c_void_p) -> None:
-        self._handle: Optional[c_void_p] = handle
-        self.rank: int = _library.ask("ls_group_rank", handle)
-        self.size: int = _library.ask("ls_group_size", handle)
+        super().__init__(handle)
         self.local_rank: int = _library.ask("ls_group_local_rank", handle)
         self.local_size: int = _library.ask("ls_group_local_size", handle)
         self._buffers: dict[int, c_void_p] = {}
@@ -160,10 +55,15 @@ class Group:
         each other, now and later; 0 for ever.
         """
         handle = c_void_p()
-        kept = None if store is None else _wrap_store(store)
-        call("ls_group_open", byref(handle), name.encode(), rank, size,
-             None if kept is None else byref(kept),
-             -1.0 if timeout is None else timeout)
+        kept = None if store is None else wrap_store(store)
+        try:
+            call("ls_group_open", byref(handle), name.encode(), rank, size,
+                 None if kept is None else byref(kept),
+                 -1.0 if timeout is None else timeout)
+        except _library.Error as error:
+            if kept is None:
+                raise
+            kept.fail(error)
         return cls(handle)
 
     def split(self, color: int, key: int = 0) -> Optional[Group]:
@@ -182,12 +82,6 @@ class Group:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-    @property
-    def _open(self) -> c_void_p:
-        if self._handle is None:
-            raise _library.ArgumentError("the group has been closed")
-        return self._handle
 
     # ---- about it (local) ----
 
@@ -211,21 +105,22 @@ class Group:
 
     # ---- collectives that return a Request ----
 
-    def _start(self, name: str, result: Any, kept: Sequence[Any],
-               *arguments: Any) -> Request:
-        handle = make(name, self._open, *arguments)
-        return Request(handle, result, self, *kept)
-
     def ibarrier(self) -> Request:
         return self._start("ls_ibarrier", None, ())
 
     def iallreduce(self, data: Any, op: str = "sum",
-                   out: Optional[Array] = None) -> Request:
+                   out: Optional[Array] = None,
+                   factor: Optional[float] = None) -> Request:
         send = _contiguous(data)
         recv = _into(out, send.shape, send.dtype)
+        if factor is not None:
+            _check_sum("allreduce", op)
+            return self._start("ls_iall_reduce_premul", recv, (send, recv),
+                               _at(send), _at(recv), send.size, _type_of(send),
+                               factor)
         return self._start("ls_iall_reduce", recv, (send, recv), _at(send),
                            _at(recv), send.size, _type_of(send),
-                           _op_of(op, send))
+                           _op_of(op))
 
     def ireduce(self, data: Any, op: str = "sum", root: int = 0,
                 out: Optional[Array] = None) -> Request:
@@ -233,7 +128,7 @@ class Group:
         recv = _into(out, send.shape, send.dtype) if self.rank == root else None
         return self._start("ls_ireduce", recv, (send, recv), _at(send),
                            _at(recv), send.size, _type_of(send),
-                           _op_of(op, send), root)
+                           _op_of(op), root)
 
     def ibcast(self, data: Array, root: int = 0) -> Request:
         """Overwrites `data` on all ranks but the root."""
@@ -265,12 +160,18 @@ class Group:
         return array
 
     def ireduce_scatter(self, data: Any, op: str = "sum",
-                        out: Optional[Array] = None) -> Request:
+                        out: Optional[Array] = None,
+                        factor: Optional[float] = None) -> Request:
         send = self._blocks(data, "reduce_scatter")
         recv = _into(out, send.shape[1:], send.dtype)
+        if factor is not None:
+            _check_sum("reduce_scatter", op)
+            return self._start("ls_ireduce_scatter_premul", recv, (send, recv),
+                               _at(send), _at(recv), recv.size, _type_of(send),
+                               factor)
         return self._start("ls_ireduce_scatter", recv, (send, recv), _at(send),
                            _at(recv), recv.size, _type_of(send),
-                           _op_of(op, send))
+                           _op_of(op))
 
     def iscatter(self, data: Any, out: Array, root: int = 0) -> Request:
         """Row r of the root's `data` goes to `out` of rank r."""
@@ -292,10 +193,13 @@ class Group:
         """Returns when every rank has called it."""
         self.ibarrier().wait()
 
-    def allreduce(self, data: Any, op: str = "sum",
-                  out: Optional[Array] = None) -> Any:
-        """The reduction over ranks, the same bits on all; of a number, one."""
-        return _as_given(data, self.iallreduce(data, op, out).wait())
+    def allreduce(self, data: Any, op: str = "sum", out: Optional[Array] = None,
+                  factor: Optional[float] = None) -> Any:
+        """The reduction over ranks, the same bits on all; of a number, one.
+
+        With a factor, each rank's own, the sum of what it multiplies.
+        """
+        return _as_given(data, self.iallreduce(data, op, out, factor).wait())
 
     def reduce(self, data: Any, op: str = "sum", root: int = 0,
                out: Optional[Array] = None) -> Any:
@@ -319,9 +223,10 @@ class Group:
         return result
 
     def reduce_scatter(self, data: Any, op: str = "sum",
-                       out: Optional[Array] = None) -> Array:
+                       out: Optional[Array] = None,
+                       factor: Optional[float] = None) -> Array:
         """Of `size` rows on each rank, the reduction of row `rank`."""
-        result: Array = self.ireduce_scatter(data, op, out).wait()
+        result: Array = self.ireduce_scatter(data, op, out, factor).wait()
         return result
 
     def scatter(self, data: Any, out: Array, root: int = 0) -> Array:
@@ -332,25 +237,6 @@ class Group:
     def alltoall(self, data: Any, out: Optional[Array] = None) -> Array:
         """Row r goes to rank r; row r of the result is from it."""
         result: Array = self.ialltoall(data, out).wait()
-        return result
-
-    # ---- messages, between two ranks ----
-
-    def isend(self, data: Any, to: int) -> Request:
-        array = _contiguous(data)
-        return self._start("ls_isend", None, (array,), _at(array), array.size,
-                           _type_of(array), to)
-
-    def irecv(self, out: Array, source: int) -> Request:
-        array = _into(out, out.shape, out.dtype)
-        return self._start("ls_irecv", array, (array,), _at(array), array.size,
-                           _type_of(array), source)
-
-    def send(self, data: Any, to: int) -> None:
-        self.isend(data, to).wait()
-
-    def recv(self, out: Array, source: int) -> Array:
-        result: Array = self.irecv(out, source).wait()
         return result
 
     # ---- any Python objects, pickled ----
@@ -412,30 +298,14 @@ class Group:
         return theirs.reshape(array.shape)
 
 
+def _check_sum(what: str, op: str) -> None:
+    if op != "sum":
+        raise _library.ArgumentError(
+            f'{what}: a factor is for the reduction "sum", and this is "{op}"')
+
+
 def _as_given(data: Any, result: Optional[Array]) -> Any:
     """Of a plain number, a plain number."""
     if result is None or isinstance(data, np.ndarray) or result.ndim != 0:
         return result
     return result[()]
-
-
-def _wrap_store(store: StoreLike) -> _library.Store:
-    def put(_: Any, key: bytes, data: int, size: int) -> int:
-        try:
-            store.set(key.decode(), ctypes.string_at(data, size))
-            return _library.OK
-        except Exception:  # what C cannot pass on
-            return -10
-
-    def take(_: Any, key: bytes, data: int, size: Any, seconds: float) -> int:
-        try:
-            value = store.get(key.decode())
-            if len(value) > size[0]:
-                return _library.ERR_ARGUMENT
-            ctypes.memmove(data, bytes(value), len(value))
-            size[0] = len(value)
-            return _library.OK
-        except Exception:
-            return -12
-
-    return _library.Store(None, _library.SET(put), _library.GET(take))

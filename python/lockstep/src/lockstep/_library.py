@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
-from typing import Any
+from typing import Any, NoReturn, Optional, Protocol
 
-_FILE = "liblockstep-comm.so"
+_FILE = "liblockstep-comm.so.0.1"
 
 
 class Error(RuntimeError):
@@ -30,14 +31,19 @@ class AbortedError(Error):
     """A rank has ended all waiting (Group.abort)."""
 
 
+class StateError(Error):
+    """Not now: something has not begun, or not ended, or came twice."""
+
+
 class ArgumentError(Error, ValueError):
     """An argument is wrong, here or on another rank."""
 
 
-OK, IN_PROGRESS, ERR_ARGUMENT = 0, 1, -1
+OK, IN_PROGRESS, ERR_ARGUMENT, ERR_IO, ERR_TIMEOUT = 0, 1, -1, -10, -12
 _ERRORS: dict[int, type[Error]] = {
     -1: ArgumentError, -2: ArgumentError, -3: ArgumentError,
-    -11: PeerDeadError, -12: LateError, -13: MismatchError, -15: AbortedError}
+    -9: StateError, -11: PeerDeadError, -12: LateError, -13: MismatchError,
+    -15: AbortedError}
 
 
 def _load() -> ctypes.CDLL:
@@ -46,7 +52,7 @@ def _load() -> ctypes.CDLL:
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", _FILE)
     if told:
         return ctypes.CDLL(told)
-    return ctypes.CDLL(own if os.path.exists(own) else _FILE + ".0.1")
+    return ctypes.CDLL(own if os.path.exists(own) else _FILE)
 
 
 _library = _load()
@@ -59,7 +65,16 @@ GET = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, POINTER(c_size_t),
 class Store(ctypes.Structure):
     """ls_store."""
 
-    _fields_ = [("context", c_void_p), ("set", SET), ("get", GET)]
+    _fields_ = [("struct_size", c_size_t), ("context", c_void_p), ("set", SET),
+                ("get", GET)]
+
+    raised: Optional[BaseException] = None
+
+    def fail(self, error: Error) -> NoReturn:
+        """Raises the error, or what a handler of a signal has raised."""
+        if self.raised is None or isinstance(self.raised, Exception):
+            raise error from self.raised
+        raise self.raised
 
 
 class Counters(ctypes.Structure):
@@ -77,6 +92,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     "ls_group_split": [_G, _I, _I, _R],
     "ls_group_set_timeout": [_G, c_double],
     "ls_group_dump": [_G, c_char_p],
+    "ls_all_reduce": [_G, _P, _P, _N, _I, _I],
     "ls_shared_alloc": [_G, _N, _R],
     "ls_shared_free": [_G, _R],
     "ls_ibarrier": [_G, _R],
@@ -88,6 +104,17 @@ _SIGNATURES: dict[str, list[Any]] = {
     "ls_igather": [_G, _P, _P, _N, _I, _I, _R],
     "ls_iscatter": [_G, _P, _P, _N, _I, _I, _R],
     "ls_iall_to_all": [_G, _P, _P, _N, _I, _R],
+    "ls_iall_gatherv": [_G, _P, _N, _P, _P, _I, _R],
+    "ls_ireduce_scatterv": [_G, _P, _P, _P, _I, _I, _R],
+    "ls_iall_to_allv": [_G, _P, _P, _P, _P, _I, _R],
+    "ls_all_gather_bytes": [_G, _P, _N, _P, _R],
+    "ls_isend_tag": [_G, _P, _N, _I, _I, _I, _R],
+    "ls_irecv_tag": [_G, _P, _N, _I, _I, _I, _R],
+    "ls_request_source": [_P, POINTER(c_int)],
+    "ls_request_tag": [_P, POINTER(c_int)],
+    "ls_iprobe": [_G, _I, _I, POINTER(c_int), POINTER(c_int), POINTER(c_size_t)],
+    "ls_iall_reduce_premul": [_G, _P, _P, _N, _I, c_double, _R],
+    "ls_ireduce_scatter_premul": [_G, _P, _P, _N, _I, c_double, _R],
     "ls_isend": [_G, _P, _N, _I, _I, _R],
     "ls_irecv": [_G, _P, _N, _I, _I, _R],
     "ls_test": [_P],
@@ -108,6 +135,8 @@ _library.ls_group_get_counters.argtypes = [_G, POINTER(Counters)]
 _library.ls_group_get_counters.restype = None
 _library.ls_shared_peer.argtypes = [_G, _P, _I]
 _library.ls_shared_peer.restype = c_void_p
+_library.ls_free.argtypes = [c_void_p]
+_library.ls_free.restype = None
 _library.ls_last_error.argtypes = []
 _library.ls_last_error.restype = c_char_p
 _library.ls_version_string.restype = c_char_p
@@ -131,3 +160,55 @@ def make(name: str, *arguments: Any) -> c_void_p:
     made = c_void_p()
     call(name, *arguments, byref(made))
     return made
+
+
+class StoreLike(Protocol):
+    """Where processes leave words for each other, such as torch's TCPStore."""
+
+    def set(self, key: str, value: bytes) -> Any: ...
+
+    def get(self, key: str) -> bytes: ...
+
+
+def wrap_store(store: StoreLike) -> Store:
+    """The store as an ls_store; to be kept while it is in use.
+
+    If it has torch's check(keys), that is asked again and again, else get waits.
+    """
+    def reached(key: str, seconds: float) -> bool:
+        check = getattr(store, "check", None)
+        pause, until = 1e-4, time.monotonic() + seconds
+        while check is not None and not check([key]):
+            if 0 < seconds and time.monotonic() >= until:
+                return False
+            time.sleep(pause)  # where Python runs the handlers of signals
+            pause = min(2 * pause, 5e-3)
+        return True
+
+    def put(_: Any, key: bytes, data: int, size: int) -> int:
+        try:
+            store.set(key.decode(), ctypes.string_at(data, size))
+            return OK
+        except BaseException as error:  # what C cannot pass on
+            wrapped.raised = error
+            return ERR_IO
+
+    def take(_: Any, key: bytes, data: int, size: Any, seconds: float) -> int:
+        try:
+            if not reached(key.decode(), seconds):
+                return ERR_TIMEOUT
+            value = store.get(key.decode())
+            if len(value) > size[0]:
+                return ERR_ARGUMENT
+            ctypes.memmove(data, bytes(value), len(value))
+            size[0] = len(value)
+            return OK
+        except Exception as error:  # a get of torch's that has waited, too
+            wrapped.raised = error
+            return ERR_TIMEOUT
+        except BaseException as error:
+            wrapped.raised = error
+            return ERR_IO
+
+    wrapped = Store(ctypes.sizeof(Store), None, SET(put), GET(take))
+    return wrapped

@@ -1,6 +1,8 @@
 /*
  * Broadcast, all-gather, gather, scatter and all-to-all of little data: what a
- * rank sends is in its cell, and those who want it take it.
+ * rank sends is in its cell, and those who want it take it. This is `flat`,
+ * where nothing but the size decides, and `packed`, where each rank knows only
+ * its own.
  *
  * Steps: 1 (the arrival). Bytes that leave a rank: what others take.
  */
@@ -9,6 +11,14 @@
 #include "comm/coll/algorithm.h"
 #include "comm/coll/move/move.h"
 #include "comm/core/paths.h"
+
+bool lsi_move_packed_ahead(lsi_collective *op)
+{
+    if (lsi_sent(op) > LSI_FLAT_BYTES - lsi_cell_table_bytes(op))
+        return false;
+    lsi_pack(op);
+    return true;
+}
 
 ls_status lsi_move_flat(lsi_collective *op)
 {

@@ -26,9 +26,7 @@ static size_t messages_bytes(const lsi_collective *op)
 
 size_t lsi_move_pairs_scratch(const lsi_collective *op)
 {
-    return messages_bytes(op) + (lsi_exchanges_in_place(op)
-                                     ? (size_t)op->group->size * op->block
-                                     : 0);
+    return messages_bytes(op) + (lsi_exchanges_in_place(op) ? lsi_sent(op) : 0);
 }
 
 static unsigned char *sent_from(const lsi_collective *op)
@@ -47,7 +45,7 @@ static void post(lsi_collective *op)
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank;
     if (lsi_exchanges_in_place(op))
-        memcpy(sent_from(op), op->send, (size_t)place.size * op->block);
+        memcpy(sent_from(op), op->send, lsi_sent(op));
     for (int r = 0; r < place.size; r++)
         messages(op)[2 * r].done = messages(op)[2 * r + 1].done = true;
     for (int i = 1; i < place.size; i++) {

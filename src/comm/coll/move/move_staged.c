@@ -33,7 +33,7 @@ static void fill(const lsi_collective *op, size_t k)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank, slots = lsi_pull_readers(&place);
-    const size_t chunk = lsi_window_chunk(slots);
+    const size_t chunk = lsi_window_chunk(op->group, slots);
     bool filled = false;
     for (int r = 0; r < place.size && !(filled && slots == 1); r++) {
         const lsi_pull part = chunk_of(lsi_pull_of(&place, r, rank), chunk, k);
@@ -50,7 +50,7 @@ static void take(const lsi_collective *op, size_t k)
 {
     const lsi_place place = lsi_place_of(op);
     const int rank = op->group->rank, slots = lsi_pull_readers(&place);
-    const size_t chunk = lsi_window_chunk(slots);
+    const size_t chunk = lsi_window_chunk(op->group, slots);
     for (int r = 0; r < place.size; r++) {
         const lsi_pull part = chunk_of(lsi_pull_of(&place, rank, r), chunk, k);
         if (r == rank || part.bytes == 0)
@@ -79,7 +79,7 @@ bool lsi_move_staged_ahead(lsi_collective *op)
 ls_status lsi_move_staged(lsi_collective *op)
 {
     const lsi_place place = lsi_place_of(op);
-    const size_t chunk = lsi_window_chunk(lsi_pull_readers(&place));
+    const size_t chunk = lsi_window_chunk(op->group, lsi_pull_readers(&place));
     const size_t most = lsi_pull_most(&place);
     const size_t chunks = (most + chunk - 1) / chunk;
     /* A root serves the others first. */

@@ -113,16 +113,11 @@ ls_status lsi_segment_move(lsi_collective *op, lsi_segment *segment, int rank,
     return status == LS_IN_PROGRESS ? LS_OK : status;
 }
 
-static ls_reduce_op sum_of(const lsi_collective *op)
-{
-    return op->call.redop == LS_AVG ? LS_SUM : op->call.redop;
-}
-
 void lsi_fold(const lsi_collective *op, void *to, const void *const *srcs,
               int n, size_t elements)
 {
-    lsi_serial_reduce(to, srcs, n, elements, lsi_wide_dtype(op), sum_of(op),
-                      1.0);
+    lsi_serial_reduce(to, srcs, n, elements, lsi_wide_dtype(op),
+                      lsi_call_step(&op->call), 1.0);
 }
 
 ls_status lsi_node_reduce(const lsi_collective *op, lsi_collective *inner,
@@ -130,7 +125,7 @@ ls_status lsi_node_reduce(const lsi_collective *op, lsi_collective *inner,
 {
     const lsi_call call = {.operation = LSI_OP_REDUCE_SHARDS,
                            .dtype = lsi_wide_dtype(op),
-                           .redop = sum_of(op),
+                           .redop = lsi_call_step(&op->call),
                            .count = n};
     lsi_collective_nest(inner, op->group->net->local, &call, from, to);
     inner->cut = cut;

@@ -17,7 +17,7 @@ enum { MOST_OF_ALL = 256 * 1024 };
 bool lsi_reduce_packed_ahead(lsi_collective *op)
 {
     const size_t bytes = lsi_most_sent(op);
-    if (bytes > LSI_FLAT_BYTES ||
+    if (bytes > LSI_FLAT_BYTES - lsi_cell_table_bytes(op) ||
         bytes * (size_t)op->group->size > (size_t)MOST_OF_ALL)
         return false;
     lsi_pack(op);

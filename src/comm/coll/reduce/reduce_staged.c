@@ -37,7 +37,7 @@ static int slots(const lsi_collective *op)
 static piece chunk_of(const lsi_collective *op, int owner, size_t k)
 {
     const lsi_range block = lsi_block_of(op, owner);
-    const size_t chunk = lsi_window_chunk(slots(op)) / op->item;
+    const size_t chunk = lsi_window_chunk(op->group, slots(op)) / op->item;
     const size_t size = lsi_range_size(block);
     if (k * chunk >= size)
         return (piece){block.begin, 0};
@@ -50,7 +50,7 @@ static unsigned char *slot_of(const lsi_collective *op, int rank, int slot,
                               size_t k)
 {
     return lsi_window_slot(op->group, rank, k, slot,
-                           lsi_window_chunk(slots(op)));
+                           lsi_window_chunk(op->group, slots(op)));
 }
 
 static void copy_in(lsi_collective *op, size_t k)
@@ -126,7 +126,7 @@ static void copy_out(lsi_collective *op, size_t k)
 
 static size_t chunks(const lsi_collective *op)
 {
-    const size_t chunk = lsi_window_chunk(slots(op)) / op->item;
+    const size_t chunk = lsi_window_chunk(op->group, slots(op)) / op->item;
     size_t most = 0;
     for (int r = 0; r < op->group->size; r++) {
         const size_t size = lsi_range_size(lsi_block_of(op, r));

@@ -109,23 +109,22 @@ ls_status lsi_mpi_load(const lsi_wire **out)
 
 ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size, double seconds)
 {
-    int seen_rank = 0, seen_size = 0;
     const mpi *by = starter();
-    const lsi_wire_start start = {
-        .rank = rank, .size = size, .seconds = seconds};
-    const int opened = wire->open(&start, &seen_rank, &seen_size);
+    lsi_wire_opened seen = {.rank = 0};
+    const int opened =
+        wire->open(&(lsi_wire_start){.size = size, .seconds = seconds}, &seen);
     if (opened == LSI_WIRE_LATE)
         return lsi_fail(LS_ERR_TIMEOUT,
                         "the %d ranks cannot meet by MPI (this is rank %d): %s",
                         size, rank, wire->error());
     if (opened != 0)
         return lsi_fail(LS_ERR_SYSTEM, "MPI: %s", wire->error());
-    if (seen_rank == rank && seen_size == size)
+    if (seen.rank == rank && seen.size == size)
         return LS_OK;
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "%s sees rank %d of %d, but %s has started rank %d of %d: "
                     "the module does not fit the launcher (versions, or "
                     "LOCKSTEP_MPI)",
-                    wire->library, seen_rank, seen_size,
+                    wire->library, seen.rank, seen.size,
                     by == NULL ? "the launcher" : by->text, rank, size);
 }

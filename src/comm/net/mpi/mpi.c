@@ -41,15 +41,18 @@ int lsi_mpi_refuse(int result, const char *format, ...)
     return result;
 }
 
-static int wire_open(const lsi_wire_start *start, int *rank, int *size)
+static int wire_open(const lsi_wire_start *start, lsi_wire_opened *out)
 {
     const int result = lsi_mpi_open(start->seconds);
     if (result != 0)
         return result;
     wire.highest_tag = lsi_mpi_highest_tag - 1; /* that one is a roll call */
-    if (lsi_mpi_check(MPI_Comm_rank(lsi_mpi_comm, rank), "MPI_Comm_rank") != 0)
+    *out = (lsi_wire_opened){.address = NULL};
+    if (lsi_mpi_check(MPI_Comm_rank(lsi_mpi_comm, &out->rank),
+                      "MPI_Comm_rank") != 0)
         return -1;
-    return lsi_mpi_check(MPI_Comm_size(lsi_mpi_comm, size), "MPI_Comm_size");
+    return lsi_mpi_check(MPI_Comm_size(lsi_mpi_comm, &out->size),
+                         "MPI_Comm_size");
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -73,10 +76,11 @@ static MPI_Request request_of(const lsi_ticket *ticket)
     return request;
 }
 
-static int wire_send(const void *data, size_t bytes, int peer, int tag,
-                     lsi_ticket *ticket)
+static int wire_send(const void *data, size_t bytes, int peer, int from,
+                     int tag, lsi_ticket *ticket)
 {
     MPI_Request request = MPI_REQUEST_NULL;
+    (void)from;
     if (lsi_mpi_stuck)
         return refuse();
     const int result = lsi_mpi_check(MPI_Isend(data, (int)bytes, MPI_BYTE, peer,
@@ -86,16 +90,18 @@ static int wire_send(const void *data, size_t bytes, int peer, int tag,
     return result;
 }
 
-static int wire_receive(void *data, size_t bytes, int peer, int tag,
+static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
                         lsi_ticket *ticket)
 {
     MPI_Request request = MPI_REQUEST_NULL;
+    (void)from;
     if (lsi_mpi_stuck)
         return refuse();
-    const int from = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
-    const int result = lsi_mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from,
-                                               tag, lsi_mpi_comm, &request),
-                                     "MPI_Irecv");
+    const int source = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
+    const int result =
+        lsi_mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, source, tag,
+                                lsi_mpi_comm, &request),
+                      "MPI_Irecv");
     keep(ticket, request);
     return result;
 }

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/suspending_clock.h"
@@ -61,9 +62,12 @@ static lsi_ticket take_request(void *request, int peer)
     return (lsi_ticket){(uint64_t)(uintptr_t)request};
 }
 
+/* UCX hands it out again as it is. */
 static void free_request(lsi_ucx_request *request)
 {
-    request->done = 0; /* UCX hands it out again as it is */
+    if (request->owned != NULL)
+        request->release(request->owned);
+    *request = (lsi_ucx_request){.done = 0};
     ucp_request_free(request);
 }
 
@@ -74,6 +78,8 @@ static void on_sent(void *request, ucs_status_t status, void *unused)
     own->bytes = 0;
     own->status = status;
     own->done = 1;
+    if (own->dropped)
+        free_request(own);
 }
 
 static void on_received(void *request, ucs_status_t status,
@@ -99,39 +105,54 @@ static ucp_tag_t tag_from(int rank, int tag)
     return (uint64_t)rank << 32 | (uint32_t)tag;
 }
 
-static int wire_send(const void *data, size_t bytes, int peer, int tag,
-                     lsi_ticket *ticket)
+/*
+ * A copy of what is short: what a group says last may be sent when it is gone,
+ * once the other end has answered.
+ */
+enum { COPIED_BYTES = 1024 };
+
+static int wire_send(const void *data, size_t bytes, int peer, int from,
+                     int tag, lsi_ticket *ticket)
 {
+    lsi_ucx_peer *to = lsi_ucx.peer[peer];
     if (lsi_ucx.stuck)
         return refuse();
-    lsi_ucx_connect(peer);
+    lsi_ucx_connect(to);
     *ticket = ticket_of(LOST, (uint64_t)peer);
-    if (lsi_ucx.peer[peer].lost_ns != 0)
+    if (to->lost_ns != 0)
         return 0;
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK |
                                            UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                        .cb.send = on_sent,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    void *request = ucp_tag_send_nbx(lsi_ucx.peer[peer].ep, data, bytes,
-                                     tag_from(lsi_ucx.rank, tag), &param);
+    void *copy = bytes <= COPIED_BYTES ? malloc(bytes + 1) : NULL;
+    if (copy != NULL && bytes != 0)
+        memcpy(copy, data, bytes);
+    void *request = ucp_tag_send_nbx(to->ep, copy != NULL ? copy : data, bytes,
+                                     tag_from(from, tag), &param);
+    if (request != NULL && !UCS_PTR_IS_ERR(request)) {
+        *ticket = take_request(request, peer);
+        ((lsi_ucx_request *)request)->owned = copy;
+        ((lsi_ucx_request *)request)->release = free;
+        return 0;
+    }
+    free(copy);
     if (request == NULL)
         *ticket = ticket_of(OVER, 0);
-    else if (!UCS_PTR_IS_ERR(request))
-        *ticket = take_request(request, peer);
     else
-        lsi_ucx_lose(peer, UCS_PTR_STATUS(request));
+        lsi_ucx_lose(to, UCS_PTR_STATUS(request));
     return 0;
 }
 
-static int wire_receive(void *data, size_t bytes, int peer, int tag,
+static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
                         lsi_ticket *ticket)
 {
     const int anybody = peer == LSI_WIRE_ANYBODY;
     if (lsi_ucx.stuck)
         return refuse();
     if (!anybody)
-        lsi_ucx_connect(peer); /* to notice when it dies */
+        lsi_ucx_connect(lsi_ucx.peer[peer]); /* to notice when it dies */
     /* Of one that is over at once UCX 1.13 does not tell the length here. */
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK |
@@ -139,9 +160,9 @@ static int wire_receive(void *data, size_t bytes, int peer, int tag,
                                            UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                        .cb.recv = on_received,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    void *request = ucp_tag_recv_nbx(lsi_ucx.worker, data, bytes,
-                                     tag_from(anybody ? 0 : peer, tag),
-                                     anybody ? UINT32_MAX : UINT64_MAX, &param);
+    void *request =
+        ucp_tag_recv_nbx(lsi_ucx.worker, data, bytes, tag_from(from, tag),
+                         anybody ? UINT32_MAX : UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
         return lsi_ucx_check(UCS_PTR_STATUS(request), "a receive");
     *ticket = take_request(request, peer);
@@ -151,7 +172,7 @@ static int wire_receive(void *data, size_t bytes, int peer, int tag,
 static int is_lost(const lsi_ucx_request *request)
 {
     return request->peer != LSI_WIRE_ANYBODY &&
-           lsi_ucx.peer[request->peer].lost_ns != 0;
+           lsi_ucx.peer[request->peer]->lost_ns != 0;
 }
 
 /*
@@ -168,7 +189,7 @@ static void wire_cancel(lsi_ticket *ticket)
     if (!request->done)
         ucp_request_cancel(lsi_ucx.worker, request);
     while (!request->done && lsi_suspending_clock_seconds() < until)
-        (void)ucp_worker_progress(lsi_ucx.worker);
+        lsi_ucx_progress();
     lsi_ucx.stuck = !request->done;
     if (request->done)
         free_request(request);
@@ -176,11 +197,46 @@ static void wire_cancel(lsi_ticket *ticket)
 }
 
 /*
+ * Bytes that are not the wire's own are left alone only when UCX says so, which
+ * it does when the connection is ended; it has not moved for a while.
+ */
+static void wire_drop(lsi_ticket *ticket, void *owned, void (*release)(void *))
+{
+    const double until = lsi_suspending_clock_seconds() + CANCEL_SECONDS;
+    lsi_ucx_request *request =
+        kind_of(ticket) == REQUEST ? request_of(ticket) : NULL;
+    *ticket = ticket_of(OVER, 0);
+    if (request == NULL || request->done) {
+        if (request != NULL)
+            free_request(request);
+        if (owned != NULL)
+            release(owned);
+        return;
+    }
+    request->dropped = request->owned != NULL || owned != NULL;
+    if (request->owned == NULL && owned != NULL) {
+        request->owned = owned;
+        request->release = release;
+    } else if (owned != NULL) {
+        release(owned);
+    }
+    if (request->dropped || lsi_ucx.stuck)
+        return;
+    lsi_ucx_disconnect(lsi_ucx.peer[request->peer]);
+    while (!request->done && lsi_suspending_clock_seconds() < until)
+        lsi_ucx_progress();
+    lsi_ucx.stuck = !request->done;
+    if (request->done)
+        free_request(request);
+}
+
+/*
  * A message to or from a rank that is lost is over only when the library may be
  * told, even if UCX has given it up before.
  */
-static int test_lost(lsi_ticket *ticket, int peer)
+static int test_lost(lsi_ticket *ticket, int number)
 {
+    const lsi_ucx_peer *peer = lsi_ucx.peer[number];
     if (!lsi_ucx_may_tell_lost(peer))
         return 0;
     if (kind_of(ticket) == REQUEST)
@@ -211,12 +267,12 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
         return 0;
     }
     if (kind_of(ticket) == LOST) {
-        (void)ucp_worker_progress(lsi_ucx.worker);
+        lsi_ucx_progress();
         return test_lost(ticket, (int)(ticket->handle / KINDS));
     }
     lsi_ucx_request *request = request_of(ticket);
     if (!request->done)
-        (void)ucp_worker_progress(lsi_ucx.worker);
+        lsi_ucx_progress();
     if (request->done)
         return test_done(ticket, request, done);
     return is_lost(request) ? test_lost(ticket, request->peer) : 0;
@@ -232,10 +288,15 @@ static const lsi_wire wire = {
     .library = lsi_ucx.library,
     .highest_tag = INT32_MAX,
     .open = lsi_ucx_open,
+    .meet = lsi_ucx_meet,
+    .hold = lsi_ucx_hold,
+    .let_go = lsi_ucx_let_go,
+    .retire = lsi_ucx_retire,
     .send = wire_send,
     .receive = wire_receive,
     .test = wire_test,
     .cancel = wire_cancel,
+    .drop = wire_drop,
     .close = lsi_ucx_close,
     .error = wire_error,
 };

@@ -1,7 +1,8 @@
 /*
- * The parts of the module over UCX: who the peers are and which of them are
- * lost (ucx_peers.c), joining and leaving them (ucx_meet.c), and messages
- * (ucx.c). Everything is called by one thread at a time.
+ * The parts of the module over UCX: starting it (ucx_start.c), who the peers
+ * are and which of them are lost (ucx_peers.c), leaving them (ucx_leave.c), and
+ * messages (ucx.c). A process has one worker, which all of its groups use.
+ * Everything is called by one thread at a time.
  */
 #ifndef LS_COMM_NET_UCX_UCX_H
 #define LS_COMM_NET_UCX_UCX_H
@@ -13,22 +14,31 @@
 
 #include "comm/state/wire.h"
 
+/* What a process tells the others, with UCX's address behind it. */
+typedef struct lsi_ucx_card {
+    uint64_t process; /* a number that no other process has */
+    unsigned char address[];
+} lsi_ucx_card;
+
 typedef struct lsi_ucx_peer {
-    ucp_address_t *address;
+    lsi_ucx_card *card;
     ucp_ep_h ep;       /* NULL: there was no reason to connect yet */
     ucs_status_t lost; /* why it is out of reach */
     uint64_t lost_ns;  /* since when; 0: it is not */
+    int holds;         /* ranks of groups that are this process */
+    int leaves;        /* it has said so */
+    int told;          /* that this process leaves, or knows that it does */
 } lsi_ucx_peer;
 
 typedef struct lsi_ucx_state {
-    int rank, size;
     ucp_context_h context;
     ucp_worker_h worker; /* NULL: the wire is not open */
-    lsi_ucx_peer *peer;  /* by rank */
-    int lost;            /* how many peers are */
+    lsi_ucx_card *card;  /* this process's own */
+    size_t card_bytes;
+    lsi_ucx_peer **peer; /* by number; NULL: there is none */
+    int peers;
     int stuck; /* UCX would write where memory is not its own any more */
     char library[LSI_WIRE_LIBRARY_BYTES];
-    lsi_wire_start start;
 } lsi_ucx_state;
 
 extern lsi_ucx_state lsi_ucx;
@@ -43,16 +53,30 @@ int lsi_ucx_check(ucs_status_t status, const char *what);
 /* ---- peers --------------------------------------------------------------- */
 
 /* Makes the peer's endpoint if there is none; or the peer is lost. */
-void lsi_ucx_connect(int rank);
+void lsi_ucx_connect(lsi_ucx_peer *peer);
+
+/* Ends the connection; UCX gives up what is on its way. */
+void lsi_ucx_disconnect(lsi_ucx_peer *peer);
 
 /* UCX has refused a message to the peer. */
-void lsi_ucx_lose(int rank, ucs_status_t why);
+void lsi_ucx_lose(lsi_ucx_peer *peer, ucs_status_t why);
 
 /* Whether the library may be told that the peer is lost; see ucx_peers.c. */
-int lsi_ucx_may_tell_lost(int rank);
+int lsi_ucx_may_tell_lost(const lsi_ucx_peer *peer);
 
 /* Leaves the sentence about it: -1. */
-int lsi_ucx_tell_lost(int rank);
+int lsi_ucx_tell_lost(const lsi_ucx_peer *peer);
+
+/* ---- leaving ------------------------------------------------------------- */
+
+/* The low bits of a tag that no group has: a process says that it leaves. */
+#define LSI_UCX_TAG_LEAVES UINT32_MAX
+
+/* To be called once there is a worker: 0, or a refusal. */
+int lsi_ucx_listen(void);
+
+/* Moves everything, and answers those who leave. */
+void lsi_ucx_progress(void);
 
 /* ---- the wire's functions ------------------------------------------------ */
 
@@ -62,9 +86,16 @@ typedef struct lsi_ucx_request {
     int peer; /* LSI_WIRE_ANYBODY, too */
     ucs_status_t status;
     uint64_t bytes;
+    void *owned; /* has what is sent, and goes when that is over; or NULL */
+    void (*release)(void *);
+    int dropped; /* nobody waits for it any more */
 } lsi_ucx_request;
 
-int lsi_ucx_open(const lsi_wire_start *start, int *rank, int *size);
+int lsi_ucx_open(const lsi_wire_start *start, lsi_wire_opened *out);
+int lsi_ucx_meet(const void *addresses, size_t bytes, int size, int *peer);
+void lsi_ucx_hold(const int *peer, int size);
+void lsi_ucx_let_go(const int *peer, int size);
+void lsi_ucx_retire(int first, int tags);
 void lsi_ucx_close(void);
 
 #endif

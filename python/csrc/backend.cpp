@@ -1,0 +1,262 @@
+/*
+ * Making and closing a backend; broadcast and barriers.
+ */
+#include "backend.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include <ATen/record_function.h>
+
+#include "coalesced.h"
+#include "library.h"
+#include "parts.h"
+#include "process.h"
+#include "store.h"
+
+namespace lockstep
+{
+namespace
+{
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/* Those that are open, to be closed before the interpreter ends. */
+struct Register {
+    std::mutex mutex;
+    std::set<Backend *> open;
+};
+
+Register &all()
+{
+    static auto *const made = new Register; /* threads may end after statics */
+    return *made;
+}
+
+/* For the library no time at all is for ever. */
+milliseconds some_time(milliseconds timeout)
+{
+    return std::max(timeout, milliseconds(1));
+}
+
+} // namespace
+
+/* ---- making and closing -------------------------------------------------- */
+
+Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                 milliseconds timeout, std::string name)
+    : c10d::Backend(rank, size), store_(std::move(store)),
+      name_(std::move(name)), timeout_ms_(some_time(timeout).count())
+{
+    /* A store may serve several backends, one after the other. */
+    const int64_t number =
+        store_->add("lockstep/opened/" + std::to_string(rank), 1);
+    meeting_ = "lockstep/" + std::to_string(number);
+    StoreForLibrary meeting(*store_);
+    ls_group *group = nullptr;
+    const ls_status status =
+        ls_group_open(&group, meeting_.c_str(), rank_, size_, meeting.get(),
+                      static_cast<double>(timeout_ms_) * 1e-3);
+    if (status != LS_OK)
+        meeting.rethrow();
+    check(status);
+    engine_ = std::make_shared<Engine>(group);
+    const std::lock_guard<std::mutex> lock(all().mutex);
+    all().open.insert(this);
+}
+
+Backend::~Backend()
+{
+    shutdown();
+}
+
+void Backend::setTimeout(milliseconds timeout)
+{
+    timeout_ms_ = some_time(timeout).count();
+}
+
+milliseconds Backend::timeout_of(milliseconds wanted) const
+{
+    return wanted.count() < 0 ? milliseconds(timeout_ms_) : some_time(wanted);
+}
+
+void Backend::abort()
+{
+    engine_->abort();
+}
+
+/* Callbacks that it waits for may need Python's lock. */
+void Backend::shutdown()
+{
+    const WithoutPython released;
+    {
+        const std::lock_guard<std::mutex> lock(all().mutex);
+        all().open.erase(this);
+    }
+    engine_->close();
+}
+
+void shut_down_all()
+{
+    for (;;) {
+        Backend *backend = nullptr;
+        {
+            const std::lock_guard<std::mutex> lock(all().mutex);
+            if (all().open.empty())
+                return;
+            backend = *all().open.begin();
+        }
+        backend->shutdown();
+    }
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+WorkPtr Backend::launch(Operation &&operation)
+{
+    auto work = c10::make_intrusive<Work>(engine_, rank_, sequence_++,
+                                          std::move(operation));
+    engine_->launch(work);
+    if (coalescing_)
+        coalesced_.push_back(work);
+    return work;
+}
+
+/* If what was started in between has thrown, nobody has ended the last one. */
+void Backend::startCoalescing()
+{
+    coalesced_.clear();
+    coalescing_ = true;
+}
+
+WorkPtr Backend::endCoalescing()
+{
+    TORCH_CHECK(coalescing_, "lockstep: endCoalescing without a start");
+    coalescing_ = false;
+    return c10::make_intrusive<Coalesced>(rank_, std::exchange(coalesced_, {}));
+}
+
+/*
+ * For the profiler: "gloo:all_reduce" where the backend goes by that name. It
+ * keeps no copy of it. NULL if nobody is listening.
+ */
+const char *Backend::title_of(const char *name) const
+{
+    if (!at::hasCallbacks())
+        return nullptr;
+    static auto *const mutex = new std::mutex;
+    static auto *const titles = new std::set<std::string>;
+    const std::lock_guard<std::mutex> lock(*mutex);
+    return titles->insert(name_ + ":" + name).first->c_str();
+}
+
+int Backend::check_root(const char *name, int64_t root) const
+{
+    TORCH_CHECK_VALUE(root >= 0 && root < size_, "lockstep: ", name,
+                      ": there is no rank ", root, " in a group of ", size_);
+    return static_cast<int>(root);
+}
+
+void Backend::check_lists(const char *name, size_t lists, size_t length) const
+{
+    TORCH_CHECK_VALUE(lists == 1, "lockstep: ", name, " takes one list, not ",
+                      lists);
+    TORCH_CHECK_VALUE(length == static_cast<size_t>(size_), "lockstep: ", name,
+                      ": the list has ", length,
+                      " tensors and should have one for each rank, ", size_);
+}
+
+/* ---- broadcast and barriers ---------------------------------------------- */
+
+WorkPtr Backend::broadcast(Tensors &tensors,
+                           const c10d::BroadcastOptions &options)
+{
+    check_one("broadcast", tensors);
+    const int root = check_root("broadcast", options.rootRank);
+    Operation operation = begin(c10d::OpType::BROADCAST, "broadcast", options);
+    const at::Tensor data =
+        rank_ == root ? read_from(operation, "broadcast", tensors[0])
+                      : written_to(operation, "broadcast", tensors[0]);
+    const Elements elements = moved(data);
+    operation.result = tensors;
+    operation.steps = {[=](ls_group *group, Work &work) {
+        return ls_ibroadcast(group, data.data_ptr(), elements.count,
+                             elements.dtype, root, work.request());
+    }};
+    return launch(std::move(operation));
+}
+
+WorkPtr Backend::barrier(const c10d::BarrierOptions &options)
+{
+    Operation operation = begin(c10d::OpType::BARRIER, "barrier", options);
+    operation.steps = {[](ls_group *group, Work &work) {
+        return ls_ibarrier(group, work.request());
+    }};
+    return launch(std::move(operation));
+}
+
+/*
+ * By the store and not by the group, which stays usable when ranks are missing.
+ * Rank 0 waits for all others, as the documentation of PyTorch has it, and
+ * tells them whether to go on. The wording is gloo's, which programs look for.
+ */
+void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
+                               bool all_ranks)
+{
+    engine_->check_process(); /* the parent has the store's connection */
+    const milliseconds timeout = timeout_of(options.timeout);
+    const auto until = steady_clock::now() + timeout;
+    const std::string name =
+        meeting_ + "/monitored/" + std::to_string(monitored_++) + "/";
+    const auto key_of = [&](int rank) { return name + std::to_string(rank); };
+    const auto has_come = [&](int rank) {
+        for (auto pause = milliseconds(1); !store_->check({key_of(rank)});
+             pause = std::min(2 * pause, milliseconds(20))) {
+            if (steady_clock::now() >= until)
+                return false;
+            check_signals();
+            std::this_thread::sleep_for(pause);
+        }
+        return true;
+    };
+    const auto say = [&](uint8_t all_came) {
+        store_->set(key_of(rank_), std::vector<uint8_t>{all_came});
+    };
+    const auto fail = [&](const std::string &sentence) {
+        std::rethrow_exception(
+            failure(c10::str("lockstep, rank ", rank_, ": ", sentence)));
+    };
+    if (rank_ != 0) {
+        say(1);
+        if (!has_come(0) || store_->get(key_of(0)) != std::vector<uint8_t>{1})
+            fail(c10::str("Rank ", rank_,
+                          " successfully reached monitoredBarrier, but "
+                          "received errors while waiting for send/recv from "
+                          "rank 0 for ",
+                          timeout.count(),
+                          " ms; what rank 0 reports names the ranks that did "
+                          "not come"));
+        return;
+    }
+    std::vector<int> missing;
+    for (int rank = 1; rank < size_ && (missing.empty() || all_ranks); rank++) {
+        if (!all_ranks && steady_clock::now() >= until) {
+            say(0);
+            fail(c10::str("Rank 0 timed out in monitoredBarrier after ",
+                          timeout.count(), " ms, before it looked for rank ",
+                          rank));
+        }
+        if (!has_come(rank))
+            missing.push_back(rank);
+    }
+    say(missing.empty() ? 1 : 0);
+    if (!missing.empty())
+        fail(c10::str(
+            missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),
+            " failed to pass monitoredBarrier in ", timeout.count(), " ms"));
+}
+
+} // namespace lockstep

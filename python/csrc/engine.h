@@ -1,0 +1,118 @@
+/*
+ * What moves the operations of a group on.
+ *
+ * Nothing blocks when it starts: an operation is done at once if all ranks have
+ * arrived, and is in flight otherwise. Who waits for one moves all of them;
+ * what nobody waits for, a thread of the engine does. A group of the library
+ * belongs to one thread at a time: the one in the door.
+ *
+ * Operations complete in the order of their start. Their futures are marked,
+ * which runs what programs have hung on them, by other threads (callbacks.h).
+ */
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "callbacks.h"
+#include "work.h"
+
+namespace lockstep
+{
+
+/* A lock that goes to those who want it in turn, not to who has just had it. */
+class Door
+{
+  public:
+    void lock()
+    {
+        const std::lock_guard<std::mutex> next(next_);
+        inside_.lock();
+    }
+    void unlock()
+    {
+        inside_.unlock();
+    }
+
+  private:
+    std::mutex next_;
+    std::mutex inside_;
+};
+
+class Engine
+{
+  public:
+    /* Takes the group over. */
+    explicit Engine(ls_group *group);
+    ~Engine();
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
+
+    void launch(const c10::intrusive_ptr<Work> &work);
+
+    /* Throws in a child of the process that made it. */
+    void check_process() const;
+
+    /*
+     * Returns when it is done; throws if it is not after so long (0: never),
+     * or when a signal's handler in Python does.
+     */
+    void await(Work &work, std::chrono::milliseconds timeout);
+
+    /* Moves it on a little. */
+    void look(Work &work);
+
+    /* Has the thread move it on, although the caller was to wait for it. */
+    void tend(Work &work);
+
+    /* Ends all waiting on all ranks. From any thread. */
+    void abort();
+
+    /* Leaves the group. What is in flight has a second to end, unless somebody
+       has given up waiting for some of it, and fails then. */
+    void close();
+
+  private:
+    using Works = std::vector<c10::intrusive_ptr<Work>>;
+
+    void serve();
+    void wake();
+    void give_up(Work &work);
+    bool is_awaited_still() const;
+    void drain();
+
+    /* With the door held. */
+    bool begin_step(Work &work);
+    bool move(Work &work, double seconds);
+    void drive(Work &work, double seconds);
+    void sweep(Works &finished);
+    void start_delayed(Works &finished);
+    void set_timeout(const Work &work);
+    std::exception_ptr failure_of(ls_status status) const;
+    void settle(std::unique_lock<Door> &&door, Works &finished);
+
+    Door door_;
+    ls_group *group_;                              /* NULL: closed */
+    std::deque<c10::intrusive_ptr<Work>> flight_;  /* in order of their start */
+    std::deque<c10::intrusive_ptr<Work>> delayed_; /* until a step may follow */
+    double timeout_ = -1; /* of the group, in seconds */
+
+    std::mutex finishing_; /* taken with the door held, kept without it */
+    Callbacks callbacks_;
+
+    std::atomic<int> alone_{0};   /* in flight, and nobody need wait for them */
+    std::atomic<int> waiting_{0}; /* threads that wait for one */
+    std::mutex aborting_; /* so that the group is not closed meanwhile */
+    std::mutex resting_;
+    std::unique_ptr<std::condition_variable> rouse_;
+    bool stop_ = false;        /* under resting_ */
+    bool resting_now_ = false; /* the same */
+    std::thread thread_;
+
+    const uint64_t process_; /* in which it was made */
+};
+
+} // namespace lockstep

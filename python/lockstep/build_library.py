@@ -1,0 +1,128 @@
+"""liblockstep-comm for a wheel: built here, or one that is there already.
+
+What that library stands on goes into the wheel with it, but for the C library.
+Where UCX's headers are, so does the module by which machines are joined; UCX
+itself, which loads parts of its own, stays where it is. LOCKSTEP_COMM_LIBRARY=FILE
+takes a library that is built already, without modules. An sdist carries the
+library's sources, in a folder "library".
+"""
+import os
+import re
+import shutil
+import subprocess
+
+from setuptools import Distribution
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src")
+SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
+
+
+def find_root():
+    """Where the library's sources are: in a checkout, or in either's sdist."""
+    up = os.path.dirname(HERE)
+    for root in (os.path.join(HERE, "library"), os.path.join(up, "library"),
+                 os.path.dirname(up)):
+        if all(os.path.exists(os.path.join(root, name)) for name in SOURCES):
+            return root
+    raise FileNotFoundError(
+        f"the sources of liblockstep-comm are neither at {os.path.dirname(up)} nor "
+        "in a folder \"library\": build from a checkout of lockstep, or an sdist")
+
+
+ROOT = find_root()
+
+
+def version():
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+        return re.search(r"VERSION (\d+\.\d+\.\d+)", file.read()).group(1)
+
+
+# What programs that are linked to it look for: its name with the interface.
+NAME = "liblockstep-comm.so." + version().rpartition(".")[0]
+# Where that looks for modules, beside it.
+MODULES = "lockstep-" + version().rpartition(".")[0]
+
+
+def is_installed(package):
+    return subprocess.run(["pkg-config", "--exists", package]).returncode == 0
+
+
+def build(folder):
+    """(the library, its modules), built in `folder`."""
+    # nettle is what hosts need that meet without a torch Store.
+    options = {"COMM_ONLY": True, "OPENMPI": False, "MPICH": False, "WERROR": False,
+               "NETTLE": is_installed("nettle"), "UCX": is_installed("ucx")}
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
+                    "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
+                    "-DCMAKE_INSTALL_LIBDIR=lib",
+                    *(f"-DLOCKSTEP_{name}={'ON' if on else 'OFF'}"
+                      for name, on in options.items())], check=True)
+    targets, modules = ["lockstep_comm_shared"], []
+    if options["UCX"]:
+        targets.append("lockstep_ucx")
+        modules.append(os.path.join(folder, "lib", MODULES, "liblockstep-ucx.so"))
+    subprocess.run(["cmake", "--build", folder, "--parallel",
+                    str(os.cpu_count() or 1), "--target", *targets], check=True)
+    return os.path.join(folder, "src", NAME), modules
+
+
+def needs(library):
+    """What it is linked to, but for the C library: (name, path)."""
+    lines = subprocess.run(["ldd", library], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    for line in lines:
+        match = re.match(r"\s*(\S+) => (/\S+)", line)
+        if match and not SYSTEM.match(match.group(1)):
+            yield match.groups()
+
+
+class BuildWithLibrary(build_py):
+    """Puts it into lockstep/lib of the wheel."""
+
+    def run(self):
+        super().run()
+        library, modules = os.environ.get("LOCKSTEP_COMM_LIBRARY"), []
+        if not library:
+            library, modules = build(os.path.abspath(os.path.join("build", "comm")))
+        for name, path in [
+                (NAME, library), *needs(library),
+                *((os.path.join(MODULES, os.path.basename(path)), path)
+                  for path in modules)]:
+            target = os.path.join(self.build_lib, "lockstep", "lib", name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copyfile(os.path.realpath(path), target)
+            subprocess.run(["strip", "--strip-unneeded", target], check=True)
+
+
+class WithSources(sdist):
+    """Carries what the wheel is built of."""
+
+    files = ()  # of the package itself, beside those that setuptools finds
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        copied = [*((os.path.join(ROOT, name), os.path.join("library", name))
+                    for name in SOURCES),
+                  *((name, name) for name in self.files),
+                  (os.path.join(ROOT, "LICENSE"), "LICENSE")]
+        for path, name in copied:
+            target = os.path.join(base_dir, name)
+            if os.path.isdir(path):
+                shutil.rmtree(target, ignore_errors=True)
+                shutil.copytree(path, target, ignore=shutil.ignore_patterns(
+                    "__pycache__", "build"))
+                continue
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if os.path.lexists(target):
+                os.remove(target)  # a link, maybe
+            shutil.copyfile(path, target)
+
+
+class HasLibrary(Distribution):
+    """Is for this kind of machine only, whatever else is built."""
+
+    def has_ext_modules(self):
+        return True

@@ -1,0 +1,255 @@
+"""Gradients averaged over ranks while the rest of them are computed."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Any, Mapping, Optional
+
+import numpy as np
+
+from ._group import Array, Group, Request
+from ._library import ArgumentError, Error, StateError
+
+_TYPES = ("float16", "float32", "float64")
+_ALIGNMENT = 64  # bytes
+
+
+class _Bucket:
+    """Gradients that travel together: neighbours in one shared array."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.begin = self.end = 0  # elements
+        self.missing = 0
+        self.request: Optional[Request] = None
+
+
+class GradientAverager:
+    """Data parallelism for a backward of your own, on NumPy arrays.
+
+        averager = lockstep.GradientAverager(group, parameters)
+        averager.broadcast(parameters)         # all begin with rank 0's
+        for batch in batches:
+            averager.begin(len(batch))
+            for name in reversed(parameters):  # as backward finishes them
+                averager.gradients[name][...] = sum over this rank's samples
+                averager.ready(name)
+            averager.finish()                  # now they are means
+            for name, weight in parameters.items():
+                weight -= lr * averager.gradients[name]
+
+    `gradients` are arrays in memory that the ranks of a machine share, and are
+    added up where they lie. Each travels in a bucket of at most `bucket_mb`
+    millions of bytes, from the moment the bucket's last gradient is ready; nobody
+    works in the background, but each `ready` moves on what is under way. Buckets
+    are filled in reverse order of `parameters`, of which only names, shapes and
+    types count: float16, float32 or float64. Sums of float16 are made in
+    float32 and rounded; so is the mean.
+
+    What a rank does wrong (a gradient that is ready twice, or not at all) is a
+    StateError on all ranks, in `finish`, that names the gradient and the rank;
+    after it the next step can go on. With unused_as_zero a gradient that is not
+    ready counts as zero. The arrays belong to the averager, until `close`. A rank
+    calls from one thread.
+    """
+
+    def __init__(self, group: Group, parameters: Mapping[str, Any], *,
+                 bucket_mb: float = 25.0, unused_as_zero: bool = False) -> None:
+        """Collective; the ranks pass the same."""
+        self._group = group
+        self._unused_as_zero = unused_as_zero
+        self._flats: dict[Any, Array] = {}
+        self.gradients: dict[str, Array] = {}
+        self._bucket_of: dict[str, _Bucket] = {}
+        self._buckets: list[_Bucket] = []
+        self._views: list[Array] = []
+        self._ready: set[str] = set()
+        self._started = 0  # of the buckets, in order
+        self._done = 0
+        self._weight: Optional[float] = None  # while a step is under way
+        self._wrong: Optional[str] = None
+        arrays = {name: np.asarray(value) for name, value in parameters.items()}
+        self._check_same(arrays, bucket_mb)
+        self._lay_out(arrays, bucket_mb * 1e6)
+
+    # ---- making ----
+
+    def _check_same(self, arrays: dict[str, Array], bucket_mb: float) -> None:
+        wrong = "" if bucket_mb > 0 else \
+            f"GradientAverager: bucket_mb is {bucket_mb}; it must be above 0"
+        for name, array in arrays.items():
+            if array.dtype.name not in _TYPES:
+                wrong = (f"GradientAverager: '{name}' is of {array.dtype}; "
+                         f"{', '.join(_TYPES)} are possible")
+        mine = (wrong, bucket_mb, self._unused_as_zero,
+                [(name, a.shape, a.dtype.name) for name, a in arrays.items()])
+        ranks = self._group.allgather_object(mine)
+        for rank, theirs in enumerate(ranks):
+            if theirs[0]:
+                raise ArgumentError(f"rank {rank}: {theirs[0]}")
+        for rank, theirs in enumerate(ranks):
+            if theirs != mine:
+                raise ArgumentError(
+                    f"GradientAverager: ranks {rank} and {self._group.rank} "
+                    "differ in names, shapes, types or options")
+
+    def _lay_out(self, arrays: dict[str, Array], limit: float) -> None:
+        filled: dict[Any, int] = {}
+        places: dict[str, int] = {}
+        current: dict[Any, _Bucket] = {}
+        for name, array in reversed(list(arrays.items())):
+            dtype = array.dtype
+            at = filled.get(dtype, 0)
+            unit = _ALIGNMENT // dtype.itemsize
+            end = at + math.ceil(array.size / unit) * unit
+            bucket = current.get(dtype)
+            if bucket is None or \
+                    (end - bucket.begin) * dtype.itemsize > limit:
+                bucket = current[dtype] = _Bucket()
+                bucket.begin = at
+                self._buckets.append(bucket)
+            bucket.end = end
+            bucket.names.append(name)
+            self._bucket_of[name] = bucket
+            places[name] = at
+            filled[dtype] = end
+        for dtype, count in filled.items():
+            self._flats[dtype] = self._group.shared_array(count, dtype)
+        for name, array in arrays.items():
+            flat = self._flats[array.dtype]
+            part = flat[places[name]:places[name] + array.size]
+            self.gradients[name] = part.reshape(array.shape)
+        for bucket in self._buckets:
+            flat = self._flats[arrays[bucket.names[0]].dtype]
+            self._views.append(flat[bucket.begin:bucket.end])
+
+    def close(self) -> None:
+        """Gives the memory of the gradients back. Collective."""
+        self.gradients = {}
+        self._views = []
+        while self._flats:
+            self._group.free_shared(self._flats.popitem()[1])
+
+    def __enter__(self) -> GradientAverager:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]],
+                 value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if kind is None:  # else the others may never come
+            self.close()
+
+    # ---- a step ----
+
+    def broadcast(self, parameters: Mapping[str, Array]) -> None:
+        """Rank 0's arrays, in place, to all ranks. Collective."""
+        for name in parameters:
+            self._group.bcast(parameters[name])
+
+    def begin(self, weight: float = 1.0) -> None:
+        """Begins a step with gradients that are sums over so many samples.
+
+        With 0 no gradient of this rank need be ready, and none counts.
+        """
+        if self._weight is not None:
+            raise StateError("begin: a step has begun and not ended; call "
+                             "finish first")
+        self._ready.clear()
+        self._started = self._done = 0
+        self._wrong = None
+        for bucket in self._buckets:
+            bucket.missing = len(bucket.names)
+        self._weight = 0.0
+        if not (weight >= 0 and math.isfinite(weight)):
+            self._refuse(ArgumentError, f"begin: weight {weight}: the number of "
+                         "samples must be finite and not negative")
+        self._weight = float(weight)
+
+    def _refuse(self, kind: type[Error], text: str) -> None:
+        """An error here, and in `finish` on all ranks."""
+        self._wrong = self._wrong or text
+        raise kind(text)
+
+    def ready(self, name: str, gradient: Optional[Any] = None) -> None:
+        """The gradient of that name is final, and may travel from now on.
+
+        It is what `gradients[name]` has, or a copy of `gradient`. In any order.
+        """
+        if self._weight is None:
+            raise StateError(f"ready: '{name}' is ready on rank "
+                             f"{self._group.rank}, but no step has begun")
+        bucket = self._bucket_of.get(name)
+        if bucket is None:
+            self._refuse(ArgumentError, f"ready: there is no gradient '{name}'")
+        assert bucket is not None
+        if name in self._ready:
+            self._refuse(StateError, f"ready: '{name}' is ready for a second "
+                         f"time since begin, on rank {self._group.rank}")
+        if gradient is not None:
+            if np.shape(gradient) != self.gradients[name].shape:
+                self._refuse(ArgumentError, f"ready: '{name}' has shape "
+                             f"{self.gradients[name].shape}, the gradient "
+                             f"{np.shape(gradient)}")
+            self.gradients[name][...] = gradient
+        self._mark(name)
+        for request in self._in_flight():
+            if not request.test():
+                break
+
+    def _in_flight(self) -> list[Request]:
+        return [b.request for b in self._buckets[self._done:self._started]
+                if b.request is not None]
+
+    def _mark(self, name: str) -> None:
+        """Ranks start buckets in one order; one that is full early waits."""
+        if self._weight == 0:
+            self.gradients[name][...] = 0
+        self._ready.add(name)
+        self._bucket_of[name].missing -= 1
+        while self._started < len(self._buckets) and \
+                self._buckets[self._started].missing == 0:
+            view = self._views[self._started]
+            self._buckets[self._started].request = \
+                self._group.iallreduce(view, out=view)
+            self._started += 1
+
+    def _find_missing(self) -> None:
+        """What was not ready counts as zero, and may be an error."""
+        missing = [name for bucket in self._buckets for name in bucket.names
+                   if name not in self._ready]
+        if missing and self._weight != 0 and not self._unused_as_zero \
+                and self._wrong is None:
+            self._wrong = "not ready: " + ", ".join(missing)
+        for name in missing:
+            self.gradients[name][...] = 0
+            self._mark(name)
+
+    def finish(self) -> dict[str, Array]:
+        """Waits; then `gradients`, which it returns, are the same means
+        everywhere: over all samples of all ranks. Collective."""
+        if self._weight is None:
+            raise StateError(f"finish on rank {self._group.rank}, where begin "
+                             "has not been called")
+        self._find_missing()
+        about = self._group.allreduce(
+            np.array([self._weight, self._wrong is not None]))
+        for bucket in self._buckets:
+            if bucket.request is not None:
+                bucket.request.wait()
+            bucket.request = None
+            self._done += 1
+        self._weight = None
+        if about[1] > 0:
+            self._raise_all()
+        if about[0] > 0:
+            for dtype, flat in self._flats.items():
+                np.multiply(flat, 1.0 / about[0], out=flat, casting="same_kind",
+                            dtype=np.promote_types(dtype, np.float32))
+        return self.gradients
+
+    def _raise_all(self) -> None:
+        reasons = self._group.allgather_object(self._wrong)
+        raise StateError("the gradients of this step cannot be averaged (" +
+                         "; ".join(f"rank {rank}: {reason}" for rank, reason
+                                   in enumerate(reasons) if reason) + ")")

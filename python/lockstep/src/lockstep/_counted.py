@@ -1,0 +1,189 @@
+"""Collectives in which each rank has a number of rows of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence, Union
+
+import numpy as np
+
+from ._library import ArgumentError
+from ._request import (Array, Member, Request, at, contiguous, into, op_of,
+                       type_of)
+
+Counts = Union[Sequence[int], Array]
+
+
+class _Blocks:
+    """Rows of the first axis that are the ranks', one block each.
+
+    They lie one behind the other, unless displacements say where each begins.
+    """
+
+    def __init__(self, what: str, size: int, counts: Counts,
+                 displs: Optional[Counts], row: tuple[int, ...]) -> None:
+        self.counts = self._checked(what, "counts", size, counts)
+        ends = np.cumsum(self.counts)
+        self.total = int(ends[-1])
+        packed = ends - self.counts
+        self.are_all = displs is None  # there is nothing between and behind
+        self.begins = packed if displs is None else \
+            self._checked(what, "displacements", size, displs)
+        self.are_packed = bool(
+            np.all((self.begins == packed) | (self.counts == 0)))
+        self.rows = self.total if self.are_packed else \
+            int(np.max(self.begins + self.counts))
+        # Of the library, which counts elements.
+        self.elements = np.ascontiguousarray(
+            self.counts * int(np.prod(row, dtype=np.int64)), np.uintp)
+
+    @staticmethod
+    def _checked(what: str, which: str, size: int, given: Counts) -> Array:
+        found = np.asarray(given)
+        if found.shape != (size,) or found.dtype.kind not in "iu" or \
+                np.any(found < 0):
+            raise ArgumentError(f"{what}: the {which} should be {size} whole "
+                                f"numbers, one a rank, and are {given}")
+        return found.astype(np.int64)
+
+    def check(self, what: str, array: Array) -> None:
+        fits = array.shape[0] == self.rows if self.are_all else \
+            array.shape[0] >= self.rows
+        if not fits:
+            raise ArgumentError(
+                f"{what}: {array.shape[0]} rows; counts and displacements are "
+                f"those of {self.rows}")
+
+    def pack(self, array: Array) -> Array:
+        """The blocks one behind the other; no copy if they lie so."""
+        if self.are_packed:
+            return array
+        return np.concatenate([array[b:b + n] for b, n in
+                               zip(self.begins, self.counts)])
+
+    def unpack(self, packed: Array, out: Array) -> None:
+        first = 0
+        for begin, count in zip(self.begins, self.counts):
+            out[begin:begin + count] = packed[first:first + count]
+            first += count
+
+
+def _rows(data: Any, what: str) -> Array:
+    array = contiguous(data)
+    if array.ndim == 0:
+        raise ArgumentError(f"{what} takes an array, of which rows are the "
+                            "ranks', and not a number")
+    return array
+
+
+class Counted(Member):
+    """The part of a group whose collectives have counts, in rows.
+
+    Rows are those of the first axis: of a vector its elements. Where blocks lie
+    one behind the other, nothing is copied; displacements that are given say
+    otherwise where they begin, and blocks are then put together and apart.
+    """
+
+    def iallgatherv(self, data: Any, counts: Counts, out: Optional[Array] = None,
+                    displs: Optional[Counts] = None) -> Request:
+        """`counts` and `displs` are the same on all ranks."""
+        send = _rows(data, "allgatherv")
+        blocks = _Blocks("allgatherv", self.size, counts, displs, send.shape[1:])
+        recv, room = self._room("allgatherv", blocks, out, send)
+        request = self._start("ls_iall_gatherv", recv, (send, room), at(send),
+                              send.size, at(room), at(blocks.elements),
+                              type_of(send))
+        if room is recv:
+            return request
+        return request.then(lambda: blocks.unpack(room, recv))
+
+    def _room(self, what: str, blocks: _Blocks, out: Optional[Array],
+              send: Array) -> tuple[Array, Array]:
+        """The result, and where the library puts it: the same if they can be."""
+        if blocks.are_all or out is None:
+            shape: tuple[int, ...] = (blocks.rows, *send.shape[1:])
+            if out is None and not blocks.are_packed:
+                out = np.zeros(shape, send.dtype)  # what lies between, too
+        else:
+            shape = (*out.shape[:1], *send.shape[1:])
+        recv = into(out, shape, send.dtype)
+        blocks.check(what, recv)
+        if blocks.are_packed:
+            return recv, recv
+        return recv, np.empty((blocks.total, *send.shape[1:]), send.dtype)
+
+    def ireduce_scatterv(self, data: Any, counts: Counts, op: str = "sum",
+                         out: Optional[Array] = None) -> Request:
+        """`counts` are the same on all ranks."""
+        send = _rows(data, "reduce_scatterv")
+        blocks = _Blocks("reduce_scatterv", self.size, counts, None,
+                         send.shape[1:])
+        blocks.check("reduce_scatterv", send)
+        recv = into(out, (int(blocks.counts[self.rank]), *send.shape[1:]),
+                    send.dtype)
+        return self._start("ls_ireduce_scatterv", recv, (send, recv), at(send),
+                           at(recv), at(blocks.elements), type_of(send),
+                           op_of(op))
+
+    def ialltoallv(self, data: Any, send_counts: Counts, recv_counts: Counts,
+                   out: Optional[Array] = None,
+                   send_displs: Optional[Counts] = None,
+                   recv_displs: Optional[Counts] = None) -> Request:
+        given = _rows(data, "alltoallv")
+        sends = _Blocks("alltoallv", self.size, send_counts, send_displs,
+                        given.shape[1:])
+        sends.check("alltoallv", given)
+        receives = _Blocks("alltoallv", self.size, recv_counts, recv_displs,
+                           given.shape[1:])
+        send = sends.pack(given)
+        recv, room = self._room("alltoallv", receives, out, given)
+        request = self._start("ls_iall_to_allv", recv, (send, room), at(send),
+                              at(sends.elements), at(room),
+                              at(receives.elements), type_of(send))
+        if room is recv:
+            return request
+        return request.then(lambda: receives.unpack(room, recv))
+
+    # ---- the same, waited for ----
+
+    def _exchanged(self, name: str, given: Counts, blocks: int) -> Array:
+        """What the ranks have to say about counts, by a collective of them."""
+        mine = np.ascontiguousarray(given, np.int64)
+        theirs = np.empty(self.size, np.int64)
+        self._start(name, None, (mine, theirs), at(mine), at(theirs), blocks,
+                    type_of(mine)).wait()
+        return theirs
+
+    def allgatherv(self, data: Any, counts: Optional[Counts] = None,
+                   out: Optional[Array] = None,
+                   displs: Optional[Counts] = None) -> Array:
+        """The rows of all ranks, in their order.
+
+        Without `counts`, on all ranks, they tell each other first.
+        """
+        if counts is None:
+            counts = self._exchanged("ls_iall_gather",
+                                     [len(_rows(data, "allgatherv"))], 1)
+        result: Array = self.iallgatherv(data, counts, out, displs).wait()
+        return result
+
+    def reduce_scatterv(self, data: Any, counts: Counts, op: str = "sum",
+                        out: Optional[Array] = None) -> Array:
+        """Of the rows of all, the reduction of those that are this rank's."""
+        result: Array = self.ireduce_scatterv(data, counts, op, out).wait()
+        return result
+
+    def alltoallv(self, data: Any, send_counts: Counts,
+                  recv_counts: Optional[Counts] = None,
+                  out: Optional[Array] = None,
+                  send_displs: Optional[Counts] = None,
+                  recv_displs: Optional[Counts] = None) -> Array:
+        """send_counts[r] rows go to rank r, recv_counts[r] come from it.
+
+        Without `recv_counts`, on all ranks, they tell each other first.
+        """
+        if recv_counts is None:
+            asked = _Blocks("alltoallv", self.size, send_counts, None, ())
+            recv_counts = self._exchanged("ls_iall_to_all", asked.counts, 1)
+        result: Array = self.ialltoallv(data, send_counts, recv_counts, out,
+                                        send_displs, recv_displs).wait()
+        return result

@@ -1,0 +1,251 @@
+#include "base/live.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/span_file.h"
+#include "base/spans.h"
+#include "lockstep/profile.h"
+
+_Static_assert((int)LSI_LIVE_TAGS == LS_MEMORY_TAG_COUNT,
+               "all kinds of memory");
+
+enum { DEEPEST = 16 };
+
+/* NULL: none yet, or there can be none. Others than the owner only read it. */
+static _Atomic(lsi_live_page *) own_page;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool refused;
+static int descriptor = -1;
+static pthread_t owner;                /* the first thread that takes steps */
+static _Atomic uint64_t early_samples; /* before there was a page */
+
+/* Of the owner: phases that it is in, and since when its time is not told. */
+static uint64_t stack[DEEPEST];
+static unsigned depth;
+static uint64_t since;
+static uint64_t busy[LSI_LIVE_PHASES];
+
+#define SET(field, value)                                                      \
+    atomic_store_explicit(&page->field, (value), memory_order_release)
+#define GET(field) atomic_load_explicit(&page->field, memory_order_relaxed)
+
+/* ---- the page ------------------------------------------------------------ */
+
+/* The page is the parent's. */
+static void in_child(void)
+{
+    lsi_live_page *const page = atomic_exchange(&own_page, NULL);
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    if (page == NULL)
+        return;
+    munmap(page, sizeof(*page));
+    close(descriptor);
+    depth = 0;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+/*
+ * The descriptor stays open: by it the page is found. Who maps it relies on its
+ * length.
+ */
+static void *map_page(void)
+{
+    const int fd = memfd_create(LSI_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *at = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof(lsi_live_page)) == 0 &&
+        fcntl(fd, F_ADD_SEALS, LSI_LIVE_SEALS) == 0)
+        at = mmap(NULL, sizeof(lsi_live_page), PROT_READ | PROT_WRITE,
+                  MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED && fd >= 0)
+        close(fd);
+    descriptor = fd;
+    return at;
+}
+
+/* Under the lock. NULL if there is no memory for it. */
+static lsi_live_page *make_page(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    void *const at = map_page();
+    refused = at == MAP_FAILED;
+    if (refused)
+        return NULL;
+    pthread_once(&once, watch_forks);
+    lsi_live_page *const page = at;
+    owner = pthread_self();
+    page->pid = (int32_t)getpid();
+    lsi_span_get_rank(&page->rank, &page->size);
+    snprintf(page->name[0], LSI_LIVE_NAME_BYTES, "outside of phases");
+    SET(names, 1);
+    SET(samples, atomic_load(&early_samples));
+    page->version = LSI_LIVE_VERSION;
+    atomic_store_explicit(&own_page, page, memory_order_release);
+    return page;
+}
+
+static lsi_live_page *get_page(void)
+{
+    return atomic_load_explicit(&own_page, memory_order_acquire);
+}
+
+static lsi_live_page *get_or_make_page(void)
+{
+    lsi_live_page *page = get_page();
+    if (page != NULL)
+        return page;
+    pthread_mutex_lock(&lock);
+    page = get_page();
+    if (page == NULL && !refused)
+        page = make_page();
+    pthread_mutex_unlock(&lock);
+    return page;
+}
+
+static uint64_t phase_of(lsi_live_page *page, const char *name)
+{
+    const uint64_t n = GET(names);
+    for (uint64_t i = 0; i < n; i++)
+        if (strncmp(page->name[i], name, LSI_LIVE_NAME_BYTES - 1) == 0)
+            return i;
+    if (n == LSI_LIVE_PHASES)
+        return 0;
+    snprintf(page->name[n], LSI_LIVE_NAME_BYTES, "%s", name);
+    atomic_store_explicit(&page->names, n + 1, memory_order_release);
+    return n;
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+/* Time since the last change was spent in the phase that is entered last. */
+static uint64_t tell_time(lsi_live_page *page)
+{
+    const uint64_t now = lsi_clock_ns();
+    const unsigned at = depth < DEEPEST ? depth : DEEPEST - 1;
+    if (GET(waits_ns) != 0)
+        SET(waited_ns, GET(waited_ns) + now - since);
+    else
+        busy[stack[at]] += now - since;
+    since = now;
+    return now;
+}
+
+/* The page, if this thread tells what it does; else NULL. */
+static lsi_live_page *told_page(void)
+{
+    lsi_live_page *const page = get_page();
+    return page != NULL && GET(watched_ns) != 0 &&
+                   pthread_equal(owner, pthread_self())
+               ? page
+               : NULL;
+}
+
+static void show_phase(lsi_live_page *page, uint64_t now)
+{
+    SET(phase, stack[depth < DEEPEST ? depth : DEEPEST - 1]);
+    SET(phase_ns, now);
+}
+
+void lsi_live_enter(bool phase, const char *name)
+{
+    lsi_live_page *const page = told_page();
+    if (page == NULL)
+        return;
+    const uint64_t now = tell_time(page);
+    if (!phase) {
+        SET(waits_ns, now);
+        return;
+    }
+    depth++;
+    if (depth < DEEPEST)
+        stack[depth] = phase_of(page, name);
+    show_phase(page, now);
+}
+
+/* Those that were entered before somebody looked do not count. */
+void lsi_live_leave(bool phase)
+{
+    lsi_live_page *const page = told_page();
+    if (page == NULL)
+        return;
+    const uint64_t now = tell_time(page);
+    if (!phase)
+        SET(waits_ns, 0);
+    else if (depth > 0)
+        depth--;
+    if (phase)
+        show_phase(page, now);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static void tell_memory(lsi_live_page *page)
+{
+    ls_memory_stats memory;
+    for (int tag = 0; tag < LSI_LIVE_TAGS; tag++) {
+        ls_memory_of((ls_memory_tag)tag, &memory);
+        SET(memory[tag], memory.live_bytes);
+    }
+    ls_memory_total(&memory);
+    SET(peak, memory.peak_bytes);
+}
+
+/* Begins or ends to tell, at the end of a step, when no phase is open. */
+static void look_who_watches(lsi_live_page *page)
+{
+    const uint64_t looked = GET(looked_ns);
+    const uint64_t now = looked == 0 ? 0 : lsi_clock_ns();
+    const bool watched =
+        looked != 0 && (looked >= now || now - looked < LSI_LIVE_LOOKS);
+    if (watched == (GET(watched_ns) != 0))
+        return;
+    depth = 0;
+    since = now;
+    SET(waits_ns, 0);
+    SET(watched_ns, watched ? now : 0);
+    SET(phase, 0);
+    SET(phase_ns, now);
+    lsi_span_want(LSI_SPAN_TO_LIVE, watched);
+}
+
+static void tell_step(lsi_live_page *page)
+{
+    /* Who sees anything of what follows sees that, too: all are releases. */
+    SET(changes, GET(changes) + 1);
+    if (GET(watched_ns) != 0)
+        (void)tell_time(page);
+    for (int i = 0; i < LSI_LIVE_PHASES; i++) {
+        SET(busy_ns[i], busy[i]);
+        busy[i] = 0;
+    }
+    tell_memory(page);
+    SET(steps, GET(steps) + 1);
+    SET(changes, GET(changes) + 1);
+}
+
+void lsi_live_step(void)
+{
+    lsi_live_page *const page = get_or_make_page();
+    if (page == NULL || !pthread_equal(owner, pthread_self()))
+        return;
+    tell_step(page);
+    look_who_watches(page);
+}
+
+void lsi_live_add_samples(double samples)
+{
+    const uint64_t n = samples > 0 ? (uint64_t)samples : 0;
+    lsi_live_page *const page = get_page();
+    if (page == NULL)
+        atomic_fetch_add_explicit(&early_samples, n, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&page->samples, n, memory_order_relaxed);
+}

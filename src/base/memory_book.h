@@ -1,0 +1,96 @@
+/*
+ * What a memory recording knows (memory_record.h): everything that is live,
+ * who took it, and the names, paths and stacks by which that is told. All of it
+ * belongs to memory_record.c and memory_recording.c, under the lock.
+ */
+#ifndef LS_BASE_MEMORY_BOOK_H
+#define LS_BASE_MEMORY_BOOK_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/interned.h"
+#include "base/memory_lines.h"
+#include "lockstep/profile.h"
+
+/* Kinds of things that have numbers, and the letters of their lines. */
+enum { LSI_MEMORY_NAME = 'n', LSI_MEMORY_PATH = 'p', LSI_MEMORY_STACK = 's' };
+
+/* Numbers of things, 0: none. */
+typedef struct lsi_memory_owner {
+    uint32_t phase, path, operation, what, stack;
+} lsi_memory_owner;
+
+typedef struct lsi_memory_parts { /* of a path */
+    uint32_t parent, name;
+} lsi_memory_parts;
+
+/* A block that is in use. */
+typedef struct lsi_memory_held {
+    struct lsi_memory_held *next;
+    const void *block;
+    uint64_t id;
+    size_t bytes;
+    ls_memory_tag tag;
+    bool kept; /* it is a pool's */
+    lsi_memory_owner owner;
+} lsi_memory_held;
+
+typedef struct lsi_memory_book {
+    pthread_mutex_t lock;
+    uint32_t recording; /* its number: 1, 2, ... */
+    uint64_t began_ns, last_id;
+    lsi_interned things;
+    lsi_memory_held **buckets;
+    size_t n_buckets, n_held;
+    int64_t live[LS_MEMORY_TAG_COUNT];
+    int64_t anonymous[LS_MEMORY_TAG_COUNT]; /* of that: of no block known */
+    size_t kept, kept_in_use;               /* of pools */
+    int64_t most_in_use;                    /* since it was last reset */
+    lsi_memory_lines *lines;                /* the file, or NULL */
+    size_t snapshot_above;
+    char snapshot_path[PATH_MAX]; /* "": none is asked for */
+} lsi_memory_book;
+
+extern lsi_memory_book lsi_memory_books;
+
+/* Nanoseconds since the recording began. */
+uint64_t lsi_memory_book_time(void);
+
+/* The number of a thing, which is told to the file when it is new. */
+uint32_t lsi_memory_book_number(char kind, const void *data, size_t bytes);
+uint32_t lsi_memory_book_name(const char *name, const char *suffix);
+
+/* Enters a block; NULL: there is no memory to do so. */
+lsi_memory_held *lsi_memory_book_add(lsi_memory_held value);
+
+/* Where a block hangs, or NULL; and takes it out. */
+lsi_memory_held **lsi_memory_book_find(const void *block);
+void lsi_memory_book_remove(lsi_memory_held **at);
+
+/* All that is live, what pools keep included. */
+size_t lsi_memory_book_live(void);
+
+/* The same without what pools keep unused; and takes note of a peak. */
+int64_t lsi_memory_book_in_use(void);
+void lsi_memory_book_note_peak(void);
+
+/* A line for a block. */
+void lsi_memory_book_tell(lsi_memory_lines *to, const lsi_memory_held *held,
+                          uint64_t time);
+
+/* Writes all that is live; 0, or errno. The name is that of a whole file. */
+int lsi_memory_book_snapshot(const char *path);
+
+/* Writes the one that was asked for, if it is time. */
+void lsi_memory_book_look(bool refused);
+
+/* "; most is held by ...", or nothing. */
+void lsi_memory_book_holders(char *out, size_t room);
+
+void lsi_memory_book_forget(void);
+
+#endif

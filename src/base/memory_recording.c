@@ -1,0 +1,248 @@
+/* A memory recording's life: its file, its snapshots, forks and ranks. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/memory_book.h"
+#include "base/memory_record.h"
+#include "base/span_file.h"
+#include "base/spans.h"
+
+static lsi_memory_book *const book = &lsi_memory_books;
+
+/* Where the file is that is to be named after the rank, or "". */
+static char folder[PATH_MAX - 64];
+static char unnamed[PATH_MAX];
+
+/* ---- beginning and end --------------------------------------------------- */
+
+static void set_recorded(bool recorded)
+{
+    atomic_store(&lsi_memory_recorded, recorded);
+    lsi_span_want(LSI_SPAN_TO_MEMORY, recorded);
+}
+
+/* What is live before nobody is known of. */
+static void begin(void)
+{
+    book->recording++;
+    book->began_ns = lsi_clock_ns();
+    book->last_id = 0;
+    book->kept = lsi_memory_kept();
+    book->kept_in_use = 0;
+    for (int tag = 0; tag < LS_MEMORY_TAG_COUNT; tag++) {
+        ls_memory_stats stats;
+        ls_memory_of((ls_memory_tag)tag, &stats);
+        int64_t bytes = (int64_t)stats.live_bytes;
+        if (tag == LS_MEMORY_ACTIVATIONS)
+            bytes -= (int64_t)book->kept;
+        bytes = bytes > 0 ? bytes : 0;
+        book->live[tag] = book->anonymous[tag] = bytes;
+        if (book->lines != NULL && bytes > 0)
+            lsi_memory_lines_add(book->lines, "i %d %lld\n", tag,
+                                 (long long)bytes);
+    }
+    book->most_in_use = lsi_memory_book_in_use();
+    if (book->lines != NULL)
+        lsi_memory_lines_event(book->lines, "k 0 %zu\n", book->kept);
+}
+
+/* 0, or errno. */
+static int end(void)
+{
+    set_recorded(false);
+    const int error = lsi_memory_lines_close(&book->lines);
+    lsi_memory_book_forget();
+    book->snapshot_path[0] = '\0';
+    folder[0] = '\0';
+    return error;
+}
+
+static void end_with_process(void)
+{
+    pthread_mutex_lock(&book->lock);
+    const int error = lsi_memory_is_recorded() ? end() : 0;
+    pthread_mutex_unlock(&book->lock);
+    if (error != 0)
+        lsi_log(LSI_LOG_WARN, "the recording of memory is not whole: %s",
+                strerror(error));
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&book->lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&book->lock);
+}
+
+/* The file is the parent's. */
+static void in_child(void)
+{
+    if (lsi_memory_is_recorded()) {
+        set_recorded(false);
+        lsi_memory_lines_forget(&book->lines);
+        lsi_memory_book_forget();
+        book->snapshot_path[0] = '\0';
+        folder[0] = '\0';
+    }
+    pthread_mutex_unlock(&book->lock);
+}
+
+static void prepare(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, in_child);
+    (void)atexit(end_with_process);
+}
+
+/* Under the lock. */
+static ls_status start(const char *path)
+{
+    if (lsi_memory_is_recorded())
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_memory_record_start: memory is recorded already");
+    if (path[0] != '\0' && (book->lines = lsi_memory_lines_open(path)) == NULL)
+        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", path);
+    begin();
+    set_recorded(true);
+    return LS_OK;
+}
+
+ls_status ls_memory_record_start(const char *path)
+{
+    static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+    LS_NEED(path);
+    pthread_once(&prepared, prepare);
+    pthread_mutex_lock(&book->lock);
+    const ls_status status = start(path);
+    pthread_mutex_unlock(&book->lock);
+    return status;
+}
+
+static ls_status check_recorded(const char *function)
+{
+    if (lsi_memory_is_recorded())
+        return LS_OK;
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: memory is not recorded; ls_memory_record_start "
+                    "begins that",
+                    function);
+}
+
+ls_status ls_memory_record_stop(void)
+{
+    pthread_mutex_lock(&book->lock);
+    ls_status status = check_recorded(__func__);
+    const int error = status == LS_OK ? end() : 0;
+    pthread_mutex_unlock(&book->lock);
+    errno = error;
+    if (error != 0)
+        status =
+            lsi_fail_errno(LS_ERR_IO, "the recording of memory is not whole");
+    return status;
+}
+
+/* ---- snapshots ----------------------------------------------------------- */
+
+ls_status ls_memory_snapshot(const char *path)
+{
+    LS_NEED(path);
+    pthread_mutex_lock(&book->lock);
+    ls_status status = check_recorded(__func__);
+    const int error = status == LS_OK ? lsi_memory_book_snapshot(path) : 0;
+    pthread_mutex_unlock(&book->lock);
+    errno = error;
+    if (error != 0)
+        status = lsi_fail_errno(LS_ERR_IO,
+                                "cannot write the snapshot of memory %s", path);
+    return status;
+}
+
+/* Under the lock. */
+static ls_status ask_for_snapshot(size_t bytes, const char *path)
+{
+    LS_TRY(check_recorded("ls_memory_snapshot_above"));
+    if (strlen(path) >= sizeof(book->snapshot_path))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_memory_snapshot_above: the path has more than %zu "
+                        "bytes",
+                        sizeof(book->snapshot_path) - 1);
+    snprintf(book->snapshot_path, sizeof(book->snapshot_path), "%s", path);
+    book->snapshot_above = bytes;
+    lsi_memory_book_look(false);
+    return LS_OK;
+}
+
+ls_status ls_memory_snapshot_above(size_t bytes, const char *path)
+{
+    LS_NEED(path);
+    pthread_mutex_lock(&book->lock);
+    const ls_status status = ask_for_snapshot(bytes, path);
+    pthread_mutex_unlock(&book->lock);
+    return status;
+}
+
+/* ---- a file for each rank ------------------------------------------------ */
+
+/* Under the lock. */
+static void name_after_rank(int rank)
+{
+    char named[PATH_MAX];
+    if (folder[0] == '\0' || rank < 0)
+        return;
+    snprintf(named, sizeof(named), "%s/rank-%d.lsmem", folder, rank);
+    if (rename(unnamed, named) != 0)
+        return;
+    folder[0] = '\0';
+    if (book->lines != NULL)
+        lsi_memory_lines_head(book->lines);
+}
+
+ls_status lsi_memory_record_in(const char *name)
+{
+    int32_t rank, size;
+    if (name == NULL || lsi_memory_is_recorded())
+        return LS_OK;
+    if (strlen(name) >= sizeof(folder))
+        return lsi_fail(LS_ERR_IO,
+                        "cannot record memory: the folder's name is too long");
+    if (!lsi_make_folders(name))
+        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", name);
+    snprintf(unnamed, sizeof(unnamed), "%s/process-%d.lsmem", name,
+             (int)getpid());
+    LS_TRY(ls_memory_record_start(unnamed));
+    lsi_span_get_rank(&rank, &size);
+    pthread_mutex_lock(&book->lock);
+    snprintf(folder, sizeof(folder), "%s", name);
+    name_after_rank(rank);
+    pthread_mutex_unlock(&book->lock);
+    return LS_OK;
+}
+
+/* Before main, so that all of the program is there. */
+__attribute__((constructor)) static void begin_by_environment(void)
+{
+    const char *const name = getenv("LOCKSTEP_MEMORY");
+    if (name != NULL && name[0] != '\0' && lsi_memory_record_in(name) != LS_OK)
+        lsi_log(LSI_LOG_WARN, "LOCKSTEP_MEMORY: %s", ls_last_error());
+}
+
+void lsi_memory_record_set_rank(int rank)
+{
+    if (!lsi_memory_is_recorded()) /* a process that another has forked */
+        begin_by_environment();
+    pthread_mutex_lock(&book->lock);
+    name_after_rank(rank);
+    pthread_mutex_unlock(&book->lock);
+}

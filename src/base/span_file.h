@@ -1,0 +1,68 @@
+/*
+ * The file to which a process writes its spans, and when.
+ *
+ *     magic "LSTRACE1", then chunks: a letter, the length of what follows (32
+ *     bits, little-endian), and that many bytes. Numbers in chunks are of
+ *     variable length, seven bits a byte, the lowest first.
+ *
+ *     H  JSON: what process this is, the kinds of spans and what their numbers
+ *        mean; first, and again when the process has learnt its rank
+ *     N  a name: its number, then its letters
+ *     T  a thread: its number, then its name
+ *     C  both clocks at one time: ticks, nanoseconds of the monotonic clock,
+ *        nanoseconds since 1970
+ *     E  spans of a thread: its number, how many follow; each is a byte (the
+ * kind, + 16 with bytes, + 32 with work,
+ *        + 64 with an id), the name, the beginning less the end of the one
+ *        before (zigzag; the first less 0), the length, and the numbers that
+ *        the byte says
+ *     Z  the end: how many spans there are in all
+ */
+#ifndef LS_BASE_SPAN_FILE_H
+#define LS_BASE_SPAN_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/spans.h"
+#include "lockstep/status.h"
+
+#define LSI_SPAN_MAGIC "LSTRACE1"
+enum {
+    LSI_SPAN_MAGIC_BYTES = 8,
+    LSI_SPAN_VERSION = 1,
+    LSI_SPAN_HAS_BYTES = 16,
+    LSI_SPAN_HAS_WORK = 32,
+    LSI_SPAN_HAS_ID = 64
+};
+
+/*
+ * Turns tracing on, into files in this folder, which is made if it is not
+ * there. LS_ERR_IO if it cannot be written to. Does nothing if it is on, or for
+ * NULL.
+ */
+ls_status lsi_span_start(const char *name);
+
+/* Writes what is left and turns tracing off. */
+void lsi_span_stop(void);
+
+/*
+ * What rank of what job this process is: the name of its file. The first call
+ * counts.
+ */
+void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks);
+
+/* The same as it is known now; rank -1: not yet. */
+void lsi_span_get_rank(int32_t *rank_out, int32_t *size_out);
+
+/* In a process that has just been forked: it writes no file of its parent. */
+void lsi_span_forget(void);
+
+/*
+ * Writes spans of a thread; the caller keeps others from writing. False if
+ * tracing is over, because the file cannot be written.
+ */
+bool lsi_span_write(uint32_t thread, const char *thread_name,
+                    const lsi_span *spans, size_t n);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * What a program spends its time on: spans, each with a beginning and an end,
+ * that the library and its users record while tracing is on. Off, a span costs
+ * one relaxed load and a branch.
+ *
+ * Each thread has a buffer of its own, to which nobody else writes. When it is
+ * full, and at the ends of steps, its thread writes it to the file of the
+ * process (span_file.h); so nothing is lost in long runs, and a process that is
+ * killed loses a second at most.
+ */
+#ifndef LS_BASE_SPANS_H
+#define LS_BASE_SPANS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "lockstep/status.h"
+
+/*
+ * X(NAME, name, bytes, work, id): what there is, and what its numbers say.
+ * These are written to each file; new kinds come at the end.
+ */
+#define LSI_SPAN_KIND_LIST(X)                                                  \
+    X(RANGE, "range", "bytes moved", "floating-point operations", "")          \
+    X(STEP, "step", "", "", "number of the step")                              \
+    X(PHASE, "phase", "", "", "")                                              \
+    X(OPERATION, "operation", "", "", "")                                      \
+    X(KERNEL, "kernel", "bytes moved", "floating-point operations", "")        \
+    X(WAIT, "wait", "", "", "")                                                \
+    X(GATHERING, "gathering", "bytes of a rank", "group", "sequence number")   \
+    X(TRANSFER, "transfer", "bytes of a rank", "group", "sequence number")     \
+    X(MESSAGE, "message", "bytes", "group", "peer")                            \
+    X(MEMORY, "memory", "live bytes", "", "")
+
+typedef enum lsi_span_kind {
+#define X(NAME, name, bytes, work, id) LSI_SPAN_##NAME,
+    LSI_SPAN_KIND_LIST(X)
+#undef X
+        LSI_SPAN_KINDS
+} lsi_span_kind;
+
+/* Names that a process can have; further ones are "other". */
+enum { LSI_SPAN_NAMES = 4096, LSI_SPAN_NAME_BYTES = 96 };
+
+/* One that is over. Times are ticks. */
+typedef struct lsi_span {
+    uint64_t begin, end;
+    uint64_t bytes, work, id; /* as the list above says */
+    uint32_t name;
+    uint32_t kind;
+} lsi_span;
+
+/*
+ * Who wants to know of spans: a file, who looks at live.h's page, and of phases
+ * and ranges memory_record.h.
+ */
+enum { LSI_SPAN_TO_FILE = 1, LSI_SPAN_TO_LIVE = 2, LSI_SPAN_TO_MEMORY = 4 };
+extern _Atomic unsigned lsi_span_wanted;
+
+static inline bool lsi_span_is_on(void)
+{
+    return atomic_load_explicit(&lsi_span_wanted, memory_order_relaxed) != 0;
+}
+
+/* Whether spans go to a file. */
+static inline bool lsi_span_is_written(void)
+{
+    return (atomic_load_explicit(&lsi_span_wanted, memory_order_relaxed) &
+            LSI_SPAN_TO_FILE) != 0;
+}
+
+void lsi_span_want(unsigned by, bool wanted);
+
+/* The time of a beginning; 0: nobody wants to know. */
+static inline uint64_t lsi_span_begin(void)
+{
+    return lsi_span_is_on() ? lsi_ticks() : 0;
+}
+
+/*
+ * Records a span that began then and ends now; nothing if `begin` is 0. The
+ * name is copied.
+ */
+void lsi_span_end(lsi_span_kind kind, const char *name, uint64_t begin,
+                  uint64_t bytes, uint64_t work, uint64_t id);
+
+/* The same of one that has ended before. */
+void lsi_span_put(lsi_span_kind kind, const char *name, lsi_span span);
+
+/* One that ends with the block of the caller. */
+typedef struct lsi_span_scope {
+    uint64_t begin; /* 0: nothing is recorded */
+    uint64_t bytes, work;
+    const char *name;
+    lsi_span_kind kind;
+} lsi_span_scope;
+
+lsi_span_scope lsi_span_enter(lsi_span_kind kind, const char *name,
+                              uint64_t bytes, uint64_t work);
+void lsi_span_leave_now(const lsi_span_scope *scope);
+
+static inline void lsi_span_leave(const lsi_span_scope *scope)
+{
+    if (scope->begin != 0)
+        lsi_span_leave_now(scope);
+}
+
+/*
+ * From here to the end of the block is a span. bytes and work are computed
+ * only if it is recorded; the name stays where it is.
+ */
+#define LSI_SPAN(kind, name, bytes, work)                                      \
+    __attribute__((cleanup(lsi_span_leave), unused))                           \
+    const lsi_span_scope lsi_span_here =                                       \
+        lsi_span_is_on() ? lsi_span_enter(LSI_SPAN_##kind, name,               \
+                                          (uint64_t)(bytes), (uint64_t)(work)) \
+                         : (lsi_span_scope)                                    \
+    {                                                                          \
+        .begin = 0                                                             \
+    }
+
+/*
+ * An operation of the tape that has begun then, or when a range or a phase of
+ * this thread was last entered or left, so that spans nest. Its name is both
+ * parts together. Also looks at the memory in use.
+ */
+void lsi_span_operation(const char *name, const char *suffix, uint64_t begin);
+
+/* A step of a training or a benchmark is over: a good time to write. */
+void lsi_span_step(uint64_t begin, uint64_t number);
+
+/* ---- for span_file.c ----------------------------------------------------- */
+
+/* The buffer of a thread. */
+typedef struct lsi_span_buffer lsi_span_buffer;
+
+/* The name with that number; NULL if there is none. */
+const char *lsi_span_name(uint32_t number);
+uint32_t lsi_span_names(void);
+
+/* Writes what threads have recorded. */
+void lsi_span_flush_all(void);
+
+#endif

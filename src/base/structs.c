@@ -1,0 +1,44 @@
+#include "base/structs.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "lockstep/version.h"
+
+static ls_status check_rest(const unsigned char *rest, size_t size,
+                            const lsi_struct_layout *layout)
+{
+    for (size_t i = layout->known; i < size; i++) {
+        if (rest[i] != 0)
+            return lsi_fail(
+                LS_ERR_ARGUMENT,
+                "%s has %zu bytes in the program, of which this library "
+                "(version " LS_VERSION_STRING ") knows %zu, and byte %zu is "
+                "not 0: the program asks for what only a newer library can do",
+                layout->name, size, layout->known, i);
+    }
+    return LS_OK;
+}
+
+ls_status lsi_struct_read(void *to, const void *from,
+                          const lsi_struct_layout *layout)
+{
+    size_t size;
+    memcpy(&size, from, sizeof(size));
+    if (size == 0)
+        size = layout->first;
+    /* Nothing has as many bytes as a member that was never set may say. */
+    if (size < layout->first || size > layout->known + 4096)
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "%s.struct_size is %zu, which no version of it has (this "
+            "library's has %zu): set it to sizeof(%s), or to 0 if "
+            "the rest is zeros or set as version 0.1 has it",
+            layout->name, size, layout->known, layout->name);
+    if (size > layout->known)
+        LS_TRY(check_rest(from, size, layout));
+    memset(to, 0, layout->known);
+    memcpy(to, from, size < layout->known ? size : layout->known);
+    memcpy(to, &layout->known, sizeof(layout->known));
+    return LS_OK;
+}

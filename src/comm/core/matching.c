@@ -1,0 +1,309 @@
+/*
+ * A receive that names a rank waits in that rank's stream, one that does not in
+ * a list of the group. The next envelope of a stream goes to the receive that
+ * was asked for first of those that it matches. If it matches none, although
+ * others wait for something from its rank, the message is kept, so that they
+ * get to see what is behind it. Whatever is not waited for stays with its
+ * sender.
+ *
+ * Messages from anybody are taken by turns: the ranks are looked at one after
+ * the other, from the one after whom one was taken last.
+ */
+#include "comm/core/matching.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/health/failure.h"
+#include "comm/health/mismatch.h"
+#include "comm/health/recorder.h"
+#include "comm/state/channels.h"
+
+/* ---- lists --------------------------------------------------------------- */
+
+static void append(lsi_message_list *list, lsi_message *message)
+{
+    message->next = NULL;
+    if (list->first == NULL)
+        list->first = message;
+    else
+        list->last->next = message;
+    list->last = message;
+}
+
+static void strike(lsi_message_list *list, lsi_message *message)
+{
+    lsi_message *before = NULL;
+    for (lsi_message *at = list->first; at != message; at = at->next)
+        before = at;
+    if (before == NULL)
+        list->first = message->next;
+    else
+        before->next = message->next;
+    if (list->last == message)
+        list->last = before;
+    message->next = NULL;
+}
+
+static lsi_stream *stream_from(const ls_group *group, int peer)
+{
+    return &group->streams.of[LSI_CHANNEL_USER][1][peer];
+}
+
+static void activate(ls_group *group, lsi_stream *stream)
+{
+    if (stream->active)
+        return;
+    stream->active = true;
+    stream->next_active = group->streams.active;
+    group->streams.active = stream;
+}
+
+/* Those that a rank, or anybody, may send on. */
+static void activate_from(ls_group *group, int peer)
+{
+    for (int r = 0; r < group->size; r++)
+        if (peer == LS_ANY_RANK || peer == r)
+            activate(group, stream_from(group, r));
+}
+
+/* ---- who gets what ------------------------------------------------------- */
+
+static bool tags_match(int wanted, uint64_t tag)
+{
+    return wanted == LS_ANY_TAG || (uint64_t)wanted == tag;
+}
+
+static lsi_message *first_of(const lsi_message_list *list, uint64_t tag)
+{
+    lsi_message *at = list->first;
+    while (at != NULL && !tags_match(at->tag, tag))
+        at = at->next;
+    return at;
+}
+
+/* Who has asked first for a message from a rank; NULL if nobody has. */
+static lsi_message *receiver_of(const ls_group *group, int peer, uint64_t tag)
+{
+    lsi_message *one = first_of(&stream_from(group, peer)->waiting, tag);
+    lsi_message *any = first_of(&group->streams.any, tag);
+    if (one == NULL || any == NULL)
+        return one == NULL ? any : one;
+    return one->turn < any->turn ? one : any;
+}
+
+static bool is_for_any(const lsi_message *message)
+{
+    return message->peer == LS_ANY_RANK;
+}
+
+/* A receive has got its message. */
+static void settle(ls_group *group, lsi_message *message, int peer,
+                   uint64_t tag)
+{
+    strike(is_for_any(message) ? &group->streams.any
+                               : &stream_from(group, peer)->waiting,
+           message);
+    if (is_for_any(message))
+        group->streams.served = peer;
+    message->peer = peer;
+    message->tag = (int)tag;
+    lsi_record_message_peer(group, message);
+}
+
+void lsi_matching_ask(ls_group *group, lsi_message *message)
+{
+    message->turn = ++group->streams.turns;
+    append(is_for_any(message) ? &group->streams.any
+                               : &stream_from(group, message->peer)->waiting,
+           message);
+    activate_from(group, message->peer);
+    group->streams.fresh = true;
+}
+
+static bool holds(const lsi_message_list *list, const lsi_message *message)
+{
+    const lsi_message *at = list->first;
+    while (at != NULL && at != message)
+        at = at->next;
+    return at != NULL;
+}
+
+void lsi_matching_withdraw(ls_group *group, lsi_message *message)
+{
+    lsi_message_list *list = is_for_any(message)
+                                 ? &group->streams.any
+                                 : &stream_from(group, message->peer)->waiting;
+    if (holds(list, message))
+        strike(list, message);
+}
+
+/* ---- probes -------------------------------------------------------------- */
+
+void lsi_matching_probe(ls_group *group, lsi_probe *probe)
+{
+    group->streams.probe = probe;
+    if (probe == NULL)
+        return;
+    activate_from(group, probe->peer);
+    group->streams.fresh = true;
+}
+
+/* Whether a probe still looks for something that this rank may send. */
+static bool is_probed(const ls_group *group, int peer)
+{
+    const lsi_probe *probe = group->streams.probe;
+    return probe != NULL && !probe->found &&
+           (probe->peer == LS_ANY_RANK || probe->peer == peer);
+}
+
+static bool find_by_probe(ls_group *group, int peer,
+                          const lsi_envelope *envelope)
+{
+    lsi_probe *probe = group->streams.probe;
+    if (!is_probed(group, peer) || !tags_match(probe->tag, envelope->tag))
+        return false;
+    probe->found = true;
+    probe->envelope = *envelope;
+    probe->peer = peer;
+    group->activity++;
+    return true;
+}
+
+/* ---- what is kept -------------------------------------------------------- */
+
+/* What is under way on this rank can go on as little as what others await. */
+static ls_status fail_to_keep(ls_group *group, const lsi_stream *stream,
+                              const lsi_envelope *envelope, ls_status status)
+{
+    lsi_post_failure(group, &(lsi_failure){.status = status,
+                                           .rank_a = group->rank,
+                                           .rank_b = stream->peer,
+                                           .count_a = envelope->bytes});
+    const ls_status first = lsi_report_failure(group);
+    return first != LS_OK ? first : status;
+}
+
+static ls_status keep(ls_group *group, const lsi_stream *stream,
+                      const lsi_envelope *envelope, lsi_message **out)
+{
+    void *block = NULL;
+    const ls_status status =
+        lsi_alloc(&block, sizeof(lsi_message) + envelope->bytes, LS_MEMORY_COMM,
+                  "a message that nobody receives, behind which are others");
+    if (status != LS_OK)
+        return fail_to_keep(group, stream, envelope, status);
+    *out = block;
+    **out = (lsi_message){.data = (unsigned char *)block + sizeof(lsi_message),
+                          .envelope = *envelope,
+                          .peer = stream->peer,
+                          .tag = (int)envelope->tag,
+                          .kept = true};
+    return LS_OK;
+}
+
+/* A message that has come whole goes to whoever has asked for it. */
+static void deliver(ls_group *group, lsi_message *kept)
+{
+    lsi_message *to = kept->claimed_by;
+    if (kept->envelope.bytes != 0)
+        memcpy(to->data, kept->data, kept->envelope.bytes);
+    if (to->record != 0)
+        lsi_record_message_end(group, to);
+    to->done = true;
+    group->activity++;
+    strike(&group->streams.kept, kept);
+    lsi_free(kept);
+}
+
+void lsi_matching_complete(ls_group *group, lsi_message *kept)
+{
+    kept->done = true;
+    if (kept->claimed_by != NULL)
+        deliver(group, kept);
+}
+
+/* Gives what has been kept to those who have asked for it since. */
+static ls_status serve_kept(ls_group *group)
+{
+    lsi_message *next;
+    if (!group->streams.fresh)
+        return LS_OK;
+    group->streams.fresh = false;
+    for (lsi_message *at = group->streams.kept.first; at != NULL; at = next) {
+        const int peer = at->peer;
+        next = at->next;
+        if (at->claimed_by != NULL)
+            continue;
+        lsi_message *to = receiver_of(group, peer, at->envelope.tag);
+        if (to == NULL) {
+            (void)find_by_probe(group, peer, &at->envelope);
+            continue;
+        }
+        LS_TRY(lsi_check_envelope(group, stream_from(group, peer), to,
+                                  &at->envelope));
+        settle(group, to, peer, at->envelope.tag);
+        at->claimed_by = to;
+        if (at->done)
+            deliver(group, at);
+    }
+    return LS_OK;
+}
+
+void lsi_matching_forget(ls_group *group)
+{
+    while (group->streams.kept.first != NULL) {
+        lsi_message *kept = group->streams.kept.first;
+        strike(&group->streams.kept, kept);
+        lsi_free(kept);
+    }
+}
+
+/* ---- what comes ---------------------------------------------------------- */
+
+/* Whether somebody waits for a message that this rank may send. */
+static bool is_wanted(const ls_group *group, const lsi_stream *stream)
+{
+    return stream->waiting.first != NULL || group->streams.any.first != NULL ||
+           is_probed(group, stream->peer);
+}
+
+ls_status lsi_matching_next(ls_group *group, lsi_stream *stream, bool any)
+{
+    lsi_envelope envelope;
+    if (!is_wanted(group, stream))
+        return LS_OK;
+    const ls_status status =
+        lsi_channel_to(group, stream->peer)->peek(group, stream, &envelope);
+    if (status != LS_OK)
+        return status;
+    lsi_message *to = receiver_of(group, stream->peer, envelope.tag);
+    if (to != NULL && is_for_any(to) && !any)
+        return LS_IN_PROGRESS;
+    if (to == NULL && find_by_probe(group, stream->peer, &envelope))
+        return LS_IN_PROGRESS;
+    if (to == NULL) {
+        LS_TRY(keep(group, stream, &envelope, &to));
+        append(&group->streams.kept, to);
+    } else {
+        settle(group, to, stream->peer, envelope.tag);
+    }
+    stream->first = to;
+    return LS_OK;
+}
+
+ls_status lsi_matching_serve(ls_group *group)
+{
+    const int size = group->size, served = group->streams.served;
+    LS_TRY(serve_kept(group));
+    for (int i = 1; i <= size && group->streams.any.first != NULL; i++) {
+        lsi_stream *stream = stream_from(group, (served + i) % size);
+        if (stream->first != NULL)
+            continue;
+        const ls_status status = lsi_matching_next(group, stream, true);
+        if (status != LS_OK && status != LS_IN_PROGRESS)
+            return status;
+    }
+    return LS_OK;
+}

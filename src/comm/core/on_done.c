@@ -1,0 +1,75 @@
+#include "comm/core/on_done.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "comm/health/failure.h"
+
+enum { TEXT_BYTES = 1024 };
+
+void lsi_on_done_add(ls_group *group, lsi_on_done *completion)
+{
+    lsi_on_done **link = &group->completions;
+    while (*link != NULL)
+        link = &(*link)->next;
+    completion->next = NULL;
+    *link = completion;
+}
+
+bool lsi_on_done_remove(ls_group *group, const lsi_on_done *completion)
+{
+    lsi_on_done **link = &group->completions;
+    while (*link != NULL && *link != completion)
+        link = &(*link)->next;
+    if (*link == NULL)
+        return false;
+    *link = completion->next;
+    return true;
+}
+
+/* Takes the first that is due off the list; it may start others. */
+static lsi_on_done *take(ls_group *group)
+{
+    for (lsi_on_done **link = &group->completions; *link != NULL;
+         link = &(*link)->next)
+        if (*(*link)->done || group->failed) {
+            lsi_on_done *due = *link;
+            *link = due->next;
+            return due;
+        }
+    return NULL;
+}
+
+/* Due is what is done, and all once the group has failed. */
+static void call_one(ls_group *group, lsi_on_done *due)
+{
+    const bool done = *due->done;
+    due->call(due, done ? LS_OK : lsi_report_failure(group));
+}
+
+void lsi_on_done_call_first(ls_group *group, lsi_on_done *completion)
+{
+    if (lsi_on_done_remove(group, completion))
+        call_one(group, completion);
+}
+
+static void call_due(ls_group *group)
+{
+    lsi_on_done *due;
+    while ((due = take(group)) != NULL)
+        call_one(group, due);
+}
+
+/* What the call itself has to say is said last. */
+void lsi_on_done_call(ls_group *group)
+{
+    char text[TEXT_BYTES];
+    ls_group *other;
+    snprintf(text, sizeof(text), "%s", ls_last_error());
+    call_due(group);
+    while ((other = lsi_coprogress_borrow_completed(group)) != NULL) {
+        call_due(other);
+        lsi_coprogress_return_one(other);
+    }
+    lsi_restore_error(text);
+}

@@ -1,0 +1,187 @@
+/*
+ * How a process leaves the others, when it ends, and what groups leave behind.
+ *
+ * A process that ends with bytes unread resets its connections, and what it has
+ * sent may be lost with them. So it says to those that it is connected to that
+ * it leaves, and waits for their word. That comes as soon as they make progress
+ * in any group, and behind all that they have sent before; they have then taken
+ * what came before its own word. The kernel closes the rest: UCX would talk to
+ * the others about it, who may be gone.
+ */
+#include <stdlib.h>
+
+#include "base/suspending_clock.h"
+#include "comm/net/ucx/ucx.h"
+
+#define LEAVE_SECONDS 10.0
+
+/* ---- who leaves ---------------------------------------------------------- */
+
+static uint64_t heard; /* which process says that it leaves */
+static lsi_ucx_request *hearing;
+
+static void on_heard(void *request, ucs_status_t status,
+                     const ucp_tag_recv_info_t *info, void *unused)
+{
+    lsi_ucx_request *own = request;
+    (void)unused;
+    own->bytes = status == UCS_OK ? info->length : 0;
+    own->done = 1;
+}
+
+static void on_told(void *request, ucs_status_t status, void *unused)
+{
+    (void)status, (void)unused;
+    ucp_request_free(request);
+}
+
+static void tell(lsi_ucx_peer *peer)
+{
+    const ucp_request_param_t param = {.op_attr_mask =
+                                           UCP_OP_ATTR_FIELD_CALLBACK |
+                                           UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                       .cb.send = on_told,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST};
+    peer->told = 1;
+    lsi_ucx_connect(peer);
+    if (peer->lost_ns == 0)
+        (void)ucp_tag_send_nbx(peer->ep, &lsi_ucx.card->process,
+                               sizeof(lsi_ucx.card->process),
+                               LSI_UCX_TAG_LEAVES, &param);
+}
+
+int lsi_ucx_listen(void)
+{
+    const ucp_request_param_t param = {.op_attr_mask =
+                                           UCP_OP_ATTR_FIELD_CALLBACK |
+                                           UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+                                           UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                       .cb.recv = on_heard,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST};
+    void *request = ucp_tag_recv_nbx(lsi_ucx.worker, &heard, sizeof(heard),
+                                     LSI_UCX_TAG_LEAVES, UINT32_MAX, &param);
+    if (UCS_PTR_IS_ERR(request))
+        return lsi_ucx_check(UCS_PTR_STATUS(request), "a receive");
+    hearing = request;
+    return 0;
+}
+
+static void hear(void)
+{
+    for (int i = 0; hearing->bytes == sizeof(heard) && i < lsi_ucx.peers; i++) {
+        lsi_ucx_peer *peer = lsi_ucx.peer[i];
+        if (peer == NULL || peer->card->process != heard)
+            continue;
+        peer->leaves = 1;
+        if (!peer->told)
+            tell(peer);
+    }
+    hearing->done = 0; /* UCX hands it out again as it is */
+    ucp_request_free(hearing);
+    hearing = NULL;
+    (void)lsi_ucx_listen();
+}
+
+void lsi_ucx_progress(void)
+{
+    (void)ucp_worker_progress(lsi_ucx.worker);
+    while (hearing != NULL && hearing->done)
+        hear();
+}
+
+/* ---- leaving ------------------------------------------------------------- */
+
+/* Hands all that was sent to the kernels. */
+static void flush(double until)
+{
+    const ucp_request_param_t param = {0};
+    void *request = ucp_worker_flush_nbx(lsi_ucx.worker, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request))
+        return;
+    ucs_status_t status = UCS_INPROGRESS;
+    while (status == UCS_INPROGRESS && lsi_suspending_clock_seconds() < until) {
+        lsi_ucx_progress();
+        status = ucp_request_check_status(request);
+    }
+    if (status != UCS_INPROGRESS)
+        ucp_request_free(request);
+}
+
+static int is_awaited(const lsi_ucx_peer *peer)
+{
+    return peer != NULL && peer->ep != NULL && peer->lost_ns == 0 &&
+           !peer->leaves;
+}
+
+static int someone_is_awaited(void)
+{
+    for (int i = 0; i < lsi_ucx.peers; i++)
+        if (is_awaited(lsi_ucx.peer[i]))
+            return 1;
+    return 0;
+}
+
+void lsi_ucx_close(void)
+{
+    const double until = lsi_suspending_clock_seconds() + LEAVE_SECONDS;
+    if (lsi_ucx.card == NULL || lsi_ucx.stuck)
+        return;
+    for (int i = 0; i < lsi_ucx.peers; i++)
+        if (is_awaited(lsi_ucx.peer[i]))
+            tell(lsi_ucx.peer[i]);
+    while (someone_is_awaited() && lsi_suspending_clock_seconds() < until)
+        lsi_ucx_progress();
+    flush(until); /* words to those who have left may be on their way */
+}
+
+/* ---- what comes for groups that are closed ------------------------------- */
+
+enum { RETIRED = 256 };
+
+static struct retired {
+    ucp_tag_t first, mask;
+} retired[RETIRED]; /* the last ones */
+static int n_retired;
+
+static void on_dropped(void *request, ucs_status_t status,
+                       const ucp_tag_recv_info_t *info, void *buffer)
+{
+    (void)status, (void)info;
+    free(buffer);
+    ucp_request_free(request);
+}
+
+/* Takes a message that is there; whether there was one. */
+static int drop(const struct retired *tags)
+{
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message =
+        ucp_tag_probe_nb(lsi_ucx.worker, tags->first, tags->mask, 1, &info);
+    if (message == NULL)
+        return 0;
+    void *buffer = malloc(info.length + 1);
+    const ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+            UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+        .cb.recv = on_dropped,
+        .user_data = buffer,
+        .memory_type = UCS_MEMORY_TYPE_HOST};
+    void *request =
+        ucp_tag_msg_recv_nbx(lsi_ucx.worker, buffer,
+                             buffer == NULL ? 0 : info.length, message, &param);
+    if (UCS_PTR_IS_ERR(request))
+        free(buffer);
+    return 1;
+}
+
+void lsi_ucx_retire(int first, int tags)
+{
+    retired[n_retired++ % RETIRED] =
+        (struct retired){.first = (uint32_t)first,
+                         .mask = UINT32_MAX & ~(uint64_t)(uint32_t)(tags - 1)};
+    lsi_ucx_progress();
+    for (int i = 0; i < n_retired && i < RETIRED; i++)
+        while (drop(&retired[i]))
+            continue;
+}

@@ -1,0 +1,165 @@
+/*
+ * Starting UCX, once in a process. It waits for nobody here: what it makes is
+ * this process's own, and the library tells the others where that is reached.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "comm/net/ucx/ucx.h"
+
+/* ---- settings ------------------------------------------------------------ */
+
+enum { MOST_SETTINGS = 16 };
+
+/*
+ * Settings of UCX that the user has not made. They are variables while it
+ * starts: of its transports ucp_config_modify knows, up to 1.19, no names with
+ * the transport in front.
+ */
+typedef struct settings {
+    const char *made[MOST_SETTINGS];
+    int count;
+} settings;
+
+static void set(settings *all, const char *name, const char *value)
+{
+    if (getenv(name) != NULL || all->count == MOST_SETTINGS)
+        return;
+    (void)setenv(name, value, 1);
+    all->made[all->count++] = name;
+}
+
+static void unset_all(const settings *all)
+{
+    for (int i = 0; i < all->count; i++)
+        (void)unsetenv(all->made[i]);
+}
+
+/* Names of devices for RDMA have a port behind them: "eth0", "mlx5_0:1". */
+static int is_tcp(void)
+{
+    const char *devices = getenv("UCX_NET_DEVICES");
+    return devices != NULL && strchr(devices, ':') == NULL;
+}
+
+/*
+ * Ranks of one node never come here, so shared memory is off. Over TCP a piece
+ * goes in one buffer, unannounced however long it is: what a receiver has not
+ * asked for is limited by credits (net/internode_channel.c), and nothing is
+ * ever written into memory that was given up. To connect must not wait. The
+ * kernel's and UCX's own probes of silent peers would end a job before
+ * LOCKSTEP_TIMEOUT does, and would say less.
+ */
+static void choose(settings *all, const lsi_wire_start *start)
+{
+    set(all, "UCX_TLS", "^sm");
+    if (start->devices != NULL)
+        set(all, "UCX_NET_DEVICES", start->devices);
+    if (is_tcp())
+        set(all, "UCX_RNDV_THRESH", "inf");
+    set(all, "UCX_TCP_TX_SEG_SIZE", "64k");
+    set(all, "UCX_TCP_RX_SEG_SIZE", "64k");
+    set(all, "UCX_TCP_CONN_NB", "y");
+    set(all, "UCX_TCP_MAX_NUM_EPS", "inf");
+    if (start->seconds <= 0)
+        return;
+    set(all, "UCX_KEEPALIVE_INTERVAL", "inf");
+    set(all, "UCX_TCP_KEEPIDLE", "inf");
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+static void init_request(void *request)
+{
+    *(lsi_ucx_request *)request = (lsi_ucx_request){.done = 0};
+}
+
+static int make_context(const lsi_wire_start *start)
+{
+    ucp_config_t *config = NULL;
+    if (lsi_ucx_check(ucp_config_read(NULL, NULL, &config),
+                      "ucp_config_read") != 0)
+        return -1;
+    const ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE |
+                      UCP_PARAM_FIELD_REQUEST_INIT |
+                      UCP_PARAM_FIELD_TAG_SENDER_MASK |
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+        .features = UCP_FEATURE_TAG,
+        .request_size = sizeof(lsi_ucx_request),
+        .request_init = init_request,
+        .tag_sender_mask = (uint64_t)UINT32_MAX << 32,
+        .estimated_num_eps = (size_t)start->size};
+    const int result =
+        lsi_ucx_check(ucp_init(&params, config, &lsi_ucx.context), "ucp_init");
+    ucp_config_release(config);
+    return result;
+}
+
+/* Signals are for the program's own threads, and for none that UCX starts. */
+static int start_ucx(const lsi_wire_start *start)
+{
+    const ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    settings own = {.count = 0};
+    sigset_t all, before;
+    choose(&own, start);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = make_context(start);
+    if (result == 0)
+        result = lsi_ucx_check(
+            ucp_worker_create(lsi_ucx.context, &params, &lsi_ucx.worker),
+            "ucp_worker_create");
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    unset_all(&own);
+    return result;
+}
+
+/* ---- where it is reached ------------------------------------------------- */
+
+static int make_card(void)
+{
+    ucp_address_t *address = NULL;
+    size_t bytes = 0;
+    if (lsi_ucx_check(ucp_worker_get_address(lsi_ucx.worker, &address, &bytes),
+                      "ucp_worker_get_address") != 0)
+        return -1;
+    lsi_ucx_card *card = calloc(1, sizeof(*card) + bytes);
+    if (card != NULL)
+        memcpy(card->address, address, bytes);
+    ucp_worker_release_address(lsi_ucx.worker, address);
+    if (card == NULL || getrandom(&card->process, sizeof(card->process), 0) !=
+                            sizeof(card->process)) {
+        free(card);
+        return lsi_ucx_refuse(-1, "no memory, or no random numbers, for where "
+                                  "this process is reached");
+    }
+    lsi_ucx.card = card;
+    lsi_ucx.card_bytes = sizeof(*card) + bytes;
+    return 0;
+}
+
+int lsi_ucx_open(const lsi_wire_start *start, lsi_wire_opened *out)
+{
+    static int tried;
+    if (!tried) {
+        tried = 1;
+        (void)snprintf(lsi_ucx.library, sizeof(lsi_ucx.library), "UCX %s",
+                       ucp_get_version_string());
+        if (start_ucx(start) != 0 || lsi_ucx_listen() != 0 || make_card() != 0)
+            return -1;
+    }
+    if (lsi_ucx.card == NULL)
+        return lsi_ucx_refuse(-1, "UCX has been started in vain before");
+    *out = (lsi_wire_opened){.rank = -1,
+                             .size = -1,
+                             .address = lsi_ucx.card,
+                             .bytes = lsi_ucx.card_bytes};
+    return 0;
+}

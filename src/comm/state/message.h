@@ -1,0 +1,103 @@
+/*
+ * Messages between two ranks, and the streams that they are a part of.
+ */
+#ifndef LS_COMM_STATE_MESSAGE_H
+#define LS_COMM_STATE_MESSAGE_H
+
+#include <stdbool.h>
+
+#include "comm/state/operation.h"
+#include "comm/state/segment.h"
+#include "comm/state/wire.h"
+
+typedef struct lsi_message lsi_message;
+
+/* What precedes a message in its stream; a multiple of 32 bytes. */
+typedef struct lsi_envelope {
+    uint64_t dtype, count, bytes, tag;
+} lsi_envelope;
+
+/* Of messages, oldest first. */
+typedef struct lsi_message_list {
+    lsi_message *first, *last;
+} lsi_message_list;
+
+/* A message between nodes that has been posted. */
+typedef struct lsi_wire_request {
+    struct lsi_wire_request *next, **link;
+    lsi_ticket ticket;
+    int rank; /* at the other end */
+    bool receives, pending;
+    size_t bytes; /* that have arrived */
+} lsi_wire_request;
+
+/*
+ * One end of a stream: messages that wait for their turn, oldest first. What a
+ * user receives waits apart until an envelope has come that it matches.
+ */
+typedef struct lsi_stream {
+    lsi_channel *channel;
+    lsi_message *first, *last;
+    lsi_message_list waiting;
+    struct lsi_stream *next_active;
+    uint64_t position; /* bytes this end has written or read */
+    uint64_t credits;  /* between nodes: given or taken; internode_channel.c */
+    int peer;
+    bool receives, active, matches; /* waiting: a user's to receive */
+    /* Between nodes: the next envelope, for which nobody may have asked yet. */
+    bool head_posted, head_arrived;
+    lsi_wire_request head;
+    lsi_envelope envelope;
+} lsi_stream;
+
+/* A message of any length, which travels in fragments; see bulk.c. */
+typedef struct lsi_bulk {
+    unsigned char *data;
+    size_t bytes;
+    int rank, tag; /* to whom, or from whom */
+    bool receives;
+    lsi_wire_request *requests; /* as many are on the way at once */
+    size_t room;
+    size_t posted, arrived; /* fragments */
+    size_t held;            /* the last ones, which may not be posted yet */
+} lsi_bulk;
+
+enum { LSI_MESSAGE_FRAGMENTS = 8 };
+
+/* The parts of a message to or from another node; net/internode_channel.c. */
+typedef struct lsi_wire_message {
+    lsi_envelope arrived;
+    lsi_wire_request head, credit;
+    bool posted; /* the head is, or has been, under way */
+    bool asked;  /* for a credit */
+    lsi_bulk body;
+    lsi_wire_request fragments[LSI_MESSAGE_FRAGMENTS];
+} lsi_wire_message;
+
+struct lsi_message {
+    lsi_message *next;
+    unsigned char *data;
+    lsi_envelope envelope;
+    int peer, tag; /* asked for, perhaps any; then those that have come */
+    uint64_t turn; /* among all that wait to be received */
+    bool kept;     /* came before it was asked for; then by whom it was */
+    lsi_message *claimed_by;
+    bool opened;     /* the envelope has moved */
+    size_t moved;    /* bytes of the payload, within a node */
+    uint64_t record; /* its number; 0: part of a collective */
+    /* Of one that has a number, for the timeline; began: 0 if it is not in it.
+     */
+    uint64_t began;
+    lsi_operation operation;
+    bool done;
+    lsi_wire_message wire;
+};
+
+/* What a user wants to know of a message that has not been received. */
+typedef struct lsi_probe {
+    int peer, tag; /* as in lsi_message */
+    bool found;
+    lsi_envelope envelope;
+} lsi_probe;
+
+#endif

@@ -1,0 +1,153 @@
+#include "launch/live_pages.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define LINK "/memfd:" LSI_LIVE_NAME
+
+/* A descriptor of the page; -1 if there is none in that folder of /proc. */
+static int open_page(DIR *folder, const char *path)
+{
+    char link[sizeof(LINK) + 16], name[320];
+    for (const struct dirent *e; (e = readdir(folder)) != NULL;) {
+        snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
+        const ssize_t n = readlink(name, link, sizeof(link) - 1);
+        if (n < (ssize_t)strlen(LINK))
+            continue;
+        link[n] = '\0';
+        /* Behind the name stands " (deleted)". */
+        if (strncmp(link, LINK " ", strlen(LINK) + 1) == 0)
+            return open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    }
+    return -1;
+}
+
+static ls_status refuse(pid_t pid)
+{
+    return lsi_fail(LS_ERR_NOT_FOUND,
+                    "process %d has not taken a step of an optimizer yet",
+                    (int)pid);
+}
+
+/*
+ * A page without a size, seals or a version is just being made. Without seals
+ * it could be made shorter while one looks at it: root looks at those of
+ * others.
+ */
+static ls_status map_page(int fd, pid_t pid, lsi_live_page **out)
+{
+    struct stat info;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & LSI_LIVE_SEALS) != LSI_LIVE_SEALS)
+        return refuse(pid);
+    if (fstat(fd, &info) != 0 || info.st_size != sizeof(lsi_live_page))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "process %d has another version of the library",
+                        (int)pid);
+    void *const at = mmap(NULL, sizeof(lsi_live_page), PROT_READ | PROT_WRITE,
+                          MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look at process %d",
+                              (int)pid);
+    *out = at;
+    if ((*out)->version == LSI_LIVE_VERSION)
+        return LS_OK;
+    const bool made = (*out)->version != 0;
+    lsi_live_close(out);
+    if (!made)
+        return refuse(pid);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "process %d has another version of the library", (int)pid);
+}
+
+ls_status lsi_live_open(lsi_live_page **out, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *const folder = opendir(path);
+    if (folder == NULL && errno == ENOENT)
+        return lsi_fail(LS_ERR_NOT_FOUND, "there is no process %d", (int)pid);
+    if (folder == NULL)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot look at process %d",
+                              (int)pid);
+    const int fd = open_page(folder, path);
+    closedir(folder);
+    if (fd < 0)
+        return refuse(pid);
+    const ls_status status = map_page(fd, pid, out);
+    close(fd);
+    return status;
+}
+
+void lsi_live_close(lsi_live_page **page)
+{
+    if (page != NULL && *page != NULL) {
+        munmap(*page, sizeof(lsi_live_page));
+        *page = NULL;
+    }
+}
+
+/* What is loaded behind it is not older. */
+#define GET(field) atomic_load_explicit(&page->field, memory_order_acquire)
+
+/* It may come to a terminal. */
+static void copy_name(char to[LSI_LIVE_NAME_BYTES],
+                      const char from[LSI_LIVE_NAME_BYTES])
+{
+    memcpy(to, from, LSI_LIVE_NAME_BYTES - 1);
+    to[LSI_LIVE_NAME_BYTES - 1] = '\0';
+    for (char *at = to; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == '\x7f')
+            *at = '?';
+}
+
+static void copy(lsi_live_page *page, lsi_live_look *out)
+{
+    const uint64_t names = atomic_load(&page->names);
+    const uint64_t phase = GET(phase);
+    *out = (lsi_live_look){.pid = page->pid,
+                           .rank = page->rank,
+                           .size = page->size,
+                           .now_ns = lsi_clock_ns(),
+                           .steps = GET(steps),
+                           .samples = GET(samples),
+                           .waited_ns = GET(waited_ns),
+                           .watched_ns = GET(watched_ns),
+                           .phase_ns = GET(phase_ns),
+                           .waits_ns = GET(waits_ns),
+                           .peak = GET(peak),
+                           .names = names < LSI_LIVE_PHASES ? names
+                                                            : LSI_LIVE_PHASES};
+    for (size_t i = 0; i < LSI_LIVE_TAGS; i++)
+        out->memory += GET(memory[i]);
+    for (size_t i = 0; i < out->names; i++) {
+        copy_name(out->name[i], page->name[i]);
+        out->busy_ns[i] = GET(busy_ns[i]);
+    }
+    memcpy(out->phase, out->name[phase < out->names ? phase : 0],
+           LSI_LIVE_NAME_BYTES);
+}
+
+/* Again, while a step ends; but who was stopped then is taken as it is. */
+void lsi_live_read(lsi_live_page *page, lsi_live_look *out)
+{
+    enum { TRIES = 1000 };
+    atomic_store_explicit(&page->looked_ns, lsi_clock_ns(),
+                          memory_order_relaxed);
+    for (int i = 0; i < TRIES; i++) {
+        const uint64_t before =
+            atomic_load_explicit(&page->changes, memory_order_acquire);
+        copy(page, out);
+        if (before % 2 == 0 && GET(changes) == before)
+            return;
+    }
+}

@@ -1,0 +1,40 @@
+/*
+ * The pages on which ranks of this machine say what they do (base/live.h), as
+ * /proc shows them to their user.
+ */
+#ifndef LS_LAUNCH_LIVE_PAGES_H
+#define LS_LAUNCH_LIVE_PAGES_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/live.h"
+#include "lockstep/status.h"
+
+/* A copy of a page, all of it of the same step. */
+typedef struct lsi_live_look {
+    pid_t pid;
+    int rank, size; /* rank -1: not known */
+    uint64_t now_ns, steps, samples, waited_ns;
+    uint64_t watched_ns; /* since when it tells more than steps; 0: not yet */
+    char phase[LSI_LIVE_NAME_BYTES];
+    uint64_t phase_ns; /* since when it is in it */
+    uint64_t waits_ns; /* since when it waits for others; 0: it works */
+    uint64_t memory, peak;
+    size_t names;
+    char name[LSI_LIVE_PHASES][LSI_LIVE_NAME_BYTES];
+    uint64_t busy_ns[LSI_LIVE_PHASES]; /* of the last step, by phase */
+} lsi_live_look;
+
+/*
+ * Maps the page of a process. *out is given back with lsi_live_close.
+ * LS_ERR_NOT_FOUND if it has none, because it has taken no step yet; or
+ * LS_ERR_SYSTEM if it cannot be looked at, as it is another user's, say.
+ */
+ls_status lsi_live_open(lsi_live_page **out, pid_t pid);
+void lsi_live_close(lsi_live_page **page);
+
+/* Looks at it, and lets its process know that somebody does. */
+void lsi_live_read(lsi_live_page *page, lsi_live_look *out);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * What a calculation comes to: numbers with a name, a unit, and the formula
+ * that each follows from, in the order of the calculation.
+ */
+#ifndef LS_PLAN_FACTS_H
+#define LS_PLAN_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { LSI_FACTS_MOST = 64 };
+
+typedef struct lsi_fact {
+    const char *part; /* of the question, such as "a"; "" for what is given */
+    const char *name; /* unique; a name in JSON */
+    double value;
+    bool whole; /* a whole number below 2^53, so that the double is exact */
+    const char *unit; /* or "" */
+    const char *formula;
+} lsi_fact;
+
+typedef struct lsi_facts {
+    lsi_fact all[LSI_FACTS_MOST];
+    size_t n;
+} lsi_facts;
+
+/* Append; texts must outlive the facts. There is room for what the plans add.
+ */
+void lsi_facts_whole(lsi_facts *facts, const char *part, const char *name,
+                     double value, const char *unit, const char *formula);
+void lsi_facts_real(lsi_facts *facts, const char *part, const char *name,
+                    double value, const char *unit, const char *formula);
+
+/* The value of that name, which must be there. */
+double lsi_facts_get(const lsi_facts *facts, const char *name);
+
+#endif

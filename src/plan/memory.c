@@ -1,0 +1,103 @@
+#include "plan/memory.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/error.h"
+
+enum { MOMENTS_OF_ADAMW = 2, F32 = sizeof(float), HALF = 2 };
+
+/* Buffers of products, control blocks, records: about as much for any model. */
+static const double other_bytes = 8e5;
+
+/*
+ * Floats of a token that are kept of a block until its backward, and that are
+ * there besides at the height: logits and their gradient, and the gradients of
+ * a block. With flash attention; h is a number a head, and the constants are
+ * the statistics of norms and what rounds sizes up.
+ */
+typedef struct kept {
+    double block, besides;
+} kept;
+
+static kept kept_of(const lsi_plan_model *m, bool half)
+{
+    const double d = (double)m->d_model, f = (double)m->d_ff;
+    const double v = (double)m->vocabulary, h = (double)m->heads;
+    if (m->gpt2 && half)
+        return (kept){7 * d + f + h + 16, 3 * v + 4 * f + 3 * d};
+    if (m->gpt2)
+        return (kept){8 * d + 2 * f + h + 14, 2 * v + 2 * f + 12 * d};
+    if (half)
+        return (kept){11 * d + 1.5 * f + h + 15, 3 * v + 3 * f + 3 * d};
+    return (kept){8 * d + 3 * f + h + 2, 2 * v + 3 * f + 7 * d};
+}
+
+static double activations_of(const lsi_plan_run *run)
+{
+    const lsi_plan_model *const m = run->model;
+    const kept k = kept_of(m, run->half);
+    const double layers = (double)m->layers;
+    const double blocks = run->recompute ? layers * (double)m->d_model + k.block
+                                         : layers * k.block;
+    return F32 * (double)run->batch * (double)run->context *
+           (blocks + k.besides);
+}
+
+/* Of a bucket that is made while half of the one before is on its way. */
+static double buckets_held(const lsi_plan_run *run)
+{
+    double most = 0, before = 0;
+    for (size_t i = 0; i < run->model->n_tensors;) {
+        double bytes;
+        i = lsi_plan_bucket(run, i, &bytes);
+        most = fmax(most, bytes + before / 2);
+        before = bytes;
+    }
+    return most;
+}
+
+lsi_plan_memory lsi_plan_memory_of(const lsi_plan_run *run)
+{
+    const lsi_sharding share = run->strategy->share;
+    const double ranks = (double)run->ranks;
+    const double here = ranks / (double)run->nodes;
+    const double f32 = F32 * (double)run->model->parameters;
+    const double halves = run->half ? HALF * (double)run->model->products : 0;
+    const bool one_copy = share >= LSI_SHARE_WEIGHTS;
+    lsi_plan_memory m = {
+        .parameters = one_copy ? (f32 + halves) / here : f32 + halves,
+        .gradients = f32,
+        .state = MOMENTS_OF_ADAMW * f32,
+        .activations = activations_of(run),
+        .other = other_bytes,
+    };
+    if (share == LSI_SHARE_ALL && run->ranks > 1)
+        m.gradients = fmin(f32, f32 / ranks + buckets_held(run));
+    if (share != LSI_SHARE_NOTHING)
+        m.state /= ranks;
+    m.total = m.parameters + m.gradients + m.state + m.activations + m.other;
+    m.start = one_copy ? f32 + f32 / here : f32;
+    return m;
+}
+
+ls_status lsi_plan_check(const lsi_plan_run *run)
+{
+    if (run->batch < 1 || run->context < 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a plan of %" PRId64 " sequences of %" PRId64
+                        " tokens; both must be above 0",
+                        run->batch, run->context);
+    if (run->ranks < 1 || run->nodes < 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a plan of %" PRId64 " ranks on %" PRId64
+                        " nodes; both must be above 0",
+                        run->ranks, run->nodes);
+    if (run->ranks % run->nodes != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "%" PRId64 " ranks cannot be on %" PRId64
+                        " nodes, of which each has as many; the ranks must be "
+                        "a multiple of the nodes",
+                        run->ranks, run->nodes);
+    return LS_OK;
+}

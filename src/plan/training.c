@@ -1,0 +1,113 @@
+#include "plan/training.h"
+
+#include "base/error.h"
+
+static const char *parameters_formula(const lsi_plan_run *run)
+{
+    if (run->strategy->share >= LSI_SHARE_WEIGHTS)
+        return run->half ? "(4 P + 2 P_products) / ranks of a node"
+                         : "4 P / ranks of a node";
+    return run->half ? "4 P + 2 P_products" : "4 P";
+}
+
+static void given(const lsi_plan_run *run, lsi_facts *out)
+{
+    const double tokens = (double)run->batch * (double)run->context;
+    lsi_facts_whole(out, "", "parameters", (double)run->model->parameters, "",
+                    "P");
+    lsi_facts_whole(out, "", "ranks", (double)run->ranks, "", "given: N");
+    lsi_facts_whole(out, "", "nodes", (double)run->nodes, "", "given");
+    lsi_facts_whole(out, "", "batch", (double)run->batch, "",
+                    "given: sequences of a rank");
+    lsi_facts_whole(out, "", "context", (double)run->context, "",
+                    "given: tokens of a sequence");
+    lsi_facts_whole(out, "", "tokens_per_step", tokens * (double)run->ranks, "",
+                    "N batch context");
+}
+
+static void memory(const lsi_trained_plan *plan, const lsi_plan_memory *m,
+                   lsi_facts *out)
+{
+    const lsi_sharding share = plan->run.strategy->share;
+    const int64_t on_a_node = plan->run.ranks / plan->run.nodes;
+    const double here = (double)on_a_node;
+    const double most = m->total > m->start ? m->total : m->start;
+    lsi_facts_whole(out, "memory", "parameter_bytes", m->parameters, "B",
+                    parameters_formula(&plan->run));
+    lsi_facts_whole(out, "memory", "gradient_bytes", m->gradients, "B",
+                    share == LSI_SHARE_ALL ? "4 P / N + one to two buckets"
+                                           : "4 P");
+    lsi_facts_whole(out, "memory", "state_bytes", m->state, "B",
+                    share == LSI_SHARE_NOTHING ? "8 P" : "8 P / N");
+    lsi_facts_whole(out, "memory", "activation_bytes", m->activations, "B",
+                    "4 batch context (kept of blocks + besides)");
+    lsi_facts_whole(out, "memory", "other_bytes", m->other, "B", "as measured");
+    lsi_facts_whole(out, "memory", "total_bytes", m->total, "B",
+                    "the sum: of a rank, at its most");
+    lsi_facts_whole(out, "memory", "node_bytes", most * here, "B",
+                    "of the ranks of a node");
+    if (plan->device_bytes < 0)
+        return;
+    lsi_facts_whole(out, "memory", "available_bytes", plan->device_bytes, "B",
+                    "of a node");
+    lsi_facts_whole(out, "memory", "fits", most * here <= plan->device_bytes,
+                    "", "1 if node_bytes <= available_bytes");
+}
+
+static void traffic(const lsi_plan_step *s, lsi_facts *out)
+{
+    lsi_facts_whole(out, "traffic", "buckets", (double)s->buckets, "",
+                    "of gradients");
+    lsi_facts_whole(out, "traffic", "collectives", (double)s->collectives, "",
+                    "of a step");
+    lsi_facts_whole(out, "traffic", "rank_sent_bytes", s->rank_bytes, "B",
+                    "2 (N-1)/N of what is all-reduced, (N-1)/N of the rest");
+    lsi_facts_whole(out, "traffic", "node_sent_bytes", s->link_bytes, "B",
+                    "of which leave the busiest node");
+}
+
+static void times(const lsi_trained_plan *plan, const lsi_plan_step *s,
+                  lsi_facts *out)
+{
+    const double tokens = (double)plan->run.batch * (double)plan->run.context *
+                          (double)plan->run.ranks;
+    lsi_facts_real(out, "time", "forward_seconds", s->forward, "s",
+                   "measured, or products / rate + bytes / bandwidth");
+    lsi_facts_real(out, "time", "backward_seconds", s->backward, "s",
+                   "the same");
+    lsi_facts_real(out, "time", "optimizer_seconds", s->optimizer, "s",
+                   "of what a rank steps");
+    lsi_facts_real(out, "time", "communication_seconds", s->communication, "s",
+                   "all collectives, one by one");
+    lsi_facts_real(out, "time", "exposed_seconds", s->exposed, "s",
+                   "of that, not beside backward");
+    lsi_facts_real(out, "time", "step_seconds", s->step, "s",
+                   "by the schedule of the strategy");
+    lsi_facts_real(out, "time", "tokens_per_second", tokens / s->step, "",
+                   "tokens_per_step / step_seconds");
+    lsi_facts_real(out, "time", "efficiency", 1 - s->exposed / s->step, "",
+                   "1 - exposed_seconds / step_seconds");
+    lsi_facts_whole(out, "time", "communication_bound",
+                    s->communication > s->backward, "",
+                    "1 if it takes longer than backward");
+    lsi_facts_real(out, "time", "tokens_to_hide", s->tokens_to_hide, "",
+                   "of a rank a step, from which it does not");
+    lsi_facts_real(out, "time", "best_bucket_mb", s->best_bucket / 1e6, "MB",
+                   "sqrt(s w o): bytes, bandwidth, overhead");
+}
+
+ls_status lsi_trained_plan_account(const lsi_trained_plan *plan, lsi_facts *out)
+{
+    out->n = 0;
+    LS_TRY(lsi_plan_check(&plan->run));
+    const lsi_plan_memory m = lsi_plan_memory_of(&plan->run);
+    given(&plan->run, out);
+    memory(plan, &m, out);
+    if (!plan->timed)
+        return LS_OK;
+    const lsi_plan_step s =
+        lsi_plan_step_of(&plan->run, &plan->place, plan->compute);
+    traffic(&s, out);
+    times(plan, &s, out);
+    return LS_OK;
+}

@@ -1,0 +1,69 @@
+/*
+ * A document of headings, paragraphs, tables, program text and pictures, made
+ * once and written as one HTML page that needs nothing else, and as Markdown.
+ *
+ *     lsi_document_new(&document, "What it costs");
+ *     lsi_document_heading(document, 2, "All-reduce");
+ *     lsi_document_paragraph(document, "On %d ranks `flat` takes %.1f us.",
+ *                            2, 1.3);
+ *     lsi_document_html(document, stream);
+ *
+ * In paragraphs, lists and cells `...` is program text; everything else means
+ * itself. Errors stick to the document: what adds returns nothing, what writes
+ * returns the first error.
+ */
+#ifndef LS_REPORT_DOCUMENT_H
+#define LS_REPORT_DOCUMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lockstep/status.h"
+
+typedef struct lsi_document lsi_document;
+
+/* *out is the caller's. */
+ls_status lsi_document_new(lsi_document **out, const char *title);
+void lsi_document_free(lsi_document **document);
+
+/* Of level 2 (which the list of contents has) or 3. */
+void lsi_document_heading(lsi_document *document, int level, const char *format,
+                          ...) __attribute__((format(printf, 3, 4)));
+void lsi_document_paragraph(lsi_document *document, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Smaller: how something was measured. */
+void lsi_document_note(lsi_document *document, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* One item of a list; those that follow each other are one list. */
+void lsi_document_item(lsi_document *document, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Program text, in lines. */
+void lsi_document_code(lsi_document *document, const char *text);
+
+/* An SVG (report/plot.h) under a name of letters, digits and '-'. */
+void lsi_document_picture(lsi_document *document, const char *name,
+                          const char *svg, const char *caption);
+
+/* Begins a table; `numbers` says which columns stand to the right, or NULL. */
+void lsi_document_table(lsi_document *document, const char *const *titles,
+                        const bool *numbers, size_t n);
+
+/* A row of the table that was begun last; NULL is an empty cell. */
+void lsi_document_row(lsi_document *document, const char *const *cells,
+                      size_t n);
+
+/* The first error of anything above, or LS_OK. */
+ls_status lsi_document_status(const lsi_document *document);
+
+/* Pictures are in the page. */
+ls_status lsi_document_html(const lsi_document *document, FILE *stream);
+
+/* Pictures are FOLDER/NAME.svg, which the caller has written. */
+ls_status lsi_document_markdown(const lsi_document *document,
+                                const char *folder, FILE *stream);
+
+#endif

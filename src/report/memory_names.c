@@ -1,0 +1,39 @@
+/* The names in a recording of memory. */
+#include <stdio.h>
+
+#include "report/memory_file.h"
+
+enum { DEEPEST = 64 };
+
+const char *lsi_memory_series_name(int kind)
+{
+    return kind == LSI_MEMORY_KEPT ? "kept by pools"
+                                   : ls_memory_tag_name((ls_memory_tag)kind);
+}
+
+const char *lsi_memory_text(const lsi_memory_file *file, uint32_t number)
+{
+    return number > 0 && number <= file->n_things &&
+                   file->things[number - 1].text != NULL
+               ? file->things[number - 1].text
+               : "";
+}
+
+/* A parent has a smaller number, so this ends. */
+void lsi_memory_path_text(const lsi_memory_file *file, uint32_t path, char *out,
+                          size_t room)
+{
+    uint32_t names[DEEPEST];
+    int n = 0;
+    size_t used = 0;
+    out[0] = '\0';
+    for (; path > 0 && path <= file->n_things && n < DEEPEST;
+         path = file->things[path - 1].parent)
+        names[n++] = file->things[path - 1].name;
+    while (n-- > 0 && used < room) {
+        const int more =
+            snprintf(out + used, room - used, "%s%s", used > 0 ? "/" : "",
+                     lsi_memory_text(file, names[n]));
+        used += more > 0 ? (size_t)more : 0;
+    }
+}

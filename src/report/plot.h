@@ -1,0 +1,83 @@
+/*
+ * Plots as SVG, drawn by the program gnuplot. Where that is not installed there
+ * are none, and everything else goes on. The pictures are without background,
+ * and for light and dark pages: texts and axes follow prefers-color-scheme.
+ *
+ *     const lsi_plot_series series[] = {
+ *         {.name = "2 ranks", .x = bytes, .y = rate, .n = 5,
+ *          .style = LSI_PLOT_LINES_POINTS},
+ *     };
+ *     const lsi_plot plot = {
+ *         .name = "all-reduce",
+ *         .x = {.label = "message (bytes)", .log = true, .si = true},
+ *         .y = {.label = "bus bandwidth (GB/s)", .from_zero = true},
+ *         .series = series, .n_series = 1};
+ *     lsi_plot_write(&plot, "all-reduce.svg");
+ */
+#ifndef LS_REPORT_PLOT_H
+#define LS_REPORT_PLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+typedef enum lsi_plot_style {
+    LSI_PLOT_LINES,
+    LSI_PLOT_POINTS,
+    LSI_PLOT_LINES_POINTS,
+    LSI_PLOT_STEPS,
+    LSI_PLOT_FILLED, /* the area below */
+    LSI_PLOT_BARS,   /* x counts categories from 0 */
+    LSI_PLOT_SPANS,  /* from x to x_end in the row y, which counts from 0 */
+} lsi_plot_style;
+
+/*
+ * n points, in the order of x. Those that are not finite, or not positive on an
+ * axis that is logarithmic, are left out, and lines have a gap there.
+ */
+typedef struct lsi_plot_series {
+    const char *name; /* in the legend; NULL: not there */
+    const double *x, *y;
+    const double *x_end; /* of spans */
+    size_t n;
+    lsi_plot_style style;
+    bool dashed; /* for limits, predictions and what others have recorded */
+    int colour;  /* 0: the next one; else 1 + its place in the palette */
+} lsi_plot_series;
+
+typedef struct lsi_plot_axis {
+    const char *label; /* with the unit */
+    bool log, from_zero;
+    bool si; /* 1k, 1M, 1G; for an axis that is logarithmic */
+    const char *const *categories; /* names of 0, 1, ...; or NULL */
+    size_t n_categories;
+} lsi_plot_axis;
+
+typedef struct lsi_plot {
+    const char *name; /* one word: letters, digits and '-' */
+    lsi_plot_axis x, y;
+    bool stacked;      /* areas, or bars, stand on those before them; same x */
+    int width, height; /* of the view box; 0: 760 by 400 */
+    const lsi_plot_series *series;
+    size_t n_series;
+} lsi_plot;
+
+/* Whether gnuplot is there. Asked again each time. */
+bool lsi_plot_available(void);
+
+/*
+ * Draws it: *out is the text of an SVG, whose ids begin with the plot's name,
+ * so that several can stand in one page; the caller frees it with free().
+ * LS_ERR_NOT_FOUND if gnuplot is not there, LS_ERR_TIMEOUT if it takes more
+ * than a minute, LS_ERR_SYSTEM with its own words if it fails.
+ */
+ls_status lsi_plot_svg(const lsi_plot *plot, char **out);
+
+/* The same as a file. */
+ls_status lsi_plot_write(const lsi_plot *plot, const char *path);
+
+/* What gnuplot is told, for tests; freed with free(). */
+ls_status lsi_plot_script(const lsi_plot *plot, char **out);
+
+#endif

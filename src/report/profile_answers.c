@@ -1,0 +1,248 @@
+/* What the numbers say, in sentences. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "report/profile.h"
+
+/* Of a step, below which a kernel is not worth a word; and so many of them. */
+#define WORTH_A_WORD 0.02
+enum { FEW = 6 };
+
+static void say(lsi_profile_answer *a, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(lsi_profile_answer *a, const char *format, ...)
+{
+    const size_t used = strlen(a->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(a->text + used, sizeof(a->text) - used, format, args);
+    va_end(args);
+}
+
+static double ms(int64_t ns, uint64_t of)
+{
+    return of == 0 ? 0 : (double)ns * 1e-6 / (double)of;
+}
+
+static double percent(int64_t part, int64_t whole)
+{
+    return whole <= 0 ? 0 : 100.0 * (double)part / (double)whole;
+}
+
+static int64_t kernels_in(const lsi_profile *p, int phase)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < p->n; i++)
+        ns += p->kernel[i].in[phase].ns;
+    return ns;
+}
+
+static void answer_forward(const lsi_profile *p, lsi_profile_answer *a)
+{
+    const int f = lsi_profile_phase(p, "forward");
+    if (f < 0) {
+        say(a, "There is no phase \"forward\" in these steps.");
+        return;
+    }
+    say(a,
+        "A forward pass takes %.3f ms by the wall clock; its kernels take "
+        "%.3f ms of that (%.1f%%)",
+        ms(p->wall[f], p->entered[f]), ms(kernels_in(p, f), p->entered[f]),
+        percent(kernels_in(p, f), p->wall[f]));
+    if (p->size > 1)
+        say(a, ", and waiting for other ranks %.3f ms",
+            ms(p->waited[f], p->entered[f]));
+    say(a, ".");
+}
+
+static const lsi_profile_kernel *longest_in(const lsi_profile *p, int phase)
+{
+    const lsi_profile_kernel *found = &p->kernel[0];
+    for (size_t i = 1; i < p->n; i++)
+        if (p->kernel[i].in[phase].ns > found->in[phase].ns)
+            found = &p->kernel[i];
+    return found;
+}
+
+static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
+{
+    const int f = lsi_profile_phase(p, "forward");
+    if (p->n == 0) {
+        say(a, "There are no kernels.");
+        return;
+    }
+    const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
+    if (f >= 0 && p->entered[f] > 0) {
+        const lsi_profile_kernel *const k = longest_in(p, f);
+        say(a,
+            "In forward %s takes the most time: %.3f ms in %.4g calls of each "
+            "forward, %.1f%% of it. ",
+            k->name, ms(k->in[f].ns, p->entered[f]),
+            (double)k->in[f].calls / (double)p->entered[f],
+            percent(k->in[f].ns, p->wall[f]));
+    }
+    say(a,
+        "In a whole step %s does: %.3f ms in %.4g calls, %.1f%% of the step.",
+        p->kernel[0].name, ms(all.ns, p->steps),
+        (double)all.calls / (double)p->steps, percent(all.ns, p->step_ns));
+}
+
+static void answer_rest(const lsi_profile *p, lsi_profile_answer *a)
+{
+    int told = 0;
+    for (size_t i = 1; i < p->n && told < FEW; i++) {
+        const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
+        if ((double)sum.ns < WORTH_A_WORD * (double)p->step_ns)
+            break;
+        say(a, "%s%s %.1f%%", told++ > 0 ? ", " : "", p->kernel[i].name,
+            percent(sum.ns, p->step_ns));
+    }
+    say(a, told > 0 ? " of a step." : "No other kernel takes 2%% of a step.");
+}
+
+static int64_t products_in(const lsi_profile *p, int phase)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (lsi_profile_is_product(p->kernel[i].name))
+            ns += phase < 0 ? lsi_profile_total(&p->kernel[i]).ns
+                            : p->kernel[i].in[phase].ns;
+    return ns;
+}
+
+static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
+{
+    const int f = lsi_profile_phase(p, "forward");
+    if (f >= 0)
+        say(a,
+            "Matrix products and convolutions take %.1f%% of a forward, which "
+            "is what inference does, and ",
+            percent(products_in(p, f), p->wall[f]));
+    else
+        say(a, "Matrix products and convolutions take ");
+    say(a, "%.1f%% of a whole step.", percent(products_in(p, -1), p->step_ns));
+}
+
+static void add_sum(lsi_profile_sum *to, const lsi_profile_sum *from)
+{
+    to->calls += from->calls;
+    to->work += from->work;
+    to->ns += from->ns;
+}
+
+static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
+{
+    lsi_profile_attention both = p->forward;
+    add_sum(&both.softmax, &p->backward.softmax);
+    add_sum(&both.products, &p->backward.products);
+    add_sum(&both.fused, &p->backward.fused);
+    const lsi_profile_sum *const s = &p->forward.softmax;
+    const lsi_profile_sum *const m = &p->forward.products;
+    if (s->ns > 0 && m->ns > 0)
+        say(a,
+            "In the attention of forward softmax takes %.3f ms a step, %.2f of "
+            "the time of the two products (%.3f ms), for %.3f of their "
+            "floating-point operations.",
+            ms(s->ns, p->steps), (double)s->ns / (double)m->ns,
+            ms(m->ns, p->steps),
+            m->work > 0 ? (double)s->work / (double)m->work : 0);
+    else if (both.fused.ns > 0)
+        say(a,
+            "Attention is one kernel here, softmax and both products in one "
+            "pass: %.3f ms a step forward and %.3f ms backward. With the naive "
+            "method they can be told apart.",
+            ms(p->forward.fused.ns, p->steps),
+            ms(p->backward.fused.ns, p->steps));
+    else
+        say(a, "There is no attention in these steps.");
+}
+
+double lsi_profile_overlap(const lsi_profile *profile)
+{
+    return profile->under_way <= 0 || profile->size <= 1
+               ? -1
+               : 1 - (double)profile->exposed / (double)profile->under_way;
+}
+
+static void answer_overlap(const lsi_profile *p, lsi_profile_answer *a)
+{
+    const double overlap = lsi_profile_overlap(p);
+    if (p->size <= 1) {
+        say(a, "There is only one rank, which has nothing to communicate.");
+        return;
+    }
+    if (overlap < 0) {
+        say(a, "There were no collectives.");
+        return;
+    }
+    say(a,
+        "Collectives are under way for %.3f ms of a step; for %.3f ms of that "
+        "the rank only waits. So %.1f%% of communication is behind "
+        "computation.",
+        ms(p->under_way, p->steps), ms(p->exposed, p->steps), 100 * overlap);
+}
+
+bool lsi_profile_judge(const lsi_profile *profile, lsi_profile_verdict *out)
+{
+    *out = (lsi_profile_verdict){.rank = -1};
+    for (size_t i = 0; i < profile->n_slowest; i++) {
+        const lsi_profile_slowest *const one = &profile->slowest[i];
+        lsi_profile_verdict v = {.rank = one->rank, .phase = one->phase};
+        for (size_t j = 0; j < profile->n_slowest; j++) {
+            const lsi_profile_slowest *const other = &profile->slowest[j];
+            if (other->rank != v.rank || other->phase != v.phase)
+                continue;
+            v.steps++;
+            v.ns += (double)other->ns;
+        }
+        v.ns /= (double)v.steps;
+        if (v.steps > out->steps)
+            *out = v;
+        if (2 * v.steps > profile->n_slowest)
+            break; /* no other can be it */
+    }
+    return out->steps > 0;
+}
+
+static void answer_slowest(const lsi_profile *p, lsi_profile_answer *a)
+{
+    lsi_profile_verdict v;
+    if (p->size <= 1) {
+        say(a, "There is only one rank.");
+        return;
+    }
+    if (!lsi_profile_judge(p, &v)) {
+        say(a,
+            p->ranks == 1 ? "These are the steps of one rank of %d."
+                          : "No step was taken by several of the %d ranks.",
+            p->size);
+        return;
+    }
+    say(a,
+        "Rank %d was the slowest in %zu of %zu steps, because of %s: %.3f ms "
+        "longer than the other ranks.",
+        v.rank, v.steps, p->n_slowest, p->phase[v.phase], v.ns * 1e-6);
+}
+
+void lsi_profile_answer_all(const lsi_profile *profile,
+                            lsi_profile_answer out[LSI_PROFILE_ANSWERS])
+{
+    static const struct {
+        const char *key, *title;
+        void (*answer)(const lsi_profile *p, lsi_profile_answer *a);
+    } all[LSI_PROFILE_ANSWERS] = {
+        {"forward", "(a) Forward against the wall clock", answer_forward},
+        {"longest", "(b) The kernel with the most time", answer_longest},
+        {"rest", "(c) What else counts", answer_rest},
+        {"products", "(d) The share of products", answer_products},
+        {"attention", "(e) Softmax against products", answer_attention},
+        {"overlap", "Overlap", answer_overlap},
+        {"slowest", "The slowest rank", answer_slowest},
+    };
+    for (int i = 0; i < LSI_PROFILE_ANSWERS; i++) {
+        out[i] = (lsi_profile_answer){.key = all[i].key, .title = all[i].title};
+        all[i].answer(profile, &out[i]);
+    }
+}

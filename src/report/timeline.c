@@ -1,0 +1,303 @@
+/* All files of a folder, and their clocks. */
+#include "report/timeline.h"
+
+#include <glob.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "report/folder.h"
+
+/* ---- reading ------------------------------------------------------------- */
+
+static ls_status read_one(const char *path, lsi_timeline_process **out)
+{
+    char *text;
+    size_t bytes;
+    LS_TRY(lsi_read_regular(path, 0, &text, &bytes));
+    const ls_status status = lsi_timeline_parse(text, bytes, path, out);
+    lsi_free(text);
+    return status;
+}
+
+static ls_status read_found(const glob_t *found, lsi_timeline *t)
+{
+    t->process = calloc(found->gl_pathc, sizeof(lsi_timeline_process *));
+    if (t->process == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        LS_TRY(read_one(found->gl_pathv[i], &t->process[i]));
+        t->n++;
+    }
+    return LS_OK;
+}
+
+static ls_status read_files(const char *folder, lsi_timeline *t)
+{
+    glob_t found = {0};
+    LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
+    if (found.gl_pathc == 0)
+        return lsi_fail(LS_ERR_NOT_FOUND,
+                        "there are no traces (*.lstrace) in %s; --trace or "
+                        "LOCKSTEP_TRACE writes them",
+                        folder);
+    const ls_status status = read_found(&found, t);
+    globfree(&found);
+    return status;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const lsi_timeline_process *x = *(lsi_timeline_process *const *)a;
+    const lsi_timeline_process *y = *(lsi_timeline_process *const *)b;
+    if (x->rank != y->rank)
+        return (x->rank > y->rank) - (x->rank < y->rank);
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Those who were ranks. */
+static ls_status check_run(const char *folder, const lsi_timeline *t)
+{
+    const lsi_timeline_process *first = NULL;
+    for (size_t i = 0; i < t->n; i++) {
+        const lsi_timeline_process *const p = t->process[i];
+        if (p->rank < 0)
+            continue;
+        if (first != NULL && strcmp(p->job, first->job) != 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s has traces of two runs: of rank %d (job %s) "
+                            "and of rank %d (job %s); remove those of the "
+                            "older one",
+                            folder, first->rank, first->job, p->rank, p->job);
+        first = first == NULL ? p : first;
+    }
+    return LS_OK;
+}
+
+/* ---- one clock ----------------------------------------------------------- */
+
+/* A collective on one machine: when its last rank began, its first had all. */
+typedef struct meeting {
+    uint64_t group, sequence;
+    int64_t begun, met;
+} meeting;
+
+typedef struct meetings {
+    meeting *all;
+    size_t n;
+} meetings;
+
+static int by_sequence(const void *a, const void *b)
+{
+    const meeting *x = a, *y = b;
+    if (x->group != y->group)
+        return (x->group > y->group) - (x->group < y->group);
+    return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* Those of several ranks become one. */
+static void join(meetings *m)
+{
+    size_t n = 0;
+    if (m->n > 0)
+        qsort(m->all, m->n, sizeof(meeting), by_sequence);
+    for (size_t i = 0; i < m->n; i++) {
+        meeting *const last = n > 0 ? &m->all[n - 1] : NULL;
+        const meeting *const next = &m->all[i];
+        if (last == NULL || by_sequence(last, next) != 0) {
+            m->all[n++] = *next;
+            continue;
+        }
+        last->begun = next->begun > last->begun ? next->begun : last->begun;
+        last->met = next->met < last->met ? next->met : last->met;
+    }
+    m->n = n;
+}
+
+static bool is_of(const lsi_timeline_process *p, const char *boot)
+{
+    return p->rank >= 0 && strcmp(p->boot, boot) == 0;
+}
+
+static ls_status meetings_of(const lsi_timeline *t, const char *boot,
+                             meetings *out)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < t->n; i++)
+        for (size_t j = 0; j < t->process[i]->n; j++)
+            most += t->process[i]->spans[j].kind == LSI_SPAN_GATHERING;
+    *out = (meetings){.all = malloc(most * sizeof(meeting))};
+    if (out->all == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+    for (size_t i = 0; i < t->n; i++) {
+        const lsi_timeline_process *const p = t->process[i];
+        for (size_t j = 0; j < p->n && is_of(p, boot); j++) {
+            const lsi_timeline_span *const s = &p->spans[j];
+            if (s->kind == LSI_SPAN_GATHERING)
+                out->all[out->n++] =
+                    (meeting){s->work, s->id, s->begin, s->end};
+        }
+    }
+    join(out);
+    return LS_OK;
+}
+
+/* How far b's clock is behind a's; false if they have never met. */
+static bool compare(const meetings *a, const meetings *b, int64_t *offset,
+                    int64_t *error)
+{
+    int64_t low = INT64_MIN, high = INT64_MAX;
+    for (size_t i = 0, j = 0; i < a->n && j < b->n;) {
+        const int order = by_sequence(&a->all[i], &b->all[j]);
+        if (order == 0) {
+            const int64_t least = a->all[i].begun - b->all[j].met;
+            const int64_t most = a->all[i].met - b->all[j].begun;
+            low = least > low ? least : low;
+            high = most < high ? most : high;
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+    if (low == INT64_MIN)
+        return false;
+    *offset = low + (high - low) / 2;
+    /* They cross if the clocks have drifted apart meanwhile. */
+    *error = (high > low ? high - low : low - high) / 2;
+    return true;
+}
+
+static void move(lsi_timeline_process *p, int64_t offset)
+{
+    p->offset = offset;
+    for (size_t i = 0; i < p->n; i++) {
+        p->spans[i].begin += offset;
+        p->spans[i].end += offset;
+    }
+}
+
+/* Without a meeting, by what the machines believe the time of day to be. */
+static ls_status align_machine(const lsi_timeline *t, const meetings *first,
+                               const char *boot)
+{
+    meetings own;
+    int64_t offset = 0, error = 0;
+    LS_TRY(meetings_of(t, boot, &own));
+    const bool met = compare(first, &own, &offset, &error);
+    free(own.all);
+    for (size_t i = 0; i < t->n; i++) {
+        lsi_timeline_process *const p = t->process[i];
+        if (p->aligned || strcmp(p->boot, boot) != 0)
+            continue;
+        p->error = error;
+        p->aligned = met;
+        move(p, met ? offset : p->wall_ns - t->process[0]->wall_ns);
+    }
+    return LS_OK;
+}
+
+static ls_status align(const lsi_timeline *t)
+{
+    meetings first;
+    const char *const boot = t->process[0]->boot;
+    LS_TRY(meetings_of(t, boot, &first));
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < t->n; i++)
+        t->process[i]->aligned = strcmp(t->process[i]->boot, boot) == 0;
+    for (size_t i = 0; i < t->n && status == LS_OK; i++)
+        if (!t->process[i]->aligned && t->process[i]->offset == 0)
+            status = align_machine(t, &first, t->process[i]->boot);
+    free(first.all);
+    return status;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+/* Outer spans before what is in them. */
+static int by_begin(const void *a, const void *b)
+{
+    const lsi_timeline_span *x = a, *y = b;
+    if (x->begin != y->begin)
+        return (x->begin > y->begin) - (x->begin < y->begin);
+    if (x->end != y->end)
+        return (x->end < y->end) - (x->end > y->end);
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+static void sort(const lsi_timeline *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->process[i]->n > 0)
+            qsort(t->process[i]->spans, t->process[i]->n,
+                  sizeof(lsi_timeline_span), by_begin);
+}
+
+static int64_t first_begin(const lsi_timeline *t)
+{
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->process[i]->n > 0 && t->process[i]->spans[0].begin < first)
+            first = t->process[i]->spans[0].begin;
+    return first == INT64_MAX ? 0 : first;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+ls_status lsi_timeline_read(const char *folder, lsi_timeline **out)
+{
+    lsi_timeline *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+    ls_status status = read_files(folder, t);
+    if (status == LS_OK) {
+        qsort(t->process, t->n, sizeof(t->process[0]), by_rank);
+        status = check_run(folder, t);
+    }
+    if (status == LS_OK)
+        status = align(t);
+    if (status != LS_OK) {
+        lsi_timeline_free(&t);
+        return status;
+    }
+    sort(t);
+    t->begin = first_begin(t);
+    *out = t;
+    return LS_OK;
+}
+
+void lsi_timeline_free(lsi_timeline **timeline)
+{
+    if (timeline == NULL || *timeline == NULL)
+        return;
+    for (size_t i = 0; i < (*timeline)->n; i++)
+        lsi_timeline_process_free(&(*timeline)->process[i]);
+    free((*timeline)->process);
+    free(*timeline);
+    *timeline = NULL;
+}
+
+void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)
+{
+    const lsi_timeline_process *const first = timeline->process[0];
+    for (size_t i = 0; i < timeline->n; i++) {
+        const lsi_timeline_process *const p = timeline->process[i];
+        if (!p->whole)
+            fprintf(stream,
+                    "lockstep: the trace of rank %d (pid %d) breaks off: its "
+                    "process was killed, or still runs\n",
+                    p->rank, p->pid);
+        if (!p->aligned)
+            fprintf(stream,
+                    "lockstep: rank %d on %s has no collective in common with "
+                    "%s: its times are by the time of day, with an unknown "
+                    "error\n",
+                    p->rank, p->host, first->host);
+        else if (p->error != 0)
+            fprintf(
+                stream,
+                "lockstep: the clock of rank %d on %s is known to %.1f us\n",
+                p->rank, p->host, (double)p->error * 1e-3);
+    }
+}

@@ -1,0 +1,87 @@
+/*
+ * What the processes of a run have recorded (base/spans.h), as read from their
+ * files (base/span_file.h): one timeline on one clock.
+ *
+ * Processes of one machine share its monotonic clock. Between machines the
+ * offset follows from the collectives: none can go on before the last rank has
+ * begun it, so each one that ranks of both have taken part in says how large
+ * and how small the offset can be. What is left between the largest lower and
+ * the smallest upper bound is twice the error.
+ */
+#ifndef LS_REPORT_TIMELINE_H
+#define LS_REPORT_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/spans.h"
+#include "lockstep/status.h"
+
+/* One span. Times in nanoseconds of the timeline. */
+typedef struct lsi_timeline_span {
+    int64_t begin, end;
+    uint64_t bytes, work, id;
+    uint32_t name; /* of its process */
+    uint16_t thread;
+    uint8_t kind;
+} lsi_timeline_span;
+
+/* One process. Texts belong to it. */
+typedef struct lsi_timeline_process {
+    int rank, size; /* -1, 0: it was no rank */
+    int pid;
+    char *host, *boot, *job;
+    char **names; /* NULL where there is none */
+    size_t n_names;
+    char **threads;
+    size_t n_threads;
+    lsi_timeline_span *spans; /* of a timeline in the order in which they
+                                 begin, outer ones before those in them */
+    size_t n;
+    bool whole;      /* it has ended well; else what is there is good */
+    bool aligned;    /* the offset below comes from collectives */
+    int64_t offset;  /* that was added to its machine's clock */
+    int64_t error;   /* of that, at most; 0 on the machine of the first */
+    int64_t wall_ns; /* since 1970, when its clock was 0 */
+} lsi_timeline_process;
+
+typedef struct lsi_timeline {
+    lsi_timeline_process **process; /* in order of their ranks */
+    size_t n;
+    int64_t begin; /* of the first span; times begin there in what is written */
+} lsi_timeline;
+
+/*
+ * Reads one file. LS_ERR_FORMAT if it is not what a process writes, or of
+ * another version; `path` is for messages.
+ */
+ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
+                             lsi_timeline_process **out);
+void lsi_timeline_process_free(lsi_timeline_process **process);
+
+/*
+ * All that are in a folder, on one clock. LS_ERR_NOT_FOUND if there are none,
+ * LS_ERR_ARGUMENT if they are of several runs.
+ */
+ls_status lsi_timeline_read(const char *folder, lsi_timeline **out);
+void lsi_timeline_free(lsi_timeline **timeline);
+
+/* The name of a span; never NULL. */
+const char *lsi_timeline_name(const lsi_timeline_process *process,
+                              const lsi_timeline_span *span);
+
+/* What a reader should know: "rank 1 has not ended well ..."; a line each. */
+void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream);
+
+/* ---- what it is written as ----------------------------------------------- */
+
+/*
+ * Chrome's trace event form (JSON), which Perfetto and chrome://tracing open:
+ * a process for each rank, with a row for each thread and for each group, whose
+ * collectives flows join; and what memory is in use.
+ */
+ls_status lsi_timeline_chrome(const lsi_timeline *timeline, FILE *stream);
+
+#endif

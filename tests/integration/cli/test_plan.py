@@ -1,0 +1,193 @@
+"""lockstep plan: its figures as JSON and as text, flags that make no sense."""
+import json
+import os
+import tempfile
+import unittest
+
+from program import ProgramTest
+
+
+# So that nothing is measured.
+DEVICE = ("--tflops", "1", "--device-gbps", "20")
+
+
+class Plan(ProgramTest):
+    def plan(self, *words):
+        return json.loads(self.succeeds("plan", *words, "--json", "-"))
+
+    def test_communication(self):
+        plan = self.plan("--preset", "communication-accounting")
+        self.assertEqual(plan["preset"], "communication-accounting")
+        self.assertEqual((plan["parameters"], plan["state_bytes"],
+                          plan["devices"], plan["sharded_devices"]),
+                         (219848638464, 3517578215424, 44, 38))
+        self.assertEqual((round(plan["state_gb"], 1),
+                          round(plan["tokens_per_device"], 1),
+                          round(plan["tokens_overall"])),
+                         (3517.6, 319.4, 20444))
+        self.assertEqual(len(plan["smaller_batch_options"]), 6)
+
+    def test_other_numbers(self):
+        plan = self.plan("--preset", "communication-accounting", "--d-model",
+                         "1000", "--d-ff", "4000", "--layers", "10",
+                         "--device-gb", "0.64")
+        self.assertEqual(plan["parameters"], 80000000)
+        self.assertEqual(plan["devices"], 2)
+
+    def test_sharding(self):
+        plan = self.plan("--preset", "sharding-accounting")
+        self.assertEqual((plan["model"], plan["parameters"], plan["ranks"]),
+                         ("xl", 1998235200, 2))
+        gib = {(row["sharding"], row["moment"]):
+               round(row["total"] / 2 ** 30, 2) for row in plan["rows"]}
+        self.assertEqual([gib["none", moment] for moment in
+                          ("init", "before_step", "after_step")],
+                         [7.44, 14.89, 29.78])
+        self.assertEqual([gib["state", moment] for moment in
+                          ("init", "before_step", "after_step")],
+                         [7.44, 14.89, 22.33])
+        small = self.plan("--preset", "sharding-accounting", "--model",
+                          "small", "-n", "4")
+        self.assertEqual(small["parameters"], 128625408)
+
+    def test_text(self):
+        for preset, texts in (
+                ("communication-accounting", ("219848638464", "3517.6",
+                                              "20444.4", "319.4")),
+                ("sharding-accounting", ("1998235200 parameters", "22.33"))):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "plan.json")
+                out = self.succeeds("plan", "--preset", preset, "--json",
+                                    path)
+                with open(path, encoding="utf-8") as file:
+                    self.assertEqual(json.load(file)["preset"], preset)
+            for text in texts:
+                self.assertIn(text, out)
+            self.assertLessEqual(max(len(line) for line in out.splitlines()
+                                     if line.startswith("|")), 100)
+
+    def test_model(self):
+        plan = self.plan("--model", "small", "-n", "4", "--strategy", "zero1",
+                         "--batch", "2", "--context", "256", *DEVICE)
+        self.assertEqual((plan["model"], plan["strategy"], plan["ranks"]),
+                         ("small", "zero1", 4))
+        parameters = 128625408
+        self.assertEqual((plan["parameters"], plan["parameter_bytes"],
+                          plan["gradient_bytes"], plan["state_bytes"]),
+                         (parameters, 4 * parameters, 4 * parameters,
+                          2 * parameters))
+        kept = 12 * (8 * 768 + 3 * 3072 + 12 + 2)
+        besides = 2 * 10000 + 3 * 3072 + 7 * 768
+        self.assertEqual(plan["activation_bytes"],
+                         4 * 2 * 256 * (kept + besides))
+        self.assertEqual(plan["total_bytes"], sum(
+            plan[kind + "_bytes"] for kind in
+            ("parameter", "gradient", "state", "activation", "other")))
+        half = self.plan("--model", "tiny", "--dtype", "bf16", "--layers",
+                         "2", "--vocab", "500", *DEVICE)
+        block = 4 * 256 * 256 + 3 * 256 * 1024
+        self.assertEqual(half["parameter_bytes"],
+                         4 * half["parameters"] + 2 * (2 * block + 500 * 256))
+
+        self.assertFalse(plan["calibrated"])
+        forward = plan["forward_seconds"]
+        products = parameters - 10000 * 768 - 25 * 768
+        tokens = 2 * 256
+        self.assertAlmostEqual(
+            forward, (2 * products + 2 * 12 * 768 * 256) * tokens / 1e12 +
+            3 * plan["activation_bytes"] / 20e9)
+        self.assertEqual((plan["buckets"], plan["collectives"]), (1, 4))
+        self.assertEqual(plan["rank_sent_bytes"], 8 * parameters * 3 // 4)
+
+    def test_sweep(self):
+        flags = ("--model", "10B", "--strategy", "zero1", "--bucket-mb", "25",
+                 "--ranks-per-node", "8", "--link-gbps", "50", "--link-us",
+                 "3", *DEVICE)
+        rows = self.plan(*flags, "--sweep", "ranks=1..4096")["rows"]
+        self.assertEqual([row["ranks"] for row in rows],
+                         [2 ** i for i in range(13)])
+        self.assertEqual([row["nodes"] for row in rows],
+                         [1] * 4 + [2 ** i for i in range(1, 10)])
+        for less, more in zip(rows, rows[1:]):
+            self.assertLess(more["state_bytes"], less["state_bytes"])
+            self.assertLess(less["tokens_per_second"],
+                            more["tokens_per_second"])
+        for row in rows[4:]:  # both ways over the link, but for one's own
+            nodes = row["nodes"]
+            self.assertAlmostEqual(
+                row["node_sent_bytes"],
+                8 * row["parameters"] * (nodes - 1) / nodes,
+                delta=1e-6 * row["node_sent_bytes"])
+        text = self.succeeds("plan", *flags, "--sweep", "ranks=2,8,24")
+        self.assertEqual(len(text.splitlines()), 5)
+        self.fails(1, "12 ranks cannot be on nodes of 8", "plan", *flags,
+                   "--sweep", "ranks=4,12")
+        for sweep in ("4..8", "ranks=8..4", "ranks=0..4", "ranks=", "ranks=a"):
+            self.fails(1, "--sweep", "plan", *flags, "--sweep", sweep)
+
+    def test_calibrated(self):
+        """Real steps of two ranks; how long they take is not looked at."""
+        plan = self.plan("--model", "tiny", "-n", "2", "--calibrate",
+                         "--batch", "1", "--context", "8")
+        self.assertTrue(plan["calibrated"])
+        for name in ("forward", "backward", "optimizer", "communication"):
+            self.assertGreater(plan[name + "_seconds"], 0)
+        self.assertGreater(plan["step_seconds"], plan["forward_seconds"] +
+                           plan["backward_seconds"] +
+                           plan["optimizer_seconds"])
+        self.assertGreater(plan["best_bucket_mb"], 0)
+
+    def test_sizes(self):
+        rows = {row["model"]: row for row in
+                self.plan("--model", "all", "--device-gb", "20")["rows"]}
+        self.assertEqual(list(rows), ["tiny", "small", "medium", "large", "xl",
+                                      "2.7B", "10B", "gpt2"])
+        self.assertEqual(rows["10B"]["parameters"], 12832823808)
+        self.assertEqual([rows[name]["fits"] for name in
+                          ("tiny", "large", "xl")], [1, 1, 0])
+        out = self.succeeds("plan", "--model", "all", "--device-gb", "20")
+        self.assertIn("1998235200", out)
+        self.assertIn("within 20.0 GB", out)
+
+    def test_mistakes(self):
+        for message, *flags in (
+                ("say what to calculate",),
+                ("is not one of communication", "--preset", "sharding"),
+                ("no meaning with --preset sharding-accounting", "--preset",
+                 "sharding-accounting", "--tokens", "4"),
+                ("no meaning with --preset communication-accounting",
+                 "--preset", "communication-accounting", "-n", "4"),
+                ("out of range", "--preset", "communication-accounting",
+                 "--tflops", "0")):
+            self.fails(2, message, "plan", *flags)
+        for message, *flags in (
+                ("unknown model size 'huge'; there are tiny", "huge"),
+                ("4 ranks cannot be on 3 nodes", "tiny", "-n", "4", "--nodes",
+                 "3"),
+                ("unknown strategy \"x\"; there are: naive", "tiny",
+                 "--strategy", "x"),
+                ("has no buckets", "tiny", "--bucket-mb", "4"),
+                ("4 heads do not divide", "tiny", "--d-model", "255")):
+            self.fails(1, message, "plan", "--model", *flags)
+        self.fails(2, "no meaning with --model tiny", "plan", "--model",
+                   "tiny", "--tokens", "4")
+        for message, *flags in (
+                ("go together", "tiny", "--tflops", "1"),
+                ("out of range", "tiny", "--link-gbps", "0"),
+                ("another machine", "tiny", "--calibrate", *DEVICE),
+                ("named sizes", "tiny", "--calibrate", "--layers", "2"),
+                ("without --recompute", "tiny", "--verify", "--recompute"),
+                ("leave --ranks", "tiny", "--sweep", "ranks=2", "-n", "2"),
+                ("is of --sweep", "tiny", "--ranks-per-node", "2"),
+                ("chooses ranks", "tiny", "--verify", "-n", "2"),
+                ("name one for times", "all", "--calibrate")):
+            self.fails(2, message, "plan", "--model", *flags)
+        self.fails(2, "out of range", "plan", "--model", "tiny", "-n", "0")
+        self.fails(1, "unknown model size 'huge'", "plan", "--preset",
+                   "sharding-accounting", "--model", "huge")
+        self.fails(1, "/nonexistent/x", "plan", "--preset",
+                   "sharding-accounting", "--json", "/nonexistent/x")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,195 @@
+"""What `lockstep profile` makes of traces."""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from program import LOCKSTEP, ProgramTest, environment
+
+SLOW_RANK = os.environ["TEST_SLOW_RANK"]
+LM = ("train", "lm", "--threads", "1", "--layers", "3", "--d-model", "128",
+      "--heads", "2", "--d-ff", "256", "--context", "64", "--batch-size", "4",
+      "--validate-every", "0", "-q")
+
+
+class ProfileTest(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.env = environment(XDG_CACHE_HOME=self.folder)
+
+    def traces(self, name):
+        return os.path.join(self.folder, name)
+
+    def profile(self, name, *flags):
+        done = self.call("profile", self.traces(name), "--json", "-", *flags,
+                         env=self.env)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def train(self, name, *flags, ranks=2):
+        self.succeeds(*LM, "-n", str(ranks), "--trace", self.traces(name),
+                      *flags)
+
+
+class Kernels(ProfileTest):
+    def test_rows(self):
+        self.train("t", "--steps", "6")
+        whole = self.profile("t")
+        self.assertEqual((whole["ranks"], whole["steps"]), (2, 10))
+        rows = {row["kernel"]: row for row in whole["rows"]}
+        # Three layers of seven products, and the head; backward has two each.
+        self.assertEqual(rows["gemm_f32"]["calls"], 10 * 3 * (3 * 7 + 1))
+        self.assertEqual(rows["step_adamw"]["calls"], 10)
+        self.assertAlmostEqual(sum(r["share"] for r in whole["rows"]), 100,
+                               delta=0.1)
+        total = sum(r["total_ms"] for r in whole["rows"])
+        self.assertAlmostEqual(total, whole["steps"] * whole["step_ms"],
+                               delta=0.001 * total)
+        # 2 m n k of all of them, by hand.
+        rows_, d, ff, vocabulary = 4 * 64, 128, 256, 256
+        forward = 2 * rows_ * (3 * (4 * d * d + 3 * d * ff) + d * vocabulary)
+        work = rows["gemm_f32"]["gflops"] * 1e9 * \
+            rows["gemm_f32"]["total_ms"] * 1e-3
+        self.assertAlmostEqual(work, 10 * 3 * forward, delta=0.001 * work)
+        self.assertIn("gemm_f32 takes the most time",
+                      whole["answers"]["longest"])
+        self.assertIn("22 calls of each forward", whole["answers"]["longest"])
+        self.assertIn("by the wall clock", whole["answers"]["forward"])
+        forward = {r["kernel"]: r for r in
+                   self.profile("t", "--phase", "forward")["rows"]}
+        self.assertEqual(forward["gemm_f32"]["calls"], 10 * (3 * 7 + 1))
+        self.assertNotIn("step_adamw", forward)
+        inside = {r["kernel"]: r for r in
+                  self.profile("t", "--range", "attention")["rows"]}
+        self.assertLessEqual({"flash_attention", "rope", "gemm_f32",
+                              "(between kernels)"}, set(inside))
+        self.assertNotIn("swiglu", inside)
+        one = self.profile("t", "--rank", "1", "--warmup", "2")
+        self.assertEqual((one["ranks"], one["steps"]), (1, 4))
+        text = self.call("profile", self.traces("t"), env=self.env)
+        self.assertEqual(text.returncode, 0)
+        for title in ("(a)", "(b)", "(c)", "(d)", "(e)", "Overlap",
+                      "The slowest rank"):
+            self.assertIn(f"\n{title}", text.stdout)
+
+    def test_what_is_not_there(self):
+        self.train("t", "--steps", "2", ranks=1)
+        for flags, message in (
+                (("--range", "lunch"), 'no range "lunch"'),
+                (("--phase", "lunch"), 'no phase "lunch"'),
+                (("--rank", "7"), "no step behind the warm-up of that rank"),
+                (("--warmup", "2"), "no step behind the warm-up")):
+            self.fails(1, message, "profile", self.traces("t"), *flags,
+                       env=self.env)
+        self.fails(1, "there are no traces", "profile", self.folder,
+                   env=self.env)
+
+    def attention(self, method):
+        done = self.call("bench", "attention", "--impl", method, "-l", "256",
+                         "-d", "32", "--iterations", "3", "--threads", "1",
+                         "--trace", self.traces(method))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.profile(method, "--range", "attention")
+
+    def test_softmax_and_products(self):
+        naive, flash = self.attention("naive"), self.attention("flash")
+        self.assertIn("softmax takes", naive["answers"]["attention"])
+        # Five operations for a key against 2 d in each of two products.
+        self.assertIn(f"for {5 / (4 * 32):.3f} of their",
+                      naive["answers"]["attention"])
+        self.assertIn("Attention is one kernel here",
+                      flash["answers"]["attention"])
+        rows = {r["kernel"]: r for r in naive["rows"]}
+        self.assertEqual(rows["gemm_f32"]["calls"],
+                         2 * rows["attention_softmax"]["calls"])
+
+
+class Ranks(ProfileTest):
+    def test_a_slow_rank_is_named(self):
+        """200 ms in one rank's backward, in 19 of 20 steps at least."""
+        done = self.call("run", "-n", "3", "--", SLOW_RANK, "21", "1", "200",
+                         env=environment(LOCKSTEP_TRACE=self.traces("t"),
+                                         OMP_NUM_THREADS=1))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = self.profile("t")
+        self.assertEqual(len(found["slowest"]), 20)
+        named = [s for s in found["slowest"]
+                 if (s["rank"], s["phase"]) == (1, "backward")]
+        self.assertGreaterEqual(len(named), 19)
+        # A busy machine may add to any one of them, and never takes away.
+        took = sorted(step["phase_ms"] for step in named)
+        self.assertGreaterEqual(took[0], 199)
+        self.assertLess(took[len(took) // 2], 400)
+        self.assertIn("Rank 1 was the slowest in", found["answers"]["slowest"])
+        self.assertIn("because of backward", found["answers"]["slowest"])
+        # Its own range, and where it lies.
+        own = self.profile("t", "--range", "stumble", "--rank", "1")
+        total = own["rows"][-1]["total_ms"]
+        self.assertGreaterEqual(total, 20 * 199)
+        self.assertLess(total, 20 * 400)
+
+    def overlap(self, strategy):
+        self.train(strategy, "--steps", "8", "--strategy", strategy)
+        overlap = self.profile(strategy)["overlap"]
+        self.assertGreaterEqual(overlap, 0)
+        self.assertLessEqual(overlap, 1)
+        return overlap
+
+    def test_overlap(self):
+        """Two traces, and the number that says the same.
+
+        A rank that loses its CPU between the start of a collective and the
+        wait for it looks as if it had computed, so that a busy machine moves
+        both numbers: one undisturbed pair of five is asked for.
+        """
+        pairs = []
+        for _ in range(5):
+            pairs.append((self.overlap("flat"), self.overlap("overlap")))
+            flat, behind = pairs[-1]
+            if flat < 0.2 and behind > flat + 0.2:
+                return
+        self.fail(f"flat and overlap: {pairs}")
+
+    def test_one_rank(self):
+        self.train("t", "--steps", "3", ranks=1)
+        found = self.profile("t")
+        self.assertEqual(found["slowest"], [])
+        self.assertEqual(found["answers"]["slowest"], "There is only one rank.")
+        # Its collectives, if there are any, hide nothing behind computation.
+        self.assertIsNone(found["overlap"])
+        self.assertEqual(found["answers"]["overlap"],
+                         "There is only one rank, which has nothing to communicate.")
+        self.assertNotIn("other ranks", found["answers"]["forward"])
+
+    def test_one_of_two_ranks(self):
+        """It communicates, but there is nobody to compare it with."""
+        self.train("t", "--steps", "3")
+        found = self.profile("t", "--rank", "1")
+        self.assertGreaterEqual(found["overlap"], 0)
+        self.assertIn("of communication is behind", found["answers"]["overlap"])
+        self.assertEqual(found["answers"]["slowest"],
+                         "These are the steps of one rank of 2.")
+        self.assertIn("waiting for other ranks", found["answers"]["forward"])
+
+
+class Peaks(ProfileTest):
+    def test_they_are_kept(self):
+        self.train("t", "--steps", "3", ranks=1)
+        first = self.profile("t", "--threads", "1")["peaks"]
+        self.assertGreater(min(first.values()), 0)
+        kept = os.path.join(self.folder, "lockstep", "peaks-1-threads.json")
+        with open(kept, encoding="utf-8") as file:
+            self.assertAlmostEqual(json.load(file)["f32"] * 1e-9,
+                                   first["f32_gflops"], places=6)
+        self.assertEqual(self.profile("t", "--threads", "1")["peaks"], first)
+        with open(kept, "w", encoding="utf-8") as file:
+            file.write("{")
+        self.assertGreater(self.profile("t", "--threads", "1")["peaks"]
+                           ["f32_gflops"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,106 @@
+"""What `lockstep top` shows of running jobs."""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+import unittest
+
+from program import LOCKSTEP, ProgramTest, environment, wait_until
+
+SLOW_RANK = os.environ["TEST_SLOW_RANK"]
+LOOKS = 20
+
+
+class Top(ProgramTest):
+    def begin(self, *words):
+        env = environment(OMP_NUM_THREADS=1)
+        process = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+
+        def end():
+            process.terminate()
+            process.wait(20)
+        self.addCleanup(end)
+        return process
+
+    def looks(self, job, *flags):
+        done = self.call("top", str(job), "--json", *flags)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def has_stepped(self, job):
+        done = self.call("top", str(job), "--json", "--count", "1")
+        return done.returncode == 0 and all(
+            row.get("step", 0) > 1 for look in done.stdout.splitlines()
+            for row in json.loads(look)["ranks"]) and done.stdout != ""
+
+    def test_a_slow_rank_is_named(self):
+        """200 ms in one rank's backward, in 19 of 20 steps."""
+        job = self.begin(LOCKSTEP, "run", "-n", "3", "--", SLOW_RANK, "10000",
+                         "1", "200")
+        self.assertTrue(wait_until(lambda: self.has_stepped(job.pid), 20))
+        looks = self.looks(job.pid, "--interval", "0.3", "--count",
+                           str(LOOKS + 4))
+        judged = [look["slowest"] for look in looks if look["slowest"]]
+        self.assertGreaterEqual(len(judged), LOOKS)
+        judged = judged[-LOOKS:]
+        named = [s for s in judged
+                 if (s["rank"], s["phase"]) == (1, "backward")]
+        self.assertGreaterEqual(len(named), LOOKS - 1, judged)
+        # A busy machine may add to any one of them. What top sees is up to a
+        # look behind.
+        took = sorted(slowest["phase_ms"] for slowest in named)
+        self.assertGreaterEqual(took[0], 150)
+        self.assertLess(took[len(took) // 2], 400)
+        self.assertEqual([row["rank"] for row in looks[-1]["ranks"]], [0, 1, 2])
+        waiting = [statistics.median(look["ranks"][rank]["waiting"]
+                                     for look in looks[-LOOKS:])
+                   for rank in range(3)]
+        self.assertGreater(waiting[0], 50)
+        self.assertLess(waiting[1], 50)
+        for row in looks[-1]["ranks"]:
+            self.assertGreater(row["step"], 1)
+            self.assertGreater(row["samples_per_second"], 0)
+            self.assertGreater(row["memory_mb"], 0)
+            self.assertGreaterEqual(row["peak_mb"], row["memory_mb"])
+        text = self.call("top", str(job.pid), "--count", "3", "--interval",
+                         "0.5").stdout
+        self.assertIn("because of backward", text)
+
+    def test_a_rank_that_nobody_has_launched(self):
+        job = self.begin(SLOW_RANK, "100000", "0", "5")
+        self.assertTrue(wait_until(lambda: self.has_stepped(job.pid), 20))
+        first, *_, last = self.looks(job.pid, "--count", "4", "--interval",
+                                     "0.2")
+        self.assertEqual([row["rank"] for row in last["ranks"]], [0])
+        self.assertIsNone(last["slowest"])
+        self.assertGreater(last["ranks"][0]["step"], first["ranks"][0]["step"])
+
+    def test_it_ends_with_the_job(self):
+        job = self.begin(SLOW_RANK, "400", "0", "5")
+        self.assertTrue(wait_until(lambda: self.has_stepped(job.pid), 20))
+        top = self.begin(LOCKSTEP, "top", str(job.pid), "--interval", "0.1")
+        job.wait(30)
+        self.assertEqual(top.wait(20), 0)
+
+    def test_what_cannot_be_looked_at(self):
+        self.fails(1, "there is no process 4194305", "top", "4194305")
+        self.fails(1, "has not taken a step of an optimizer yet", "top",
+                   str(os.getpid()))
+        self.assertEqual(self.call("top", "no such job").returncode, 1)
+        self.fails(2, "top needs one job", "top")
+
+    def test_no_job_is_disturbed(self):
+        """A rank that is looked at goes on, and nothing is left of it."""
+        job = self.begin(SLOW_RANK, "300", "0", "1")
+        while job.poll() is None:
+            self.call("top", str(job.pid), "--count", "1")
+            time.sleep(0.01)
+        self.assertEqual(job.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

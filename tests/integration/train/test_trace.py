@@ -1,0 +1,230 @@
+"""What --trace records of training and benchmarks, and what is made of it."""
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from program import LOCKSTEP, ProgramTest, environment
+
+LM = ("train", "lm", "--threads", "1", "--layers", "2", "--d-model", "64",
+      "--heads", "2", "--d-ff", "128", "--context", "32", "--batch-size", "4",
+      "--validate-every", "0", "-q")
+
+# The clock has nanoseconds, the file three digits behind microseconds.
+ROUNDING = 0.002
+
+
+class TraceTest(ProgramTest):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="a[1]")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def merged(self, *more, warns=False):
+        out = os.path.join(self.folder, "all.json")
+        done = self.call("trace", "merge", self.folder, "--out", out, *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("spans of", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1 + warns, done.stderr)
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)["traceEvents"]
+
+
+def named(events, name, phase="X"):
+    return [e for e in events if e["ph"] == phase and e["name"] == name]
+
+
+def seconds(events):
+    return sum(e["dur"] for e in events) * 1e-6
+
+
+def rows(events):
+    by_row = collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            by_row[event["pid"], event["tid"]].append(event)
+    return by_row.values()
+
+
+class Timeline(TraceTest):
+    def check_rows(self, events):
+        """On each row time goes on, and slices lie in each other or apart."""
+        for row in rows(events):
+            last, within = 0.0, []
+            for e in row:
+                self.assertGreaterEqual(e["ts"], last)
+                last = e["ts"]
+                while within and within[-1] <= e["ts"] + ROUNDING:
+                    within.pop()
+                end = e["ts"] + e["dur"]
+                if within:
+                    self.assertLessEqual(end, within[-1] + ROUNDING, e)
+                within.append(end)
+
+    def check_flows(self, events, ranks):
+        """Each goes from one rank to all others, and never back in time."""
+        slices = {(e["pid"], e["tid"], e["ts"]) for e in events
+                  if e["ph"] == "X"}
+        flows = collections.defaultdict(list)
+        for e in events:
+            if e["ph"] in "stf":
+                flows[e["id"]].append(e)
+                self.assertIn((e["pid"], e["tid"], e["ts"]), slices)
+        self.assertGreater(len(flows), 0)
+        for flow in flows.values():
+            self.assertEqual("".join(e["ph"] for e in flow),
+                             "s" + "t" * (ranks - 2) + "f")
+            self.assertEqual({e["pid"] for e in flow}, set(range(ranks)))
+            times = [e["ts"] for e in flow]
+            self.assertEqual(times, sorted(times))
+
+    def check_async(self, events):
+        open_, seen = {}, 0
+        for e in events:
+            if e["ph"] == "b":
+                self.assertNotIn(e["id"], open_)
+                open_[e["id"]] = e["ts"]
+            elif e["ph"] == "e":
+                self.assertGreaterEqual(e["ts"], open_.pop(e["id"]))
+                seen += 1
+        self.assertEqual(open_, {})
+        self.assertGreater(seen, 0)
+
+    def test_two_ranks(self):
+        self.succeeds(*LM, "--steps", "6", "-n", "2", "--trace", self.folder)
+        events = self.merged()
+        self.check_rows(events)
+        self.check_flows(events, 2)
+        self.check_async(events)
+        for rank in (0, 1):
+            own = [e for e in events if e["pid"] == rank]
+            steps = named(own, "step")
+            self.assertEqual([e["args"]["step"] for e in steps],
+                             list(range(1, 7)))
+            # Within each other: what a step consists of is nearly all of it.
+            parts = sum(seconds(named(own, name)) for name in
+                        ("forward", "backward", "gradient sync", "optimizer",
+                         "reporting"))
+            self.assertLessEqual(parts, seconds(steps))
+            self.assertGreaterEqual(parts, 0.75 * seconds(steps))
+            for name in ("linear", "linear backward", "gemm_f32",
+                         "step_adamw", "wait for ranks"):
+                self.assertTrue(named(own, name), name)
+            gemm = named(own, "gemm_f32")[0]["args"]
+            self.assertGreater(gemm["operations"], 0)
+            self.assertGreater(gemm["bytes"], 0)
+            memory = named(own, "memory in use", "C")
+            self.assertGreater(memory[-1]["args"]["parameters"], 0)
+            self.assertIn("activations", memory[-1]["args"])
+
+    def two_clocks(self):
+        """Seconds of each part of a step, by the trace and by the bench."""
+        rows_ = os.path.join(self.folder, "rows.json")
+        done = self.call("bench", "lm", "--size", "tiny", "--warmup", "1",
+                         "--context", "64", "--iterations", "4", "--threads",
+                         "1", "--trace", self.folder, "--json", rows_)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(rows_, encoding="utf-8") as file:
+            row = json.load(file)["rows"][0]
+        events = self.merged()
+        self.check_rows(events)
+        outside = named(events, "warm-up")[0]
+        after = outside["ts"] + outside["dur"]
+        events = [e for e in events if e["ph"] == "X" and e["ts"] >= after]
+        clocks = []
+        for name, column in (("forward", "forward_ms"),
+                             ("backward", "backward_ms"),
+                             ("optimizer", "optimizer_ms"),
+                             ("step", "step_ms")):
+            found = named(events, name)
+            self.assertEqual(len(found), 4)
+            clocks.append((seconds(found) / 4, row[column]["mean"] * 1e-3))
+        return clocks
+
+    def test_totals_agree_with_the_wall_clock(self):
+        """Within 2%, and 50 us between the two looks at the clock.
+
+        A process that loses its CPU between them is asked again.
+        """
+        seen = []
+        for _ in range(5):
+            seen.append(self.two_clocks())
+            if all(abs(trace - bench) <= 0.02 * trace + 50e-6
+                   for trace, bench in seen[-1]):
+                return
+        self.fail(f"seconds by the trace and by the bench: {seen}")
+
+    def test_a_killed_rank_leaves_what_it_had(self):
+        words = [LOCKSTEP, *LM, "--steps", "1000000", "--trace", self.folder]
+        path = os.path.join(self.folder, "rank-0.lstrace")
+        with subprocess.Popen(words, env=environment(),
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            try:
+                while process.poll() is None and (
+                        not os.path.exists(path) or
+                        os.path.getsize(path) < 100000):
+                    try:
+                        process.wait(0.05)
+                    except subprocess.TimeoutExpired:
+                        pass
+            finally:
+                process.kill()
+        events = self.merged(warns=True)
+        self.check_rows(events)
+        self.assertTrue(named(events, "step"))
+
+    def test_several_numbers_of_ranks(self):
+        done = self.call("bench", "all-reduce", "-n", "1,2", "--sizes", "1k",
+                         "--iterations", "3", "--warmup", "0", "--trace",
+                         self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["1-ranks", "2-ranks"])
+        self.assertEqual(
+            sorted(os.listdir(os.path.join(self.folder, "2-ranks"))),
+            ["rank-0.lstrace", "rank-1.lstrace"])
+
+    def test_any_program_under_run(self):
+        """By the variable, and with ranks that record nothing else."""
+        self.call("run", "-n", "3", "--", LOCKSTEP, "bench", "barrier",
+                  "--iterations", "5",
+                  env=environment(LOCKSTEP_TRACE=self.folder))
+        events = self.merged()
+        self.check_flows(events, 3)
+
+
+class Refused(TraceTest):
+    def test_what_is_no_folder_of_traces(self):
+        self.fails(1, "there are no traces", "trace", "merge", self.folder)
+        self.fails(1, "there are no traces", "trace", "merge", "/nonexistent",
+                   "--out", os.path.join(self.folder, "x"))
+        self.fails(2, "name one folder", "trace", "merge")
+
+    def test_foreign_files(self):
+        path = os.path.join(self.folder, "a.lstrace")
+        for data, message in ((b"", "is not a trace"),
+                              (b"{}", "is not a trace"),
+                              (b"LSTRACE1", "it ends within its header"),
+                              (b"LSTRACE1Q\0\0\0\0", "not a valid trace")):
+            with open(path, "wb") as file:
+                file.write(data)
+            self.fails(1, message, "trace", "merge", self.folder)
+
+    def test_two_runs(self):
+        for steps, n in (("1", "2"), ("1", "1")):
+            self.succeeds(*LM, "--steps", steps, "-n", n, "--trace",
+                          self.folder)
+        self.fails(1, "traces of two runs", "trace", "merge", self.folder)
+
+    def test_a_folder_that_cannot_be_written(self):
+        done = self.call(*LM, "--steps", "1", "--trace", "/dev/null/x")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write traces to /dev/null/x", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

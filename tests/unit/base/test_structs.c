@@ -1,0 +1,171 @@
+/*
+ * Structs of programs that are older or newer than the library: three versions
+ * of one struct, read by a library that has the second.
+ */
+#include "base/structs.h"
+#include "testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lockstep/lockstep.h"
+
+typedef struct first {
+    size_t struct_size;
+    int a;
+    char b; /* and 3 bytes that nobody may use */
+} first;
+
+typedef struct second {
+    size_t struct_size;
+    int a;
+    char b;
+    double c;
+} second;
+
+typedef struct third {
+    size_t struct_size;
+    int a;
+    char b;
+    double c;
+    void *d;
+} third;
+
+static const lsi_struct_layout layout = {
+    "ls_thing", offsetof(first, b) + sizeof(char), sizeof(second)};
+
+static second read_ok(const void *from)
+{
+    second out;
+    memset(&out, 0x5a, sizeof(out));
+    assert_ok(lsi_struct_read(&out, from, &layout));
+    assert_int_equal(out.struct_size, sizeof(second));
+    return out;
+}
+
+/* A copy that ends where the memory ends, so that asan sees what is read. */
+static void *alone(const void *from, size_t bytes)
+{
+    void *const copy = malloc(bytes);
+    assert_non_null(copy);
+    memcpy(copy, from, bytes);
+    return copy;
+}
+
+static void test_an_older_program(void **state)
+{
+    (void)state;
+    const size_t ends[] = {layout.first, sizeof(first)};
+    for (size_t i = 0; i < TEST_COUNT(ends); i++) {
+        const first given = {ends[i], 7, 'x'};
+        void *const copy = alone(&given, ends[i]);
+        const second out = read_ok(copy);
+        assert_int_equal(out.a, 7);
+        assert_int_equal(out.b, 'x');
+        assert_true(out.c == 0);
+        free(copy);
+    }
+}
+
+static void test_zero_is_the_first_version(void **state)
+{
+    (void)state;
+    const second given = {0, 7, 'x', 2.5};
+    const second out = read_ok(&given);
+    assert_int_equal(out.a, 7);
+    assert_int_equal(out.b, 'x');
+    assert_true(out.c == 0); /* the program cannot know of it */
+}
+
+static void test_the_same_version(void **state)
+{
+    (void)state;
+    const second given = {sizeof(second), 7, 'x', 2.5};
+    assert_true(read_ok(&given).c == 2.5);
+}
+
+static void test_a_newer_program(void **state)
+{
+    (void)state;
+    third given = {sizeof(third), 7, 'x', 2.5, NULL};
+    assert_true(read_ok(&given).c == 2.5);
+    second out;
+    given.d = &given;
+    assert_error(lsi_struct_read(&out, &given, &layout), LS_ERR_ARGUMENT,
+                 "ls_thing has 32 bytes in the program, of which this library");
+}
+
+static void test_sizes_of_no_version(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {1, 8, layout.first - 1, (size_t)-1, 1 << 20};
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        const third given = {sizes[i], 0, 0, 0, NULL};
+        second out = {0, 1, 2, 3};
+        assert_error(lsi_struct_read(&out, &given, &layout), LS_ERR_ARGUMENT,
+                     "set it to sizeof(ls_thing)");
+        assert_int_equal(out.a, 1);
+    }
+}
+
+/* ---- every public struct that begins so ---------------------------------- */
+
+static const size_t WRONG = 3;
+
+static void test_public_functions_refuse_a_wrong_size(void **state)
+{
+    (void)state;
+    ls_group *group = NULL, *none = NULL;
+    ls_ddp *ddp = NULL;
+    ls_dataset *set = NULL, *no_set = NULL;
+    ls_loader *loader = NULL;
+    ls_image_net *net = NULL;
+    ls_params *params = NULL;
+    assert_ok(ls_group_open_threads(&group, 1));
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_allocate(params, group, 1));
+    assert_ok(ls_dataset_new_synthetic(&set, 4, 1, LS_SPLIT_TRAIN));
+    assert_error(ls_group_open(&none, "structs", 0, 1,
+                               &(ls_store){.struct_size = WRONG}, 1),
+                 LS_ERR_ARGUMENT, "ls_store.struct_size is 3");
+    assert_error(ls_ddp_new(&ddp, group, params,
+                            &(ls_ddp_options){.struct_size = WRONG}),
+                 LS_ERR_ARGUMENT, "ls_ddp_options.struct_size is 3");
+    assert_error(ls_ddp_new_ranges(&ddp, group, NULL, 0,
+                                   &(ls_ddp_options){.struct_size = WRONG}),
+                 LS_ERR_ARGUMENT, "ls_ddp_options.struct_size is 3");
+    assert_error(
+        ls_dataset_new(&no_set, &(ls_dataset_source){.struct_size = WRONG}),
+        LS_ERR_ARGUMENT, "ls_dataset_source.struct_size is 3");
+    assert_error(
+        ls_dataset_new_images(&no_set, "images", LS_SPLIT_TRAIN,
+                              &(ls_image_options){.struct_size = WRONG}),
+        LS_ERR_ARGUMENT, "ls_image_options.struct_size is 3");
+    assert_error(
+        ls_loader_new(&loader, set, &(ls_loader_options){.struct_size = WRONG}),
+        LS_ERR_ARGUMENT, "ls_loader_options.struct_size is 3");
+    assert_error(
+        ls_checkpoint_save(group, "nowhere", 1,
+                           &(ls_checkpoint_parts){.struct_size = WRONG}, 1),
+        LS_ERR_ARGUMENT, "ls_checkpoint_parts.struct_size is 3");
+    assert_error(
+        ls_image_net_new(&net, group,
+                         &(ls_image_net_options){.struct_size = WRONG}),
+        LS_ERR_ARGUMENT, "ls_image_net_options.struct_size is 3");
+    ls_dataset_free(&set);
+    ls_params_free(&params);
+    ls_group_close(&group);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_older_program),
+        cmocka_unit_test(test_zero_is_the_first_version),
+        cmocka_unit_test(test_the_same_version),
+        cmocka_unit_test(test_a_newer_program),
+        cmocka_unit_test(test_sizes_of_no_version),
+        cmocka_unit_test(test_public_functions_refuse_a_wrong_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

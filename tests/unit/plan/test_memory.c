@@ -1,0 +1,272 @@
+/*
+ * Planned memory against what a step of the same model really takes, as the
+ * library counts it: within 5%, by kind and in all.
+ */
+#include <math.h>
+
+#include "../comm/ranks.h"
+#include "base/memory.h"
+#include "lockstep/lockstep.h"
+#include "lockstep/profile.h"
+#include "plan/describe.h"
+#include "plan/memory.h"
+#include "testing.h"
+#include "train/models/lm.h"
+
+typedef struct setup {
+    ls_transformer_config config;
+    int64_t batch;
+    ls_dtype dtype;
+    bool recompute;
+    ls_ddp_options how;
+} setup;
+
+static setup usual(void)
+{
+    setup s = {.batch = 2, .dtype = LS_F32, .how = ls_ddp_defaults()};
+    CHECK_OK(ls_transformer_size("tiny", &s.config));
+    s.config.layers = 2;
+    s.config.d_model = 128;
+    s.config.d_ff = 512;
+    s.config.vocabulary = 1000;
+    s.config.context = 64;
+    return s;
+}
+
+/* ---- measured ------------------------------------------------------------ */
+
+typedef struct trained {
+    lsi_lm lm;
+    ls_ddp *ddp;
+    ls_optimizer *optimizer;
+    ls_tape *tape;
+    ls_tensor *tokens, *targets;
+} trained;
+
+static void fill(ls_tensor *tensor)
+{
+    int64_t *data;
+    CHECK_OK(ls_tensor_map_i64(tensor, &data));
+    for (int64_t i = 0; i < ls_tensor_count(tensor); i++)
+        data[i] = i % 251;
+}
+
+static void open_model(trained *t, ls_group *group, const setup *s)
+{
+    const int64_t shape[] = {s->batch, s->config.context};
+    const int64_t flat = s->batch * s->config.context;
+    CHECK_OK(lsi_lm_new(&t->lm, group, &s->config, 0));
+    ls_transformer_set_recompute(t->lm.transformer, s->recompute);
+    CHECK_OK(ls_ddp_new(&t->ddp, group, t->lm.params, &s->how));
+    CHECK_OK(ls_adamw_new(&t->optimizer, t->lm.params, ls_adamw_defaults()));
+    CHECK_OK(ls_tape_new(&t->tape));
+    CHECK_OK(ls_tape_set_autocast(t->tape, s->dtype));
+    CHECK_OK(ls_tensor_new(&t->tokens, LS_I64, 2, shape));
+    CHECK_OK(ls_tensor_new(&t->targets, LS_I64, 1, &flat));
+    fill(t->tokens);
+    fill(t->targets);
+}
+
+static void step(trained *t)
+{
+    ls_params_zero_grad(t->lm.params);
+    const lsi_forward out =
+        lsi_lm_forward(&t->lm, t->tape, t->tokens, t->targets);
+    CHECK_OK(ls_ddp_backward(t->ddp, t->tape, out.loss, out.weight, true));
+    CHECK_OK(ls_optimizer_step(t->optimizer, 1.0));
+    ls_tape_reset(t->tape);
+}
+
+static void close_model(trained *t)
+{
+    ls_tensor_free(&t->targets);
+    ls_tensor_free(&t->tokens);
+    ls_tape_free(&t->tape);
+    ls_optimizer_free(&t->optimizer);
+    ls_ddp_free(&t->ddp);
+    lsi_lm_free(&t->lm);
+}
+
+/* ---- compared ------------------------------------------------------------ */
+
+static void near(const char *kind, double planned, double bytes)
+{
+    if (fabs(planned - bytes) <= 0.05 * bytes)
+        return;
+    fprintf(stderr, "%s: planned %.0f bytes, there were %.0f\n", kind, planned,
+            bytes);
+    abort();
+}
+
+static double peak(ls_memory_tag tag)
+{
+    ls_memory_stats stats;
+    ls_memory_of(tag, &stats);
+    return (double)stats.peak_bytes;
+}
+
+/* Of what fsdp drops one to two buckets are there, as ranks wait or do not. */
+static void check_gradients(const lsi_plan_run *run, double planned)
+{
+    const double kept = 4.0 * (double)run->model->parameters / 2;
+    const double had = peak(LS_MEMORY_GRADIENTS);
+    if (run->strategy->share != LSI_SHARE_ALL)
+        near("gradients", planned, had);
+    else
+        CHECK(had >= kept && had <= kept + 2.1e6 && planned > kept &&
+              planned <= kept + 2e6);
+}
+
+/* A processor without half types widens the factors of a product. */
+static double widened(const lsi_plan_run *run)
+{
+    int64_t most = run->batch * run->context * run->model->d_ff;
+    for (size_t i = 0; i < run->model->n_tensors; i++)
+        if (run->model->tensors[i] > most)
+            most = run->model->tensors[i];
+    return run->half ? 2.0 * sizeof(float) * (double)most : 0;
+}
+
+static void check_total(const lsi_plan_run *run, double planned, double had)
+{
+    if (had > planned)
+        planned = fmin(had, planned + widened(run));
+    near("all", planned, had);
+}
+
+static void compare(ls_group *group, const setup *s)
+{
+    lsi_plan_model model;
+    uint64_t limit;
+    CHECK_OK(lsi_plan_model_open(&model, &s->config));
+    lsi_plan_run run = {.model = &model,
+                        .batch = s->batch,
+                        .context = s->config.context,
+                        .half = s->dtype != LS_F32,
+                        .recompute = s->recompute,
+                        .ranks = ls_group_size(group),
+                        .nodes = 1};
+    CHECK_OK(lsi_strategy_of(&s->how, &run.strategy, &limit));
+    run.bucket_bytes = limit;
+    const lsi_plan_memory m = lsi_plan_memory_of(&run);
+    ls_memory_stats total;
+    ls_memory_total(&total);
+    near("parameters", m.parameters, peak(LS_MEMORY_PARAMETERS));
+    near("state", m.state, peak(LS_MEMORY_STATE));
+    near("activations", m.activations, peak(LS_MEMORY_ACTIVATIONS));
+    check_gradients(&run, m.gradients);
+    if (run.strategy->share != LSI_SHARE_ALL)
+        check_total(&run, m.total, (double)total.peak_bytes);
+    lsi_plan_model_close(&model);
+}
+
+static void check(ls_group *group, void *argument)
+{
+    const setup *const s = argument;
+    trained t = {0};
+    open_model(&t, group, s);
+    ls_memory_reset_peak();
+    step(&t);
+    compare(group, s);
+    close_model(&t);
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static void models(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        setup s = usual();
+        s.config.kind = i & 1 ? LS_TRANSFORMER_GPT2 : LS_TRANSFORMER_ROPE;
+        s.recompute = (i & 2) != 0;
+        s.dtype = i & 4 ? LS_BF16 : LS_F32;
+        run_processes(1, check, &s);
+    }
+}
+
+static void strategies(void **state)
+{
+    (void)state;
+    static const ls_ddp_strategy some[] = {LS_DDP_FLAT, LS_DDP_ZERO1,
+                                           LS_DDP_SHARED, LS_DDP_FSDP};
+    for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
+        setup s = usual();
+        const lsi_strategy *found;
+        s.how.strategy = some[i];
+        s.batch = 1;
+        assert_ok(lsi_strategy_find(s.how.strategy, &found));
+        if (found->buckets == LSI_BUCKETS_LIMIT)
+            s.how.bucket_mb = 1;
+        run_processes(2, check, &s);
+    }
+}
+
+static lsi_plan_run run_with(lsi_plan_model *model, int64_t ranks)
+{
+    lsi_plan_run run = {.model = model,
+                        .batch = 1,
+                        .context = 1,
+                        .ranks = ranks,
+                        .nodes = 1,
+                        .bucket_bytes = UINT64_MAX};
+    assert_ok(lsi_strategy_find(LS_DDP_ZERO1, &run.strategy));
+    return run;
+}
+
+/* As for the 12.8 billion parameters of "10B" on 4096 ranks, and beyond. */
+static void large(void **state)
+{
+    (void)state;
+    int64_t tensors[] = {INT64_C(1) << 61};
+    lsi_plan_model model = {.layers = 1,
+                            .d_model = 1,
+                            .d_ff = 1,
+                            .vocabulary = 1,
+                            .parameters = tensors[0],
+                            .tensors = tensors,
+                            .n_tensors = 1};
+    lsi_plan_run run = run_with(&model, 4096);
+    const lsi_plan_memory m = lsi_plan_memory_of(&run);
+    assert_true(m.gradients == 0x1p63);
+    assert_true(m.state == 0x1p64 / 4096);
+    ls_transformer_config config;
+    assert_ok(ls_transformer_size("10B", &config));
+    assert_ok(lsi_plan_model_open(&model, &config));
+    run = run_with(&model, 4096);
+    assert_true(lsi_plan_memory_of(&run).state == 8 * 12832823808.0 / 4096);
+    lsi_plan_model_close(&model);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    lsi_plan_model model = {.n_tensors = 0};
+    lsi_plan_run run = run_with(&model, 4);
+    assert_ok(lsi_plan_check(&run));
+    run.nodes = 3;
+    assert_error(lsi_plan_check(&run), LS_ERR_ARGUMENT, "4 ranks cannot be on");
+    run.nodes = 0;
+    assert_error(lsi_plan_check(&run), LS_ERR_ARGUMENT, "must be above 0");
+    run = run_with(&model, 0);
+    assert_error(lsi_plan_check(&run), LS_ERR_ARGUMENT, "0 ranks");
+    run = run_with(&model, 1);
+    run.batch = 0;
+    assert_error(lsi_plan_check(&run), LS_ERR_ARGUMENT, "0 sequences");
+    ls_transformer_config config;
+    assert_ok(ls_transformer_size("tiny", &config));
+    config.layers = 1 << 20;
+    assert_error(lsi_plan_model_open(&model, &config), LS_ERR_ARGUMENT,
+                 "1048576 layers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models),
+        cmocka_unit_test(strategies),
+        cmocka_unit_test(large),
+        cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
