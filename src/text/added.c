@@ -39,7 +39,7 @@ ls_status lsi_added_put(lsi_added *added, const lsi_added_token *token,
 lsi_text lsi_added_text(const lsi_added *added, size_t index)
 {
     const lsi_added_token *const token = &added->tokens[index];
-    return (lsi_text){added->pool.at + token->begin, token->n};
+    return lsi_bytes_piece(&added->pool, token->begin, token->n);
 }
 
 static int compare(const void *left, const void *right)

@@ -30,9 +30,17 @@ typedef struct lsi_bytes {
 ls_status lsi_bytes_reserve(lsi_bytes *bytes, size_t more);
 ls_status lsi_bytes_add(lsi_bytes *bytes, const void *data, size_t n);
 
+/* A piece of them; of no bytes, "": NULL has no place to point to. */
+static inline lsi_text lsi_bytes_piece(const lsi_bytes *bytes, size_t begin,
+                                       size_t n)
+{
+    const uint8_t *const at = n == 0 ? (const uint8_t *)"" : bytes->at + begin;
+    return (lsi_text){at, n};
+}
+
 static inline lsi_text lsi_bytes_text(const lsi_bytes *bytes)
 {
-    return (lsi_text){bytes->at, bytes->n};
+    return lsi_bytes_piece(bytes, 0, bytes->n);
 }
 
 /* The same of tokens. */

@@ -62,6 +62,8 @@ static ls_status write_whole(ls_decoder *d)
             at += wrong;
         }
     }
+    if (at == 0)
+        return LS_OK;
     d->waiting.n -= at;
     memmove(d->waiting.at, d->waiting.at + at, d->waiting.n);
     return LS_OK;

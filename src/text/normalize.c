@@ -83,7 +83,7 @@ ls_status lsi_prepare(const struct ls_tokenizer *t, lsi_text text, bool begins,
         LS_TRY(lsi_bytes_add(out, t->prefix.at, t->prefix.n));
     const size_t begin = out->n;
     LS_TRY(apply_all(t, t->n_normal, t->n_rules, text, begins, out));
-    const lsi_text made = {out->at + begin, out->n - begin};
+    const lsi_text made = lsi_bytes_piece(out, begin, out->n - begin);
     if (prefixed && begins_with(made, &t->prefix)) {
         memmove(out->at + old, made.at, made.n);
         out->n = old + made.n;

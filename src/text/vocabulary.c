@@ -80,13 +80,13 @@ ls_status lsi_vocabulary_set_text(lsi_vocabulary *vocabulary, uint32_t id,
 lsi_text lsi_vocabulary_content(const lsi_vocabulary *vocabulary, uint32_t id)
 {
     const lsi_token *const token = &vocabulary->tokens[id];
-    return (lsi_text){vocabulary->pool.at + token->content, token->content_n};
+    return lsi_bytes_piece(&vocabulary->pool, token->content, token->content_n);
 }
 
 lsi_text lsi_vocabulary_text(const lsi_vocabulary *vocabulary, uint32_t id)
 {
     const lsi_token *const token = &vocabulary->tokens[id];
-    return (lsi_text){vocabulary->pool.at + token->text, token->text_n};
+    return lsi_bytes_piece(&vocabulary->pool, token->text, token->text_n);
 }
 
 uint32_t lsi_vocabulary_find(const lsi_vocabulary *vocabulary, lsi_text content)

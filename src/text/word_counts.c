@@ -64,7 +64,7 @@ ls_status lsi_word_counts_add(lsi_word_counts *counts, lsi_text word,
     for (; c->slots[at & c->mask] != 0; at++) {
         lsi_counted *const it = &c->words[c->slots[at & c->mask] - 1];
         if (it->hash == (uint32_t)hash &&
-            lsi_text_equal((lsi_text){c->pool.at + it->begin, it->n}, word)) {
+            lsi_text_equal(lsi_bytes_piece(&c->pool, it->begin, it->n), word)) {
             it->count += count;
             return LS_OK;
         }
@@ -83,7 +83,7 @@ static ls_status add_all(lsi_word_counts *out, const lsi_word_counts *from)
     for (size_t i = 0; i < from->n; i++) {
         const lsi_counted *const it = &from->words[i];
         LS_TRY(lsi_word_counts_add(
-            out, (lsi_text){from->pool.at + it->begin, it->n}, it->count));
+            out, lsi_bytes_piece(&from->pool, it->begin, it->n), it->count));
     }
     return LS_OK;
 }

@@ -334,6 +334,75 @@ def crash():
     yield b"lockstep crash 1\nsignal 6 sent pid 1 thread 1\n0x1\nmaps\n"
 
 
+# What `bench sync-batch-norm` has recorded of one pass, with shorter stacks,
+# fewer blocks and files, and a range: the process learns its rank meanwhile.
+RECORDED_MEMORY = b"""\
+lockstep memory 1
+h {"version":"0.1.0","rank":-1,"size":0,"pid":24210,"host":"h","kinds":["parameters","gradients",\
+"optimizer state","activations","workspace","communication","data","other"]}
+k 0 0
+n 1 a table
+s 2 562ac17e2b78 562ac17e178e
++ 1 137194 32 7 0 0 0 1 2
+n 3 a group of threads
+s 4 562ac17e2b78 562ac18ddfcb
++ 2 293157 72 5 0 0 0 3 4
+n 5 the record of operations
++ 3 393267 131136 5 0 0 0 5 4
+h {"version":"0.1.0","rank":0,"size":1,"pid":24210,"host":"h","kinds":["parameters","gradients",\
+"optimizer state","activations","workspace","communication","data","other"]}
+- 2 623710
+c 955365 5 256
+n 6 a tensor
+n 7 the parameters
++ 4 1028214 0 0 0 0 0 7 2
+n 8 a tape
++ 5 1056566 720 7 0 0 0 8 2
+k 1072981 192
+k 1073862 272
+t 6 1078199 32 3 0 0 0 6 2
+t 7 1088204 128 3 0 0 0 6 4
+n 9 block 0
+p 10 0 9
+n 11 sync_batch_norm
+o 11 6 7
+k 1121393 1200
+t 8 1125389 4 3 0 10 0 6 2
+n 12 sum
+o 12 8
+n 13 backward
+t 9 1138008 4 3 13 10 0 6 2
+n 14 sum backward
+t 10 1150647 16 3 13 10 14 6 2
+- 9 1152490
+n 15 sync_batch_norm backward
+t 11 1166831 32 3 13 10 15 6 4
+- 10 1168393
+- 11 1168400
+- 8 1168634
+- 7 1168844
+- 6 1168944
+c 1170000 5 -256
+r 1170001 4096
+k 1180000 0
+m 562ac15d0000-562ac1663000 r--p 00000000 fe:00 5368697                    /usr/bin/lockstep
+m 562ac1663000-562ac182b000 r-xp 00092000 fe:00 5368697                    /usr/bin/lockstep
+z 47
+"""
+
+
+def memory():
+    head = (b'lockstep memory 1\nh {"rank": 0, "size": 1, "pid": 1, '
+            b'"host": "h", "version": "0"}\n')
+    things = (b"n 1 block 0\np 2 0 1\nn 3 linear\nn 4 a tensor\n"
+              b"s 5 7f01 7f02\ni 7 10\nk 0 128\n")
+    events = (b"t 1 10 64 3 0 2 0 4 5\no 3 1\n+ 2 20 100 0 1 2 3 4 5\n"
+              b"c 30 5 4096\n- 1 40\nr 50 99\nc 60 5 -4096\nk 70 0\n")
+    yield head + things + events + b"m 1000-2000 r-xp 0 08:01 1 /a\nz 9\n"
+    yield head + things + events[:-3]
+    yield RECORDED_MEMORY
+
+
 def csv():
     yield b"\x00a,b\n1,2.5\n-3e2, 4\n"
     yield b"\x01\"a\";b\r\n1;2\r\n\r\n3;0\r\n"
@@ -446,6 +515,8 @@ def tokenizer():
         vocab[merge.replace(" ", "")] = len(vocab)
     yield (b"\x01" + json.dumps(vocab).encode() + b"\0#version: 0.2\n" +
            "\n".join(merges).encode() + text)
+    yield b"\x00" + compact({"model": {
+        "type": "BPE", "vocab": {"": 0}, "merges": []}}) + b"\0a"
     level = {"type": "ByteLevel", "add_prefix_space": True}
     special = {"id": len(vocab), "content": "<s>", "special": True}
     whole = {
@@ -490,9 +561,73 @@ def tokenizer():
     yield b"\x00" + compact(whole) + text
 
 
+# ---- timeline --------------------------------------------------------------
+
+def varint(value):
+    out = b""
+    while value >= 128:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def chunk(letter, *parts):
+    body = b"".join(p if isinstance(p, bytes) else varint(p) for p in parts)
+    return letter + struct.pack("<I", len(body)) + body
+
+
+# The spans of `bench barrier -n 2 --iterations 2` on rank 0, as it has written them.
+RECORDED_SPANS = bytes.fromhex(
+    "002a460096e7f3dbd19905feb70901470000bce101010501db940d90d5064602"
+    "d0d63eec6a024702009618020501af3fc2211403fced1ee4d002dc5f140384fb"
+    "02e633dc5f1403b8028e07dc5f4600f49d05b066034700009c01030501c315ca"
+    "0b5604a010ae8c010804570400bab90108040501839503b0ce014600ac09d076"
+    "054700004e050501c717800d46009008ce7506470000680605018336ec434600"
+    "f406ee78074700004e070501fb17e60c4600f004ba780847000068080501e70d"
+    "a80756049008fa301009570400948c0110090501f7f402f2bb014600ac9a02a2"
+    "040a470000680a0501db07a2044600e40be20a0b4700004e0b0501f715ca0b56"
+    "04ec02c006080c570400ee03080c05018b13ae0a5604f004f406080d570400ee"
+    "03080d05019b0ec207")
+
+
+def recorded_timeline():
+    """The rest of that file, with fewer kinds: the process learns its rank."""
+    def head(rank, size):
+        return chunk(b"H", compact({
+            "lockstep_trace": 1, "version": "0.1.0", "rank": rank, "size": size,
+            "job": "6881ec94d3405ad0", "host": "h", "boot": "b", "pid": 23248,
+            "kinds": [{"kind": "kernel", "bytes": "bytes moved",
+                       "work": "floating-point operations", "id": ""}]}))
+    names = ("barrier", "wait for ranks", "select", "convert", "all_reduce")
+    clocks = (chunk(b"C", 11435560966791, 4404773849946, 1795425456967432480),
+              chunk(b"C", 11435583287999, 4404782447866, 1795425456976030300))
+    return (head(-1, 0) + clocks[0] + head(0, 2) +
+            b"".join(chunk(b"N", i, n.encode()) for i, n in enumerate(names)) +
+            chunk(b"T", 0, b"lockstep") + chunk(b"E", RECORDED_SPANS) +
+            clocks[1] + chunk(b"Z", 42))
+
+
+def timeline():
+    head = chunk(b"H", compact({
+        "lockstep_trace": 1, "rank": 0, "size": 2, "pid": 10, "host": "here",
+        "boot": "b", "job": "j"}))
+    clocks = chunk(b"C", 100, 1000, 10 ** 12), chunk(b"C", 900, 1900, 10 ** 12)
+    names = chunk(b"N", 0, b"gemm") + chunk(b"N", 1, b"step") + chunk(
+        b"T", 0, b"main")
+    spans = [(4 | 16 | 32, 0, 2 * 200, 50, 64, 128), (1 | 64, 1, 2 * 60 - 1, 70, 3),
+             (7 | 16 | 64, 0, 20, 5, 64, 1), (9 | 16, 1, 4, 0, 4096)]
+    events = chunk(b"E", 0, len(spans), *[n for span in spans for n in span])
+    start = b"LSTRACE1" + head + clocks[0] + names
+    yield start + events + clocks[1] + chunk(b"Z", len(spans))
+    yield start + events[:-9]
+    yield start + chunk(b"E", 0, 2, *spans[0], *spans[2]) + clocks[1]
+    yield b"LSTRACE1" + recorded_timeline()
+
+
 TARGETS = (agents, archive, arrays, checkpoint, cifar100, crash, csv, environment,
-           events, gpt2, jsonl, lists, llama, machine, meeting, options, python,
-           records, rendezvous, safetensors, select, ssh, store, tokenizer, tokens)
+           events, gpt2, jsonl, lists, llama, machine, meeting, memory, options, python,
+           records, rendezvous, safetensors, select, ssh, store, timeline,
+           tokenizer, tokens)
 
 
 def main():
