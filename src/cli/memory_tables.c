@@ -18,6 +18,13 @@ static const double mib = 1024.0 * 1024.0;
         .name = "mib", .title = "MiB", .type = LSI_COLUMN_REAL, .decimals = 2  \
     }
 
+/* One without rows has nothing to say. */
+static ls_status print_table(const lsi_table *table)
+{
+    return lsi_table_row_count(table) == 0 ? lsi_table_status(table)
+                                           : lsi_table_markdown(table, stdout);
+}
+
 /* ---- rows by layer or operation ------------------------------------------ */
 
 static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
@@ -45,11 +52,12 @@ static ls_status print_rows(const lsi_memory_file *f, lsi_memory_key key,
     }
     free(rows);
     if (status == LS_OK)
-        status = lsi_table_markdown(table, stdout);
+        status = print_table(table);
     lsi_table_free(&table);
     if (status == LS_OK && n > most)
         printf("and %zu more, which --top N or JSON shows\n", n - most);
-    printf("\n");
+    if (n > 0)
+        printf("\n");
     return status;
 }
 
@@ -126,7 +134,7 @@ static ls_status print_largest(const lsi_memory_file *f, size_t most, bool wide)
     free(rows);
     lsi_memory_code_free(&code);
     if (status == LS_OK)
-        status = lsi_table_markdown(table, stdout);
+        status = print_table(table);
     lsi_table_free(&table);
     return status;
 }
@@ -184,7 +192,7 @@ static const char *phase_of(const lsi_memory_file *f)
     return phase;
 }
 
-static void print_peak(const lsi_memory_file *f)
+static void print_live_peak(const lsi_memory_file *f)
 {
     const char *const phase = phase_of(f);
     printf("Most is live %.1f ms after the beginning%s%s: %.2f MiB",
@@ -197,6 +205,14 @@ static void print_peak(const lsi_memory_file *f)
     }
     printf(". With what pools keep it is %.2f MiB at most.\n",
            (double)f->peak / mib);
+}
+
+static void print_peak(const lsi_memory_file *f)
+{
+    if (f->peak > 0)
+        print_live_peak(f);
+    else
+        printf("No memory was taken while it was recorded.\n");
     if (f->refused > 0)
         printf("Allocations were refused %" PRIu64 " times.\n", f->refused);
     if (!f->whole)

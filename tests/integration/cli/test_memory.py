@@ -156,9 +156,13 @@ class MemoryTest(ProgramTest):
         done = self.call("train", "lm", "--help",
                          env=environment(LOCKSTEP_MEMORY=self.path("m")))
         self.assertEqual(done.returncode, 0, done.stderr)
-        titles, _, text = self.table(self.path("m"))
+        done = self.call("memory", self.path("m"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = done.stdout
         name, = os.listdir(self.path("m"))
-        self.assertEqual(titles, ["Layer", "MiB", "Blocks"])
+        # It has taken nothing, so there are no tables.
+        self.assertNotIn("|", text)
+        self.assertIn("No memory was taken", text)
         process = name[len("process-"):-len(".lsmem")]
         self.assertIn(f"{name}: process {process} on ", text)
 
