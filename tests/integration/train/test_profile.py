@@ -176,19 +176,52 @@ class Ranks(ProfileTest):
 
 
 class Peaks(ProfileTest):
+    def peaks(self, *flags):
+        return self.profile("t", "--threads", "1", *flags)["peaks"]
+
+    def kept(self):
+        with open(self.file, encoding="utf-8") as file:
+            return json.load(file)
+
+    def keep(self, **rates):
+        """As if they had been measured, which takes the rest from the file."""
+        rates = {**self.kept(), **rates}
+        with open(self.file, "w", encoding="utf-8") as file:
+            json.dump(rates, file)
+
     def test_they_are_kept(self):
+        self.file = os.path.join(self.folder, "lockstep", "peaks-1-threads.json")
         self.train("t", "--steps", "3", ranks=1)
-        first = self.profile("t", "--threads", "1")["peaks"]
+        first = self.peaks()
         self.assertGreater(min(first.values()), 0)
-        kept = os.path.join(self.folder, "lockstep", "peaks-1-threads.json")
-        with open(kept, encoding="utf-8") as file:
-            self.assertAlmostEqual(json.load(file)["f32"] * 1e-9,
-                                   first["f32_gflops"], places=6)
-        self.assertEqual(self.profile("t", "--threads", "1")["peaks"], first)
-        with open(kept, "w", encoding="utf-8") as file:
+        self.assertAlmostEqual(self.kept()["f32"] * 1e-9, first["f32_gflops"],
+                               places=6)
+        # No product is as fast as this, so it is believed.
+        high = {"f32": 1e15, "bf16": 2e15, "bytes": 1e3}
+        self.keep(**high)
+        found = self.peaks()
+        self.assertAlmostEqual(found["f32_gflops"], 1e6, places=3)
+        self.assertAlmostEqual(found["gb_per_s"], 1e-6, places=9)
+        self.assertEqual({key: self.kept()[key] for key in high}, high)
+        # All products are faster than that, so it is measured again, and what
+        # was higher stays.
+        self.keep(f32=1.0)
+        found = self.peaks()
+        self.assertGreater(found["f32_gflops"], 1e-3)
+        self.assertLess(found["f32_gflops"], 1e6)
+        self.assertGreater(found["gb_per_s"], 1e-6)
+        self.assertAlmostEqual(found["bf16_gflops"], 2e6, places=3)
+        self.assertAlmostEqual(self.kept()["f32"] * 1e-9, found["f32_gflops"],
+                               places=6)
+        # Nothing stays of what was kept when that is asked for.
+        self.keep(**high)
+        self.assertLess(self.peaks("--measure")["f32_gflops"], 1e6)
+        # That of another processor, and what is no JSON, are not taken.
+        self.keep(**high, machine={**self.kept()["machine"], "cpu": "other"})
+        self.assertLess(self.peaks()["f32_gflops"], 1e6)
+        with open(self.file, "w", encoding="utf-8") as file:
             file.write("{")
-        self.assertGreater(self.profile("t", "--threads", "1")["peaks"]
-                           ["f32_gflops"], 0)
+        self.assertGreater(self.peaks()["f32_gflops"], 0)
 
 
 if __name__ == "__main__":
