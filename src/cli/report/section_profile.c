@@ -26,16 +26,28 @@ static const lsi_measurement profile[] = {
      false},
 };
 
-/* The answers of profile in their order; empty ones are left out. */
+/* Whether it says no more than the sentence before, as of a single rank. */
+static bool is_said(const char *sentence, const char *before)
+{
+    const size_t n = strlen(sentence);
+    return n == 0 || strncmp(sentence, before, n - 1) == 0;
+}
+
+/* The answers of profile in their order. */
 static void put_answers(lsi_study *r, const json_t *file, const char *only)
 {
     const char *key;
     json_t *value;
+    const char *before = "";
     json_object_foreach(json_object_get(file, "answers"), key, value)
     {
-        if (only == NULL ? strcmp(key, "attention") != 0
-                         : strcmp(key, only) == 0)
-            lsi_document_item(r->document, "%s", json_string_value(value));
+        const char *const text = json_string_value(value);
+        if (text == NULL || is_said(text, before) ||
+            (only == NULL ? strcmp(key, "attention") == 0
+                          : strcmp(key, only) != 0))
+            continue;
+        lsi_document_item(r->document, "%s", text);
+        before = text;
     }
 }
 

@@ -202,6 +202,20 @@ class Report(ProgramTest):
                 self.assertIn(word, picture)
             self.assertIn("prefers-color-scheme", picture)
 
+    def test_what_profile_has_said(self):
+        """An answer that says no more than the one before it is left out."""
+        alone = "There is only one rank, which has nothing to communicate."
+        for slowest, times in (("There is only one rank.", 1),
+                               ("Rank 1 was the slowest.", 2)):
+            self.rows("profile.json", [{"kernel": "scale", "calls": 1}],
+                      answers={"overlap": alone, "slowest": slowest,
+                               "attention": "", "rest": "No other."})
+            self.assertEqual(self.report("--only", "setup").returncode, 0)
+            items = [line for line in self.read("report.md").split("\n")
+                     if line.startswith(("- There", "- Rank", "- No", "- \n"))]
+            self.assertEqual(items, [f"- {alone}", f"- {slowest}"][:times] +
+                             ["- No other."])
+
     def test_memory_that_differs(self):
         """Of what is compared each way has its own; a row without it says nothing."""
         ours = [norm("fused", f, 10.0) for f in (128, 256, 512)]
