@@ -16,7 +16,7 @@
 #include "launch/launch.h"
 
 enum { MOST_WORDS = 32, MOST_BYTES = 16 << 20 };
-enum { LITTLE = 8192, MUCH = 32 << 20 };
+enum { LITTLE = 8192, LEAST_MUCH = 1 << 20, MOST_MUCH = 256 << 20 };
 
 static const double grace_seconds = 3;
 
@@ -120,67 +120,37 @@ static ls_status no_room(const lsi_plan_case *c)
 
 /* ---- what is measured ---------------------------------------------------- */
 
-/* The shortest step, as long as its parts are to each other at their best. */
-static lsi_plan_compute compute_of(json_t *json, double seconds)
+ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
+                                   double *memory)
 {
-    const double forward = number(json, 0, "forward_ms.min");
-    const double backward = number(json, 0, "backward_ms.min");
-    const double optimizer = number(json, 0, "optimizer_ms.min");
-    const double whole = forward + backward + optimizer;
-    const double unit = seconds * number(json, 0, "step_ms.min") / whole;
-    return (lsi_plan_compute){forward * unit, backward * unit,
-                              optimizer * unit};
-}
-
-ls_status lsi_plan_measure_compute(const lsi_plan_case *c,
-                                   lsi_plan_compute *out)
-{
-    const int cpus = lsi_cpus_available();
-    const int at_once = c->ranks < cpus ? c->ranks : cpus;
-    const double share = fmax(1, (double)c->ranks / cpus) * 1e-3;
-    char batch[32], context[32], threads[32];
+    char sizes[64];
     json_t *json;
-    snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
-    snprintf(context, sizeof(context), "%" PRId64, c->context);
-    snprintf(threads, sizeof(threads), "%d", cpus / at_once);
+    const double much = fmin(fmax(bytes, LEAST_MUCH), MOST_MUCH);
+    snprintf(sizes, sizeof(sizes), "%d,%.0f", LITTLE, much);
     const char *const words[] = {
-        "bench",     "lm",    "--size",       c->model, "--dtype",  c->dtype,
-        "--batch",   batch,   "--context",    context,  "--warmup", "2",
-        "--threads", threads, "--iterations", "8",      NULL};
-    LS_TRY(run_bench(words, at_once, &json));
-    *out = compute_of(json, share);
-    json_decref(json);
-    return isnan(out->optimizer) ? no_room(c) : LS_OK;
-}
-
-ls_status lsi_plan_measure_meeting(int ranks, double *meeting, double *memory)
-{
-    json_t *json;
-    const char *const words[] = {
-        "bench",    "all-reduce", "--sizes",      "8k,32m",  "--buffers",
+        "bench",    "all-reduce", "--sizes",      sizes,     "--buffers",
         "shared",   "--place",    "in",           "--check", "0",
         "--warmup", "3",          "--iterations", "15",      NULL};
     LS_TRY(run_bench(words, ranks, &json));
-    const double little = 1e-6 * number(json, 0, "time_us.min");
-    const double much = 1e-6 * number(json, 1, "time_us.min");
+    const double first = 1e-6 * number(json, 0, "time_us.min");
+    const double second = 1e-6 * number(json, 1, "time_us.min");
     json_decref(json);
-    if (!(little > 0 && much > little))
+    if (!(first > 0 && second > first))
         return lsi_fail(LS_ERR_STATE,
-                        "an all-reduce of 32 MiB took %g s and one of 8 KiB "
+                        "an all-reduce of %.0f bytes took %g s and one of %d "
                         "%g s, and should take longer; the machine is too busy "
                         "to be measured",
-                        much, little);
-    *meeting = little;
-    *memory = 2.0 * (MUCH - LITTLE) / (much - little);
+                        much, second, LITTLE, first);
+    *meeting = first;
+    *memory = 2.0 * (much - LITTLE) / (second - first);
     return LS_OK;
 }
 
-ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,
-                                const char *bucket_mb, double *seconds,
-                                double *bytes)
+/* The row of one strategy. */
+static ls_status run_steps(const lsi_plan_case *c, const char *strategy,
+                           const char *bucket_mb, json_t **out)
 {
     char model[32], batch[32], context[32];
-    json_t *json;
     snprintf(model, sizeof(model), "lm:%s", c->model);
     snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
     snprintf(context, sizeof(context), "%" PRId64, c->context);
@@ -190,9 +160,49 @@ ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,
         "--batch",  batch,         "--context",
         context,    "--strategy",  strategy,
         "--warmup", "2",           "--iterations",
-        "8",        "--bucket-mb", bucket_mb != NULL ? bucket_mb : "1",
+        "12",       "--bucket-mb", bucket_mb != NULL ? bucket_mb : "1",
         NULL};
-    LS_TRY(run_bench(words, c->ranks, &json));
+    return run_bench(words, c->ranks, out);
+}
+
+/* The shortest step without its all-reduce, in parts as they are on average. */
+static lsi_plan_compute compute_of(json_t *json, double reduces)
+{
+    const double forward = number(json, 0, "forward_s");
+    const double backward = number(json, 0, "backward_s");
+    const double optimizer = number(json, 0, "optimizer_s");
+    const double whole = forward + backward + optimizer;
+    const double unit = (number(json, 0, "step_time_min_s") - reduces) / whole;
+    return (lsi_plan_compute){forward * unit, backward * unit,
+                              optimizer * unit};
+}
+
+ls_status lsi_plan_measure_compute(const lsi_plan_case *c, double gradients,
+                                   lsi_plan_compute *out)
+{
+    const int cpus = lsi_cpus_available();
+    const double share = fmax(1, (double)c->ranks / cpus);
+    double meeting, memory;
+    lsi_plan_case at_once = *c;
+    json_t *json;
+    at_once.ranks = c->ranks < cpus ? c->ranks : cpus;
+    LS_TRY(
+        lsi_plan_measure_meeting(at_once.ranks, gradients, &meeting, &memory));
+    LS_TRY(run_steps(&at_once, "flat", NULL, &json));
+    *out = compute_of(json, meeting + 2 * gradients / memory);
+    json_decref(json);
+    out->forward *= share;
+    out->backward *= share;
+    out->optimizer *= share;
+    return isnan(out->optimizer) ? no_room(c) : LS_OK;
+}
+
+ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,
+                                const char *bucket_mb, double *seconds,
+                                double *bytes)
+{
+    json_t *json;
+    LS_TRY(run_steps(c, strategy, bucket_mb, &json));
     *seconds = number(json, 0, "step_time_min_s");
     *bytes = fmax(number(json, 0, "peak_bytes.before_step.total"),
                   number(json, 0, "peak_bytes.after_step.total"));

@@ -27,17 +27,19 @@ typedef struct lsi_plan_known {
 } lsi_plan_known;
 
 /*
- * Steps of ranks that do not know of each other: as many at once as there are,
- * but not more than CPUs; with more, each gets its share of that.
+ * What ranks compute in a step of one job under `flat`: where gradients lie in
+ * memory of all of them, an optimizer is slower. Not more ranks than CPUs: with
+ * more, each gets its share of that. `gradients`: bytes of a rank.
  */
-ls_status lsi_plan_measure_compute(const lsi_plan_case *c,
+ls_status lsi_plan_measure_compute(const lsi_plan_case *c, double gradients,
                                    lsi_plan_compute *out);
 
 /*
  * What a meeting of so many ranks takes, and bytes a second that each reads and
- * writes in an all-reduce of shared memory.
+ * writes in an all-reduce of shared memory, of so many bytes.
  */
-ls_status lsi_plan_measure_meeting(int ranks, double *meeting, double *memory);
+ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
+                                   double *memory);
 
 /* A step under a strategy: seconds, and rank 0's peak of memory. */
 ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,

@@ -105,8 +105,10 @@ static ls_status measure(const lsi_plan_flags *f, const lsi_plan_run *run,
                         "--calibrate measures up to %d ranks of a node, not "
                         "%" PRId64 "; say --nodes, or --ranks-per-node",
                         LSI_PLAN_MOST_MEASURED, here);
-    LS_TRY(lsi_plan_measure_compute(&c, &out->compute));
-    LS_TRY(lsi_plan_measure_meeting((int)here, &out->meeting, &out->memory));
+    const double gradients = sizeof(float) * (double)run->model->parameters;
+    LS_TRY(lsi_plan_measure_compute(&c, gradients, &out->compute));
+    LS_TRY(lsi_plan_measure_meeting((int)here, gradients, &out->meeting,
+                                    &out->memory));
     out->here = here;
     return LS_OK;
 }

@@ -102,7 +102,7 @@ static void print_worst(const lsi_table *table)
         }
     }
     printf("\nFarthest off: times %.1f %%, memory %.1f %%. Each time is the "
-           "shortest of 8 steps; on a busy machine, or one whose CPUs are "
+           "shortest of 12 steps; on a busy machine, or one whose CPUs are "
            "others' meanwhile, they differ from run to run.\n",
            worst[0], worst[1]);
 }
