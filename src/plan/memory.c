@@ -7,7 +7,10 @@
 
 enum { MOMENTS_OF_ADAMW = 2, F32 = sizeof(float), HALF = 2 };
 
-/* Buffers of products, control blocks, records: about as much for any model. */
+/*
+ * Buffers of products, control blocks, records: about as much for any model;
+ * with a second-level cache of 2 MiB twice to three times that.
+ */
 static const double other_bytes = 8e5;
 
 /*
