@@ -207,7 +207,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
                                bool all_ranks)
 {
     engine_->check_process(); /* the parent has the store's connection */
-    const milliseconds timeout = timeout_of(options.timeout);
+    const milliseconds timeout = options.timeout.count() == 0
+                                     ? options.timeout /* not a millisecond */
+                                     : timeout_of(options.timeout);
     const auto until = steady_clock::now() + timeout;
     const std::string name =
         meeting_ + "/monitored/" + std::to_string(monitored_++) + "/";

@@ -63,6 +63,7 @@ def cycles(rank, size, backend, count):
     check_held(rank, first, OF_TORCH * count)
     dist.init_process_group("gloo", init_method=f"file://{folder}/{size}.end",
                             rank=rank, world_size=size)
+    dist.barrier()  # who leaves takes connections of gloo's with him
 
 
 def check_held(rank, first, more=0):
@@ -100,7 +101,7 @@ def backends(rank, size, backend, count):
             time.sleep(0.1)
             first = held()
     check_held(rank, first)
-    dist.barrier()  # who leaves takes connections of gloo's with him
+    dist.barrier()
 
 
 def threads(rank, size, backend, count):

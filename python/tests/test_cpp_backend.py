@@ -160,6 +160,13 @@ def missing(rank, size):
     total = torch.ones(1)
     dist.all_reduce(total)  # the group is as good as before
     assert total.item() == size
+    if rank == 0:
+        try:
+            ranks.monitored_barrier(0)
+        except RuntimeError as why:
+            assert "Rank 0 timed out in monitoredBarrier" in str(why), why
+        else:
+            raise AssertionError("rank 0 has waited for rank 1")
 
 
 class Cpp(unittest.TestCase):
