@@ -49,7 +49,8 @@ typedef struct lsi_plot_series {
 typedef struct lsi_plot_axis {
     const char *label; /* with the unit */
     bool log, from_zero;
-    bool si; /* 1k, 1M, 1G; for an axis that is logarithmic */
+    bool whole; /* counts something: no label between numbers; of x */
+    bool si;    /* 1k, 1M, 1G; for an axis that is logarithmic */
     const char *const *categories; /* names of 0, 1, ...; or NULL */
     size_t n_categories;
 } lsi_plot_axis;

@@ -35,6 +35,21 @@ static void put_text(FILE *f, const char *text)
     fputc('\'', f);
 }
 
+/* With steps of one gnuplot would set labels between them. */
+static void put_whole(FILE *f, const lsi_plot *plot)
+{
+    enum { FEW = 10 };
+    double first = INFINITY, last = -INFINITY;
+    for (size_t i = 0; i < plot->n_series; i++) {
+        for (size_t k = 0; k < plot->series[i].n; k++) {
+            first = fmin(first, plot->series[i].x[k]);
+            last = fmax(last, plot->series[i].x[k]);
+        }
+    }
+    if (plot->x.whole && !plot->x.log && last - first <= FEW)
+        fputs("set xtics 1\n", f);
+}
+
 static void put_axis(FILE *f, char axis, const lsi_plot_axis *a)
 {
     if (a->label != NULL) {
@@ -140,7 +155,7 @@ static void put_style(FILE *f, const lsi_plot *plot, size_t i)
         [LSI_PLOT_LINES_POINTS] = "linespoints",
         [LSI_PLOT_STEPS] = "steps",
         [LSI_PLOT_FILLED] = "filledcurves",
-        [LSI_PLOT_BARS] = "boxxyerror fill solid 1 border",
+        [LSI_PLOT_BARS] = "boxxyerror fill solid 1 noborder",
         [LSI_PLOT_SPANS] = "boxxyerror fill solid 1 noborder",
     };
     enum { ROUND = 7 }; /* gnuplot's number of a filled circle */
@@ -169,13 +184,14 @@ static void put_head(FILE *f, const lsi_plot *plot)
     fputs("\nset encoding utf8\n"
           "set border 3 lc rgb '" LSI_PLOT_INK "'\n"
           "set tics nomirror textcolor rgb '" LSI_PLOT_INK "'\n"
-          "set key below textcolor rgb '" LSI_PLOT_INK "'\n"
+          "set key below height 0.6 textcolor rgb '" LSI_PLOT_INK "'\n"
           "set grid lc rgb '" LSI_PLOT_GRID "' lw 0.4\n"
-          "set xlabel textcolor rgb '" LSI_PLOT_INK "'\n"
+          "set xlabel offset 0,0.4 textcolor rgb '" LSI_PLOT_INK "'\n"
           "set ylabel textcolor rgb '" LSI_PLOT_INK "'\n",
           f);
     put_axis(f, 'x', &plot->x);
     put_axis(f, 'y', &plot->y);
+    put_whole(f, plot);
 }
 
 static bool is_drawn(const lsi_plot *plot, size_t series)

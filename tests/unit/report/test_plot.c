@@ -66,6 +66,24 @@ static void points_that_cannot_be_drawn_are_gaps(void **state)
     free(script);
 }
 
+static void what_is_counted_has_no_labels_between(void **state)
+{
+    (void)state;
+    const lsi_plot_series series = lines("a");
+    lsi_plot plot = {.name = "p",
+                     .x = {.label = "epoch", .whole = true},
+                     .series = &series,
+                     .n_series = 1};
+    char *script = script_of(&plot);
+    assert_null(strstr(script, "set xtics 1\n")); /* there would be 100 */
+    free(script);
+    const lsi_plot_series few = {.x = x, .y = y, .n = 2};
+    plot.series = &few;
+    script = script_of(&plot);
+    assert_in(script, "set xtics 1\n");
+    free(script);
+}
+
 static void a_plot_without_points_is_an_error(void **state)
 {
     (void)state;
@@ -91,6 +109,8 @@ static void bars_and_areas_stand_on_each_other(void **state)
                      .series = series,
                      .n_series = 2};
     char *script = script_of(&plot);
+    /* With a border the colour would be the border's. */
+    assert_in(script, "with boxxyerror fill solid 1 noborder lc rgb '#0072b2'");
     assert_in(script, "set xtics ('a' 0, 'b' 1)");
     assert_in(script, "-0.2 1 -0.4 0 0 2\n"); /* beside each other */
     assert_in(script, "1.2 0.5 1 1.4 0 1\n");
@@ -176,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_script_has_labels_scales_and_points),
         cmocka_unit_test(points_that_cannot_be_drawn_are_gaps),
+        cmocka_unit_test(what_is_counted_has_no_labels_between),
         cmocka_unit_test(a_plot_without_points_is_an_error),
         cmocka_unit_test(bars_and_areas_stand_on_each_other),
         cmocka_unit_test(spans_lie_in_rows),
