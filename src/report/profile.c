@@ -310,6 +310,7 @@ static ls_status walk_all(const lsi_timeline *t, walk *w,
         w->process = p;
         LS_TRY(lsi_profile_find_steps(p, w->filter->warmup, &steps[i]));
         w->profile->ranks += steps[i].n > steps[i].first;
+        w->profile->no_steps |= steps[i].none;
         LS_TRY(walk_process(w, &steps[i]));
     }
     if (w->profile->steps == 0)

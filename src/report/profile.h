@@ -62,6 +62,7 @@ typedef struct lsi_profile {
     int ranks;         /* that the filter lets through, of */
     int size;          /* so many of the run, 1 or more */
     uint64_t steps;    /* of all ranks together */
+    bool no_steps;     /* there are none: the whole of a trace counts as one */
     int64_t time;      /* of what the filter lets through */
     int64_t step_ns;   /* of all steps */
     int64_t under_way; /* in which a collective was, and of that */

@@ -138,22 +138,23 @@ static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
     add_sum(&both.softmax, &p->backward.softmax);
     add_sum(&both.products, &p->backward.products);
     add_sum(&both.fused, &p->backward.fused);
+    const char *const a_step = p->no_steps ? " in all" : " a step";
     const lsi_profile_sum *const s = &p->forward.softmax;
     const lsi_profile_sum *const m = &p->forward.products;
     if (s->ns > 0 && m->ns > 0)
         say(a,
-            "In the attention of forward softmax takes %.3f ms a step, %.2f of "
-            "the time of the two products (%.3f ms), for %.3f of their "
+            "In the attention of forward softmax takes %.3f ms%s, %.2f of the "
+            "time of the two products (%.3f ms), for %.3f of their "
             "floating-point operations.",
-            ms(s->ns, p->steps), (double)s->ns / (double)m->ns,
+            ms(s->ns, p->steps), a_step, (double)s->ns / (double)m->ns,
             ms(m->ns, p->steps),
             m->work > 0 ? (double)s->work / (double)m->work : 0);
     else if (both.fused.ns > 0)
         say(a,
             "Attention is one kernel here, softmax and both products in one "
-            "pass: %.3f ms a step forward and %.3f ms backward. With the naive "
+            "pass: %.3f ms%s forward and %.3f ms backward. With the naive "
             "method they can be told apart.",
-            ms(p->forward.fused.ns, p->steps),
+            ms(p->forward.fused.ns, p->steps), a_step,
             ms(p->backward.fused.ns, p->steps));
     else
         say(a, "There is no attention in these steps.");

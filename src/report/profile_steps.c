@@ -105,6 +105,7 @@ ls_status lsi_profile_find_steps(const lsi_timeline_process *process,
         find_by_optimizer(process, out);
     else
         find_all(process, out);
+    out->none = named == 0 && steps == 0;
     out->first = choose_first(process, warmup, out->n);
     return LS_OK;
 }

@@ -20,6 +20,7 @@ typedef struct lsi_profile_steps {
     lsi_profile_times *times; /* as many, zeros at first */
     size_t n;
     size_t first; /* behind the warm-up */
+    bool none;    /* there are none: all of the trace counts as one */
 } lsi_profile_steps;
 
 /*

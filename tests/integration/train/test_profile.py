@@ -97,6 +97,11 @@ class Kernels(ProfileTest):
     def test_softmax_and_products(self):
         naive, flash = self.attention("naive"), self.attention("flash")
         self.assertIn("softmax takes", naive["answers"]["attention"])
+        # Of all calls: the benchmark has no steps.
+        softmax = {r["kernel"]: r for r in naive["rows"]}["attention_softmax"]
+        self.assertIn(f"takes {softmax['total_ms']:.3f} ms in all",
+                      naive["answers"]["attention"])
+        self.assertIn("ms in all forward", flash["answers"]["attention"])
         # Five operations for a key against 2 d in each of two products.
         self.assertIn(f"for {5 / (4 * 32):.3f} of their",
                       naive["answers"]["attention"])
