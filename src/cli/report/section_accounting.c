@@ -28,10 +28,10 @@ static void write_communication(lsi_study *r)
     lsi_document_item(
         r->document,
         "(a) %.0f parameters; weights, gradients and both "
-        "moments take %.1f GB, of %.0f GB each %.0f devices "
+        "moments take %.1f GB, which is %.0f devices of %.0f GB each "
         "(%.2f); for backward %.0f bytes a token are saved",
         lsi_number_at(plan, "parameters"), lsi_number_at(plan, "state_gb"),
-        lsi_number_at(plan, "device_memory_gb"), lsi_number_at(plan, "devices"),
+        lsi_number_at(plan, "devices"), lsi_number_at(plan, "device_memory_gb"),
         lsi_number_at(plan, "devices_exact"),
         lsi_number_at(plan, "saved_bytes_per_token"));
     lsi_document_item(r->document,
@@ -48,7 +48,7 @@ static void write_communication(lsi_study *r)
     json_array_foreach(json_object_get(plan, "smaller_batch_options"), i,
                        option)
     {
-        lsi_document_item(r->document, "(d) a smaller batch: %s",
+        lsi_document_item(r->document, "(d) a smaller batch is possible by %s",
                           json_string_value(option));
     }
     json_decref(plan);
@@ -133,7 +133,8 @@ static void write_sharding(lsi_study *r)
     json_t *const plan = lsi_rows_of("sharding-accounting");
     lsi_document_paragraph(r->document,
                            "Memory of a rank at three moments, as counted by "
-                           "the allocator and as the formulas say.");
+                           "the allocator and as the formulas say: of the "
+                           "gradients of fsdp the most there can be.");
     lsi_study_table(r, json_object_get(file, "rows"), columns,
                     sizeof(columns) / sizeof(columns[0]));
     answer_sharding(r, file);

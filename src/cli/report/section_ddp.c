@@ -266,7 +266,7 @@ static void write_scaling(lsi_study *r)
     lsi_study_plot p = lsi_study_plot_new(
         "scaling",
         "Sequences a second over ranks, of one thread and two sequences each");
-    p.plot.x = (lsi_plot_axis){.label = "ranks"};
+    p.plot.x = (lsi_plot_axis){.label = "ranks", .whole = true};
     p.plot.y =
         (lsi_plot_axis){.label = "sequences a second", .from_zero = true};
     lsi_study_series *const ideal =

@@ -17,6 +17,8 @@ static const lsi_measurement measurements[] = {
 
 enum { LARGEST = 6 };
 
+#define MIB (1.0 / 1048576) /* of a byte */
+
 static const char *const kinds[] = {"parameters",      "gradients",
                                     "optimizer state", "activations",
                                     "workspace",       "kept by pools"};
@@ -73,32 +75,38 @@ static void answer_largest(lsi_study *r, const json_t *detail)
         const char *const layer = lsi_string_at(block, "layer");
         const char *const line = lsi_string_at(block, "line");
         lsi_document_item(
-            r->document, "%.0f of %.2f MB: %s%s%s%s%s",
-            lsi_number_at(block, "alike"), lsi_number_at(block, "bytes") * 1e-6,
+            r->document, "%.0f of %.2f MiB: %s%s%s%s%s",
+            lsi_number_at(block, "alike"), lsi_number_at(block, "bytes") * MIB,
             what[0] != '\0' ? what : "a tensor", layer[0] != '\0' ? " of " : "",
             layer, line[0] != '\0' ? ", by " : "", line);
     }
 }
 
-/* Every so many points, if there are more than a plot takes. */
+/*
+ * Every so many points, if there are more than a plot takes. What there is at
+ * one stays until the next.
+ */
 static void draw_course(lsi_study *r, const json_t *detail)
 {
     const json_t *const course = json_object_get(detail, "timeline");
     const size_t n = json_array_size(course);
-    const size_t step = n / LSI_POINTS_MOST + 1;
+    const size_t step = 2 * n / LSI_POINTS_MOST + 1;
     lsi_study_plot p = lsi_study_plot_new(
         "memory", "Memory in use over the time of a run of two steps");
     p.plot.stacked = true;
     p.plot.x = (lsi_plot_axis){.label = "time (ms)"};
-    p.plot.y = (lsi_plot_axis){.label = "memory (MB)", .from_zero = true};
+    p.plot.y = (lsi_plot_axis){.label = "memory (MiB)", .from_zero = true};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
         lsi_study_series *const s =
             lsi_study_plot_series(&p, LSI_PLOT_FILLED, "%s", kinds[k]);
         for (size_t i = 0; i < n; i += step) {
             const json_t *const at = json_array_get(course, i);
-            lsi_study_point(s, lsi_number_at(at, "ms"),
-                            json_number_value(json_object_get(at, kinds[k])) *
-                                1e-6);
+            const json_t *const next = json_array_get(course, i + step);
+            const double bytes =
+                json_number_value(json_object_get(at, kinds[k]));
+            lsi_study_point(s, lsi_number_at(at, "ms"), bytes * MIB);
+            if (next != NULL)
+                lsi_study_point(s, lsi_number_at(next, "ms"), bytes * MIB);
         }
     }
     lsi_study_draw(r, &p);
@@ -112,12 +120,12 @@ static void write_memory(lsi_study *r)
         {"Batch", "batch", 0, 0},
         {"Type", "dtype", 0, 0},
         {"Mode", "mode", 0, 0},
-        {"Peak (MB)", "peak_bytes", 1, 1e-6},
+        {"Peak (MiB)", "peak_bytes", 1, MIB},
         {"Parameters (MiB)", "parameters_mib", 1, 0},
-        {"Gradients", "gradients_mib", 1, 0},
-        {"State", "state_mib", 1, 0},
-        {"Activations", "activations_mib", 1, 0},
-        {"Kept for the next", "kept_mib", 1, 0},
+        {"Gradients (MiB)", "gradients_mib", 1, 0},
+        {"State (MiB)", "state_mib", 1, 0},
+        {"Activations (MiB)", "activations_mib", 1, 0},
+        {"Kept for the next (MiB)", "kept_mib", 1, 0},
         {"Of resident growth (%)", "resident_percent", 1, 0},
         {"Status", "status", 0, 0},
     };

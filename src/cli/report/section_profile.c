@@ -121,29 +121,41 @@ static bool is_event(const json_t *event, const char *category)
            strcmp(lsi_string_at(event, "cat"), category) == 0;
 }
 
-/* Where the last step of rank 0 begins: the optimizer has ended the one before.
+typedef struct moments {
+    double begin, end;
+} moments;
+
+/*
+ * The last step: rank 0's optimizer has ended the one before, and the last
+ * optimizer of any rank ends it. What comes behind are meetings of the end.
  */
-static double last_step(const json_t *events)
+static moments last_step(const json_t *events)
 {
     size_t i;
     const json_t *event;
-    double begin = NAN, end = NAN;
+    double mine = NAN;
+    moments step = {.begin = NAN, .end = NAN};
     json_array_foreach(events, i, event)
     {
-        if (!is_event(event, "phase") || lsi_number_at(event, "pid") != 0 ||
+        if (!is_event(event, "phase") ||
             strcmp(lsi_string_at(event, "name"), "optimizer") != 0)
             continue;
-        begin = end;
-        end = lsi_number_at(event, "ts") + lsi_number_at(event, "dur");
+        const double end =
+            lsi_number_at(event, "ts") + lsi_number_at(event, "dur");
+        step.end = fmax(step.end, end); /* takes no part that is NAN */
+        if (lsi_number_at(event, "pid") != 0)
+            continue;
+        step.begin = mine;
+        mine = end;
     }
-    return begin;
+    return step;
 }
 
-static void add_span(lsi_study_series *s, const json_t *event, double begin,
+static void add_span(lsi_study_series *s, const json_t *event, moments step,
                      double row)
 {
-    const double from = lsi_number_at(event, "ts") - begin;
-    if (s->n == LSI_POINTS_MOST || !(from >= 0))
+    const double from = lsi_number_at(event, "ts") - step.begin;
+    if (s->n == LSI_POINTS_MOST || !(from >= 0 && step.begin + from < step.end))
         return;
     s->end[s->n] = (from + lsi_number_at(event, "dur")) * 1e-3;
     lsi_study_point(s, from * 1e-3, row);
@@ -156,7 +168,7 @@ static void add_spans(lsi_study_plot *p, const json_t *events)
                                          "optimizer"};
     enum { PHASES = sizeof(phases) / sizeof(phases[0]) };
     lsi_study_series *series[PHASES + 1], *forward;
-    const double begin = last_step(events);
+    const moments step = last_step(events);
     size_t i;
     const json_t *event;
     /* Operations of other phases lie below those. */
@@ -171,13 +183,13 @@ static void add_spans(lsi_study_plot *p, const json_t *events)
         if (!(row >= 0 && row < 4))
             continue;
         if (is_event(event, "transfer"))
-            add_span(series[PHASES], event, begin, row + 1);
+            add_span(series[PHASES], event, step, row + 1);
         if (is_event(event, "operation"))
-            add_span(forward, event, begin, row);
+            add_span(forward, event, step, row);
         for (size_t k = 0; k < PHASES; k++) {
             if (is_event(event, "phase") &&
                 strcmp(lsi_string_at(event, "name"), phases[k]) == 0)
-                add_span(series[k], event, begin, row);
+                add_span(series[k], event, step, row);
         }
     }
 }

@@ -192,7 +192,7 @@ static void write_pipeline(lsi_study *r)
     lsi_study_table(r, peers, others, sizeof(others) / sizeof(others[0]));
     lsi_study_plot p = lsi_study_plot_new(
         "pipeline-loss", "Loss over epochs, in training and in validation");
-    p.plot.x = (lsi_plot_axis){.label = "epoch"};
+    p.plot.x = (lsi_plot_axis){.label = "epoch", .whole = true};
     p.plot.y = (lsi_plot_axis){.label = "loss"};
     add_epochs(&p, "custom", "training", custom, "train_loss");
     add_epochs(&p, "custom", "validation", custom, "val_loss");
@@ -206,6 +206,7 @@ static void write_pipeline(lsi_study *r)
         (lsi_plot_axis){.label = "share that is right", .from_zero = true};
     add_epochs(&q, "custom", "training", custom, "train_accuracy");
     add_epochs(&q, "custom", "validation", custom, "val_accuracy");
+    add_epochs(&q, "standard", "training", standard, "train_accuracy");
     add_epochs(&q, "standard", "validation", standard, "val_accuracy");
     lsi_study_draw(r, &q);
     json_decref(peers);
@@ -289,7 +290,7 @@ static void compare_epochs(lsi_study *r, const char *y, const char *plot,
     size_t i;
     const json_t *run;
     lsi_study_plot p = lsi_study_plot_new(plot, label);
-    p.plot.x = (lsi_plot_axis){.label = "epoch"};
+    p.plot.x = (lsi_plot_axis){.label = "epoch", .whole = true};
     p.plot.y = (lsi_plot_axis){.label = label};
     json_array_foreach(r->compared, i, run)
     {
