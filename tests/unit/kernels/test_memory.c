@@ -138,6 +138,8 @@ static void check(work_fn work)
     fails_in = requests;
     assert_ok(work(FIRST)); /* and what is made once */
     const long n = requests - fails_in;
+    if (n == 0)
+        skip(); /* a level whose own code does it all */
     for (int i = 1; i < TRIALS; i++)
         failures +=
             fail_one(work, FIRST + i,
