@@ -41,6 +41,19 @@ def seconds(events):
     return sum(e["dur"] for e in events) * 1e-6
 
 
+def covered(events, step):
+    """Microseconds of a slice that lie in others of its row."""
+    end = step["ts"] + step["dur"] + ROUNDING
+    at, total = step["ts"], 0.0
+    slices = [e for e in events if e["ph"] == "X" and e is not step
+              and e["tid"] == step["tid"] and e["ts"] + e["dur"] <= end]
+    for e in sorted(slices, key=lambda e: (e["ts"], -e["dur"])):
+        if e["ts"] >= at - ROUNDING:
+            total += e["dur"]
+            at = e["ts"] + e["dur"]
+    return total
+
+
 def rows(events):
     by_row = collections.defaultdict(list)
     for event in events:
@@ -104,10 +117,9 @@ class Timeline(TraceTest):
             steps = named(own, "step")
             self.assertEqual([e["args"]["step"] for e in steps],
                              list(range(1, 7)))
-            # Within each other: what a step consists of is nearly all of it.
-            parts = sum(seconds(named(own, name)) for name in
-                        ("forward", "backward", "gradient sync", "optimizer",
-                         "reporting"))
+            # What a step consists of is nearly all of it, on any machine:
+            # what its ranks wait for each other is a part of its own.
+            parts = sum(covered(own, step) for step in steps) * 1e-6
             self.assertLessEqual(parts, seconds(steps))
             self.assertGreaterEqual(parts, 0.75 * seconds(steps))
             for name in ("linear", "linear backward", "gemm_f32",
