@@ -383,7 +383,10 @@ static int run(const lsi_invocation *call)
         return lsi_cli_usage("plan: %s", wrong);
     if (lsi_result_check(a.run.json) != LS_OK)
         return lsi_cli_error();
-    return account(call, &a, what) == LS_OK ? 0 : lsi_cli_error();
+    const ls_status made = account(call, &a, what);
+    if (made == LS_ERR_ARGUMENT)
+        return lsi_cli_usage("%s", ls_last_error());
+    return made == LS_OK ? 0 : lsi_cli_error();
 }
 
 const lsi_command lsi_command_plan = {

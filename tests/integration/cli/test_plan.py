@@ -120,10 +120,10 @@ class Plan(ProgramTest):
                 delta=1e-6 * row["node_sent_bytes"])
         text = self.succeeds("plan", *flags, "--sweep", "ranks=2,8,24")
         self.assertEqual(len(text.splitlines()), 5)
-        self.fails(1, "12 ranks cannot be on nodes of 8", "plan", *flags,
+        self.fails(2, "12 ranks cannot be on nodes of 8", "plan", *flags,
                    "--sweep", "ranks=4,12")
         for sweep in ("4..8", "ranks=8..4", "ranks=0..4", "ranks=", "ranks=a"):
-            self.fails(1, "--sweep", "plan", *flags, "--sweep", sweep)
+            self.fails(2, "--sweep", "plan", *flags, "--sweep", sweep)
 
     def test_calibrated(self):
         """Real steps of two ranks; how long they take is not looked at."""
@@ -168,7 +168,7 @@ class Plan(ProgramTest):
                  "--strategy", "x"),
                 ("has no buckets", "tiny", "--bucket-mb", "4"),
                 ("4 heads do not divide", "tiny", "--d-model", "255")):
-            self.fails(1, message, "plan", "--model", *flags)
+            self.fails(2, message, "plan", "--model", *flags)
         self.fails(2, "no meaning with --model tiny", "plan", "--model",
                    "tiny", "--tokens", "4")
         for message, *flags in (
@@ -183,7 +183,7 @@ class Plan(ProgramTest):
                 ("name one for times", "all", "--calibrate")):
             self.fails(2, message, "plan", "--model", *flags)
         self.fails(2, "out of range", "plan", "--model", "tiny", "-n", "0")
-        self.fails(1, "unknown model size 'huge'", "plan", "--preset",
+        self.fails(2, "unknown model size 'huge'", "plan", "--preset",
                    "sharding-accounting", "--model", "huge")
         self.fails(1, "/nonexistent/x", "plan", "--preset",
                    "sharding-accounting", "--json", "/nonexistent/x")
