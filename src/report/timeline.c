@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -38,6 +39,14 @@ static ls_status read_found(const glob_t *found, lsi_timeline *t)
 static ls_status read_files(const char *folder, lsi_timeline *t)
 {
     glob_t found = {0};
+    struct stat about;
+    if (stat(folder, &about) != 0)
+        return lsi_fail_errno(LS_ERR_NOT_FOUND, "cannot read the folder %s",
+                              folder);
+    if (!S_ISDIR(about.st_mode))
+        return lsi_fail(LS_ERR_NOT_FOUND,
+                        "%s is no folder; name the one that --trace named",
+                        folder);
     LS_TRY(lsi_find_files(folder, "*.lstrace", &found));
     if (found.gl_pathc == 0)
         return lsi_fail(LS_ERR_NOT_FOUND,
