@@ -111,12 +111,37 @@ static ls_status make_folder(const char *path)
     return LS_OK;
 }
 
+static const char title[] = "What data-parallel training costs";
+
+/* A page of somebody else is not overwritten; ours has its title soon. */
+static ls_status check_ours(const char *name)
+{
+    enum { HEAD = 400 };
+    char head[HEAD + 1] = "";
+    struct stat about;
+    if (stat(name, &about) != 0 || !S_ISREG(about.st_mode))
+        return LS_OK;
+    FILE *const file = fopen(name, "rb");
+    if (file == NULL)
+        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", name);
+    const size_t n = fread(head, 1, HEAD, file);
+    fclose(file);
+    if (n == 0 || strstr(head, title) != NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s is not what this command has written; name another "
+                    "folder by --out, or remove it",
+                    name);
+}
+
 /* Everything is said first that would stand in the way at the end. */
 static ls_status enter_folder(const char *path)
 {
     LS_TRY(make_folder(path));
     if (chdir(path) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write into %s", path);
+    LS_TRY(check_ours("index.html"));
+    LS_TRY(check_ours("report.md"));
     LS_TRY(make_folder("rows"));
     LS_TRY(make_folder("plots"));
     LS_TRY(make_folder("traces"));
@@ -156,7 +181,7 @@ static ls_status write_file(const lsi_document *document, bool html)
 
 static ls_status write_page(lsi_study *r)
 {
-    LS_TRY(lsi_document_new(&r->document, "What data-parallel training costs"));
+    LS_TRY(lsi_document_new(&r->document, title));
     for (size_t i = 0; i < lsi_sections_count; i++) {
         const lsi_section *const s = lsi_sections[i];
         if (!has_content(r, s))

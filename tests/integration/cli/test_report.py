@@ -326,6 +326,15 @@ class Report(ProgramTest):
         done = self.call("report", "--quick", "--out", file)
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot make the folder", done.stderr)
+        for name in ("index.html", "report.md"):
+            path = os.path.join(self.out, name)
+            with open(path, "w", encoding="utf-8") as page:
+                page.write("# Somebody's notes\n")
+            done = self.report("--quick", "--only", "info")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{name} is not what this command", done.stderr)
+            self.assertIn("Somebody", self.read(name))
+            os.remove(path)
         os.mkdir(os.path.join(self.out, "index.html"))
         done = self.report("--quick")
         self.assertEqual(done.returncode, 1)
