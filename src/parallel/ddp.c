@@ -183,7 +183,10 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
     }
     params->sharing.owner =
         &ddp->owner; /* from here on ls_ddp_free undoes it */
-    return lsi_ddp_take_part(ddp);
+    LS_TRY(lsi_ddp_take_part(ddp));
+    if (ddp->strategy->share != LSI_SHARE_ALL)
+        lsi_params_use_all_grads(params);
+    return LS_OK;
 }
 
 ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,

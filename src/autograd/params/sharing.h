@@ -81,6 +81,9 @@ const lsi_range *lsi_params_owned(const ls_params *params, size_t *n);
 ls_status lsi_params_share_grads(ls_params *params, ls_group *group);
 void lsi_params_leave_grads(ls_params *params);
 
+/* None of them will be dropped: takes their memory now, in huge pages. */
+void lsi_params_use_all_grads(ls_params *params);
+
 /*
  * Moves the trained parameters to memory that all ranks of the node map, with
  * room for `capacity` floats: a copy for each rank or, with one_copy, rank 0's

@@ -16,8 +16,6 @@
 /* A token names an allocation and a byte of the rank's part of it. */
 enum { OFFSET_BITS = 44, ID_BITS = 64 - OFFSET_BITS };
 
-#define HUGE_PAGE ((uint64_t)2 << 20)
-
 /* A duplicate sees the buffers of the group that it is made from. */
 static const lsi_shared *buffers(const ls_group *group)
 {
@@ -126,7 +124,7 @@ ls_status lsi_shared_attach(ls_group *group, uint64_t offset,
         return status;
     }
     /* A hint; the control region, which is sparse, does not get it. */
-    if (made.mapped >= HUGE_PAGE)
+    if (made.mapped >= LSI_HUGE_PAGE)
         (void)madvise(base, made.mapped, MADV_HUGEPAGE);
     unsigned char *behind =
         (unsigned char *)base + (size_t)group->size * made.stride;

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/node/channel_memory.h"
+#include "comm/node/huge.h"
 #include "comm/node/life.h"
 #include "comm/state/segment.h"
 
@@ -113,8 +114,7 @@ static ls_status shm_map(lsi_node_memory *node, uint64_t offset, size_t bytes,
 {
     if (!is_inside(shm(node), offset, bytes))
         return no_room(shm(node), bytes);
-    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                         shm(node)->memfd, (off_t)offset);
+    void *address = lsi_map_shared(shm(node)->memfd, offset, bytes);
     if (address == MAP_FAILED)
         return lsi_fail_errno(LS_ERR_MEMORY,
                               "cannot map %zu bytes of shared memory", bytes);
@@ -136,6 +136,7 @@ static void shm_unmap(lsi_node_memory *node, void *address, size_t bytes)
 static ls_status shm_reserve(lsi_node_memory *node, uint64_t offset,
                              void *address, size_t bytes)
 {
+    lsi_take_huge_pages(address, bytes);
     int failed = madvise(address, bytes, MADV_POPULATE_WRITE);
     if (failed != 0 && errno == EINVAL)
         do

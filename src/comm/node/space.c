@@ -8,8 +8,6 @@
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
 
-#define HUGE_PAGE ((uint64_t)2 << 20)
-
 enum { EMPTY, HELD, FULL }; /* a row */
 
 static bool hold(lsi_vacancy *row, uint32_t from)
@@ -39,7 +37,7 @@ uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
     lsi_job *job = group->memory.job;
     uint64_t offset;
     /* Huge pages need the same alignment in the file as in memory. */
-    const uint64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : LSI_PAGE;
+    const uint64_t unit = bytes >= LSI_HUGE_PAGE ? LSI_HUGE_PAGE : LSI_PAGE;
     if (find_vacancy(job, bytes, &offset))
         return offset;
     offset = atomic_fetch_add(&job->end, bytes + unit - LSI_PAGE);

@@ -52,6 +52,7 @@
 
 enum {
     LSI_PAGE = 4096,
+    LSI_HUGE_PAGE = 2 << 20,
     LSI_LINE = 64,
     LSI_CELLS = 8,              /* collectives published at once */
     LSI_FLAT_BYTES = 32 * 1024, /* data that travels inside a cell */
