@@ -67,6 +67,7 @@ def prepare(arguments):
     """The variables that torch's file, and this one in a new rank, go by."""
     folder = tempfile.mkdtemp(prefix="lockstep-distributed-")
     atexit.register(remove, folder, os.getpid())
+    tempfile.tempdir = folder  # torch's tests leave files in it
     os.environ.update(BACKEND=arguments.name, WORLD_SIZE=str(RANKS),
                       INIT_METHOD=f"file://{folder}/store",
                       LOCKSTEP_TEST_PEER="1" if arguments.peer else "")

@@ -357,6 +357,8 @@ def pipeline_1f1b(rank, size):
 
     if size > 4:  # as many microbatches as stages, at least
         return []
+    if torch.__version__.startswith("2.7."):  # where it hangs on gloo
+        return []
     return pipeline_by(Schedule1F1B, rank, size)
 
 
