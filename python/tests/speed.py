@@ -7,7 +7,9 @@ Prints Markdown: the median and the shortest time of rank 0 in milliseconds, and
 how often as fast. Let nothing else run; where something does, the shortest times
 say more.
 
---ranks N: the collectives only, of so many ranks. --start: how long it takes to
+--ranks N: the collectives only, of so many ranks. --loops: the collectives, in
+loops of one backend's calls and nothing between them, then of the other's; a
+time is a loop's by its calls, and the median that of nine loops. --start: how long it takes to
 make a group. --overhead: what a call costs from Python and from C++ beside the
 same call in C (this compiles a file against PyTorch).
 """
@@ -27,6 +29,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 import lockstep_torch  # found by ranks
+
+LOOPS = 9
 
 # On x, with a part of its size and another of the whole.
 CALLS = {
@@ -55,6 +59,21 @@ def measure(functions, times):
             for name, t in found.items()}
 
 
+def measure_loops(functions, times):
+    """As measure, of loops without anything between their calls."""
+    found = {name: [] for name in functions}
+    for i in range(LOOPS + 1):
+        for name, function in functions.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            for _ in range(times):
+                function()
+            if i > 0:
+                found[name].append((time.perf_counter() - begin) / times)
+    return {name: (statistics.median(t) * 1e3, min(t) * 1e3)
+            for name, t in found.items()}
+
+
 def row(title, times):
     if dist.get_rank() == 0:
         for name, (ms, least) in times.items():
@@ -65,14 +84,14 @@ def row(title, times):
                       f"{gloo_least / least:.1f} |", flush=True)
 
 
-def collectives(rank, size):
+def collectives(rank, size, measured):
     groups = {"gloo": dist.new_group(backend="gloo"), "": None}
     for what, call in CALLS.items():
         for bytes_, text in ((1 << 10, "1 KB"), (1 << 20, "1 MB"),
                              (10 << 20, "10 MB")):
             x, part, other = (torch.ones(bytes_ // 4 // size * parts)
                               for parts in (size, 1, size))
-            row(f"{what} {text}", measure(
+            row(f"{what} {text}", measured(
                 {name: lambda group=group: call(x, part, other, group)
                  for name, group in groups.items()},
                 200 if bytes_ < 1 << 20 else 40))
@@ -168,6 +187,7 @@ def overhead(rank, size, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--loops", action="store_true")
     parser.add_argument("--start", action="store_true")
     parser.add_argument("--overhead", action="store_true")
     asked = parser.parse_args()
@@ -186,8 +206,9 @@ def main():
     print(f"| {asked.ranks} ranks, 1 thread each | gloo | lockstep | times "
           "| gloo, shortest | lockstep, shortest | times |")
     print("|" + "---|" * 7)
-    ranks.run(asked.ranks, "lockstep", collectives, timeout=300)
-    if asked.ranks == 2:
+    ranks.run(asked.ranks, "lockstep", collectives,
+              measure_loops if asked.loops else measure, timeout=300)
+    if asked.ranks == 2 and not asked.loops:
         ranks.run(2, "lockstep", training, timeout=300)
 
 
