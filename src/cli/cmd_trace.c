@@ -52,7 +52,8 @@ static int merge(const lsi_invocation *call)
         return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
     snprintf(usual, sizeof(usual), "%s/timeline.json", folder);
     const char *const path = a.out != NULL ? a.out : usual;
-    ls_status status = lsi_result_check(path);
+    /* Whether the folder is one is for its reader to say. */
+    ls_status status = a.out != NULL ? lsi_result_check(path) : LS_OK;
     if (status == LS_OK)
         status = lsi_timeline_read(folder, &timeline);
     if (status == LS_OK)

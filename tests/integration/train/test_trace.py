@@ -216,6 +216,7 @@ class Refused(TraceTest):
         self.fails(1, "the folder /nonexistent: No such file", "trace", "merge",
                    "/nonexistent", "--out", out)
         self.fails(1, "is no folder", "trace", "merge", __file__, "--out", out)
+        self.fails(1, "is no folder", "trace", "merge", __file__)
         self.fails(2, "name one folder", "trace", "merge")
 
     def test_foreign_files(self):
