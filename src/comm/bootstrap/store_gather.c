@@ -184,6 +184,19 @@ static ls_status take(const call *c, const char *what, int number, void *data,
     }
 }
 
+/* Whether what was found of this rank is from this process. */
+static ls_status check_own(const call *c)
+{
+    record own;
+    memcpy(&own, record_of(c, c->gather->rank), sizeof(own));
+    if (own.owner == c->gather->owner)
+        return LS_OK;
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "two processes are rank %d, or another group has had the "
+                    "same name in this store",
+                    c->gather->rank);
+}
+
 /* ---- who has not come ---------------------------------------------------- */
 
 /* Who has left nothing yet, as text; how many there are. */
@@ -201,6 +214,7 @@ static ls_status say_who_is_late(const call *c)
 {
     char names[NAMES_BYTES];
     const int missing = name_missing(c, names);
+    LS_TRY(check_own(c)); /* that is why somebody else is missing */
     if (missing == 0)
         return lsi_fail(LS_ERR_TIMEOUT,
                         "rank 0 has not said within %g s that all %d ranks "
@@ -229,12 +243,7 @@ static ls_status check_record(const call *c, int rank, bool fits)
                         "rank %d was started as one of %d ranks, and rank 0 as "
                         "one of %d",
                         rank, r.size, c->gather->size);
-    if (rank == 0 && r.owner != c->gather->owner)
-        return lsi_fail(
-            LS_ERR_MISMATCH,
-            "two processes are rank 0, or another group has had the "
-            "same name in this store");
-    return LS_OK;
+    return rank == 0 ? check_own(c) : LS_OK;
 }
 
 static ls_status collect(const call *c)
@@ -324,14 +333,7 @@ static ls_status take_bundle(const call *c)
                             "rank 0 has left %zu bytes where %zu belong", bytes,
                             whole);
     }
-    record own;
-    memcpy(&own, record_of(c, c->gather->rank), sizeof(own));
-    if (own.owner != c->gather->owner)
-        return lsi_fail(LS_ERR_MISMATCH,
-                        "two processes are rank %d, or another group has had "
-                        "the same name in this store",
-                        c->gather->rank);
-    return LS_OK;
+    return check_own(c);
 }
 
 static ls_status follow(const call *c)

@@ -260,6 +260,26 @@ static void two_of_a_rank_are_told(void **state)
                         "two processes are rank 1");
 }
 
+/* Who comes as a rank that is there already leaves another one missing. */
+static void two_of_a_rank_and_none_of_another(void **state)
+{
+    player players[] = {{.rank = 0, .size = 2, .calls = 1, .seconds = 0.3},
+                        {.rank = 0, .size = 2, .calls = 1, .seconds = 0.3}};
+    int told = 0;
+    (void)state;
+    play_all(players, 2);
+    for (int i = 0; i < 2; i++) {
+        if (players[i].status == LS_ERR_MISMATCH) {
+            assert_says(&players[i], LS_ERR_MISMATCH,
+                        "two processes are rank 0");
+            told++;
+        } else {
+            assert_says(&players[i], LS_ERR_TIMEOUT, "rank 1");
+        }
+    }
+    assert_true(told > 0);
+}
+
 static void other_lengths_are_told(void **state)
 {
     player players[] = {
@@ -358,6 +378,7 @@ int main(void)
         cmocka_unit_test_teardown(rank_0_may_be_missing, forget),
         cmocka_unit_test_teardown(other_worlds_are_told, forget),
         cmocka_unit_test_teardown(two_of_a_rank_are_told, forget),
+        cmocka_unit_test_teardown(two_of_a_rank_and_none_of_another, forget),
         cmocka_unit_test_teardown(other_lengths_are_told, forget),
         cmocka_unit_test_teardown(one_that_has_gone_since_is_named, forget),
         cmocka_unit_test_teardown(one_that_goes_between_calls_is_named, forget),
