@@ -227,14 +227,15 @@ static ls_status print(const args *a, const findings *f)
 {
     const lsi_profile *const p = f->profile;
     lsi_table *table = NULL;
-    printf(
-        "%d rank%s, %llu step%s of %.3f ms%s; this machine can do %.0f GFLOP/s "
-        "in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
-        p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
-        p->steps == 1 ? "" : "s", (double)p->step_ns * 1e-6 / (double)p->steps,
-        p->no_steps ? " (none is marked, so all counts as one)" : "",
-        f->peaks.f32 * 1e-9, f->peaks.bf16 * 1e-9, f->peaks.bytes * 1e-9,
-        f->threads, f->threads == 1 ? "" : "s");
+    printf("%d rank%s, %llu step%s%s of %.3f ms%s; this machine can do %.0f "
+           "GFLOP/s "
+           "in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
+           p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
+           p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
+           (double)p->step_ns * 1e-6 / (double)p->steps,
+           p->no_steps ? " (none is marked, so all counts as one)" : "",
+           f->peaks.f32 * 1e-9, f->peaks.bf16 * 1e-9, f->peaks.bytes * 1e-9,
+           f->threads, f->threads == 1 ? "" : "s");
     ls_status status = make_table(p, (size_t)a->top, &f->peaks, &table);
     if (status == LS_OK)
         status = lsi_table_markdown(table, stdout);
