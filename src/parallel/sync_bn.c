@@ -411,6 +411,9 @@ static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
         ls_tape_status(tape) != LS_OK)
         return NULL;
+    const ls_status status = lsi_tensor_reach(x, "sync_batch_norm");
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
     const bool matrix = ls_tensor_ndim(x) == 2;
     if (ls_tape_autocast(tape) != LS_F32 && matrix)
         x = ls_cast(tape, x, LS_F32);

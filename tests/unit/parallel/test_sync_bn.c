@@ -387,7 +387,17 @@ static void test_bad_arguments(void **state)
     assert_ok(ls_tensor_zeros(&wrong, LS_I64, 2, (int64_t[]){3, 6}));
     assert_null(ls_sync_bn_forward(f.bn, f.tape, wrong));
     assert_int_equal(ls_tape_status(f.tape), LS_ERR_DTYPE);
+    ls_tape_reset(f.tape);
     ls_tensor_free(&wrong);
+
+    ls_tensor *without_memory;
+    assert_ok(ls_params_new(&params));
+    assert_ok(ls_params_add(params, "x", 2, (int64_t[]){3, 6},
+                            (ls_init){LS_INIT_CONSTANT, 0, 0},
+                            &without_memory));
+    assert_null(ls_sync_bn_forward(f.bn, f.tape, without_memory));
+    assert_int_equal(ls_tape_status(f.tape), LS_ERR_STATE);
+    ls_params_free(&params);
     destroy(&f);
     ls_group_close(&group);
 }
