@@ -14,7 +14,8 @@
  */
 typedef enum lsi_memory_kind {
     LSI_MEMORY_NONE, /* nowhere yet */
-    LSI_MEMORY_HOST
+    LSI_MEMORY_HOST,
+    LSI_MEMORY_DEVICE /* where the host does not reach: device/device.h */
 } lsi_memory_kind;
 
 /*

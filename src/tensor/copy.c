@@ -62,6 +62,8 @@ ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
 {
     LS_NEED_TENSOR(dst);
     LS_NEED_TENSOR(src);
+    if (lsi_tensor_device(dst) != NULL || lsi_tensor_device(src) != NULL)
+        return lsi_tensor_transfer(dst, src);
     LS_TRY(check_memory(dst, "ls_tensor_copy"));
     LS_TRY(check_memory(src, "ls_tensor_copy"));
     if (!lsi_shape_equal(dst, src))
@@ -112,6 +114,8 @@ static ls_status element_for(ls_dtype dtype, double value, void *element)
 ls_status ls_tensor_fill(ls_tensor *tensor, double value)
 {
     LS_NEED_TENSOR(tensor);
+    if (lsi_tensor_device(tensor) != NULL)
+        return lsi_tensor_fill_on_device(tensor, value);
     LS_TRY(check_memory(tensor, "ls_tensor_fill"));
     uint64_t element = 0;
     LS_TRY(element_for(tensor->dtype, value, &element));

@@ -38,10 +38,23 @@ ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function)
 {
     if (lsi_tensor_memory(tensor) == LSI_MEMORY_HOST)
         return LS_OK;
+    if (lsi_tensor_memory(tensor) == LSI_MEMORY_DEVICE)
+        return lsi_fail(LS_ERR_STATE,
+                        "%s: the tensor of shape %s is on %s; copy it to one "
+                        "on the host first",
+                        function, lsi_shape_of(tensor).text,
+                        lsi_device_name(tensor->storage->device));
     return lsi_fail(LS_ERR_STATE,
                     "%s: the parameter of shape %s has no memory yet; call "
                     "ls_params_allocate first",
                     function, lsi_shape_of(tensor).text);
+}
+
+ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function)
+{
+    return lsi_tensor_device(tensor) != NULL
+               ? LS_OK
+               : lsi_tensor_reach(tensor, function);
 }
 
 /*

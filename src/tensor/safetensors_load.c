@@ -337,6 +337,12 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     if (wanted->name == NULL || tensor == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': a tensor to load or its name is NULL", f->path);
+    if (lsi_tensor_device(tensor) != NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s': '%s' is on %s; copy it to one on the host "
+                        "first",
+                        f->path, wanted->name,
+                        lsi_device_name(lsi_tensor_device(tensor)));
     if (lsi_tensor_memory(tensor) != LSI_MEMORY_HOST)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "

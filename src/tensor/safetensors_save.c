@@ -43,6 +43,12 @@ static ls_status check_tensor(const char *path, const ls_named_tensor *named)
     if (strcmp(named->name, LSI_SAFETENSORS_METADATA) == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "'%s': no tensor can be called '%s'",
                         path, named->name);
+    if (lsi_tensor_device(named->tensor) != NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s': '%s' is on %s; copy it to one on the host "
+                        "first",
+                        path, named->name,
+                        lsi_device_name(lsi_tensor_device(named->tensor)));
     if (lsi_tensor_memory(named->tensor) != LSI_MEMORY_HOST)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "

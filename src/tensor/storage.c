@@ -1,4 +1,4 @@
-/* Storages: reference-counted memory, owned, wrapped or pooled. */
+/* Storages: reference-counted memory: owned, wrapped, pooled, a device's. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
@@ -51,6 +51,22 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
     return status;
 }
 
+ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
+                             size_t bytes)
+{
+    lsi_storage header = {
+        .kind = LSI_STORAGE_DEVICE,
+        .memory = LSI_MEMORY_DEVICE,
+        .bytes = bytes,
+        .device = device,
+    };
+    LS_TRY(lsi_device_take(device, bytes, "a tensor", &header.data));
+    const ls_status status = new_header(out, header);
+    if (status != LS_OK)
+        lsi_device_give(device, header.data, bytes);
+    return status;
+}
+
 ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes)
 {
     return new_header(out, (lsi_storage){
@@ -91,6 +107,8 @@ ls_status lsi_storage_renew(lsi_storage *storage, void **old)
 
 void lsi_storage_drop(const lsi_storage *storage, void *data)
 {
-    if (storage->kind != LSI_STORAGE_WRAPPED)
+    if (storage->kind == LSI_STORAGE_DEVICE)
+        lsi_device_give(storage->device, data, storage->bytes);
+    else if (storage->kind != LSI_STORAGE_WRAPPED)
         give(storage->pool, data, storage->bytes);
 }

@@ -69,6 +69,21 @@ ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec)
     return LS_OK;
 }
 
+ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
+                             ls_dtype dtype, int ndim, const int64_t *shape)
+{
+    ls_tensor *tensor = NULL;
+    LS_TRY(new_shaped(&tensor, NULL, dtype, ndim, shape));
+    const ls_status status =
+        lsi_storage_new_on(&tensor->storage, device, dense_bytes(tensor));
+    if (status != LS_OK) {
+        free_struct(tensor);
+        return status;
+    }
+    *out = tensor;
+    return LS_OK;
+}
+
 ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
                                 const int64_t *shape)
 {

@@ -27,6 +27,7 @@
 
 #include "base/memory.h"
 #include "compute/dense.h"
+#include "device/device.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
 #include "tensor/pool.h"
@@ -34,7 +35,8 @@
 typedef enum lsi_storage_kind {
     LSI_STORAGE_OWNED,   /* by lsi_alloc */
     LSI_STORAGE_WRAPPED, /* the caller's memory */
-    LSI_STORAGE_POOLED   /* from a pool, which gets it back */
+    LSI_STORAGE_POOLED,  /* from a pool, which gets it back */
+    LSI_STORAGE_DEVICE   /* a device's memory; always PLAIN */
 } lsi_storage_kind;
 
 typedef struct lsi_storage {
@@ -45,7 +47,8 @@ typedef struct lsi_storage {
     ls_memory_tag tag;
     void *data;
     size_t bytes;
-    lsi_pool *pool; /* or NULL */
+    lsi_pool *pool;     /* or NULL */
+    lsi_device *device; /* or NULL */
 } lsi_storage;
 
 struct lsi_param;
@@ -81,6 +84,15 @@ typedef struct lsi_tensor_spec {
 /* A dense tensor with undefined contents. *out is the caller's. */
 ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec);
 
+/*
+ * A dense tensor in a device's memory, with undefined contents; *out is the
+ * caller's. It can be filled with zeros and copied (ls_tensor_copy) between
+ * device and host, without changing its type; all else that reads or writes
+ * elements refuses it. It goes before the device does.
+ */
+ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
+                             ls_dtype dtype, int ndim, const int64_t *shape);
+
 /* A tensor with a shape and no storage, for lsi_tensor_set_memory. */
 ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
                                 const int64_t *shape);
@@ -90,6 +102,8 @@ ls_status lsi_tensor_set_memory(ls_tensor *tensor, void *data);
 
 ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
                           ls_memory_tag tag);
+ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
+                             size_t bytes);
 ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes);
 lsi_storage *lsi_storage_retain(lsi_storage *storage);
 void lsi_storage_release(lsi_storage *storage);
@@ -167,6 +181,24 @@ static inline lsi_memory_kind lsi_tensor_memory(const ls_tensor *tensor)
  * `function`, if it has no memory that they know.
  */
 ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function);
+
+/* The same of what needs no elements, for which a device's memory will do. */
+ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function);
+
+/* The device that a tensor lies on, NULL if it is not on one. */
+static inline lsi_device *lsi_tensor_device(const ls_tensor *tensor)
+{
+    return tensor->storage != NULL ? tensor->storage->device : NULL;
+}
+
+/*
+ * dst = src where at least one lies on a device: dense, of one type and shape,
+ * and on one device if both do.
+ */
+ls_status lsi_tensor_transfer(ls_tensor *dst, const ls_tensor *src);
+
+/* Fills a dense tensor on a device, with zero only. */
+ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, double value);
 
 /* Makes the storage PLAIN. */
 ls_status lsi_tensor_plain(const ls_tensor *tensor);
