@@ -26,10 +26,11 @@
 #include <unistd.h>
 #include <unwind.h>
 
-enum { MAX_FRAMES = 64, SEEN_FRAMES = 80, STACK_BYTES = 64 << 10 };
+#include "base/signal_stack.h"
+
+enum { MAX_FRAMES = 64, SEEN_FRAMES = 80 };
 
 static char path[PATH_MAX];
-static _Alignas(64) char spare_stack[STACK_BYTES];
 
 /* 0: nobody has crashed; 1: a thread writes; DONE: it has written. */
 enum { DONE = -1 };
@@ -224,13 +225,10 @@ static void install(void)
     const char *const wanted = getenv("LOCKSTEP_CRASH_FILE");
     struct sigaction action = {.sa_sigaction = on_crash,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    const stack_t stack = {.ss_sp = spare_stack, .ss_size = STACK_BYTES};
-    stack_t before;
     if (wanted == NULL || wanted[0] != '/' || strlen(wanted) >= sizeof(path))
         return;
     memcpy(path, wanted, strlen(wanted) + 1);
-    if (sigaltstack(NULL, &before) == 0 && (before.ss_flags & SS_DISABLE) != 0)
-        (void)sigaltstack(&stack, NULL);
+    lsi_take_signal_stack();
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < COUNT; i++)
         sigaddset(&action.sa_mask, numbers[i]);

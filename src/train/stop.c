@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/requests.h"
+#include "base/signal_stack.h"
 #include "comm/health/sigterm.h"
 
 /* If several have come, the first of these is told. */
@@ -56,8 +57,10 @@ static void on_request(int number, siginfo_t *info, void *context)
 
 void lsi_stop_listen(void)
 {
-    struct sigaction action, ours = {.sa_sigaction = on_request,
-                                     .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction action,
+        ours = {.sa_sigaction = on_request,
+                .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    lsi_take_signal_stack();
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < NUMBERS; i++)
         sigaddset(&ours.sa_mask, numbers[i]);

@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signal_stack.h"
 #include "base/thread.h"
 
 enum { PATH_BYTES = 4096 };
@@ -174,7 +175,8 @@ static void listen_to_signal(void)
     }
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    lsi_take_signal_stack();
     sigemptyset(&action.sa_mask);
     listening = sigaction(SIGUSR1, &action, NULL) == 0;
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signal_stack.h"
 #include "base/thread.h"
 #include "comm/health/dump.h"
 #include "comm/health/failure.h"
@@ -108,7 +109,8 @@ static bool handle(int number, void (*handler)(int))
     if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
         return false;
     action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    lsi_take_signal_stack();
     return sigaction(number, &action, NULL) == 0;
 }
 

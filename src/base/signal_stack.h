@@ -1,0 +1,18 @@
+/*
+ * A stack of its own for signal handlers. While some f32 products of oneDNN
+ * run, the stack pointer points into the heap (oneDNN's issue 4845, mended in
+ * 2026): a handler that runs there destroys what lies below it. Therefore every
+ * handler of ours is installed with SA_ONSTACK, by who calls this first. A
+ * stack that is full does not matter either.
+ */
+#ifndef LS_BASE_SIGNAL_STACK_H
+#define LS_BASE_SIGNAL_STACK_H
+
+/*
+ * Gives the calling thread such a stack, unless it has one: the kernel chooses
+ * the main thread for a signal that is sent to the process. There is one for a
+ * process; other threads that ask after the first go without.
+ */
+void lsi_take_signal_stack(void);
+
+#endif
