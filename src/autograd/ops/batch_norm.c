@@ -174,9 +174,9 @@ static ls_status batch_norm_images_backward(ls_tape *tape, ls_node *node)
     float *dz = sums, *dz_d = sums + c, *p = sums + 2 * c, *q = sums + 3 * c;
     lsi_planes_fold(&g.channels, g.sum_dz, dz);
     lsi_planes_fold(&g.channels, g.sum_dz_d, dz_d);
-    lsi_image_norm_batch_dx(&g.stats, dz, dz_d,
-                            (double)(g.channels.images * g.channels.pixels), p,
-                            q);
+    lsi_plane_stats_batch_dx(&g.stats, dz, dz_d,
+                             (double)(g.channels.images * g.channels.pixels), p,
+                             q);
     LS_TRY(lsi_image_norm_give(tape, node, LSI_NORM_BIAS, dz, c));
     lsi_array_mul(dz_d, dz_d, g.stats.inv_std, c);
     LS_TRY(lsi_image_norm_give(tape, node, LSI_NORM_WEIGHT, dz_d, c));

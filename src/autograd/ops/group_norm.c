@@ -9,8 +9,6 @@
  *
  * By image_norm.h, every image having vectors of its own.
  */
-#include <math.h>
-
 #include "autograd/ops/image_norm.h"
 #include "base/error.h"
 #include "compute/array.h"
@@ -19,25 +17,13 @@ typedef struct group_state {
     size_t groups;
 } group_state;
 
-/* ---- backward ------------------------------------------------------------ */
-
-/* p and q of a group of an image, whose first channel is `at`. */
-static void group_dx(const lsi_image_norm_grad *g, size_t at, size_t size,
-                     float *p, float *q)
+static lsi_plane_groups groups_of(const lsi_planes *s, size_t groups,
+                                  double eps)
 {
-    const lsi_plane_stats *s = &g->stats;
-    const double m = (double)(size * g->channels.pixels);
-    const double inv_std = (double)s->inv_std[at];
-    double sum = 0, dot = 0; /* of scale dy, of scale dy (x - mean) */
-    for (size_t c = at; c < at + size; c++) {
-        sum += (double)s->scale[c] * (double)g->sum_dz[c];
-        dot += (double)s->scale[c] * (double)g->sum_dz_d[c];
-    }
-    for (size_t c = at; c < at + size; c++) {
-        p[c] = m > 0 ? (float)(-dot * inv_std * inv_std / m) : 0;
-        q[c] = m > 0 ? (float)(-sum / m) : 0;
-    }
+    return (lsi_plane_groups){s->channels / groups, s->pixels, eps};
 }
+
+/* ---- backward ------------------------------------------------------------ */
 
 static ls_status group_norm_backward(ls_tape *tape, ls_node *node)
 {
@@ -48,9 +34,8 @@ static ls_status group_norm_backward(ls_tape *tape, ls_node *node)
     float *p = ls_tape_scratch(tape, (2 * each + c) * sizeof(float));
     LS_TRY(ls_tape_status(tape));
     float *const q = p + each, *const total = q + each;
-    const size_t size = c / state->groups;
-    for (size_t at = 0; at < each; at += size)
-        group_dx(&g, at, size, p, q);
+    lsi_plane_stats_group_dx(&g.stats, g.sum_dz, g.sum_dz_d,
+                             groups_of(&g.channels, state->groups, 0), p, q);
     lsi_planes_fold(&g.channels, g.sum_dz, total);
     LS_TRY(lsi_image_norm_give(tape, node, LSI_NORM_BIAS, total, c));
     LS_TRY(lsi_image_norm_finish(tape, node, &g, p, q));
@@ -63,25 +48,6 @@ const ls_function lsi_op_group_norm = {"group_norm", group_norm_backward,
                                        sizeof(group_state)};
 
 /* ---- forward ------------------------------------------------------------- */
-
-/* Of channels at.., the moments of each of which are in mean and m2. */
-static void group_statistics(const lsi_plane_stats *s, const float *m2,
-                             size_t at, size_t size, double pixels, double eps)
-{
-    double mean = 0, total = 0;
-    for (size_t c = at; c < at + size; c++)
-        mean += (double)s->mean[c] / (double)size;
-    for (size_t c = at; c < at + size; c++) {
-        const double d = (double)s->mean[c] - mean;
-        total += (double)m2[c] + pixels * d * d;
-    }
-    const double m = pixels * (double)size;
-    const double inv_std = 1 / sqrt((m > 0 ? total / m : 0) + eps);
-    for (size_t c = at; c < at + size; c++) {
-        s->mean[c] = (float)mean;
-        s->inv_std[c] = (float)inv_std;
-    }
-}
 
 static bool check_vector(ls_tape *tape, const ls_tensor *x, ls_tensor *vector,
                          const char *name)
@@ -123,14 +89,12 @@ static ls_tensor *normalise(ls_tape *tape, ls_tensor *const *in, int groups,
     if (!lsi_image_norm_open(tape, in[LSI_NORM_X], NULL, false,
                              in[LSI_NORM_X]->shape[0], &n))
         return NULL;
-    const size_t size = n.channels.channels / state.groups;
     float *m2 = ls_tape_scratch(tape, n.stats.count * sizeof(float));
     if (m2 == NULL)
         return NULL;
     lsi_planes_moments(&n.channels, lsi_op_mixed(n.x), n.stats.mean, m2);
-    for (size_t at = 0; at < n.stats.count; at += size)
-        group_statistics(&n.stats, m2, at, size, (double)n.channels.pixels,
-                         eps);
+    lsi_plane_stats_group(&n.stats, m2,
+                          groups_of(&n.channels, state.groups, eps));
     lsi_plane_stats_scale(&n.stats, n.channels.channels,
                           weight != NULL ? lsi_op_floats(weight) : NULL,
                           bias != NULL ? lsi_op_floats(bias) : NULL);

@@ -62,16 +62,6 @@ bool lsi_image_norm_open(ls_tape *tape, ls_tensor *x, ls_tensor *residual,
     return status == LS_OK || lsi_tape_stop(tape, status) != NULL;
 }
 
-void lsi_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
-                           const float *weight, const float *bias)
-{
-    for (size_t i = 0; i < stats->count; i++) {
-        const size_t c = i % channels;
-        stats->scale[i] = stats->inv_std[i] * (weight ? weight[c] : 1.0F);
-        stats->bias[i] = bias ? bias[c] : 0.0F;
-    }
-}
-
 void lsi_image_norm_apply(const lsi_image_norm *n)
 {
     const lsi_plane_affine affine = affine_of(&n->channels, &n->stats);
@@ -174,17 +164,4 @@ ls_status lsi_image_norm_give(ls_tape *tape, ls_node *node, int index,
     else
         lsi_array_copy(out, sum, LS_F32, n);
     return LS_OK;
-}
-
-void lsi_image_norm_batch_dx(const lsi_plane_stats *stats, const float *sum_dz,
-                             const float *sum_dz_d, double n, float *p,
-                             float *q)
-{
-    const double per_number = n > 0 ? 1 / n : 0;
-    for (size_t c = 0; c < stats->count; c++) {
-        const double scale = (double)stats->scale[c] * per_number;
-        const double inv_std = (double)stats->inv_std[c];
-        p[c] = (float)(-scale * inv_std * inv_std * (double)sum_dz_d[c]);
-        q[c] = (float)(-scale * (double)sum_dz[c]);
-    }
 }

@@ -15,6 +15,7 @@
 #define LS_AUTOGRAD_OPS_IMAGE_NORM_H
 
 #include "autograd/ops/ops.h"
+#include "compute/plane_stats.h"
 #include "compute/planes.h"
 
 /* The inputs of such a node, and its saved tensors. */
@@ -27,20 +28,11 @@ enum {
 };
 enum { LSI_NORM_SAVED_X, LSI_NORM_SAVED_STATS, LSI_NORM_SAVED };
 
-/*
- * Statistics: four vectors over channels, or over those of each image, one
- * behind the other in one tensor.
- */
-typedef struct lsi_plane_stats {
-    float *mean, *inv_std, *scale, *bias;
-    size_t count; /* of each */
-} lsi_plane_stats;
-
 /* Forward, from open to apply. */
 typedef struct lsi_image_norm {
     lsi_planes channels;
     ls_tensor *x, *residual, *y; /* residual or NULL */
-    ls_tensor *saved;            /* of the statistics */
+    ls_tensor *saved;            /* the four statistics, one by one */
     lsi_plane_stats stats;
     bool relu;
 } lsi_image_norm;
@@ -55,10 +47,6 @@ bool lsi_image_norm_check(ls_tape *tape, const ls_function *function,
 /* Outputs and memory; `vectors` is 1, or N for statistics of each image. */
 bool lsi_image_norm_open(ls_tape *tape, ls_tensor *x, ls_tensor *residual,
                          bool relu, int64_t vectors, lsi_image_norm *out);
-
-/* scale and bias from inv_std and the parameters, which may be NULL. */
-void lsi_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
-                           const float *weight, const float *bias);
 
 void lsi_image_norm_apply(const lsi_image_norm *norm);
 
@@ -85,10 +73,5 @@ ls_status lsi_image_norm_finish(ls_tape *tape, ls_node *node,
 /* Writes or adds `sum` (n) to the gradient of an input. */
 ls_status lsi_image_norm_give(ls_tape *tape, ls_node *node, int index,
                               const float *sum, size_t n);
-
-/* p and q of statistics over n numbers, of which sums are the gradients'. */
-void lsi_image_norm_batch_dx(const lsi_plane_stats *stats, const float *sum_dz,
-                             const float *sum_dz_d, double n, float *p,
-                             float *q);
 
 #endif
