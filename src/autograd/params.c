@@ -20,6 +20,7 @@ ls_status ls_params_new(ls_params **out)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
     ls_params *params = block;
+    params->storage.device = lsi_device_default();
     params->storage.slices = 1;
     params->version = 1;
     *out = params;
@@ -208,12 +209,18 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
     return LS_OK;
 }
 
-static void fill_param(lsi_param *param, uint64_t seed)
+static ls_status fill_all(const ls_params *params, uint64_t seed)
 {
-    if (param->is_adopted)
-        lsi_param_read_adopted(param);
-    else
-        lsi_param_fill(param, seed, false);
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (param->is_adopted)
+            lsi_param_read_adopted(param);
+        else
+            LS_TRY(lsi_param_fill(param, seed, false));
+    }
+    for (size_t i = 0; i < params->buffers.count; i++)
+        LS_TRY(lsi_param_fill(params->buffers.items[i], seed, true));
+    return LS_OK;
 }
 
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
@@ -225,11 +232,13 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
     if (group != NULL)
         LS_TRY(lsi_params_same(params, group));
     LS_TRY(lsi_params_layout(params, group));
-    for (size_t i = 0; i < params->params.count; i++)
-        fill_param(params->params.items[i], seed);
-    for (size_t i = 0; i < params->buffers.count; i++)
-        lsi_param_fill(params->buffers.items[i], seed, true);
-    params->storage.memory = LSI_MEMORY_HOST;
+    const ls_status status = fill_all(params, seed);
+    if (status != LS_OK) {
+        lsi_params_undo_layout(params);
+        return status;
+    }
+    params->storage.memory =
+        params->storage.device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST;
     ls_params_changed(params);
     return LS_OK;
 }

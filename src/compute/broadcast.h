@@ -20,7 +20,7 @@ typedef enum lsi_binary_op {
 /* Any strides, in elements; as many as there are dimensions. */
 typedef struct lsi_repeated {
     const float *data;
-    const int64_t *strides;
+    int64_t strides[LS_MAX_DIMS];
 } lsi_repeated;
 
 /* y = a op b; y is dense, and may be a or b if that lies in memory like y. */

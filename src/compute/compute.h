@@ -2,9 +2,10 @@
  * Operations on whole arrays, for the tape, the optimizers and all other code
  * that computes. An operation picks the kernels for this machine (only this
  * layer uses the table of src/kernels), divides the work among threads, and
- * plans what oneDNN does. Its arrays are in host memory, which its callers have
- * checked (lsi_tensor_reach); scalars are arrays of one element, which
- * operations read and write themselves.
+ * plans what oneDNN does; or, for those of operations.def, gives it to the
+ * device where its arrays lie. Its callers have checked that they lie together
+ * (lsi_tensor_lies_on); scalars are arrays of one element, which operations
+ * read and write themselves.
  */
 #ifndef LS_COMPUTE_COMPUTE_H
 #define LS_COMPUTE_COMPUTE_H

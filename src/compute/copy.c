@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "compute/host.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 
@@ -265,8 +266,8 @@ static walk plan_walk(const lsi_strided *dst, const lsi_strided *src, int ndim,
     return w;
 }
 
-void lsi_copy_strided(const lsi_strided *dst, const lsi_strided *src, int ndim,
-                      const int64_t *shape)
+void lsi_host_copy_strided(const lsi_strided *dst, const lsi_strided *src,
+                           int ndim, const int64_t *shape)
 {
     LSI_SPAN(KERNEL, "copy_strided",
              lsi_work_elements(ndim, shape) *

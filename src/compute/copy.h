@@ -9,8 +9,17 @@
 typedef struct lsi_strided {
     void *data;
     ls_dtype dtype;
-    const int64_t *strides; /* in elements; 0 repeats one */
+    int64_t strides[LS_MAX_DIMS]; /* in elements; 0 repeats one */
 } lsi_strided;
+
+static inline lsi_strided lsi_strided_of(void *data, ls_dtype dtype, int ndim,
+                                         const int64_t *strides)
+{
+    lsi_strided array = {.data = data, .dtype = dtype};
+    for (int d = 0; d < ndim; d++)
+        array.strides[d] = strides[d];
+    return array;
+}
 
 /*
  * dst = src, converted, over the same extents, of which there are up to

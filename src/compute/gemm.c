@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "compute/dense.h"
 #include "compute/half_gemm.h"
+#include "compute/host.h"
 #include "compute/panel_gemm.h"
 #include "compute/work.h"
 #include "kernels/kernels.h"
@@ -63,8 +64,8 @@ static ls_status run(const lsi_gemm_shape *shape, void *c, const void *a,
     return LS_OK;
 }
 
-ls_status lsi_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
-                       const void *b, const float *bias_or_null)
+ls_status lsi_host_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
+                            const void *b, const float *bias_or_null)
 {
     LSI_SPAN(KERNEL, lsi_work_gemm_name(shape), lsi_work_gemm_bytes(shape, 1),
              lsi_work_gemm(shape, 1));

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/copy.h"
+#include "compute/host.h"
 #include "compute/plan_cache.h"
 
 /* Numbers of each matrix that are f32 at a time: 16 MiB. */
@@ -77,11 +77,10 @@ static stored part_of(stored matrix, int64_t row, int64_t col)
 static void convert(stored to, stored from, int64_t rows, int64_t cols)
 {
     const int64_t extents[] = {rows, cols};
-    const int64_t to_strides[] = {to.ld, 1}, from_strides[] = {from.ld, 1};
-    const lsi_strided out = {(void *)(uintptr_t)to.data, to.dtype, to_strides};
-    const lsi_strided in = {(void *)(uintptr_t)from.data, from.dtype,
-                            from_strides};
-    lsi_copy_strided(&out, &in, 2, extents);
+    const lsi_strided out = {(void *)(uintptr_t)to.data, to.dtype, {to.ld, 1}};
+    const lsi_strided in = {
+        (void *)(uintptr_t)from.data, from.dtype, {from.ld, 1}};
+    lsi_host_copy_strided(&out, &in, 2, extents);
 }
 
 /* In f32, dense, at `place`. */

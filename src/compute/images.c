@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/spans.h"
 #include "compute/dense.h"
+#include "compute/host.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/layout.h"
@@ -35,8 +36,8 @@ static size_t slabs(const lsi_pool2d *s)
     return (size_t)(s->n * (s->c / lsi_layout_block(s->src_layout, s->c)));
 }
 
-void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
-                            const float *src)
+void lsi_host_max_pool2d_forward(const lsi_pool2d *shape, float *dst,
+                                 uint8_t *index, const float *src)
 {
     LSI_SPAN(KERNEL, "max_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -49,8 +50,8 @@ void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
         lsi_parallel_for(slabs(shape), 1, forward_range, &call);
 }
 
-void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
-                             const float *ddst, const uint8_t *index)
+void lsi_host_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
+                                  const float *ddst, const uint8_t *index)
 {
     LSI_SPAN(KERNEL, "max_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -99,15 +100,16 @@ static void run_windows(window_call call)
             window_range, &call);
 }
 
-void lsi_avg_window2d(const lsi_window2d *shape, float *dst, const float *src)
+void lsi_host_avg_window2d(const lsi_window2d *shape, float *dst,
+                           const float *src)
 {
     LSI_SPAN(KERNEL, "avg_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows((window_call){.shape = shape, .y = dst, .x = src});
 }
 
-void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
-                               const float *ddst)
+void lsi_host_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                                    const float *ddst)
 {
     LSI_SPAN(KERNEL, "avg_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -115,8 +117,8 @@ void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
         (window_call){.shape = shape, .y = dsrc, .x = ddst, .backward = true});
 }
 
-void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
-                      const float *src)
+void lsi_host_max_window2d(const lsi_window2d *shape, float *dst,
+                           uint8_t *index, const float *src)
 {
     LSI_SPAN(KERNEL, "max_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -124,8 +126,8 @@ void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
         (window_call){.shape = shape, .y = dst, .x = src, .index_out = index});
 }
 
-void lsi_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
-                               const float *ddst, const uint8_t *index)
+void lsi_host_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                                    const float *ddst, const uint8_t *index)
 {
     LSI_SPAN(KERNEL, "max_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);

@@ -28,8 +28,8 @@ void lsi_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n);
 void lsi_mixed_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n);
 
 void lsi_mixed_swiglu(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n);
-/* out: da, db; in: dy, a, b. */
-void lsi_mixed_swiglu_backward(const lsi_mixed out[2], const lsi_mixed in[3],
+/* Two in out: da, db; three in in: dy, a, b. */
+void lsi_mixed_swiglu_backward(const lsi_mixed *out, const lsi_mixed *in,
                                size_t n);
 
 void lsi_mixed_gelu(lsi_mixed y, lsi_mixed x, size_t n);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "compute/host.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 
@@ -36,8 +37,8 @@ static void turn(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_rope_forward(const lsi_rope *rope, float *to, const float *from,
-                      const float *cosine, const float *sine, size_t rows)
+void lsi_host_rope_forward(const lsi_rope *rope, float *to, const float *from,
+                           const float *cosine, const float *sine, size_t rows)
 {
     LSI_SPAN(KERNEL, "rope", 8 * rows * rope->heads * rope->d,
              3 * rows * rope->heads * rope->d);
@@ -45,8 +46,8 @@ void lsi_rope_forward(const lsi_rope *rope, float *to, const float *from,
     lsi_parallel_for(rows, GRAIN, turn, &j);
 }
 
-void lsi_rope_backward(const lsi_rope *rope, float *to, const float *from,
-                       const float *cosine, const float *sine, size_t rows)
+void lsi_host_rope_backward(const lsi_rope *rope, float *to, const float *from,
+                            const float *cosine, const float *sine, size_t rows)
 {
     LSI_SPAN(KERNEL, "rope_backward", 8 * rows * rope->heads * rope->d,
              3 * rows * rope->heads * rope->d);

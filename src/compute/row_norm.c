@@ -2,6 +2,7 @@
 #include "compute/row_norm.h"
 #include "base/spans.h"
 
+#include "compute/host.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 
@@ -37,7 +38,7 @@ static void forward_block(void *context, size_t block, int worker)
         j->eps);
 }
 
-void lsi_row_norm_forward(const lsi_row_norm *norm, float *y, float eps)
+void lsi_host_row_norm_forward(const lsi_row_norm *norm, float *y, float eps)
 {
     LSI_SPAN(KERNEL, "row_norm", 8 * norm->rows * norm->cols,
              4 * norm->rows * norm->cols);
@@ -59,8 +60,8 @@ static void backward_block(void *context, size_t block, int worker)
         n->weight, rows_of_block(n, block), n->cols, g->accumulate);
 }
 
-void lsi_row_norm_backward(const lsi_row_norm *norm,
-                           const lsi_row_norm_gradients *gradients)
+void lsi_host_row_norm_backward(const lsi_row_norm *norm,
+                                const lsi_row_norm_gradients *gradients)
 {
     LSI_SPAN(KERNEL, "row_norm_backward", 12 * norm->rows * norm->cols,
              10 * norm->rows * norm->cols);

@@ -1,38 +1,65 @@
 #include "device/device.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/spans.h"
+#include "device/blocks.h"
 
 struct lsi_device {
     const lsi_device_table *table;
-    lsi_stream *stream;
+    lsi_device_context *context;
+    lsi_device_stream *stream;
+    lsi_device_blocks blocks;
     size_t budget; /* 0: none */
     lsi_device_counts counts;
+    ls_status status; /* of operations that could not be given to it */
+    char message[256];
+    char name[32];
 };
 
 static ls_status failed(const lsi_device *device)
 {
-    return lsi_fail(LS_ERR_STATE, "%s: %s", device->table->name,
-                    device->table->error(device->stream));
+    return lsi_fail(LS_ERR_STATE, "%s: %s", device->name,
+                    device->table->error(device->context));
 }
 
-ls_status lsi_device_open(lsi_device **out, const lsi_device_table *table)
+/* ---- life ---------------------------------------------------------------- */
+
+static ls_status open_both(lsi_device *device, int index)
+{
+    const lsi_device_table *const table = device->table;
+    if (table->open(index, &device->context) != 0)
+        return lsi_fail(LS_ERR_UNSUPPORTED, "%s cannot be used: %s",
+                        device->name, table->error(NULL));
+    if (table->stream_open(device->context, &device->stream) == 0)
+        return LS_OK;
+    const ls_status status = failed(device);
+    table->close(device->context);
+    return status;
+}
+
+ls_status lsi_device_open(lsi_device **out, const lsi_device_table *table,
+                          int index)
 {
     if (table->version != LSI_DEVICE_VERSION)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s belongs to another version of the library (%d, "
-                        "this is %d)",
-                        table->name, table->version, LSI_DEVICE_VERSION);
+                        "the module for %s devices belongs to another version "
+                        "of the library (%d, this is %d)",
+                        table->kind, table->version, LSI_DEVICE_VERSION);
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_device), LS_MEMORY_OTHER,
                             "a device"));
     lsi_device *device = block;
     device->table = table;
-    if (table->open(&device->stream) != 0) {
+    snprintf(device->name, sizeof(device->name), "%s:%d", table->kind, index);
+    const ls_status status = open_both(device, index);
+    if (status != LS_OK) {
         lsi_free(device);
-        return lsi_fail(LS_ERR_UNSUPPORTED, "%s cannot be used: %s",
-                        table->name, table->error(NULL));
+        return status;
     }
+    lsi_device_blocks_enter(&device->blocks, device);
     *out = device;
     return LS_OK;
 }
@@ -41,15 +68,32 @@ void lsi_device_close(lsi_device **device)
 {
     if (device == NULL || *device == NULL)
         return;
-    (*device)->table->close((*device)->stream);
-    lsi_free(*device);
+    lsi_device *const closed = *device;
+    lsi_device_blocks_leave(&closed->blocks);
+    closed->table->stream_close(closed->stream);
+    closed->table->close(closed->context);
+    lsi_free(closed);
     *device = NULL;
+}
+
+static _Thread_local lsi_device *usual;
+
+void lsi_device_set_default(lsi_device *device)
+{
+    usual = device;
+}
+
+lsi_device *lsi_device_default(void)
+{
+    return usual;
 }
 
 const char *lsi_device_name(const lsi_device *device)
 {
-    return device->table->name;
+    return device->name;
 }
+
+/* ---- memory -------------------------------------------------------------- */
 
 static ls_status check_budget(const lsi_device *device, size_t bytes,
                               const char *what)
@@ -61,7 +105,25 @@ static ls_status check_budget(const lsi_device *device, size_t bytes,
     return lsi_fail(LS_ERR_BUDGET,
                     "%s: %zu bytes for %s exceed the memory budget of %zu "
                     "bytes, of which %zu are in use",
-                    device->table->name, bytes, what, device->budget, live);
+                    device->name, bytes, what, device->budget, live);
+}
+
+static ls_status allocate(lsi_device *device, size_t bytes, const char *what,
+                          void **out)
+{
+    const int result = device->table->allocate(device->stream, bytes, out);
+    if (result == LSI_DEVICE_FULL)
+        return lsi_fail(LS_ERR_MEMORY,
+                        "%s has no memory for %s: %zu bytes, besides %zu in "
+                        "use",
+                        device->name, what, bytes, device->counts.live_bytes);
+    if (result != 0)
+        return failed(device);
+    const ls_status status =
+        lsi_device_blocks_add(&device->blocks, *out, bytes);
+    if (status != LS_OK)
+        device->table->release(device->stream, *out);
+    return status;
 }
 
 ls_status lsi_device_take(lsi_device *device, size_t bytes, const char *what,
@@ -72,15 +134,7 @@ ls_status lsi_device_take(lsi_device *device, size_t bytes, const char *what,
         return LS_OK;
     }
     LS_TRY(check_budget(device, bytes, what));
-    const int result = device->table->allocate(device->stream, bytes, out);
-    if (result == LSI_DEVICE_FULL)
-        return lsi_fail(LS_ERR_MEMORY,
-                        "%s has no memory for %s: %zu bytes, besides %zu in "
-                        "use",
-                        device->table->name, what, bytes,
-                        device->counts.live_bytes);
-    if (result != 0)
-        return failed(device);
+    LS_TRY(allocate(device, bytes, what, out));
     lsi_device_counts *counts = &device->counts;
     counts->blocks++;
     counts->live_bytes += bytes;
@@ -93,6 +147,7 @@ void lsi_device_give(lsi_device *device, void *block, size_t bytes)
 {
     if (bytes == 0)
         return;
+    lsi_device_blocks_remove(&device->blocks, block);
     device->table->release(device->stream, block);
     device->counts.live_bytes -= bytes;
 }
@@ -100,8 +155,11 @@ void lsi_device_give(lsi_device *device, void *block, size_t bytes)
 ls_status lsi_device_copy(lsi_device *device, void *dst, const void *src,
                           size_t bytes, lsi_transfer way)
 {
+    static const char *const names[] = {"copy_to_device", "copy_from_device",
+                                        "copy_on_device"};
     if (bytes == 0)
         return LS_OK;
+    LSI_SPAN(KERNEL, names[way], bytes, 0);
     if (device->table->copy(device->stream, dst, src, bytes, way) != 0)
         return failed(device);
     device->counts.transfers[way]++;
@@ -119,12 +177,52 @@ ls_status lsi_device_fill(lsi_device *device, void *dst, int byte, size_t bytes)
 
 ls_status lsi_device_wait(lsi_device *device)
 {
-    return device->table->wait(device->stream) == 0 ? LS_OK : failed(device);
+    LSI_SPAN(WAIT, "device", 0, 0);
+    if (device->table->wait(device->stream) != 0)
+        return failed(device);
+    return device->status == LS_OK
+               ? LS_OK
+               : lsi_fail(device->status, "%s", device->message);
 }
 
 void lsi_device_set_budget(lsi_device *device, size_t bytes)
 {
     device->budget = bytes;
+}
+
+/* ---- operations ---------------------------------------------------------- */
+
+const struct lsi_operations *lsi_device_operations(const lsi_device *device)
+{
+    return device->table->operations;
+}
+
+lsi_device_stream *lsi_device_main_stream(lsi_device *device)
+{
+    return device->stream;
+}
+
+ls_status lsi_device_did(lsi_device *device, int result)
+{
+    if (result != 0)
+        return failed(device);
+    device->counts.operations++;
+    return LS_OK;
+}
+
+ls_status lsi_device_lacks(const lsi_device *device, const char *operation)
+{
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "%s has no operation %s; it has to be done on the host",
+                    device->name, operation);
+}
+
+void lsi_device_keep(lsi_device *device, ls_status status)
+{
+    if (status == LS_OK || device->status != LS_OK)
+        return;
+    device->status = status;
+    snprintf(device->message, sizeof(device->message), "%s", ls_last_error());
 }
 
 lsi_device_counts lsi_device_counted(const lsi_device *device)

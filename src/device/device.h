@@ -1,11 +1,14 @@
 /*
- * A device: whose memory tensors may lie in instead of the host's. Its blocks
- * and transfers are counted, and nothing is transferred that was not asked for.
- * A device may be used by one thread at a time.
+ * A device: whose memory tensors may lie in instead of the host's, and which
+ * computes on what lies there. Its blocks, transfers and operations are
+ * counted, and nothing is transferred that was not asked for. Whatever it is
+ * given it does in that order, on one stream. A device may be used by one
+ * thread at a time; where an address lies any thread may ask.
  */
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "device/table.h"
@@ -14,10 +17,12 @@
 typedef struct lsi_device lsi_device;
 
 /*
- * *out is the caller's. LS_ERR_UNSUPPORTED if the table is of another version
- * or the device cannot be used. `table` outlives the device.
+ * Opens device `index` of a module; *out is the caller's. LS_ERR_UNSUPPORTED if
+ * the table is of another version or the device cannot be used. `table`
+ * outlives the device.
  */
-ls_status lsi_device_open(lsi_device **out, const lsi_device_table *table);
+ls_status lsi_device_open(lsi_device **out, const lsi_device_table *table,
+                          int index);
 
 /*
  * Waits for what the device still does, and sets *device to NULL. None of its
@@ -25,8 +30,17 @@ ls_status lsi_device_open(lsi_device **out, const lsi_device_table *table);
  */
 void lsi_device_close(lsi_device **device);
 
+/*
+ * Where the calling thread's new tensors, tapes and parameters lie, unless they
+ * say otherwise: NULL, as at first, is the host. The device outlives them.
+ */
+void lsi_device_set_default(lsi_device *device_or_null);
+lsi_device *lsi_device_default(void);
+
 /* "cuda:0". */
 const char *lsi_device_name(const lsi_device *device);
+
+/* ---- memory -------------------------------------------------------------- */
 
 /*
  * A block with undefined contents; NULL for 0 bytes. `what` names its owner in
@@ -56,11 +70,44 @@ ls_status lsi_device_wait(lsi_device *device);
 /* No more than so many bytes at once; 0: as many as there are. */
 void lsi_device_set_budget(lsi_device *device, size_t bytes);
 
+/* ---- operations (compute/operations.h) ----------------------------------- */
+
+extern atomic_int lsi_devices_open;
+lsi_device *lsi_device_around(const void *address);
+
+/* The device in one of whose blocks an address lies; NULL: the host's, or
+ * nobody's. */
+static inline lsi_device *lsi_device_of(const void *address)
+{
+    return atomic_load_explicit(&lsi_devices_open, memory_order_relaxed) == 0
+               ? NULL
+               : lsi_device_around(address);
+}
+
+/* What its module can do (NULL: nothing), and where that is given to. */
+const struct lsi_operations *lsi_device_operations(const lsi_device *device);
+lsi_device_stream *lsi_device_main_stream(lsi_device *device);
+
+/* Counts an operation that the module has taken (0), or LS_ERR_STATE. */
+ls_status lsi_device_did(lsi_device *device, int result);
+
+/* LS_ERR_UNSUPPORTED: the module does not have that operation. */
+ls_status lsi_device_lacks(const lsi_device *device, const char *operation);
+
+/*
+ * What became of an operation whose caller is not told: the first failure is
+ * the device's, and each transfer and wait returns it from then on.
+ */
+void lsi_device_keep(lsi_device *device, ls_status status);
+
+/* ---- accounting ---------------------------------------------------------- */
+
 typedef struct lsi_device_counts {
     size_t live_bytes, peak_bytes; /* of blocks */
     uint64_t blocks;               /* ever taken, but those of 0 bytes */
     uint64_t transfers[3];         /* by lsi_transfer, but those of 0 bytes */
     uint64_t bytes[3];             /* that these have moved */
+    uint64_t operations;           /* on whole arrays */
 } lsi_device_counts;
 
 lsi_device_counts lsi_device_counted(const lsi_device *device);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/params.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,8 +32,8 @@ static ls_status make_tables(ls_transformer *m)
                      "rotary positions"));
     m->rates = block;
     lsi_transformer_rates(c, m->rates);
-    LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
-    LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
+    LS_TRY(lsi_tensor_new_on_host(&m->cosine, LS_F32, 2, shape));
+    LS_TRY(lsi_tensor_new_on_host(&m->sine, LS_F32, 2, shape));
     LS_TRY(lsi_alloc(&block, (size_t)c->context * sizeof(int64_t),
                      LS_MEMORY_OTHER, "rotary positions"));
     int64_t *places = block;
@@ -41,7 +42,8 @@ static ls_status make_tables(ls_transformer *m)
     lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine), places,
                     (size_t)c->context, m->rates, (size_t)pairs);
     lsi_free(places);
-    return LS_OK;
+    LS_TRY(lsi_tensor_move_to(m->params->storage.device, &m->cosine));
+    return lsi_tensor_move_to(m->params->storage.device, &m->sine);
 }
 
 static ls_status build(ls_transformer *m)
@@ -87,6 +89,17 @@ void ls_transformer_free(ls_transformer **model)
     lsi_free((*model)->blocks);
     lsi_free(*model);
     *model = NULL;
+}
+
+ls_status lsi_transformer_reach(const ls_transformer *model,
+                                const char *function)
+{
+    const lsi_device *const device = model->params->storage.device;
+    if (device == NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "%s: the model is on %s, and this is done on the host only",
+                    function, lsi_device_name(device));
 }
 
 const ls_transformer_config *

@@ -2,7 +2,6 @@
 #include "optim/ema.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "autograd/params.h"
 #include "autograd/params/adopt.h"
@@ -10,6 +9,7 @@
 #include "base/memory.h"
 #include "compute/array.h"
 #include "optim/param_group.h"
+#include "tensor/floats.h"
 #include "tensor/tensor.h"
 
 float lsi_ema_rest(double decay, uint64_t steps)
@@ -63,20 +63,27 @@ static void swap_buffers(const ls_optimizer *optimizer)
 static ls_status start_buffers(ls_optimizer *optimizer)
 {
     const ls_params *const params = optimizer->params;
-    size_t n = 0;
-    void *block;
+    lsi_ema *const ema = &optimizer->ema;
+    ema->count = 0;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++)
-        n += elements(params, i);
-    if (n == 0)
+        ema->count += elements(params, i);
+    ema->device = params->storage.device;
+    if (ema->count == 0)
         return LS_OK;
-    LS_TRY(lsi_alloc(&block, n * sizeof(float), LS_MEMORY_STATE,
-                     "averages of buffers"));
-    float *at = optimizer->ema.buffers = block;
+    LS_TRY(lsi_floats_new(&ema->buffers, ema->device, ema->count,
+                          LS_MEMORY_STATE, "averages of buffers"));
+    float *at = ema->buffers;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
-        memcpy(at, values(params, i), elements(params, i) * sizeof(float));
+        lsi_array_copy(at, values(params, i), LS_F32, elements(params, i));
         at += elements(params, i);
     }
     return LS_OK;
+}
+
+void lsi_ema_free_buffers(lsi_ema *ema)
+{
+    lsi_floats_free(ema->buffers, ema->device, ema->count);
+    ema->buffers = NULL;
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -85,7 +92,7 @@ static void stop(ls_optimizer *optimizer)
 {
     for (size_t i = 0; i < optimizer->n_groups; i++)
         lsi_param_group_drop_average(optimizer->groups[i]);
-    lsi_free(optimizer->ema.buffers);
+    lsi_ema_free_buffers(&optimizer->ema);
     optimizer->ema = (lsi_ema){.decay = 0};
 }
 

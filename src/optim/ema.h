@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/device.h"
 #include "lockstep/optim.h"
 
 /* What that array is called where state has names. */
@@ -17,7 +18,9 @@
 typedef struct lsi_ema {
     double decay; /* 0: nothing is averaged */
     bool swapped;
-    float *buffers; /* one behind the other, in the order of the set */
+    float *buffers;     /* one behind the other, in the order of the set */
+    size_t count;       /* floats of those */
+    lsi_device *device; /* where they lie; NULL: the host */
 } lsi_ema;
 
 /* What the step that comes after `steps` others leaves of the difference. */
@@ -25,6 +28,8 @@ float lsi_ema_rest(double decay, uint64_t steps);
 
 /* After a step: moves the averages of buffers. Those of weights are moved. */
 void lsi_ema_step_buffers(const ls_optimizer *optimizer);
+
+void lsi_ema_free_buffers(lsi_ema *ema);
 
 /* The average of a buffer; NULL if there is none. */
 float *lsi_ema_buffer(const ls_optimizer *optimizer, size_t index);

@@ -139,7 +139,7 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 
 static ls_status check_params(const ls_params *params)
 {
-    if (params != NULL && params->storage.memory == LSI_MEMORY_HOST)
+    if (params != NULL && params->storage.memory != LSI_MEMORY_NONE)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "optimizer: the parameters are not allocated; call "
@@ -173,7 +173,7 @@ void ls_optimizer_free(ls_optimizer **optimizer)
     for (size_t i = 0; i < (*optimizer)->n_groups; i++)
         lsi_param_group_free(&(*optimizer)->groups[i]);
     lsi_free((*optimizer)->groups);
-    lsi_free((*optimizer)->ema.buffers);
+    lsi_ema_free_buffers(&(*optimizer)->ema);
     lsi_free(*optimizer);
     *optimizer = NULL;
 }

@@ -7,6 +7,8 @@
 #include "autograd/params/adopt.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "compute/array.h"
+#include "tensor/floats.h"
 #include "tensor/tensor.h"
 
 /* ---- members ------------------------------------------------------------- */
@@ -141,6 +143,7 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
                      "options of an optimizer"));
     memcpy(group->options, spec->options, kind->options_bytes);
+    group->device = optimizer->params->storage.device;
     group->lr = spec->lr;
     group->kind = kind;
     LS_TRY(lsi_alloc_zeroed(&block,
@@ -151,9 +154,8 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     LS_TRY(find_segments(group, optimizer->params));
     const int n_states = kind->n_states(spec->options);
     for (int i = 0; i < n_states; i++) {
-        LS_TRY(lsi_alloc_zeroed(&block, group->count * sizeof(float),
-                                LS_MEMORY_STATE, kind->state_names[i]));
-        group->state[i] = block;
+        LS_TRY(lsi_floats_new(&group->state[i], group->device, group->count,
+                              LS_MEMORY_STATE, kind->state_names[i]));
         group->state_names[i] = kind->state_names[i];
         group->n_states++;
     }
@@ -168,19 +170,17 @@ static void copy_segment(const ls_params *params,
         n = range.end - at;
         const float *const weights = lsi_params_weights(params, at, &n);
         if (weights != NULL)
-            memcpy(out + at - range.begin, weights, n * sizeof(float));
+            lsi_array_copy(out + at - range.begin, weights, LS_F32, n);
         else
-            memset(out + at - range.begin, 0, n * sizeof(float));
+            lsi_array_zero(out + at - range.begin, LS_F32, n);
     }
 }
 
 ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, group->count * sizeof(float), LS_MEMORY_STATE,
-                     "averages of weights"));
-    group->average = block;
+    LS_TRY(lsi_floats_new(&group->average, group->device, group->count,
+                          LS_MEMORY_STATE, "averages of weights"));
     group->decay = decay;
     for (size_t i = 0; i < group->n_segments; i++) {
         const lsi_state_segment *const s = &group->segments[i];
@@ -195,7 +195,7 @@ void lsi_param_group_drop_average(lsi_param_group *group)
 {
     if (group->average == NULL)
         return;
-    lsi_free(group->average);
+    lsi_floats_free(group->average, group->device, group->count);
     group->average = NULL;
     group->n_states--;
 }
@@ -220,7 +220,7 @@ ls_status lsi_param_group_new(lsi_param_group **out,
 void lsi_param_group_free(lsi_param_group **group)
 {
     for (int i = 0; i < (*group)->n_states; i++)
-        lsi_free((*group)->state[i]);
+        lsi_floats_free((*group)->state[i], (*group)->device, (*group)->count);
     lsi_free((*group)->segments);
     lsi_free((*group)->members);
     lsi_free((*group)->options);

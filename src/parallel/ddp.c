@@ -140,8 +140,12 @@ static void add_spans(ls_ddp *ddp)
 static ls_status check_params(const ls_params *params,
                               const ls_ddp_options *options)
 {
-    size_t count;
-    if (ls_params_flat_grad(params, &count) == NULL)
+    if (params->storage.device != NULL)
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "ls_ddp_new: the parameters are on %s, and ranks "
+                        "average gradients on the host only",
+                        lsi_device_name(params->storage.device));
+    if (params->storage.memory == LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
                                       "ls_params_allocate has laid out");
     if (params->sharing.owner != NULL)

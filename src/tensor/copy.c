@@ -13,14 +13,22 @@
 
 static lsi_strided strided(const ls_tensor *tensor)
 {
-    return (lsi_strided){lsi_tensor_raw(tensor), tensor->dtype,
-                         tensor->strides};
+    return lsi_strided_of(lsi_tensor_raw(tensor), tensor->dtype, tensor->ndim,
+                          tensor->strides);
 }
 
-static void copy_elements(const ls_tensor *dst, const ls_tensor *src)
+/* Both on the host, or both on one device. */
+static ls_status copy_elements(const ls_tensor *dst, const ls_tensor *src)
 {
+    lsi_device *const device = lsi_tensor_device(dst);
+    if (device != NULL && dst->dtype == src->dtype &&
+        ls_tensor_is_contiguous(dst) && ls_tensor_is_contiguous(src))
+        return lsi_device_copy(device, lsi_tensor_raw(dst), lsi_tensor_raw(src),
+                               (size_t)dst->count * ls_dtype_size(dst->dtype),
+                               LSI_TRANSFER_ON_DEVICE);
     const lsi_strided to = strided(dst), from = strided(src);
     lsi_copy_strided(&to, &from, dst->ndim, dst->shape);
+    return LS_OK;
 }
 
 /* From the first to one past the last byte that a tensor touches. */
@@ -45,11 +53,22 @@ static bool overlap(const ls_tensor *a, const ls_tensor *b)
 static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
 {
     ls_tensor *between = NULL;
-    LS_TRY(ls_tensor_new(&between, src->dtype, src->ndim, src->shape));
-    copy_elements(between, src);
-    copy_elements(dst, between);
+    LS_TRY(lsi_tensor_make_like(&between, lsi_tensor_device(src), src->dtype,
+                                src));
+    ls_status status = copy_elements(between, src);
+    if (status == LS_OK)
+        status = copy_elements(dst, between);
     ls_tensor_free(&between);
-    return LS_OK;
+    return status;
+}
+
+static ls_status copy_in_place(ls_tensor *dst, const ls_tensor *src)
+{
+    if (dst->count == 0)
+        return LS_OK;
+    if (overlap(dst, src))
+        return copy_overlapping(dst, src);
+    return copy_elements(dst, src);
 }
 
 static ls_status check_memory(const ls_tensor *tensor, const char *function)
@@ -62,20 +81,18 @@ ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
 {
     LS_NEED_TENSOR(dst);
     LS_NEED_TENSOR(src);
-    if (lsi_tensor_device(dst) != NULL || lsi_tensor_device(src) != NULL)
+    const lsi_device *const device = lsi_tensor_device(dst);
+    if (device != lsi_tensor_device(src))
         return lsi_tensor_transfer(dst, src);
-    LS_TRY(check_memory(dst, "ls_tensor_copy"));
-    LS_TRY(check_memory(src, "ls_tensor_copy"));
+    if (device == NULL) {
+        LS_TRY(check_memory(dst, "ls_tensor_copy"));
+        LS_TRY(check_memory(src, "ls_tensor_copy"));
+    }
     if (!lsi_shape_equal(dst, src))
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_tensor_copy: shape %s cannot be copied into %s",
                         lsi_shape_of(src).text, lsi_shape_of(dst).text);
-    if (dst->count == 0)
-        return LS_OK;
-    if (overlap(dst, src))
-        return copy_overlapping(dst, src);
-    copy_elements(dst, src);
-    return LS_OK;
+    return copy_in_place(dst, src);
 }
 
 /* ---- fill and item ------------------------------------------------------- */
@@ -114,30 +131,47 @@ static ls_status element_for(ls_dtype dtype, double value, void *element)
 ls_status ls_tensor_fill(ls_tensor *tensor, double value)
 {
     LS_NEED_TENSOR(tensor);
-    if (lsi_tensor_device(tensor) != NULL)
-        return lsi_tensor_fill_on_device(tensor, value);
-    LS_TRY(check_memory(tensor, "ls_tensor_fill"));
     uint64_t element = 0;
+    if (lsi_tensor_device(tensor) != NULL) {
+        LS_TRY(element_for(tensor->dtype, value, &element));
+        return lsi_tensor_fill_on_device(tensor, &element);
+    }
+    LS_TRY(check_memory(tensor, "ls_tensor_fill"));
     LS_TRY(element_for(tensor->dtype, value, &element));
     if (tensor->count == 0)
         return LS_OK;
-    const int64_t repeat[LS_MAX_DIMS] = {0};
     const lsi_strided dst = strided(tensor);
-    const lsi_strided src = {&element, tensor->dtype, repeat};
+    const lsi_strided src = {.data = &element, .dtype = tensor->dtype};
     lsi_copy_strided(&dst, &src, tensor->ndim, tensor->shape);
+    return LS_OK;
+}
+
+/* The one element, of a device's memory through the host's. */
+static ls_status read_element(const ls_tensor *tensor, double *out)
+{
+    uint64_t element = 0;
+    const void *from = lsi_tensor_raw(tensor);
+    lsi_device *const device = lsi_tensor_device(tensor);
+    if (device != NULL) {
+        LS_TRY(lsi_device_copy(device, &element, from,
+                               ls_dtype_size(tensor->dtype),
+                               LSI_TRANSFER_FROM_DEVICE));
+        from = &element;
+    }
+    lsi_array_convert(out, LS_F64, from, tensor->dtype, 1);
     return LS_OK;
 }
 
 ls_status ls_tensor_item(const ls_tensor *tensor, double *out)
 {
     LS_NEED_TENSOR(tensor);
-    LS_TRY(check_memory(tensor, "ls_tensor_item"));
+    LS_TRY(lsi_tensor_exists(tensor, "ls_tensor_item"));
+    LS_TRY(lsi_tensor_plain(tensor));
     LS_NEED(out);
     if (tensor->count != 1)
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_tensor_item: the tensor of shape %s has %lld "
                         "elements, not one",
                         lsi_shape_of(tensor).text, (long long)tensor->count);
-    lsi_array_convert(out, LS_F64, lsi_tensor_raw(tensor), tensor->dtype, 1);
-    return LS_OK;
+    return read_element(tensor, out);
 }

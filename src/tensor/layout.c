@@ -50,6 +50,23 @@ ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function)
                     function, lsi_shape_of(tensor).text);
 }
 
+ls_status lsi_tensor_lies_on(const ls_tensor *tensor, const lsi_device *device,
+                             const char *function)
+{
+    const lsi_device *const on = lsi_tensor_device(tensor);
+    if (device == NULL)
+        return lsi_tensor_reach(tensor, function);
+    if (on == device)
+        return LS_OK;
+    LS_TRY(lsi_tensor_exists(tensor, function));
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: the tensor of shape %s is on %s, the tape computes on "
+                    "%s; copy it to one there first",
+                    function, lsi_shape_of(tensor).text,
+                    on != NULL ? lsi_device_name(on) : "the host",
+                    lsi_device_name(device));
+}
+
 ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function)
 {
     return lsi_tensor_device(tensor) != NULL

@@ -25,10 +25,12 @@ enum {
 typedef struct record {
     struct record *next;
     void *block;
+    size_t bytes; /* of the block, rounded */
 } record;
 
 struct lsi_pool {
     pthread_mutex_t lock;
+    lsi_device *device; /* or NULL */
     bool closed;
     size_t out; /* blocks and headers in use */
     record *kept[CLASSES];
@@ -47,14 +49,20 @@ static unsigned class_of(size_t bytes, size_t *rounded)
     return (shift << STEP_BITS) + (unsigned)mantissa;
 }
 
-ls_status lsi_pool_new(lsi_pool **out)
+ls_status lsi_pool_new(lsi_pool **out, lsi_device *device_or_null)
 {
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_pool), LS_MEMORY_OTHER, "pool"));
     lsi_pool *pool = block;
+    pool->device = device_or_null;
     pthread_mutex_init(&pool->lock, NULL);
     *out = pool;
     return LS_OK;
+}
+
+lsi_device *lsi_pool_device(const lsi_pool *pool)
+{
+    return pool->device;
 }
 
 static void destroy(lsi_pool *pool)
@@ -77,12 +85,20 @@ static void push(record **list, record *r)
     *list = r;
 }
 
+static void free_block(const lsi_pool *pool, void *block, size_t bytes)
+{
+    if (pool->device != NULL)
+        lsi_device_give(pool->device, block, bytes);
+    else
+        lsi_free(block);
+}
+
 static void free_kept(lsi_pool *pool)
 {
     record *r;
     for (unsigned c = 0; c < CLASSES; c++) {
         while ((r = pop(&pool->kept[c])) != NULL) {
-            lsi_free(r->block);
+            free_block(pool, r->block, r->bytes);
             lsi_free(r);
         }
     }
@@ -114,14 +130,22 @@ void lsi_pool_trim(lsi_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static ls_status allocate(lsi_pool *pool, size_t bytes, const char *what,
-                          void **out)
+static ls_status once(lsi_device *device, size_t bytes, const char *what,
+                      void **out)
 {
-    const ls_status status = lsi_alloc_kept(out, bytes, what);
+    return device != NULL ? lsi_device_take(device, bytes, what, out)
+                          : lsi_alloc_kept(out, bytes, what);
+}
+
+/* On the device, or if that is NULL the host. */
+static ls_status allocate(lsi_pool *pool, lsi_device *device, size_t bytes,
+                          const char *what, void **out)
+{
+    const ls_status status = once(device, bytes, what, out);
     if (status != LS_ERR_MEMORY && status != LS_ERR_BUDGET)
         return status;
     lsi_pool_trim(pool);
-    return lsi_alloc_kept(out, bytes, what);
+    return once(device, bytes, what, out);
 }
 
 /* A block and the record that it has from then on. */
@@ -129,8 +153,8 @@ static ls_status allocate_both(lsi_pool *pool, size_t bytes, const char *what,
                                void **out)
 {
     void *r = NULL, *block = NULL;
-    LS_TRY(allocate(pool, sizeof(record), what, &r));
-    const ls_status status = allocate(pool, bytes, what, &block);
+    LS_TRY(allocate(pool, NULL, sizeof(record), what, &r));
+    const ls_status status = allocate(pool, pool->device, bytes, what, &block);
     if (status != LS_OK) {
         lsi_free(r);
         return status;
@@ -169,7 +193,7 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     pthread_mutex_unlock(&pool->lock);
     if (r == NULL)
         LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
-    if (lsi_memory_is_recorded())
+    if (lsi_memory_is_recorded() && pool->device == NULL)
         lsi_memory_note_taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
     return LS_OK;
 }
@@ -186,19 +210,18 @@ ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
         *out = r;
     pool->out++;
     pthread_mutex_unlock(&pool->lock);
-    return r != NULL ? LS_OK : taken(pool, allocate(pool, rounded, what, out));
+    return r != NULL ? LS_OK
+                     : taken(pool, allocate(pool, NULL, rounded, what, out));
 }
 
 /* Leaves the lock; frees what a closed pool does not keep. */
-static void given(lsi_pool *pool, void *first, void *second)
+static void given(lsi_pool *pool, void *held)
 {
     const bool closed = pool->closed;
     const bool last = --pool->out == 0 && closed;
     pthread_mutex_unlock(&pool->lock);
-    if (closed) {
-        lsi_free(first);
-        lsi_free(second);
-    }
+    if (closed)
+        lsi_free(held);
     if (last)
         destroy(pool);
 }
@@ -207,14 +230,17 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 {
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
-    if (lsi_memory_is_recorded())
+    if (lsi_memory_is_recorded() && pool->device == NULL)
         lsi_memory_note_given(block, 0, LS_MEMORY_ACTIVATIONS);
     pthread_mutex_lock(&pool->lock);
     record *const r = pop(&pool->spare);
     r->block = block;
+    r->bytes = rounded;
     if (!pool->closed)
         push(&pool->kept[class], r);
-    given(pool, block, r);
+    else
+        free_block(pool, block, rounded);
+    given(pool, r);
 }
 
 void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
@@ -224,5 +250,5 @@ void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
     pthread_mutex_lock(&pool->lock);
     if (!pool->closed)
         push(&pool->headers[class], header);
-    given(pool, header, NULL);
+    given(pool, header);
 }

@@ -13,11 +13,16 @@
 
 #include <stddef.h>
 
+#include "device/device.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_pool lsi_pool;
 
-ls_status lsi_pool_new(lsi_pool **out);
+/* Of the host's memory, or of that of a device, which outlives the pool. */
+ls_status lsi_pool_new(lsi_pool **out, lsi_device *device_or_null);
+
+/* The device whose memory blocks are, or NULL. */
+lsi_device *lsi_pool_device(const lsi_pool *pool);
 
 /*
  * The owner lets go: what is kept is freed now, blocks that are still out when

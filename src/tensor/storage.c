@@ -43,7 +43,10 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
         .tag = tag,
         .bytes = bytes,
         .pool = pool,
+        .device = pool != NULL ? lsi_pool_device(pool) : NULL,
     };
+    if (header.device != NULL)
+        header.memory = LSI_MEMORY_DEVICE;
     LS_TRY(take(pool, bytes, tag, &header.data));
     const ls_status status = new_header(out, header);
     if (status != LS_OK)
@@ -67,14 +70,17 @@ ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
     return status;
 }
 
-ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes)
+ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device, void *data,
+                           size_t bytes)
 {
-    return new_header(out, (lsi_storage){
-                               .kind = LSI_STORAGE_WRAPPED,
-                               .memory = LSI_MEMORY_HOST,
-                               .data = data,
-                               .bytes = bytes,
-                           });
+    return new_header(
+        out, (lsi_storage){
+                 .kind = LSI_STORAGE_WRAPPED,
+                 .memory = device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST,
+                 .data = data,
+                 .bytes = bytes,
+                 .device = device,
+             });
 }
 
 lsi_storage *lsi_storage_retain(lsi_storage *storage)

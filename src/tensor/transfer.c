@@ -1,101 +1,134 @@
-/* Contents of tensors on a device: bytes move as they are. */
-#include <math.h>
+/* Between host and device: bytes move as they are. */
+#include <string.h>
 
 #include "base/error.h"
+#include "compute/array.h"
+#include "compute/copy.h"
 #include "tensor/tensor.h"
-
-static const char *const copying = "ls_tensor_copy";
 
 static size_t bytes_of(const ls_tensor *tensor)
 {
     return (size_t)tensor->count * ls_dtype_size(tensor->dtype);
 }
 
-static ls_status check_dense(const ls_tensor *tensor, const char *function,
-                             const lsi_device *device)
-{
-    if (ls_tensor_is_contiguous(tensor))
-        return LS_OK;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s: the tensor of shape %s has gaps between its elements, "
-                    "and %s moves dense ones only",
-                    function, lsi_shape_of(tensor).text,
-                    lsi_device_name(device));
-}
-
 static ls_status check_pair(const ls_tensor *dst, const ls_tensor *src)
 {
-    if (!lsi_shape_equal(dst, src))
-        return lsi_fail(LS_ERR_SHAPE, "%s: shape %s cannot be copied into %s",
-                        copying, lsi_shape_of(src).text,
-                        lsi_shape_of(dst).text);
-    if (dst->dtype != src->dtype)
-        return lsi_fail(LS_ERR_DTYPE,
-                        "%s: %s cannot become %s on the way from or to a "
-                        "device; convert it on the host",
-                        copying, ls_dtype_name(src->dtype),
-                        ls_dtype_name(dst->dtype));
     const lsi_device *const to = lsi_tensor_device(dst);
     const lsi_device *const from = lsi_tensor_device(src);
-    if (to != NULL && from != NULL && to != from)
+    if (!lsi_shape_equal(dst, src))
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_tensor_copy: shape %s cannot be copied into %s",
+                        lsi_shape_of(src).text, lsi_shape_of(dst).text);
+    if (to != NULL && from != NULL)
         return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s: from %s to %s; copy to the host between them",
-                        copying, lsi_device_name(from), lsi_device_name(to));
-    return LS_OK;
+                        "ls_tensor_copy: from %s to %s; copy to the host "
+                        "between them",
+                        lsi_device_name(from), lsi_device_name(to));
+    LS_TRY(lsi_tensor_exists(dst, "ls_tensor_copy"));
+    LS_TRY(lsi_tensor_exists(src, "ls_tensor_copy"));
+    LS_TRY(lsi_tensor_plain(dst));
+    return lsi_tensor_plain(src);
 }
 
-/* Bytes that may overlap, through a block between them. */
-static ls_status move_on_device(lsi_device *device, void *dst, const void *src,
-                                size_t bytes)
+/* Both dense, and of one type. */
+static ls_status move(const ls_tensor *dst, const ls_tensor *src)
 {
-    const uintptr_t to = (uintptr_t)dst, from = (uintptr_t)src;
-    if (to + bytes <= from || from + bytes <= to)
-        return lsi_device_copy(device, dst, src, bytes, LSI_TRANSFER_ON_DEVICE);
-    void *between = NULL;
-    LS_TRY(lsi_device_take(device, bytes, "overlapping tensors", &between));
+    lsi_device *const to = lsi_tensor_device(dst);
+    return lsi_device_copy(
+        to != NULL ? to : lsi_tensor_device(src), lsi_tensor_raw(dst),
+        lsi_tensor_raw(src), bytes_of(dst),
+        to != NULL ? LSI_TRANSFER_TO_DEVICE : LSI_TRANSFER_FROM_DEVICE);
+}
+
+/* Through dense tensors of dst's type on either side. */
+static ls_status move_through(ls_tensor *dst, const ls_tensor *src)
+{
+    ls_tensor *from = NULL, *to = NULL;
     ls_status status =
-        lsi_device_copy(device, between, src, bytes, LSI_TRANSFER_ON_DEVICE);
+        lsi_tensor_make_like(&from, lsi_tensor_device(src), dst->dtype, src);
     if (status == LS_OK)
-        status = lsi_device_copy(device, dst, between, bytes,
-                                 LSI_TRANSFER_ON_DEVICE);
-    lsi_device_give(device, between, bytes);
+        status =
+            lsi_tensor_make_like(&to, lsi_tensor_device(dst), dst->dtype, src);
+    if (status == LS_OK)
+        status = ls_tensor_copy(from, src);
+    if (status == LS_OK)
+        status = move(to, from);
+    if (status == LS_OK)
+        status = ls_tensor_copy(dst, to);
+    ls_tensor_free(&to);
+    ls_tensor_free(&from);
     return status;
 }
 
 ls_status lsi_tensor_transfer(ls_tensor *dst, const ls_tensor *src)
 {
-    lsi_device *const to = lsi_tensor_device(dst);
-    lsi_device *const from = lsi_tensor_device(src);
-    lsi_device *const device = to != NULL ? to : from;
-    LS_TRY(lsi_tensor_exists(dst, copying));
-    LS_TRY(lsi_tensor_exists(src, copying));
     LS_TRY(check_pair(dst, src));
-    LS_TRY(lsi_tensor_plain(dst));
-    LS_TRY(lsi_tensor_plain(src));
-    LS_TRY(check_dense(dst, copying, device));
-    LS_TRY(check_dense(src, copying, device));
-    const size_t bytes = bytes_of(dst);
-    if (bytes == 0)
+    if (dst->count == 0)
         return LS_OK;
-    void *const into = lsi_tensor_raw(dst);
-    const void *const out_of = lsi_tensor_raw(src);
-    if (to == from)
-        return move_on_device(device, into, out_of, bytes);
-    return lsi_device_copy(device, into, out_of, bytes,
-                           to != NULL ? LSI_TRANSFER_TO_DEVICE
-                                      : LSI_TRANSFER_FROM_DEVICE);
+    if (dst->dtype == src->dtype && ls_tensor_is_contiguous(dst) &&
+        ls_tensor_is_contiguous(src))
+        return move(dst, src);
+    return move_through(dst, src);
 }
 
-ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, double value)
+ls_status lsi_tensor_move_to(lsi_device *device, ls_tensor **tensor)
 {
+    ls_tensor *there = NULL;
+    if (device == NULL)
+        return LS_OK;
+    LS_TRY(lsi_tensor_make_like(&there, device, (*tensor)->dtype, *tensor));
+    const ls_status status = ls_tensor_copy(there, *tensor);
+    if (status == LS_OK) {
+        ls_tensor *const here = *tensor;
+        *tensor = there;
+        there = here;
+    }
+    ls_tensor_free(&there);
+    return status;
+}
+
+static bool is_zero(const void *element, size_t bytes)
+{
+    const unsigned char *at = element;
+    for (size_t i = 0; i < bytes; i++) {
+        if (at[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+/* An element of the device's, repeated over the tensor. */
+static ls_status repeat(ls_tensor *tensor, const void *element)
+{
+    ls_tensor *one = NULL;
     lsi_device *const device = lsi_tensor_device(tensor);
-    LS_TRY(check_dense(tensor, "ls_tensor_fill", device));
-    if (value != 0.0 || signbit(value))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "ls_tensor_fill: %s fills with zeros only; fill a "
-                        "tensor on the host and copy it",
-                        lsi_device_name(device));
+    LS_TRY(lsi_tensor_make_on(&one, device, tensor->dtype, 0, NULL));
+    const lsi_strided to = lsi_strided_of(lsi_tensor_raw(tensor), tensor->dtype,
+                                          tensor->ndim, tensor->strides);
+    const lsi_strided from = {.data = lsi_tensor_raw(one),
+                              .dtype = tensor->dtype};
+    const ls_status status =
+        lsi_device_copy(device, from.data, element,
+                        ls_dtype_size(tensor->dtype), LSI_TRANSFER_TO_DEVICE);
+    if (status == LS_OK)
+        lsi_copy_strided(&to, &from, tensor->ndim, tensor->shape);
+    ls_tensor_free(&one);
+    return status;
+}
+
+ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, const void *element)
+{
+    const size_t size = ls_dtype_size(tensor->dtype);
     if (tensor->count == 0)
         return LS_OK;
-    return lsi_device_fill(device, lsi_tensor_raw(tensor), 0, bytes_of(tensor));
+    if (is_zero(element, size) && ls_tensor_is_contiguous(tensor))
+        return lsi_device_fill(lsi_tensor_device(tensor),
+                               lsi_tensor_raw(tensor), 0, bytes_of(tensor));
+    if (tensor->dtype == LS_F32 && ls_tensor_is_contiguous(tensor)) {
+        float value;
+        memcpy(&value, element, sizeof(value));
+        lsi_array_fill(lsi_tensor_raw(tensor), value, (size_t)tensor->count);
+        return LS_OK;
+    }
+    return repeat(tensor, element);
 }

@@ -85,12 +85,11 @@ static void repeated_strides(const ls_tensor *t, int ndim, int64_t *strides)
 static void compute(lsi_binary_op op, const ls_tensor *y, float *to,
                     const ls_tensor *a, const ls_tensor *b)
 {
-    int64_t of_a[LS_MAX_DIMS], of_b[LS_MAX_DIMS];
-    repeated_strides(a, y->ndim, of_a);
-    repeated_strides(b, y->ndim, of_b);
-    lsi_broadcast_binary(op, to, y->ndim, y->shape,
-                         (lsi_repeated){lsi_op_floats(a), of_a},
-                         (lsi_repeated){lsi_op_floats(b), of_b});
+    lsi_repeated of_a = {.data = lsi_op_floats(a)};
+    lsi_repeated of_b = {.data = lsi_op_floats(b)};
+    repeated_strides(a, y->ndim, of_a.strides);
+    repeated_strides(b, y->ndim, of_b.strides);
+    lsi_broadcast_binary(op, to, y->ndim, y->shape, of_a, of_b);
 }
 
 /* Which dimensions of y an input was repeated along. */

@@ -29,7 +29,8 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
         if (inputs[i] == NULL)
             return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
                                 function->name, i) != NULL;
-        const ls_status status = lsi_tensor_reach(inputs[i], function->name);
+        const ls_status status =
+            lsi_tensor_lies_on(inputs[i], tape->device, function->name);
         if (status != LS_OK)
             return lsi_tape_stop(tape, status) != NULL;
     }

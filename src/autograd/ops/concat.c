@@ -18,8 +18,8 @@ static lsi_strided from_index(const ls_tensor *t, int axis, int64_t index)
 {
     char *data = lsi_tensor_raw(t);
     const int64_t skipped = index * t->strides[axis];
-    return (lsi_strided){data + skipped * (int64_t)ls_dtype_size(t->dtype),
-                         t->dtype, t->strides};
+    return lsi_strided_of(data + skipped * (int64_t)ls_dtype_size(t->dtype),
+                          t->dtype, t->ndim, t->strides);
 }
 
 /* ---- backward ------------------------------------------------------------ */

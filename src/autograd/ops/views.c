@@ -152,17 +152,15 @@ static ls_status slice_backward(ls_tape *tape, ls_node *node)
     lsi_array_zero(lsi_tensor_raw(dx.out), dx.out->dtype,
                    (size_t)dx.out->count);
     if (dy->count > 0) {
-        int64_t strides[LS_MAX_DIMS];
-        char *data = lsi_tensor_raw(dx.out);
-        for (int d = 0; d < dx.out->ndim; d++)
-            strides[d] = dx.out->strides[d];
-        const int64_t skipped = state->begin * strides[state->dim];
-        strides[state->dim] *= state->step;
-        data += skipped * (int64_t)ls_dtype_size(dx.out->dtype);
-        lsi_copy_strided(
-            &(lsi_strided){data, dx.out->dtype, strides},
-            &(lsi_strided){lsi_tensor_raw(dy), dy->dtype, dy->strides},
-            dy->ndim, dy->shape);
+        const lsi_strided from = lsi_strided_of(lsi_tensor_raw(dy), dy->dtype,
+                                                dy->ndim, dy->strides);
+        lsi_strided to =
+            lsi_strided_of(NULL, dx.out->dtype, dx.out->ndim, dx.out->strides);
+        const int64_t skipped = state->begin * to.strides[state->dim];
+        to.strides[state->dim] *= state->step;
+        to.data = (char *)lsi_tensor_raw(dx.out) +
+                  skipped * (int64_t)ls_dtype_size(dx.out->dtype);
+        lsi_copy_strided(&to, &from, dy->ndim, dy->shape);
     }
     return lsi_target_close(&dx);
 }

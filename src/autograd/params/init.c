@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "autograd/params.h"
+#include "base/error.h"
+#include "base/memory.h"
 #include "base/rng.h"
 #include "compute/threads.h"
 #include "tensor/tensor.h"
@@ -117,7 +119,23 @@ static void fill_range(void *context, size_t begin, size_t end)
         job->out[i] = value_at(job, i);
 }
 
-void lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
+/* What the device gets is made on the host. */
+static ls_status fill_on_device(const lsi_param *param, fill_job *job)
+{
+    void *block = NULL;
+    const size_t count = (size_t)param->tensor->count;
+    LS_TRY(lsi_alloc(&block, count * sizeof(float), LS_MEMORY_WORKSPACE,
+                     "the first values of a parameter"));
+    job->out = block;
+    lsi_parallel_for(count, GRAIN, fill_range, job);
+    const ls_status status = lsi_device_copy(
+        lsi_tensor_device(param->tensor), lsi_tensor_raw(param->tensor), block,
+        count * sizeof(float), LSI_TRANSFER_TO_DEVICE);
+    lsi_free(block);
+    return status;
+}
+
+ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
 {
     fill_job job = {
         .key = {.seed = seed,
@@ -126,6 +144,10 @@ void lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
         .init = param->init,
         .out = lsi_tensor_raw(param->tensor),
     };
-    if (param->tensor->dtype == LS_F32)
-        lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
+    if (param->tensor->dtype != LS_F32)
+        return LS_OK;
+    if (lsi_tensor_device(param->tensor) != NULL)
+        return fill_on_device(param, &job);
+    lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
+    return LS_OK;
 }

@@ -8,7 +8,7 @@
 #include "autograd/params/storage.h"
 
 /* Fills one parameter or buffer. */
-void lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer);
+ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer);
 
 /* The inverse error function for |u| <= 0.998, to a few units of 1e-16. */
 double lsi_erfinv(double u);

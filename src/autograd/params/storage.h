@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/partition.h"
+#include "device/device.h"
 #include "lockstep/autograd.h"
 
 enum {
@@ -25,21 +26,32 @@ typedef struct lsi_param lsi_param;
 
 typedef struct lsi_params_storage {
     lsi_memory_kind memory; /* NONE until it is allocated */
+    lsi_device *device;     /* where all of it lies; NULL: the host */
     size_t count; /* floats of either flat buffer, without the extra */
     lsi_range whole;
     float *flat, *flat_grad;
     int slices;
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
     float *rest;        /* memory of frozen parameters and buffers */
+    size_t rest_count;
     bool adopts;        /* some of it is the program's (params/adopt.h) */
     bool scattered;     /* trained weights lie at the `places`, not in `flat` */
     lsi_param **places; /* the trained parameters as they are laid out */
     size_t n_places;
 } lsi_params_storage;
 
+/*
+ * The set will lie on a device, which outlives it. LS_ERR_STATE if it has been
+ * allocated.
+ */
+ls_status lsi_params_set_device(ls_params *params, lsi_device *device);
+
 /* Lays out and obtains the memory; zeros. Collective with a group. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);
 void lsi_params_release_memory(ls_params *params);
+
+/* Undoes lsi_params_layout, so that it can be tried again. */
+void lsi_params_undo_layout(ls_params *params);
 
 /* The LSI_GRAD_EXTRA floats behind the gradients. */
 float *lsi_params_grad_extra(const ls_params *params);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/spans.h"
+#include "compute/operations.h"
 #include "kernels/kernels.h"
 
 typedef struct method {
@@ -198,7 +199,15 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
         LS_NEED(v);
     }
     LSI_SPAN(OPERATION, "attention", 0, 0);
-    return methods[m].forward(&a, o, saved, (lsi_attention_inputs){q, k, v});
+    return lsi_attention_forward(&a, m, o, saved,
+                                 (lsi_attention_inputs){q, k, v});
+}
+
+ls_status lsi_host_attention_forward(const lsi_attention *a,
+                                     ls_attention_method m, void *o,
+                                     float *saved, lsi_attention_inputs in)
+{
+    return methods[m].forward(a, o, saved, in);
 }
 
 ls_status ls_attention_backward(const ls_attention_shape *shape,
@@ -226,7 +235,15 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
         LS_NEED(v);
     }
     LSI_SPAN(OPERATION, "attention backward", 0, 0);
-    return methods[m].backward(
-        &a, (lsi_attention_inputs){q, k, v},
+    return lsi_attention_backward(
+        &a, m, (lsi_attention_inputs){q, k, v},
         (lsi_attention_gradients){dq, dk, dv, dout, o, saved});
+}
+
+ls_status lsi_host_attention_backward(const lsi_attention *a,
+                                      ls_attention_method m,
+                                      lsi_attention_inputs in,
+                                      lsi_attention_gradients g)
+{
+    return methods[m].backward(a, in, g);
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "compute/dense.h"
+#include "compute/host.h"
 #include "compute/threads.h"
 #include "kernels/kernels.h"
 
@@ -88,7 +89,7 @@ static ls_status run(const naive_head *h, naive_product p)
                                  .accumulate = p.accumulate,
                                  .ab_dtype = h->a->half ? LS_BF16 : LS_F32,
                                  .c_dtype = p.c_dtype};
-    return lsi_gemm_run(&gemm, p.c, p.a.data, p.b.data, NULL);
+    return lsi_host_gemm_run(&gemm, p.c, p.a.data, p.b.data, NULL);
 }
 
 /* to (queries, keys) = x (queries, d) y (keys, d)^T */

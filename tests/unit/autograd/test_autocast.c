@@ -295,6 +295,7 @@ static void parameters_are_rounded_once_a_change(void **state)
     assert_ok(ls_backward(tape, ls_sum(tape, y), 1.0));
     assert_ok(ls_optimizer_step(sgd, 1.0));
     ls_tape_reset(tape);
+    value = tensor_data(weight);
     assert_true(*value == 3.0F);
     x = watched(1, 1, 1);
     *(float *)tensor_data(x) = 1.0F;

@@ -3,6 +3,7 @@
  * buffer holds what its rows alone give, and folding gives the gradient of the
  * batch.
  */
+#include "flat.h"
 #include "testing.h"
 
 #include "autograd/params.h"
@@ -85,7 +86,7 @@ static float *slice_of(ls_tensor *tensor, int slice)
     bool accumulate;
     float *const data = lsi_param_slice(tensor->param, slice, &accumulate);
     assert_true(accumulate);
-    return data;
+    return floats_of(data);
 }
 
 /* Two micro-steps of the batch in slices, and of each slice's rows alone. */
@@ -156,7 +157,7 @@ static void slices_fold_as_ranks_do(void **state)
     assert_ok(ls_params_add(params, "p", 1, &n, zero, &p));
     assert_ok(ls_params_allocate(params, NULL, 0));
     for (int j = 0; j < 4; j++) {
-        *lsi_param_slice(p->param, j, &accumulate) = parts[j];
+        *floats_of(lsi_param_slice(p->param, j, &accumulate)) = parts[j];
         assert_false(accumulate);
     }
     lsi_params_fold(params, 0);
@@ -165,7 +166,7 @@ static void slices_fold_as_ranks_do(void **state)
     assert_true(*(float *)tensor_data(ls_grad(p)) == 0x1p-23F);
 
     ls_params_zero_grad(params); /* what nobody has written is zero */
-    *lsi_param_slice(p->param, 3, &accumulate) = 5;
+    *floats_of(lsi_param_slice(p->param, 3, &accumulate)) = 5;
     assert_false(accumulate);
     ls_params_finish_grad(params);
     assert_true(*(float *)tensor_data(ls_grad(p)) == 5);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "flat.h"
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
 #include "lockstep/profile.h"
@@ -134,7 +135,7 @@ static void compare_gradients(model *m, ls_dtype dtype)
 {
     size_t count;
     const double scale = dtype == LS_F16 ? 1024.0 : 1.0;
-    const float *grads = ls_params_flat_grad(m->params, &count);
+    const float *grads = flat_grad_of(m->params, &count);
     float *exact = malloc(count * sizeof(float));
     assert_non_null(exact);
     const double expected = run(m, LS_F32, 0, scale);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flat.h"
 #include "lockstep/optim.h"
 #include "optim_set.h"
 
@@ -66,8 +67,8 @@ static void check(int64_t n, ls_adamw_options options, double scale)
     size_t count;
     ls_optimizer *adamw = NULL;
     ls_params *params = make_set(&n, 1);
-    float *flat = ls_params_flat(params, &count);
-    const float *grad = ls_params_flat_grad(params, &count);
+    float *flat = flat_of(params, &count);
+    const float *grad = flat_grad_of(params, &count);
     element *expected = calloc((size_t)n, sizeof *expected);
     for (int64_t i = 0; i < n; i++)
         expected[i].p = flat[i];
@@ -76,6 +77,7 @@ static void check(int64_t n, ls_adamw_options options, double scale)
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
         assert_ok(ls_optimizer_step(adamw, scale));
+        settle();
         for (int64_t i = 0; i < n; i++) {
             const double g = (double)grad[i] * (float)scale;
             advance(&expected[i], g, (double)step + 1, &o);
@@ -125,12 +127,13 @@ static void the_orders_differ(void **state)
                               .eps = 1,
                               .weight_decay = 0.5};
         o.order = (ls_adamw_order)order;
-        ls_params_flat(params, &count)[0] = 8;
+        flat_of(params, &count)[0] = 8;
         ls_params_finish_grad(params);
-        ls_params_flat_grad(params, &count)[0] = 2;
+        flat_grad_of(params, &count)[0] = 2;
         assert_ok(ls_adamw_new(&adamw, params, o));
         assert_ok(ls_optimizer_step(adamw, 1));
-        after[order] = ls_params_flat(params, &count)[0];
+        settle();
+        after[order] = flat_of(params, &count)[0];
         ls_optimizer_free(&adamw);
         ls_params_free(&params);
     }
@@ -150,17 +153,19 @@ static void zero_gradients_keep_zero_still(void **state)
     ls_optimizer *adamw = NULL;
     ls_adamw_options o = ls_adamw_defaults();
     o.weight_decay = 0;
-    float *flat = ls_params_flat(params, &count);
+    float *flat = flat_of(params, &count);
     float *before = malloc(count * sizeof *before);
     memcpy(before, flat, count * sizeof *before);
     assert_ok(ls_adamw_new(&adamw, params, o));
     ls_params_zero_grad(params);
     for (int step = 0; step < 3; step++)
         assert_ok(ls_optimizer_step(adamw, 1));
+    settle();
     assert_memory_equal(flat, before, count * sizeof *before);
     assert_ok(ls_optimizer_set_lr(adamw, 0));
     set_gradients(params, 1);
     assert_ok(ls_optimizer_step(adamw, 1));
+    settle();
     assert_memory_equal(flat, before, count * sizeof *before);
     free(before);
     ls_optimizer_free(&adamw);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "compute/threads.h"
+#include "flat.h"
 #include "kernels/kernels.h"
 #include "optim/clip.h"
 #include "optim_set.h"
@@ -18,7 +19,7 @@ static void check_norm(int64_t n, double scale, double max_norm)
     ls_params *params = make_set(&n, 1);
     ls_clip *clip = NULL;
     set_gradients(params, 3);
-    const float *grad = ls_params_flat_grad(params, &count);
+    const float *grad = flat_grad_of(params, &count);
     long double squares = 0;
     for (size_t i = 0; i < count; i++)
         squares += (long double)grad[i] * grad[i];
@@ -59,7 +60,7 @@ static void by_hand(void **state)
     ls_clip *clip = NULL;
     double scale = 1, norm = 0;
     ls_params_finish_grad(params);
-    float *grad = ls_params_flat_grad(params, &count);
+    float *grad = flat_grad_of(params, &count);
     grad[0] = 3;
     grad[1] = -4;
     assert_ok(ls_clip_new(&clip, params, 5));
@@ -104,7 +105,7 @@ static void parts_and_threads_do_not_matter(void **state)
     ls_params *params = make_set(lengths, 2);
     ls_clip *clip = NULL;
     set_gradients(params, 1);
-    const float *grad = ls_params_flat_grad(params, &count);
+    const float *grad = flat_grad_of(params, &count);
     assert_ok(ls_clip_new(&clip, params, 1));
     lsi_threads_set(1);
     const double expected = norm_by_parts(clip, grad, count, 1);
@@ -139,7 +140,7 @@ static void what_is_refused(void **state)
     assert_ok(ls_clip_new(&clip, params, 1));
     for (size_t i = 2; i < TEST_COUNT(bad); i++) {
         set_gradients(params, 0);
-        ls_params_flat_grad(params, &count)[2] = (float)bad[i];
+        flat_grad_of(params, &count)[2] = (float)bad[i];
         assert_error(ls_clip_grad(clip, &scale, NULL), LS_ERR_ARGUMENT,
                      "norm of the gradients");
         assert_true(scale == 1);

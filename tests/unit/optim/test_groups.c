@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/params.h"
+#include "flat.h"
 #include "lockstep/profile.h"
 #include "optim/optimizer.h"
 #include "optim_set.h"
@@ -35,7 +36,7 @@ static size_t pick(const ls_params *params, const int *indices,
 static float *copy_of(const ls_params *params)
 {
     size_t count;
-    const float *flat = ls_params_flat(params, &count);
+    const float *flat = flat_of(params, &count);
     float *copy = malloc(count * sizeof *copy);
     memcpy(copy, flat, count * sizeof *copy);
     return copy;
@@ -44,7 +45,7 @@ static float *copy_of(const ls_params *params)
 static void check_same(const ls_params *params, float *expected)
 {
     size_t count;
-    const float *flat = ls_params_flat(params, &count);
+    const float *flat = flat_of(params, &count);
     assert_memory_equal(flat, expected, count * sizeof *flat);
     free(expected);
 }
@@ -114,9 +115,9 @@ static void step_as_rank(const lsi_range mine[2], float *result)
     ls_params *params = make_set(lengths, SET);
     assert_ok(lsi_params_set_owned(params, mine, 2));
     ls_optimizer *o = take_steps(params);
+    size_t count;
     for (int i = 0; i < 2; i++)
-        memcpy(result + mine[i].begin,
-               ls_params_flat(params, NULL) + mine[i].begin,
+        memcpy(result + mine[i].begin, flat_of(params, &count) + mine[i].begin,
                lsi_range_size(mine[i]) * sizeof *result);
     ls_optimizer_free(&o);
     ls_params_free(&params);
@@ -128,7 +129,7 @@ static void shards_are_ranges(void **state)
     enum { RANKS = 4 };
     size_t count;
     ls_params *params = make_set(lengths, SET);
-    float *flat = ls_params_flat(params, &count);
+    float *flat = flat_of(params, &count);
     for (size_t r = 0; r < RANKS; r++) {
         /* Rank r owns the parts r and RANKS + r of eight. */
         const lsi_range mine[] = {lsi_partition(count, 2 * RANKS, r),
@@ -149,9 +150,10 @@ static size_t state_bytes(void)
 static void a_shard_keeps_its_state_only(void **state)
 {
     (void)state;
+    only_on_the_host();
     size_t count;
     ls_params *params = make_set(lengths, SET);
-    (void)ls_params_flat(params, &count);
+    (void)flat_of(params, &count);
     const lsi_range mine = lsi_partition(count, 4, 1);
     const size_t before = state_bytes();
     ls_optimizer *o = NULL;

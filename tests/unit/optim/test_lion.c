@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "flat.h"
 #include "lockstep/optim.h"
 #include "optim_set.h"
 
@@ -49,8 +50,8 @@ static void check(int64_t n, ls_lion_options options, double scale)
     size_t count;
     ls_optimizer *lion = NULL;
     ls_params *params = make_set(&n, 1);
-    const float *flat = ls_params_flat(params, &count);
-    const float *grad = ls_params_flat_grad(params, &count);
+    const float *flat = flat_of(params, &count);
+    const float *grad = flat_grad_of(params, &count);
     element *expected = calloc((size_t)n, sizeof *expected);
     int64_t unsure = 0;
     for (int64_t i = 0; i < n; i++)
@@ -59,6 +60,7 @@ static void check(int64_t n, ls_lion_options options, double scale)
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
         assert_ok(ls_optimizer_step(lion, scale));
+        settle();
         for (int64_t i = 0; i < n; i++) {
             const double g = (double)grad[i] * (float)scale;
             advance(&expected[i], g, &options);
@@ -104,15 +106,16 @@ static void the_sign_is_the_step(void **state)
     ls_lion_options o = ls_lion_defaults();
     o.weight_decay = 0;
     o.lr = 0.5;
-    float *flat = ls_params_flat(params, &count);
+    float *flat = flat_of(params, &count);
     ls_params_finish_grad(params);
-    float *grad = ls_params_flat_grad(params, &count);
+    float *grad = flat_grad_of(params, &count);
     for (int64_t i = 0; i < n; i++) {
         flat[i] = 8;
         grad[i] = gradients[i];
     }
     assert_ok(ls_lion_new(&lion, params, o));
     assert_ok(ls_optimizer_step(lion, 1));
+    settle();
     for (int64_t i = 0; i < n; i++)
         assert_true(flat[i] == expected[i] ||
                     (isnan(flat[i]) && isnan(expected[i])));

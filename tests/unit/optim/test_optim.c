@@ -10,6 +10,7 @@
 #include "autograd/params.h"
 #include "base/rng.h"
 #include "compute/threads.h"
+#include "flat.h"
 #include "lockstep/profile.h"
 #include "optim/optimizer.h"
 #include "testing.h"
@@ -74,15 +75,16 @@ static void check_sgd(int64_t n, ls_sgd_options options, double scale)
     size_t count;
     ls_optimizer *sgd = NULL;
     ls_params *params = make_params(n);
-    float *flat = ls_params_flat(params, &count);
+    float *flat = flat_of(params, &count);
     reference *expected = calloc(count, sizeof *expected);
     for (size_t i = 0; i < count; i++)
         expected[i].p = flat[i];
     assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
     for (uint64_t step = 0; step < STEPS; step++) {
         set_gradients(params, step);
-        const float *grad = ls_params_flat_grad(params, &count);
+        const float *grad = flat_grad_of(params, &count);
         assert_int_equal(ls_optimizer_step(sgd, scale), LS_OK);
+        settle();
         for (size_t i = 0; i < count; i++) {
             reference_step(&expected[i], grad[i], (float)scale, &options);
             assert_true(fabs(flat[i] - expected[i].p) <=
@@ -122,23 +124,26 @@ static void test_sgd_by_hand(void **state)
     const ls_sgd_options options = {.lr = 0.25, .momentum = 0.5};
     assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);
     ls_params_finish_grad(params);
-    float *p = ls_params_flat(params, &count) + ls_params_offset(params, 0);
-    float *g =
-        ls_params_flat_grad(params, &count) + ls_params_offset(params, 0);
+    float *p = flat_of(params, &count) + ls_params_offset(params, 0);
+    float *g = flat_grad_of(params, &count) + ls_params_offset(params, 0);
     *p = 1;
     *g = 2;
     assert_int_equal(ls_optimizer_step(sgd, 1), LS_OK);
+    settle();
     assert_true(*p == 0.5F); /* v = 2 */
     *g = 4;
     assert_int_equal(ls_optimizer_step(sgd, 0.5), LS_OK);
+    settle();
     assert_true(*p == -0.25F); /* v = 1 + 2 */
     assert_int_equal(ls_optimizer_set_lr(sgd, 1), LS_OK);
     assert_true(ls_optimizer_lr(sgd) == 1);
     *g = 0;
     assert_int_equal(ls_optimizer_step(sgd, 1), LS_OK);
+    settle();
     assert_true(*p == -1.75F); /* v = 1.5 */
     assert_int_equal(ls_optimizer_set_lr(sgd, 0), LS_OK);
     assert_int_equal(ls_optimizer_step(sgd, 1), LS_OK);
+    settle();
     assert_true(*p == -1.75F);
     ls_optimizer_free(&sgd);
     ls_params_free(&params);
@@ -155,10 +160,11 @@ static void test_forgotten_gradients_count_as_zero(void **state)
                      LS_OK);
     set_gradients(params, 0);
     ls_params_zero_grad(params);
-    float *flat = ls_params_flat(params, &count);
+    float *flat = flat_of(params, &count);
     float *before = malloc(count * sizeof *before);
     memcpy(before, flat, count * sizeof *before);
     assert_int_equal(ls_optimizer_step(sgd, 1), LS_OK);
+    settle();
     assert_memory_equal(flat, before, count * sizeof *before);
     free(before);
     ls_optimizer_free(&sgd);
@@ -189,12 +195,13 @@ static float *run_in_parts(const lsi_optimizer_kind *kind, size_t parts,
     lsi_threads_set(threads);
     for (size_t i = 0; i < parts; i++) {
         ls_params *params = make_params(N);
-        const float *flat = ls_params_flat(params, count);
+        const float *flat = flat_of(params, count);
         const lsi_range own = lsi_partition(*count, parts, i);
         ls_optimizer *optimizer = make_part(kind, params, own);
         for (uint64_t step = 0; step < STEPS; step++) {
             set_gradients(params, step);
             assert_int_equal(ls_optimizer_step(optimizer, 0.5), LS_OK);
+            settle();
         }
         if (result == NULL)
             result = malloc(*count * sizeof *result);
@@ -245,13 +252,14 @@ static void test_a_range_is_kept_to(void **state)
         const lsi_optimizer_kind *kind = kinds[i / 3];
         const lsi_range range = ranges[i % 3];
         ls_params *params = make_params(100);
-        float *flat = ls_params_flat(params, &count);
+        float *flat = flat_of(params, &count);
         float *before = malloc(count * sizeof *before);
         memcpy(before, flat, count * sizeof *before);
         ls_optimizer *optimizer = NULL;
         optimizer = make_part(kind, params, range);
         set_gradients(params, 1);
         assert_int_equal(ls_optimizer_step(optimizer, 1), LS_OK);
+        settle();
         for (size_t e = 0; e < count; e++)
             assert_int_equal(flat[e] != before[e],
                              e >= range.begin && e < range.end);
@@ -273,10 +281,11 @@ static size_t state_bytes(void)
 static void test_state_is_counted(void **state)
 {
     (void)state;
+    only_on_the_host();
     size_t count;
     ls_params *params = make_params(1000);
     ls_optimizer *sgd = NULL;
-    (void)ls_params_flat(params, &count);
+    (void)flat_of(params, &count);
     const size_t before = state_bytes();
     ls_sgd_options options = {.lr = 1};
     assert_int_equal(ls_sgd_new(&sgd, params, options), LS_OK);

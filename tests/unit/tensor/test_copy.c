@@ -142,6 +142,7 @@ static void long_runs(void **state)
     }
     assert_ok(ls_tensor_fill(half, 0.0));
     assert_ok(ls_tensor_copy(half, dense));
+    halves = tensor_data(half);
     for (int64_t i = 0; i < n; i++)
         assert_int_equal(halves[i], lsi_bf16_from_f32((float)i));
     ls_tensor_free(&wide);
