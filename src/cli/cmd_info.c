@@ -10,7 +10,7 @@
 #include "base/cpuset.h"
 #include "base/json.h"
 #include "base/meminfo.h"
-#include "comm/net/modules.h"
+#include "base/module.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"
 #include "compute/dense.h"

@@ -1,81 +1,15 @@
 #include "comm/net/modules.h"
 
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/error.h"
+#include "base/module.h"
 
-static const char *const from_library = "/" LSI_MODULES;
-static const char *const from_program = "/" LSI_MODULES_FROM_PROGRAM;
-
-/* The folder of the library, or of the program that it is linked into. */
-static void own_folder(char *folder)
+ls_status lsi_wire_load(const char *name, const lsi_wire **out)
 {
-    Dl_info info;
-    const char *end = NULL;
-    folder[0] = '\0';
-    if (dladdr((const void *)&from_library, &info) != 0 &&
-        info.dli_fname != NULL && strchr(info.dli_fname, '/') != NULL) {
-        if (realpath(info.dli_fname, folder) == NULL)
-            folder[0] = '\0';
-    }
-    if (folder[0] == '\0') { /* started by a bare name */
-        const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-        folder[length < 0 ? 0 : length] = '\0';
-    }
-    end = strrchr(folder, '/');
-    folder[end == NULL ? 0 : end - folder] = '\0';
-}
-
-/* Where one was told; in a folder beside the library; from the program's. */
-static bool find(const char *name, char *path, size_t bytes)
-{
-    char own[PATH_MAX];
-    own_folder(own);
-    const char *told = getenv("LOCKSTEP_MODULES");
-    const char *const from[] = {told == NULL ? "" : told, own, own};
-    const char *const to[] = {"", from_library, from_program};
-    for (int i = 0; i < 3; i++) {
-        if (from[i][0] == '\0')
-            continue;
-        const int length = snprintf(path, bytes, "%s%s/liblockstep-%s.so",
-                                    from[i], to[i], name);
-        if (length < (int)bytes && access(path, R_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-bool lsi_module_is_there(const char *name)
-{
-    char path[PATH_MAX + 64];
-    return find(name, path, sizeof(path));
-}
-
-ls_status lsi_module_load(const char *name, const lsi_wire **out)
-{
-    char path[PATH_MAX + 64];
-    if (!find(name, path, sizeof(path)))
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "there is no liblockstep-%s.so in " LSI_MODULES
-                        " beside the library",
-                        name);
     /* Libraries load parts of their own, which look for their symbols. */
-    void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    if (module == NULL)
-        return lsi_fail(LS_ERR_UNSUPPORTED, "%s cannot be loaded: %s", path,
-                        dlerror());
-    const lsi_wire *(*get)(void) = NULL;
-    void *symbol = dlsym(module, LSI_WIRE_SYMBOL);
-    memcpy(&get, &symbol, sizeof(get));
-    const lsi_wire *wire = get == NULL ? NULL : get();
-    if (wire == NULL || wire->version != LSI_WIRE_VERSION)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "%s belongs to another version of the library", path);
-    *out = wire;
+    static const lsi_module_kind wires = {LSI_WIRE_SYMBOL, LSI_WIRE_VERSION,
+                                          true};
+    const void *table = NULL;
+    LS_TRY(lsi_module_load(name, &wires, &table));
+    *out = table;
     return LS_OK;
 }

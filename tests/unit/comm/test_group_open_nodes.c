@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comm/net/modules.h"
+#include "base/module.h"
 #include "comm/state/channels.h"
 #include "ranks.h"
 #include "resources.h"

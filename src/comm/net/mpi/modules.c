@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/module.h"
 #include "comm/net/modules.h"
 
 typedef struct mpi {
@@ -98,7 +99,7 @@ ls_status lsi_mpi_load(const lsi_wire **out)
                         chosen->text, chosen->module,
                         there[0] == '\0' ? "none" : there, chosen->text);
     }
-    const ls_status status = lsi_module_load(chosen->module, out);
+    const ls_status status = lsi_wire_load(chosen->module, out);
     if (status == LS_OK)
         return LS_OK;
     char reason[512];

@@ -34,7 +34,7 @@ ls_status lsi_ucx_load(const lsi_wire **out)
         set[i] = getenv(variables[i][0]) == NULL;
         (void)setenv(variables[i][0], variables[i][1], 0);
     }
-    const ls_status status = lsi_module_load("ucx", out);
+    const ls_status status = lsi_wire_load("ucx", out);
     for (int i = 0; i < VARIABLES; i++)
         if (set[i])
             (void)unsetenv(variables[i][0]);
