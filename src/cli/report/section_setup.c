@@ -41,6 +41,9 @@ static void put_value(lsi_study *r, const char *key, const json_t *value)
         snprintf(text, sizeof(text), "%s", json_string_value(value));
     else if (json_is_number(value))
         snprintf(text, sizeof(text), "%.15g", json_number_value(value));
+    else if (json_array_size(value) > 0) /* devices, of one kind mostly */
+        snprintf(text, sizeof(text), "%zu: %s", json_array_size(value),
+                 lsi_string_at(json_array_get(value, 0), "name"));
     lsi_document_row(r->document, cells, 2);
 }
 
