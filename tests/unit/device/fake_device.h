@@ -27,7 +27,8 @@ extern const struct lsi_operations fake_operations;
 
 /* For those: fn(arguments) behind what the stream has been given; it returns 0,
  * or -1 with the thread's last error. The arguments are freed after it. */
-int fake_give(lsi_device_stream *stream, int (*fn)(void *arguments), void *arguments);
+int fake_give(lsi_device_stream *stream, int (*fn)(void *arguments),
+              void *arguments);
 
 /* Where tests read and write what lies at an address of the device that was
  * opened last; NULL if it is not there. */
