@@ -102,6 +102,16 @@ ls_status lsi_tape_set_device(ls_tape *tape, lsi_device *device)
     return LS_OK;
 }
 
+bool lsi_tape_reaches(ls_tape *tape, const char *function)
+{
+    if (tape->device != NULL)
+        ls_tape_fail(tape, LS_ERR_UNSUPPORTED,
+                     "%s: the tape computes on %s, and this is done on the "
+                     "host only",
+                     function, lsi_device_name(tape->device));
+    return tape->device == NULL;
+}
+
 void ls_tape_set_training(ls_tape *tape, bool training)
 {
     if (tape != NULL)

@@ -125,9 +125,14 @@ void lsi_tape_abandon(ls_tape *tape, ls_status status);
 
 /*
  * The tape computes on a device from now on, which outlives it: inputs lie
- * there, and so does what it makes. LS_ERR_STATE if the tape has been used.
+ * there, and so does what it makes. LS_ERR_STATE if it holds anything, or has
+ * ever recomputed.
  */
 ls_status lsi_tape_set_device(ls_tape *tape, lsi_device *device);
+
+/* Whether the tape computes on the host; else it fails, in the name of
+ * `function`. */
+bool lsi_tape_reaches(ls_tape *tape, const char *function);
 
 /* Hands a reference to the tape, which gives it back at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);

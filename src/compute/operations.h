@@ -1,6 +1,6 @@
 /*
  * Where an operation on whole arrays is computed: here, or by the device in
- * whose memory its result lies. Callers of lsi_array_add and the like need not
+ * whose memory its arrays lie. Callers of lsi_array_add and the like need not
  * know; each looks up its array and calls lsi_host_array_add or what the
  * device's module has for it (operations.def). As long as no device is open
  * this costs a comparison.

@@ -180,9 +180,7 @@ ls_status lsi_device_wait(lsi_device *device)
     LSI_SPAN(WAIT, "device", 0, 0);
     if (device->table->wait(device->stream) != 0)
         return failed(device);
-    return device->status == LS_OK
-               ? LS_OK
-               : lsi_fail(device->status, "%s", device->message);
+    return lsi_device_failure(device);
 }
 
 void lsi_device_set_budget(lsi_device *device, size_t bytes)
@@ -212,9 +210,8 @@ ls_status lsi_device_did(lsi_device *device, int result)
 
 ls_status lsi_device_lacks(const lsi_device *device, const char *operation)
 {
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s has no operation %s; it has to be done on the host",
-                    device->name, operation);
+    return lsi_fail(LS_ERR_UNSUPPORTED, "%s has no operation %s", device->name,
+                    operation);
 }
 
 void lsi_device_keep(lsi_device *device, ls_status status)
@@ -223,6 +220,13 @@ void lsi_device_keep(lsi_device *device, ls_status status)
         return;
     device->status = status;
     snprintf(device->message, sizeof(device->message), "%s", ls_last_error());
+}
+
+ls_status lsi_device_failure(lsi_device *device)
+{
+    const ls_status status = device->status;
+    device->status = LS_OK;
+    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", device->message);
 }
 
 lsi_device_counts lsi_device_counted(const lsi_device *device)

@@ -95,10 +95,14 @@ ls_status lsi_device_did(lsi_device *device, int result);
 ls_status lsi_device_lacks(const lsi_device *device, const char *operation);
 
 /*
- * What became of an operation whose caller is not told: the first failure is
- * the device's, and each transfer and wait returns it from then on.
+ * What became of an operation that returns nothing: its failure is the
+ * device's until somebody asks.
  */
 void lsi_device_keep(lsi_device *device, ls_status status);
+
+/* The first failure that was kept, and forgets it; LS_OK if there is none.
+ * lsi_device_wait asks, too. */
+ls_status lsi_device_failure(lsi_device *device);
 
 /* ---- accounting ---------------------------------------------------------- */
 

@@ -91,17 +91,6 @@ void ls_transformer_free(ls_transformer **model)
     *model = NULL;
 }
 
-ls_status lsi_transformer_reach(const ls_transformer *model,
-                                const char *function)
-{
-    const lsi_device *const device = model->params->storage.device;
-    if (device == NULL)
-        return LS_OK;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s: the model is on %s, and this is done on the host only",
-                    function, lsi_device_name(device));
-}
-
 const ls_transformer_config *
 ls_transformer_get_config(const ls_transformer *model)
 {

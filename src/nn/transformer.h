@@ -33,11 +33,6 @@ struct ls_transformer {
     ls_tensor *head; /* the embedding with GPT2 and LLAMA, unless untied_head */
 };
 
-/* Whether the model is on the host; LS_ERR_UNSUPPORTED, in the name of
- * `function`, if it lies on a device. */
-ls_status lsi_transformer_reach(const ls_transformer *model,
-                                const char *function);
-
 /* Of a head that is not the embedding. */
 #define LSI_GPT2_HEAD "lm_head.weight"
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "autograd/params.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -76,7 +77,7 @@ ls_status ls_transformer_cache_new(ls_transformer_cache **out,
     LS_NEED(model);
     void *block = NULL;
     LS_TRY(check_new(model, sequences, capacity));
-    LS_TRY(lsi_transformer_reach(model, "ls_transformer_cache_new"));
+    LS_TRY(lsi_params_reach(model->params, "ls_transformer_cache_new"));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_transformer_cache),
                             LS_MEMORY_OTHER, "a cache of keys and values"));
     ls_transformer_cache *c = block;
@@ -466,7 +467,8 @@ static bool check(const ls_transformer *model, ls_tape *tape,
 {
     if (!lsi_tape_has(tape, model, "ls_transformer_extend", "model") ||
         !lsi_tape_has(tape, c, "ls_transformer_extend", "cache") ||
-        !lsi_tape_has(tape, tokens, "ls_transformer_extend", "tokens"))
+        !lsi_tape_has(tape, tokens, "ls_transformer_extend", "tokens") ||
+        !lsi_tape_reaches(tape, "ls_transformer_extend"))
         return false;
     if (c->model != model || tape->training)
         return ls_tape_fail(tape, LS_ERR_ARGUMENT,

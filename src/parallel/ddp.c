@@ -140,11 +140,7 @@ static void add_spans(ls_ddp *ddp)
 static ls_status check_params(const ls_params *params,
                               const ls_ddp_options *options)
 {
-    if (params->storage.device != NULL)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "ls_ddp_new: the parameters are on %s, and ranks "
-                        "average gradients on the host only",
-                        lsi_device_name(params->storage.device));
+    LS_TRY(lsi_params_reach(params, "ls_ddp_new"));
     if (params->storage.memory == LSI_MEMORY_NONE)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
                                       "ls_params_allocate has laid out");

@@ -92,6 +92,7 @@ static ls_status describe(ls_sync_bn **out, ls_group *group,
                           ls_sync_bn_options options)
 {
     void *block;
+    LS_TRY(lsi_params_reach(params, "ls_sync_bn_new"));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
                             "batch normalisation"));
     ls_sync_bn *bn = block;
@@ -409,7 +410,8 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
 static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
-        ls_tape_status(tape) != LS_OK)
+        ls_tape_status(tape) != LS_OK ||
+        !lsi_tape_reaches(tape, "sync_batch_norm"))
         return NULL;
     const ls_status status = lsi_tensor_reach(x, "sync_batch_norm");
     if (status != LS_OK)

@@ -87,9 +87,9 @@ ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec);
 
 /*
  * A dense tensor in a device's memory, with undefined contents; *out is the
- * caller's. ls_tensor_copy moves it between device and host, tapes of the
- * device compute with it, and what else reads or writes elements refuses it. It
- * goes before the device does.
+ * caller's. Copies, fills, items and files reach it through the host, tapes of
+ * the device compute with it, and what else reads or writes elements refuses
+ * it. It goes before the device does.
  */
 ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
                              ls_dtype dtype, int ndim, const int64_t *shape);

@@ -107,11 +107,13 @@ static ls_status repeat(ls_tensor *tensor, const void *element)
                                           tensor->ndim, tensor->strides);
     const lsi_strided from = {.data = lsi_tensor_raw(one),
                               .dtype = tensor->dtype};
-    const ls_status status =
+    ls_status status =
         lsi_device_copy(device, from.data, element,
                         ls_dtype_size(tensor->dtype), LSI_TRANSFER_TO_DEVICE);
-    if (status == LS_OK)
+    if (status == LS_OK) {
         lsi_copy_strided(&to, &from, tensor->ndim, tensor->shape);
+        status = lsi_device_failure(device);
+    }
     ls_tensor_free(&one);
     return status;
 }
@@ -128,7 +130,7 @@ ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, const void *element)
         float value;
         memcpy(&value, element, sizeof(value));
         lsi_array_fill(lsi_tensor_raw(tensor), value, (size_t)tensor->count);
-        return LS_OK;
+        return lsi_device_failure(lsi_tensor_device(tensor));
     }
     return repeat(tensor, element);
 }

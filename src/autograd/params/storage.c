@@ -173,11 +173,22 @@ static ls_status attach_all(ls_params *params)
 
 ls_status lsi_params_set_device(ls_params *params, lsi_device *device)
 {
-    if (params->storage.memory != LSI_MEMORY_NONE)
+    if (params->params.count > 0 || params->buffers.count > 0)
         return lsi_fail(LS_ERR_STATE, "the device of parameters must be set "
-                                      "before ls_params_allocate");
+                                      "before any is added");
     params->storage.device = device;
     return LS_OK;
+}
+
+ls_status lsi_params_reach(const ls_params *params, const char *function)
+{
+    const lsi_device *const device = params->storage.device;
+    if (device == NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "%s: the parameters are on %s, and this is done on the "
+                    "host only",
+                    function, lsi_device_name(device));
 }
 
 /* Either all ranks have their memory or none has. */

@@ -41,10 +41,13 @@ typedef struct lsi_params_storage {
 } lsi_params_storage;
 
 /*
- * The set will lie on a device, which outlives it. LS_ERR_STATE if it has been
- * allocated.
+ * The set will lie on a device, which outlives it. LS_ERR_STATE once it has a
+ * parameter or a buffer: who adds them may rely on where they will lie.
  */
 ls_status lsi_params_set_device(ls_params *params, lsi_device *device);
+
+/* LS_ERR_UNSUPPORTED, in the name of `function`, if it will lie on a device. */
+ls_status lsi_params_reach(const ls_params *params, const char *function);
 
 /* Lays out and obtains the memory; zeros. Collective with a group. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

@@ -1,8 +1,9 @@
 /*
  * Linked to a test program, puts its tensors, tapes and parameters on the fake
  * device, so that it tests the same on a device: a hidden access of the host
- * ends it by SIGSEGV, a missing wait leaves old bytes to be compared. At the
- * end nothing may be left there.
+ * ends it by SIGSEGV (but in the moments in which the stream computes), a
+ * missing wait leaves old bytes to be compared. At the end nothing may be left
+ * there.
  */
 #include <stdio.h>
 
@@ -32,7 +33,7 @@ void *test_device_floats(const float *floats)
 
 static bool open_device(void)
 {
-    fake_next = (fake_settings){.longest_nap = 100};
+    fake_next = (fake_settings){.longest_nap = 40};
     if (lsi_device_open(&device, &fake_device, 0) != LS_OK)
         return false;
     lsi_device_set_default(device);
