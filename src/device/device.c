@@ -224,9 +224,11 @@ void lsi_device_keep(lsi_device *device, ls_status status)
 
 ls_status lsi_device_failure(lsi_device *device)
 {
+    if (device == NULL || device->status == LS_OK)
+        return LS_OK;
     const ls_status status = device->status;
     device->status = LS_OK;
-    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", device->message);
+    return lsi_fail(status, "%s", device->message);
 }
 
 lsi_device_counts lsi_device_counted(const lsi_device *device)

@@ -100,9 +100,9 @@ ls_status lsi_device_lacks(const lsi_device *device, const char *operation);
  */
 void lsi_device_keep(lsi_device *device, ls_status status);
 
-/* The first failure that was kept, and forgets it; LS_OK if there is none.
- * lsi_device_wait asks, too. */
-ls_status lsi_device_failure(lsi_device *device);
+/* The first failure that was kept, and forgets it; LS_OK if there is none, and
+ * for NULL. lsi_device_wait asks, too. */
+ls_status lsi_device_failure(lsi_device *device_or_null);
 
 /* ---- accounting ---------------------------------------------------------- */
 

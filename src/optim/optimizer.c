@@ -352,8 +352,7 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
     lsi_optimizer_walk(optimizer,
                        optimizer->ema.decay > 0 ? average_run : update_run,
                        grad_scale);
-    if (optimizer->params->storage.device != NULL)
-        LS_TRY(lsi_device_failure(optimizer->params->storage.device));
+    LS_TRY(lsi_device_failure(optimizer->params->storage.device));
     end_step(optimizer);
     if (owner != NULL)
         LS_TRY(owner->after_step(owner->context));

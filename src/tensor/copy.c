@@ -28,7 +28,7 @@ static ls_status copy_elements(const ls_tensor *dst, const ls_tensor *src)
                                LSI_TRANSFER_ON_DEVICE);
     const lsi_strided to = strided(dst), from = strided(src);
     lsi_copy_strided(&to, &from, dst->ndim, dst->shape);
-    return device != NULL ? lsi_device_failure(device) : LS_OK;
+    return lsi_device_failure(device);
 }
 
 /* From the first to one past the last byte that a tensor touches. */
