@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -42,31 +44,43 @@ static bool is_special(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
-/* A new file beside `path`, so that a rename between them is atomic. */
-static ls_status open_beside(const char *path, char temporary[PATH_MAX],
-                             int *fd)
+/*
+ * Creates a file next to `path`, so that a rename between them is atomic. The
+ * kernel applies the umask to `mode`: reading the umask would change it for a
+ * moment, for all threads.
+ */
+static ls_status open_beside(const char *path, mode_t mode,
+                             char temporary[PATH_MAX], int *fd)
 {
-    const int length = snprintf(temporary, PATH_MAX, "%s.XXXXXX", path);
-    if (length >= PATH_MAX)
-        return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
-                        path);
-    *fd = mkostemp(temporary, O_CLOEXEC);
-    if (*fd < 0)
-        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
-    return LS_OK;
+    enum { MOST_TRIES = 1000 };
+    static _Atomic unsigned number;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        const uint64_t unique =
+            lsi_clock_ns() ^ (uint64_t)getpid() << 40 ^ number++;
+        const int length = snprintf(temporary, PATH_MAX, "%s.%08" PRIx32, path,
+                                    (uint32_t)(unique ^ unique >> 32));
+        if (length >= PATH_MAX)
+            return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
+                            path);
+        *fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (*fd >= 0)
+            return LS_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
 }
 
-/* mkostemp makes files that only the owner reads; a report is no secret. */
-static void set_usual_mode(int fd, const char *path)
+/* Creates the file that replaces `path`, with the mode of that one. */
+static ls_status open_replacement(const char *path, char temporary[PATH_MAX],
+                                  int *fd)
 {
     struct stat info;
-    if (stat(path, &info) == 0) {
-        fchmod(fd, info.st_mode & 07777);
-        return;
-    }
-    const mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
+    if (stat(path, &info) != 0)
+        return open_beside(path, 0666, temporary, fd);
+    LS_TRY(open_beside(path, 0600, temporary, fd));
+    fchmod(*fd, info.st_mode & 07777);
+    return LS_OK;
 }
 
 ls_status lsi_result_check(const char *path)
@@ -86,7 +100,7 @@ ls_status lsi_result_check(const char *path)
     char temporary[PATH_MAX];
     int fd;
     LS_TRY(lsi_resolve_links(path, target)); /* which stay links */
-    LS_TRY(open_beside(target, temporary, &fd));
+    LS_TRY(open_beside(target, 0600, temporary, &fd));
     close(fd);
     unlink(temporary);
     return LS_OK;
@@ -107,8 +121,7 @@ static ls_status replace(const char *path, const char *data, size_t bytes,
 {
     char temporary[PATH_MAX];
     int fd;
-    LS_TRY(open_beside(path, temporary, &fd));
-    set_usual_mode(fd, path);
+    LS_TRY(open_replacement(path, temporary, &fd));
     ls_status status = lsi_write_all(fd, data, bytes, path);
     if (status == LS_OK && durable && fsync(fd) != 0)
         status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "report/jsonl.h"
@@ -55,6 +56,33 @@ static void assert_contents(const char *path, const char *expected)
     fclose(file);
     text[bytes] = '\0';
     assert_string_equal(text, expected);
+}
+
+/* Stands for the C library's, also when the library calls it. */
+static int umask_calls;
+
+mode_t umask(mode_t mask)
+{
+    umask_calls++;
+    return (mode_t)syscall(SYS_umask, mask);
+}
+
+/* Another thread that creates a file meanwhile would have no mask. */
+static void the_umask_is_left_alone(void **state)
+{
+    (void)state;
+    struct stat info;
+    const char *path = in_folder("masked");
+    umask(027);
+    umask_calls = 0;
+    assert_ok(lsi_result_write(path, "one", 3));
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    assert_ok(lsi_result_replace(path, "two", 3));
+    assert_ok(lsi_result_check(path));
+    assert_int_equal(umask_calls, 0);
+    assert_int_equal(umask(022), 027);
+    unlink(path);
 }
 
 static void check_leaves_nothing(void **state)
@@ -215,6 +243,7 @@ static void lines_without_a_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_umask_is_left_alone),
         cmocka_unit_test(check_leaves_nothing),
         cmocka_unit_test(check_finds_what_cannot_be_written),
         cmocka_unit_test(writes_and_replaces),
