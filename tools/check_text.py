@@ -9,7 +9,8 @@
   - sources: no comment at the top that says what the file is about (a .c file
     may leave that to the header of its name), a header whose guard is missing
     or not named after it (kernels aside: there a header can be a template),
-    code that is switched off, marks of unfinished work
+    code that is switched off, marks of unfinished work; in src/, a call of
+    open_memstream, which reports no loss
   - everywhere: trailing blanks, carriage returns, no newline at the end
 """
 
@@ -102,6 +103,9 @@ class Checker:
                                "file an issue")
                 if SWITCHED_OFF.match(line):
                     self.error(path, number, "code that is switched off")
+                if path.startswith("src/") and "open_memstream(" in line:
+                    self.error(path, number, "open_memstream loses what does "
+                               "not fit; use report/text_stream.h")
 
     def check_names(self, path, text):
         for number, line in enumerate(text.split("\n"), 1):

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "report/plot_colours.h"
 #include "report/result.h"
+#include "report/text_stream.h"
 
 enum { MOST_SECONDS = 60, MOST_BYTES = 16 << 20, ERROR_BYTES = 512 };
 
@@ -154,23 +155,15 @@ static ls_status finish(drawing *d, bool whole)
 static ls_status run_gnuplot(const char *script, char **out)
 {
     drawing d = {.script = -1, .picture = {-1, -1}, .error = -1};
-    size_t bytes;
+    lsi_text_stream text;
     ls_status status = open_all(&d, script);
     if (status == LS_OK)
+        status = lsi_text_stream_open(&text);
+    if (status == LS_OK) {
         status = start(&d);
-    FILE *const f = status == LS_OK ? open_memstream(out, &bytes) : NULL;
-    if (f != NULL) {
-        const bool whole = copy_picture(d.picture[0], f);
-        status = finish(&d, whole);
-        if (fclose(f) != 0 && status == LS_OK)
-            status = lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
-        if (status != LS_OK) {
-            free(*out);
-            *out = NULL;
-        }
-    } else if (status == LS_OK) {
-        (void)finish(&d, false);
-        status = lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
+        if (status == LS_OK)
+            status = finish(&d, copy_picture(d.picture[0], text.file));
+        status = lsi_text_stream_close(&text, status, out);
     }
     close_all(&d);
     return status;
@@ -216,19 +209,13 @@ static void put_picture(FILE *f, const lsi_plot *plot, const char *svg)
 /* An SVG with its own ids and both colours of a raw one. */
 static ls_status adapt(const lsi_plot *plot, const char *raw, char **out)
 {
-    size_t bytes;
+    lsi_text_stream text;
     const char *const svg = strstr(raw, "<svg");
     if (svg == NULL)
         return lsi_fail(LS_ERR_SYSTEM, "gnuplot has drawn no SVG");
-    FILE *const f = open_memstream(out, &bytes);
-    if (f == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
-    put_picture(f, plot, svg);
-    if (fclose(f) == 0)
-        return LS_OK;
-    free(*out);
-    *out = NULL;
-    return lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
+    LS_TRY(lsi_text_stream_open(&text));
+    put_picture(text.file, plot, svg);
+    return lsi_text_stream_close(&text, LS_OK, out);
 }
 
 ls_status lsi_plot_svg(const lsi_plot *plot, char **out)

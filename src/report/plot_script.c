@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "report/plot.h"
 #include "report/plot_colours.h"
+#include "report/text_stream.h"
 
 /* Okabe and Ito's colours, which nearly everybody can tell apart, without the
  * yellow and the black that one of light and dark would swallow. */
@@ -235,20 +236,14 @@ static void put_plots(FILE *f, const lsi_plot *plot)
 
 ls_status lsi_plot_script(const lsi_plot *plot, char **out)
 {
-    size_t bytes;
-    FILE *const f = open_memstream(out, &bytes);
-    if (f == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
-    put_head(f, plot);
-    const size_t drawn = put_data(f, plot);
-    put_plots(f, plot);
-    const bool bad = ferror(f) != 0;
-    if (fclose(f) == 0 && !bad && drawn > 0)
-        return LS_OK;
-    free(*out);
-    *out = NULL;
-    if (drawn == 0)
-        return lsi_fail(LS_ERR_ARGUMENT, "the plot \"%s\" has no points",
-                        plot->name);
-    return lsi_fail(LS_ERR_MEMORY, "no memory for a plot");
+    lsi_text_stream text;
+    LS_TRY(lsi_text_stream_open(&text));
+    put_head(text.file, plot);
+    const size_t drawn = put_data(text.file, plot);
+    put_plots(text.file, plot);
+    const ls_status status =
+        drawn > 0 ? LS_OK
+                  : lsi_fail(LS_ERR_ARGUMENT, "the plot \"%s\" has no points",
+                             plot->name);
+    return lsi_text_stream_close(&text, status, out);
 }

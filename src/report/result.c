@@ -116,6 +116,17 @@ static ls_status write_special(const char *path, const char *data, size_t bytes)
     return status;
 }
 
+/* Renames a file that was written well, and removes any other. */
+static ls_status put_in_place(ls_status status, const char *temporary,
+                              const char *path)
+{
+    if (status == LS_OK && rename(temporary, path) != 0)
+        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+    if (status != LS_OK)
+        unlink(temporary);
+    return status;
+}
+
 static ls_status replace(const char *path, const char *data, size_t bytes,
                          bool durable)
 {
@@ -126,11 +137,7 @@ static ls_status replace(const char *path, const char *data, size_t bytes,
     if (status == LS_OK && durable && fsync(fd) != 0)
         status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
     close(fd);
-    if (status == LS_OK && rename(temporary, path) != 0)
-        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
-    if (status != LS_OK)
-        unlink(temporary);
-    return status;
+    return put_in_place(status, temporary, path);
 }
 
 ls_status lsi_result_check_file(const char *path)
@@ -154,24 +161,64 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes)
     return replace(target, data, bytes, true);
 }
 
+/* A descriptor for what `path` names, and the temporary file, if there is one.
+ */
+static ls_status open_output(lsi_result_stream *stream, int *fd)
+{
+    const char *const path = stream->path;
+    if (lsi_result_is_stdout(path)) {
+        fflush(stdout);
+        *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    } else if (is_special(path)) {
+        *fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    } else {
+        LS_TRY(lsi_resolve_links(path, stream->target));
+        return open_replacement(stream->target, stream->temporary, fd);
+    }
+    return *fd >= 0 ? LS_OK
+                    : lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+}
+
 ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
 {
+    int fd;
     *stream = (lsi_result_stream){.path = path};
-    stream->file = open_memstream(&stream->text, &stream->bytes);
-    if (stream->file == NULL)
-        return lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    LS_TRY(open_output(stream, &fd));
+    stream->file = fdopen(fd, "w");
+    if (stream->file != NULL)
+        return LS_OK;
+    const ls_status status =
+        lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
+    close(fd);
+    if (stream->temporary[0] != '\0')
+        unlink(stream->temporary);
+    return status;
+}
+
+/* An error of an earlier write is remembered; its errno is not. */
+static ls_status finish_writing(const lsi_result_stream *stream)
+{
+    FILE *const file = stream->file;
+    const char *const what =
+        lsi_result_is_stdout(stream->path) ? "standard output" : stream->path;
+    if (ferror(file))
+        return lsi_fail(LS_ERR_IO, "cannot write %s: not all of it was stored",
+                        what);
+    if (fflush(file) != 0 ||
+        (stream->temporary[0] != '\0' && fsync(fileno(file)) != 0))
+        return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
     return LS_OK;
 }
 
 ls_status lsi_result_close(lsi_result_stream *stream, ls_status status)
 {
-    const char *const path = stream->path;
-    if (fclose(stream->file) != 0 && status == LS_OK)
-        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot write %s", path);
     if (status == LS_OK)
-        status = lsi_result_write(path, stream->text, stream->bytes);
-    free(stream->text);
-    return status;
+        status = finish_writing(stream);
+    if (fclose(stream->file) != 0 && status == LS_OK)
+        status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", stream->path);
+    return stream->temporary[0] == '\0'
+               ? status
+               : put_in_place(status, stream->temporary, stream->target);
 }
 
 ls_status lsi_result_replace(const char *path, const char *data, size_t bytes)

@@ -7,6 +7,7 @@
 #ifndef LS_REPORT_RESULT_H
 #define LS_REPORT_RESULT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -26,15 +27,17 @@ ls_status lsi_result_check_file(const char *path);
 ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
 
 /*
- * The same by a stream: what is printed to `file` is written when it is closed,
- * if the status that is handed in, of the printing, is LS_OK; else that comes
- * back. A stream that was opened must be closed.
+ * The same by a stream, for results of any size. What is printed to `file` goes
+ * to a temporary file next to the target. lsi_result_close renames that file if
+ * all was stored and `status`, that of the printing, is LS_OK. Otherwise the
+ * target stays what it was. Standard output, pipes and devices are written to
+ * directly. A stream that was opened must be closed.
  */
 typedef struct lsi_result_stream {
     FILE *file;
-    const char *path; /* the caller's */
-    char *text;
-    size_t bytes;
+    const char *path;         /* the caller's */
+    char target[PATH_MAX];    /* the file to replace */
+    char temporary[PATH_MAX]; /* "": the stream writes to `path` itself */
 } lsi_result_stream;
 
 ls_status lsi_result_open(lsi_result_stream *stream, const char *path);

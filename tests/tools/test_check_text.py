@@ -90,6 +90,10 @@ class Text(GateTest):
                    f"/* {UNFINISHED}: more */\n")
         self.fails("y.c:2: code that is switched off", f"y.c:5: {UNFINISHED}")
 
+    def test_streams_that_lose_text(self):
+        self.write("src/base/y.c", "/* Y. */\nopen_memstream(&a, &b);\n")
+        self.fails("y.c:2: open_memstream loses")
+
     def test_whitespace(self):
         self.write("docs/b.md", "a \nb")
         self.write("tools/c.txt", "a\r\n")

@@ -131,7 +131,10 @@ typedef struct lsi_study_column {
 void lsi_study_table(lsi_study *report, const json_t *rows,
                      const lsi_study_column *columns, size_t n);
 
-/* What a command has printed, below a heading. */
+/* The lines that a command has printed; NULL: none. The caller's (free). */
+char *lsi_study_lines(const char *id);
+
+/* The same, below a heading. */
 void lsi_study_output(lsi_study *report, const char *title, const char *id);
 
 /* Commands of a section, and what of it is not whole. */

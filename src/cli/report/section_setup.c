@@ -15,21 +15,9 @@ static const lsi_measurement info[] = {
 
 static json_t *read_info(void)
 {
-    size_t i, bytes;
-    const json_t *line;
-    char *text = NULL;
-    json_t *const file = lsi_rows_of("info"), *parsed = NULL;
-    FILE *const f = file != NULL ? open_memstream(&text, &bytes) : NULL;
-    if (f != NULL) {
-        json_array_foreach(json_object_get(file, "rows"), i, line)
-        {
-            fprintf(f, "%s\n", json_string_value(line));
-        }
-        if (fclose(f) == 0)
-            parsed = json_loads(text, 0, NULL);
-    }
+    char *const text = lsi_study_lines("info");
+    json_t *const parsed = text != NULL ? json_loads(text, 0, NULL) : NULL;
     free(text);
-    json_decref(file);
     return parsed;
 }
 

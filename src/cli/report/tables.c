@@ -9,6 +9,7 @@
 
 #include "cli/report/report.h"
 #include "report/result.h"
+#include "report/text_stream.h"
 
 enum { MOST_COLUMNS = 24, CELL_BYTES = 160 };
 
@@ -59,51 +60,55 @@ void lsi_study_table(lsi_study *report, const json_t *rows,
     }
 }
 
-void lsi_study_output(lsi_study *report, const char *title, const char *id)
+char *lsi_study_lines(const char *id)
 {
-    size_t i, bytes;
+    size_t i;
     const json_t *line;
-    char *text = NULL;
+    char *lines = NULL;
+    lsi_text_stream text;
     json_t *const file = lsi_rows_of(id);
-    FILE *const f = file != NULL ? open_memstream(&text, &bytes) : NULL;
-    if (f != NULL) {
+    if (file != NULL && lsi_text_stream_open(&text) == LS_OK) {
         json_array_foreach(json_object_get(file, "rows"), i, line)
         {
-            fprintf(f, "%s\n", json_string_value(line));
+            fprintf(text.file, "%s\n", json_string_value(line));
         }
-        if (fclose(f) == 0) {
-            lsi_document_heading(report->document, 3, "%s", title);
-            lsi_document_code(report->document, text);
-        }
+        if (lsi_text_stream_close(&text, LS_OK, &lines) != LS_OK)
+            lines = NULL;
+    }
+    json_decref(file);
+    return lines;
+}
+
+void lsi_study_output(lsi_study *report, const char *title, const char *id)
+{
+    char *const text = lsi_study_lines(id);
+    if (text != NULL) {
+        lsi_document_heading(report->document, 3, "%s", title);
+        lsi_document_code(report->document, text);
     }
     free(text);
-    json_decref(file);
 }
 
 /* ---- commands ------------------------------------------------------------ */
 
 static char *lines_of(const lsi_study *report, const lsi_section *section)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *const f = open_memstream(&text, &bytes);
-    if (f == NULL)
+    char *lines;
+    lsi_text_stream text;
+    if (lsi_text_stream_open(&text) != LS_OK)
         return NULL;
     for (size_t i = 0; i < section->n; i++) {
         const lsi_measurement *const m = &section->measurements[i];
         const json_t *const known = json_object_get(report->measured, m->id);
         char *const line = lsi_study_command(report, m);
         const char *const measured = lsi_string_at(known, "command");
-        fprintf(f, "lockstep %s\n",
+        fprintf(text.file, "lockstep %s\n",
                 measured[0] != '\0' ? measured
                 : line != NULL      ? line
                                     : m->id);
         free(line);
     }
-    if (fclose(f) == 0)
-        return text;
-    free(text);
-    return NULL;
+    return lsi_text_stream_close(&text, LS_OK, &lines) == LS_OK ? lines : NULL;
 }
 
 void lsi_study_commands(lsi_study *report, const lsi_section *section)

@@ -3,7 +3,9 @@
 import collections
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -188,6 +190,36 @@ class Timeline(TraceTest):
         events = self.merged(warns=True)
         self.check_rows(events)
         self.assertTrue(named(events, "step"))
+
+    def test_a_timeline_that_cannot_be_written(self):
+        """The status says so, and a file of before stays what it was."""
+        self.succeeds("bench", "barrier", "--iterations", "50", "--trace",
+                      self.folder)
+        self.merged()
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [LOCKSTEP, "trace", "merge", self.folder, "-o", "-"],
+                env=environment(), stdout=full, stderr=subprocess.PIPE,
+                check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"cannot write the timeline: No space left",
+                      done.stderr)
+        out = os.path.join(self.folder, "all.json")
+        with open(out, "rb") as file:
+            before = file.read()
+
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        done = subprocess.run(
+            [LOCKSTEP, "trace", "merge", self.folder, "-o", out],
+            env=environment(), stderr=subprocess.PIPE, check=False,
+            preexec_fn=limit_files)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         ["all.json", "rank-0.lstrace", "rank-1.lstrace"])
 
     def test_several_numbers_of_ranks(self):
         done = self.call("bench", "all-reduce", "-n", "1,2", "--sizes", "1k",

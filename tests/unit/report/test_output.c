@@ -3,14 +3,17 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "report/jsonl.h"
 #include "report/result.h"
+#include "report/text_stream.h"
 #include "testing.h"
 
 static char folder[] = "/tmp/lockstep-output-XXXXXX";
@@ -180,6 +183,135 @@ static void failed_writes_change_nothing(void **state)
     assert_int_equal(entries(), 0);
 }
 
+/* ---- streams ------------------------------------------------------------- */
+
+/* Requests of realloc that are granted; -1: all. See CMakeLists.txt. */
+static int granted = -1;
+
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+
+void *__wrap_realloc(void *block, size_t bytes)
+{
+    if (granted == 0)
+        return NULL;
+    granted -= granted > 0;
+    return __real_realloc(block, bytes);
+}
+
+static void print_lines(FILE *file, int n)
+{
+    for (int i = 0; i < n; i++)
+        fprintf(file, "line %d of a text that does not fit a buffer\n", i);
+}
+
+/* Whichever request for memory fails, and however much was printed after it. */
+static void a_text_that_does_not_fit_is_an_error(void **state)
+{
+    (void)state;
+    enum { LINES = 5000 };
+    lsi_text_stream stream;
+    char *text = NULL;
+    ls_status status = LS_ERR_MEMORY;
+    for (int i = 0; status != LS_OK; i++) {
+        assert_true(i < 30);
+        granted = i;
+        status = lsi_text_stream_open(&stream);
+        assert_true((status == LS_OK) == (i > 0));
+        if (status == LS_OK) {
+            print_lines(stream.file, LINES);
+            granted = -1; /* there is memory again */
+            print_lines(stream.file, 1);
+            status = lsi_text_stream_close(&stream, LS_OK, &text);
+        }
+        granted = -1;
+        if (status != LS_OK)
+            assert_error(status, LS_ERR_MEMORY, "no memory for a text");
+    }
+    int lines = 0;
+    for (const char *at = text; *at != '\0'; at++)
+        lines += *at == '\n';
+    assert_int_equal(lines, LINES + 1);
+    free(text);
+    assert_ok(lsi_text_stream_open(&stream));
+    assert_int_equal(lsi_text_stream_close(&stream, LS_ERR_IO, &text),
+                     LS_ERR_IO);
+    assert_ok(lsi_text_stream_open(&stream));
+    assert_ok(lsi_text_stream_close(&stream, LS_OK, &text));
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void a_stream_replaces_a_file_when_it_is_closed(void **state)
+{
+    (void)state;
+    lsi_result_stream stream;
+    const char *path = in_folder("stream");
+    assert_ok(lsi_result_write(path, "old", 3));
+    chmod(path, 0600);
+    assert_ok(lsi_result_open(&stream, path));
+    fputs("new", stream.file);
+    fflush(stream.file);
+    assert_contents(path, "old");
+    assert_ok(lsi_result_close(&stream, LS_OK));
+    assert_contents(path, "new");
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_ok(lsi_result_open(&stream, path));
+    fputs("half", stream.file);
+    assert_int_equal(lsi_result_close(&stream, LS_ERR_MEMORY), LS_ERR_MEMORY);
+    assert_contents(path, "new");
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
+/* A file may not grow beyond a limit, and later writes would succeed. */
+static void a_stream_that_was_cut_off_replaces_nothing(void **state)
+{
+    (void)state;
+    lsi_result_stream stream;
+    const char *path = in_folder("stream");
+    struct rlimit before;
+    assert_ok(lsi_result_write(path, "old", 3));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_ok(lsi_result_open(&stream, path));
+    const struct rlimit limit = {20000, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    print_lines(stream.file, 2000);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    fputs("end\n", stream.file);
+    assert_error(lsi_result_close(&stream, LS_OK), LS_ERR_IO, path);
+    assert_contents(path, "old");
+    assert_int_equal(entries(), 1);
+    unlink(path);
+    assert_ok(lsi_result_open(&stream, "/dev/full"));
+    fputs("text", stream.file);
+    assert_error(lsi_result_close(&stream, LS_OK), LS_ERR_IO,
+                 "cannot write /dev/full: No space left");
+    assert_error(lsi_result_open(&stream, "/nonexistent/x"), LS_ERR_IO,
+                 "cannot write /nonexistent/x");
+}
+
+static void a_stream_to_standard_output_reports_a_full_disk(void **state)
+{
+    (void)state;
+    lsi_result_stream stream;
+    fflush(stdout);
+    const int before = dup(STDOUT_FILENO);
+    const int full = open("/dev/full", O_WRONLY);
+    assert_true(before >= 0 && full >= 0);
+    dup2(full, STDOUT_FILENO);
+    const ls_status opened = lsi_result_open(&stream, "-");
+    fputs("text", opened == LS_OK ? stream.file : stderr);
+    const ls_status closed = lsi_result_close(&stream, opened);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    close(full);
+    assert_error(closed, LS_ERR_IO, "cannot write standard output");
+}
+
 static void lines_of_json(void **state)
 {
     (void)state;
@@ -250,6 +382,10 @@ int main(void)
         cmocka_unit_test(writes_through_links),
         cmocka_unit_test(writes_to_pipes),
         cmocka_unit_test(failed_writes_change_nothing),
+        cmocka_unit_test(a_text_that_does_not_fit_is_an_error),
+        cmocka_unit_test(a_stream_replaces_a_file_when_it_is_closed),
+        cmocka_unit_test(a_stream_that_was_cut_off_replaces_nothing),
+        cmocka_unit_test(a_stream_to_standard_output_reports_a_full_disk),
         cmocka_unit_test(lines_of_json),
         cmocka_unit_test(lines_that_stay),
         cmocka_unit_test(lines_without_a_file),

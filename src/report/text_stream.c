@@ -1,0 +1,71 @@
+#include "report/text_stream.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* One byte more than the text, for its zero. */
+static bool make_room(lsi_text_stream *s, size_t bytes)
+{
+    size_t room = s->room == 0 ? 1024 : s->room;
+    if (bytes >= SIZE_MAX / 4 - s->bytes)
+        return false;
+    while (room <= s->bytes + bytes)
+        room *= 2;
+    char *const larger = room > s->room ? realloc(s->text, room) : s->text;
+    if (larger == NULL)
+        return false;
+    s->text = larger;
+    s->room = room;
+    return true;
+}
+
+/* Returns 0 for an error, as fopencookie has it. */
+static ssize_t append(void *context, const char *data, size_t bytes)
+{
+    lsi_text_stream *const s = context;
+    if (s->full || !make_room(s, bytes)) {
+        s->full = true;
+        return 0;
+    }
+    memcpy(s->text + s->bytes, data, bytes);
+    s->bytes += bytes;
+    return (ssize_t)bytes;
+}
+
+static ls_status no_memory(const lsi_text_stream *s)
+{
+    return lsi_fail(LS_ERR_MEMORY, "no memory for a text of over %zu bytes",
+                    s->bytes);
+}
+
+ls_status lsi_text_stream_open(lsi_text_stream *stream)
+{
+    *stream = (lsi_text_stream){0};
+    if (make_room(stream, 0))
+        stream->file =
+            fopencookie(stream, "w", (cookie_io_functions_t){.write = append});
+    if (stream->file != NULL)
+        return LS_OK;
+    free(stream->text);
+    return no_memory(stream);
+}
+
+ls_status lsi_text_stream_close(lsi_text_stream *stream, ls_status status,
+                                char **out)
+{
+    const bool failed = ferror(stream->file) != 0;
+    if ((fclose(stream->file) != 0 || failed || stream->full) &&
+        status == LS_OK)
+        status = no_memory(stream);
+    if (status != LS_OK) {
+        free(stream->text);
+        return status;
+    }
+    stream->text[stream->bytes] = '\0';
+    *out = stream->text;
+    return LS_OK;
+}
