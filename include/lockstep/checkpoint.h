@@ -65,9 +65,13 @@ typedef struct ls_checkpoint_parts {
  * was not saved or opened by this process is read once. Only files that a save
  * writes are removed.
  *
+ * If ls_checkpoint_open in this process has skipped a checkpoint of this step
+ * that may be whole, because reading it failed, that one is renamed to
+ * unreadable-step-000000000123, which nothing here reads or removes.
+ *
  * After an error all older checkpoints are unchanged, and the new one does not
  * exist, or is intact if the ranks only failed to tell each other so. If there
- * is a checkpoint of this step already, it is kept and the result is
+ * is any other checkpoint of this step, it is kept and the result is
  * LS_ERR_STATE; so it is if another process saves to the folder: the message
  * names that process and its host.
  */

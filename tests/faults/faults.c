@@ -155,6 +155,11 @@ int mkdir(const char *path, mode_t mode)
     return refuses(FAULT_MAKE) ? -1 : REAL(mkdir)(path, mode);
 }
 
+int fstat(int fd, struct stat *info)
+{
+    return refuses(FAULT_LOOK) ? -1 : REAL(fstat)(fd, info);
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 extern void *__libc_malloc(size_t bytes);

@@ -15,6 +15,7 @@ typedef enum fault_call {
     FAULT_SYNC,
     FAULT_RENAME,
     FAULT_MAKE, /* mkdir */
+    FAULT_LOOK, /* fstat */
     FAULT_MEMORY,
     FAULT_MAP,
     FAULT_CALLS

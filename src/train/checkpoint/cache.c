@@ -1,7 +1,9 @@
 #include "train/checkpoint/cache.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,6 +33,15 @@ static void add(uint64_t hash)
             return;
     }
     atomic_store(&known[hash % PLACES], hash);
+}
+
+static void drop(uint64_t hash)
+{
+    for (unsigned i = 0; i < TRIES && hash != 0; i++) {
+        uint64_t expected = hash;
+        atomic_compare_exchange_strong(&known[(hash + i) % PLACES], &expected,
+                                       0);
+    }
 }
 
 static uint64_t hash_text(const char *text)
@@ -70,6 +81,29 @@ void lsi_checkpoint_cache_add_intact(const char *step_folder)
 bool lsi_checkpoint_cache_has_intact(const char *step_folder)
 {
     return has(hash_step(step_folder));
+}
+
+static uint64_t hash_passed(const char *folder, int64_t step)
+{
+    char whole[PATH_MAX];
+    const char *const path = realpath(folder, whole) != NULL ? whole : folder;
+    const uint64_t hash = lsi_hash(hash_text(path), "passed over", 11);
+    return lsi_hash(hash, &step, sizeof step);
+}
+
+void lsi_checkpoint_cache_set_passed(const char *folder, int64_t step,
+                                     bool passed)
+{
+    const uint64_t hash = hash_passed(folder, step);
+    if (!passed)
+        drop(hash);
+    else if (!has(hash))
+        add(hash);
+}
+
+bool lsi_checkpoint_cache_was_passed(const char *folder, int64_t step)
+{
+    return has(hash_passed(folder, step));
 }
 
 bool lsi_checkpoint_cache_is_first(const char *kind)

@@ -125,7 +125,8 @@ ls_status lsi_steps_newest(const char *folder, int64_t *step)
     LS_TRY(lsi_steps_list(folder, &steps, &n));
     for (size_t i = 0; i < n && *step < 0; i++) {
         const lsi_path in = lsi_step_folder(folder, steps[i]);
-        if (access(lsi_path_in(in.text, LSI_MANIFEST_FILE).text, F_OK) == 0)
+        if (access(lsi_path_in(in.text, LSI_MANIFEST_FILE).text, F_OK) == 0 ||
+            (errno != ENOENT && errno != ENOTDIR))
             *step = steps[i];
     }
     lsi_free(steps);
@@ -152,11 +153,15 @@ ls_status lsi_folder_make(const char *folder)
     return LS_OK;
 }
 
-ls_status lsi_step_check(const char *step_folder)
+ls_status lsi_step_check(const char *step_folder, int rank)
 {
     char host[64] = "?";
     if (access(step_folder, F_OK) == 0 || errno != ENOENT)
         return LS_OK; /* whatever is wrong will be said by who reads it */
+    if (rank == 0)
+        return lsi_fail(LS_ERR_IO,
+                        "'%s' was removed while this run was using it",
+                        step_folder);
     (void)gethostname(host, sizeof(host) - 1);
     return lsi_fail(LS_ERR_IO,
                     "host %s has no '%s', which rank 0 sees; checkpoints must "
@@ -167,6 +172,34 @@ ls_status lsi_step_check(const char *step_folder)
 ls_status lsi_step_make(const char *folder, int64_t step)
 {
     return make_folder(lsi_step_folder(folder, step).text);
+}
+
+/* ---- setting aside ------------------------------------------------------- */
+
+/* The n-th name for what is set aside of a step; n >= 1. */
+static lsi_path aside(const char *folder, int64_t step, int n)
+{
+    char name[64], number[16] = "";
+    if (n > 1)
+        snprintf(number, sizeof number, "-%d", n);
+    snprintf(name, sizeof name, "unreadable-step-%012" PRId64 "%s", step,
+             number);
+    return lsi_path_in(folder, name);
+}
+
+ls_status lsi_step_set_aside(const char *folder, int64_t step, lsi_path *to)
+{
+    enum { NAMES = 1000 };
+    struct stat info;
+    const lsi_path from = lsi_step_folder(folder, step);
+    int n = 1;
+    *to = aside(folder, step, n);
+    while (n < NAMES && lstat(to->text, &info) == 0)
+        *to = aside(folder, step, ++n);
+    if (rename(from.text, to->text) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot rename '%s' to '%s'",
+                              from.text, to->text);
+    return LS_OK;
 }
 
 /* ---- removing ------------------------------------------------------------ */

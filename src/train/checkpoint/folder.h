@@ -45,7 +45,7 @@ typedef enum lsi_step_state {
 
 lsi_step_state lsi_step_look(const char *folder, int64_t step);
 
-/* The newest step whose save came to its end; -1: there is none. */
+/* The newest step whose save came to its end, or may have; -1: none. */
 ls_status lsi_steps_newest(const char *folder, int64_t *step);
 
 /* Makes a folder, if it is not there, to which files can be written. */
@@ -54,8 +54,17 @@ ls_status lsi_folder_make(const char *folder);
 /* Makes the folder of a step in one that is there. */
 ls_status lsi_step_make(const char *folder, int64_t step);
 
-/* Whether this rank sees, too, the folder of a step that rank 0 sees. */
-ls_status lsi_step_check(const char *step_folder);
+/*
+ * Whether this rank sees the folder of a step, too, in which rank 0 has just
+ * read or written.
+ */
+ls_status lsi_step_check(const char *step_folder, int rank);
+
+/*
+ * Renames whatever has the name of a step to "unreadable-step-000000000123", or
+ * "...-2" and so on: no list has it any more. *to is its path then.
+ */
+ls_status lsi_step_set_aside(const char *folder, int64_t step, lsi_path *to);
 
 /*
  * Removes the files of a step, its manifest first; then also its folder, which

@@ -37,7 +37,7 @@ static ls_status open_step(ls_checkpoint *c, const char *folder)
     LS_TRY(lsi_share_outcome(c->group, status, &agreed));
     LS_TRY(ls_broadcast(c->group, &c->step, 1, LS_I64, 0));
     c->folder = lsi_step_folder(folder, c->step);
-    status = lsi_step_check(c->folder.text);
+    status = lsi_step_check(c->folder.text, ls_group_rank(c->group));
     if (status == LS_OK)
         status = lsi_manifest_read(c->folder.text, &c->manifest);
     return lsi_share_outcome(c->group, status, &agreed);

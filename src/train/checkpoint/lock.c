@@ -112,10 +112,16 @@ static ls_status open_file(const char *path, int *fd)
         0666);
     if (*fd < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open the lock '%s'", path);
-    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
-        return LS_OK;
-    close(*fd);
-    return lsi_fail(LS_ERR_IO, "the lock '%s' is not a regular file", path);
+    ls_status status = LS_OK;
+    if (fstat(*fd, &info) != 0)
+        status =
+            lsi_fail_errno(LS_ERR_IO, "cannot examine the lock '%s'", path);
+    else if (!S_ISREG(info.st_mode))
+        status =
+            lsi_fail(LS_ERR_IO, "the lock '%s' is not a regular file", path);
+    if (status != LS_OK)
+        close(*fd);
+    return status;
 }
 
 static void warn_of_no_locks(const char *folder)

@@ -41,16 +41,35 @@ typedef struct saving {
 
 /* ---- the folder ---------------------------------------------------------- */
 
-/* Only what is certainly not whole makes place. */
-static ls_status check_new(const saving *s)
+/*
+ * The run has gone on from an older checkpoint because this one could not be
+ * read when it began. That may have been a fault of the moment: it is kept.
+ */
+static ls_status set_aside(const saving *s)
 {
-    const ls_status status = lsi_checkpoint_verify(s->step_folder.text);
+    lsi_path to;
+    LS_TRY(lsi_step_set_aside(s->folder, s->step, &to));
+    lsi_checkpoint_cache_set_passed(s->folder, s->step, false);
+    lsi_log(LSI_LOG_WARN,
+            "'%s' could not be read when this run looked for a checkpoint; it "
+            "is kept as '%s', and step %" PRId64 " is saved again",
+            s->step_folder.text, to.text, s->step);
+    return LS_OK;
+}
+
+/* Only what is certainly not whole is removed to make room. */
+static ls_status make_room(const saving *s)
+{
+    ls_status status = lsi_checkpoint_verify(s->step_folder.text);
     if (status == LS_ERR_FORMAT)
-        return LS_OK;
-    if (status == LS_OK)
-        return lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
-                        s->step_folder.text);
-    return status;
+        status = lsi_step_clear(s->folder, s->step);
+    else if (status == LS_OK)
+        status = lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
+                          s->step_folder.text);
+    if (status == LS_OK || status == LS_ERR_MEMORY || status == LS_ERR_BUDGET ||
+        !lsi_checkpoint_cache_was_passed(s->folder, s->step))
+        return status;
+    return set_aside(s);
 }
 
 /* What a save that did not end has left of the same step must go. */
@@ -60,8 +79,7 @@ static ls_status make_place(saving *s)
         return LS_OK;
     LS_TRY(lsi_folder_make(s->folder));
     LS_TRY(lsi_folder_lock_take(s->lock, s->folder));
-    LS_TRY(check_new(s));
-    LS_TRY(lsi_step_clear(s->folder, s->step));
+    LS_TRY(make_room(s));
     s->begun = true;
     return lsi_step_make(s->folder, s->step);
 }
@@ -243,7 +261,7 @@ static ls_status write_files(saving *s, lsi_range share)
                      (size_t)ls_group_size(s->group) * sizeof(lsi_file_sum),
                      LS_MEMORY_OTHER, "checksums"));
     s->all = block;
-    LS_TRY(lsi_step_check(s->step_folder.text));
+    LS_TRY(lsi_step_check(s->step_folder.text, ls_group_rank(s->group)));
     LS_TRY(write_own_file(s, share));
     if (ls_group_rank(s->group) != 0)
         return LS_OK;

@@ -282,3 +282,30 @@ plan copy_plan(const plan *from)
     lsi_free(steps);
     return p;
 }
+
+/* ---- what is said -------------------------------------------------------- */
+
+static FILE *said;
+static int usual_stderr;
+
+void collect_warnings(void)
+{
+    said = tmpfile();
+    assert_non_null(said);
+    usual_stderr = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(said), STDERR_FILENO) >= 0);
+}
+
+/* How often the warnings since then said that. */
+int count_warnings(const char *what)
+{
+    char line[2048];
+    int n = 0;
+    assert_true(dup2(usual_stderr, STDERR_FILENO) >= 0);
+    close(usual_stderr);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        n += strstr(line, what) != NULL;
+    fclose(said);
+    return n;
+}

@@ -73,6 +73,13 @@ const char *steps_of(const plan *p);
 /* Another folder with the same steps, whose files are others. */
 plan copy_plan(const plan *from);
 
+/*
+ * From the first call on, what goes to stderr is kept; the second ends that and
+ * returns how many lines of it have `what` in them.
+ */
+void collect_warnings(void);
+int count_warnings(const char *what);
+
 bool exists(lsi_path path);
 lsi_path file_of(const plan *p, int64_t step, const char *name);
 void flip_byte(lsi_path path, off_t offset);
