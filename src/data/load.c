@@ -1,13 +1,14 @@
 #include "data/load.h"
 
 #include <string.h>
-#include <zlib.h>
 
 #include "base/error.h"
+#include "data/unpack.h"
 
 /* ---- room ---------------------------------------------------------------- */
 
-ls_status lsi_records_grow(lsi_records *records, size_t used)
+/* More room for what is unpacked; keeps the first `used` bytes. */
+static ls_status grow(lsi_records *records, size_t used)
 {
     enum { LEAST = 1 << 16 };
     const size_t bytes = records->bytes < LEAST ? LEAST : 2 * records->bytes;
@@ -21,77 +22,38 @@ ls_status lsi_records_grow(lsi_records *records, size_t used)
     return LS_OK;
 }
 
-/* ---- gzip ---------------------------------------------------------------- */
+/* ---- packed files -------------------------------------------------------- */
 
-static ls_status damaged(const z_stream *z, const char *path, size_t done)
+static ls_status read_most(lsi_unpacker *u, size_t most, lsi_records *out)
 {
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the gzip file '%s' is damaged or cut off after %zu "
-                    "unpacked bytes: %s",
-                    path, done, z->msg != NULL ? z->msg : "it ends too early");
-}
-
-typedef struct progress {
-    size_t read, written;
-    bool ended; /* all members */
-} progress;
-
-static uInt at_most(size_t bytes)
-{
-    return (uInt)(bytes < 1U << 30 ? bytes : 1U << 30);
-}
-
-static ls_status inflate_some(z_stream *z, const lsi_records *packed,
-                              lsi_records *out, progress *p, const char *path)
-{
-    const uInt in = at_most(packed->bytes - p->read);
-    const uInt room = at_most(out->bytes - p->written);
-    z->next_in = packed->data + p->read;
-    z->avail_in = in;
-    z->next_out = out->data + p->written;
-    z->avail_out = room;
-    const int result = inflate(z, Z_NO_FLUSH);
-    p->read += in - z->avail_in;
-    p->written += room - z->avail_out;
-    if (result == Z_STREAM_END) {
-        /* Members may follow each other; zeros may fill the file up. */
-        p->ended = p->read == packed->bytes || packed->data[p->read] != 0x1f;
-        if (p->ended || inflateReset(z) == Z_OK)
-            return LS_OK;
-    } else if (result == Z_OK && (in > z->avail_in || room > z->avail_out)) {
-        return LS_OK;
+    size_t done = 0;
+    while (done < most && !u->ended) {
+        size_t got = 0;
+        if (done == out->bytes)
+            LS_TRY(grow(out, done));
+        const size_t room = out->bytes - done;
+        LS_TRY(lsi_unpacker_read(u, out->data + done,
+                                 room < most - done ? room : most - done,
+                                 &got));
+        done += got;
     }
-    return damaged(z, path, p->written);
-}
-
-static ls_status inflate_all(z_stream *z, lsi_records *out,
-                             const lsi_records *packed, const char *path,
-                             size_t most)
-{
-    progress p = {0};
-    while (!p.ended && p.written < most) {
-        if (p.written == out->bytes)
-            LS_TRY(lsi_records_grow(out, p.written));
-        LS_TRY(inflate_some(z, packed, out, &p, path));
-    }
-    out->bytes = p.written;
+    out->bytes = done;
     return LS_OK;
 }
 
-ls_status lsi_unpack_gzip(lsi_records *out, const lsi_records *packed,
-                          const char *path, size_t most)
+/* At most the first `most` bytes of what is packed. */
+static ls_status unpack_most(lsi_records *out, const lsi_records *packed,
+                             const char *path, size_t most)
 {
-    enum { GZIP_ALONE = 16 + MAX_WBITS };
-    z_stream z = {0};
-    lsi_records records = {0};
-    if (inflateInit2(&z, GZIP_ALONE) != Z_OK)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", path);
-    const ls_status status = inflate_all(&z, &records, packed, path, most);
-    inflateEnd(&z);
+    lsi_unpacker u;
+    lsi_records made = {0};
+    LS_TRY(lsi_unpacker_open(&u, packed, path));
+    const ls_status status = read_most(&u, most, &made);
+    lsi_unpacker_close(&u);
     if (status == LS_OK)
-        *out = records;
-    else if (records.data != NULL)
-        records.release(records.data, records.bytes);
+        *out = made;
+    else if (made.data != NULL)
+        made.release(made.data, made.bytes);
     return status;
 }
 
@@ -107,9 +69,7 @@ static ls_status unpack(lsi_records *out, lsi_records *file, const char *path,
         return LS_OK;
     }
     lsi_records made = {0};
-    ls_status status = magic == LSI_MAGIC_GZIP
-                           ? lsi_unpack_gzip(&made, file, path, most)
-                           : lsi_unpack_archive(&made, file, path, most);
+    ls_status status = unpack_most(&made, file, path, most);
     file->release(file->data, file->bytes);
     if (status == LS_OK && made.bytes == 0) {
         if (made.data != NULL)

@@ -14,14 +14,4 @@ ls_status lsi_records_load(lsi_records *out, const char *path);
 /* What a file is, or what is packed in it. */
 ls_status lsi_magic_inside(const char *path, lsi_magic *out);
 
-/* At most the first `most` bytes of what is packed in such a file, in memory.
- */
-ls_status lsi_unpack_gzip(lsi_records *out, const lsi_records *packed,
-                          const char *path, size_t most);
-ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
-                             const char *path, size_t most);
-
-/* As many more bytes of room for what is unpacked; `used` of them are kept. */
-ls_status lsi_records_grow(lsi_records *records, size_t used);
-
 #endif

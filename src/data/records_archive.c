@@ -1,13 +1,15 @@
 /* Members of tar archives, and packed files, read into memory by libarchive. */
 #include <archive.h>
 #include <archive_entry.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/dataset.h"
-#include "data/load.h"
+#include "data/magic.h"
+#include "data/unpack.h"
 
 /* Large enough that a read is not what decompression waits for. */
 enum { READ_BLOCK = 1 << 17 };
@@ -118,57 +120,66 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
 
 /* ---- packed files -------------------------------------------------------- */
 
-static ls_status cannot_unpack(struct archive *archive, const char *path)
+static ls_status cannot_unpack(const lsi_unpacker *u)
 {
-    return lsi_fail(LS_ERR_FORMAT, "'%s' is damaged or cut off: %s", path,
-                    archive_error_string(archive));
+    struct archive *const archive = u->state;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is damaged or cut off at or before byte %" PRId64
+                    " of %zu, after %" PRIu64 " unpacked bytes: %s",
+                    u->path, (int64_t)archive_filter_bytes(archive, -1),
+                    u->packed->bytes, u->done, archive_error_string(archive));
 }
 
-static ls_status read_some(struct archive *archive, const char *path,
-                           size_t most, lsi_records *records)
+static ls_status end_stream(lsi_unpacker *u)
 {
-    size_t done = 0;
-    while (done < most) {
-        if (done == records->bytes)
-            LS_TRY(lsi_records_grow(records, done));
-        const la_ssize_t n = archive_read_data(archive, records->data + done,
-                                               records->bytes - done);
-        if (n < 0)
-            return cannot_unpack(archive, path);
-        if (n == 0)
-            break;
-        done += (size_t)n;
-    }
-    records->bytes = done;
+    LS_TRY(
+        lsi_unpacker_check_rest(u, (size_t)archive_filter_bytes(u->state, -1)));
+    u->ended = true;
     return LS_OK;
 }
 
-static ls_status unpack_with(struct archive *archive, lsi_records *out,
-                             const lsi_records *packed, const char *path,
-                             size_t most)
+static ls_status unpack_some(lsi_unpacker *u, uint8_t *to, size_t room,
+                             size_t *got)
 {
-    struct archive_entry *entry;
-    archive_read_support_format_raw(archive);
-    archive_read_support_filter_all(archive);
-    if (archive_read_open_memory(archive, packed->data, packed->bytes) !=
-            ARCHIVE_OK ||
-        archive_read_next_header(archive, &entry) < ARCHIVE_WARN)
-        return cannot_unpack(archive, path);
-    return read_some(archive, path, most, out);
+    const la_ssize_t n = archive_read_data(u->state, to, room);
+    if (n < 0)
+        return cannot_unpack(u);
+    *got = (size_t)n;
+    return n > 0 ? LS_OK : end_stream(u);
 }
 
-ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
-                             const char *path, size_t most)
+/* Only one filter: what is packed twice is unpacked once. */
+static ls_status begin_stream(lsi_unpacker *u)
 {
-    lsi_records records = {0};
-    struct archive *archive = archive_read_new();
-    if (archive == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", path);
-    const ls_status status = unpack_with(archive, &records, packed, path, most);
-    archive_read_free(archive);
-    if (status == LS_OK)
-        *out = records;
-    else if (records.data != NULL)
-        records.release(records.data, records.bytes);
+    const lsi_magic magic = lsi_magic_of(u->packed->data, u->packed->bytes);
+    const int filter = magic == LSI_MAGIC_ZSTD ? ARCHIVE_FILTER_ZSTD
+                       : magic == LSI_MAGIC_XZ ? ARCHIVE_FILTER_XZ
+                                               : ARCHIVE_FILTER_BZIP2;
+    struct archive_entry *entry;
+    archive_read_support_format_raw(u->state);
+    if (archive_read_append_filter(u->state, filter) < ARCHIVE_WARN ||
+        archive_read_open_memory(u->state, u->packed->data, u->packed->bytes) !=
+            ARCHIVE_OK)
+        return cannot_unpack(u);
+    if (archive_read_next_header(u->state, &entry) < ARCHIVE_WARN)
+        return cannot_unpack(u);
+    return LS_OK;
+}
+
+static void free_stream(void *state)
+{
+    archive_read_free(state);
+}
+
+ls_status lsi_archive_open(lsi_unpacker *out)
+{
+    out->state = archive_read_new();
+    if (out->state == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", out->path);
+    out->read = unpack_some;
+    out->free = free_stream;
+    const ls_status status = begin_stream(out);
+    if (status != LS_OK)
+        free_stream(out->state);
     return status;
 }

@@ -1,7 +1,8 @@
 /* In place of records_archive.c, in a build without libarchive. */
 #include "base/error.h"
 #include "data/dataset.h"
-#include "data/load.h"
+#include "data/magic.h"
+#include "data/unpack.h"
 
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                                    const char *member)
@@ -13,13 +14,12 @@ ls_status lsi_records_read_archive(lsi_records *out, const char *path,
                     path, member);
 }
 
-ls_status lsi_unpack_archive(lsi_records *out, const lsi_records *packed,
-                             const char *path, size_t most)
+ls_status lsi_archive_open(lsi_unpacker *out)
 {
-    (void)out, (void)most;
+    const lsi_records *const packed = out->packed;
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "'%s' is %s, and this library was built without "
                     "libarchive; unpack it first",
-                    path,
+                    out->path,
                     lsi_magic_name(lsi_magic_of(packed->data, packed->bytes)));
 }
