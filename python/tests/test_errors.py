@@ -35,6 +35,12 @@ def of_rank(root):
     return options
 
 
+def reducing_by(op):
+    options = distributed_c10d.AllreduceOptions()
+    options.reduceOp = op
+    return options
+
+
 def refused(rank, size):
     """What a call asks for and cannot be, before anything is sent."""
     op = dist.ReduceOp
@@ -82,6 +88,17 @@ def refused(rank, size):
             (NotImplementedError, "sparse", lambda: dist.all_reduce(
                 sparse.clone(), factor))):
         raises(kind, words, call)
+    # of complex numbers, which have a sum only (all_reduce: by PyTorch itself)
+    z = torch.full((size,), 1 + 2j)
+    for how in (op.PRODUCT, op.MAX, op.MIN, op.BXOR):
+        for call in (
+                lambda: dist.reduce(z, 0, op=how),
+                lambda: dist.reduce_scatter_tensor(z[:1].clone(), z, op=how),
+                lambda: dist.reduce_scatter(z[:1].clone(), list(z.split(1)),
+                                            op=how),
+                lambda: group.allreduce([z], reducing_by(how)).wait()):
+            raises(TypeError, "complex64", call)
+    assert z.tolist() == [1 + 2j] * size, z
     total = ones(3)
     dist.all_reduce(total)  # the group is as good as before
     assert total.tolist() == [size] * 3, total

@@ -38,6 +38,7 @@ _BYTE = _TYPES[torch.uint8]
 _RED = dist.ReduceOp.RedOpType
 _OPS = {_RED.SUM: 0, _RED.AVG: 1, _RED.MIN: 2, _RED.MAX: 3, _RED.PRODUCT: 4,
         _RED.BAND: 5, _RED.BOR: 6, _RED.BXOR: 7}
+_OF_COMPLEX = (_RED.SUM, _RED.AVG, _RED.PREMUL_SUM)
 _AVG, _MIN = _OPS[_RED.AVG], _OPS[_RED.MIN]
 _ANY_RANK = -1
 
@@ -495,7 +496,11 @@ class _Reducible:
     def __init__(self, tensor: Tensor, opts: Any, what: str) -> None:
         kind, factor = _reduction(opts)
         if tensor.is_complex():
-            tensor = torch.view_as_real(tensor)
+            if kind not in _OF_COMPLEX:
+                raise TypeError(
+                    f"{what}: {kind} of {tensor.dtype} is not possible; of "
+                    "complex numbers, SUM, AVG and PREMUL_SUM are")
+            tensor = torch.view_as_real(tensor)  # a sum is that of the parts
         if factor is not None:
             # Of 16 bits: multiplied and summed in 32, rounded once.
             wide = tensor.float() if tensor.element_size() < 4 else tensor
