@@ -97,8 +97,8 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
 /*
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
- * train.bin and test.bin (or holds cifar-100-binary/), or a .tar, .tar.gz or
- * .tar.zst of it. Images are (3, 32, 32), normalised by the mean and deviation
+ * train.bin and test.bin (or holds cifar-100-binary/), or a .tar of it, plain or
+ * packed by gzip, zstd, xz or bzip2, whose checksums are compared. Images are (3, 32, 32), normalised by the mean and deviation
  * of each channel. Files in a folder are mapped and must not change while the
  * dataset is open; every rank reads an archive into its own memory, so neither
  * can be a pipe. A size that is not a multiple of the record size, or a label

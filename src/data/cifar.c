@@ -99,22 +99,58 @@ static ls_status find_file(const kind *k, char file[PATH_MAX],
                           name, folder, folder, k->folder);
 }
 
-static ls_status open_file(const kind *k, lsi_records *out, const char *path,
-                           bool is_folder, const char *name)
+static ls_status check_records(const kind *k, const lsi_records *records,
+                               const char *where)
+{
+    LS_TRY(check_size(k, records->bytes, where));
+    return check_labels(k, records, where);
+}
+
+static ls_status map_files(const kind *k, lsi_records *out, const char *folder,
+                           const char *const *names)
+{
+    char where[PATH_MAX];
+    for (int f = 0; names[f] != NULL; f++) {
+        LS_TRY(find_file(k, where, folder, names[f]));
+        LS_TRY(lsi_records_map(&out[f], where));
+        LS_TRY(check_records(k, &out[f], where));
+    }
+    return LS_OK;
+}
+
+static ls_status read_files(const kind *k, lsi_records *out, const char *path,
+                            const char *const *names)
 {
     char where[PATH_MAX + 64];
-    if (is_folder) {
-        LS_TRY(find_file(k, where, path, name));
-        LS_TRY(lsi_records_map(out, where));
-    } else {
-        LS_TRY(lsi_records_read_archive(out, path, name));
-        snprintf(where, sizeof where, "%s in the archive %s", name, path);
+    int n = 0;
+    while (names[n] != NULL)
+        n++;
+    LS_TRY(lsi_records_read_archive(out, path, names, n));
+    for (int f = 0; f < n; f++) {
+        snprintf(where, sizeof where, "%s in the archive %s", names[f], path);
+        LS_TRY(check_records(k, &out[f], where));
     }
-    ls_status status = check_size(k, out->bytes, where);
-    if (status == LS_OK)
-        status = check_labels(k, out, where);
+    return LS_OK;
+}
+
+static void release_files(lsi_records files[MOST_FILES])
+{
+    for (int f = 0; f < MOST_FILES; f++) {
+        if (files[f].data != NULL)
+            files[f].release(files[f].data, files[f].bytes);
+    }
+}
+
+/* The files of a split, from out[0] on; zeros follow the last one. */
+static ls_status open_files(const kind *k, lsi_records out[MOST_FILES],
+                            const char *path, bool is_folder, ls_split split)
+{
+    const char *const *const names = k->files[split];
+    memset(out, 0, MOST_FILES * sizeof *out);
+    const ls_status status = is_folder ? map_files(k, out, path, names)
+                                       : read_files(k, out, path, names);
     if (status != LS_OK)
-        out->release(out->data, out->bytes);
+        release_files(out);
     return status;
 }
 
@@ -136,12 +172,11 @@ ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
     const kind *const k = &kinds[CIFAR_100];
-    lsi_records records;
-    LS_TRY(open_file(k, &records, path, S_ISDIR(info.st_mode),
-                     k->files[split][0]));
-    const ls_status status = lsi_dataset_of_records(out, &records);
+    lsi_records records[MOST_FILES];
+    LS_TRY(open_files(k, records, path, S_ISDIR(info.st_mode), split));
+    const ls_status status = lsi_dataset_of_records(out, &records[0]);
     if (status != LS_OK)
-        records.release(records.data, records.bytes);
+        release_files(records);
     return status;
 }
 
@@ -149,8 +184,7 @@ ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
 
 typedef struct cifar {
     const kind *kind;
-    lsi_records files[MOST_FILES];
-    int n_files;
+    lsi_records files[MOST_FILES]; /* zeros follow the last one */
 } cifar;
 
 static const uint8_t *record_at(const cifar *c, int64_t index)
@@ -184,19 +218,8 @@ static ls_status read_image(void *context, int64_t index, lsi_picture *out)
 static void free_cifar(void *context)
 {
     cifar *const c = context;
-    for (int f = 0; f < c->n_files; f++)
-        c->files[f].release(c->files[f].data, c->files[f].bytes);
+    release_files(c->files);
     lsi_free(c);
-}
-
-static ls_status open_files(cifar *c, const char *path, bool is_folder,
-                            ls_split split)
-{
-    const char *const *const files = c->kind->files[split];
-    for (; files[c->n_files] != NULL; c->n_files++)
-        LS_TRY(open_file(c->kind, &c->files[c->n_files], path, is_folder,
-                         files[c->n_files]));
-    return LS_OK;
 }
 
 static bool holds(const kind *k, const char *folder)
@@ -218,9 +241,9 @@ static ls_status open_kind(lsi_image_source *out, const kind *k,
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(cifar), LS_MEMORY_DATA, "CIFAR"));
     cifar *const c = block;
     c->kind = k;
-    const ls_status status = open_files(c, path, is_folder, split);
+    const ls_status status = open_files(k, c->files, path, is_folder, split);
     if (status != LS_OK) {
-        free_cifar(c);
+        lsi_free(c);
         return status;
     }
     *out = (lsi_image_source){.classes = k->labels[k->n_labels - 1].classes,
@@ -232,7 +255,7 @@ static ls_status open_kind(lsi_image_source *out, const kind *k,
                               .label = label_of,
                               .context = c,
                               .free = free_cifar};
-    for (int f = 0; f < c->n_files; f++)
+    for (int f = 0; f < MOST_FILES; f++)
         out->count += (int64_t)(c->files[f].bytes / record_bytes(k));
     return LS_OK;
 }

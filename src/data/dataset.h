@@ -49,11 +49,14 @@ ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records);
 ls_status lsi_records_map(lsi_records *out, const char *path);
 
 /*
- * Reads the member of a tar archive (plain, gzip or zstd) whose last path
- * component is `member` into memory.
+ * Reads members of a tar archive (plain, or packed by gzip, zstd, xz or bzip2)
+ * into memory, in one pass: out[i] is the first regular file whose last path
+ * component is members[i]. The whole archive is read, and all checksums of a
+ * packed one are compared. LS_ERR_FORMAT if a member is missing or the archive
+ * is damaged; then all of `out` is zero.
  */
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
-                                   const char *member);
+                                   const char *const *members, int n);
 
 /* Room for records in accounted memory, undefined contents. */
 ls_status lsi_records_alloc(lsi_records *out, size_t bytes);

@@ -3,10 +3,9 @@
 #include <archive_entry.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/memory.h"
 #include "data/dataset.h"
 #include "data/magic.h"
 #include "data/unpack.h"
@@ -14,107 +13,177 @@
 /* Large enough that a read is not what decompression waits for. */
 enum { READ_BLOCK = 1 << 17 };
 
-static ls_status open_archive(struct archive *archive, int fd, const char *path,
-                              const char *member)
+/* ---- tar ----------------------------------------------------------------- */
+
+typedef struct tar {
+    const char *path;
+    const char *const *members; /* file names */
+    int n;
+    lsi_records *records; /* (n) contents of the members */
+    lsi_records file;     /* the archive, mapped */
+    lsi_unpacker stream;  /* of a packed archive */
+    uint8_t *block;       /* (READ_BLOCK) of a packed archive, or NULL */
+    ls_status unpacked;   /* status of the stream; its error is the last one */
+    struct archive *archive;
+} tar;
+
+/* libarchive compares no checksums of gzip files: it never sees them. */
+static la_ssize_t read_block(struct archive *archive, void *context,
+                             const void **out)
 {
-    archive_read_support_format_tar(archive);
-    archive_read_support_format_empty(archive);
-    archive_read_support_filter_gzip(archive);
-    archive_read_support_filter_zstd(archive);
-    if (archive_read_open_fd(archive, fd, READ_BLOCK) != ARCHIVE_OK)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "'%s' is neither a folder nor a .tar, .tar.gz or "
-                        ".tar.zst archive (%s); expected one of them, holding "
-                        "%s",
-                        path, archive_error_string(archive), member);
-    return LS_OK;
+    tar *const t = context;
+    size_t got = 0;
+    t->unpacked = lsi_unpacker_read(&t->stream, t->block, READ_BLOCK, &got);
+    *out = t->block;
+    if (t->unpacked == LS_OK)
+        return (la_ssize_t)got;
+    archive_set_error(archive, -1, "it cannot be unpacked");
+    return ARCHIVE_FATAL;
 }
 
-static bool is_member(struct archive_entry *entry, const char *member)
+static ls_status open_stream(tar *t)
+{
+    void *block = NULL;
+    LS_TRY(lsi_unpacker_open(&t->stream, &t->file, t->path));
+    const ls_status status =
+        lsi_alloc(&block, READ_BLOCK, LS_MEMORY_DATA, "a block of an archive");
+    if (status != LS_OK)
+        lsi_unpacker_close(&t->stream);
+    t->block = block;
+    return status;
+}
+
+static ls_status open_tar(tar *t)
+{
+    const lsi_magic magic = lsi_magic_of(t->file.data, t->file.bytes);
+    if (lsi_magic_is_packed(magic))
+        LS_TRY(open_stream(t));
+    t->archive = archive_read_new();
+    if (t->archive == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read the archive '%s'",
+                        t->path);
+    archive_read_support_format_tar(t->archive);
+    archive_read_support_format_empty(t->archive);
+    const int opened =
+        t->block != NULL
+            ? archive_read_open(t->archive, t, NULL, read_block, NULL)
+            : archive_read_open_memory(t->archive, t->file.data, t->file.bytes);
+    if (opened == ARCHIVE_OK || t->unpacked != LS_OK)
+        return t->unpacked;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' is neither a folder nor a .tar, .tar.gz, .tar.zst, "
+                    ".tar.xz or .tar.bz2 archive (%s); expected one of them, "
+                    "holding %s",
+                    t->path, archive_error_string(t->archive), t->members[0]);
+}
+
+/* Where the contents belong if it is one of the members, else NULL. */
+static lsi_records *records_of(const tar *t, struct archive_entry *entry)
 {
     const char *path = archive_entry_pathname(entry);
     if (path == NULL || archive_entry_filetype(entry) != AE_IFREG)
-        return false;
+        return NULL;
     const char *slash = strrchr(path, '/');
-    return strcmp(slash == NULL ? path : slash + 1, member) == 0;
-}
-
-/* Moves to the member; *size is what its header says. */
-static ls_status find_member(struct archive *archive, const char *path,
-                             const char *member, size_t *size)
-{
-    for (int seen = 0;; seen++) {
-        struct archive_entry *entry = NULL;
-        const int result = archive_read_next_header(archive, &entry);
-        if (result == ARCHIVE_EOF)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "the archive '%s' has no file %s (members: %d)",
-                            path, member, seen);
-        if (result < ARCHIVE_WARN)
-            return lsi_fail(LS_ERR_FORMAT,
-                            "the archive '%s' is damaged before %s: %s", path,
-                            member, archive_error_string(archive));
-        if (is_member(entry, member)) {
-            *size = (size_t)archive_entry_size(entry);
-            return LS_OK;
-        }
+    const char *name = slash == NULL ? path : slash + 1;
+    for (int i = 0; i < t->n; i++) {
+        if (strcmp(name, t->members[i]) == 0 && t->records[i].data == NULL)
+            return &t->records[i];
     }
+    return NULL;
 }
 
-static ls_status read_member(struct archive *archive, const char *path,
-                             const char *member, lsi_records *records)
+static ls_status read_contents(tar *t, const char *member, lsi_records *records)
 {
     size_t done = 0;
     while (done < records->bytes) {
-        const la_ssize_t n = archive_read_data(archive, records->data + done,
+        const la_ssize_t n = archive_read_data(t->archive, records->data + done,
                                                records->bytes - done);
+        if (t->unpacked != LS_OK)
+            return t->unpacked;
         if (n < 0)
             return lsi_fail(LS_ERR_FORMAT,
                             "%s in the archive '%s' is damaged after %zu of "
                             "%zu bytes: %s",
-                            member, path, done, records->bytes,
-                            archive_error_string(archive));
+                            member, t->path, done, records->bytes,
+                            archive_error_string(t->archive));
         if (n == 0)
             return lsi_fail(LS_ERR_FORMAT,
                             "%s in the archive '%s' ends after %zu of %zu "
                             "bytes",
-                            member, path, done, records->bytes);
+                            member, t->path, done, records->bytes);
         done += (size_t)n;
     }
     return LS_OK;
 }
 
-static ls_status load(struct archive *archive, int fd, const char *path,
-                      const char *member, lsi_records *out)
+/* Reads all headers, also those after the last member that is wanted. */
+static ls_status read_members(tar *t)
 {
-    size_t size = 0;
-    LS_TRY(open_archive(archive, fd, path, member));
-    LS_TRY(find_member(archive, path, member, &size));
-    lsi_records records;
-    LS_TRY(lsi_records_alloc(&records, size));
-    const ls_status status = read_member(archive, path, member, &records);
-    if (status != LS_OK) {
-        records.release(records.data, records.bytes);
-        return status;
+    for (int seen = 0;; seen++) {
+        struct archive_entry *entry = NULL;
+        const int result = archive_read_next_header(t->archive, &entry);
+        if (t->unpacked != LS_OK)
+            return t->unpacked;
+        if (result == ARCHIVE_EOF)
+            break;
+        if (result < ARCHIVE_WARN)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the archive '%s' is damaged after %d members: %s",
+                            t->path, seen, archive_error_string(t->archive));
+        lsi_records *const records = records_of(t, entry);
+        if (records == NULL)
+            continue;
+        LS_TRY(lsi_records_alloc(records, (size_t)archive_entry_size(entry)));
+        LS_TRY(read_contents(t, t->members[records - t->records], records));
     }
-    *out = records;
     return LS_OK;
 }
 
-ls_status lsi_records_read_archive(lsi_records *out, const char *path,
-                                   const char *member)
+static ls_status check_members(const tar *t)
 {
-    int fd;
-    uint64_t bytes;
-    LS_TRY(lsi_open_regular(path, 0, &fd, &bytes));
-    struct archive *archive = archive_read_new();
-    ls_status status = LS_ERR_MEMORY;
-    if (archive == NULL)
-        lsi_fail(status, "no memory to read the archive '%s'", path);
-    else
-        status = load(archive, fd, path, member, out);
-    archive_read_free(archive);
-    close(fd);
+    for (int i = 0; i < t->n; i++) {
+        if (t->records[i].data == NULL)
+            return lsi_fail(
+                LS_ERR_FORMAT, "the archive '%s' has no file %s (members: %d)",
+                t->path, t->members[i], archive_file_count(t->archive));
+    }
+    return LS_OK;
+}
+
+/* The checksums also cover the bytes after the end of the archive. */
+static ls_status read_rest(tar *t)
+{
+    size_t got = READ_BLOCK;
+    while (t->block != NULL && got == READ_BLOCK)
+        LS_TRY(lsi_unpacker_read(&t->stream, t->block, READ_BLOCK, &got));
+    return LS_OK;
+}
+
+static ls_status read_tar(tar *t)
+{
+    LS_TRY(open_tar(t));
+    LS_TRY(read_members(t));
+    LS_TRY(read_rest(t));
+    return check_members(t);
+}
+
+ls_status lsi_records_read_archive(lsi_records *out, const char *path,
+                                   const char *const *members, int n)
+{
+    tar t = {.path = path, .members = members, .n = n, .records = out};
+    memset(out, 0, (size_t)n * sizeof *out);
+    LS_TRY(lsi_records_map(&t.file, path));
+    const ls_status status = read_tar(&t);
+    archive_read_free(t.archive);
+    if (t.block != NULL)
+        lsi_unpacker_close(&t.stream);
+    lsi_free(t.block);
+    t.file.release(t.file.data, t.file.bytes);
+    for (int i = 0; i < n && status != LS_OK; i++) {
+        if (out[i].data != NULL)
+            out[i].release(out[i].data, out[i].bytes);
+        out[i] = (lsi_records){0};
+    }
     return status;
 }
 

@@ -5,13 +5,13 @@
 #include "data/unpack.h"
 
 ls_status lsi_records_read_archive(lsi_records *out, const char *path,
-                                   const char *member)
+                                   const char *const *members, int n)
 {
-    (void)out;
+    (void)out, (void)n;
     return lsi_fail(LS_ERR_UNSUPPORTED,
                     "'%s' is not a folder, and this library was built without "
                     "libarchive; unpack it, and name the folder that holds %s",
-                    path, member);
+                    path, members[0]);
 }
 
 ls_status lsi_archive_open(lsi_unpacker *out)
