@@ -97,6 +97,32 @@ static ls_status parse(const char *path, const lsi_bytes *source, json_t **out)
     return status;
 }
 
+/* A part whose name is damaged would otherwise be left out silently. */
+static ls_status check_parts(const char *path, json_t *root)
+{
+    static const char *const known[] = {
+        "version",        "truncation", "padding",
+        "added_tokens",   "normalizer", "pre_tokenizer",
+        "post_processor", "decoder",    "model"};
+    enum { N = sizeof known / sizeof known[0] };
+    void *at = json_object_iter(root);
+    for (; at != NULL; at = json_object_iter_next(root, at)) {
+        const char *const name = json_object_iter_key(at);
+        size_t i = 0;
+        while (i < N && strcmp(name, known[i]) != 0)
+            i++;
+        if (i == N)
+            return lsi_fail(
+                LS_ERR_UNSUPPORTED,
+                "'%s' has a part \"%.60s\", which Lockstep does not "
+                "know; parts are version, truncation, padding, "
+                "added_tokens, normalizer, pre_tokenizer, "
+                "post_processor, decoder and model",
+                path, name);
+    }
+    return LS_OK;
+}
+
 static ls_status open_json(struct ls_tokenizer **out, const char *path)
 {
     lsi_bytes source = {.n = 0};
@@ -110,6 +136,8 @@ static ls_status open_json(struct ls_tokenizer **out, const char *path)
         status = lsi_read_fail(path, "it has no \"model\", so it is no "
                                      "tokenizer.json; GPT-2's vocabulary "
                                      "should be named vocab.json");
+    if (status == LS_OK)
+        status = check_parts(path, root);
     if (status == LS_OK)
         status = lsi_tokenizer_of(out, path, root, &source);
     else

@@ -66,7 +66,8 @@ static void gzip_one(void **state)
                            .data = gzip_one_file,
                            .bytes = sizeof gzip_one_file,
                            .read = read_text,
-                           .flips = RULES(DAMAGE_VALUES, gzip_one_flips)};
+                           .flips = RULES(DAMAGE_VALUES, gzip_one_flips),
+                           .cuts = RULES(DAMAGE_REFUSED, gzip_one_cuts)};
     damage_check(&c);
 }
 
@@ -104,7 +105,8 @@ static void bzip2(void **state)
                            .data = bzip2_file,
                            .bytes = sizeof bzip2_file,
                            .read = read_text,
-                           .flips = {.usual = DAMAGE_VALUES}};
+                           .flips = {.usual = DAMAGE_VALUES},
+                           .cuts = RULES(DAMAGE_REFUSED, bzip2_cuts)};
     damage_check(&c);
 }
 
@@ -117,6 +119,7 @@ static void zstd(void **state)
                            .bytes = sizeof zstd_file,
                            .read = read_text,
                            .flips = RULES(DAMAGE_VALUES, zstd_flips),
+                           .cuts = RULES(DAMAGE_REFUSED, zstd_cuts),
                            .memory = WINDOW};
     damage_check(&c);
 }

@@ -92,6 +92,8 @@ static void refuses_by_name(void **state)
             LS_ERR_UNSUPPORTED, "post_processor asks for \"BertProcessing\"");
     refuses(SMALL("\"decoder\": {\"type\": \"WordPiece\"},", ""),
             LS_ERR_UNSUPPORTED, "decoder asks for \"WordPiece\"");
+    refuses(SMALL("\"added_tokena\": [],", ""), LS_ERR_UNSUPPORTED,
+            "a part \"added_tokena\"");
     refuses(SMALL("\"truncation\": {\"max_length\": 5},", ""),
             LS_ERR_UNSUPPORTED, "truncation");
     refuses(SMALL("", "\"dropout\": 0.1,"), LS_ERR_UNSUPPORTED, "dropout");
