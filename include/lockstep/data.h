@@ -97,12 +97,13 @@ typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_TEST } ls_split;
 /*
  * CIFAR-100 in the published binary layout: records of 3,074 bytes (coarse
  * label, fine label, 3,072 planar RGB bytes). `path` is a folder that holds
- * train.bin and test.bin (or holds cifar-100-binary/), or a .tar of it, plain or
- * packed by gzip, zstd, xz or bzip2, whose checksums are compared. Images are (3, 32, 32), normalised by the mean and deviation
- * of each channel. Files in a folder are mapped and must not change while the
- * dataset is open; every rank reads an archive into its own memory, so neither
- * can be a pipe. A size that is not a multiple of the record size, or a label
- * above 99, is LS_ERR_FORMAT with the file and the record. Local.
+ * train.bin and test.bin (or holds cifar-100-binary/), or a .tar of it, plain
+ * or packed by gzip, zstd, xz or bzip2, whose checksums are compared. Images
+ * are (3, 32, 32), normalised by the mean and deviation of each channel. Files
+ * in a folder are mapped and must not change while the dataset is open; every
+ * rank reads an archive into its own memory, so neither can be a pipe. A size
+ * that is not a multiple of the record size, or a label above 99, is
+ * LS_ERR_FORMAT with the file and the record. Local.
  */
 LS_API ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
                                          ls_split split);
@@ -129,7 +130,8 @@ typedef struct ls_image_options {
     bool flip; /* mirrored from left to right, every other one */
     int pad;   /* cropped at random from the image with so many black pixels */
                /* on each side */
-    uint64_t seed; /* of these, and of which tenth is held out */
+    bool skip_checksums; /* as in ls_array_options */
+    uint64_t seed;       /* of these, and of which tenth is held out */
 } ls_image_options;
 
 /*
@@ -165,14 +167,27 @@ LS_API ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
 
 /* ---- arrays and tables --------------------------------------------------- */
 
+/* How arrays are read; zeros are the usual. */
+typedef struct ls_array_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    /*
+     * Do not compare the CRC-32 of the arrays in an .npz, which reads all of it
+     * at opening (docs/data.md). For all ranks of a node but one, say:
+     * ls_group_local_rank(group) != 0.
+     */
+    bool skip_checksums;
+} ls_array_options;
+
 /*
  * Arrays of any type and shape: an .npy or .npz file, or a folder of .npy
  * files. Each array is a field, and their first dimension is that of the items;
  * u2 and smaller become i32, u4 i64, f8 is rounded to f32. An array of integers
  * called labels, label or y gives the classes. Files are mapped and may be
- * larger than memory, but for what is packed. Local.
+ * larger than memory, but for what is packed. An array of an .npz whose CRC-32
+ * is wrong is LS_ERR_FORMAT. options may be NULL. Local.
  */
-LS_API ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path);
+LS_API ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path,
+                                       const ls_array_options *options);
 
 /*
  * A table of numbers in text: rows are lines, columns are between commas,

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bench/bench.h"
+#include "comm/api/outcome.h"
 #include "command/list.h"
 #include "lockstep/data.h"
 
@@ -20,7 +21,7 @@ typedef struct state {
     const char *data, *as, *threads;
     lsi_list thread_list;
     int64_t batch_size, prefetch, items, image_size;
-    bool augment;
+    bool augment, verify;
     ls_dataset *set;
     int64_t *indices; /* of this rank */
     int64_t n;
@@ -40,6 +41,9 @@ static const lsi_option options[] = {
         .max = 4096),
     ROW(augment, BOOL, "augment", 0, NULL, NULL,
         "mirror images at random, and move them by up to 4 pixels"),
+    ROW(verify, BOOL, "verify", 0, NULL, "true",
+        "compare the CRC-32 of arrays in an .npz, on one rank of each node "
+        "(docs/data.md)"),
     ROW(threads, LIST, "loader-threads", 0, "N,...", "1,2",
         "threads of a rank that read ahead"),
     ROW(batch_size, INT, "batch-size", 'b', "N", "64", "items of a batch",
@@ -238,13 +242,16 @@ static ls_status parse(const lsi_bench *bench, void *opaque)
 static ls_status open_set(state *b)
 {
     enum { BUILT_IN = 5000, SHIFT = 4 };
+    const bool skip = !b->verify || ls_group_local_rank(b->common.group) != 0;
+    const ls_array_options arrays = {.skip_checksums = skip};
     const ls_image_options images = {.size = b->image_size,
+                                     .skip_checksums = skip,
                                      .flip = b->augment,
                                      .pad = b->augment ? SHIFT : 0};
     if (b->data == NULL)
         return ls_dataset_new_synthetic(&b->set, BUILT_IN, 0, LS_SPLIT_TRAIN);
     if (strcmp(b->as, "arrays") == 0)
-        return ls_dataset_new_arrays(&b->set, b->data);
+        return ls_dataset_new_arrays(&b->set, b->data, &arrays);
     if (strcmp(b->as, "table") == 0)
         return ls_dataset_new_csv(&b->set, b->data, NULL);
     return ls_dataset_new_images(&b->set, b->data, LS_SPLIT_TRAIN, &images);
@@ -255,8 +262,9 @@ static ls_status open_cases(void *opaque)
 {
     state *const b = opaque;
     void *block;
+    bool agreed = false;
     b->common.cases = b->thread_list.n;
-    LS_TRY(open_set(b));
+    LS_TRY(lsi_share_outcome(b->common.group, open_set(b), &agreed));
     const ls_sampler sampler = {.count = ls_dataset_count(b->set),
                                 .rank = ls_group_rank(b->common.group),
                                 .size = ls_group_size(b->common.group),

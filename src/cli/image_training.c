@@ -34,6 +34,7 @@ static lsi_classify_options options_of(const session *s)
                                   .cifar100 = a->cifar100,
                                   .image_size = a->image_size,
                                   .augment = a->augment,
+                                  .verify = a->verify,
                                   .label_smoothing = a->label_smoothing,
                                   .limit = a->limit,
                                   .epochs = a->epochs,

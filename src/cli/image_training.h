@@ -18,7 +18,7 @@ typedef struct lsi_image_flags {
     const char *model; /* a row of image_nets.def */
     bool cifar100;     /* the data are CIFAR-100; no flags for others */
     int64_t image_size;
-    bool augment;
+    bool augment, verify;
     double label_smoothing;
     lsi_rank_flags ranks;
     const char *data;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "data/arrays.h"
 
 typedef struct array_set {
@@ -140,9 +141,10 @@ static int64_t find_labels(array_set *s)
     return classes;
 }
 
-static ls_status open_set(array_set *s, const char *path, ls_dataset **out)
+static ls_status open_set(array_set *s, const char *path, bool skip_checksums,
+                          ls_dataset **out)
 {
-    LS_TRY(lsi_file_arrays_open(&s->arrays, path));
+    LS_TRY(lsi_file_arrays_open(&s->arrays, path, skip_checksums));
     if (s->arrays->n > LS_MAX_FIELDS)
         return lsi_fail(LS_ERR_UNSUPPORTED,
                         "'%s' holds %d arrays; items have at most %d fields",
@@ -162,14 +164,19 @@ static ls_status open_set(array_set *s, const char *path, ls_dataset **out)
     return lsi_dataset_new(out, &source, true);
 }
 
-ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path)
+ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path,
+                                const ls_array_options *options)
 {
+    static const ls_array_options usual = {0};
+    ls_array_options o;
     void *block = NULL;
     LS_NEED(out);
     LS_NEED(path);
+    LS_TRY(LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
+                           ls_array_options, skip_checksums));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(array_set), LS_MEMORY_DATA,
                             "a dataset of arrays"));
-    const ls_status status = open_set(block, path, out);
+    const ls_status status = open_set(block, path, o.skip_checksums, out);
     if (status != LS_OK)
         free_set(block);
     return status;

@@ -113,14 +113,14 @@ static ls_status take_member(void *context, const char *name,
 }
 
 static ls_status parse(lsi_file_arrays *all, const lsi_records *file,
-                       const char *path)
+                       const char *path, bool skip_checksums)
 {
     const lsi_magic magic = lsi_magic_of(file->data, file->bytes);
     zip_context context = {all, path};
     lsi_file_array array;
     switch (magic) {
     case LSI_MAGIC_ZIP:
-        return lsi_zip_read(file, path, take_member, &context);
+        return lsi_zip_read(file, path, skip_checksums, take_member, &context);
     case LSI_MAGIC_NPY:
         LS_TRY(lsi_npy_parse(&array, file->data, file->bytes, path));
         return add_array(all, &array, path, false, path);
@@ -135,7 +135,8 @@ static ls_status parse(lsi_file_arrays *all, const lsi_records *file,
     }
 }
 
-static ls_status add_file(lsi_file_arrays *all, const char *path)
+static ls_status add_file(lsi_file_arrays *all, const char *path,
+                          bool skip_checksums)
 {
     lsi_records file;
     if (all->n_records > LSI_MOST_ARRAYS)
@@ -144,7 +145,7 @@ static ls_status add_file(lsi_file_arrays *all, const char *path)
                         LSI_MOST_ARRAYS);
     LS_TRY(lsi_records_load(&file, path));
     all->records[all->n_records++] = file;
-    return parse(all, &file, path);
+    return parse(all, &file, path, skip_checksums);
 }
 
 /* ---- folders ------------------------------------------------------------- */
@@ -169,7 +170,7 @@ static ls_status add_folder(lsi_file_arrays *all, const char *path)
         const int length =
             snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
         if (status == LS_OK && length >= 0 && length < PATH_MAX)
-            status = add_file(all, file);
+            status = add_file(all, file, false);
         free(entries[i]);
     }
     free(entries);
@@ -213,7 +214,8 @@ void lsi_file_arrays_free(lsi_file_arrays **arrays)
     *arrays = NULL;
 }
 
-ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path)
+ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
+                               bool skip_checksums)
 {
     struct stat info;
     void *block = NULL;
@@ -222,8 +224,9 @@ ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_file_arrays), LS_MEMORY_DATA,
                             "arrays of files"));
     lsi_file_arrays *all = block;
-    ls_status status =
-        S_ISDIR(info.st_mode) ? add_folder(all, path) : add_file(all, path);
+    ls_status status = S_ISDIR(info.st_mode)
+                           ? add_folder(all, path)
+                           : add_file(all, path, skip_checksums);
     if (status == LS_OK && all->n == 0)
         status = lsi_fail(LS_ERR_FORMAT, "'%s' holds no arrays", path);
     if (status != LS_OK) {

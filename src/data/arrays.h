@@ -31,9 +31,11 @@ typedef struct lsi_file_arrays {
  * What a path holds: a file (.npy, .npz or IDX, also packed by gzip), or a
  * folder of them. The arrays of a file are named after it, those of an .npz as
  * they are there; MNIST's files are train_images, train_labels, test_images and
- * test_labels. *out is the caller's.
+ * test_labels. The CRC-32 of files in an .npz is compared, unless
+ * skip_checksums. *out is the caller's.
  */
-ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path);
+ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
+                               bool skip_checksums);
 void lsi_file_arrays_free(lsi_file_arrays **arrays);
 
 /* The one of that name, or NULL. */
@@ -60,11 +62,12 @@ ls_status lsi_idx_parse(lsi_file_array *out, const uint8_t *data, size_t bytes,
 
 /*
  * Calls `take` for each file in a zip archive: stored ones are views of the
- * archive, others are unpacked into memory that `take` owns.
+ * archive, others are unpacked into memory that `take` owns. LS_ERR_FORMAT if a
+ * file's CRC-32 is wrong, unless skip_checksums.
  */
 typedef ls_status (*lsi_zip_take)(void *context, const char *name,
                                   const lsi_records *file);
 ls_status lsi_zip_read(const lsi_records *records, const char *path,
-                       lsi_zip_take take, void *context);
+                       bool skip_checksums, lsi_zip_take take, void *context);
 
 #endif

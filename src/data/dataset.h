@@ -48,6 +48,9 @@ ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records);
 /* Maps a file, read-only. The error says which file and why not. */
 ls_status lsi_records_map(lsi_records *out, const char *path);
 
+/* Bytes that are about to be read: pages of a mapping are fetched meanwhile. */
+void lsi_records_expect(const uint8_t *data, size_t bytes);
+
 /*
  * Reads members of a tar archive (plain, or packed by gzip, zstd, xz or bzip2)
  * into memory, in one pass: out[i] is the first regular file whose last path

@@ -81,7 +81,7 @@ static ls_status open_labels(set *s, const char *path)
                                 (int)(word - path), path, word + 6);
     if (length < 0 || length >= PATH_MAX)
         return lsi_fail(LS_ERR_IO, "the path '%s' is too long", path);
-    LS_TRY(lsi_file_arrays_open(&s->files[1], labels));
+    LS_TRY(lsi_file_arrays_open(&s->files[1], labels, false));
     s->images = &s->files[0]->array[0];
     s->labels = &s->files[1]->array[0];
     return LS_OK;
@@ -190,10 +190,10 @@ static void free_set(void *context)
 }
 
 static ls_status open_set(set *s, const char *path, ls_split split,
-                          lsi_image_source *out)
+                          bool skip_checksums, lsi_image_source *out)
 {
     struct stat info;
-    LS_TRY(lsi_file_arrays_open(&s->files[0], path));
+    LS_TRY(lsi_file_arrays_open(&s->files[0], path, skip_checksums));
     if (s->files[0]->n == 1 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
         LS_TRY(open_labels(s, path));
     else
@@ -205,14 +205,14 @@ static ls_status open_set(set *s, const char *path, ls_split split,
 }
 
 ls_status lsi_open_image_arrays(lsi_image_source *out, const char *path,
-                                ls_split split)
+                                ls_split split, bool skip_checksums)
 {
     void *block = NULL;
     lsi_image_source made = {0};
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(set), LS_MEMORY_DATA,
                             "images of arrays"));
     set *const s = block;
-    const ls_status status = open_set(s, path, split, &made);
+    const ls_status status = open_set(s, path, split, skip_checksums, &made);
     if (status != LS_OK) {
         free_set(s);
         return status;

@@ -33,7 +33,7 @@ ls_status lsi_open_cifar(lsi_image_source *out, const char *path,
 
 /* Arrays of bytes, of a file or a folder; see data/arrays.h. */
 ls_status lsi_open_image_arrays(lsi_image_source *out, const char *path,
-                                ls_split split);
+                                ls_split split, bool skip_checksums);
 
 /* Whether a folder holds the files of CIFAR-10 or CIFAR-100. */
 bool lsi_is_cifar(const char *folder);

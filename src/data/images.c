@@ -291,12 +291,12 @@ static ls_status open_folder(lsi_image_source *out, const char *path,
     if (lsi_is_cifar(path))
         return lsi_open_cifar(out, path, split);
     if (lsi_holds_arrays(path))
-        return lsi_open_image_arrays(out, path, split);
+        return lsi_open_image_arrays(out, path, split, false);
     return lsi_open_image_folder(out, path, split);
 }
 
 static ls_status open_source(lsi_image_source *out, const char *path,
-                             ls_split split)
+                             ls_split split, bool skip_checksums)
 {
     struct stat info;
     lsi_magic magic;
@@ -309,7 +309,7 @@ static ls_status open_source(lsi_image_source *out, const char *path,
         return lsi_open_cifar(out, path, split);
     if (magic == LSI_MAGIC_NPY || magic == LSI_MAGIC_ZIP ||
         magic == LSI_MAGIC_IDX)
-        return lsi_open_image_arrays(out, path, split);
+        return lsi_open_image_arrays(out, path, split, skip_checksums);
     return lsi_fail(LS_ERR_FORMAT,
                     "'%s' is %s; images are read from a folder of classes, "
                     "from the binary form of CIFAR-10 or CIFAR-100, and from "
@@ -320,7 +320,7 @@ static ls_status open_source(lsi_image_source *out, const char *path,
 static ls_status prepare(images *set, const char *path, ls_split split,
                          const ls_image_options *o)
 {
-    LS_TRY(open_source(&set->source, path, split));
+    LS_TRY(open_source(&set->source, path, split, o->skip_checksums));
     set->count = set->source.count;
     if (!set->source.divided)
         LS_TRY(divide(set, path, split, o->seed));

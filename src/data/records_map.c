@@ -17,6 +17,17 @@ static void release_mapping(uint8_t *data, size_t bytes)
     munmap(data, bytes);
 }
 
+void lsi_records_expect(const uint8_t *data, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t into = (uintptr_t)data % page;
+    union {
+        const uint8_t *constant;
+        void *advised;
+    } at = {data - into};
+    (void)madvise(at.advised, bytes + into, MADV_WILLNEED);
+}
+
 static ls_status map_open_file(lsi_records *out, int fd, size_t bytes,
                                const char *path)
 {

@@ -20,6 +20,7 @@ enum {
     STORED = 0,
     DEFLATED = 8,
     ENCRYPTED = 1,
+    CRC_FOLLOWS = 8, /* flag: the local header has no CRC-32 */
     NAME_MOST = 256
 };
 
@@ -31,11 +32,17 @@ typedef struct archive {
     const uint8_t *data;
     size_t bytes;
     const char *path;
+    bool skip_checksums;
 } archive;
+
+typedef struct directory {
+    uint64_t at, bytes, files;
+} directory;
 
 typedef struct entry {
     char name[NAME_MOST];
     unsigned method, flags;
+    uint32_t crc; /* of the unpacked bytes */
     uint64_t packed, size, at;
 } entry;
 
@@ -54,31 +61,45 @@ static ls_status damaged(const archive *a, const char *what)
                     what);
 }
 
-/* Where the directory begins, and how many files it lists. */
-static ls_status find_directory(const archive *a, uint64_t *at, uint64_t *count)
+/* The last record of the archive; its comment goes on to the end. */
+static bool is_end(const archive *a, size_t at)
+{
+    return number(a->data + at, 4) == end_magic &&
+           number(a->data + at + 20, 2) == a->bytes - END_BYTES - at;
+}
+
+static ls_status find_directory64(const archive *a, size_t end, directory *out)
+{
+    if (end < LOCATOR_BYTES ||
+        number(a->data + end - LOCATOR_BYTES, 4) != locator_magic)
+        return LS_OK; /* these are the numbers themselves */
+    const uint64_t at = number(a->data + end - LOCATOR_BYTES + 8, 8);
+    if (a->bytes < END64_BYTES || at > a->bytes - END64_BYTES ||
+        number(a->data + at, 4) != end64_magic)
+        return damaged(a, "its directory is not where it should be");
+    *out = (directory){.files = number(a->data + at + 32, 8),
+                       .bytes = number(a->data + at + 40, 8),
+                       .at = number(a->data + at + 48, 8)};
+    return LS_OK;
+}
+
+static ls_status find_directory(const archive *a, directory *out)
 {
     if (a->bytes < END_BYTES)
         return damaged(a, "it is too short");
     size_t end = a->bytes - END_BYTES;
     const size_t least = end > COMMENT_MOST ? end - COMMENT_MOST : 0;
-    while (end > least && number(a->data + end, 4) != end_magic)
+    while (end > least && !is_end(a, end))
         end--;
-    if (number(a->data + end, 4) != end_magic)
-        return damaged(a, "it has no directory");
-    *count = number(a->data + end + 10, 2);
-    *at = number(a->data + end + 16, 4);
-    if (*count != 0xffff && *at != 0xffffffff)
+    if (!is_end(a, end))
+        return damaged(a, "it has no directory, or bytes after its end");
+    *out = (directory){.files = number(a->data + end + 10, 2),
+                       .bytes = number(a->data + end + 12, 4),
+                       .at = number(a->data + end + 16, 4)};
+    if (out->files != 0xffff && out->bytes != 0xffffffff &&
+        out->at != 0xffffffff)
         return LS_OK;
-    if (end < LOCATOR_BYTES ||
-        number(a->data + end - LOCATOR_BYTES, 4) != locator_magic)
-        return LS_OK; /* these are the numbers themselves */
-    const uint64_t end64 = number(a->data + end - LOCATOR_BYTES + 8, 8);
-    if (a->bytes < END64_BYTES || end64 > a->bytes - END64_BYTES ||
-        number(a->data + end64, 4) != end64_magic)
-        return damaged(a, "its directory is not where it should be");
-    *count = number(a->data + end64 + 32, 8);
-    *at = number(a->data + end64 + 48, 8);
-    return LS_OK;
+    return find_directory64(a, end, out);
 }
 
 /* Numbers that did not fit lie in an extra field, in this order. */
@@ -121,6 +142,7 @@ static ls_status read_entry(const archive *a, uint64_t *at, entry *e)
         return damaged(a, "a file's name is too long");
     *e = (entry){.flags = (unsigned)number(p + 8, 2),
                  .method = (unsigned)number(p + 10, 2),
+                 .crc = (uint32_t)number(p + 16, 4),
                  .packed = number(p + 20, 4),
                  .size = number(p + 24, 4),
                  .at = number(p + 42, 4)};
@@ -131,13 +153,40 @@ static ls_status read_entry(const archive *a, uint64_t *at, entry *e)
     return LS_OK;
 }
 
-/* The bytes of a file, as they lie in the archive. */
+static ls_status wrong_crc(const archive *a, const entry *e, uint32_t crc,
+                           const char *whose)
+{
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' in the zip archive '%s' is damaged: its CRC-32 is "
+                    "%08" PRIx32 " by the directory and %08" PRIx32 " by %s; "
+                    "copy the archive again (--no-verify or skip_checksums "
+                    "read it as it is)",
+                    e->name, a->path, e->crc, crc, whose);
+}
+
+/* Both headers of a file must agree. */
+static ls_status check_local(const archive *a, const entry *e)
+{
+    const uint8_t *const p = a->data + e->at;
+    const size_t name = strlen(e->name);
+    const uint32_t crc = (uint32_t)number(p + 14, 4);
+    if (number(p + 26, 2) != name || a->bytes - e->at - LOCAL_BYTES < name ||
+        memcmp(p + LOCAL_BYTES, e->name, name) != 0)
+        return damaged(a, "a file has two names");
+    if (a->skip_checksums || crc == e->crc ||
+        (crc == 0 && (number(p + 6, 2) & CRC_FOLLOWS) != 0))
+        return LS_OK;
+    return wrong_crc(a, e, crc, "the file's own header");
+}
+
+/* The bytes of a file, as the archive stores them. */
 static ls_status find_bytes(const archive *a, const entry *e,
                             const uint8_t **out)
 {
     if (a->bytes < LOCAL_BYTES || e->at > a->bytes - LOCAL_BYTES ||
         number(a->data + e->at, 4) != local_magic)
         return damaged(a, "a file is not where the directory says");
+    LS_TRY(check_local(a, e));
     const uint64_t begin = e->at + LOCAL_BYTES +
                            number(a->data + e->at + 26, 2) +
                            number(a->data + e->at + 28, 2);
@@ -145,6 +194,25 @@ static ls_status find_bytes(const archive *a, const entry *e,
         return damaged(a, "a file goes on behind its end");
     *out = a->data + begin;
     return LS_OK;
+}
+
+/* Reads all of it once, ahead of the CPU where it is mapped. */
+static ls_status check_bytes(const archive *a, const entry *e,
+                             const uint8_t *data)
+{
+    enum { STEP = 1 << 24 };
+    uLong crc = 0; /* of no bytes */
+    lsi_records_expect(data, e->size < STEP ? (size_t)e->size : STEP);
+    for (uint64_t at = 0; at < e->size; at += STEP) {
+        const uint64_t left = e->size - at;
+        const size_t n = left < STEP ? (size_t)left : STEP;
+        if (left > n)
+            lsi_records_expect(data + at + n,
+                               left - n < STEP ? (size_t)(left - n) : STEP);
+        crc = crc32_z(crc, data + at, n);
+    }
+    return crc == e->crc ? LS_OK
+                         : wrong_crc(a, e, (uint32_t)crc, "its contents");
 }
 
 static void release_nothing(uint8_t *data, size_t bytes)
@@ -187,7 +255,7 @@ static ls_status inflate_file(const archive *a, const entry *e,
     return damaged(a, "a file cannot be unpacked");
 }
 
-static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
+static ls_status unpack_file(const archive *a, const entry *e, lsi_records *out)
 {
     const uint8_t *from = NULL;
     LS_TRY(find_bytes(a, e, &from));
@@ -211,13 +279,25 @@ static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
     return LS_OK;
 }
 
-ls_status lsi_zip_read(const lsi_records *records, const char *path,
-                       lsi_zip_take take, void *context)
+static ls_status read_file(const archive *a, const entry *e, lsi_records *out)
 {
-    const archive a = {records->data, records->bytes, path};
-    uint64_t at = 0, count = 0;
-    LS_TRY(find_directory(&a, &at, &count));
-    for (uint64_t i = 0; i < count; i++) {
+    LS_TRY(unpack_file(a, e, out));
+    if (a->skip_checksums)
+        return LS_OK;
+    const ls_status status = check_bytes(a, e, out->data);
+    if (status != LS_OK)
+        out->release(out->data, out->bytes);
+    return status;
+}
+
+ls_status lsi_zip_read(const lsi_records *records, const char *path,
+                       bool skip_checksums, lsi_zip_take take, void *context)
+{
+    const archive a = {records->data, records->bytes, path, skip_checksums};
+    directory all;
+    LS_TRY(find_directory(&a, &all));
+    uint64_t at = all.at;
+    for (uint64_t i = 0; i < all.files; i++) {
         entry e;
         lsi_records file;
         LS_TRY(read_entry(&a, &at, &e));
@@ -227,5 +307,7 @@ ls_status lsi_zip_read(const lsi_records *records, const char *path,
         LS_TRY(read_file(&a, &e, &file));
         LS_TRY(take(context, e.name, &file));
     }
+    if (at - all.at != all.bytes)
+        return damaged(&a, "its directory has another size than it says");
     return LS_OK;
 }

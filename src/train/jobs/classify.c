@@ -74,12 +74,15 @@ static ls_status check_slices(const job *j)
 static ls_status open_data(job *j)
 {
     const lsi_classify_options *const o = j->options;
-    const lsi_image_data_options options = {.path = o->data,
-                                            .cifar100 = o->cifar100,
-                                            .size = o->image_size,
-                                            .augment = o->augment,
-                                            .limit = o->limit,
-                                            .seed = o->seed};
+    const lsi_image_data_options options = {
+        .path = o->data,
+        .cifar100 = o->cifar100,
+        .size = o->image_size,
+        .augment = o->augment,
+        .limit = o->limit,
+        .seed = o->seed,
+        .skip_checksums =
+            !o->verify || ls_group_local_rank(j->loop.group) != 0};
     return lsi_image_data_open(&j->data, &options);
 }
 

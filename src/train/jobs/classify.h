@@ -18,6 +18,7 @@ typedef struct lsi_classify_options {
     bool cifar100;          /* the data are those of `train cifar100` */
     int64_t image_size;     /* 0: that of the data */
     bool augment;           /* flip and crop */
+    bool verify;            /* one rank of each node compares checksums */
     double label_smoothing; /* 0: none */
     int64_t limit; /* training samples to use; 0: all, 5,000 built-in */
     int64_t epochs;

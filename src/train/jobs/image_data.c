@@ -22,15 +22,21 @@ static ls_status open_cifar100(lsi_image_data *d, const char *path)
     return ls_dataset_new_cifar100(&d->val, path, LS_SPLIT_TEST);
 }
 
-/* Images to validate with are as they are, and say how large all are. */
+/*
+ * Images to validate with are as they are, and say how large all are. Opening
+ * the path once compares all of its checksums.
+ */
 static ls_status open_any(lsi_image_data *d, const lsi_image_data_options *o)
 {
-    ls_image_options images = {
-        .size = o->size, .channels = o->channels, .seed = o->seed};
+    ls_image_options images = {.size = o->size,
+                               .channels = o->channels,
+                               .skip_checksums = o->skip_checksums,
+                               .seed = o->seed};
     LS_TRY(ls_dataset_new_images(&d->train, o->path, LS_SPLIT_TRAIN, &images));
     const int64_t *const shape = ls_dataset_field(d->train, LS_IMAGES)->shape;
     images.size = o->size > 0 ? o->size : shape[1];
     images.channels = (int)shape[0];
+    images.skip_checksums = true;
     LS_TRY(ls_dataset_new_images(&d->val, o->path, LS_SPLIT_TEST, &images));
     if (!o->augment)
         return LS_OK;

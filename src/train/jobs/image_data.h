@@ -14,6 +14,7 @@ typedef struct lsi_image_data_options {
     bool augment;     /* those to train on: flipped and cropped */
     int64_t limit;    /* of the built-in set, images to train on; 0: 5,000 */
     uint64_t seed;
+    bool skip_checksums; /* of an .npz */
 } lsi_image_data_options;
 
 typedef struct lsi_image_data {

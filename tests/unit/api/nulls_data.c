@@ -76,7 +76,10 @@ void nulls_of_data(void **state)
     close(fd);
     REFUSES(ls_dataset_new_cifar100, "out path", P(out, &dataset),
             P(path, path), LS_SPLIT_TRAIN);
-    REFUSES(ls_dataset_new_arrays, "out path", P(out, &dataset), P(path, path));
+    REFUSES(ls_dataset_new_arrays, "out path", P(out, &dataset), P(path, path),
+            NULL);
+    GIVES(LS_ERR_FORMAT, ls_dataset_new_arrays, "options", &dataset, path,
+          NULL);
     REFUSES(ls_dataset_new_csv, "out path", P(out, &dataset), P(path, path),
             NULL);
     GIVES(LS_ERR_FORMAT, ls_dataset_new_csv, "label", &dataset, path, NULL);

@@ -150,10 +150,106 @@ static void test_damaged_archives(void **state)
         memcpy(copy, npz_deflated, sizeof copy);
         copy[i] ^= 0xff;
         WRITE("damaged.npz", copy);
-        if (lsi_file_arrays_open(&arrays, in_root("damaged.npz")) == LS_OK)
+        if (lsi_file_arrays_open(&arrays, in_root("damaged.npz"), i % 2 == 0) ==
+            LS_OK)
             lsi_file_arrays_free(&arrays);
         assert_null(arrays);
     }
+}
+
+/* ---- checksums of archives ----------------------------------------------- */
+
+enum { MOST_MEMBERS = 4 };
+
+/* What an archive holds, in its order. */
+typedef struct members {
+    int n;
+    char name[MOST_MEMBERS][32];
+    size_t bytes[MOST_MEMBERS];
+    uint8_t data[MOST_MEMBERS][2048];
+} members;
+
+static ls_status take_member(void *context, const char *name,
+                             const lsi_records *file)
+{
+    members *const m = context;
+    assert_true(m->n < MOST_MEMBERS && file->bytes <= sizeof m->data[0]);
+    snprintf(m->name[m->n], sizeof m->name[0], "%s", name);
+    m->bytes[m->n] = file->bytes;
+    memcpy(m->data[m->n++], file->data, file->bytes);
+    file->release(file->data, file->bytes);
+    return LS_OK;
+}
+
+static ls_status read_archive(const uint8_t *data, size_t bytes, bool skip,
+                              members *out)
+{
+    const union {
+        const uint8_t *constant;
+        uint8_t *data;
+    } view = {data};
+    const lsi_records file = {.data = view.data, .bytes = bytes};
+    memset(out, 0, sizeof *out);
+    return lsi_zip_read(&file, "a.npz", skip, take_member, out);
+}
+
+/* Any bit of it is another: refused, or of no consequence. */
+static void check_bits_of_archive(const uint8_t *data, size_t bytes)
+{
+    static members want, got;
+    uint8_t copy[4096];
+    assert_true(bytes < sizeof copy);
+    memcpy(copy, data, bytes);
+    assert_ok(read_archive(copy, bytes, false, &want));
+    for (size_t i = 0; i < 8 * bytes; i++) {
+        copy[i / 8] ^= (uint8_t)(1U << i % 8);
+        if (read_archive(copy, bytes, false, &got) == LS_OK)
+            assert_memory_equal(&got, &want, sizeof got);
+        copy[i / 8] ^= (uint8_t)(1U << i % 8);
+    }
+    for (size_t n = 0; n < bytes; n++)
+        assert_int_not_equal(read_archive(copy, n, false, &got), LS_OK);
+    copy[bytes] = 0;
+    assert_error(read_archive(copy, bytes + 1, false, &got), LS_ERR_FORMAT,
+                 "it has no directory, or bytes after its end");
+}
+
+static void test_bits_of_archives(void **state)
+{
+    (void)state;
+    check_bits_of_archive(npz_stored, sizeof npz_stored);
+    check_bits_of_archive(npz_deflated, sizeof npz_deflated);
+}
+
+/* A changed pixel, at the end of the first member: of 300 to 1,000 bytes. */
+static void test_skipped_checksums(void **state)
+{
+    (void)state;
+    static members got;
+    enum { PIXEL = 600, LOCAL_CRC = 14 };
+    uint8_t copy[sizeof npz_stored];
+    const ls_image_options skip = {.skip_checksums = true};
+    ls_dataset *set = NULL;
+    memcpy(copy, npz_stored, sizeof copy);
+    copy[PIXEL] ^= 1;
+    WRITE("pixel.npz", copy);
+    assert_error(ls_dataset_new_arrays(&set, in_root("pixel.npz"), NULL),
+                 LS_ERR_FORMAT, "'images.npy' in the zip archive '");
+    assert_error(
+        ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SPLIT_TEST, NULL),
+        LS_ERR_FORMAT, "by its contents; copy the archive again");
+    assert_ok(ls_dataset_new_images(&set, in_root("pixel.npz"), LS_SPLIT_TEST,
+                                    &skip));
+    ls_dataset_free(&set);
+    assert_ok(
+        ls_dataset_new_arrays(&set, in_root("pixel.npz"),
+                              &(ls_array_options){.skip_checksums = true}));
+    ls_dataset_free(&set);
+    memcpy(copy, npz_stored, sizeof copy);
+    copy[LOCAL_CRC] ^= 1;
+    assert_error(read_archive(copy, sizeof copy, false, &got), LS_ERR_FORMAT,
+                 "by the file's own header");
+    assert_ok(read_archive(copy, sizeof copy, true, &got));
 }
 
 /* ---- MNIST --------------------------------------------------------------- */
@@ -233,7 +329,7 @@ static void test_any_arrays(void **state)
                                      LS_F32, LS_I64, LS_F16};
     ls_dataset *set = NULL;
     WRITE("any.npz", npz_fields);
-    assert_ok(ls_dataset_new_arrays(&set, in_root("any.npz")));
+    assert_ok(ls_dataset_new_arrays(&set, in_root("any.npz"), NULL));
     assert_int_equal(ls_dataset_count(set), 2);
     assert_int_equal(ls_dataset_fields(set), 6);
     assert_int_equal(ls_dataset_classes(set), 8);
@@ -260,16 +356,17 @@ static void test_any_arrays(void **state)
     make_dir("unequal");
     WRITE("unequal/a.npy", npy_i1);
     WRITE("unequal/b.npy", npy_floats);
-    assert_error(ls_dataset_new_arrays(&set, in_root("unequal")), LS_ERR_FORMAT,
-                 "'b' of");
+    assert_error(ls_dataset_new_arrays(&set, in_root("unequal"), NULL),
+                 LS_ERR_FORMAT, "'b' of");
     /* No items, of an extent whose product no number holds. */
     static const uint8_t vast[] = {0,    0,    8,    3,    0,    0,    0,    0,
                                    0xfd, 0x03, 0xfe, 0xff, 0xf7, 0xfd, 0x10, 0};
     WRITE("vast-idx3-ubyte", vast);
-    assert_error(ls_dataset_new_arrays(&set, in_root("vast-idx3-ubyte")),
+    assert_error(ls_dataset_new_arrays(&set, in_root("vast-idx3-ubyte"), NULL),
                  LS_ERR_FORMAT, "more elements than there can be");
     write_file("t.txt", "hello", 5);
-    assert_error(ls_dataset_new_arrays(&set, in_root("t.txt")), LS_ERR_FORMAT,
+    assert_error(ls_dataset_new_arrays(&set, in_root("t.txt"), NULL),
+                 LS_ERR_FORMAT,
                  "t.txt' is a file of no known kind; arrays are read from");
 }
 
@@ -384,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_image_arrays),
         cmocka_unit_test(test_wrong_images),
         cmocka_unit_test(test_damaged_archives),
+        cmocka_unit_test(test_bits_of_archives),
+        cmocka_unit_test(test_skipped_checksums),
         cmocka_unit_test(test_mnist),
         cmocka_unit_test(test_any_arrays),
         cmocka_unit_test(test_tables),
