@@ -66,13 +66,17 @@ typedef struct ls_attention_shape {
 /*
  * What forward leaves for backward, in f32. Both methods begin with L (batch,
  * heads, queries), the logarithm of the sum of the exponentials of a row of
- * scaled scores; NAIVE adds the probabilities (batch, heads, queries, keys).
+ * scaled scores. FLASH adds (batch, heads, queries, 2): m, the row's largest
+ * scaled score times log2(e), and 1 / sum of 2^(scaled score log2(e) - m),
+ * which together are more precise than L. NAIVE adds the probabilities (batch,
+ * heads, queries, keys).
  */
 LS_API LS_EXPERIMENTAL ls_status ls_attention_saved_bytes(
     const ls_attention_shape *shape, ls_attention_method method, size_t *bytes);
 
 /*
- * Writes o and saved. A query that sees no key gets o = 0 and L = -FLT_MAX.
+ * Writes o and saved. A query that sees no key gets o = 0, L = m = -FLT_MAX and
+ * the sum 1.
  * o must not overlap the inputs.
  */
 LS_API LS_EXPERIMENTAL ls_status ls_attention_forward(

@@ -15,9 +15,10 @@
 /* Rows are computed one by one, so threads may divide them as they like. */
 typedef struct rows_job {
     const lsi_cross_entropy *ce;
-    float *loss, *lse;   /* forward */
-    float *dx;           /* backward */
-    const float *lse_of; /* backward */
+    float *loss; /* forward */
+    lsi_softmax_row *saved;
+    float *dx; /* backward */
+    const lsi_softmax_row *saved_of;
     float factor;
     bool accumulate;
 } rows_job;
@@ -33,12 +34,13 @@ static void forward_rows(void *context, size_t begin, size_t end)
     const rows_job *job = context;
     const lsi_cross_entropy *ce = job->ce;
     lsi_kernels_get()->cross_entropy(
-        job->loss + begin, job->lse + begin, ce->x + begin * ce->cols,
+        job->loss + begin, job->saved + begin, ce->x + begin * ce->cols,
         ce->labels + begin, ce->smoothing, end - begin, ce->cols);
 }
 
 ls_status lsi_host_cross_entropy_forward(const lsi_cross_entropy *ce,
-                                         float *mean, float *losses, float *lse)
+                                         float *mean, float *losses,
+                                         lsi_softmax_row *saved)
 {
     LSI_SPAN(KERNEL, "cross_entropy", 4 * ce->rows * ce->cols,
              3 * ce->rows * ce->cols);
@@ -49,7 +51,7 @@ ls_status lsi_host_cross_entropy_forward(const lsi_cross_entropy *ce,
     if (ce->rows == 0)
         return LS_OK;
     lsi_parallel_for(ce->rows, grain(ce->cols), forward_rows,
-                     &(rows_job){.ce = ce, .loss = losses, .lse = lse});
+                     &(rows_job){.ce = ce, .loss = losses, .saved = saved});
     *mean = (float)(lsi_array_total(losses, NULL, ce->rows) / (double)ce->rows);
     return LS_OK;
 }
@@ -60,19 +62,21 @@ static void backward_rows(void *context, size_t begin, size_t end)
     const lsi_cross_entropy *ce = job->ce;
     const size_t first = begin * ce->cols;
     lsi_kernels_get()->cross_entropy_backward(
-        job->dx + first, ce->x + first, job->lse_of + begin, ce->labels + begin,
-        ce->smoothing, job->factor, end - begin, ce->cols, job->accumulate);
+        job->dx + first, ce->x + first, job->saved_of + begin,
+        ce->labels + begin, ce->smoothing, job->factor, end - begin, ce->cols,
+        job->accumulate);
 }
 
 void lsi_host_cross_entropy_backward(const lsi_cross_entropy *ce,
-                                     const float *dy, const float *lse,
-                                     float *dx, bool accumulate)
+                                     const float *dy,
+                                     const lsi_softmax_row *saved, float *dx,
+                                     bool accumulate)
 {
     LSI_SPAN(KERNEL, "cross_entropy_backward", 8 * ce->rows * ce->cols,
              3 * ce->rows * ce->cols);
     rows_job job = {.ce = ce,
                     .dx = dx,
-                    .lse_of = lse,
+                    .saved_of = saved,
                     .factor = (float)((double)*dy / (double)ce->rows),
                     .accumulate = accumulate};
     lsi_parallel_for(ce->rows, grain(ce->cols), backward_rows, &job);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/arguments.h"
 #include "lockstep/types.h"
 
 /* Logits x (rows, cols) f32 and a class for each row. */
@@ -20,17 +21,19 @@ typedef struct lsi_cross_entropy {
 } lsi_cross_entropy;
 
 /*
- * *mean = mean of losses[r] = lse[r] - (1 - smoothing) x[r][label] - smoothing
- * times the mean of x[r]; 0 for no rows.
+ * *mean = mean of losses[r] = log sum exp x[r] - (1 - smoothing) x[r][label] -
+ * smoothing times the mean of x[r]; 0 for no rows. saved (rows) is for
+ * backward.
  */
 ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
-                                    float *losses, float *lse);
+                                    float *losses, lsi_softmax_row *saved);
 /*
- * dx (+)= *dy / rows (exp(x - lse[r]) - (1 - smoothing) [c = label] -
+ * dx (+)= *dy / rows (softmax x[r] - (1 - smoothing) [c = label] -
  * smoothing / cols)
  */
 void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
-                                const float *lse, float *dx, bool accumulate);
+                                const lsi_softmax_row *saved, float *dx,
+                                bool accumulate);
 
 /* *y = mean of (a - b)^2; 0 for n = 0. */
 void lsi_mse_forward(float *y, const float *a, const float *b, size_t n);

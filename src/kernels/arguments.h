@@ -17,6 +17,16 @@
  */
 #define LSI_SQUARES_BLOCK 512
 
+/*
+ * A row's softmax: scale e^(x - max). The logarithm of the sum of the
+ * exponentials would be one number less, but rounded to f32 it loses what the
+ * size of the logits takes.
+ */
+typedef struct lsi_softmax_row {
+    float max;
+    float scale; /* 1 / sum of e^(x - max) */
+} lsi_softmax_row;
+
 /* The numbers of one step of AdamW; see the kernel of that name. */
 typedef struct lsi_adamw {
     float grad_scale;

@@ -263,8 +263,7 @@ typedef struct row_view {
     const lsi_piece *p;
     int64_t layer, sequence, heads, d;
     const float *q;
-    float *l; /* room for two rows' L */
-    float *o; /* room for another part */
+    float *o, *saved[2]; /* room for another part, and what both saved */
 } row_view;
 
 /* What its queries see in slots begin..end-1. */
@@ -287,7 +286,7 @@ static ls_status attend_slots(const row_view *r, int64_t begin, int64_t end,
                                       .o_strides = rows,
                                       .kv_strides = {0, c->slots * d, d}};
     return ls_attention_forward(
-        &shape, LS_ATTENTION_FLASH, out.o, out.l, r->q,
+        &shape, LS_ATTENTION_FLASH, out.o, out.saved, r->q,
         slots_of(c, c->keys, r->layer, r->sequence, 0) + begin * d,
         slots_of(c, c->values, r->layer, r->sequence, 0) + begin * d);
 }
@@ -295,12 +294,12 @@ static ls_status attend_slots(const row_view *r, int64_t begin, int64_t end,
 static ls_status join_slots(const row_view *r, int64_t begin, int64_t end,
                             lsi_attention_part part)
 {
-    const size_t queries = (size_t)r->p->length, heads = (size_t)r->heads;
-    const lsi_attention_part other = {r->o, r->l + queries * heads};
+    const lsi_attention_part other = {r->o, r->saved[1]};
     if (begin >= end)
         return LS_OK;
     LS_TRY(attend_slots(r, begin, end, false, other));
-    lsi_attention_join(part, other, queries, heads, (size_t)r->d);
+    lsi_attention_join(part, other, (size_t)r->p->length, (size_t)r->heads,
+                       (size_t)r->d);
     return LS_OK;
 }
 
@@ -313,7 +312,7 @@ static ls_status attend_row(const row_view *r, int64_t row, float *o)
     const ls_transformer_cache *c = r->p->cache;
     const int64_t first = r->p->places[row * r->p->length];
     const int64_t own = slot_of(c, first), end = own + r->p->length;
-    const lsi_attention_part part = {o, r->l};
+    const lsi_attention_part part = {o, r->saved[0]};
     LS_TRY(attend_slots(r, own, end, true, part));
     LS_TRY(join_slots(r, 0, own, part));
     return first < c->slots ? LS_OK : join_slots(r, end, c->slots, part);
@@ -323,12 +322,13 @@ static ls_status attend_rows(const lsi_piece *p, ls_tape *tape, int64_t layer,
                              const ls_tensor *q, const ls_tensor *o)
 {
     const int64_t heads = q->shape[2], d = q->shape[3];
-    const int64_t n = p->length * heads;
+    const int64_t n = p->length * heads, saved = n * LSI_ATTENTION_SAVED;
     row_view r = {.p = p, .layer = layer, .heads = heads, .d = d};
-    r.o = ls_tape_scratch(tape, (size_t)(n * (d + 2)) * sizeof(float));
+    r.o = ls_tape_scratch(tape, (size_t)(n * d + 2 * saved) * sizeof(float));
     if (r.o == NULL)
         return ls_tape_status(tape);
-    r.l = r.o + n * d;
+    r.saved[0] = r.o + n * d;
+    r.saved[1] = r.saved[0] + saved;
     for (int64_t row = 0; row < p->rows; row++) {
         r.sequence = p->first + row;
         r.q = (const float *)lsi_tensor_raw(q) + row * n * d;

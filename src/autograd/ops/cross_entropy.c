@@ -1,15 +1,22 @@
 /*
- * y = mean over rows r of lse[r] - sum over c of q[r][c] x[r][c], lse[r] = log
- * sum exp x[r], and q[r][c] = (1 - s) [c = label r] + s / C with the smoothing
- * s. x (N, C) f32, labels (N) i64; y = 0 for N = 0.
+ * y = mean over rows r of log sum exp x[r] - sum over c of q[r][c] x[r][c],
+ * with q[r][c] = (1 - s) [c = label r] + s / C and the smoothing s. x (N, C)
+ * f32, labels (N) i64; y = 0 for N = 0.
  *
- *     dx[r][c] = dy / N (exp(x[r][c] - lse[r]) - q[r][c])
+ *     dx[r][c] = dy / N (softmax x[r] [c] - q[r][c])
  */
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 #include "compute/losses.h"
 
-enum { LOGITS, LABELS, LSE };
+enum { LOGITS, LABELS, ROWS };
+
+/* What forward leaves for backward: (N, 2) f32, see lsi_softmax_row. */
+static ls_tensor *saved_rows(ls_tape *tape, int64_t rows)
+{
+    const int64_t floats = sizeof(lsi_softmax_row) / sizeof(float);
+    return lsi_op_temp(tape, LS_F32, 2, (const int64_t[]){rows, floats});
+}
 
 static lsi_cross_entropy problem(const ls_tensor *logits,
                                  const ls_tensor *labels, double smoothing)
@@ -33,7 +40,7 @@ static ls_status cross_entropy_backward(ls_tape *tape, ls_node *node)
     const lsi_cross_entropy ce =
         problem(x, ls_node_saved(node, LABELS), *smoothing);
     lsi_cross_entropy_backward(&ce, lsi_op_floats(dy),
-                               lsi_op_floats(ls_node_saved(node, LSE)),
+                               lsi_tensor_raw(ls_node_saved(node, ROWS)),
                                lsi_op_floats(dx), accumulate);
     return LS_OK;
 }
@@ -71,7 +78,7 @@ ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
     const int64_t rows = logits->shape[0];
     ls_tensor *const saved[] = {lsi_op_plain(tape, logits),
                                 lsi_op_plain(tape, labels),
-                                lsi_op_temp(tape, LS_F32, 1, &rows)};
+                                saved_rows(tape, rows)};
     const ls_tensor *losses = lsi_op_temp(tape, LS_F32, 1, &rows);
     ls_tensor *y = ls_tape_output(tape, LS_F32, 0, NULL);
     if (y == NULL)
@@ -80,7 +87,7 @@ ls_tensor *ls_cross_entropy_smooth(ls_tape *tape, ls_tensor *logits,
         problem(saved[LOGITS], saved[LABELS], smoothing);
     const ls_status status =
         lsi_cross_entropy_forward(&ce, lsi_op_floats(y), lsi_op_floats(losses),
-                                  lsi_op_floats(saved[LSE]));
+                                  lsi_tensor_raw(saved[ROWS]));
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     return ls_tape_record(tape, &lsi_op_cross_entropy, &smoothing, &logits, 1,

@@ -158,10 +158,11 @@ ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
     LS_TRY(check_method(m));
     LS_TRY(lsi_attention_check(shape, &a));
     const size_t rows = a.batch * a.heads * a.queries;
-    size_t each = 1, total;
-    if (m == LS_ATTENTION_NAIVE)
-        each += a.keys;
-    if (__builtin_mul_overflow(rows, each * sizeof(float), &total))
+    const size_t each =
+        sizeof(float) + (m == LS_ATTENTION_NAIVE ? a.keys * sizeof(float)
+                                                 : sizeof(lsi_softmax_row));
+    size_t total;
+    if (__builtin_mul_overflow(rows, each, &total))
         return lsi_fail(LS_ERR_SHAPE,
                         "attention: a score matrix of %zu rows of %zu keys has "
                         "more bytes than fit in 64 bits",

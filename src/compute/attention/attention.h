@@ -44,6 +44,14 @@ static inline lsi_flash_rows lsi_attention_rows(const lsi_attention *a,
         (size_t)strides.row};
 }
 
+/* Where the flash method saves its rows' softmax: behind their L. */
+static inline lsi_softmax_row *
+lsi_attention_softmax_rows(const lsi_attention *a, const float *saved)
+{
+    const size_t rows = a->batch * a->heads * a->queries;
+    return (lsi_softmax_row *)(uintptr_t)(saved + rows);
+}
+
 static inline size_t lsi_attention_keys(const lsi_attention *a, size_t batch)
 {
     return a->key_counts == NULL ? a->keys : (size_t)a->key_counts[batch];
@@ -82,8 +90,8 @@ ls_status lsi_attention_backward(const lsi_attention *a,
                                  lsi_attention_inputs in,
                                  lsi_attention_gradients g);
 
-ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o, float *l,
-                                      lsi_attention_inputs in);
+ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
+                                      float *saved, lsi_attention_inputs in);
 ls_status lsi_attention_flash_backward(const lsi_attention *a,
                                        lsi_attention_inputs in,
                                        lsi_attention_gradients g);

@@ -60,20 +60,30 @@ typedef struct join_job {
     size_t queries, heads, d;
 } join_job;
 
+static lsi_softmax_row *rows_of(const join_job *j, lsi_attention_part part)
+{
+    const lsi_attention a = {
+        .batch = 1, .heads = j->heads, .queries = j->queries};
+    return lsi_attention_softmax_rows(&a, part.saved);
+}
+
 static void join(void *context, size_t begin, size_t end)
 {
     const join_job *j = context;
     for (size_t i = begin; i < end; i++) {
         const size_t query = i / j->heads, head = i % j->heads;
-        float *l = &j->part.l[head * j->queries + query];
-        const double a = (double)*l;
-        const double b = (double)j->other.l[head * j->queries + query];
-        const float share = (float)(1.0 / (1.0 + exp(b - a)));
+        const size_t row = head * j->queries + query;
+        lsi_softmax_row *a = rows_of(j, j->part) + row;
+        const lsi_softmax_row b = rows_of(j, j->other)[row];
+        const float max = fmaxf(a->max, b.max);
+        const double sum_a = exp2((double)a->max - max) / a->scale;
+        const double sum_b = exp2((double)b.max - max) / b.scale;
+        const float share = (float)(sum_a / (sum_a + sum_b));
         float *o = j->part.o + i * j->d;
         const float *more = j->other.o + i * j->d;
         for (size_t c = 0; c < j->d; c++)
             o[c] = o[c] * share + more[c] * (1.0F - share);
-        *l = (float)(fmax(a, b) + log1p(exp(-fabs(a - b))));
+        *a = (lsi_softmax_row){max, (float)(1.0 / (sum_a + sum_b))};
     }
 }
 

@@ -26,12 +26,14 @@ ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
                                  const float *v);
 
 /*
- * o (queries, heads, d) and its L (heads, queries; see lockstep/attention.h)
- * over some keys, and `other` over others, become those over all of them.
+ * o (queries, heads, d) and what the flash method saves with it over some keys,
+ * and `other` over others, become those over all of them. L stays as it was:
+ * the softmax of the rows, behind it, says more.
  */
 typedef struct lsi_attention_part {
-    float *o, *l;
+    float *o, *saved;
 } lsi_attention_part;
+enum { LSI_ATTENTION_SAVED = 3 /* floats of a query */ };
 void lsi_attention_join(lsi_attention_part part, lsi_attention_part other,
                         size_t queries, size_t heads, size_t d);
 

@@ -15,6 +15,7 @@ typedef struct forward_run {
     lsi_attention_inputs in;
     void *o;
     float *l;
+    lsi_softmax_row *saved;
     float *workspace;
     size_t workspace_floats; /* of one worker */
     size_t rows;             /* of a block */
@@ -31,6 +32,7 @@ static void forward_task(void *context, size_t task, int worker)
     const size_t first = (r->blocks - 1 - task / heads) * r->rows;
     const size_t left = a->queries - first;
     const size_t kv = head / a->group;
+    const size_t row = (batch * a->heads + head) * a->queries + first;
     const lsi_flash_rows o =
         lsi_attention_rows(a, r->o, a->o_strides, batch, head, first);
     const lsi_flash_forward f = {
@@ -39,7 +41,8 @@ static void forward_task(void *context, size_t task, int worker)
         .v = lsi_attention_rows(a, r->in.v, a->kv_strides, batch, kv, 0),
         .o = (void *)(uintptr_t)o.data,
         .ldo = o.ld,
-        .l = r->l + (batch * a->heads + head) * a->queries + first,
+        .l = r->l + row,
+        .saved = r->saved + row,
         .rows = left < r->rows ? left : r->rows,
         .first = first,
         .keys = lsi_attention_keys(a, batch),
@@ -63,8 +66,8 @@ static size_t block_rows(const lsi_attention *a)
     return rows;
 }
 
-ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o, float *l,
-                                      lsi_attention_inputs in)
+ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
+                                      float *saved, lsi_attention_inputs in)
 {
     LSI_SPAN(KERNEL, "flash_attention", lsi_attention_bytes(a, 4),
              lsi_attention_work(a, 2));
@@ -75,7 +78,8 @@ ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o, float *l,
                      .ops = &lsi_kernels_get()->flash[a->half],
                      .in = in,
                      .o = o,
-                     .l = l,
+                     .l = saved,
+                     .saved = lsi_attention_softmax_rows(a, saved),
                      .rows = block_rows(a)};
     r.blocks = (a->queries + r.rows - 1) / r.rows;
     r.workspace_floats = r.ops->forward_workspace(a->d);

@@ -92,7 +92,8 @@ static lsi_flash_query_block query_block(const backward_run *r, size_t kv,
         .o = lsi_attention_rows(a, r->g.o, a->o_strides, batch, head, first),
         .dout =
             lsi_attention_rows(a, r->g.dout, a->o_strides, batch, head, first),
-        .l = r->g.saved + (batch * a->heads + head) * a->queries + first,
+        .saved = lsi_attention_softmax_rows(a, r->g.saved) +
+                 (batch * a->heads + head) * a->queries + first,
         .dq = r->shared.direct ? writable(dq) : sums,
         .packed = memory + i * r->query_floats,
         .rows = rows_of(a->queries, block),

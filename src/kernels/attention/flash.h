@@ -2,7 +2,9 @@
  * FlashAttention-2 (Dao 2023) on a CPU: the parts that are compiled once for
  * each instruction level, and what they are given. Softmax runs over tiles of
  * keys with a running maximum and sum, so that scores never leave the cache;
- * the backward recomputes them from L = log of the sum of exponentials.
+ * the backward recomputes them from a row's shift m and 1 / sum. These stay
+ * apart: L = log of the sum of exponentials, rounded to f32, would lose what
+ * the size of the scores takes.
  */
 #ifndef LS_KERNELS_ATTENTION_FLASH_H
 #define LS_KERNELS_ATTENTION_FLASH_H
@@ -11,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "kernels/arguments.h"
 
 enum {
     /* Keys of a tile. The order of every sum depends on it. */
@@ -36,8 +40,9 @@ typedef struct lsi_flash_forward {
     void *o;
     size_t ldo;
     float *l;
-    size_t rows;  /* 1..LSI_FLASH_QUERIES */
-    size_t first; /* which query of its head the first one is */
+    lsi_softmax_row *saved; /* in powers of 2: max = m, scale = 1 / sum */
+    size_t rows;            /* 1..LSI_FLASH_QUERIES */
+    size_t first;           /* which query of its head the first one is */
     size_t keys, d;
     float scale;
     bool causal;
@@ -57,7 +62,7 @@ typedef struct lsi_flash_backward {
 /* Up to LSI_FLASH_BLOCK queries of one head, and the sum of their gradient. */
 typedef struct lsi_flash_query_block {
     lsi_flash_rows q, o, dout;
-    const float *l;
+    const lsi_softmax_row *saved;
     float *dq;     /* [rows][width] */
     float *packed; /* query_floats */
     size_t rows, first;

@@ -1,7 +1,7 @@
 /*
  * The backward pass over one block of queries and one block of keys:
  *
- *   P = exp(scale Q K^T - L)     dP = dO V^T     dS = P (dP - D) scale
+ *   P = 2^(scale2 Q K^T - m) / sum     dP = dO V^T     dS = P (dP - D) scale
  *   dV += P^T dO     dK += dS^T Q     dQ += dS K     D = sum of dO * O
  *
  * As in the forward, scores lie transposed: keys down, queries across.
@@ -24,8 +24,9 @@ enum {
 
 typedef struct query_memory {
     float *q_columns, *dout_columns, *q_lanes, *dout_lanes;
-    float *l;     /* L * log2(e); huge for padding, whose P is then 0 */
-    float *delta; /* D * scale */
+    float *m;       /* the shift, in powers of 2 */
+    float *inverse; /* 1 / sum; 0 for padding, whose P is then 0 */
+    float *delta;   /* D * scale */
     size_t total;
 } query_memory;
 
@@ -48,7 +49,8 @@ INLINE query_memory divide_queries(float *base, size_t d, bool direct,
     w.dout_columns = carve(base, &used, BLOCK * words);
     w.q_lanes = carve(base, &used, lanes);
     w.dout_lanes = carve(base, &used, lanes);
-    w.l = carve(base, &used, BLOCK);
+    w.m = carve(base, &used, BLOCK);
+    w.inverse = carve(base, &used, BLOCK);
     w.delta = carve(base, &used, BLOCK);
     w.total = used;
     return w;
@@ -126,8 +128,10 @@ INLINE void start_queries(const lsi_flash_query_block *b,
     }
     (void)pack_lanes(w.q_lanes, b->q, 0, b->rows, s->d, half);
     (void)pack_lanes(w.dout_lanes, b->dout, 0, b->rows, s->d, half);
-    for (size_t i = 0; i < BLOCK; i++)
-        w.l[i] = i < b->rows ? b->l[i] * LOG2E : FLT_MAX;
+    for (size_t i = 0; i < BLOCK; i++) {
+        w.m[i] = i < b->rows ? b->saved[i].max : FLT_MAX;
+        w.inverse[i] = i < b->rows ? b->saved[i].scale : 0.0F;
+    }
     find_delta(w.delta, b, s, half);
     memset(b->dq, 0, b->rows * s->width * sizeof(float));
 }
@@ -198,11 +202,13 @@ INLINE vf differentiate(const pair *t, size_t key, size_t in_chunk,
                         size_t query, const bool half)
 {
     const size_t from = in_chunk * PANEL + query % PANEL;
-    const vf l = vf_load(t->qm.l + query, LANES);
+    const vf m = vf_load(t->qm.m + query, LANES);
+    const vf inverse = vf_load(t->qm.inverse + query, LANES);
     const vf delta = vf_load(t->qm.delta + query, LANES);
     const vf scale = vf_set(t->s->scale);
     const vf scale2 = vf_set(t->s->scale * LOG2E);
-    vf p = vf_exp2(vf_fms(vf_load(t->m.s + from, LANES), scale2, l));
+    vf p = vf_exp2(vf_fms(vf_load(t->m.s + from, LANES), scale2, m));
+    p = vf_mul(p, inverse);
     vf ds = vf_mul(p, vf_fms(vf_load(t->m.dp + from, LANES), scale, delta));
     if (t->diagonal) {
         const size_t hidden =

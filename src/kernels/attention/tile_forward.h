@@ -158,7 +158,8 @@ INLINE void soften(const score_tile *t, const bool half)
         const vf most = vf_load(w->maxima + lane, LANES);
         const vf m = vf_mul(most, scale);
         const vf before = vf_load(t->panel->m + lane, LANES);
-        const vf alpha = vf_exp2(vf_fms(before, scale, m));
+        /* Rounded as the m before was, with which its sums were made. */
+        const vf alpha = vf_exp2(vf_sub(vf_mul(before, scale), m));
         float *from = w->scores + lane, *to = from;
         vf sum = vf_set(0.0F);
         size_t key = 0;
@@ -242,8 +243,14 @@ INLINE void write_row(const lsi_flash_forward *f, const query_panel *panel,
     const float *o = panel->o + row * round_up(f->d, LANES);
     char *to = (char *)f->o + index * f->ldo * element_bytes(half);
     store_row(to, o, f->keys == 0 ? 0.0F : 1.0F / l, f->d, half);
-    f->l[index] =
-        f->keys == 0 ? LSI_FLASH_NO_KEYS : panel->m[row] * f->scale + logf(l);
+    if (f->keys == 0) {
+        f->l[index] = LSI_FLASH_NO_KEYS;
+        f->saved[index] = (lsi_softmax_row){LSI_FLASH_NO_KEYS, 1.0F};
+        return;
+    }
+    f->l[index] = panel->m[row] * f->scale + logf(l);
+    f->saved[index] =
+        (lsi_softmax_row){panel->m[row] * (f->scale * LOG2E), 1.0F / l};
 }
 
 INLINE query_panel start_panel(const lsi_flash_forward *f,

@@ -3,15 +3,20 @@
 
 #include "kernels/ref/ref.h"
 
-static double row_log_sum_exp(const float *x, size_t cols)
+static float row_max(const float *x, size_t cols)
 {
-    double max = -INFINITY;
+    float max = -INFINITY;
     for (size_t c = 0; c < cols; c++)
         max = x[c] > max ? x[c] : max;
+    return max;
+}
+
+static double row_sum_exp(const float *x, size_t cols, float max)
+{
     double total = 0.0;
     for (size_t c = 0; c < cols; c++)
-        total += exp(x[c] - max);
-    return max + log(total);
+        total += exp((double)x[c] - max);
+    return total;
 }
 
 static double row_mean(const float *x, size_t cols)
@@ -22,22 +27,24 @@ static double row_mean(const float *x, size_t cols)
     return total / (double)cols;
 }
 
-void lsi_ref_cross_entropy(float *loss, float *lse, const float *x,
+void lsi_ref_cross_entropy(float *loss, lsi_softmax_row *saved, const float *x,
                            const int64_t *labels, double smoothing, size_t rows,
                            size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
         const float *row = x + r * cols;
-        const double value = row_log_sum_exp(row, cols);
+        const float max = row_max(row, cols);
+        const double total = row_sum_exp(row, cols, max);
         double hit = (double)row[labels[r]];
         if (smoothing > 0.0)
             hit = (1.0 - smoothing) * hit + smoothing * row_mean(row, cols);
-        lse[r] = (float)value;
-        loss[r] = (float)(value - hit);
+        saved[r] = (lsi_softmax_row){max, (float)(1.0 / total)};
+        loss[r] = (float)(max - hit + log(total));
     }
 }
 
-void lsi_ref_cross_entropy_backward(float *dx, const float *x, const float *lse,
+void lsi_ref_cross_entropy_backward(float *dx, const float *x,
+                                    const lsi_softmax_row *saved,
                                     const int64_t *labels, double smoothing,
                                     float factor, size_t rows, size_t cols,
                                     bool accumulate)
@@ -48,7 +55,7 @@ void lsi_ref_cross_entropy_backward(float *dx, const float *x, const float *lse,
         for (size_t c = 0; c < cols; c++) {
             const size_t i = r * cols + c;
             const double wanted = (int64_t)c == labels[r] ? hit : miss;
-            const double p = exp((double)x[i] - lse[r]);
+            const double p = exp((double)x[i] - saved[r].max) * saved[r].scale;
             const float g = (float)(factor * (p - wanted));
             dx[i] = accumulate ? dx[i] + g : g;
         }

@@ -58,9 +58,10 @@ INLINE vf vf_fma(vf a, vf b, vf c)
     return a * b + c;
 }
 
+/* In double, as a product and what softmax takes off it are large and near. */
 INLINE vf vf_fms(vf a, vf b, vf c)
 {
-    return a * b - c;
+    return (vf)((double)a * (double)b - (double)c);
 }
 
 INLINE vf vf_mul(vf a, vf b)

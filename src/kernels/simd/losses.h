@@ -27,44 +27,45 @@ INLINE float row_sum_exp(const float *x, size_t cols, float max)
     return vf_sum(total);
 }
 
-void LSI_SIMD(cross_entropy)(float *loss, float *lse, const float *x,
-                             const int64_t *labels, double smoothing,
-                             size_t rows, size_t cols)
+void LSI_SIMD(cross_entropy)(float *loss, lsi_softmax_row *saved,
+                             const float *x, const int64_t *labels,
+                             double smoothing, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++) {
         const float *row = x + r * cols;
         const float max = row_max(row, cols);
-        const double value = max + log((double)row_sum_exp(row, cols, max));
+        const double total = (double)row_sum_exp(row, cols, max);
         double hit = (double)row[labels[r]], sum = 0.0;
         if (smoothing > 0.0) {
             LSI_SIMD(sum)(&sum, row, cols);
             hit = (1.0 - smoothing) * hit + smoothing * (sum / (double)cols);
         }
-        lse[r] = (float)value;
-        loss[r] = (float)(value - hit);
+        saved[r] = (lsi_softmax_row){max, (float)(1.0 / total)};
+        loss[r] = (float)(max - hit + log(total));
     }
 }
 
-/* The label's element is computed apart: e^(x - lse) - 1 may cancel. */
+/* The label's element is computed in double: p - 1 may cancel. */
 void LSI_SIMD(cross_entropy_backward)(float *dx, const float *x,
-                                      const float *lse, const int64_t *labels,
-                                      double smoothing, float factor,
-                                      size_t rows, size_t cols, bool accumulate)
+                                      const lsi_softmax_row *saved,
+                                      const int64_t *labels, double smoothing,
+                                      float factor, size_t rows, size_t cols,
+                                      bool accumulate)
 {
-    const vf f = vf_set(factor);
     const double each = smoothing / (double)cols;
     const double hit = 1.0 - smoothing + each;
-    const vf miss = vf_set((float)each);
+    const vf miss = vf_set((float)(factor * each));
     for (size_t r = 0; r < rows; r++) {
         const float *row = x + r * cols;
         float *out = dx + r * cols;
-        const vf shift = vf_set(lse[r]);
+        const vf shift = vf_set(saved[r].max);
+        const vf scale = vf_set(factor * saved[r].scale);
         const float old = accumulate ? out[labels[r]] : 0.0F;
-        const double p = exp((double)row[labels[r]] - lse[r]);
+        const double p =
+            exp((double)row[labels[r]] - saved[r].max) * saved[r].scale;
         FOR_LANES(cols, {
             const vf logits = vf_load(row + i, m);
-            const vf p_of = vf_exp(vf_sub(logits, shift));
-            vf g = vf_mul(vf_sub(p_of, miss), f);
+            vf g = vf_fms(vf_exp(vf_sub(logits, shift)), scale, miss);
             if (accumulate)
                 g = vf_add(vf_load(out + i, m), g);
             vf_store(out + i, g, m);

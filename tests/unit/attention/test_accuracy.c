@@ -216,6 +216,44 @@ static void large_scores(void **state)
     }
 }
 
+/*
+ * Every score is the same number larger. Elements are multiples of 1/8, so that
+ * scores of f32 are exact, and softmax and all but the last column of dQ do not
+ * change: nor does the bound. Three tiles of keys, whose maxima rise and fall.
+ */
+static void offset_scores(void **state)
+{
+    (void)state;
+    static const float offsets[] = {0, 100, 8192, 65536, -65536};
+    for (size_t i = 0; i < TEST_COUNT(offsets); i++) {
+        problem p;
+        const ls_attention_shape shape = {.batch = 1,
+                                          .heads = 1,
+                                          .queries = ROWS,
+                                          .keys = 300,
+                                          .d = 16,
+                                          .scale = 1,
+                                          .causal = i % 2 == 1};
+        problem_new(&p, shape, 4.0, 5);
+        for (problem_array a = ARRAY_Q; a <= ARRAY_K; a++)
+            for (size_t at = 0; at < p.counts[a]; at++) {
+                float *x = (float *)p.data[a] + at;
+                *x = roundf(*x) / 8;
+                if (at % 16 == 15)
+                    *x = a == ARRAY_Q ? 1 : offsets[i];
+                p.exact[a][at] = (double)*x;
+            }
+        problem_solve(&p);
+        for (int m = 0; m < LS_ATTENTION_METHOD_COUNT; m++) {
+            problem_run(&p, (ls_attention_method)m);
+            for (size_t at = 15; at < p.counts[ARRAY_DQ]; at += 16)
+                ((float *)p.data[ARRAY_DQ])[at] = 0, p.exact[ARRAY_DQ][at] = 0;
+            problem_check(&p, F32_BOUND);
+        }
+        problem_free(&p);
+    }
+}
+
 /* Four heads of 128 x 64, standard normal: |a - b| <= 1e-2 + 1e-2 |b|. */
 static void four_heads(void **state)
 {
@@ -250,7 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths),      cmocka_unit_test(around_tiles),
         cmocka_unit_test(head_sizes),   cmocka_unit_test(grouped_heads),
-        cmocka_unit_test(large_scores), cmocka_unit_test(four_heads),
+        cmocka_unit_test(large_scores), cmocka_unit_test(offset_scores),
+        cmocka_unit_test(four_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,39 @@ static void large_logits(void **state)
     assert_true(fabs(loss - 1e4) <= 1e-2);
 }
 
+/* The gradient of a loss of whole logits that are all `offset` larger. */
+static void gradients_at(double offset, double smoothing, float got[10])
+{
+    const int64_t labels[] = {4, 1};
+    ls_tensor *x = matrix(2, 5);
+    float *logits = tensor_data(x);
+    for (int i = 0; i < 10; i++)
+        logits[i] = (float)(offset + i * i % 11);
+    assert_ok(ls_tape_watch(tape, x));
+    ls_tensor *y =
+        smoothing > 0
+            ? ls_cross_entropy_smooth(tape, x, labels_of(labels, 2), smoothing)
+            : ls_cross_entropy(tape, x, labels_of(labels, 2));
+    assert_ok(ls_backward(tape, y, 1.0));
+    memcpy(got, tensor_data(ls_tape_grad(tape, x)), 10 * sizeof(float));
+    ls_tape_reset(tape);
+}
+
+/* Differences of whole numbers below 2^24 are exact, so each bit is equal. */
+static void an_offset_changes_no_gradient(void **state)
+{
+    (void)state;
+    static const double offsets[] = {1e2, 1e4, 1e6, 1e7, -1e7};
+    for (int smooth = 0; smooth < 2; smooth++) {
+        float want[10], got[10];
+        gradients_at(0, 0.125 * smooth, want);
+        for (size_t i = 0; i < TEST_COUNT(offsets); i++) {
+            gradients_at(offsets[i], 0.125 * smooth, got);
+            assert_memory_equal(got, want, sizeof(want));
+        }
+    }
+}
+
 /* Of no elements it is 0; of NaN, NaN. */
 static void binary_losses(void **state)
 {
@@ -64,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(large_logits),
+        CASE(an_offset_changes_no_gradient),
         CASE(binary_losses),
         CASE(smoothing_is_checked),
     };

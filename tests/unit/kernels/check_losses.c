@@ -14,24 +14,40 @@ typedef struct batch {
     int64_t *labels;
 } batch;
 
-static batch random_batch(size_t rows, size_t cols, double range)
+static lsi_softmax_row *rows_of(size_t rows)
+{
+    return guarded(rows * sizeof(lsi_softmax_row), 4);
+}
+
+/* The logits are offset +- range, rounded to f32: that is what counts. */
+static batch random_batch(size_t rows, size_t cols, double range, double offset)
 {
     batch b = {.rows = rows, .cols = cols};
-    b.x = random_floats(rows * cols, -range, range);
+    b.x = random_floats(rows * cols, offset - range, offset + range);
     b.labels = guarded(rows * sizeof(int64_t), 8);
     for (size_t r = 0; r < rows; r++)
         b.labels[r] = (int64_t)(random_u64() % cols);
     return b;
 }
 
-static double log_sum_exp(const float *x, size_t cols)
+typedef struct softmax {
+    double max, sum; /* of e^(x - max) */
+} softmax;
+
+static softmax softmax_of(const float *x, size_t cols)
 {
-    double max = -INFINITY, total = 0;
+    softmax s = {-INFINITY, 0};
     for (size_t c = 0; c < cols; c++)
-        max = fmax(max, x[c]);
+        s.max = fmax(s.max, x[c]);
     for (size_t c = 0; c < cols; c++)
-        total += exp(x[c] - max);
-    return max + log(total);
+        s.sum += exp(x[c] - s.max);
+    return s;
+}
+
+/* Relative, of the sum: 5 roundings an element, then one an addition. */
+static double sum_bound(size_t cols)
+{
+    return ((double)cols + 5) * HALF_ULP;
 }
 
 /* What a row's label counts, and every class besides. */
@@ -44,20 +60,21 @@ static double share_of(size_t c, int64_t label, double smoothing, size_t cols)
 static void check_forward(const lsi_kernels *k, size_t rows, size_t cols,
                           double range, double smoothing)
 {
-    const batch b = random_batch(rows, cols, range);
-    float *loss = floats(rows), *lse = floats(rows);
-    k->cross_entropy(loss, lse, b.x, b.labels, smoothing, rows, cols);
+    const batch b = random_batch(rows, cols, range, 0);
+    float *loss = floats(rows);
+    lsi_softmax_row *saved = rows_of(rows);
+    k->cross_entropy(loss, saved, b.x, b.labels, smoothing, rows, cols);
     for (size_t r = 0; r < rows; r++) {
-        const double want = log_sum_exp(b.x + r * cols, cols);
-        double want_loss = want;
+        const softmax want = softmax_of(b.x + r * cols, cols);
+        double want_loss = want.max + log(want.sum);
         for (size_t c = 0; c < cols; c++)
             want_loss -=
                 share_of(c, b.labels[r], smoothing, cols) * b.x[r * cols + c];
-        /* The sum: 5 roundings an element, then at most one an addition. */
-        const double sum_bound = ((double)cols + 5) * HALF_ULP;
-        expect_near(lse[r], want, sum_bound + HALF_ULP * fabs(want), "lse", r);
-        expect_near(loss[r], want_loss, sum_bound + HALF_ULP * fabs(want_loss),
-                    "loss", r);
+        assert_true(saved[r].max == want.max);
+        expect_near(saved[r].scale * want.sum, 1, sum_bound(cols) + HALF_ULP,
+                    "scale", r);
+        expect_near(loss[r], want_loss,
+                    sum_bound(cols) + HALF_ULP * fabs(want_loss), "loss", r);
     }
     release_all();
 }
@@ -66,9 +83,10 @@ static void check_special_rows(const lsi_kernels *k)
 {
     const float x[] = {1, NAN, 3, -INFINITY, 0, 0, INFINITY, 0, 0};
     const int64_t labels[] = {0, 1, 1};
-    float loss[3], lse[3];
-    k->cross_entropy(loss, lse, x, labels, 0, 3, 3);
-    assert_true(isnan(loss[0]) && isnan(lse[0]));
+    float loss[3];
+    lsi_softmax_row saved[3];
+    k->cross_entropy(loss, saved, x, labels, 0, 3, 3);
+    assert_true(isnan(loss[0]) && isnan(saved[0].scale));
     expect_near(loss[1], log(2.0), 8 * HALF_ULP, "row with -inf", 1);
     assert_true(isnan(loss[2]));
 }
@@ -84,54 +102,68 @@ void check_cross_entropy(const lsi_kernels *k)
     check_forward(k, 33, 100, 10, 0);
 }
 
-static void expect_gradients(const batch *b, const float *lse, double smoothing,
-                             float factor, const float *got,
-                             const float *old_or_null)
+/*
+ * Beside a softmax in double of the logits as they are. The bound knows how far
+ * a logit is from the row's largest, and not how large that is.
+ */
+static void expect_gradients(const batch *b, double smoothing, float factor,
+                             const float *got, const float *old_or_null)
 {
+    softmax s = {0, 1};
     for (size_t i = 0; i < b->rows * b->cols; i++) {
         const size_t r = i / b->cols;
+        if (i % b->cols == 0)
+            s = softmax_of(b->x + i, b->cols);
         const double wanted =
             share_of(i % b->cols, b->labels[r], smoothing, b->cols);
-        const double d = (double)b->x[i] - lse[r];
-        const double p = exp(d);
+        const double d = (double)b->x[i] - s.max;
+        const double p = exp(d) / s.sum;
         const double old = old_or_null ? old_or_null[i] : 0.0;
         const double g = factor * (p - wanted);
+        const double each = factor * smoothing / (double)b->cols;
+        /* x - max, its exponential, the scale, and it times the factor */
+        const double roundings = fabs(d) + 5 + 2;
         const double bound =
-            HALF_ULP * (fabs(factor * p) * (fabs(d) + 5) +
-                        fabs(factor * smoothing) + fabs(g) + fabs(old + g)) +
+            fabs(factor * p) * (HALF_ULP * roundings + sum_bound(b->cols)) +
+            HALF_ULP * (2 * fabs(each) + fabs(g) + fabs(old + g)) +
             fabs(factor * (double)0x1p-125F);
         expect_near(got[i], old + g, bound, "cross_entropy_backward", i);
     }
 }
 
 static void check_backward(const lsi_kernels *k, size_t rows, size_t cols,
-                           double range, double smoothing)
+                           double range, double offset, double smoothing)
 {
-    const batch b = random_batch(rows, cols, range);
+    const batch b = random_batch(rows, cols, range, offset);
     const size_t n = rows * cols;
     const float factor = (float)random_between(0.01, 2);
-    float *loss = floats(rows), *lse = floats(rows), *dx = floats(n);
+    float *loss = floats(rows), *dx = floats(n);
+    lsi_softmax_row *saved = rows_of(rows);
     float *sum = random_floats(n, -1, 1), *in_place = copy_floats(b.x, n);
     const float *old = copy_floats(sum, n);
-    k->cross_entropy(loss, lse, b.x, b.labels, smoothing, rows, cols);
-    k->cross_entropy_backward(dx, b.x, lse, b.labels, smoothing, factor, rows,
+    k->cross_entropy(loss, saved, b.x, b.labels, smoothing, rows, cols);
+    k->cross_entropy_backward(dx, b.x, saved, b.labels, smoothing, factor, rows,
                               cols, false);
-    expect_gradients(&b, lse, smoothing, factor, dx, NULL);
-    k->cross_entropy_backward(sum, b.x, lse, b.labels, smoothing, factor, rows,
-                              cols, true);
-    expect_gradients(&b, lse, smoothing, factor, sum, old);
-    k->cross_entropy_backward(in_place, in_place, lse, b.labels, smoothing,
+    expect_gradients(&b, smoothing, factor, dx, NULL);
+    k->cross_entropy_backward(sum, b.x, saved, b.labels, smoothing, factor,
+                              rows, cols, true);
+    expect_gradients(&b, smoothing, factor, sum, old);
+    k->cross_entropy_backward(in_place, in_place, saved, b.labels, smoothing,
                               factor, rows, cols, false);
-    expect_gradients(&b, lse, smoothing, factor, in_place, NULL);
+    expect_gradients(&b, smoothing, factor, in_place, NULL);
     release_all();
 }
 
 void check_cross_entropy_backward(const lsi_kernels *k)
 {
+    static const double offsets[] = {1e2, -1e4, 1e4, 1e6, 1e7, -1e7};
     for (size_t l = 1; l < test_length_count; l++) {
-        check_backward(k, 3, test_lengths[l], 3, 0);
-        check_backward(k, 2, test_lengths[l], 200, 0);
-        check_backward(k, 2, test_lengths[l], 3, 0.125);
+        check_backward(k, 3, test_lengths[l], 3, 0, 0);
+        check_backward(k, 2, test_lengths[l], 300, 0, 0);
+        check_backward(k, 2, test_lengths[l], 3, 0, 0.125);
+        for (size_t i = 0; i < TEST_COUNT(offsets); i++)
+            check_backward(k, 2, test_lengths[l], 5, offsets[i],
+                           i % 2 == 0 ? 0 : 0.125);
     }
 }
 
