@@ -189,15 +189,31 @@ typedef struct ls_array_options {
 LS_API ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path,
                                        const ls_array_options *options);
 
+typedef enum ls_csv_header {
+    LS_CSV_AUTO,     /* decide by the first two rows */
+    LS_CSV_HEADER,   /* the first row names the columns */
+    LS_CSV_NO_HEADER /* the first row is data */
+} ls_csv_header;
+
+/* How a table is read; zeros are the usual. */
+typedef struct ls_csv_options {
+    size_t struct_size; /* sizeof, or 0: as in 0.1 (docs/abi.md) */
+    ls_csv_header header;
+} ls_csv_options;
+
 /*
  * A table of numbers in text: rows are lines, columns are between commas,
- * semicolons or tabs; the first row may name the columns. Field 0 is f32 (all
- * columns but the label); field 1 is i64, if `label` names a column of classes
- * 0, 1, 2, ...: "last" is the last, NULL none. A cell that is no number is
- * LS_ERR_FORMAT with its line and column. Local.
+ * semicolons or tabs; cells may be in quotes, as in RFC 4180. Field 0 is f32
+ * (all columns but the label); field 1 is i64, if `label` names a column of
+ * classes 0, 1, 2, ...: "last" is the last, NULL none. A cell that is no
+ * decimal number is LS_ERR_FORMAT with its line and column. With LS_CSV_AUTO a
+ * first row with names is a header (docs/data.md); the log warns, and says what
+ * was assumed, if a cell of that row is neither clearly a name nor a number.
+ * options may be NULL. Local.
  */
 LS_API ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
-                                    const char *label);
+                                    const char *label,
+                                    const ls_csv_options *options);
 
 /* ---- samplers ------------------------------------------------------------ */
 

@@ -253,7 +253,7 @@ static ls_status open_set(state *b)
     if (strcmp(b->as, "arrays") == 0)
         return ls_dataset_new_arrays(&b->set, b->data, &arrays);
     if (strcmp(b->as, "table") == 0)
-        return ls_dataset_new_csv(&b->set, b->data, NULL);
+        return ls_dataset_new_csv(&b->set, b->data, NULL, NULL);
     return ls_dataset_new_images(&b->set, b->data, LS_SPLIT_TRAIN, &images);
 }
 

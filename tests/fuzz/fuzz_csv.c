@@ -1,5 +1,5 @@
 /*
- * Tables of numbers: a byte for the label, then the text.
+ * Tables of numbers: a byte for the label and the header, then the text.
  */
 #include "fuzz.h"
 #include "lockstep/data.h"
@@ -24,8 +24,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const labels[] = {NULL, "last", "b"};
     fuzz_input in = {data, size};
     ls_dataset *set = NULL;
-    const char *label = labels[fuzz_byte(&in) % 3];
-    if (!fuzz_ok(ls_dataset_new_csv(&set, fuzz_file(in.data, in.size), label)))
+    const unsigned choice = fuzz_byte(&in);
+    const char *label = labels[choice % 3];
+    const ls_csv_options options = {.header = (ls_csv_header)(choice / 3 % 3)};
+    if (!fuzz_ok(ls_dataset_new_csv(&set, fuzz_file(in.data, in.size), label,
+                                    &options)))
         return 0;
     use(set);
     ls_dataset_free(&set);

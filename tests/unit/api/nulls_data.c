@@ -81,8 +81,9 @@ void nulls_of_data(void **state)
     GIVES(LS_ERR_FORMAT, ls_dataset_new_arrays, "options", &dataset, path,
           NULL);
     REFUSES(ls_dataset_new_csv, "out path", P(out, &dataset), P(path, path),
-            NULL);
-    GIVES(LS_ERR_FORMAT, ls_dataset_new_csv, "label", &dataset, path, NULL);
+            NULL, NULL);
+    GIVES(LS_ERR_FORMAT, ls_dataset_new_csv, "label options", &dataset, path,
+          NULL, NULL);
     REFUSES(ls_dataset_new_images, "out path", P(out, &dataset), P(path, path),
             LS_SPLIT_TRAIN, NULL);
     /* The file is empty: options may be NULL, and it is looked at. */

@@ -145,6 +145,9 @@ static void test_public_functions_refuse_a_wrong_size(void **state)
         ls_dataset_new_arrays(&no_set, "arrays",
                               &(ls_array_options){.struct_size = WRONG}),
         LS_ERR_ARGUMENT, "ls_array_options.struct_size is 3");
+    assert_error(ls_dataset_new_csv(&no_set, "table", NULL,
+                                    &(ls_csv_options){.struct_size = WRONG}),
+                 LS_ERR_ARGUMENT, "ls_csv_options.struct_size is 3");
     assert_error(
         ls_loader_new(&loader, set, &(ls_loader_options){.struct_size = WRONG}),
         LS_ERR_ARGUMENT, "ls_loader_options.struct_size is 3");

@@ -181,8 +181,8 @@ def texts():
     yield "vocabulary", json.dumps(VOCABULARY).encode(), [], []
     yield ("merges", b"#version: 0.2\n" + "\n".join(MERGES).encode() + b"\n",
            [], [])
-    yield "csv", (b"height,width,class\n1.5,2,0\n3,4e1,1\n-5,0.25,2\n"
-                  b"7,8,1\n"), [], []
+    yield "csv", (b"height,\"width, mm\",class\n1.5,2,0\n\"3\",4e1,1\n"
+                  b"-5,0.25,2\n7,8,1\n"), [], []
     yield "csv_plain", b"1.5;2;0\n3;4e1;1\n-5;0.25;2\n", [], []
 
 

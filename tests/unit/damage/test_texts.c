@@ -169,30 +169,38 @@ static void raw_tokens(void **state)
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* The rows of a text may change in number; their columns may not. */
+static ls_csv_options options;
+
+/*
+ * The columns of a table may not change. Its rows may in number where the
+ * reader guesses whether the first one is data.
+ */
 static ls_status read_table(const char *path, damage_seen *seen)
 {
     ls_dataset *set = NULL;
     float features[8];
     int64_t label = 0;
     void *const fields[] = {features, &label};
-    const ls_status status = ls_dataset_new_csv(&set, path, "last");
+    const ls_status status = ls_dataset_new_csv(&set, path, "last", &options);
     if (status != LS_OK)
         return status;
     const int64_t columns = ls_dataset_field(set, 0)->shape[0];
+    const int64_t rows = ls_dataset_count(set);
     assert_in_range(columns, 1, TEST_COUNT(features));
-    for (int64_t i = 0; i < ls_dataset_count(set); i++) {
+    for (int64_t i = 0; i < rows; i++) {
         assert_ok(ls_dataset_read(set, 0, &i, 1, fields));
         seen->values = damage_digest(seen->values + (uint64_t)label, features,
                                      (size_t)columns * sizeof *features);
     }
-    snprintf(seen->shape, sizeof seen->shape, "%lld columns, %d fields",
-             (long long)columns, ls_dataset_fields(set));
+    snprintf(seen->shape, sizeof seen->shape, "%lld columns, %d fields, %lld",
+             (long long)columns, ls_dataset_fields(set),
+             options.header == LS_CSV_AUTO ? 0 : (long long)rows);
     ls_dataset_free(&set);
     return LS_OK;
 }
 
-static void check_table(const char *format, const uint8_t *data, size_t bytes)
+static void check_table(const char *format, ls_csv_header header,
+                        const uint8_t *data, size_t bytes)
 {
     const damage_case c = {.format = format,
                            .path = damage_path("table.csv"),
@@ -201,19 +209,25 @@ static void check_table(const char *format, const uint8_t *data, size_t bytes)
                            .read = read_table,
                            .flips = {.usual = DAMAGE_SHAPE},
                            .cuts = {.usual = DAMAGE_ANY}};
+    options.header = header;
     damage_check(&c);
 }
 
 static void csv(void **state)
 {
     (void)state;
-    check_table("CSV with names", csv_file, sizeof csv_file);
+    check_table("CSV with names", LS_CSV_HEADER, csv_file, sizeof csv_file);
+    check_table("CSV with names, guessed", LS_CSV_AUTO, csv_file,
+                sizeof csv_file);
 }
 
 static void csv_plain(void **state)
 {
     (void)state;
-    check_table("CSV without names", csv_plain_file, sizeof csv_plain_file);
+    check_table("CSV without names", LS_CSV_NO_HEADER, csv_plain_file,
+                sizeof csv_plain_file);
+    check_table("CSV without names, guessed", LS_CSV_AUTO, csv_plain_file,
+                sizeof csv_plain_file);
 }
 
 int main(void)

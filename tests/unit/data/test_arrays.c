@@ -376,7 +376,7 @@ static ls_dataset *table(const char *text, const char *label)
 {
     ls_dataset *set = NULL;
     write_file("t.csv", text, strlen(text));
-    assert_ok(ls_dataset_new_csv(&set, in_root("t.csv"), label));
+    assert_ok(ls_dataset_new_csv(&set, in_root("t.csv"), label, NULL));
     return set;
 }
 
@@ -451,8 +451,9 @@ static void test_wrong_tables(void **state)
     ls_dataset *set = NULL;
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
         write_file("w.csv", wrong[i].text, strlen(wrong[i].text));
-        assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), wrong[i].label),
-                     wrong[i].status, wrong[i].part);
+        assert_error(
+            ls_dataset_new_csv(&set, in_root("w.csv"), wrong[i].label, NULL),
+            wrong[i].status, wrong[i].part);
     }
     /* A first row that is long, and rows that are not, take no memory. */
     char *text = NULL;
@@ -466,10 +467,10 @@ static void test_wrong_tables(void **state)
     assert_int_equal(fclose(f), 0);
     write_file("w.csv", text, bytes);
     free(text);
-    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL),
+    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
                  LS_ERR_FORMAT, "line 2: 1 columns; the first row has 60001");
     WRITE("w.csv", npy_i1);
-    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL),
+    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
                  LS_ERR_FORMAT, "w.csv' is an .npy array; a table of numbers");
 }
 
