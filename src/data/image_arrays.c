@@ -89,6 +89,41 @@ static ls_status open_labels(set *s, const char *path)
 
 /* ---- what they hold ------------------------------------------------------ */
 
+/* The bytes of an image: 0 if there are none, -1 if there are too many. */
+static int64_t bytes_of_image(const lsi_file_array *a)
+{
+    int64_t bytes = 1;
+    for (int i = 1; i < a->ndim; i++) {
+        if (__builtin_mul_overflow(bytes, a->shape[i], &bytes) ||
+            bytes > 3 * (int64_t)LSI_PICTURE_PIXELS)
+            return -1;
+    }
+    return bytes;
+}
+
+static ls_status check_images(const lsi_file_array *a, bool has_channels,
+                              const char *path)
+{
+    const int64_t bytes = bytes_of_image(a);
+    if (a->kind != 'u' || a->size != 1)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the array '%s' of '%s' is of type %c%zu; images are "
+                        "read as unsigned bytes, u1",
+                        a->name, path, a->kind, a->size);
+    if (bytes < 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "an image of the array '%s' of '%s' has more than %d "
+                        "pixels of 3 channels, the most that is read",
+                        a->name, path, LSI_PICTURE_PIXELS);
+    if (bytes > 0 && (a->ndim == 3 || has_channels))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the array '%s' of '%s' has %d dimensions and no images of "
+                    "1 or 3 channels; expected (N, H, W), (N, H, W, C) or "
+                    "(N, C, H, W)",
+                    a->name, path, a->ndim);
+}
+
 /* (N, H, W), (N, H, W, C) or (N, C, H, W), where C is 1 or 3. */
 static ls_status look_at_images(set *s, const char *path)
 {
@@ -97,11 +132,7 @@ static ls_status look_at_images(set *s, const char *path)
     lsi_picture *const p = &s->picture;
     const bool last = a->ndim == 4 && (n[3] == 1 || n[3] == 3);
     const bool first = a->ndim == 4 && !last && (n[1] == 1 || n[1] == 3);
-    if (a->kind != 'u' || a->size != 1)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the array '%s' of '%s' is of type %c%zu; images are "
-                        "read as unsigned bytes, u1",
-                        a->name, path, a->kind, a->size);
+    LS_TRY(check_images(a, last || first, path));
     if (a->ndim == 3)
         *p = (lsi_picture){.height = n[1],
                            .width = n[2],
@@ -115,7 +146,7 @@ static ls_status look_at_images(set *s, const char *path)
                            .row = n[2] * n[3],
                            .column = n[3],
                            .plane = 1};
-    else if (first)
+    else
         *p = (lsi_picture){.height = n[2],
                            .width = n[3],
                            .channels = (int)n[1],
@@ -123,13 +154,7 @@ static ls_status look_at_images(set *s, const char *path)
                            .column = 1,
                            .plane = n[2] * n[3]};
     s->image_bytes = p->height * p->width * p->channels;
-    if (s->image_bytes > 0)
-        return LS_OK;
-    return lsi_fail(LS_ERR_FORMAT,
-                    "the array '%s' of '%s' has %d dimensions and no images of "
-                    "1 or 3 channels; expected (N, H, W), (N, H, W, C) or "
-                    "(N, C, H, W)",
-                    a->name, path, a->ndim);
+    return LS_OK;
 }
 
 static ls_status look_at_labels(const set *s, const char *path)

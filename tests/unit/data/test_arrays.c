@@ -140,6 +140,41 @@ static void test_wrong_images(void **state)
         LS_ERR_FORMAT, "x.parquet' is a parquet file; images are");
 }
 
+static void write_shape(const char *name, const char *shape, char type)
+{
+    uint8_t file[10 + 118] = "\x93NUMPY\1\0\x76";
+    char header[119];
+    snprintf(header, sizeof header,
+             "{'descr': '|%c1', 'fortran_order': False, 'shape': (%s), }", type,
+             shape);
+    memset(file + 10, ' ', sizeof file - 10);
+    memcpy(file + 10, header, strlen(header));
+    file[sizeof file - 1] = '\n';
+    WRITE(name, file);
+}
+
+/* No images, each of which would have more bytes than there can be. */
+static void test_vast_images(void **state)
+{
+    (void)state;
+    static const char *const shapes[] = {
+        "0, 1099511627777, 16777216",   /* 2^64 + 2^24 */
+        "0, 4611686018427387904, 3, 3", /* 9 * 2^62 */
+        "0, 0, 4611686018427387904, 3", /* 3 * 2^62 within */
+        "0, 3, 4611686018427387904, 4611686018427387904",
+    };
+    write_shape("labels.npy", "0,", 'u');
+    for (size_t i = 0; i < TEST_COUNT(shapes); i++) {
+        ls_dataset *set = NULL;
+        write_shape("images.npy", shapes[i], 'u');
+        assert_error(ls_dataset_new_images(&set, in_root("images.npy"),
+                                           LS_SPLIT_TRAIN, NULL),
+                     LS_ERR_FORMAT,
+                     i == 2 ? "has 4 dimensions and no images"
+                            : "has more than 268435456 pixels");
+    }
+}
+
 /* Whatever byte of an archive is another, it is read or refused. */
 static void test_damaged_archives(void **state)
 {
@@ -481,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_wrong_npy),
         cmocka_unit_test(test_image_arrays),
         cmocka_unit_test(test_wrong_images),
+        cmocka_unit_test(test_vast_images),
         cmocka_unit_test(test_damaged_archives),
         cmocka_unit_test(test_bits_of_archives),
         cmocka_unit_test(test_skipped_checksums),
