@@ -1,6 +1,5 @@
 #include "text/token_file.h"
 
-#include <inttypes.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,6 +21,7 @@ typedef struct work {
     lsi_ids others;       /* rank 0: of another's */
     lsi_atomic_file file; /* rank 0 */
     bool writing;         /* it is open */
+    size_t done;          /* blocks that are encoded */
     lsi_tokenize_result result;
 } work;
 
@@ -36,10 +36,25 @@ static ls_status open_file(work *w)
     return lsi_atomic_file_write(&w->file, header, sizeof header);
 }
 
+static ls_status check_count(const work *w)
+{
+    const uint32_t most = w->job->most > 0 ? w->job->most : UINT32_MAX;
+    if (w->result.tokens <= most)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the first %zu of %zu MB of the texts have more than %u "
+                    "tokens, the most that a file of llm.c's format can have; "
+                    "divide the texts, write a file for each part, and give "
+                    "training the folder of these files",
+                    w->corpus.bytes / w->corpus.blocks * w->done / 1000000,
+                    w->corpus.bytes / 1000000, most);
+}
+
 static ls_status write_ids(work *w, const uint32_t *ids, size_t n)
 {
     uint16_t narrow[PIECE];
     w->result.tokens += n;
+    LS_TRY(check_count(w));
     if (w->result.width == 4)
         return lsi_atomic_file_write(&w->file, ids, n * sizeof *ids);
     for (size_t at = 0; at < n; at += PIECE) {
@@ -55,12 +70,6 @@ static ls_status write_ids(work *w, const uint32_t *ids, size_t n)
 static ls_status finish_file(work *w)
 {
     const uint32_t count = (uint32_t)w->result.tokens;
-    if (w->result.tokens > UINT32_MAX)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "the texts have %" PRIu64 " tokens; a file of llm.c's "
-                        "format can have %u at most, so they should be written "
-                        "to several files",
-                        w->result.tokens, UINT32_MAX);
     if (pwrite(w->file.fd, &count, sizeof count, COUNT_WORD * sizeof count) !=
         (ssize_t)sizeof count)
         return lsi_fail_errno(LS_ERR_IO, "cannot write '%s'", w->job->out);
@@ -120,11 +129,11 @@ static ls_status collect(work *w, ls_status *status)
     return LS_OK;
 }
 
-static void tell(const work *w, size_t done)
+static void tell(const work *w)
 {
     if (w->job->progress != NULL && ls_group_rank(w->group) == 0)
         w->job->progress(w->job->context,
-                         w->corpus.bytes / w->corpus.blocks * done,
+                         w->corpus.bytes / w->corpus.blocks * w->done,
                          w->corpus.bytes);
 }
 
@@ -139,12 +148,13 @@ static ls_status run_rounds(work *w)
         if (written == LS_OK)
             written = encode_block(w, first + rank);
         LS_TRY(lsi_share_outcome(w->group, written, &agreed));
+        w->done =
+            first + ranks < w->corpus.blocks ? first + ranks : w->corpus.blocks;
         if (rank == 0)
             LS_TRY(collect(w, &written));
         else
             LS_TRY(pass_on(w));
-        tell(w, first + ranks < w->corpus.blocks ? first + ranks
-                                                 : w->corpus.blocks);
+        tell(w);
     }
     if (rank == 0 && written == LS_OK)
         written = finish_file(w);

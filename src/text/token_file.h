@@ -16,6 +16,7 @@ typedef struct lsi_tokenize_job {
     const char *out;
     bool special;    /* with what the tokenizer puts around each text */
     bool end_tokens; /* with ls_tokenizer_end behind each text */
+    uint32_t most;   /* tokens in the file; 0: UINT32_MAX, the format's limit */
     /* Told on rank 0 how many bytes are done; or NULL. */
     void (*progress)(void *context, size_t done, size_t all);
     void *context;
@@ -29,7 +30,9 @@ typedef struct lsi_tokenize_result {
 /*
  * Encodes on all threads of all ranks; rank 0 writes the file, which appears
  * whole or not at all, and is the same for any number of ranks. Only rank 0
- * needs to see where it goes. Collective; *out is the same on all ranks.
+ * needs to see where it goes. More tokens than the file can have are
+ * LS_ERR_FORMAT in the round in which they come. Collective; *out is the same
+ * on all ranks.
  */
 ls_status lsi_tokenize_files(ls_group *group, const lsi_tokenize_job *job,
                              lsi_tokenize_result *out);

@@ -15,6 +15,7 @@ typedef struct call {
     lsi_tokenize_job job;
     lsi_tokenize_result result;
     ls_status status;
+    char message[512];
 } call;
 
 static void write_file(ls_group *group, void *argument)
@@ -24,6 +25,7 @@ static void write_file(ls_group *group, void *argument)
     const ls_status status = lsi_tokenize_files(group, &c->job, &result);
     if (ls_group_rank(group) == 0) {
         c->status = status;
+        snprintf(c->message, sizeof c->message, "%s", ls_last_error());
         c->result = result;
     } else {
         CHECK(status == LS_OK || result.bytes == 0);
@@ -123,6 +125,54 @@ static void nothing_where_it_fails(void **state)
     ls_tokenizer_free(&t);
 }
 
+static void count_calls(void *context, size_t done, size_t all)
+{
+    CHECK(done < all);
+    ++*(int *)context;
+}
+
+/* Three blocks, of which the first has more tokens than there may be. */
+static void stops_at_the_limit(void **state)
+{
+    const char *const paths[] = {corpus.path}, *const small[] = {bad_path};
+    ls_tokenizer *t = NULL;
+    int calls = 0;
+    (void)state;
+    assert_ok(ls_tokenizer_open(&t, TOKENIZERS "/gpt2.json"));
+    call c = {.job = {.tokenizer = t,
+                      .paths = paths,
+                      .n = 1,
+                      .out = out_path,
+                      .most = 1000,
+                      .progress = count_calls,
+                      .context = &calls}};
+    run_threads(1, write_file, &c);
+    assert_int_equal(c.status, LS_ERR_FORMAT);
+    assert_int_equal(calls, 1);
+    assert_non_null(strstr(c.message, "the first 3 of 9 MB of the texts have "
+                                      "more than 1000 tokens"));
+    calls = 0;
+    run_threads(2, write_file, &c);
+    assert_int_equal(c.status, LS_ERR_FORMAT);
+    assert_int_equal(calls, 1);
+    assert_int_not_equal(access(out_path, F_OK), 0);
+
+    FILE *file = fopen(bad_path, "w");
+    fputs("a text", file);
+    fclose(file);
+    c.job = (lsi_tokenize_job){
+        .tokenizer = t, .paths = small, .n = 1, .out = out_path};
+    run_threads(1, write_file, &c);
+    assert_int_equal(c.status, LS_OK);
+    c.job.most = (uint32_t)c.result.tokens;
+    run_threads(1, write_file, &c);
+    assert_int_equal(c.status, LS_OK);
+    c.job.most--;
+    run_threads(1, write_file, &c);
+    assert_int_equal(c.status, LS_ERR_FORMAT);
+    ls_tokenizer_free(&t);
+}
+
 static int make(void **state)
 {
     (void)state;
@@ -145,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks),
         cmocka_unit_test(nothing_where_it_fails),
+        cmocka_unit_test(stops_at_the_limit),
     };
     return cmocka_run_group_tests(tests, make, clear);
 }
