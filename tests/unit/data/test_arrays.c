@@ -1,5 +1,4 @@
-/* Arrays and tables: as NumPy writes them (make_array_vectors.py), and others.
- */
+/* Arrays, as NumPy writes them (make_array_vectors.py), and others. */
 #include <math.h>
 
 #include <zlib.h>
@@ -405,110 +404,6 @@ static void test_any_arrays(void **state)
                  "t.txt' is a file of no known kind; arrays are read from");
 }
 
-/* ---- tables -------------------------------------------------------------- */
-
-static ls_dataset *table(const char *text, const char *label)
-{
-    ls_dataset *set = NULL;
-    write_file("t.csv", text, strlen(text));
-    assert_ok(ls_dataset_new_csv(&set, in_root("t.csv"), label, NULL));
-    return set;
-}
-
-static void test_tables(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {
-        "a,class,b\n1,2,3.5\n-4e1,0, 6\n",
-        "\"a\";\"class\";b\r\n1;2;3.5\r\n\r\n-40;0;6",
-        "a\tclass\tb\n1\t2\t3.5\n-40\t0\t6\n",
-        /* As spreadsheets write it. */
-        "\357\273\277a,class,b\r\n1,2,3.5\r\n-40,0,6\r\n",
-    };
-    for (size_t i = 0; i < TEST_COUNT(texts); i++) {
-        ls_dataset *set = table(texts[i], "class");
-        const int64_t both[] = {0, 1};
-        float features[4];
-        int64_t labels[2];
-        assert_int_equal(ls_dataset_count(set), 2);
-        assert_int_equal(ls_dataset_classes(set), 3);
-        assert_int_equal(ls_dataset_label(set, 0), 2);
-        assert_int_equal(ls_dataset_field(set, 0)->shape[0], 2);
-        assert_ok(
-            ls_dataset_read(set, 0, both, 2, (void *[]){features, labels}));
-        assert_true(features[0] == 1 && features[1] == 3.5F &&
-                    features[2] == -40 && features[3] == 6);
-        assert_int_equal(labels[0], 2);
-        assert_int_equal(labels[1], 0);
-        ls_dataset_free(&set);
-    }
-    ls_dataset *set = table("1,2,3", NULL);
-    assert_int_equal(ls_dataset_fields(set), 1);
-    assert_int_equal(ls_dataset_field(set, 0)->shape[0], 3);
-    ls_dataset_free(&set);
-    set = table("\xef\xbb\xbf"
-                "1,2\n",
-                NULL);
-    assert_int_equal(ls_dataset_count(set), 1);
-    ls_dataset_free(&set);
-    set = table("1.5,1\n2.5,0\n", "last");
-    assert_int_equal(ls_dataset_label(set, 0), 1);
-    ls_dataset_free(&set);
-}
-
-static void test_wrong_tables(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *label, *part;
-        ls_status status;
-    } wrong[] = {
-        {"a,b\n1,2\n3,x\n", NULL, "line 3, column 2: 'x' is no number",
-         LS_ERR_FORMAT},
-        {"1,2\n3\n", NULL, "line 2: 1 columns; the first row has 2",
-         LS_ERR_FORMAT},
-        {"a,b\n", NULL, "holds names of columns, but no rows", LS_ERR_FORMAT},
-        {"\n\n", NULL, "holds no rows", LS_ERR_FORMAT},
-        {"1,nan\n2,3\n", NULL, "line 1, column 2: 'nan' is no number",
-         LS_ERR_FORMAT},
-        {"1,,3\n2,3,4\n", NULL, "line 1, column 2: '' is no number",
-         LS_ERR_FORMAT},
-        {",b\n2,3\n4,inf\n", NULL, "line 3, column 2: 'inf' is no number",
-         LS_ERR_FORMAT},
-        {"1,1e39\n2,3\n", NULL, "line 1, column 2: '1e39' is no number",
-         LS_ERR_FORMAT},
-        {"a,b\n1,2.5\n", "b", "column 2: '2.5' is no class", LS_ERR_FORMAT},
-        {"a,b\n1,-1\n", "b", "'-1' is no class", LS_ERR_FORMAT},
-        {"a,b\n1,2\n", "c", "has no column 'c'", LS_ERR_ARGUMENT},
-        {"1,2\n", "c", "has no names of columns", LS_ERR_ARGUMENT},
-        {"1\n", "last", "has 1 columns; expected 1 to", LS_ERR_FORMAT},
-    };
-    ls_dataset *set = NULL;
-    for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
-        write_file("w.csv", wrong[i].text, strlen(wrong[i].text));
-        assert_error(
-            ls_dataset_new_csv(&set, in_root("w.csv"), wrong[i].label, NULL),
-            wrong[i].status, wrong[i].part);
-    }
-    /* A first row that is long, and rows that are not, take no memory. */
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
-    assert_non_null(f);
-    for (int i = 0; i < 60000; i++)
-        fputs("1,", f);
-    for (int i = 0; i < 1000000; i++)
-        fputs("2\n", f);
-    assert_int_equal(fclose(f), 0);
-    write_file("w.csv", text, bytes);
-    free(text);
-    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
-                 LS_ERR_FORMAT, "line 2: 1 columns; the first row has 60001");
-    WRITE("w.csv", npy_i1);
-    assert_error(ls_dataset_new_csv(&set, in_root("w.csv"), NULL, NULL),
-                 LS_ERR_FORMAT, "w.csv' is an .npy array; a table of numbers");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,8 +417,6 @@ int main(void)
         cmocka_unit_test(test_skipped_checksums),
         cmocka_unit_test(test_mnist),
         cmocka_unit_test(test_any_arrays),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_wrong_tables),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
