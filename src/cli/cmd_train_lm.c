@@ -114,6 +114,7 @@ static ls_status take_model(session *s, lsi_lm_options *out)
     LS_TRY(
         lsi_cli_lm_shape_of(&a->shape, s->weights.text, &out->model, &bytes));
     out->init = s->weights.text;
+    out->length = a->shape.context;
     out->not_bytes = !bytes;
     return LS_OK;
 }

@@ -65,19 +65,18 @@ ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
     LS_TRY(ls_transformer_read_config(weights, out));
     LS_TRY(lsi_lm_has_bytes(weights, out->vocabulary, bytes));
     out->attention = attention_of(flags);
-    if (flags->context > out->context ||
-        (out->kind == LS_TRANSFORMER_GPT2 && flags->context > 0 &&
-         flags->context != out->context))
+    if (flags->context > out->context)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--context %" PRId64 " does not fit '%s', which has "
                         "%s%" PRId64 " positions",
                         flags->context, weights,
                         out->kind == LS_TRANSFORMER_GPT2 ? "learned " : "",
                         out->context);
+    if (out->kind == LS_TRANSFORMER_GPT2)
+        return LS_OK; /* sequences are shorter, and the model keeps all */
     if (flags->context > 0)
         out->context = flags->context;
-    else if (out->kind != LS_TRANSFORMER_GPT2 &&
-             out->context > LSI_LM_MOST_CONTEXT)
+    else if (out->context > LSI_LM_MOST_CONTEXT)
         out->context = LSI_LM_MOST_CONTEXT;
     return LS_OK;
 }

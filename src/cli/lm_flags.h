@@ -73,8 +73,8 @@ ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
 
 /*
  * That of a file of weights (as of lsi_checkpoint_weights), of which the flags
- * say the context and how attention is computed. *bytes: whether its tokens are
- * bytes.
+ * say the context and how attention is computed. Learned positions are kept,
+ * also if the flags' context is shorter. *bytes: whether its tokens are bytes.
  */
 ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
                               const char *weights, ls_transformer_config *out,

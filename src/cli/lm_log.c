@@ -48,7 +48,7 @@ ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
     lsi_run_log_say(log->run,
                     "lm: %" PRId64 " parameters, context %" PRId64
                     "; %s; %d rank%s x %d thread%s",
-                    start->parameters, start->model->context, log->counts,
+                    start->parameters, start->length, log->counts,
                     log->about.ranks, log->about.ranks == 1 ? "" : "s",
                     log->about.threads, log->about.threads == 1 ? "" : "s");
     return lsi_cli_tell_strategy(log->run, start->choice);

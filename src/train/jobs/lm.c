@@ -24,7 +24,8 @@ typedef struct job {
     const lsi_lm_options *options;
     const lsi_lm_events *events;
     ls_transformer_config config;
-    char *shape; /* the configuration as text */
+    char *shape;    /* the configuration as text */
+    int64_t length; /* tokens of a sequence */
     ls_tokens *tokens;
     int64_t train_end; /* of the tokens; validation begins there */
     ls_tensor *inputs, *targets;
@@ -49,7 +50,6 @@ static void collect_model_config(const ls_transformer_config *c,
     lsi_run_config_int(config, "--heads", c->heads);
     lsi_run_config_int(config, "--d-ff", c->d_ff);
     lsi_run_config_int(config, "--vocab", c->vocabulary);
-    lsi_run_config_int(config, "--context", c->context);
     lsi_run_config_real(config, "--norm-eps", c->norm_eps);
     lsi_run_config_before(config, "1e-05");
     lsi_run_config_text(config, "--untied-head", c->untied_head ? "on" : "off");
@@ -108,6 +108,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_before(config, "none");
     lsi_run_config_text(config, "--init", o->init != NULL ? "given" : "none");
     collect_model_config(&j->config, config);
+    lsi_run_config_int(config, "--context", j->length);
     lsi_run_config_int(config, "--batch-size over all ranks:",
                        o->batch_size * ls_group_size(j->loop.group));
     lsi_run_config_int(config, "--accumulate", j->accumulate);
@@ -146,7 +147,7 @@ static ls_status open_tokens(job *j)
             "give a file of its tokens (.u16, .u32, .bin), or --tokenizer",
             o->data != NULL ? o->data : "the built-in text");
     const int64_t n = ls_tokens_count(j->tokens);
-    const int64_t length = o->model.context;
+    const int64_t length = j->length;
     j->train_end = n - n / VALIDATION_SHARE;
     if (j->train_end > length &&
         (o->validate_every == 0 || n - j->train_end > length))
@@ -170,7 +171,7 @@ static ls_status choose_model(job *j)
 
 static ls_status make_batch(job *j)
 {
-    const int64_t rows = j->options->batch_size, length = j->config.context;
+    const int64_t rows = j->options->batch_size, length = j->length;
     const int64_t shape[] = {rows, length}, flat = rows * length;
     LS_TRY(ls_tensor_new(&j->inputs, LS_I64, 2, shape));
     return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
@@ -181,7 +182,7 @@ static ls_status count_micro_steps(job *j)
 {
     const lsi_lm_options *const o = j->options;
     const int ranks = ls_group_size(j->loop.group);
-    const int64_t each = o->batch_size * j->config.context * ranks;
+    const int64_t each = o->batch_size * j->length * ranks;
     const int64_t n = o->tokens_per_step / each;
     j->accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
     if (n * each == o->tokens_per_step)
@@ -190,8 +191,8 @@ static ls_status count_micro_steps(job *j)
                     "a step of %" PRId64 " tokens does not consist of whole "
                     "micro-steps of %" PRId64 " (batch size %" PRId64
                     " x context %" PRId64 " x %d ranks); %" PRId64 " would",
-                    o->tokens_per_step, each, o->batch_size, j->config.context,
-                    ranks, each * (n + 1));
+                    o->tokens_per_step, each, o->batch_size, j->length, ranks,
+                    each * (n + 1));
 }
 
 /* What each rank does alone before all start together. */
@@ -313,6 +314,7 @@ static ls_status begin(void *self)
     const int64_t n = ls_tokens_count(j->tokens);
     const lsi_lm_start start = {.model = &j->config,
                                 .parameters = ls_params_numel(j->lm.params),
+                                .length = j->length,
                                 .train_tokens = j->train_end,
                                 .val_tokens = n - j->train_end,
                                 .step_tokens = step_tokens(j),
@@ -355,7 +357,7 @@ static ls_status read_batch(const job *j, uint64_t step, int share,
         .begin = validation ? j->train_end : 0,
         .end = validation ? ls_tokens_count(j->tokens) : j->train_end,
         .rows = j->options->batch_size,
-        .length = j->config.context,
+        .length = j->length,
         .seed = j->options->seed,
         .step = step + (validation ? validation_steps : 0),
         .rank = share};
@@ -506,7 +508,10 @@ ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
                                      .checkpoint = checkpoint,
                                      .save = save,
                                      .release = release};
-    job j = {.options = options, .events = events};
+    job j = {.options = options,
+             .events = events,
+             .length = options->length > 0 ? options->length
+                                           : options->model.context};
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;

@@ -15,6 +15,7 @@ typedef struct lsi_lm_options {
     const char *data; /* NULL: the built-in text */
     ls_token_format format;
     ls_transformer_config model;
+    int64_t length; /* tokens of a sequence; 0: the model's context */
     const ls_tokenizer *tokenizer; /* of the data; text is encoded; or NULL */
     bool text_vocabulary; /* if the data are text: 256 instead of the model's */
     bool not_bytes;       /* the model has other tokens: text is refused */
@@ -39,6 +40,7 @@ typedef struct lsi_lm_options {
 typedef struct lsi_lm_start {
     const ls_transformer_config *model;
     int64_t parameters;
+    int64_t length; /* tokens of a sequence */
     int64_t train_tokens, val_tokens;
     int64_t step_tokens;          /* of all ranks in a step */
     int64_t step;                 /* of the checkpoint to resume from, or 0 */

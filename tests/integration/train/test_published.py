@@ -66,6 +66,16 @@ def write_tokenizer(path, merges=(("t", "h"), ("th", "e"))):
     return path
 
 
+def positions(path):
+    """The bytes of the learned positions in a file of weights."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        name, = (n for n in header if n.endswith("wpe.weight"))
+        begin, end = header[name]["data_offsets"]
+        f.seek(begin, 1)
+        return f.read(end - begin)
+
+
 class PublishedTest(ProgramTest):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -151,6 +161,30 @@ class Published(PublishedTest):
                       "--batch-size", "4", "--save", saved)
             after, = self.rows("--model", saved, "--data", text)
             self.assertLess(after["loss"], before["loss"] - 0.5)
+
+    def test_contexts_shorter_than_learned_positions(self):
+        """The first 8 of 24 positions are trained; the others stay."""
+        text = self.write_tokens("text.u16", EXPECTED["text"])
+        how = ("--data", text, "--context", "8")
+        losses, places = [], []
+        for steps in "0", "10":
+            saved = self.path(steps + ".safetensors")
+            self.good("train", "lm", "-n", "2", "--model", model("gpt2"), *how,
+                      "--steps", steps, "--lr", "0.003", "--weight-decay", "0",
+                      "--batch-size", "4", "--save", saved)
+            losses += [row["loss"] for row in self.rows("--model", saved, *how)]
+            places.append(positions(saved))
+        before, = self.rows("--model", model("gpt2"), *how)
+        self.assertEqual(losses[0], before["loss"])
+        self.assertLess(losses[1], before["loss"])
+        theirs, ours = places
+        self.assertEqual(len(ours), len(theirs))
+        row = len(theirs) // 24
+        self.assertEqual(ours[8 * row:], theirs[8 * row:])
+        for k in range(8):
+            self.assertNotEqual(ours[k * row:][:row], theirs[k * row:][:row])
+        self.refuse("which has learned 24 positions", "train", "lm", "--model",
+                    model("gpt2"), "--data", text, "--context", "25")
 
     def test_saved_names_are_the_published_ones(self):
         text = self.write_tokens("text.u16", EXPECTED["text"])
