@@ -212,6 +212,15 @@ LS_API LS_EXPERIMENTAL void *ls_shared_peer(const ls_group *group,
                                             const void *data, int rank);
 
 /*
+ * Takes this rank's mapping of a shared buffer out of the group, whose close
+ * then leaves it mapped. `data` is as ls_shared_alloc returned it. Local, for
+ * right before ls_group_close. The caller owns *mapping (all ranks' parts, in
+ * *bytes bytes), for munmap. LS_ERR_UNSUPPORTED if ranks are threads.
+ */
+LS_API LS_EXPERIMENTAL ls_status ls_shared_keep(ls_group *group, void *data,
+                                                size_t *bytes, void **mapping);
+
+/*
  * Releases a shared buffer and sets *data to NULL. Collective; a rank whose
  * *data is NULL already does nothing and does not tell the others.
  */

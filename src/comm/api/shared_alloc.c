@@ -13,6 +13,7 @@
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
 #include "comm/node/space.h"
+#include "comm/node/transport.h"
 #include "comm/state/channels.h"
 
 static ls_status check_request(const ls_group *group, size_t bytes,
@@ -120,12 +121,12 @@ ls_status lsi_shared_alloc_sparse(ls_group *group, size_t bytes, void **data)
 
 /* ---- freeing ------------------------------------------------------------- */
 
-static void free_here(ls_group *group, const lsi_shared *found)
+static lsi_shared *own(ls_group *group, const lsi_shared *found)
 {
     lsi_shared *mine = group->memory.shared;
     while (mine != found)
         mine = mine->next;
-    lsi_shared_let_go(group, mine);
+    return mine;
 }
 
 ls_status ls_shared_free(ls_group *group, void **data)
@@ -147,7 +148,32 @@ ls_status ls_shared_free(ls_group *group, void **data)
     const ls_status status = lsi_agree(group, &call, LS_OK);
     if (status != LS_OK && !lsi_has_failed(group))
         return status; /* a rank keeps its part, so all do */
-    free_here(here, found);
+    lsi_shared_let_go(here, own(here, found));
     *data = NULL;
     return status;
+}
+
+/* The range is not let go: so nobody gets it while it is mapped here. */
+ls_status ls_shared_keep(ls_group *group, void *data, size_t *bytes,
+                         void **mapping)
+{
+    LS_NEED(group);
+    LS_NEED(data);
+    LS_NEED(bytes);
+    LS_NEED(mapping);
+    ls_group *here = group->channels.local;
+    lsi_node_memory *node = here->memory.node;
+    const lsi_shared *found = lsi_shared_find(here, data);
+    if (found == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_shared_keep of memory that ls_shared_alloc did not "
+                        "return for this group");
+    if (!node->transport->leave(node, found->base))
+        return lsi_fail(LS_ERR_UNSUPPORTED,
+                        "ls_shared_keep: other ranks of the group are threads "
+                        "of this process; ranks must be processes");
+    *mapping = found->base;
+    *bytes = found->mapped;
+    lsi_shared_disown(here, own(here, found));
+    return LS_OK;
 }

@@ -82,16 +82,35 @@ static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
                     bytes);
 }
 
+static range **find(inproc_node *node, const void *address)
+{
+    range **link = &node->ranges;
+    while ((*link)->address != address)
+        link = &(*link)->next;
+    return link;
+}
+
+static bool inproc_leave(lsi_node_memory *base, void *address)
+{
+    inproc_node *node = inproc(base);
+    pthread_mutex_lock(&node->lock);
+    range **link = find(node, address), *found = *link;
+    const bool last = found->users == 1;
+    if (last) {
+        *link = found->next;
+        lsi_free(found);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return last;
+}
+
 /* What was mapped as a whole may have users of a part of it. */
 static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
 {
     inproc_node *node = inproc(base);
     (void)bytes;
     pthread_mutex_lock(&node->lock);
-    range **link = &node->ranges;
-    while ((*link)->address != address)
-        link = &(*link)->next;
-    range *found = *link;
+    range **link = find(node, address), *found = *link;
     if (--found->users == 0) {
         *link = found->next;
         munmap(address, found->bytes);
@@ -133,6 +152,7 @@ static const lsi_transport transport = {
     .map = inproc_map,
     .reserve = inproc_reserve,
     .unmap = inproc_unmap,
+    .leave = inproc_leave,
     .discard = inproc_discard,
     .alive = inproc_alive,
     .destroy = inproc_destroy,

@@ -86,16 +86,22 @@ lsi_shared_shape lsi_shared_shape_of(const ls_group *group, size_t bytes)
                               (all + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE};
 }
 
-void lsi_shared_detach(ls_group *group, lsi_shared *shared)
+void lsi_shared_disown(ls_group *group, lsi_shared *shared)
 {
     lsi_shared **link = &group->memory.shared;
     while (*link != shared)
         link = &(*link)->next;
     *link = shared->next;
-    group->memory.node->transport->unmap(group->memory.node, shared->base,
-                                         shared->mapped);
     lsi_memory_discharge(shared->stride, LS_MEMORY_COMM);
     lsi_free(shared);
+}
+
+void lsi_shared_detach(ls_group *group, lsi_shared *shared)
+{
+    void *const base = shared->base;
+    const size_t mapped = shared->mapped;
+    lsi_shared_disown(group, shared);
+    group->memory.node->transport->unmap(group->memory.node, base, mapped);
 }
 
 void lsi_shared_let_go(ls_group *group, lsi_shared *shared)

@@ -59,6 +59,9 @@ ls_status lsi_shared_attach(ls_group *group, uint64_t offset,
 /* Makes the pages of this rank's part be there. */
 ls_status lsi_shared_reserve(const ls_group *group, const lsi_shared *shared);
 
+/* Takes one off the list, and leaves it mapped. */
+void lsi_shared_disown(ls_group *group, lsi_shared *shared);
+
 /* Unmaps one that nobody is going to use, and takes it off the list. */
 void lsi_shared_detach(ls_group *group, lsi_shared *shared);
 

@@ -128,6 +128,13 @@ static void shm_unmap(lsi_node_memory *node, void *address, size_t bytes)
     munmap(address, bytes);
 }
 
+static bool shm_leave(lsi_node_memory *node, void *address)
+{
+    (void)node;
+    (void)address;
+    return true;
+}
+
 /*
  * Each rank does this for its own part, as it would at the first touch: that
  * puts the pages where it runs, takes huge ones where they are granted, and in
@@ -240,6 +247,7 @@ static const lsi_transport transport = {
     .map = shm_map,
     .reserve = shm_reserve,
     .unmap = shm_unmap,
+    .leave = shm_leave,
     .discard = shm_discard,
     .alive = shm_alive,
     .destroy = shm_destroy,

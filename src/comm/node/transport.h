@@ -36,6 +36,11 @@ typedef struct lsi_transport {
     /* Undoes one map; the address and size are those of that call. */
     void (*unmap)(lsi_node_memory *node, void *address, size_t bytes);
     /*
+     * Forgets one map and leaves it to the caller, who calls munmap. False, and
+     * nothing done, if other ranks of this process use it.
+     */
+    bool (*leave)(lsi_node_memory *node, void *address);
+    /*
      * Gives the pages of a range back that no rank needs any more. Whether it
      * now reads as zero and may be mapped for something else.
      */

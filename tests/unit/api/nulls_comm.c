@@ -18,6 +18,9 @@ static void nulls_of_shared_memory(ls_group *group)
     assert_ok(ls_shared_alloc(group, 64, &data));
     GIVES(NULL, ls_shared_peer, "group data", P(group, group), P(data, data),
           0);
+    size_t bytes = 0;
+    REFUSES(ls_shared_keep, "group data bytes mapping", P(group, group),
+            P(data, data), P(bytes, &bytes), P(mapping, &none));
     REFUSES(ls_shared_free, "group data", P(group, group), P(data, &data));
     assert_ok(ls_shared_free(group, &none));
     assert_ok(ls_shared_free(group, &data));
