@@ -227,56 +227,68 @@ static int64_t least(int64_t a, int64_t b)
  * Time in which collectives are under way, and in which this thread waits: both
  * in the order of their beginnings, and none of them begins before the step.
  */
-static void take_communication(const walk *w, const lsi_profile_step *step,
-                               size_t first)
+typedef struct communication {
+    stretch under_way, waits;
+} communication;
+
+static void take_communication(communication *c, const lsi_profile_step *step,
+                               const lsi_timeline_span *s)
 {
-    const lsi_timeline_process *const p = w->process;
-    stretch under_way = {0}, waits = {0};
-    for (size_t i = first; i < p->n && p->spans[i].begin < step->end; i++) {
-        const lsi_timeline_span *const s = &p->spans[i];
-        const int64_t end = least(s->end, step->end);
-        if (s->thread != step->thread)
-            continue;
-        if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_TRANSFER)
-            stretch_to(&under_way, s->begin, end);
-        else if (s->kind == LSI_SPAN_WAIT && under_way.end != 0)
-            stretch_to(&waits, s->begin, end);
-    }
-    w->profile->under_way += under_way.total;
-    w->profile->exposed += least(waits.total, under_way.total);
+    const int64_t end = least(s->end, step->end);
+    if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_TRANSFER)
+        stretch_to(&c->under_way, s->begin, end);
+    else if (s->kind == LSI_SPAN_WAIT && c->under_way.end != 0)
+        stretch_to(&c->waits, s->begin, end);
 }
 
-static ls_status take_step(walk *w, const lsi_profile_step *step, size_t *at)
+static void begin_step(walk *w, const lsi_profile_step *step)
 {
-    const lsi_timeline_process *const p = w->process;
     lsi_profile *const out = w->profile;
     const int64_t ns = step->end - step->begin;
     w->depth = 1;
     w->open[0] =
         (open_span){.end = INT64_MAX, .within = w->filter->range == NULL};
-    while (*at < p->n && p->spans[*at].begin < step->begin)
-        ++*at;
     w->times->busy[0] += ns;
     out->alone[0] += ns;
     out->step_ns += ns;
     out->steps++;
     if (w->filter->range == NULL && w->filter->phase == NULL)
         out->time += ns;
-    take_communication(w, step, *at);
-    for (; *at < p->n && p->spans[*at].begin < step->end; ++*at)
-        if (p->spans[*at].thread == step->thread)
-            LS_TRY(take_span(w, &p->spans[*at]));
+}
+
+/* *next is the first span that was not taken yet, or NULL. */
+static ls_status take_step(walk *w, const lsi_profile_step *step,
+                           lsi_timeline_cursor *cursor,
+                           const lsi_timeline_span **next)
+{
+    communication c = {0};
+    begin_step(w, step);
+    while (*next != NULL && (*next)->begin < step->begin)
+        LS_TRY(lsi_timeline_cursor_next(cursor, next));
+    while (*next != NULL && (*next)->begin < step->end) {
+        if ((*next)->thread == step->thread) {
+            take_communication(&c, step, *next);
+            LS_TRY(take_span(w, *next));
+        }
+        LS_TRY(lsi_timeline_cursor_next(cursor, next));
+    }
+    w->profile->under_way += c.under_way.total;
+    w->profile->exposed += least(c.waits.total, c.under_way.total);
     return LS_OK;
 }
 
 static ls_status take_steps(walk *w, const lsi_profile_steps *steps)
 {
-    size_t at = 0;
-    for (size_t i = steps->first; i < steps->n; i++) {
+    lsi_timeline_cursor *cursor;
+    const lsi_timeline_span *next = NULL;
+    LS_TRY(lsi_timeline_cursor_open(w->process, &cursor));
+    ls_status status = lsi_timeline_cursor_next(cursor, &next);
+    for (size_t i = steps->first; i < steps->n && status == LS_OK; i++) {
         w->times = &steps->times[i];
-        LS_TRY(take_step(w, &steps->step[i], &at));
+        status = take_step(w, &steps->step[i], cursor, &next);
     }
-    return LS_OK;
+    lsi_timeline_cursor_close(&cursor);
+    return status;
 }
 
 /* ---- all of it ----------------------------------------------------------- */

@@ -4,24 +4,60 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "report/grow.h"
 
 /* ---- where they are ------------------------------------------------------ */
 
-static bool is_phase(const lsi_timeline_process *p, const lsi_timeline_span *s,
-                     const char *name)
+/* What a thread has recorded. */
+typedef struct thread_sum {
+    size_t spans;
+    int64_t begin, end;
+} thread_sum;
+
+/* What is looked for in all spans of a process. */
+typedef struct search {
+    const lsi_timeline_process *process;
+    thread_sum *threads;              /* those that have a name */
+    lsi_timeline_span *steps, *calls; /* steps; calls of the optimizer */
+    size_t n_steps, step_room, n_calls, call_room;
+    bool has_warm_up;
+} search;
+
+static ls_status no_memory(void)
 {
-    return s->kind == LSI_SPAN_PHASE &&
-           strcmp(lsi_timeline_name(p, s), name) == 0;
+    return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
 }
 
-static size_t count_kind(const lsi_timeline_process *p, uint8_t kind,
-                         const char *phase)
+static ls_status keep(lsi_timeline_span **list, size_t *n, size_t *room,
+                      const lsi_timeline_span *span)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < p->n; i++)
-        n += p->spans[i].kind == kind &&
-             (phase == NULL || is_phase(p, &p->spans[i], phase));
-    return n;
+    void *array = *list;
+    if (!lsi_grow_array(&array, *n, room, sizeof(*span)))
+        return no_memory();
+    *list = array;
+    (*list)[(*n)++] = *span;
+    return LS_OK;
+}
+
+static ls_status see(void *context, const lsi_timeline_span *span)
+{
+    search *const s = context;
+    if (span->thread < s->process->n_threads) {
+        thread_sum *const t = &s->threads[span->thread];
+        t->begin =
+            t->spans == 0 || span->begin < t->begin ? span->begin : t->begin;
+        t->end = t->spans == 0 || span->end > t->end ? span->end : t->end;
+        t->spans++;
+    }
+    if (span->kind == LSI_SPAN_STEP)
+        return keep(&s->steps, &s->n_steps, &s->step_room, span);
+    if (span->kind != LSI_SPAN_PHASE)
+        return LS_OK;
+    const char *const name = lsi_timeline_name(s->process, span);
+    s->has_warm_up = s->has_warm_up || strcmp(name, "warm-up") == 0;
+    if (strcmp(name, "optimizer") == 0)
+        return keep(&s->calls, &s->n_calls, &s->call_room, span);
+    return LS_OK;
 }
 
 static void add_step(lsi_profile_steps *steps, const lsi_timeline_span *s,
@@ -31,83 +67,76 @@ static void add_step(lsi_profile_steps *steps, const lsi_timeline_span *s,
         (lsi_profile_step){number, begin, s->end, s->thread};
 }
 
-static void find_named(const lsi_timeline_process *p, lsi_profile_steps *out)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (p->spans[i].kind == LSI_SPAN_STEP)
-            add_step(out, &p->spans[i], p->spans[i].begin, p->spans[i].id);
-}
-
 /* The first begins with its thread's first span. */
-static void find_by_optimizer(const lsi_timeline_process *p,
-                              lsi_profile_steps *out)
+static void find_by_optimizer(const search *s, lsi_profile_steps *out)
 {
-    for (size_t i = 0; i < p->n; i++) {
-        const lsi_timeline_span *const s = &p->spans[i];
-        size_t first = 0;
-        if (!is_phase(p, s, "optimizer"))
-            continue;
-        while (p->spans[first].thread != s->thread)
-            first++;
-        add_step(out, s,
-                 out->n > 0 ? out->step[out->n - 1].end : p->spans[first].begin,
-                 out->n + 1);
+    for (size_t i = 0; i < s->n_calls; i++) {
+        const lsi_timeline_span *const call = &s->calls[i];
+        int64_t begin = call->begin;
+        if (out->n > 0)
+            begin = out->step[out->n - 1].end;
+        else if (call->thread < s->process->n_threads)
+            begin = s->threads[call->thread].begin;
+        add_step(out, call, begin, out->n + 1);
     }
 }
 
 /* On the thread that has recorded the most. */
-static void find_all(const lsi_timeline_process *p, lsi_profile_steps *out)
+static void find_all(const search *s, lsi_profile_steps *out)
 {
-    size_t most = 0;
-    uint16_t busiest = 0;
-    lsi_timeline_span all = {.begin = INT64_MAX};
-    for (size_t t = 0; t < p->n_threads; t++) {
-        size_t n = 0;
-        for (size_t i = 0; i < p->n; i++)
-            n += p->spans[i].thread == t;
-        busiest = n > most ? (uint16_t)t : busiest;
-        most = n > most ? n : most;
-    }
-    all.thread = busiest;
-    for (size_t i = 0; i < p->n; i++) {
-        const lsi_timeline_span *const s = &p->spans[i];
-        if (s->thread != busiest)
-            continue;
-        all.begin = s->begin < all.begin ? s->begin : all.begin;
-        all.end = s->end > all.end ? s->end : all.end;
-    }
+    size_t busiest = 0;
+    for (size_t t = 1; t < s->process->n_threads; t++)
+        if (s->threads[t].spans > s->threads[busiest].spans)
+            busiest = t;
+    const lsi_timeline_span all = {.begin = s->threads[busiest].begin,
+                                   .end = s->threads[busiest].end,
+                                   .thread = (uint16_t)busiest};
     if (all.begin < all.end)
         add_step(out, &all, all.begin, 1);
 }
 
-static size_t choose_first(const lsi_timeline_process *p, int64_t warmup,
-                           size_t n)
+static size_t choose_first(const search *s, int64_t warmup, size_t n)
 {
     if (warmup >= 0)
         return (uint64_t)warmup < n ? (size_t)warmup : n;
-    return n > 1 && count_kind(p, LSI_SPAN_PHASE, "warm-up") == 0 ? 1 : 0;
+    return n > 1 && !s->has_warm_up ? 1 : 0;
+}
+
+static ls_status find_steps(search *s, int64_t warmup, lsi_profile_steps *out)
+{
+    LS_TRY(lsi_timeline_scan(s->process, ~0U, see, s));
+    const size_t most = 1 + (s->n_steps > 0 ? s->n_steps : s->n_calls);
+    *out =
+        (lsi_profile_steps){.step = calloc(most, sizeof(lsi_profile_step)),
+                            .times = calloc(most, sizeof(lsi_profile_times))};
+    if (out->step == NULL || out->times == NULL)
+        return no_memory();
+    if (s->n_steps > 0)
+        qsort(s->steps, s->n_steps, sizeof(s->steps[0]), lsi_timeline_order);
+    if (s->n_calls > 0)
+        qsort(s->calls, s->n_calls, sizeof(s->calls[0]), lsi_timeline_order);
+    for (size_t i = 0; i < s->n_steps; i++)
+        add_step(out, &s->steps[i], s->steps[i].begin, s->steps[i].id);
+    if (s->n_steps == 0 && s->n_calls > 0)
+        find_by_optimizer(s, out);
+    else if (s->n_steps == 0)
+        find_all(s, out);
+    out->none = s->n_steps == 0 && s->n_calls == 0;
+    out->first = choose_first(s, warmup, out->n);
+    return LS_OK;
 }
 
 ls_status lsi_profile_find_steps(const lsi_timeline_process *process,
                                  int64_t warmup, lsi_profile_steps *out)
 {
-    const size_t named = count_kind(process, LSI_SPAN_STEP, NULL);
-    const size_t steps = count_kind(process, LSI_SPAN_PHASE, "optimizer");
-    const size_t most = 1 + (named > 0 ? named : steps);
-    *out =
-        (lsi_profile_steps){.step = calloc(most, sizeof(lsi_profile_step)),
-                            .times = calloc(most, sizeof(lsi_profile_times))};
-    if (out->step == NULL || out->times == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a profile");
-    if (named > 0)
-        find_named(process, out);
-    else if (steps > 0)
-        find_by_optimizer(process, out);
-    else
-        find_all(process, out);
-    out->none = named == 0 && steps == 0;
-    out->first = choose_first(process, warmup, out->n);
-    return LS_OK;
+    search s = {.process = process,
+                .threads = calloc(process->n_threads + 1, sizeof(thread_sum))};
+    const ls_status status =
+        s.threads == NULL ? no_memory() : find_steps(&s, warmup, out);
+    free(s.threads);
+    free(s.steps);
+    free(s.calls);
+    return status;
 }
 
 void lsi_profile_release_steps(lsi_profile_steps *steps)

@@ -1,5 +1,5 @@
 /* All files of a folder, and their clocks. */
-#include "report/timeline.h"
+#include "report/timeline_private.h"
 
 #include <glob.h>
 #include <inttypes.h>
@@ -8,21 +8,10 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/memory.h"
 #include "report/folder.h"
+#include "report/grow.h"
 
 /* ---- reading ------------------------------------------------------------- */
-
-static ls_status read_one(const char *path, lsi_timeline_process **out)
-{
-    char *text;
-    size_t bytes;
-    LS_TRY(lsi_read_regular(path, 0, &text, &bytes));
-    const ls_status status = lsi_timeline_parse(text, bytes, path, out);
-    lsi_free(text);
-    return status;
-}
 
 static ls_status read_found(const glob_t *found, lsi_timeline *t)
 {
@@ -30,8 +19,9 @@ static ls_status read_found(const glob_t *found, lsi_timeline *t)
     if (t->process == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
     for (size_t i = 0; i < found->gl_pathc; i++) {
-        LS_TRY(read_one(found->gl_pathv[i], &t->process[i]));
+        LS_TRY(lsi_timeline_add_file(found->gl_pathv[i], &t->process[i]));
         t->n++;
+        LS_TRY(lsi_timeline_check(t->process[i]));
     }
     return LS_OK;
 }
@@ -96,7 +86,7 @@ typedef struct meeting {
 
 typedef struct meetings {
     meeting *all;
-    size_t n;
+    size_t n, room;
 } meetings;
 
 static int by_sequence(const void *a, const void *b)
@@ -131,25 +121,26 @@ static bool is_of(const lsi_timeline_process *p, const char *boot)
     return p->rank >= 0 && strcmp(p->boot, boot) == 0;
 }
 
+static ls_status take_meeting(void *context, const lsi_timeline_span *s)
+{
+    meetings *const m = context;
+    void *all = m->all;
+    if (!lsi_grow_array(&all, m->n, &m->room, sizeof(meeting)))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+    m->all = all;
+    m->all[m->n++] = (meeting){s->work, s->id, s->begin, s->end};
+    return LS_OK;
+}
+
+/* out->all is the caller's, also on failure. */
 static ls_status meetings_of(const lsi_timeline *t, const char *boot,
                              meetings *out)
 {
-    size_t most = 1;
+    *out = (meetings){0};
     for (size_t i = 0; i < t->n; i++)
-        for (size_t j = 0; j < t->process[i]->n; j++)
-            most += t->process[i]->spans[j].kind == LSI_SPAN_GATHERING;
-    *out = (meetings){.all = malloc(most * sizeof(meeting))};
-    if (out->all == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
-    for (size_t i = 0; i < t->n; i++) {
-        const lsi_timeline_process *const p = t->process[i];
-        for (size_t j = 0; j < p->n && is_of(p, boot); j++) {
-            const lsi_timeline_span *const s = &p->spans[j];
-            if (s->kind == LSI_SPAN_GATHERING)
-                out->all[out->n++] =
-                    (meeting){s->work, s->id, s->begin, s->end};
-        }
-    }
+        if (is_of(t->process[i], boot))
+            LS_TRY(lsi_timeline_scan(t->process[i], 1U << LSI_SPAN_GATHERING,
+                                     take_meeting, out));
     join(out);
     return LS_OK;
 }
@@ -178,43 +169,37 @@ static bool compare(const meetings *a, const meetings *b, int64_t *offset,
     return true;
 }
 
-static void move(lsi_timeline_process *p, int64_t offset)
-{
-    p->offset = offset;
-    for (size_t i = 0; i < p->n; i++) {
-        p->spans[i].begin += offset;
-        p->spans[i].end += offset;
-    }
-}
-
 /* Without a meeting, by what the machines believe the time of day to be. */
 static ls_status align_machine(const lsi_timeline *t, const meetings *first,
                                const char *boot)
 {
     meetings own;
     int64_t offset = 0, error = 0;
-    LS_TRY(meetings_of(t, boot, &own));
-    const bool met = compare(first, &own, &offset, &error);
+    const ls_status status = meetings_of(t, boot, &own);
+    const bool met = status == LS_OK && compare(first, &own, &offset, &error);
     free(own.all);
+    LS_TRY(status);
     for (size_t i = 0; i < t->n; i++) {
         lsi_timeline_process *const p = t->process[i];
         if (p->aligned || strcmp(p->boot, boot) != 0)
             continue;
         p->error = error;
         p->aligned = met;
-        move(p, met ? offset : p->wall_ns - t->process[0]->wall_ns);
+        p->offset = met ? offset : p->wall_ns - t->process[0]->wall_ns;
     }
     return LS_OK;
 }
 
 static ls_status align(const lsi_timeline *t)
 {
-    meetings first;
+    meetings first = {0};
     const char *const boot = t->process[0]->boot;
-    LS_TRY(meetings_of(t, boot, &first));
-    ls_status status = LS_OK;
-    for (size_t i = 0; i < t->n; i++)
+    bool same = true;
+    for (size_t i = 0; i < t->n; i++) {
         t->process[i]->aligned = strcmp(t->process[i]->boot, boot) == 0;
+        same = same && t->process[i]->aligned;
+    }
+    ls_status status = same ? LS_OK : meetings_of(t, boot, &first);
     for (size_t i = 0; i < t->n && status == LS_OK; i++)
         if (!t->process[i]->aligned && t->process[i]->offset == 0)
             status = align_machine(t, &first, t->process[i]->boot);
@@ -222,33 +207,13 @@ static ls_status align(const lsi_timeline *t)
     return status;
 }
 
-/* ---- order --------------------------------------------------------------- */
-
-/* Outer spans before what is in them. */
-static int by_begin(const void *a, const void *b)
-{
-    const lsi_timeline_span *x = a, *y = b;
-    if (x->begin != y->begin)
-        return (x->begin > y->begin) - (x->begin < y->begin);
-    if (x->end != y->end)
-        return (x->end < y->end) - (x->end > y->end);
-    return (x->kind > y->kind) - (x->kind < y->kind);
-}
-
-static void sort(const lsi_timeline *t)
-{
-    for (size_t i = 0; i < t->n; i++)
-        if (t->process[i]->n > 0)
-            qsort(t->process[i]->spans, t->process[i]->n,
-                  sizeof(lsi_timeline_span), by_begin);
-}
-
 static int64_t first_begin(const lsi_timeline *t)
 {
     int64_t first = INT64_MAX;
-    for (size_t i = 0; i < t->n; i++)
-        if (t->process[i]->n > 0 && t->process[i]->spans[0].begin < first)
-            first = t->process[i]->spans[0].begin;
+    for (size_t i = 0; i < t->n; i++) {
+        const int64_t begin = lsi_timeline_first(t->process[i]);
+        first = begin < first ? begin : first;
+    }
     return first == INT64_MAX ? 0 : first;
 }
 
@@ -270,7 +235,6 @@ ls_status lsi_timeline_read(const char *folder, lsi_timeline **out)
         lsi_timeline_free(&t);
         return status;
     }
-    sort(t);
     t->begin = first_begin(t);
     *out = t;
     return LS_OK;

@@ -28,7 +28,10 @@ typedef struct lsi_timeline_span {
     uint8_t kind;
 } lsi_timeline_span;
 
-/* One process. Texts belong to it. */
+/* Where its files are, and an index of them (timeline_private.h). */
+typedef struct lsi_timeline_source lsi_timeline_source;
+
+/* One process. Texts belong to it; its spans stay in its files. */
 typedef struct lsi_timeline_process {
     int rank, size; /* -1, 0: it was no rank */
     int pid;
@@ -37,9 +40,10 @@ typedef struct lsi_timeline_process {
     size_t n_names;
     char **threads;
     size_t n_threads;
-    lsi_timeline_span *spans; /* of a timeline in the order in which they
-                                 begin, outer ones before those in them */
-    size_t n;
+    size_t n;                 /* spans */
+    lsi_timeline_span *spans; /* NULL, unless lsi_timeline_load was called; in
+                                 the order of lsi_timeline_order */
+    lsi_timeline_source *source;
     bool whole;      /* it has ended well; else what is there is good */
     bool aligned;    /* the offset below comes from collectives */
     int64_t offset;  /* that was added to its machine's clock */
@@ -51,22 +55,55 @@ typedef struct lsi_timeline {
     lsi_timeline_process **process; /* in order of their ranks */
     size_t n;
     int64_t begin; /* of the first span; times begin there in what is written */
+    size_t most_parts; /* parts of collectives to keep in memory at a time when
+                          they are joined; 0: the usual number */
 } lsi_timeline;
 
 /*
- * Reads one file. LS_ERR_FORMAT if it is not what a process writes, or of
- * another version; `path` is for messages.
+ * Reads one file from memory, with all its spans. LS_ERR_FORMAT if it is not
+ * what a process writes, or of another version; `path` is for messages.
  */
 ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
                              lsi_timeline_process **out);
 void lsi_timeline_process_free(lsi_timeline_process **process);
 
 /*
- * All that are in a folder, on one clock. LS_ERR_NOT_FOUND if there are none,
- * LS_ERR_ARGUMENT if they are of several runs.
+ * Opens all traces of a folder, on one clock, and checks each of their spans,
+ * which stay in the files. LS_ERR_NOT_FOUND if there are none, LS_ERR_ARGUMENT
+ * if they are of several runs.
  */
 ls_status lsi_timeline_read(const char *folder, lsi_timeline **out);
 void lsi_timeline_free(lsi_timeline **timeline);
+
+/* ---- spans --------------------------------------------------------------- */
+
+/* The order of beginnings; outer spans come before those in them. For qsort. */
+int lsi_timeline_order(const void *a, const void *b);
+
+/*
+ * Reads the spans of a process in that order. Needs memory for the chunks (64
+ * KiB of file each) that overlap at one time, not for the whole file.
+ */
+typedef struct lsi_timeline_cursor lsi_timeline_cursor;
+ls_status lsi_timeline_cursor_open(const lsi_timeline_process *process,
+                                   lsi_timeline_cursor **out);
+
+/* *out is the next span, until the next call; NULL after the last one. */
+ls_status lsi_timeline_cursor_next(lsi_timeline_cursor *cursor,
+                                   const lsi_timeline_span **out);
+void lsi_timeline_cursor_close(lsi_timeline_cursor **cursor);
+
+/*
+ * Calls `take` with each span whose kind is in `kinds` (1 << LSI_SPAN_STEP,
+ * ...) in any order, until it returns another status than LS_OK.
+ */
+typedef ls_status lsi_timeline_taker(void *context,
+                                     const lsi_timeline_span *span);
+ls_status lsi_timeline_scan(const lsi_timeline_process *process, unsigned kinds,
+                            lsi_timeline_taker *take, void *context);
+
+/* Reads all spans of a process into process->spans; for small traces. */
+ls_status lsi_timeline_load(lsi_timeline_process *process);
 
 /* The name of a span; never NULL. */
 const char *lsi_timeline_name(const lsi_timeline_process *process,

@@ -5,10 +5,14 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "report/timeline.h"
+#include "report/grow.h"
+#include "report/timeline_private.h"
 
 /* Rows of groups lie below those of threads. */
-enum { GROUP_ROWS = 100000, KINDS_OF_MEMORY = 16 };
+enum { GROUP_ROWS = 100000, KINDS_OF_MEMORY = 16, MOST_PARTS = 1 << 19 };
+
+/* Nanoseconds below which a double has the microseconds' three digits. */
+#define MOST_EXACT INT64_C(1000000000000000)
 
 typedef struct counter {
     uint32_t name;
@@ -69,9 +73,30 @@ static const char *name_of(const writer *w, const lsi_timeline_span *s)
 
 /* ---- events -------------------------------------------------------------- */
 
-static double us(const writer *w, int64_t ns)
+/* Microseconds with three digits behind the point, quicker than %.3f is. */
+static void put_us(const writer *w, int64_t ns)
 {
-    return (double)(ns - w->begin) * 1e-3;
+    char digits[24];
+    size_t at = sizeof(digits);
+    if (ns < 0 || ns >= MOST_EXACT) {
+        fprintf(w->stream, "%.3f", (double)ns * 1e-3);
+        return;
+    }
+    for (int i = 0; i < 5 || ns > 0; i++) {
+        if (i == 3)
+            digits[--at] = '.';
+        else {
+            digits[--at] = (char)('0' + ns % 10);
+            ns /= 10;
+        }
+    }
+    fwrite(digits + at, 1, sizeof(digits) - at, w->stream);
+}
+
+static void put_time(const writer *w, int64_t ns)
+{
+    fputs(",\"ts\":", w->stream);
+    put_us(w, ns - w->begin);
 }
 
 static void begin_event(writer *w)
@@ -91,9 +116,9 @@ static void put_row_name(writer *w, const char *what, int row, const char *text)
     free(quoted);
 }
 
-static int group_row(const lsi_timeline_span *s)
+static int group_row(uint64_t group)
 {
-    return GROUP_ROWS + (int)(s->work % GROUP_ROWS);
+    return GROUP_ROWS + (int)(group % GROUP_ROWS);
 }
 
 /* Of a thread, or of a group: spans of one row nest. */
@@ -107,11 +132,12 @@ static void put_slice(writer *w, const lsi_timeline_span *s)
     const bool transfer = s->kind == LSI_SPAN_TRANSFER;
     begin_event(w);
     fprintf(w->stream,
-            "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,\"tid\":%d,"
-            "\"ts\":%.3f,\"dur\":%.3f",
+            "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,\"tid\":%d",
             kinds[s->kind], name_of(w, s), w->pid,
-            transfer ? group_row(s) : s->thread + 1, us(w, s->begin),
-            (double)(s->end - s->begin) * 1e-3);
+            transfer ? group_row(s->work) : s->thread + 1);
+    put_time(w, s->begin);
+    fputs(",\"dur\":", w->stream);
+    put_us(w, s->end - s->begin);
     if (transfer)
         fprintf(w->stream,
                 ",\"args\":{\"bytes\":%" PRIu64 ",\"group\":%" PRIu64
@@ -135,9 +161,11 @@ static void put_async(writer *w, const lsi_timeline_span *s, size_t number)
         begin_event(w);
         fprintf(w->stream,
                 "{\"ph\":\"%s\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,"
-                "\"tid\":%d,\"id\":\"%d.%zu\",\"ts\":%.3f}",
+                "\"tid\":%d,\"id\":\"%d.%zu\"",
                 end ? "e" : "b", kind, name_of(w, s), w->pid, s->thread + 1,
-                w->pid, number, us(w, end ? s->end : s->begin));
+                w->pid, number);
+        put_time(w, end ? s->end : s->begin);
+        fputc('}', w->stream);
     }
 }
 
@@ -152,10 +180,10 @@ static void put_memory(writer *w, const lsi_timeline_span *s)
     w->n_counters += i == w->n_counters;
     w->counters[i] = (counter){s->name, s->bytes};
     begin_event(w);
-    fprintf(w->stream,
-            "{\"ph\":\"C\",\"name\":\"memory in use\",\"pid\":%d,\"ts\":%.3f,"
-            "\"args\":{",
-            w->pid, us(w, s->begin));
+    fprintf(w->stream, "{\"ph\":\"C\",\"name\":\"memory in use\",\"pid\":%d",
+            w->pid);
+    put_time(w, s->begin);
+    fputs(",\"args\":{", w->stream);
     for (i = 0; i < w->n_counters; i++) {
         const lsi_timeline_span of = {.name = w->counters[i].name};
         fprintf(w->stream, "%s%s:%" PRIu64, i > 0 ? "," : "", name_of(w, &of),
@@ -186,36 +214,39 @@ static void put_process_names(writer *w)
 /* Groups that have a row. */
 static void put_group_names(writer *w)
 {
-    uint64_t told[64];
-    size_t n = 0;
-    for (size_t i = 0; i < w->process->n; i++) {
-        const lsi_timeline_span *const s = &w->process->spans[i];
-        size_t known = 0;
-        if (s->kind != LSI_SPAN_TRANSFER)
-            continue;
-        while (known < n && told[known] != s->work)
-            known++;
-        if (known < n || n == sizeof(told) / sizeof(told[0]))
-            continue;
+    const lsi_timeline_source *const source = w->process->source;
+    for (size_t i = 0; i < source->n_groups; i++) {
+        const uint64_t group = source->groups[i].group;
         char text[64];
-        told[n++] = s->work;
-        snprintf(text, sizeof(text), "collectives of group %" PRIu64, s->work);
-        put_row_name(w, "thread_name", group_row(s), text);
+        snprintf(text, sizeof(text), "collectives of group %" PRIu64, group);
+        put_row_name(w, "thread_name", group_row(group), text);
     }
 }
 
-static void put_spans(writer *w)
+static void put_span(writer *w, const lsi_timeline_span *s, size_t number)
 {
-    const lsi_timeline_process *const p = w->process;
-    for (size_t i = 0; i < p->n; i++) {
-        const lsi_timeline_span *const s = &p->spans[i];
-        if (s->kind == LSI_SPAN_MEMORY)
-            put_memory(w, s);
-        else if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_MESSAGE)
-            put_async(w, s, i);
-        else
-            put_slice(w, s);
+    if (s->kind == LSI_SPAN_MEMORY)
+        put_memory(w, s);
+    else if (s->kind == LSI_SPAN_GATHERING || s->kind == LSI_SPAN_MESSAGE)
+        put_async(w, s, number);
+    else
+        put_slice(w, s);
+}
+
+/* A full disk ends it early. */
+static ls_status put_spans(writer *w)
+{
+    lsi_timeline_cursor *cursor;
+    const lsi_timeline_span *span = NULL;
+    LS_TRY(lsi_timeline_cursor_open(w->process, &cursor));
+    ls_status status = lsi_timeline_cursor_next(cursor, &span);
+    for (size_t i = 0; status == LS_OK && span != NULL && !ferror(w->stream);
+         i++) {
+        put_span(w, span, i);
+        status = lsi_timeline_cursor_next(cursor, &span);
     }
+    lsi_timeline_cursor_close(&cursor);
+    return status;
 }
 
 static int pid_of(const lsi_timeline *t, size_t i)
@@ -242,22 +273,6 @@ static int by_collective(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static size_t collect(const lsi_timeline *t, part *out)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        for (size_t j = 0; j < t->process[i]->n; j++) {
-            const lsi_timeline_span *const s = &t->process[i]->spans[j];
-            if (s->kind != LSI_SPAN_TRANSFER || t->process[i]->rank < 0)
-                continue;
-            if (out != NULL)
-                out[n] = (part){s->work, s->id, s->begin, pid_of(t, i),
-                                group_row(s)};
-            n++;
-        }
-    return n;
-}
-
 static bool same_collective(const part *a, const part *b)
 {
     return a->group == b->group && a->sequence == b->sequence;
@@ -270,33 +285,109 @@ static void put_flow(writer *w, const part *parts, size_t n, size_t number)
         begin_event(w);
         fprintf(w->stream,
                 "{\"ph\":\"%s\",\"cat\":\"collective\",\"name\":\"collective\","
-                "\"id\":%zu,\"pid\":%d,\"tid\":%d,\"ts\":%.3f%s}",
+                "\"id\":%zu,\"pid\":%d,\"tid\":%d",
                 i == 0       ? "s"
                 : i + 1 == n ? "f"
                              : "t",
-                number, parts[i].pid, parts[i].row, us(w, parts[i].begin),
-                i + 1 == n ? ",\"bp\":\"e\"" : "");
+                number, parts[i].pid, parts[i].row);
+        put_time(w, parts[i].begin);
+        fputs(i + 1 == n ? ",\"bp\":\"e\"}" : "}", w->stream);
     }
 }
 
-static ls_status put_flows(writer *w, const lsi_timeline *t)
+/*
+ * Parts of the collectives after `after`. Of too many, those of the first ones
+ * are kept: whole collectives, up to and including `last`.
+ */
+typedef struct batch {
+    part *parts;
+    size_t n, room, most;
+    part after, last;
+    bool any_after, cut;
+    int pid;
+} batch;
+
+static int by_key(const part *a, const part *b)
 {
-    const size_t n = collect(t, NULL);
-    part *const parts = malloc((n + 1) * sizeof(part));
-    if (parts == NULL)
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    return (a->sequence > b->sequence) - (a->sequence < b->sequence);
+}
+
+/* Leaves half of them, or more where they are of one collective. */
+static void cut_batch(batch *b)
+{
+    qsort(b->parts, b->n, sizeof(part), by_collective);
+    const part last = b->parts[b->n / 2];
+    size_t n = b->n / 2;
+    while (n < b->n && same_collective(&b->parts[n], &last))
+        n++;
+    b->cut = b->cut || n < b->n;
+    b->n = n;
+    b->last = last;
+}
+
+static ls_status take_part(void *context, const lsi_timeline_span *s)
+{
+    batch *const b = context;
+    const part one = {s->work, s->id, s->begin, b->pid, group_row(s->work)};
+    if ((b->any_after && by_key(&one, &b->after) <= 0) ||
+        (b->cut && by_key(&one, &b->last) > 0))
+        return LS_OK;
+    void *parts = b->parts;
+    if (!lsi_grow_array(&parts, b->n, &b->room, sizeof(part)))
         return lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
-    collect(t, parts);
-    if (n > 0)
-        qsort(parts, n, sizeof(part), by_collective);
-    for (size_t i = 0, next, number = 1; i < n; i = next) {
+    b->parts = parts;
+    b->parts[b->n++] = one;
+    if (b->n >= b->most) {
+        cut_batch(b);
+        b->most = b->n > b->most / 4 * 3 ? 2 * b->n : b->most;
+    }
+    return LS_OK;
+}
+
+static ls_status fill_batch(const lsi_timeline *t, batch *b)
+{
+    b->n = 0;
+    b->cut = false;
+    for (size_t i = 0; i < t->n; i++) {
+        b->pid = pid_of(t, i);
+        if (t->process[i]->rank >= 0)
+            LS_TRY(lsi_timeline_scan(t->process[i], 1U << LSI_SPAN_TRANSFER,
+                                     take_part, b));
+    }
+    if (b->n > 0)
+        qsort(b->parts, b->n, sizeof(part), by_collective);
+    return LS_OK;
+}
+
+static void put_batch(writer *w, const batch *b, size_t *number)
+{
+    for (size_t i = 0, next; i < b->n; i = next) {
         for (next = i + 1;
-             next < n && same_collective(&parts[i], &parts[next]);)
+             next < b->n && same_collective(&b->parts[i], &b->parts[next]);)
             next++;
         if (next > i + 1)
-            put_flow(w, parts + i, next - i, number++);
+            put_flow(w, b->parts + i, next - i, (*number)++);
     }
-    free(parts);
-    return LS_OK;
+}
+
+/* The files are read again for each batch, so that memory stays bounded. */
+static ls_status put_flows(writer *w, const lsi_timeline *t)
+{
+    batch b = {.most = t->most_parts > 0 ? t->most_parts : MOST_PARTS};
+    size_t number = 1;
+    ls_status status;
+    do {
+        status = fill_batch(t, &b);
+        if (status == LS_OK)
+            put_batch(w, &b, &number);
+        if (b.n > 0)
+            b.after = b.parts[b.n - 1];
+        b.any_after = true;
+    } while (status == LS_OK && b.cut && !ferror(w->stream));
+    free(b.parts);
+    return status;
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -306,15 +397,16 @@ static ls_status put_process(writer *w, const lsi_timeline *t, size_t i)
     w->process = t->process[i];
     w->pid = pid_of(t, i);
     w->n_counters = 0;
-    const bool quoted = quote_names(w);
-    if (quoted) {
+    ls_status status =
+        quote_names(w) ? LS_OK
+                       : lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
+    if (status == LS_OK) {
         put_process_names(w);
         put_group_names(w);
-        put_spans(w);
+        status = put_spans(w);
     }
     free_names(w);
-    return quoted ? LS_OK
-                  : lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
+    return status;
 }
 
 /* How well the clocks are known. */

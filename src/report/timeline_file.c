@@ -1,6 +1,6 @@
 /*
- * Reading the file of one process. It is checked like any input; one that was
- * cut off, because its process was killed, is good up to there.
+ * Indexing the files of one process. They are checked like any input; one that
+ * was cut off, because its process was killed, is good up to there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,24 +10,18 @@
 #include "base/json.h"
 #include "base/span_file.h"
 #include "report/grow.h"
-#include "report/timeline.h"
+#include "report/timeline_private.h"
 
 enum { MOST_NAMES = 1 << 16, MOST_THREADS = 1 << 16, HEAD_BYTES = 5 };
 
 /* Ticks and nanoseconds are below: decades. */
 #define MOST_TIME (INT64_C(1) << 62)
 
-typedef struct clock_pair {
-    int64_t ticks, ns;
-} clock_pair;
-
 typedef struct reader {
     const char *path;
     const unsigned char *at, *end; /* of the chunk */
     lsi_timeline_process *process;
-    size_t room; /* for spans */
-    clock_pair *clocks;
-    size_t n_clocks, clock_room;
+    lsi_timeline_source *source;
     bool headed;
 } reader;
 
@@ -81,27 +75,36 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
         *list = larger;
         *n = number + 1;
     }
-    if ((*list)[number] != NULL)
+    const size_t bytes = (size_t)(r->end - r->at);
+    const char *const text = (const char *)r->at;
+    const char *const known = (*list)[number];
+    if (known != NULL && strlen(known) == strnlen(text, bytes) &&
+        memcmp(known, text, strlen(known)) == 0)
+        return LS_OK; /* each file of a process has all names */
+    if (known != NULL)
         return wrong(r, "it has two names with one number");
-    (*list)[number] = strndup((const char *)r->at, (size_t)(r->end - r->at));
+    (*list)[number] = strndup(text, bytes);
     return (*list)[number] != NULL ? LS_OK : no_memory(r);
 }
 
 static ls_status take_clock(reader *r)
 {
-    clock_pair pair;
+    lsi_timeline_clock pair;
     int64_t wall;
     if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
         !take_time(r, &wall))
         return wrong(r, "it has an impossible time");
-    if (r->n_clocks > 0 && (pair.ticks <= r->clocks[r->n_clocks - 1].ticks ||
-                            pair.ns < r->clocks[r->n_clocks - 1].ns))
+    lsi_timeline_source *const source = r->source;
+    const lsi_timeline_clock *const last =
+        source->n_clocks > 0 ? &source->clocks[source->n_clocks - 1] : NULL;
+    if (last != NULL && (pair.ticks <= last->ticks || pair.ns < last->ns))
         return wrong(r, "its clock goes backwards");
-    void *clocks = r->clocks;
-    if (!lsi_grow_array(&clocks, r->n_clocks, &r->clock_room, sizeof(pair)))
+    void *clocks = source->clocks;
+    if (!lsi_grow_array(&clocks, source->n_clocks, &source->clock_room,
+                        sizeof(pair)))
         return no_memory(r);
-    r->clocks = clocks;
-    r->clocks[r->n_clocks++] = pair;
+    source->clocks = clocks;
+    source->clocks[source->n_clocks++] = pair;
     r->process->wall_ns = wall - pair.ns;
     return LS_OK;
 }
@@ -131,25 +134,58 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
            ((what & LSI_SPAN_HAS_ID) == 0 || take_number(r, &span->id));
 }
 
-static ls_status take_spans(reader *r)
+/* When the collectives of a group began. */
+static void see_group(lsi_timeline_source *source,
+                      const lsi_timeline_span *span)
 {
-    lsi_timeline_process *const p = r->process;
+    size_t i = 0;
+    while (i < source->n_groups && source->groups[i].group != span->work)
+        i++;
+    if (i == LSI_TIMELINE_GROUPS)
+        return;
+    if (i == source->n_groups)
+        source->groups[source->n_groups++] =
+            (lsi_timeline_group){span->work, span->begin};
+    else if (span->begin < source->groups[i].first)
+        source->groups[i].first = span->begin;
+}
+
+static bool take_thread(reader *r, uint64_t *thread, uint64_t *n)
+{
+    return take_number(r, thread) && *thread < MOST_THREADS &&
+           take_number(r, n);
+}
+
+/* Checks the spans of a chunk, whose place in the file is `chunk`. */
+static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
+{
+    lsi_timeline_source *const source = r->source;
     uint64_t thread, n;
     int64_t before = 0;
-    if (!take_number(r, &thread) || thread >= MOST_THREADS ||
-        !take_number(r, &n))
+    lsi_timeline_span span;
+    chunk.first = INT64_MAX;
+    if (!take_thread(r, &thread, &n))
         return wrong(r, "it has spans of an impossible thread");
     for (uint64_t i = 0; i < n; i++) {
-        void *spans = p->spans;
-        if (!lsi_grow_array(&spans, p->n, &r->room, sizeof(lsi_timeline_span)))
-            return no_memory(r);
-        p->spans = spans;
-        lsi_timeline_span *const span = &p->spans[p->n];
-        if (!take_span(r, span, &before))
+        if (!take_span(r, &span, &before))
             return wrong(r, "it has an impossible span");
-        span->thread = (uint16_t)thread;
-        p->n += span->kind < LSI_SPAN_KINDS; /* later versions may have more */
+        if (span.kind >= LSI_SPAN_KINDS) /* later versions may have more */
+            continue;
+        chunk.n++;
+        chunk.kinds |= (uint16_t)(1U << span.kind);
+        chunk.first = span.begin < chunk.first ? span.begin : chunk.first;
+        if (span.kind == LSI_SPAN_TRANSFER)
+            see_group(source, &span);
     }
+    void *chunks = source->chunks;
+    if (chunk.n == 0)
+        return LS_OK;
+    if (!lsi_grow_array(&chunks, source->n_chunks, &source->chunk_room,
+                        sizeof(chunk)))
+        return no_memory(r);
+    source->chunks = chunks;
+    source->chunks[source->n_chunks++] = chunk;
+    r->process->n += chunk.n;
     return LS_OK;
 }
 
@@ -200,7 +236,7 @@ static ls_status take_head(reader *r)
 
 /* ---- the file ------------------------------------------------------------ */
 
-static ls_status take_chunk(reader *r, char letter)
+static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
 {
     lsi_timeline_process *const p = r->process;
     if (!r->headed && letter != 'H')
@@ -215,7 +251,7 @@ static ls_status take_chunk(reader *r, char letter)
     case 'C':
         return take_clock(r);
     case 'E':
-        return take_spans(r);
+        return take_spans(r, chunk);
     case 'Z':
         p->whole = true;
         return LS_OK;
@@ -224,87 +260,178 @@ static ls_status take_chunk(reader *r, char letter)
     }
 }
 
-static ls_status take_chunks(reader *r, const unsigned char *at,
-                             const unsigned char *end)
+static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
 {
-    while (end - at >= HEAD_BYTES) {
-        const size_t n = (size_t)at[1] | (size_t)at[2] << 8 |
-                         (size_t)at[3] << 16 | (size_t)at[4] << 24;
-        if (n > (size_t)(end - at - HEAD_BYTES))
-            break;
-        r->at = at + HEAD_BYTES;
-        r->end = r->at + n;
-        LS_TRY(take_chunk(r, (char)at[0]));
-        at += HEAD_BYTES + n;
-    }
-    if (!r->headed)
-        return wrong(r, "it ends within its header");
-    if (r->n_clocks < 2)
-        return wrong(r, "it ends before its clock is known");
+    ls_status status = LS_OK;
+    const unsigned char *const magic =
+        bytes->size < LSI_SPAN_MAGIC_BYTES
+            ? NULL
+            : lsi_timeline_bytes_at(r->source, bytes, 0, LSI_SPAN_MAGIC_BYTES,
+                                    &status);
+    LS_TRY(status);
+    if (magic == NULL ||
+        memcmp(magic, LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) != 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s is not a trace; such files come from --trace or "
+                        "LOCKSTEP_TRACE",
+                        r->path);
     return LS_OK;
 }
 
-/* ---- ticks to time ------------------------------------------------------- */
-
-/* The first of two neighbours between which the ticks lie, or the last two. */
-static size_t find_clock(const reader *r, int64_t ticks)
+/* A chunk that was cut off ends the file. */
+static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
 {
-    size_t low = 0, high = r->n_clocks - 1;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (r->clocks[middle].ticks <= ticks)
-            low = middle;
-        else
-            high = middle;
+    uint64_t at = LSI_SPAN_MAGIC_BYTES;
+    ls_status status = LS_OK;
+    LS_TRY(take_magic(r, bytes));
+    while (bytes->size - at >= HEAD_BYTES) {
+        const unsigned char *const head =
+            lsi_timeline_bytes_at(r->source, bytes, at, HEAD_BYTES, &status);
+        LS_TRY(status);
+        const char letter = (char)head[0];
+        const size_t n = (size_t)head[1] | (size_t)head[2] << 8 |
+                         (size_t)head[3] << 16 | (size_t)head[4] << 24;
+        at += HEAD_BYTES;
+        if (n > bytes->size - at)
+            break;
+        r->at = lsi_timeline_bytes_at(r->source, bytes, at, n, &status);
+        LS_TRY(status);
+        r->end = r->at + n;
+        LS_TRY(take_chunk(r, letter,
+                          (lsi_timeline_chunk){.at = at,
+                                               .bytes = (uint32_t)n,
+                                               .file = (uint16_t)bytes->file}));
+        at += n;
     }
-    return low;
+    return r->headed ? LS_OK : wrong(r, "it ends within its header");
 }
 
-/* Linear between two looks at both clocks, so it never goes backwards. */
-static int64_t time_of(const reader *r, int64_t ticks)
+/* ---- spans that were checked --------------------------------------------- */
+
+ls_status lsi_timeline_decode(const lsi_timeline_process *process,
+                              const lsi_timeline_chunk *chunk,
+                              lsi_timeline_bytes *bytes,
+                              lsi_timeline_span *spans)
 {
-    const clock_pair *const c = &r->clocks[find_clock(r, ticks)];
-    const double rate =
-        (double)(c[1].ns - c[0].ns) / (double)(c[1].ticks - c[0].ticks);
-    const double since = (double)(ticks - c[0].ticks) * rate;
-    const double most = (double)MOST_TIME / 2;
-    return c[0].ns + (int64_t)(since < -most  ? -most
-                               : since > most ? most
-                                              : since);
+    uint64_t thread, n;
+    int64_t before = 0;
+    size_t kept = 0;
+    lsi_timeline_span span;
+    ls_status status = LS_OK;
+    reader r = {.path = process->source->files[chunk->file]};
+    LS_TRY(lsi_timeline_bytes_open(process->source, chunk->file, bytes));
+    r.at = lsi_timeline_bytes_at(process->source, bytes, chunk->at,
+                                 chunk->bytes, &status);
+    LS_TRY(status);
+    r.end = r.at + chunk->bytes;
+    bool same = take_thread(&r, &thread, &n);
+    for (uint64_t i = 0; same && i < n; i++) {
+        same = take_span(&r, &span, &before);
+        if (!same || span.kind >= LSI_SPAN_KINDS)
+            continue;
+        same = kept < chunk->n;
+        if (!same)
+            break;
+        span.begin = lsi_timeline_time(process, span.begin);
+        span.end = lsi_timeline_time(process, span.end);
+        span.thread = (uint16_t)thread;
+        spans[kept++] = span;
+    }
+    return same && kept == chunk->n
+               ? LS_OK
+               : wrong(&r, "it has changed while it was read");
 }
 
-static void convert(const reader *r)
+/* ---- a process ----------------------------------------------------------- */
+
+static int by_first(const void *a, const void *b)
 {
-    for (size_t i = 0; i < r->process->n; i++) {
-        lsi_timeline_span *const span = &r->process->spans[i];
-        span->begin = time_of(r, span->begin);
-        span->end = time_of(r, span->end);
+    const lsi_timeline_group *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+ls_status lsi_timeline_check(const lsi_timeline_process *process)
+{
+    lsi_timeline_source *const source = process->source;
+    const reader r = {.path = source->files[source->n_files - 1]};
+    if (source->n_clocks < 2)
+        return wrong(&r, "it ends before its clock is known");
+    if (source->n_groups > 0)
+        qsort(source->groups, source->n_groups, sizeof(source->groups[0]),
+              by_first);
+    return LS_OK;
+}
+
+static ls_status make_process(lsi_timeline_process **out)
+{
+    lsi_timeline_process *p = calloc(1, sizeof(*p));
+    if (p != NULL)
+        p->source = calloc(1, sizeof(*p->source));
+    if (p == NULL || p->source == NULL) {
+        lsi_timeline_process_free(&p);
+        return lsi_fail(LS_ERR_MEMORY, "no memory for a trace");
     }
+    *out = p;
+    return LS_OK;
+}
+
+static ls_status add_path(lsi_timeline_source *source, const char *path)
+{
+    void *files = source->files;
+    if (!lsi_grow_array(&files, source->n_files, &source->file_room,
+                        sizeof(char *)))
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+    source->files = files;
+    source->files[source->n_files] = strdup(path);
+    if (source->files[source->n_files] == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
+    source->n_files++;
+    return LS_OK;
+}
+
+ls_status lsi_timeline_add_file(const char *path,
+                                lsi_timeline_process **process)
+{
+    lsi_timeline_bytes bytes = {.fd = -1};
+    if (*process == NULL)
+        LS_TRY(make_process(process));
+    lsi_timeline_source *const source = (*process)->source;
+    ls_status status = add_path(source, path);
+    if (status == LS_OK)
+        status = lsi_timeline_bytes_open(source, source->n_files - 1, &bytes);
+    reader r = {.path = path, .process = *process, .source = source};
+    if (status == LS_OK)
+        status = take_chunks(&r, &bytes);
+    lsi_timeline_bytes_close(&bytes);
+    if (status != LS_OK)
+        lsi_timeline_process_free(process);
+    return status;
+}
+
+static ls_status parse(const void *data, size_t bytes, const char *path,
+                       lsi_timeline_process *process)
+{
+    lsi_timeline_bytes all = {.fd = -1, .size = bytes};
+    reader r = {.path = path, .process = process, .source = process->source};
+    process->source->data = data;
+    LS_TRY(add_path(process->source, path));
+    LS_TRY(take_chunks(&r, &all));
+    LS_TRY(lsi_timeline_check(process));
+    LS_TRY(lsi_timeline_load(process));
+    process->source->data = NULL; /* the caller's */
+    return LS_OK;
 }
 
 ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
                              lsi_timeline_process **out)
 {
-    const unsigned char *const at = data;
-    reader r = {.path = path};
-    if (bytes < LSI_SPAN_MAGIC_BYTES ||
-        memcmp(at, LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) != 0)
-        return lsi_fail(LS_ERR_FORMAT,
-                        "%s is not a trace; such files come from --trace or "
-                        "LOCKSTEP_TRACE",
-                        path);
-    r.process = calloc(1, sizeof(*r.process));
-    if (r.process == NULL)
-        return no_memory(&r);
-    const ls_status status =
-        take_chunks(&r, at + LSI_SPAN_MAGIC_BYTES, at + bytes);
-    if (status == LS_OK) {
-        convert(&r);
-        *out = r.process;
-    } else {
-        lsi_timeline_process_free(&r.process);
-    }
-    free(r.clocks);
+    lsi_timeline_process *process = NULL;
+    LS_TRY(make_process(&process));
+    const ls_status status = parse(data, bytes, path, process);
+    if (status == LS_OK)
+        *out = process;
+    else
+        lsi_timeline_process_free(&process);
     return status;
 }
 
@@ -323,6 +450,12 @@ void lsi_timeline_process_free(lsi_timeline_process **process)
     *process = NULL;
     free_texts(p->names, p->n_names);
     free_texts(p->threads, p->n_threads);
+    if (p->source != NULL) {
+        free_texts(p->source->files, p->source->n_files);
+        free(p->source->chunks);
+        free(p->source->clocks);
+        free(p->source);
+    }
     free(p->spans);
     free(p->host);
     free(p->boot);

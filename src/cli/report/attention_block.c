@@ -163,7 +163,9 @@ void lsi_study_attention_block(lsi_study *report, const char *folder)
     lsi_timeline *timeline = NULL;
     block *const b = calloc(1, sizeof(*b));
     if (b != NULL && lsi_timeline_read(folder, &timeline) == LS_OK) {
-        if (timeline->n > 0 && collect(timeline->process[0], b))
+        if (timeline->n > 0 &&
+            lsi_timeline_load(timeline->process[0]) == LS_OK &&
+            collect(timeline->process[0], b))
             tell(report, b);
     }
     lsi_timeline_free(&timeline);

@@ -221,6 +221,23 @@ class Timeline(TraceTest):
         self.assertEqual(sorted(os.listdir(self.folder)),
                          ["all.json", "rank-0.lstrace", "rank-1.lstrace"])
 
+    def test_memory_does_not_grow_with_the_trace(self):
+        """360,000 spans of 48 bytes, and JSON of 60 MB, in 24 MiB."""
+        self.succeeds("bench", "barrier", "--iterations", "30000", "--trace",
+                      self.folder)
+        out = os.path.join(self.folder, "all.json")
+
+        def limit_memory():
+            resource.setrlimit(resource.RLIMIT_DATA, (24 << 20, 24 << 20))
+        done = subprocess.run(
+            [LOCKSTEP, "trace", "merge", self.folder, "-o", out],
+            env=environment(), stderr=subprocess.PIPE, check=False,
+            preexec_fn=limit_memory)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out, "rb") as file:
+            file.seek(-4, os.SEEK_END)
+            self.assertEqual(file.read(), b"]}}\n")
+
     def test_several_numbers_of_ranks(self):
         done = self.call("bench", "all-reduce", "-n", "1,2", "--sizes", "1k",
                          "--iterations", "3", "--warmup", "0", "--trace",

@@ -41,6 +41,16 @@ static int end(void **state)
     return rmdir(folder);
 }
 
+/* Of a timeline with all spans in memory. */
+static lsi_timeline *read_all(void)
+{
+    lsi_timeline *t = NULL;
+    assert_ok(lsi_timeline_read(folder, &t));
+    for (size_t i = 0; i < t->n; i++)
+        assert_ok(lsi_timeline_load(t->process[i]));
+    return t;
+}
+
 static size_t count(const lsi_timeline_process *p, const char *name)
 {
     size_t n = 0;
@@ -105,7 +115,7 @@ static void ranges_nest(void **state)
     lsi_span_stop();
     ls_range_push("late");
     ls_range_pop();
-    assert_ok(lsi_timeline_read(folder, &t));
+    t = read_all();
     assert_int_equal(t->n, 1);
     const lsi_timeline_process *const p = t->process[0];
     assert_true(p->whole);
@@ -152,13 +162,13 @@ static void no_span_is_lost(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     lsi_span_stop();
-    assert_ok(lsi_timeline_read(folder, &t));
+    t = read_all();
     const lsi_timeline_process *const p = t->process[0];
     assert_int_equal(p->n, 2 * THREADS * EACH);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(count(p, names[i]), EACH);
     for (size_t i = 1; i < p->n; i++)
-        assert_true(p->spans[i - 1].begin <= p->spans[i].begin);
+        assert_true(lsi_timeline_order(&p->spans[i - 1], &p->spans[i]) <= 0);
     lsi_timeline_free(&t);
 }
 
@@ -174,7 +184,7 @@ static void more_names_than_there_is_room_for(void **state)
         ls_range_pop();
     }
     lsi_span_stop();
-    assert_ok(lsi_timeline_read(folder, &t));
+    t = read_all();
     assert_int_equal(t->process[0]->n, 2 * LSI_SPAN_NAMES);
     assert_true(count(t->process[0], "other") >= LSI_SPAN_NAMES);
     lsi_timeline_free(&t);
@@ -202,7 +212,7 @@ static void a_forked_child_has_its_own(void **state)
     assert_int_equal(status, 0);
     ls_range_pop();
     lsi_span_stop();
-    assert_ok(lsi_timeline_read(folder, &t));
+    t = read_all();
     assert_int_equal(t->n, 2);
     const bool first = t->process[0]->pid == (int)child;
     assert_int_equal(count(t->process[first ? 0 : 1], "child"), 1);
@@ -310,78 +320,6 @@ static void what_is_foreign_is_refused(void **state)
     lsi_free(text);
 }
 
-/* ---- clocks -------------------------------------------------------------- */
-
-/* Collectives of two ranks on machines whose clocks are `apart`. */
-static void write_rank(int rank, int64_t apart)
-{
-    char path[128], head[256];
-    snprintf(path, sizeof path, "%s/rank-%d.lstrace", folder, rank);
-    FILE *const file = fopen(path, "wb");
-    assert_non_null(file);
-    const int n =
-        snprintf(head, sizeof head,
-                 "{\"lockstep_trace\":1,\"rank\":%d,\"size\":2,\"pid\":%d,"
-                 "\"host\":\"h%d\",\"boot\":\"b%d\",\"job\":\"j\"}",
-                 rank, rank + 1, rank, rank);
-    fprintf(file, "LSTRACE1H%c%c%c%c%s", n, 0, 0, 0, head);
-    unsigned char body[512];
-    size_t used;
-#define BEGIN() (used = 0)
-#define PUT(value)                                                             \
-    do {                                                                       \
-        uint64_t v_ = (uint64_t)(value);                                       \
-        for (; v_ >= 128; v_ >>= 7)                                            \
-            body[used++] = (unsigned char)(v_ | 128);                          \
-        body[used++] = (unsigned char)v_;                                      \
-    } while (0)
-#define WRITE(letter)                                                          \
-    (fprintf(file, "%c%c%c%c%c", letter, (int)(used & 255), (int)(used >> 8),  \
-             0, 0),                                                            \
-     fwrite(body, 1, used, file))
-    for (int i = 0; i < 2; i++) { /* a tick is a nanosecond */
-        BEGIN();
-        PUT(apart + 1000000 * i);
-        PUT(apart + 1000000 * i);
-        PUT(1000000 * i);
-        WRITE('C');
-    }
-    BEGIN();
-    PUT(0);
-    PUT(10);
-    int64_t before = 0;
-    for (int i = 0; i < 10; i++) {
-        /* Rank 1 comes 300 later, and all know it 40 after that. */
-        const int64_t begun = apart + 1000 * (i + 1) + 300 * rank;
-        const int64_t met = apart + 1000 * (i + 1) + 340;
-        body[used++] = LSI_SPAN_GATHERING | LSI_SPAN_HAS_ID;
-        PUT(0);
-        PUT(2 * (begun - before));
-        PUT(met - begun);
-        PUT(i + 1);
-        before = met;
-    }
-    WRITE('E');
-    fclose(file);
-}
-
-static void clocks_are_compared_by_collectives(void **state)
-{
-    const int64_t apart = 123456789;
-    lsi_timeline *t = NULL;
-    (void)state;
-    write_rank(0, 1000);
-    write_rank(1, 1000 + apart);
-    assert_ok(lsi_timeline_read(folder, &t));
-    assert_int_equal(t->n, 2);
-    assert_true(t->process[1]->aligned);
-    const int64_t off = t->process[1]->offset + apart;
-    /* 340 before and 40 after: the offset is between. */
-    assert_true(t->process[1]->error <= (340 + 40) / 2);
-    assert_true((off < 0 ? -off : off) <= t->process[1]->error);
-    lsi_timeline_free(&t);
-}
-
 int main(void)
 {
     unsetenv("LOCKSTEP_TRACE");
@@ -394,7 +332,6 @@ int main(void)
         TEST(the_timeline_is_json),
         TEST(what_is_cut_off_is_good_up_to_there),
         TEST(what_is_foreign_is_refused),
-        TEST(clocks_are_compared_by_collectives),
         TEST(more_names_than_there_is_room_for), /* last: names stay */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
