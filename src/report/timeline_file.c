@@ -90,9 +90,9 @@ static ls_status take_text(reader *r, char ***list, size_t *n, size_t most)
 static ls_status take_clock(reader *r)
 {
     lsi_timeline_clock pair;
-    int64_t wall;
+    uint64_t wall; /* can be anything: somebody may have set that clock */
     if (!take_time(r, &pair.ticks) || !take_time(r, &pair.ns) ||
-        !take_time(r, &wall))
+        !take_number(r, &wall))
         return wrong(r, "it has an impossible time");
     lsi_timeline_source *const source = r->source;
     const lsi_timeline_clock *const last =
@@ -105,7 +105,8 @@ static ls_status take_clock(reader *r)
         return no_memory(r);
     source->clocks = clocks;
     source->clocks[source->n_clocks++] = pair;
-    r->process->wall_ns = wall - pair.ns;
+    if (wall < (uint64_t)MOST_TIME)
+        r->process->wall_ns = (int64_t)wall - pair.ns;
     return LS_OK;
 }
 

@@ -152,6 +152,25 @@ static void collectives_are_joined_in_batches(void **state)
     lsi_timeline_free(&t);
 }
 
+/* A clock that is set to the year 2129, or to before 1970, is not believed. */
+static void the_time_of_day_may_jump(void **state)
+{
+    char path[128];
+    lsi_timeline *t = NULL;
+    (void)state;
+    write_rank(0, 1000);
+    snprintf(path, sizeof path, "%s/rank-0.lstrace", folder);
+    FILE *const file = fopen(path, "ab");
+    assert_non_null(file);
+    write_clock(file, 3000000, INT64_C(5017075200) * 1000000000);
+    write_clock(file, 4000000, -1);
+    fclose(file);
+    assert_ok(lsi_timeline_read(folder, &t));
+    assert_int_equal(t->process[0]->n, 20);
+    assert_int_equal(t->process[0]->wall_ns, 1000000 - 1001000);
+    lsi_timeline_free(&t);
+}
+
 static ls_status count_span(void *context, const lsi_timeline_span *span)
 {
     size_t *const counts = context;
@@ -224,6 +243,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(clocks_are_compared_by_collectives),
         TEST(collectives_are_joined_in_batches),
+        TEST(the_time_of_day_may_jump),
         TEST(spans_of_a_kind),
         TEST(a_trace_that_changes_is_an_error),
     };
