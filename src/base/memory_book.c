@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory_record.h"
 
 enum { NAME_BYTES = 96, PATH_TEXT = 400 };
 
@@ -46,6 +47,8 @@ static void tell_thing(lsi_memory_lines *to, uint32_t number)
 uint32_t lsi_memory_book_number(char kind, const void *data, size_t bytes)
 {
     bool is_new;
+    if (!lsi_memory_is_recorded())
+        return 0; /* a number of now would be unknown to the next file */
     const uint32_t number =
         lsi_intern(&book->things, kind, data, bytes, &is_new);
     if (is_new && book->lines != NULL)

@@ -60,7 +60,10 @@ extern lsi_memory_book lsi_memory_books;
 /* Nanoseconds since the recording began. */
 uint64_t lsi_memory_book_time(void);
 
-/* The number of a thing, which is told to the file when it is new. */
+/*
+ * The number of a thing, which is told to the file when it is new; 0 if nothing
+ * is recorded.
+ */
 uint32_t lsi_memory_book_number(char kind, const void *data, size_t bytes);
 uint32_t lsi_memory_book_name(const char *name, const char *suffix);
 

@@ -219,7 +219,7 @@ lsi_memory_place lsi_memory_enter_operation(uint32_t path_of, const char *name,
 {
     pthread_mutex_lock(&book->lock);
     context *const c = own_context();
-    const lsi_memory_place before = {c->path, c->operation};
+    const lsi_memory_place before = {c->of, c->path, c->operation};
     const lsi_interned_thing *const known =
         lsi_interned_at(&book->things, path_of);
     c->path = known != NULL && known->kind == LSI_MEMORY_PATH ? path_of : 0;
@@ -233,8 +233,8 @@ void lsi_memory_leave_operation(lsi_memory_place before)
 {
     pthread_mutex_lock(&book->lock);
     context *const c = own_context();
-    c->path = before.path;
-    c->operation = before.operation;
+    c->path = before.of == c->of ? before.path : 0;
+    c->operation = before.of == c->of ? before.operation : 0;
     c->n_pending = 0;
     pthread_mutex_unlock(&book->lock);
 }

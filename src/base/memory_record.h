@@ -74,6 +74,7 @@ void lsi_memory_leave_phase(void);
 uint32_t lsi_memory_path(void);
 
 typedef struct lsi_memory_place {
+    uint32_t of; /* the recording whose numbers these are */
     uint32_t path, operation;
 } lsi_memory_place;
 

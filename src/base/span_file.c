@@ -20,7 +20,9 @@
 /* Of a chunk, and of a span at most in it: see put_span. */
 enum { CHUNK = 1 << 16, MOST_SPAN = 80, MOST_THREADS = 4096 };
 
+/* All of it belongs to who holds the lock (lsi_span_lock). */
 static char folder[PATH_MAX - 64];
+static bool open_for_spans; /* between the beginning and the end of tracing */
 static int fd = -1;
 static _Atomic int rank = -1; /* the last to be known of these */
 static int size;
@@ -232,9 +234,12 @@ static bool write_all(uint32_t thread, const char *thread_name,
     return write_clock(lsi_instant_now(), lsi_wall_clock_ns());
 }
 
+/* A thread may bring spans after the end, which opens no file again. */
 bool lsi_span_write(uint32_t thread, const char *thread_name,
                     const lsi_span *spans, size_t n)
 {
+    if (!open_for_spans)
+        return false;
     if (write_all(thread, thread_name, spans, n))
         return true;
     if (fd >= 0) {
@@ -243,6 +248,7 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
         close(fd);
     }
     fd = -1;
+    open_for_spans = false;
     return false;
 }
 
@@ -260,10 +266,10 @@ static void register_end(void)
     (void)atexit(lsi_span_stop);
 }
 
-ls_status lsi_span_start(const char *name)
+/* Under the lock. */
+static ls_status start(const char *name)
 {
-    static pthread_once_t registered = PTHREAD_ONCE_INIT;
-    if (name == NULL || lsi_span_is_written())
+    if (open_for_spans)
         return LS_OK;
     if (strlen(name) >= sizeof(folder))
         return lsi_fail(LS_ERR_IO,
@@ -273,11 +279,24 @@ ls_status lsi_span_start(const char *name)
     names_told = 0;
     written = 0;
     memset(thread_told, 0, sizeof(thread_told));
-    pthread_once(&registered, register_end);
     started = lsi_instant_now();
     started_wall_ns = lsi_wall_clock_ns();
+    open_for_spans = true;
     lsi_span_want(LSI_SPAN_TO_FILE, true);
     return LS_OK;
+}
+
+ls_status lsi_span_start(const char *name)
+{
+    static pthread_once_t registered = PTHREAD_ONCE_INIT;
+    if (name == NULL)
+        return LS_OK;
+    lsi_span_lock();
+    const ls_status status = start(name);
+    lsi_span_unlock();
+    if (status == LS_OK)
+        pthread_once(&registered, register_end);
+    return status;
 }
 
 /* Before main, so that all of the program is there. */
@@ -288,13 +307,14 @@ __attribute__((constructor)) static void begin_by_environment(void)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_TRACE: %s", ls_last_error());
 }
 
-/* A process that has recorded nothing leaves no file. */
-void lsi_span_stop(void)
+/* Under the lock. A process that has recorded nothing leaves no file. */
+static void stop(void)
 {
-    if (!lsi_span_is_written())
+    if (!open_for_spans)
         return;
     lsi_span_want(LSI_SPAN_TO_FILE, false);
     lsi_span_flush_all();
+    open_for_spans = false;
     if (fd < 0)
         return;
     put_number(written);
@@ -304,12 +324,20 @@ void lsi_span_stop(void)
     fd = -1;
 }
 
+void lsi_span_stop(void)
+{
+    lsi_span_lock();
+    stop();
+    lsi_span_unlock();
+}
+
 /* The file stays its parent's. */
 void lsi_span_forget(void)
 {
     if (fd >= 0)
         close(fd);
     fd = -1;
+    open_for_spans = false;
     rank = -1;
     used = 0;
 }
@@ -317,17 +345,19 @@ void lsi_span_forget(void)
 /* Threads may open groups at once. */
 void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (rank < 0) {
-        if (!lsi_span_is_written()) /* a process that another has forked */
-            begin_by_environment();
+    lsi_span_lock();
+    const bool first = rank < 0;
+    if (first) {
         size = ranks;
         job = job_of_ranks;
         rank = rank_of_process;
-        lsi_memory_record_set_rank(rank);
     }
-    pthread_mutex_unlock(&lock);
+    lsi_span_unlock();
+    if (!first)
+        return;
+    if (!lsi_span_is_written()) /* a process that another has forked */
+        begin_by_environment();
+    lsi_memory_record_set_rank(rank_of_process);
 }
 
 void lsi_span_get_rank(int32_t *rank_out, int32_t *size_out)

@@ -43,7 +43,7 @@ enum {
  */
 ls_status lsi_span_start(const char *name);
 
-/* Writes what is left and turns tracing off. */
+/* Writes what is left and turns tracing off. What comes later is dropped. */
 void lsi_span_stop(void);
 
 /*
@@ -55,12 +55,13 @@ void lsi_span_set_rank(int rank_of_process, int ranks, uint64_t job_of_ranks);
 /* The same as it is known now; rank -1: not yet. */
 void lsi_span_get_rank(int32_t *rank_out, int32_t *size_out);
 
-/* In a process that has just been forked: it writes no file of its parent. */
+/* In a process that has just been forked: it writes no file of its parent.
+ * Under the lock. */
 void lsi_span_forget(void);
 
 /*
- * Writes spans of a thread; the caller keeps others from writing. False if
- * tracing is over, because the file cannot be written.
+ * Writes spans of a thread, under the lock. False if tracing is over, by
+ * lsi_span_stop or because the file cannot be written.
  */
 bool lsi_span_write(uint32_t thread, const char *thread_name,
                     const lsi_span *spans, size_t n);

@@ -165,10 +165,8 @@ static void flush_own(lsi_span_buffer *buffer)
 
 void lsi_span_flush_all(void)
 {
-    pthread_mutex_lock(&lock);
     for (lsi_span_buffer *b = buffers; b != NULL; b = b->next)
         flush(b);
-    pthread_mutex_unlock(&lock);
 }
 
 static void end_thread(void *context)
@@ -215,6 +213,17 @@ static void prepare(void)
 {
     (void)pthread_key_create(&ends_with_thread, end_thread);
     (void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
+void lsi_span_lock(void)
+{
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&lock);
+}
+
+void lsi_span_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 /* Memory that is not counted: what is traced is. NULL if there is none. */

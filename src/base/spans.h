@@ -140,7 +140,14 @@ typedef struct lsi_span_buffer lsi_span_buffer;
 const char *lsi_span_name(uint32_t number);
 uint32_t lsi_span_names(void);
 
-/* Writes what threads have recorded. */
+/*
+ * The lock under which spans are written and all that span_file.c knows is
+ * changed. A process that forks holds it meanwhile.
+ */
+void lsi_span_lock(void);
+void lsi_span_unlock(void);
+
+/* Writes what threads have recorded. Under the lock. */
 void lsi_span_flush_all(void);
 
 #endif
