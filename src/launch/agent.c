@@ -86,7 +86,7 @@ void lsi_agent_report_host(lsi_agent *agent, int verdict, int strength,
     (void)lsi_agent_report_failure(agent, verdict, strength, text);
 }
 
-void lsi_agent_report_end(lsi_agent *agent, int verdict)
+void lsi_agent_report_end(lsi_agent *agent, int verdict, bool may_restart)
 {
     const lsi_agent_message message = {.word = LSI_AGENT_DONE,
                                        .verdict = verdict};
@@ -98,15 +98,13 @@ void lsi_agent_report_end(lsi_agent *agent, int verdict)
         return;
     }
     agent->is_lost = false;
-    if (agent->verdict >= 0) {
-        agent->stage = LSI_AGENT_OVER;
+    if (agent->verdict < 0 && may_restart) {
+        lsi_agent_look_again(agent);
         return;
     }
-    agent->stage = LSI_AGENT_MEETING;
-    agent->since = lsi_suspending_clock_seconds();
-    lsi_output_say(agent->output,
-                   "waiting %g s for the endpoint %s to come back",
-                   agent->config->nodes->join_seconds, agent->at);
+    agent->stage = LSI_AGENT_OVER;
+    if (agent->verdict < 0)
+        agent->verdict = verdict > 0 ? verdict : 1;
 }
 
 bool lsi_agent_report_signal(lsi_agent *agent, int number)
@@ -117,6 +115,20 @@ bool lsi_agent_report_signal(lsi_agent *agent, int number)
         return false;
     lsi_agent_send(agent, &message);
     return true;
+}
+
+bool lsi_agent_is_connected(const lsi_agent *agent)
+{
+    return agent->connection == LSI_AGENT_CONNECTED;
+}
+
+void lsi_agent_dismiss(lsi_agent *agent, int verdict)
+{
+    char text[LSI_AGENT_TEXT_BYTES];
+    snprintf(text, sizeof(text), "the launcher of host %s (node 0) has ended",
+             agent->host);
+    if (agent->coordinator != NULL)
+        lsi_coordinator_finish(agent->coordinator, verdict, text);
 }
 
 int lsi_agent_verdict(const lsi_agent *agent)

@@ -7,7 +7,10 @@
  * Agents and coordinator say something to each other LSI_AGENT_PINGS times
  * within the time after which silence means that a host is lost. A launcher
  * that ends, however it does, is noticed at once, since its kernel closes the
- * connection.
+ * connection. One that serves the endpoint and ends on purpose says so before
+ * (FINISH). Without that, and with a restart left, the other agents look for
+ * the endpoint again: a new launcher there goes on with their run and their
+ * count of restarts.
  */
 #ifndef LS_LAUNCH_AGENT_H
 #define LS_LAUNCH_AGENT_H
@@ -62,8 +65,17 @@ bool lsi_agent_report_failure(lsi_agent *agent, int verdict, int strength,
 void lsi_agent_report_host(lsi_agent *agent, int verdict, int strength,
                            const char *what);
 
-/* All ranks of this attempt have ended: what now is to come. */
-void lsi_agent_report_end(lsi_agent *agent, int verdict);
+/*
+ * All ranks of this attempt have ended. If the endpoint is lost, `may_restart`
+ * says whether to look for it again.
+ */
+void lsi_agent_report_end(lsi_agent *agent, int verdict, bool may_restart);
+
+/* Whether the coordinator can be told anything now. */
+bool lsi_agent_is_connected(const lsi_agent *agent);
+
+/* This launcher ends: nobody is to wait for an endpoint that it served. */
+void lsi_agent_dismiss(lsi_agent *agent, int verdict);
 
 /* A signal that has come to this launcher; whether all nodes get it. */
 bool lsi_agent_report_signal(lsi_agent *agent, int number);

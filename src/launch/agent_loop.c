@@ -60,13 +60,32 @@ static void order(lsi_agent *a, const lsi_agent_message *message)
 }
 
 /*
- * The endpoint is gone. If ranks run, they are ended first. That it was closed
- * means that the other launcher has ended; one that is silent may come back.
+ * Whether the job may start once more. A launcher that ends on purpose sends
+ * FINISH first, so a connection that is closed without it is a loss.
+ */
+static bool has_restarts_left(const lsi_agent *a)
+{
+    return a->place.restart < a->config->max_restarts;
+}
+
+void lsi_agent_look_again(lsi_agent *a)
+{
+    a->stage = LSI_AGENT_MEETING;
+    a->since = a->told = lsi_suspending_clock_seconds();
+    lsi_output_say(a->output,
+                   "waiting %g s (join_timeout) for the endpoint %s to come "
+                   "back; the same command on its host starts it again",
+                   a->config->nodes->join_seconds, a->at);
+}
+
+/*
+ * The endpoint is gone. If ranks run, they are ended first. With a restart left
+ * this launcher then looks for the endpoint again.
  */
 static void lose(lsi_agent *a, const char *why, bool may_return)
 {
     lsi_agent_message end = {.word = LSI_AGENT_END, .verdict = 1};
-    const bool again = may_return && a->config->max_restarts > 0;
+    const bool again = may_return && has_restarts_left(a);
     char text[LSI_AGENT_TEXT_BYTES];
     snprintf(text, sizeof(text), "node 0 at %.100s is lost: %.200s", a->at,
              why);
@@ -78,7 +97,7 @@ static void lose(lsi_agent *a, const char *why, bool may_return)
         a->verdict = again ? -1 : 1;
     } else if (may_return) {
         lsi_output_say(a->output, "%s", text);
-        a->since = lsi_suspending_clock_seconds();
+        lsi_agent_look_again(a);
     } else {
         end_with(a, 1, text);
     }
@@ -110,45 +129,33 @@ static void join(lsi_agent *a)
     memcpy(message.host, a->host, sizeof(a->host));
     if (a->config->run_id != NULL)
         snprintf(message.run, sizeof(message.run), "%s", a->config->run_id);
+    if (a->place.groups > 0) {
+        message.restart = a->place.restart + 1;
+        memcpy(message.past, a->place.run, sizeof(message.past));
+    }
     a->connection = LSI_AGENT_CONNECTED;
     lsi_agent_send(a, &message);
 }
 
 /* ---- connecting ------------------------------------------------------- */
 
-/* Until when it is worth looking. */
-static double patience(lsi_agent *a, double now, int error_number)
-{
-    const lsi_launch_nodes *const nodes = a->config->nodes;
-    const double until = a->since + nodes->join_seconds;
-    /* The host of a job that was running is there, and its launcher is not. */
-    if (a->place.groups == 0 || error_number != ECONNREFUSED) {
-        a->refused = 0;
-        return until;
-    }
-    if (a->refused == 0)
-        a->refused = now;
-    const double sooner = a->refused + nodes->last_call_seconds;
-    return sooner < until ? sooner : until;
-}
-
 /* Another attempt at the next address, after a moment. */
 static void retry(lsi_agent *a, int error_number)
 {
     static const double say_after = 5;
     const double now = lsi_suspending_clock_seconds();
-    const double until = patience(a, now, error_number);
+    const double most = a->config->nodes->join_seconds;
     char text[LSI_AGENT_TEXT_BYTES];
     disconnect(a);
     do /* without a secret only loopback addresses, of which there is one */
         a->address =
             a->address->ai_next != NULL ? a->address->ai_next : a->addresses;
     while (a->secret == NULL && !lsi_address_is_loopback(a->address->ai_addr));
-    if (now >= until) {
+    if (now >= a->since + most) {
         snprintf(text, sizeof(text),
-                 "given up: for %.1f s nobody could be reached at the endpoint "
-                 "%.100s: %s",
-                 now - a->since, a->at, strerror(error_number));
+                 "given up: cannot reach the endpoint %.100s within %g s "
+                 "(--rdzv-conf join_timeout): %s",
+                 a->at, most, strerror(error_number));
         end_with(a, 1, text);
     } else if (now >= a->told + say_after && now >= a->since + say_after) {
         a->told = now + 5 * say_after;
@@ -287,9 +294,11 @@ static void take_all(lsi_agent *a)
 static void pump(lsi_agent *a)
 {
     const size_t before = a->link.in_used;
-    ls_status status = lsi_link_flush(&a->link);
+    /* The last words of a launcher that has ended can still be read. */
+    const ls_status sent = lsi_link_flush(&a->link);
+    ls_status status = lsi_link_receive(&a->link);
     if (status == LS_OK)
-        status = lsi_link_receive(&a->link);
+        status = sent;
     char why[160] = "";
     if (status != LS_OK)
         snprintf(why, sizeof(why), "%.159s", ls_last_error());
@@ -303,7 +312,7 @@ static void pump(lsi_agent *a)
     else if (status == LS_ERR_TIMEOUT)
         lose(a, why, true);
     else
-        lose(a, "its launcher has ended", false);
+        lose(a, "its launcher has ended", has_restarts_left(a));
 }
 
 /* ---- the loop --------------------------------------------------------- */

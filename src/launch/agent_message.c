@@ -34,6 +34,7 @@ static const text_row texts[] = {
     TEXT(agent, IN(JOIN)),
     TEXT(host, IN(JOIN)),
     TEXT(run, IN(JOIN) | IN(START)),
+    TEXT(past, IN(JOIN)),
     TEXT(job, IN(START)),
 };
 
@@ -59,7 +60,7 @@ static const number_row numbers[] = {
     NUMBER(groups, IN(START), 1, LSI_AGENT_MOST_NODES),
     NUMBER(offset, IN(START), 0, LSI_AGENT_MOST_RANKS),
     NUMBER(world, IN(START), 1, LSI_AGENT_MOST_RANKS),
-    NUMBER(restart, IN(START), 0, 1000000),
+    NUMBER(restart, IN(JOIN) | IN(START), 0, 1000001),
     NUMBER(restarts, IN(START), 0, 1000000),
     NUMBER(verdict, IN(FAILED) | IN(DONE) | IN(END) | IN(FINISH), 0, 255),
     NUMBER(strength, IN(FAILED), LSI_AGENT_WEAK, LSI_AGENT_FINAL),
@@ -140,7 +141,8 @@ static ls_status read_text(const json_t *json, const text_row *row, char *base)
                         "bytes",
                         row->name, row->bytes);
     /* It becomes the name of a folder of logs. */
-    if (row->offset == offsetof(lsi_agent_message, run) &&
+    if ((row->offset == offsetof(lsi_agent_message, run) ||
+         row->offset == offsetof(lsi_agent_message, past)) &&
         (strchr(text, '/') != NULL || strcmp(text, "..") == 0))
         return lsi_fail(LS_ERR_FORMAT,
                         "a message of a node has a run \"%s\", which is no "

@@ -14,7 +14,7 @@
 
 typedef enum lsi_agent_word {
     /* Of an agent. */
-    LSI_AGENT_JOIN,   /* agent, host, run, least, most, node, local, port */
+    LSI_AGENT_JOIN,   /* agent .. past, least .. port, restart */
     LSI_AGENT_FAILED, /* verdict, strength, text: one of its ranks */
     LSI_AGENT_DONE,   /* verdict: all its ranks have ended */
     LSI_AGENT_ASKED,  /* number: a signal that came to it, for all */
@@ -49,14 +49,16 @@ typedef struct lsi_agent_message {
     char agent[33];  /* random, of one launcher */
     char host[65];   /* for people */
     char run[200];   /* JOIN: --rdzv-id or ""; START: LOCKSTEP_RUN */
+    char past[200];  /* JOIN: LOCKSTEP_RUN of the attempts before, or "" */
     char job[33];    /* LOCKSTEP_JOB */
     int least, most; /* --nnodes */
     int node;        /* --node-rank, or -1 */
     int local;       /* ranks of this node */
     int port;        /* MASTER_PORT; of a JOIN: --master-port or 0 */
     int group, groups, offset, world;
-    int restart, restarts; /* of at most so many */
-    int verdict;           /* an exit status */
+    int restart;  /* JOIN: the least that can be next */
+    int restarts; /* --max-restarts */
+    int verdict;  /* an exit status */
     int strength;
     int number;
 } lsi_agent_message;

@@ -43,8 +43,10 @@ struct lsi_agent {
     double since; /* it began to look for the endpoint */
     double until; /* of an attempt at connecting, or before the next one */
     double told, heard, pinged;
-    double refused; /* since when nobody serves there any more; 0: not so */
 };
+
+/* Back to MEETING, for as long as hosts wait for each other. */
+void lsi_agent_look_again(lsi_agent *agent);
 
 /* To the coordinator; nothing without a connection. */
 void lsi_agent_send(lsi_agent *agent, const lsi_agent_message *message);

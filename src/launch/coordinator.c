@@ -44,9 +44,11 @@ void lsi_coordinator_say(lsi_coordinator *c, const char *format, ...)
     tell_all(c, &message);
 }
 
-static void finish(lsi_coordinator *c, int verdict, const char *text)
+void lsi_coordinator_finish(lsi_coordinator *c, int verdict, const char *text)
 {
     lsi_agent_message message = {.word = LSI_AGENT_FINISH, .verdict = verdict};
+    if (c->stage == LSI_JOB_OVER)
+        return;
     snprintf(message.text, sizeof(message.text), "%s", text);
     tell_all(c, &message);
     c->stage = LSI_JOB_OVER;
@@ -177,7 +179,7 @@ static void start(lsi_coordinator *c)
     message.port = c->members[0].port;
     if (lsi_random_id(message.job) != LS_OK ||
         (message.port == 0 && lsi_free_port(true, &message.port) != LS_OK)) {
-        finish(c, 1, ls_last_error());
+        lsi_coordinator_finish(c, 1, ls_last_error());
         return;
     }
     memcpy(message.run, c->run, sizeof(message.run));
@@ -186,6 +188,7 @@ static void start(lsi_coordinator *c)
     lsi_store_server_clear(c->server);
     c->first = (lsi_job_failure){.is_there = false};
     c->stage = LSI_JOB_RUNNING;
+    c->has_started = true;
     c->has_lost = false;
     for (int i = 0; i < c->n; i++) {
         lsi_job_member *const m = &c->members[i];
@@ -247,7 +250,7 @@ void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
         snprintf(text, sizeof(text),
                  "given up: after %g s there are %d of %d nodes (%s)",
                  nodes->join_seconds, c->n, nodes->least, hosts);
-        finish(c, 1, text);
+        lsi_coordinator_finish(c, 1, text);
     } else if (now >= c->told + say_after) {
         c->told = now + 5 * say_after;
         lsi_coordinator_say(c, "waiting for %d more of %d nodes; there are: %s",
@@ -313,7 +316,7 @@ static void conclude(lsi_coordinator *c)
     if (c->first.is_there && c->config->max_restarts > 0 && !c->was_asked)
         snprintf(text, sizeof(text), "given up after %d restart%s", c->restart,
                  c->restart == 1 ? "" : "s");
-    finish(c, verdict, text);
+    lsi_coordinator_finish(c, verdict, text);
 }
 
 /* ---- what comes ------------------------------------------------------- */
@@ -331,7 +334,7 @@ static void take_request(lsi_coordinator *c, const lsi_job_member *from,
     else if (c->stage == LSI_JOB_MEETING && ends) {
         snprintf(text, sizeof(text), "host %s was asked to end (SIG%s)",
                  from->host, sigabbrev_np(number));
-        finish(c, 128 + number, text);
+        lsi_coordinator_finish(c, 128 + number, text);
     }
 }
 

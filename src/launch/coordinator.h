@@ -36,6 +36,9 @@ void lsi_coordinator_close(lsi_coordinator *c);
 int lsi_coordinator_fd(const lsi_coordinator *c);
 void lsi_coordinator_step(lsi_coordinator *c);
 
+/* Tells all that the job is over, with that exit status and for that reason. */
+void lsi_coordinator_finish(lsi_coordinator *c, int verdict, const char *text);
+
 /* Whether all has been told to everybody who is still there. */
 bool lsi_coordinator_is_through(const lsi_coordinator *c);
 

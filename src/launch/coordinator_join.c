@@ -37,6 +37,11 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
                  join->least, join->most, nodes->least, nodes->most);
     else if (c->stage == LSI_JOB_OVER)
         snprintf(why, bytes, "the job at the endpoint is over");
+    else if (!c->has_started && join->restart > c->config->max_restarts)
+        snprintf(why, bytes,
+                 "the next attempt of this host is restart %d; the launcher at "
+                 "the endpoint was started with --max-restarts %d",
+                 join->restart, c->config->max_restarts);
     for (int i = 0; i < c->n && why[0] == '\0'; i++) {
         const lsi_job_member *const m = &c->members[i];
         if (join->node < 0 || m->node != join->node ||
@@ -86,6 +91,23 @@ static ls_status make_member(lsi_coordinator *c, int peer,
     return LS_OK;
 }
 
+/*
+ * A node that has been in this job before tells a launcher that takes the lost
+ * one's place how far it was: restarts stay limited, logs of earlier attempts
+ * stay apart, and those that are still away are waited for.
+ */
+static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
+{
+    if (c->has_started || join->restart <= c->restart)
+        return;
+    c->restart = join->restart;
+    c->has_lost = true;
+    if (c->config->run_id == NULL && join->past[0] != '\0')
+        memcpy(c->run, join->past, sizeof(c->run));
+    lsi_coordinator_say(c, "restart %d of %d: host %s was in this job before",
+                        c->restart, c->config->max_restarts, join->host);
+}
+
 void lsi_coordinator_join(lsi_coordinator *c, int peer,
                           const lsi_agent_message *message)
 {
@@ -106,6 +128,7 @@ void lsi_coordinator_join(lsi_coordinator *c, int peer,
         lsi_store_server_refuse(c->server, peer, why);
         return;
     }
+    take_up(c, message);
     if (c->stage == LSI_JOB_RUNNING)
         lsi_coordinator_say(c, "host %s takes part from the next restart on",
                             message->host);

@@ -46,11 +46,12 @@ struct lsi_coordinator {
     int n, room;
     int arrivals;
     int restart;
-    bool has_lost;  /* a node since the last start */
-    bool was_asked; /* to end, by a signal */
-    double since;   /* when the meeting began */
-    double enough;  /* when there were enough nodes; 0: not yet */
-    double told;    /* whom one waits for */
+    bool has_started; /* ranks, by this launcher */
+    bool has_lost;    /* a node since the last start */
+    bool was_asked;   /* to end, by a signal */
+    double since;     /* when the meeting began */
+    double enough;    /* when there were enough nodes; 0: not yet */
+    double told;      /* whom one waits for */
     double pinged;
     lsi_job_failure first;
 };

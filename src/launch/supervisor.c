@@ -35,6 +35,7 @@ typedef struct supervisor {
     int end_requests;      /* from the front: INT, TERM, HUP, QUIT */
     bool is_over;          /* what is not written yet is lost */
     bool is_alone;         /* was asked to end, and no other node can be told */
+    bool is_orphan;        /* the front was killed */
 } supervisor;
 
 enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_AGENT, POLL_TAGS };
@@ -206,7 +207,7 @@ static void step(supervisor *s)
             lsi_agent_report_host(s->agent, 1, LSI_AGENT_STRONG,
                                   "is lost: its launcher was killed");
         lsi_attempt_enter(&s->attempt, LSI_PHASE_KILLING);
-        s->is_over = true;
+        s->is_over = s->is_orphan = true;
     }
     if (is_ready(&s->polled[POLL_OUTPUT]))
         lsi_relay_look(&s->relay);
@@ -268,6 +269,14 @@ static bool is_worth_another(const supervisor *s)
     return false;
 }
 
+/* Whether it was asked to end, or has to, while no other node can be told. */
+static bool ends_alone(const supervisor *s, bool was_timed_out)
+{
+    const bool is_lost = !lsi_agent_is_connected(s->agent);
+    return (s->attempt.asked_by != 0 && (s->is_alone || is_lost)) ||
+           (was_timed_out && is_lost);
+}
+
 /*
  * Waits until all nodes are there, or until they have told each other how the
  * job has ended. Whether ranks are to be started.
@@ -278,7 +287,7 @@ static bool meet(supervisor *s)
     const bool was_timed_out = a->timed_out; /* as all others will hear */
     a->has_ended = true;
     while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING && !s->is_over &&
-           a->timed_out == was_timed_out && !(a->asked_by != 0 && s->is_alone))
+           a->timed_out == was_timed_out && !ends_alone(s, was_timed_out))
         step(s);
     if (lsi_agent_look(s->agent) == LSI_AGENT_RUNNING) {
         lsi_agent_place(s->agent, &s->place);
@@ -287,11 +296,11 @@ static bool meet(supervisor *s)
     }
     if (lsi_agent_look(s->agent) == LSI_AGENT_OVER)
         a->verdict = lsi_agent_verdict(s->agent);
-    else if (a->timed_out) {
+    else if (a->timed_out && !was_timed_out) {
         lsi_output_say(a->output, "timeout: the nodes have not met in %g s",
                        s->config->timeout);
         a->verdict = LSI_EXIT_TIMEOUT;
-    } else if (a->asked_by != 0)
+    } else if (a->asked_by != 0 && !was_timed_out)
         a->verdict = 128 + a->asked_by;
     return false;
 }
@@ -319,7 +328,8 @@ static bool attempt(supervisor *s, const sigset_t *mask)
     end_attempt(s);
     if (s->agent != NULL)
         lsi_agent_report_end(s->agent,
-                             s->attempt.verdict < 0 ? 0 : s->attempt.verdict);
+                             s->attempt.verdict < 0 ? 0 : s->attempt.verdict,
+                             s->attempt.asked_by == 0 && !s->attempt.timed_out);
     const bool again = s->agent != NULL ? !s->is_over : is_worth_another(s);
     if (again)
         lsi_processes_next(&s->attempt.ranks);
@@ -394,6 +404,10 @@ static ls_status init(supervisor *s, int parent_pipe)
 static void tell_the_end(supervisor *s)
 {
     static const double most = 5;
+    const int verdict = s->attempt.verdict;
+    /* Another launcher may take the place of one that was killed. */
+    if (s->agent != NULL && !s->is_orphan)
+        lsi_agent_dismiss(s->agent, verdict < 0 ? 1 : verdict);
     const double until = lsi_suspending_clock_seconds() + most;
     while (s->agent != NULL && !s->is_over &&
            lsi_agent_look(s->agent) == LSI_AGENT_OVER &&

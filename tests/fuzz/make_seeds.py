@@ -467,7 +467,7 @@ def store():
 def agents():
     def join(who, node=-1, **more):
         return {"word": "join", "agent": who, "host": "h", "run": "",
-                "least": 2, "most": 3, "node": node, "local": 2, "port": 0,
+                "past": "", "restart": 0, "least": 2, "most": 3, "node": node, "local": 2, "port": 0,
                 **more}
 
     def said(*pairs):
@@ -488,6 +488,7 @@ def agents():
                (4, join("b", 1)), (1, done), (1, {"word": "asked",
                                                   "number": 2}))
     yield said(*three, (4, join("d", 2)), (5, join("b", 1)), (1, done))
+    yield said(three[0], (2, join("b", 1, past="r", restart=1)), three[2])
 
 
 # ---- tokenizers ------------------------------------------------------------

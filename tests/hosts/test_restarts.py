@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """lockstep run --max-restarts on two hosts whose ranks speak UCX: training goes
-on from its last checkpoint when a rank is killed and when a host is cut off and
-comes back, and ends with the same bits."""
+on from its last checkpoint when a rank is killed, when a host is cut off and
+comes back, and when the launcher that serves the endpoint is killed and started
+again, and ends with the same bits."""
 
 import hashlib
 import os
@@ -20,35 +21,44 @@ TRAIN = (LOCKSTEP, "train", "lm", "--layers", "1", "--d-model", "32", "--heads",
          "--validate-batches", "2", "--deterministic", "--save-every", "10")
 
 
+def is_launcher(pid):
+    """Or its supervisor."""
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().split(b"\0")[1:2] == [b"run"]
+
+
 class Restarts(unittest.TestCase):
-    def train(self, two, folder, disturb=None):
+    @staticmethod
+    def launch(two, name, folder, nodes):
+        with open(os.path.join(folder, f"said-{name}"), "ab") as out:
+            return subprocess.Popen(
+                two.words(name, LOCKSTEP, "run", "--nnodes", nodes,
+                          "--node-rank", name[1:], "--rdzv-endpoint",
+                          "h0:29400", "-n", "1", "--max-restarts", "3",
+                          "--monitor-interval", "0.04", "--grace", "0.5",
+                          "--", *TRAIN, "--checkpoint-dir",
+                          os.path.join(folder, "steps"), "--save",
+                          os.path.join(folder, "weights.safetensors")),
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                env={**os.environ, "OMP_NUM_THREADS": "1",
+                     "LOCKSTEP_SECRET": "what only these hosts know"})
+
+    def train(self, two, folder, disturb=None, nodes="2"):
         """The hash of the weights, and what the launchers said."""
         weights = os.path.join(folder, "weights.safetensors")
-        jobs, said = [], []
-        for name in two.names:
-            said.append(os.path.join(folder, f"said-{name}"))
-            with open(said[-1], "wb") as out:
-                jobs.append(subprocess.Popen(
-                    two.words(name, LOCKSTEP, "run", "--nnodes", "2",
-                              "--node-rank", name[1:], "--rdzv-endpoint",
-                              "h0:29400", "-n", "1", "--max-restarts", "3",
-                              "--monitor-interval", "0.04", "--grace", "0.5",
-                              "--", *TRAIN, "--checkpoint-dir",
-                              os.path.join(folder, "steps"), "--save",
-                              weights),
-                    stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                    env={**os.environ, "OMP_NUM_THREADS": "1",
-                         "LOCKSTEP_SECRET": "what only these hosts know"}))
+        jobs = [self.launch(two, name, folder, nodes) for name in two.names]
         try:
             if disturb is not None:
-                disturb(os.path.join(folder, "steps"))
+                self.saved(os.path.join(folder, "steps"))
+                disturb(jobs, folder, nodes)
             ends = [job.wait(80) for job in jobs]
         finally:
             for name, job in zip(two.names, jobs):
                 two.kill(name)
                 job.wait()
         texts = []
-        for path in said:
+        for name in two.names:
+            path = os.path.join(folder, f"said-{name}")
             with open(path, encoding="utf-8") as file:
                 texts.append(file.read())
         self.assertEqual(ends, [0, 0], texts)
@@ -74,16 +84,20 @@ class Restarts(unittest.TestCase):
                 os.mkdir(path)
                 return path
 
-            def kill(steps):
-                self.saved(steps)
+            def kill(*_):
                 rank = max(two.processes("h1"))
                 os.kill(rank, signal.SIGKILL)
 
-            def cut(steps):
-                self.saved(steps)
+            def cut(*_):
                 two.cut("h1")
                 time.sleep(4)  # longer than a host may be silent
                 two.join("h1")
+
+            def kill_launcher(jobs, into, nodes):
+                for pid in [p for p in two.processes("h0") if is_launcher(p)]:
+                    os.kill(pid, signal.SIGKILL)
+                jobs[0].wait()
+                jobs[0] = self.launch(two, "h0", into, nodes)
             plain, _ = self.train(two, folder("plain"))
             killed, said = self.train(two, folder("killed"), kill)
             self.assertIn("was killed by signal 9", said)
@@ -92,6 +106,12 @@ class Restarts(unittest.TestCase):
             cut_off, said = self.train(two, folder("cut"), cut)
             self.assertIn("is lost: nothing came from it", said)
             self.assertEqual(cut_off, plain)
+            for nodes in ("2", "1:2"):
+                again, said = self.train(two, folder(f"again-{nodes}"),
+                                         kill_launcher, nodes)
+                self.assertIn("is lost: its launcher has ended", said)
+                self.assertIn("restart 1 of 3: host h1 was in this job", said)
+                self.assertEqual(again, plain)
 
 
 if __name__ == "__main__":

@@ -121,8 +121,7 @@ class Run(unittest.TestCase):
         finally:
             self.hosts.join("h0")
         self.assertEqual(status, 1)
-        self.assertIn("nobody could be reached at the endpoint h0:29400",
-                      errors)
+        self.assertIn("cannot reach the endpoint h0:29400 within 1 s", errors)
 
     def test_first_failure(self):
         script = "echo; [ $RANK != 1 ] || exit 5; exec sleep 60"
@@ -199,8 +198,8 @@ class Run(unittest.TestCase):
                   "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
         for name in self.hosts.names:
             self.start(name, script, "--node-rank", name[1:], "--max-restarts",
-                       "1", "--rdzv-conf", "last_call_timeout=0.5",
-                       nodes="2:3")
+                       "1", "--rdzv-conf",
+                       "last_call_timeout=0.5,join_timeout=5", nodes="2:3")
         self.all_run(self.hosts.names)
         self.hosts.cut("h1")
         try:
@@ -212,7 +211,7 @@ class Run(unittest.TestCase):
             self.hosts.join("h1")
         status, _, errors = self.ended(self.started["h1"])
         self.assertEqual(status, 1)
-        self.assertIn("given up: for ", errors)
+        self.assertIn("given up: cannot reach the endpoint h0:29400", errors)
 
     def test_request_to_end(self):
         for name in self.hosts.names:

@@ -130,7 +130,8 @@ class Meeting(Nodes):
         launcher = self.node("true", flags=(
             "--rdzv-conf", "join_timeout=0.3", "--node-rank", "1"))
         _, (error,) = self.all_end([launcher], 1)
-        self.assertIn("nobody could be reached at the endpoint", error)
+        self.assertIn(f"cannot reach the endpoint {self.endpoint} within 0.3 s "
+                      "(--rdzv-conf join_timeout): ", error)
 
     def test_torchruns_older_flags(self):
         port = self.endpoint.split(":")[1]
@@ -360,6 +361,109 @@ class Restarts(Nodes):
             "2", ("--rdzv-conf", "join_timeout=2"), "exec sleep 60")
         _, (errors,) = self.all_end(launchers[:1], 1)
         self.assertIn("given up: after 2 s there are 1 of 2 nodes", errors)
+
+
+class LostEndpoint(Nodes):
+    """The launcher that serves the endpoint is killed."""
+    SCRIPT = ("echo $LOCKSTEP_RESTART $RANK $WORLD_SIZE $LOCKSTEP_RUN;"
+              "[ $LOCKSTEP_RESTART = 1 ] || exec sleep 60")
+
+    def one(self, k, nodes, *flags):
+        return self.node(self.SCRIPT, nodes=nodes, flags=(
+            "--node-rank", str(k), "--grace", "0.2", "--rdzv-conf",
+            "join_timeout=10", *flags))
+
+    def kill(self, launchers):
+        """Both processes of the first, once all ranks run."""
+        for launcher in launchers:
+            self.ranks_of(launcher)
+        supervisor, _ = self.ranks_of(launchers[0])
+        for pid in (launchers[0].pid, supervisor):
+            os.kill(pid, signal.SIGKILL)
+        launchers[0].wait(10)
+
+    def started(self, nodes, *flags):
+        return [self.one(k, nodes, *flags) for k in range(2)]
+
+    def connected(self):
+        """How many launchers are, to the endpoint."""
+        port = f":{int(self.endpoint.split(':')[1]):04X}"
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            rows = [line.split() for line in file]
+        return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
+
+    def test_the_same_command_goes_on(self):
+        for nodes in ("2", "1:2"):
+            launchers = self.started(nodes, "--max-restarts", "1")
+            self.kill(launchers)
+            launchers[0] = self.one(0, nodes, "--max-restarts", "1")
+            out, errors = self.all_end(launchers, 0)
+            lines = [line.split() for lines in out for line in lines]
+            self.assertEqual([line[:3] for line in lines], [
+                ["1", "0", "2"], ["0", "1", "2"], ["1", "1", "2"]], errors)
+            self.assertEqual(len({line[3] for line in lines}), 1)
+            self.assertIn("is lost: its launcher has ended", errors[1])
+
+    def test_killed_front(self):
+        launchers = self.started("2", "--max-restarts", "1")
+        for launcher in launchers:
+            self.ranks_of(launcher)
+        launchers[0].kill()
+        launchers[0].wait(10)
+        launchers[0] = self.one(0, "2", "--max-restarts", "1")
+        self.all_end(launchers, 0)
+
+    def test_killed_while_nodes_meet(self):
+        first, second = (self.one(k, "3", "--max-restarts", "1")
+                         for k in range(2))
+        self.assertTrue(wait_until(lambda: self.connected() == 2))
+        os.kill(children(first.pid)[0], signal.SIGKILL)
+        first.wait(10)
+        launchers = [second] + [self.one(k, "3", "--max-restarts", "1")
+                                for k in (0, 2)]
+        for launcher in launchers:
+            self.ranks_of(launcher)
+        second.send_signal(signal.SIGTERM)
+        self.all_end(launchers, 143)
+
+    def test_nobody_comes_back(self):
+        for nodes in ("2", "1:2"):
+            launchers = self.started(nodes, "--max-restarts", "1",
+                                     "--rdzv-conf", "join_timeout=0.7")
+            self.kill(launchers)
+            _, (errors,) = self.all_end(launchers[1:], 1)
+            self.assertEqual(errors.count(
+                f"given up: cannot reach the endpoint {self.endpoint} within "
+                "0.7 s (--rdzv-conf join_timeout): Connection refused"), 1)
+            self.nothing_left()
+
+    def test_no_restart_is_left(self):
+        launchers = self.started("2")
+        self.kill(launchers)
+        begin = time.monotonic()
+        _, (errors,) = self.all_end(launchers[1:], 1)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertNotIn("join_timeout", errors)
+
+    def test_asked_to_end_meanwhile(self):
+        launchers = self.started("2", "--max-restarts", "1")
+        self.kill(launchers)
+        process = launchers[1]
+
+        def waits():
+            process.errors.seek(0)
+            return "join_timeout" in process.errors.read()
+        self.assertTrue(wait_until(waits))
+        process.send_signal(signal.SIGTERM)
+        self.all_end([process], 143)
+
+    def test_ending_on_purpose_ends_all(self):
+        """Nobody waits for a launcher that has not been killed."""
+        launchers = [self.one(k, "3", "--max-restarts", "1", *more)
+                     for k, more in ((0, ("--timeout", "1.5")), (1, ()))]
+        _, errors = self.all_end(launchers, 124)
+        self.assertRegex(errors[1], r"the launcher of host \S+ \(node 0\) has "
+                         "ended")
 
 
 class Refusals(Nodes):

@@ -15,6 +15,7 @@ static lsi_agent_message example(lsi_agent_word word)
                                .agent = "0123456789abcdef",
                                .host = "b",
                                .run = "night",
+                               .past = "evening",
                                .job = "j",
                                .least = 2,
                                .most = 4,
@@ -52,6 +53,8 @@ static void test_there_and_back(void **state)
     assert_string_equal(back.agent, message.agent);
     assert_string_equal(back.host, message.host);
     assert_string_equal(back.run, message.run);
+    assert_string_equal(back.past, message.past);
+    assert_int_equal(back.restart, 1);
     assert_int_equal(back.least, 2);
     assert_int_equal(back.most, 4);
     assert_int_equal(back.node, -1);
