@@ -1,5 +1,6 @@
 #include "base/ended.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,16 +30,20 @@ static int open_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-void lsi_ended_say(const char *job, int rank)
+int lsi_ended_say(const char *job, int rank)
 {
     struct sockaddr_un name;
     const socklen_t length = name_of(job, rank, &name);
     const int fd = open_socket();
     if (fd < 0)
-        return; /* then others wait until time is up */
-    if (bind(fd, (struct sockaddr *)&name, length) != 0 ||
-        listen(fd, BACKLOG) != 0)
-        close(fd);
+        return -1;
+    if (bind(fd, (struct sockaddr *)&name, length) == 0 &&
+        listen(fd, BACKLOG) == 0)
+        return fd;
+    const int error_number = errno;
+    close(fd);
+    errno = error_number;
+    return -1;
 }
 
 static bool is_ours(int fd)

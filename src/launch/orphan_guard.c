@@ -5,31 +5,44 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Out of the way of scripts, which number their descriptors from 3 on. */
-enum { FIRST_DESCRIPTOR = 100 };
+/*
+ * Out of the way of scripts, which number their descriptors from 3 on, if the
+ * limit of descriptors lets it.
+ */
+static const int first_descriptors[] = {100, 20, 3};
 
 int lsi_orphan_guard_open(void)
 {
     int ends[2];
-    /* The writing end stays open until this process ends. */
     return pipe2(ends, O_CLOEXEC) == 0 ? ends[0] : -1;
 }
 
-void lsi_orphan_guard_take(int orphan_guard)
+static int move(int opened)
+{
+    const size_t n = sizeof(first_descriptors) / sizeof(first_descriptors[0]);
+    int own = -1;
+    for (size_t i = 0; i < n && own < 0; i++)
+        own = fcntl(opened, F_DUPFD, first_descriptors[i]);
+    return own;
+}
+
+bool lsi_orphan_guard_take(int orphan_guard)
 {
     char path[64];
     if (orphan_guard < 0)
-        return;
+        return false;
     /* The owner belongs to the open file: one that is inherited is shared. */
     snprintf(path, sizeof(path), "/proc/self/fd/%d", orphan_guard);
     const int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (opened < 0)
-        return;
-    const int own = fcntl(opened, F_DUPFD, FIRST_DESCRIPTOR);
+        return false;
+    const int own = move(opened);
     if (own < 0)
-        return;
-    if (fcntl(own, F_SETOWN, -getpgrp()) != 0 ||
-        fcntl(own, F_SETSIG, SIGKILL) != 0 ||
-        fcntl(own, F_SETFL, O_NONBLOCK | O_ASYNC) != 0)
-        close(own);
+        return false;
+    if (fcntl(own, F_SETOWN, -getpgrp()) == 0 &&
+        fcntl(own, F_SETSIG, SIGKILL) == 0 &&
+        fcntl(own, F_SETFL, O_NONBLOCK | O_ASYNC) == 0)
+        return true;
+    close(own);
+    return false;
 }

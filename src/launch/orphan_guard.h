@@ -12,14 +12,19 @@
 #ifndef LS_LAUNCH_ORPHAN_GUARD_H
 #define LS_LAUNCH_ORPHAN_GUARD_H
 
-/* Called by the supervisor; returns the end for lsi_orphan_guard_take, or -1.
+#include <stdbool.h>
+
+/*
+ * Called by the supervisor, once for all attempts: the writing end stays open
+ * until this process ends. Returns the end for lsi_orphan_guard_take; -1 with
+ * errno if there can be none.
  */
 int lsi_orphan_guard_open(void);
 
 /*
  * Called by a rank that is the head of its process group, before it becomes
- * its program, which inherits the reading end.
+ * its program, which inherits the reading end. False if it has none.
  */
-void lsi_orphan_guard_take(int orphan_guard);
+bool lsi_orphan_guard_take(int orphan_guard);
 
 #endif

@@ -26,8 +26,8 @@ typedef struct start {
     const sigset_t *mask;
     lsi_job_identity job;
     lsi_placement placement;
-    int no_input; /* /dev/null */
-    int orphan_guard;
+    int no_input;  /* /dev/null */
+    int unguarded; /* errno of a rank that has no orphan guard */
     const struct rlimit *files;
 } start;
 
@@ -150,8 +150,20 @@ static bool wants_records(void)
     return folder != NULL && *folder != '\0';
 }
 
-static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
-                            pid_t *pid, int *error_number)
+/* Once: what does not work without more descriptors. */
+static void tell_limits(const lsi_processes *ranks, bool *told,
+                        const char *what, int error_number)
+{
+    if (*told || (error_number != EMFILE && error_number != ENFILE))
+        return;
+    *told = true;
+    lsi_output_say(ranks->output,
+                   "%s: %s; raise the limit of open files (ulimit -n)", what,
+                   strerror(error_number));
+}
+
+static ls_status spawn_rank(lsi_processes *ranks, start *s, int rank,
+                            const int outputs[2], int *error_number)
 {
     char **environment;
     LS_TRY(lsi_environment_new(&s->job, rank, &environment));
@@ -164,10 +176,12 @@ static ls_status spawn_rank(const start *s, int rank, const int outputs[2],
         .error = outputs[1],
         .place = lsi_placement_place(&s->placement, rank),
         .spared = wants_records(),
-        .orphan_guard = s->orphan_guard,
+        .orphan_guard = ranks->orphan_guard,
+        .unguarded = &s->unguarded,
         .files = s->files,
     };
-    const ls_status status = lsi_spawn_process(&what, pid, error_number);
+    const ls_status status =
+        lsi_spawn_process(&what, &ranks->pids[rank], error_number);
     lsi_environment_free(environment);
     return status;
 }
@@ -203,7 +217,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
         status = open_streams(ranks, s, rank, &logs, ends);
     name_files(ranks, s, rank, &logs, error_file, crash_file);
     if (status == LS_OK)
-        status = spawn_rank(s, rank, ends, &ranks->pids[rank], &error_number);
+        status = spawn_rank(ranks, s, rank, ends, &error_number);
     for (int i = 0; i < 2; i++) {
         if (ends[i] >= 0)
             close(ends[i]);
@@ -248,10 +262,26 @@ static void tell_console(lsi_processes *ranks, const lsi_launch_config *config)
     free(folder);
 }
 
+static ls_status make_room(lsi_processes *ranks,
+                           const lsi_launch_config *config)
+{
+    const size_t n = (size_t)config->ranks;
+    ranks->n = config->ranks;
+    ranks->pids = calloc(n, sizeof(*ranks->pids));
+    ranks->ended = malloc(n * sizeof(*ranks->ended));
+    if (is_passed_on(config))
+        ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
+    for (size_t i = 0; i < n && ranks->ended != NULL; i++)
+        ranks->ended[i] = -1;
+    if (ranks->pids == NULL || ranks->ended == NULL ||
+        (is_passed_on(config) && ranks->tags == NULL))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
+    return LS_OK;
+}
+
 static ls_status prepare(lsi_processes *ranks, start *s)
 {
     const lsi_launch_config *config = s->config;
-    const size_t n = (size_t)config->ranks;
     lsi_placement_here(config->bind, config->ranks, config->threads,
                        &s->placement);
     if (ranks->place != NULL) {
@@ -273,42 +303,44 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     if (ranks->console != NULL)
         tell_console(ranks, config);
     tell_placement(ranks, s);
-    ranks->n = config->ranks;
-    ranks->pids = calloc(n, sizeof(*ranks->pids));
-    if (is_passed_on(config))
-        ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
-    if (ranks->pids == NULL || (is_passed_on(config) && ranks->tags == NULL))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
+    LS_TRY(make_room(ranks, config));
     lsi_deaths_open(&ranks->deaths, config->ranks);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
-    s->orphan_guard = lsi_orphan_guard_open();
+    if (ranks->orphan_guard == 0) {
+        ranks->orphan_guard = lsi_orphan_guard_open();
+        s->unguarded = ranks->orphan_guard < 0 ? errno : 0;
+    }
     return LS_OK;
 }
 
 int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
                         const sigset_t *mask)
 {
-    start s = {.config = config,
-               .mask = mask,
-               .no_input = -1,
-               .orphan_guard = -1,
-               .files = ranks->files};
+    start s = {
+        .config = config, .mask = mask, .no_input = -1, .files = ranks->files};
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < config->ranks && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
+    tell_limits(ranks, &ranks->told_unguarded,
+                "children of ranks may outlive a launcher that is killed",
+                s.unguarded);
     lsi_placement_free(&s.placement);
     if (s.no_input >= 0)
         close(s.no_input);
-    if (s.orphan_guard >= 0)
-        close(s.orphan_guard);
     return failed;
 }
 
 void lsi_processes_next(lsi_processes *ranks)
 {
     lsi_deaths_close(&ranks->deaths);
+    for (int i = 0; i < ranks->n && ranks->ended != NULL; i++) {
+        if (ranks->ended[i] >= 0)
+            close(ranks->ended[i]);
+    }
+    free(ranks->ended);
+    ranks->ended = NULL;
     free(ranks->pids);
     free(ranks->tags);
     ranks->pids = NULL;
@@ -393,8 +425,15 @@ static void take_end(lsi_processes *ranks, int rank, int status,
     ranks->pids[rank] = 0;
     ranks->alive--;
     /* After a failure all are ended anyway. */
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return;
+    ranks->ended[rank] =
         lsi_ended_say(ranks->job, lsi_processes_rank(ranks, rank));
+    if (ranks->ended[rank] < 0)
+        tell_limits(ranks, &ranks->told_unsaid,
+                    "ranks that wait for one that has ended notice it after "
+                    "LOCKSTEP_TIMEOUT only",
+                    errno);
 }
 
 bool lsi_processes_reap(lsi_processes *ranks, lsi_process_end *ended)

@@ -22,6 +22,9 @@ typedef struct lsi_processes {
     lsi_deaths deaths;
     lsi_tag *tags;
     int n_tags;
+    int *ended;       /* what says that a rank has ended; -1: nothing */
+    int orphan_guard; /* of all attempts; 0: not opened yet, -1: none */
+    bool told_unguarded, told_unsaid; /* for want of descriptors */
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
     int attempt;     /* that is running, from 0 */
     char run_id[33]; /* of all attempts, unless the config names one */

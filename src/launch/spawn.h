@@ -20,7 +20,8 @@ typedef struct lsi_spawn {
     int input, output, error;   /* descriptors; -1: this process's own */
     const lsi_cpuset *place;    /* to be bound to; NULL: not bound */
     bool spared;                /* it ignores SIGUSR1 until it handles it */
-    int orphan_guard;           /* of lsi_orphan_guard_open */
+    int orphan_guard;           /* of lsi_orphan_guard_open, or -1 */
+    int *unguarded;             /* errno if it cannot be taken; or NULL */
     const struct rlimit *files; /* its own limit of descriptors; NULL: ours */
 } lsi_spawn;
 

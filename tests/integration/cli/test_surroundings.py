@@ -105,6 +105,34 @@ class Surroundings(ProgramTest):
         self.assertEqual(sorted(done.stdout.splitlines()),
                          sorted(f"[{rank}] 64" for rank in range(40)))
 
+    def test_restarts_leave_no_descriptors(self):
+        """Those of the supervisor, counted by the ranks of each attempt."""
+        script = ('ls /proc/$PPID/fd | wc -l; [ $RANK != 0 ] || exit 0;'
+                  'sleep 0.02; [ $LOCKSTEP_RESTART = 12 ]')
+        for flags in ((), ("--tag-output",), ("--log-dir",)):
+            with tempfile.TemporaryDirectory() as folder:
+                more = (*flags, folder) if flags == ("--log-dir",) else flags
+                out = self.call("run", "-n", "2", "--max-restarts", "12",
+                                "--grace", "1", *more, "sh", "-c", script)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            counts = [int(line.split()[-1])
+                      for line in out.stdout.splitlines()]
+            self.assertEqual(len(counts), 26)
+            # It opens and closes some at any time.
+            self.assertLess(min(counts[13:]), min(counts[:13]) + 5, counts)
+
+    def test_too_few_descriptors_are_told(self):
+        """Without an orphan guard, or a way to tell who has ended."""
+        told = {"outlive a launcher that is killed": 0,
+                "notice it after LOCKSTEP_TIMEOUT only": 0}
+        for limit in range(8, 24):
+            done = self.shell(f'ulimit -n {limit}; exec "$1" run -n 24 true')
+            for what in told:
+                said = what + ": Too many open files; raise the limit"
+                self.assertLessEqual(done.stderr.count(said), 1)
+                told[what] += said in done.stderr
+        self.assertTrue(all(told.values()), told)
+
     def limited(self, processes, *words):
         """As another user in processes of its own, of which all end."""
         before = ("unshare", "--pid", "--fork", "--kill-child",
