@@ -3,7 +3,9 @@
  */
 #include "base/cpus.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/cgroup.h"
@@ -25,8 +27,24 @@ int lsi_cpus_available(void)
     return cpus < 1 ? 1 : cpus;
 }
 
-/* The first number of OMP_NUM_THREADS, which may be a list; 0 if unusable. */
-static int threads_from_env(void)
+static atomic_int limit = INT_MAX;
+
+void lsi_cpus_limit(int cpus)
+{
+    int before = atomic_load(&limit);
+    const int wanted = cpus < 1 ? 1 : cpus;
+    while (wanted < before &&
+           !atomic_compare_exchange_weak(&limit, &before, wanted))
+        ;
+}
+
+int lsi_cpus_limited(void)
+{
+    return atomic_load_explicit(&limit, memory_order_relaxed);
+}
+
+/* The variable may be a list. */
+int lsi_threads_told(void)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     if (text == NULL)
@@ -40,7 +58,7 @@ static int threads_from_env(void)
 
 int lsi_threads_default(int cpus)
 {
-    const int wanted = threads_from_env();
+    const int wanted = lsi_threads_told();
     if (wanted > 0)
         return wanted;
     return cpus < 1 ? 1 : cpus;

@@ -18,6 +18,19 @@ int lsi_affinity_count(void);
  */
 int lsi_cpus_available(void);
 
+/*
+ * Limits the threads of this rank's computing to `cpus` (at least 1): its share
+ * of the CPUs of its machine. A later call can lower the limit, not raise it:
+ * memory may be in use that was divided among the threads of before.
+ */
+void lsi_cpus_limit(int cpus);
+
+/* That limit; INT_MAX: none. */
+int lsi_cpus_limited(void);
+
+/* The first number of OMP_NUM_THREADS; 0 if it is not set or not usable. */
+int lsi_threads_told(void);
+
 /* OMP_NUM_THREADS if that is set, else one thread a CPU, at least 1. */
 int lsi_threads_default(int cpus);
 

@@ -3,6 +3,7 @@
  */
 #include "compute/threads.h"
 
+#include <limits.h>
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,28 +14,72 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/partition.h"
 
 enum { BOUNDARY = 16 };
 
-static atomic_int current_threads; /* 0: not set yet */
+static atomic_int chosen;    /* by lsi_threads_set; 0: not */
+static atomic_int told;      /* 1 + lsi_threads_told(); 0: not asked yet */
+static atomic_int available; /* CPUs; 0: not counted yet */
+static int omp_default;      /* OpenMP's number before the program set one */
+
+__attribute__((constructor)) static void look_at_openmp(void)
+{
+    omp_default = omp_get_max_threads();
+}
+
+static int clamp(int threads)
+{
+    threads = threads < 1 ? 1 : threads;
+    return threads > LSI_MAX_THREADS ? LSI_MAX_THREADS : threads;
+}
 
 void lsi_threads_set(int threads)
 {
-    threads = threads < 1 ? 1 : threads;
-    threads = threads > LSI_MAX_THREADS ? LSI_MAX_THREADS : threads;
-    atomic_store(&current_threads, threads);
-    omp_set_num_threads(threads);
+    atomic_store(&chosen, clamp(threads));
 }
 
+int lsi_threads_lend(int threads)
+{
+    const int before = omp_get_max_threads();
+    if (threads != before)
+        omp_set_num_threads(threads);
+    return before;
+}
+
+/* Says so once for each limit. */
+static int limited(int cpus)
+{
+    static atomic_int said = INT_MAX;
+    const int limit = lsi_cpus_limited();
+    if (limit >= cpus)
+        return cpus;
+    if (limit < atomic_load_explicit(&said, memory_order_relaxed) &&
+        limit < atomic_exchange(&said, limit))
+        lsi_log(LSI_LOG_INFO,
+                "computing with %d thread%s: this rank's share of %d CPUs that "
+                "other ranks use, too; OMP_NUM_THREADS sets another number",
+                limit, limit == 1 ? "" : "s", cpus);
+    return limit;
+}
+
+/* OpenMP keeps the program's number for each thread separately. */
 int lsi_threads(void)
 {
-    int threads = atomic_load(&current_threads);
-    if (threads == 0) {
-        threads = lsi_threads_default(lsi_cpus_available());
-        atomic_store(&current_threads, threads);
+    const int set = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (set != 0)
+        return set;
+    const int of_program = omp_get_max_threads();
+    if (of_program != omp_default)
+        return clamp(of_program);
+    int variable = atomic_load_explicit(&told, memory_order_relaxed) - 1;
+    if (variable < 0) {
+        variable = lsi_threads_told();
+        atomic_store(&available, lsi_cpus_available());
+        atomic_store(&told, variable + 1);
     }
-    return threads;
+    return variable > 0 ? variable : limited(atomic_load(&available));
 }
 
 /* ---- whether there is room for them ------------------------------------- */

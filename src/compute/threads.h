@@ -8,13 +8,25 @@
 
 #include "lockstep/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
- * Sets and returns the number that lsi_parallel_for uses in this process. For
- * libraries that use OpenMP themselves, oneDNN above all, setting it counts in
- * the calling thread only.
+ * Sets and returns the number of threads that this library computes with, in
+ * this process. Default: the number that the calling thread gave to
+ * omp_set_num_threads; OMP_NUM_THREADS; the CPUs of this process, up to this
+ * rank's share of them (lsi_cpus_limit). Other users of OpenMP in the process
+ * notice nothing.
  */
 void lsi_threads_set(int threads);
 int lsi_threads(void);
+
+/*
+ * Sets OpenMP's own number for the calling thread, around a call of a library
+ * that uses OpenMP itself. Returns the number to set again afterwards.
+ */
+int lsi_threads_lend(int threads);
 
 /*
  * Whether the calling thread can start lsi_threads() threads; to be asked
@@ -47,5 +59,9 @@ void lsi_parallel_tasks(size_t n, lsi_task_fn fn, void *context);
  */
 typedef void (*lsi_team_fn)(void *context, int worker, int workers);
 void lsi_parallel_team(lsi_team_fn fn, void *context);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
+#include "comm/node/rank_cpus.h"
 #include "compute/compute.h"
 
 ls_status ls_group_from_env(ls_group **group)
@@ -29,6 +30,7 @@ ls_status ls_group_from_env(ls_group **group)
         ls_group_close(&made);
         return status;
     }
+    lsi_rank_cpus_limit(made);
     *group = made;
     return LS_OK;
 }

@@ -14,6 +14,7 @@
 #include "comm/bootstrap/open_ucx.h"
 #include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
+#include "comm/node/rank_cpus.h"
 #include "comm/state/segment.h"
 #include "compute/compute.h"
 
@@ -207,9 +208,11 @@ ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
     status = ls_group_set_timeout(made, seconds);
     if (status == LS_OK)
         status = lsi_group_settle(made);
-    if (status != LS_OK)
+    if (status != LS_OK) {
         ls_group_close(&made);
-    else
-        *group = made;
-    return status;
+        return status;
+    }
+    lsi_rank_cpus_limit(made);
+    *group = made;
+    return LS_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "comm/api/group.h"
 #include "comm/node/inproc.h"
+#include "comm/node/rank_cpus.h"
 #include "compute/compute.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
@@ -16,6 +17,7 @@ static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
     lsi_job_begin(made[0]);
     for (int r = 0; r < size; r++)
         lsi_group_look_around(made[r]);
+    lsi_rank_cpus_limit(made[0]);
     return LS_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "comm/node/rank_cpus.h"
 
+#include "base/cpus.h"
+
 lsi_rank_cpus lsi_rank_cpus_of(const ls_group *group)
 {
     lsi_rank_cpus found = {.disjoint = true};
@@ -50,4 +52,10 @@ int lsi_rank_cpus_share(const ls_group *group, int available)
     const int share = own == 0 || available < own ? available / here->size
                                                   : share_of_masks(here);
     return share < 1 ? 1 : share;
+}
+
+void lsi_rank_cpus_limit(const ls_group *group)
+{
+    if (group->size > 1)
+        lsi_cpus_limit(lsi_rank_cpus_share(group, lsi_cpus_available()));
 }

@@ -23,4 +23,10 @@ bool lsi_rank_cpus_suffice(const ls_group *group);
  */
 int lsi_rank_cpus_share(const ls_group *group, int available);
 
+/*
+ * Limits this process's computing to that share. Called when a group opens, not
+ * when one is divided: the ranks of the other parts compute, too.
+ */
+void lsi_rank_cpus_limit(const ls_group *group);
+
 #endif

@@ -6,15 +6,28 @@
 #include <new>
 #include <sys/mman.h>
 
-namespace
-{
+#include "compute/threads.h"
 
 /*
  * Measured for oneDNN 2.6: making a primitive takes up to 3.5 MB for code and
  * 0.3 MB beside it, and the first run of one, which makes code that primitives
  * share, up to 12 MB and 1.5 MB.
  */
-constexpr std::size_t most = std::size_t{16} << 20;
+static constexpr std::size_t most = std::size_t{16} << 20;
+
+/* Nothing of it is touched, so it costs no more than two system calls. */
+dnnl_status_t lsi_dnnl_ask(void)
+{
+    void *const room = mmap(nullptr, most, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return dnnl_out_of_memory;
+    munmap(room, most);
+    return dnnl_success;
+}
+
+namespace
+{
 
 /*
  * Of a primitive that was not made a promise stays in oneDNN's cache, and
@@ -29,15 +42,24 @@ void forget_primitives()
     dnnl_set_primitive_cache_capacity(capacity);
 }
 
-template <typename Call> dnnl_status_t guarded(Call call) noexcept
+/*
+ * oneDNN asks OpenMP how many threads there are, when it plans and when it
+ * runs. The answer is for this call only: the program's own loops keep theirs.
+ */
+template <typename Call>
+dnnl_status_t guarded(Call call, int threads = lsi_threads()) noexcept
 {
+    const int before = lsi_threads_lend(threads);
+    dnnl_status_t status;
     try {
-        return call();
+        status = call();
     } catch (const std::bad_alloc &) {
-        return dnnl_out_of_memory;
+        status = dnnl_out_of_memory;
     } catch (...) {
-        return dnnl_runtime_error;
+        status = dnnl_runtime_error;
     }
+    (void)lsi_threads_lend(before);
+    return status;
 }
 
 template <typename Call> dnnl_status_t asked(Call call) noexcept
@@ -47,17 +69,6 @@ template <typename Call> dnnl_status_t asked(Call call) noexcept
 }
 
 } // namespace
-
-/* Nothing of it is touched, so it costs no more than two system calls. */
-dnnl_status_t lsi_dnnl_ask(void)
-{
-    void *const room = mmap(nullptr, most, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED)
-        return dnnl_out_of_memory;
-    munmap(room, most);
-    return dnnl_success;
-}
 
 dnnl_status_t lsi_dnnl_set_max_cpu_isa(dnnl_cpu_isa_t isa)
 {
@@ -151,9 +162,10 @@ dnnl_status_t lsi_dnnl_memory_create(dnnl_memory_t *memory,
 
 dnnl_status_t lsi_dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                          dnnl_stream_t stream, int n_args,
-                                         const dnnl_exec_arg_t *args)
+                                         const dnnl_exec_arg_t *args,
+                                         int threads)
 {
-    return guarded([&] {
-        return dnnl_primitive_execute(primitive, stream, n_args, args);
-    });
+    return guarded(
+        [&] { return dnnl_primitive_execute(primitive, stream, n_args, args); },
+        threads);
 }

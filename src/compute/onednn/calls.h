@@ -54,10 +54,14 @@ dnnl_status_t lsi_dnnl_memory_create(dnnl_memory_t *memory,
                                      const dnnl_memory_desc_t *desc,
                                      dnnl_engine_t engine, void *handle);
 
-/* Asks nothing: this is the one that a step calls. */
+/*
+ * Asks nothing: this is the one that a step calls. By as many threads as there
+ * were when the primitive was made.
+ */
 dnnl_status_t lsi_dnnl_primitive_execute(const_dnnl_primitive_t primitive,
                                          dnnl_stream_t stream, int n_args,
-                                         const dnnl_exec_arg_t *args);
+                                         const dnnl_exec_arg_t *args,
+                                         int threads);
 
 #ifdef __cplusplus
 }

@@ -162,7 +162,7 @@ static ls_status get_pass(lsi_onednn_conv2d *conv, lsi_conv2d_pass which,
 ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
                                 const lsi_conv2d_shape *shape)
 {
-    lsi_onednn_thread *thread; /* sets the thread count that plans depend on */
+    lsi_onednn_thread *thread; /* asks for room for threads, too */
     LS_TRY(lsi_onednn_thread_get(&thread));
     lsi_conv2d_layouts layouts;
     LS_TRY(lsi_conv2d_choose_layouts(shape, &layouts));

@@ -146,7 +146,7 @@ static void free_plan(void *plan)
 
 static ls_status make_plan(const void *key, void **plan)
 {
-    lsi_onednn_thread *thread; /* sets the thread count that plans depend on */
+    lsi_onednn_thread *thread; /* asks for room for threads, too */
     LS_TRY(lsi_onednn_thread_get(&thread));
     void *block;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(gemm_plan), LS_MEMORY_OTHER,

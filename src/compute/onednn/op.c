@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "compute/onednn/calls.h"
+#include "compute/threads.h"
 
 static dnnl_status_t append_post_ops(dnnl_primitive_attr_t attr,
                                      bool accumulate, bool relu)
@@ -66,6 +67,7 @@ static ls_status add_args(lsi_onednn_op *op, dnnl_primitive_desc_t desc,
     op->scratch_bytes = dnnl_memory_desc_get_size(scratch);
     LS_TRY(add_arg(op, DNNL_ARG_SCRATCHPAD, scratch));
     op->n_args--;
+    op->threads = lsi_threads();
     return lsi_onednn_check(lsi_dnnl_primitive_create(&op->primitive, desc),
                             "a primitive");
 }
@@ -123,8 +125,9 @@ ls_status lsi_onednn_op_run(lsi_onednn_op *op, void *scratch,
     if (status == dnnl_success && !op->has_run)
         status = lsi_dnnl_ask();
     if (status == dnnl_success)
-        status = lsi_dnnl_primitive_execute(op->primitive, thread->stream,
-                                            op->n_args + 1, op->args);
+        status =
+            lsi_dnnl_primitive_execute(op->primitive, thread->stream,
+                                       op->n_args + 1, op->args, op->threads);
     if (status == dnnl_success)
         status = dnnl_stream_wait(thread->stream);
     op->has_run |= status == dnnl_success;

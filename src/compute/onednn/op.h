@@ -16,6 +16,7 @@ typedef struct lsi_onednn_op {
     dnnl_primitive_t primitive;                    /* NULL: not made */
     dnnl_exec_arg_t args[LSI_ONEDNN_MAX_ARGS + 1]; /* the last is scratch */
     int n_args;                                    /* without scratch */
+    int threads;                                   /* that it was made for */
     size_t scratch_bytes;
     bool has_run; /* the first run takes memory, of its own and for all */
 } lsi_onednn_op;

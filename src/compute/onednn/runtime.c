@@ -1,7 +1,6 @@
 /* The engine, and what each thread needs beside it. */
 #include "compute/onednn/runtime.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -117,8 +116,6 @@ ls_status lsi_onednn_thread_get(lsi_onednn_thread **out)
     LS_TRY(lsi_threads_ask());
     LS_TRY(lsi_plan_cache_get(&thread_kind, "", &thread));
     *out = thread;
-    if (omp_get_max_threads() != lsi_threads())
-        omp_set_num_threads(lsi_threads());
     return LS_OK;
 }
 

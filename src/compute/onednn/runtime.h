@@ -32,8 +32,8 @@ static inline dnnl_data_type_t lsi_onednn_dtype(ls_dtype dtype)
 ls_status lsi_onednn_engine(dnnl_engine_t *out);
 
 /*
- * The calling thread's part, made on first use. Also tells OpenMP how many
- * threads this library uses, which it remembers for each thread separately.
+ * The calling thread's part, made on first use. LS_ERR_MEMORY if there is no
+ * room for the threads that oneDNN will start.
  */
 ls_status lsi_onednn_thread_get(lsi_onednn_thread **out);
 

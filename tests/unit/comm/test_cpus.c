@@ -3,6 +3,7 @@
  */
 #include "testing.h"
 
+#include "base/cpus.h"
 #include "comm/net/internode.h"
 #include "comm/node/rank_cpus.h"
 #include "nodes.h"
@@ -92,9 +93,34 @@ static void each_node_has_its_own(void **state)
     run_nodes(uneven, 3, look_at_share, NULL);
 }
 
+/* A group that opens says so to whatever computes here; a later one, too. */
+static void opening_limits_computing(void **state)
+{
+    ls_group *groups[MOST_RANKS], *parts[2];
+    const int cpus = lsi_cpus_available();
+    (void)state;
+    lsi_cpus_limit(PLENTY);
+    assert_ok(ls_group_open_threads(groups, 1));
+    assert_int_equal(lsi_cpus_limited(), PLENTY);
+    assert_ok(ls_group_split(groups[0], 0, 0, parts));
+    assert_int_equal(lsi_cpus_limited(), PLENTY);
+    ls_group_close(&parts[0]);
+    close_ranks(1, groups);
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
+        assert_ok(ls_group_open_threads(groups, ranks));
+        close_ranks(ranks, groups);
+        assert_int_equal(lsi_cpus_limited(), cpus < ranks ? 1 : cpus / ranks);
+    }
+    assert_ok(ls_group_open_threads(groups, 2)); /* it does not rise again */
+    close_ranks(2, groups);
+    assert_int_equal(lsi_cpus_limited(),
+                     cpus < MOST_RANKS ? 1 : cpus / MOST_RANKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_limits_computing), /* the first: it falls */
         cmocka_unit_test(shares_follow_from_masks),
         cmocka_unit_test(a_quota_is_divided),
         cmocka_unit_test(each_node_has_its_own),

@@ -2,6 +2,7 @@
  * Thread counts and the parallel loop: every element once, boundaries as
  * promised, and a quota that is an affinity mask.
  */
+#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -176,6 +177,46 @@ static void set_is_clamped(void **state)
     assert_int_equal(lsi_threads(), 1);
 }
 
+/* In a child, in which nothing has asked for a number yet. */
+static int under_limits(void)
+{
+    const int cpus = lsi_cpus_available();
+    const int omp = omp_get_max_threads();
+    unsetenv("OMP_NUM_THREADS");
+    if (lsi_threads() != cpus)
+        return 2;
+    lsi_cpus_limit(cpus + 1);
+    if (lsi_threads() != cpus)
+        return 3;
+    lsi_cpus_limit(0); /* at least 1 */
+    lsi_cpus_limit(cpus);
+    if (lsi_cpus_limited() != 1 || lsi_threads() != 1)
+        return 4;
+    if (omp_get_max_threads() != omp)
+        return 5;
+    omp_set_num_threads(omp + 1); /* the program wants it so */
+    if (lsi_threads() != omp + 1)
+        return 6;
+    lsi_threads_set(3);
+    if (lsi_threads() != 3 || omp_get_max_threads() != omp + 1)
+        return 7;
+    if (lsi_threads_lend(4) != omp + 1 || omp_get_max_threads() != 4)
+        return 8;
+    return lsi_threads_lend(omp + 1) == 4 ? 0 : 9;
+}
+
+static void a_limit_holds_where_no_number_is_set(void **state)
+{
+    int status;
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(under_limits());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void default_follows_the_environment(void **state)
 {
     (void)state;
@@ -273,6 +314,7 @@ static void the_clock_goes_forward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limit_holds_where_no_number_is_set),
         cmocka_unit_test(without_room_for_threads_one_does_it_all),
         cmocka_unit_test(the_affinity_mask_counts),
         cmocka_unit_test(default_follows_the_environment),
