@@ -22,6 +22,7 @@ enum { ROWS = 256, COLUMNS = 256, CLASSES = 64, STEPS = 2 };
 
 /* In place of the C library's: as the kernel, if it allowed those of the text.
  */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
     int first = 0, last = 0;
