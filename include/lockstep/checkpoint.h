@@ -56,8 +56,8 @@ typedef struct ls_checkpoint_parts {
 } ls_checkpoint_parts;
 
 /*
- * Saves to a new folder for this step in `folder`, which is created if it does
- * not exist. The ranks write their parts at the same time. Then older
+ * Saves to a new folder for this step in `folder`, which is created with its
+ * missing parents. The ranks write their parts at the same time. Then older
  * checkpoints are removed, except for the newest `keep` intact ones including
  * this one (0 keeps all), and so are the remains of unfinished saves of older
  * steps. Newer checkpoints and symbolic links are neither counted nor removed;

@@ -118,8 +118,8 @@ typedef struct ls_named_tensor {
  * then renamed, so that `path` is either the old file or the complete new one.
  * The new file has the permissions of the old one, and its owner and group
  * where the process may set them; a symbolic link stays one. Temporary files of
- * killed saves are removed. metadata is NULL or a NULL-terminated array of key,
- * value, key, value, ...
+ * killed saves are removed. Missing folders above `path` are created. metadata
+ * is NULL or a NULL-terminated array of key, value, key, value, ...
  */
 LS_API ls_status ls_safetensors_save(const char *path,
                                      const ls_named_tensor *tensors, size_t n,

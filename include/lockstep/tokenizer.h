@@ -34,7 +34,8 @@ LS_API void ls_tokenizer_free(ls_tokenizer **tokenizer);
 
 /*
  * Writes it as tokenizer.json, which `tokenizers` and ls_tokenizer_open read.
- * The file appears whole or not at all. Local.
+ * The file appears whole or not at all; missing folders above it are created.
+ * Local.
  */
 LS_API ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer,
                                    const char *path);

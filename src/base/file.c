@@ -144,10 +144,43 @@ lsi_file_lock lsi_lock_file(int fd)
                                                    : LSI_FILE_NO_LOCKS;
 }
 
+/* ---- folders ------------------------------------------------------------- */
+
+/* Best effort: the name of a new folder survives a power cut. */
+static void sync_around(const char *path)
+{
+    char around[PATH_MAX];
+    snprintf(around, sizeof(around), "%s", path);
+    const int fd = open(dirname(around), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+/*
+ * One that is there is no error, whoever made it, and whatever mkdir says of it
+ * where nothing may be written or a server must first be asked.
+ */
+static bool make_folder(const char *path)
+{
+    struct stat info;
+    if (mkdir(path, 0777) == 0) {
+        sync_around(path);
+        return true;
+    }
+    const int error = errno;
+    if (stat(path, &info) == 0) {
+        errno = ENOTDIR;
+        return S_ISDIR(info.st_mode);
+    }
+    errno = error;
+    return false;
+}
+
 bool lsi_make_folders(const char *path)
 {
     char name[PATH_MAX];
-    struct stat info;
     if (snprintf(name, sizeof(name), "%s", path) >= (int)sizeof(name)) {
         errno = ENAMETOOLONG;
         return false;
@@ -156,9 +189,27 @@ bool lsi_make_folders(const char *path)
         if (*at != '/')
             continue;
         *at = '\0';
-        (void)mkdir(name, 0777); /* the last one shows what is wrong */
+        if (!make_folder(name))
+            return false;
         *at = '/';
     }
-    return mkdir(name, 0777) == 0 ||
-           (stat(name, &info) == 0 && S_ISDIR(info.st_mode));
+    return make_folder(name);
+}
+
+ls_status lsi_make_parents(const char *path)
+{
+    char around[PATH_MAX];
+    if (snprintf(around, sizeof(around), "%s", path) >= (int)sizeof(around)) {
+        errno = ENAMETOOLONG;
+        return lsi_fail(LS_ERR_IO, "the name '%.64s...' is too long", path);
+    }
+    const char *const folder = dirname(around);
+    if (access(folder, F_OK) == 0 || lsi_make_folders(folder))
+        return LS_OK;
+    const int error = errno;
+    const ls_status status = lsi_fail_errno(
+        LS_ERR_IO, "cannot write %s: cannot make the folder '%s'", path,
+        folder);
+    errno = error;
+    return status;
 }

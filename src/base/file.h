@@ -38,8 +38,19 @@ ls_status lsi_read_regular(const char *path, uint64_t limit, char **out,
  */
 ls_status lsi_resolve_links(const char *path, char out[PATH_MAX]);
 
-/* Makes a folder and those above it; false (errno) if it is not there then. */
+/*
+ * Creates a folder and its missing parents, with the permissions that the umask
+ * leaves. Other processes may do the same at the same time. False (errno) if
+ * the folder does not exist then.
+ */
 bool lsi_make_folders(const char *path);
+
+/*
+ * Creates the missing folders above `path`, a file or folder that is about to
+ * be written. Call it for outputs only, before the work begins. LS_ERR_IO (and
+ * errno) names the folder and `path`.
+ */
+ls_status lsi_make_parents(const char *path);
 
 typedef enum lsi_file_lock {
     LSI_FILE_LOCKED,    /* by this descriptor, until all copies are closed */

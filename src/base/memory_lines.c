@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/span_file.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
@@ -92,7 +93,9 @@ lsi_memory_lines *lsi_memory_lines_open(const char *path)
     lsi_memory_lines *const lines = calloc(1, sizeof(*lines));
     if (lines == NULL)
         return NULL;
-    lines->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    lines->fd = -1;
+    if (lsi_make_parents(path) == LS_OK)
+        lines->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (lines->fd < 0) {
         free(lines);
         return NULL;

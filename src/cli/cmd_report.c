@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/report/report.h"
 #include "command/command.h"
 #include "report/result.h"
@@ -105,10 +106,9 @@ static ls_status read_run(lsi_study *r, const char *path)
 
 static ls_status make_folder(const char *path)
 {
-    const mode_t mode = 0777;
-    if (mkdir(path, mode) != 0 && errno != EEXIST)
-        return lsi_fail_errno(LS_ERR_IO, "cannot make the folder %s", path);
-    return LS_OK;
+    if (lsi_make_folders(path))
+        return LS_OK;
+    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder %s", path);
 }
 
 static const char title[] = "What data-parallel training costs";

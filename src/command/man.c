@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "lockstep/version.h"
 
 enum { NAME_BYTES = 128 };
@@ -132,5 +133,7 @@ static ls_status write_pages(const lsi_command *command, const char *folder,
 
 ls_status lsi_man_write(const lsi_command *root, const char *folder)
 {
+    if (!lsi_make_folders(folder))
+        return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s'", folder);
     return write_pages(root, folder, "", "");
 }

@@ -11,22 +11,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
-/* Makes the folder and those above it, as far as they are missing. */
 static ls_status make_folders(const char *path)
 {
-    char part[4096];
-    const size_t length = strlen(path);
-    for (size_t i = 1; i <= length; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return lsi_fail_errno(LS_ERR_IO,
-                                  "cannot make the folder '%s' for logs", part);
-    }
-    return LS_OK;
+    if (lsi_make_folders(path))
+        return LS_OK;
+    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder '%s' for logs",
+                          path);
 }
 
 static ls_status name_folder(char out[4096], const lsi_logs_of *of)

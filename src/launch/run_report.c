@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "tensor/atomic_file.h"
 
@@ -194,6 +195,7 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 static ls_status write_text(const char *path, const char *text)
 {
     lsi_atomic_file file;
+    LS_TRY(lsi_make_parents(path));
     LS_TRY(lsi_atomic_file_open(&file, path));
     const ls_status status = lsi_atomic_file_write(&file, text, strlen(text));
     if (status == LS_OK)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "report/result.h"
@@ -70,6 +71,7 @@ static ls_status cut(int fd, const char *path, int64_t keep)
 static ls_status open_file(const char *path, int64_t keep, int *fd)
 {
     const int access = keep > 0 ? O_RDWR : O_WRONLY;
+    LS_TRY(lsi_make_parents(path));
     *fd = open(path, access | O_CREAT | O_CLOEXEC | O_APPEND, 0666);
     if (*fd < 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);

@@ -54,6 +54,7 @@ static ls_status open_beside(const char *path, mode_t mode,
 {
     enum { MOST_TRIES = 1000 };
     static _Atomic unsigned number;
+    LS_TRY(lsi_make_parents(path));
     for (int i = 0; i < MOST_TRIES; i++) {
         const uint64_t unique =
             lsi_clock_ns() ^ (uint64_t)getpid() << 40 ^ number++;

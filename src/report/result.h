@@ -15,8 +15,8 @@
 #include "lockstep/status.h"
 
 /*
- * Whether `path` can be written, tried for real: LS_ERR_IO if not. Leaves
- * nothing behind. A NULL path is fine.
+ * Whether `path` can be written, tried for real: LS_ERR_IO if not. Creates the
+ * missing folders above it and leaves nothing else behind. NULL is fine.
  */
 ls_status lsi_result_check(const char *path);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "tensor/atomic_file.h"
@@ -198,6 +199,7 @@ ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
     if (n > 0)
         LS_NEED(tensors);
     lsi_file_sum sum;
+    LS_TRY(lsi_make_parents(path));
     return lsi_safetensors_save(path, tensors, n, metadata, &sum);
 }
 

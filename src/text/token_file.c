@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
 #include "tensor/atomic_file.h"
@@ -31,6 +32,7 @@ static ls_status open_file(work *w)
 {
     uint32_t header[HEADER_WORDS] = {0};
     memcpy(header, headers[w->result.width == 4], sizeof headers[0]);
+    LS_TRY(lsi_make_parents(w->job->out));
     LS_TRY(lsi_atomic_file_open(&w->file, w->job->out));
     w->writing = true;
     return lsi_atomic_file_write(&w->file, header, sizeof header);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
 #include "base/thread.h"
@@ -39,6 +40,7 @@ static ls_status write_file(const char *path, const char *text)
     if (snprintf(beside, sizeof(beside), "%s.part", path) >= PATH_BYTES)
         return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
                         path);
+    LS_TRY(lsi_make_parents(path));
     FILE *file = fopen(beside, "we");
     if (file == NULL)
         return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
@@ -186,15 +188,12 @@ static void listen_to_signal(void)
 void lsi_dump_join(ls_group *group)
 {
     const char *folder = getenv("LOCKSTEP_RECORD");
-    struct stat info;
     if (folder == NULL || *folder == '\0')
         return;
     group->recording.folder = folder;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+    if (!lsi_make_folders(folder))
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: cannot make the folder %s: %s",
                 folder, strerror(errno));
-    else if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
-        lsi_log(LSI_LOG_WARN, "LOCKSTEP_RECORD: %s is not a folder", folder);
     else if (access(folder, W_OK | X_OK) != 0)
         lsi_log(LSI_LOG_WARN,
                 "LOCKSTEP_RECORD: cannot write to the folder %s: %s", folder,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "tensor/atomic_file.h"
 
@@ -146,6 +147,7 @@ static ls_status make_folder(const char *path)
 
 ls_status lsi_folder_make(const char *folder)
 {
+    LS_TRY(lsi_make_parents(folder));
     LS_TRY(make_folder(folder));
     if (access(folder, W_OK | X_OK) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot write to the folder '%s'",

@@ -48,7 +48,7 @@ lsi_step_state lsi_step_look(const char *folder, int64_t step);
 /* The newest step whose save came to its end, or may have; -1: none. */
 ls_status lsi_steps_newest(const char *folder, int64_t *step);
 
-/* Makes a folder, if it is not there, to which files can be written. */
+/* Creates a folder and its missing parents; files can be written to it. */
 ls_status lsi_folder_make(const char *folder);
 
 /* Makes the folder of a step in one that is there. */

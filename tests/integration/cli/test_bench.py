@@ -207,7 +207,7 @@ class Tune(Benches):
     def test_mistakes(self):
         for flags, message in ((("--ranks", "2,4"), "one number"),
                                (("--sizes", "4k,1k"), "does not ascend"),
-                               (("--save", "/nowhere/at/all"), "/nowhere")):
+                               (("--save", "/proc/nowhere/at/all"), "/proc/nowhere")):
             self.fails(2, message, "bench", "tune", *flags)
 
 
@@ -299,8 +299,8 @@ class Outputs(Benches):
 
     def test_files_are_checked_before_the_work(self):
         huge = ("--iterations", "1000000000")
-        self.fails(1, "cannot write /nonexistent/x", "bench", "barrier", *huge,
-                   "--json", "/nonexistent/x")
+        self.fails(1, "cannot write /proc/nonexistent/x", "bench", "barrier",
+                   *huge, "--json", "/proc/nonexistent/x")
         self.fails(1, "cannot write /tmp: it is a folder", "bench", "barrier",
                    *huge, "--csv", "/tmp")
 

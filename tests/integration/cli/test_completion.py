@@ -110,8 +110,8 @@ class Manual(ProgramTest):
                 self.assertIn(name[:-2], done.stdout)
 
     def test_folder_that_is_not_there(self):
-        self.fails(1, "cannot write '/nonesuch/lockstep.1'", "help", "--man",
-                   "/nonesuch")
+        self.fails(1, "cannot make the folder '/proc/nonesuch'", "help",
+                   "--man", "/proc/nonesuch")
 
 
 if __name__ == "__main__":

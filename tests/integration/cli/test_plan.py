@@ -185,8 +185,8 @@ class Plan(ProgramTest):
         self.fails(2, "out of range", "plan", "--model", "tiny", "-n", "0")
         self.fails(2, "unknown model size 'huge'", "plan", "--preset",
                    "sharding-accounting", "--model", "huge")
-        self.fails(1, "/nonexistent/x", "plan", "--preset",
-                   "sharding-accounting", "--json", "/nonexistent/x")
+        self.fails(1, "/proc/nonexistent/x", "plan", "--preset",
+                   "sharding-accounting", "--json", "/proc/nonexistent/x")
 
 
 if __name__ == "__main__":

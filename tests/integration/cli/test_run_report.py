@@ -163,7 +163,7 @@ class Reports(ProgramTest):
         self.assertIsNone(report["attempts"][0]["first_failure"])
 
     def test_report_that_cannot_be_written(self):
-        done = self.call("run", "--report", "/nonesuch/r.json", "echo", "ran")
+        done = self.call("run", "--report", "/proc/nonesuch/r.json", "echo", "ran")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no report: ", done.stderr)
         self.assertEqual(done.stdout, "")  # it is said before the ranks start

@@ -97,13 +97,13 @@ class Data(FailureTest):
 
 class Outputs(FailureTest):
     def test_unwritable_model(self):
-        self.refuses(1, "no-folder", "--save", self.path("no-folder/model"))
+        self.refuses(1, "no-folder", "--save", "/proc/no-folder/model")
         os.mkdir(self.path("folder"))
         self.refuses(1, "folder", "--save", self.path("folder"))
         self.refuses(1, "/dev/full", "--save", "/dev/full")
 
     def test_unwritable_metrics(self):
-        self.refuses(1, "no-folder", "--metrics", self.path("no-folder/lines"))
+        self.refuses(1, "no-folder", "--metrics", "/proc/no-folder/lines")
 
     def test_full_disk(self):
         done = self.call("train", "cifar100", "--threads", "1", "-n", "2",

@@ -94,6 +94,24 @@ class Output(LmTest):
         self.assertRegex(done.stderr, r"step 4/4: loss \d")
         self.assertRegex(done.stdout, r"\| tiny \| +\d+ \| +2 \| +4 \|")
 
+    def test_missing_folders(self):
+        """Every output makes them; what is only read does not."""
+        folder = self.path("runs/a")
+        names = ("save/m.safetensors", "metrics/m.jsonl", "prom/m.prom",
+                 "tensorboard/b", "trace/b", "memory/b", "checkpoints/b")
+        save, metrics, prom, board, trace, memory, checkpoints = (
+            os.path.join(folder, name) for name in names)
+        self.train("-n", "2", "--steps", "2", "--save", save, "--metrics",
+                   metrics, "--prometheus", prom, "--tensorboard", board,
+                   "--trace", trace, "--memory", memory, "--save-every", "1",
+                   "--checkpoint-dir", checkpoints)
+        for name in names:
+            self.assertTrue(os.path.exists(os.path.join(folder, name)), name)
+        self.assertIn("step-000000000002", os.listdir(checkpoints))
+        self.train("--steps", "1", "--checkpoint-dir", self.path("none/b"),
+                   "--resume")
+        self.assertFalse(os.path.exists(self.path("none")))
+
     def test_no_steps(self):
         done = self.train("--steps", "0", "--validate-every", "0")
         self.assertIn("| tiny |", done.stdout)
@@ -461,9 +479,11 @@ class Refused(LmTest):
                     "--log-every", "100", "--validate-every", "0")
 
     def test_outputs(self):
-        nowhere = self.path("no/where")
+        nowhere = "/proc/no/where"
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--save", nowhere)
         self.refuse(1, nowhere, *SHAPE, "-n", "2", "--metrics", nowhere)
+        self.refuse(1, nowhere, *SHAPE, "-n", "2", "--checkpoint-dir", nowhere,
+                    "--save-every", "1")
 
     def test_what_no_machine_has(self):
         """It is asked for at once, and for all ranks."""

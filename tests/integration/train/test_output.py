@@ -378,7 +378,7 @@ class Prometheus(FolderTest):
 
     def test_refused(self):
         self.refuses("no-folder", *LM, "--prometheus",
-                     self.path("no-folder/x.prom"))
+                     "/proc/no-folder/x.prom")
         self.refuses("--prometheus -", *LM, "--prometheus", "-")
         self.refuses("/dev/null", *LM, "--prometheus", "/dev/null")
 

@@ -521,7 +521,7 @@ class Refusals(ResumeTest):
         self.refuses("cannot", "--checkpoint-dir", self.path("file"),
                      "--save-every", "3")
         self.refuses("cannot make the folder", "--checkpoint-dir",
-                     self.path("a/b"), "--save-every", "3")
+                     self.path("file/b"), "--save-every", "3")
 
     def test_usage(self):
         for message, words in (

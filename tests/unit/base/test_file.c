@@ -2,6 +2,7 @@
  * Only regular files are read, links are followed to their ends, and locks end
  * with who holds them.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -186,6 +187,93 @@ static void locks_end_with_their_holder(void **state)
     unlink(p.text);
 }
 
+/* ---- folders ------------------------------------------------------------- */
+
+static void remove_folders(const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(rmdir(in_folder(names[i]).text), 0);
+}
+
+static int mode_of(const char *name)
+{
+    struct stat info;
+    return stat(in_folder(name).text, &info) == 0 && S_ISDIR(info.st_mode)
+               ? (int)(info.st_mode & 0777)
+               : -1;
+}
+
+static void missing_parents_are_made(void **state)
+{
+    static const char *const names[] = {"a/b/c", "a/b", "a"};
+    (void)state;
+    const mode_t before = umask(027);
+    for (int i = 0; i < 2; i++) /* and what is there is fine */
+        assert_ok(lsi_make_parents(in_folder("a//b/c/file").text));
+    umask(before);
+    for (size_t i = 0; i < TEST_COUNT(names); i++)
+        assert_int_equal(mode_of(names[i]), 0750);
+    assert_int_equal(mode_of("a/b/c/file"), -1);
+    assert_ok(lsi_make_parents(in_folder("a/b/c/").text));
+    assert_ok(lsi_make_parents("file"));
+    assert_ok(lsi_make_parents("/"));
+    remove_folders(names, TEST_COUNT(names));
+    assert_true(lsi_make_folders(in_folder("a/b/c/").text));
+    remove_folders(names, TEST_COUNT(names));
+}
+
+/* The message has what was to be written, and the folder that is in the way. */
+static void what_has_no_place_is_named(void **state)
+{
+    char name[PATH_MAX + 10], text[400];
+    (void)state;
+    const path file = write_file("file", "");
+    const path below = in_folder("file/a/b");
+    snprintf(text, sizeof text,
+             "cannot write %s: cannot make the folder '%s/file/a': Not a "
+             "directory",
+             below.text, folder);
+    assert_error(lsi_make_parents(below.text), LS_ERR_IO, text);
+    assert_int_equal(errno, ENOTDIR);
+    assert_false(lsi_make_folders(file.text));
+    assert_int_equal(errno, ENOTDIR);
+    unlink(file.text);
+    assert_error(lsi_make_parents("/proc/none/a/b"), LS_ERR_IO,
+                 "'/proc/none/a': No such file or directory");
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_error(lsi_make_parents(name), LS_ERR_IO, "is too long");
+    assert_false(lsi_make_folders(name));
+    assert_int_equal(errno, ENAMETOOLONG);
+}
+
+/* Each time one of them is the first, and the others come across it. */
+static void processes_make_the_same_folders(void **state)
+{
+    enum { PROCESSES = 4, TIMES = 100 };
+    static const char *const names[] = {"a/b/c", "a/b", "a"};
+    (void)state;
+    for (int i = 0; i < TIMES; i++) {
+        int go[2], status;
+        assert_int_equal(pipe(go), 0);
+        for (int k = 0; k < PROCESSES; k++) {
+            if (fork() != 0)
+                continue;
+            char byte;
+            close(go[1]);
+            (void)!read(go[0], &byte, 1);
+            _exit(lsi_make_parents(in_folder("a/b/c/x").text) != LS_OK);
+        }
+        close(go[0]);
+        close(go[1]);
+        for (int k = 0; k < PROCESSES; k++) {
+            assert_true(wait(&status) > 0);
+            assert_int_equal(status, 0);
+        }
+        remove_folders(names, TEST_COUNT(names));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +282,9 @@ int main(void)
         cmocka_unit_test(sockets_are_refused),
         cmocka_unit_test(links_end_where_a_file_would_be),
         cmocka_unit_test(locks_end_with_their_holder),
+        cmocka_unit_test(missing_parents_are_made),
+        cmocka_unit_test(what_has_no_place_is_named),
+        cmocka_unit_test(processes_make_the_same_folders),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

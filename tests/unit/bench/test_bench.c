@@ -184,8 +184,9 @@ static void rows_so_far_are_written(void **state)
 static void outputs_are_checked_first(void **state)
 {
     (void)state;
-    assert_int_equal(RUN("fail", "--json", "/nonexistent/x"), 1);
-    assert_non_null(strstr(ls_last_error(), "cannot write /nonexistent/x"));
+    assert_int_equal(RUN("fail", "--json", "/proc/nonexistent/x"), 1);
+    assert_non_null(
+        strstr(ls_last_error(), "cannot write /proc/nonexistent/x"));
     assert_int_equal(opened, 0);
     assert_int_equal(run((char[]){"right"}, (char[]){"--json"}, (char[]){"-"},
                          (char[]){"--csv"}, (char[]){"-"}),

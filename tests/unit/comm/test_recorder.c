@@ -307,6 +307,11 @@ static void dump(ls_group *group, void *argument)
     CHECK_OK(ls_group_dump(group, path));
     CHECK(ls_group_dump(group, NULL) == LS_ERR_ARGUMENT);
     CHECK(ls_group_dump(group, folder) == LS_ERR_IO);
+    char made[128], name[136];
+    snprintf(made, sizeof(made), "%s/made-%d", folder, ls_group_rank(group));
+    snprintf(name, sizeof(name), "%s/own", made);
+    CHECK_OK(ls_group_dump(group, name));
+    CHECK(unlink(name) == 0 && rmdir(made) == 0);
     CHECK_OK(ls_barrier(group));
     CHECK(access(folder_part, F_OK) != 0); /* no half file stays */
     CHECK_OK(ls_barrier(group));

@@ -47,7 +47,7 @@ static const row rows[] = {
      "LOCKSTEP_SELECT: "},
     {{{"LOCKSTEP_DETERMINISTIC", "yes"}}, LS_ERR_ARGUMENT, "should be 0 or 1"},
     {{{"LOCKSTEP_RECORD", "/dev/null/records"}}, LS_OK, "LOCKSTEP_RECORD: "},
-    {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "/dev/null is not a folder"},
+    {{{"LOCKSTEP_RECORD", "/dev/null"}}, LS_OK, "/dev/null: Not a directory"},
     {{{"LOCKSTEP_ISA", "sse9"}},
      LS_ERR_ARGUMENT,
      "LOCKSTEP_ISA: unknown instruction level \"sse9\"; there are: ref "},

@@ -127,7 +127,7 @@ static void states_are_checked(void **state)
     assert_error(ls_memory_snapshot(path), LS_ERR_STATE, "not recorded");
     assert_error(ls_memory_snapshot_above(1, path), LS_ERR_STATE,
                  "not recorded");
-    assert_error(ls_memory_record_start("/dev/null/x"), LS_ERR_IO,
+    assert_error(ls_memory_record_start("/dev/null/x/y"), LS_ERR_IO,
                  "cannot record memory in /dev/null/x");
     assert_ok(ls_memory_record_start(""));
     assert_true(ls_range_is_recorded());

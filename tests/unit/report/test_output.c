@@ -101,8 +101,9 @@ static void check_leaves_nothing(void **state)
 static void check_finds_what_cannot_be_written(void **state)
 {
     (void)state;
-    assert_error(lsi_result_check("/nonexistent/x.json"), LS_ERR_IO,
-                 "cannot write /nonexistent/x.json: No such file");
+    assert_error(
+        lsi_result_check("/proc/nonexistent/x.json"), LS_ERR_IO,
+        "cannot write /proc/nonexistent/x.json: cannot make the folder ");
     assert_error(lsi_result_check(folder), LS_ERR_IO, "it is a folder");
     assert_error(lsi_result_check(""), LS_ERR_IO, "empty name");
     assert_error(lsi_result_check("/proc/version"), LS_ERR_IO,
@@ -178,8 +179,8 @@ static void writes_to_pipes(void **state)
 static void failed_writes_change_nothing(void **state)
 {
     (void)state;
-    assert_error(lsi_result_write("/nonexistent/x", "x", 1), LS_ERR_IO,
-                 "cannot write /nonexistent/x");
+    assert_error(lsi_result_write("/proc/nonexistent/x", "x", 1), LS_ERR_IO,
+                 "cannot write /proc/nonexistent/x");
     assert_int_equal(entries(), 0);
 }
 
@@ -290,8 +291,8 @@ static void a_stream_that_was_cut_off_replaces_nothing(void **state)
     fputs("text", stream.file);
     assert_error(lsi_result_close(&stream, LS_OK), LS_ERR_IO,
                  "cannot write /dev/full: No space left");
-    assert_error(lsi_result_open(&stream, "/nonexistent/x"), LS_ERR_IO,
-                 "cannot write /nonexistent/x");
+    assert_error(lsi_result_open(&stream, "/proc/nonexistent/x"), LS_ERR_IO,
+                 "cannot write /proc/nonexistent/x");
 }
 
 static void a_stream_to_standard_output_reports_a_full_disk(void **state)
@@ -364,12 +365,30 @@ static void lines_without_a_file(void **state)
     lsi_jsonl_close(&lines);
     lsi_jsonl_close(&lines);
     lsi_jsonl_close(NULL);
-    assert_error(lsi_jsonl_open(&lines, "/nonexistent/m.jsonl", 0), LS_ERR_IO,
-                 "cannot write /nonexistent/m.jsonl");
+    assert_error(lsi_jsonl_open(&lines, "/proc/nonexistent/m.jsonl", 0),
+                 LS_ERR_IO, "cannot write /proc/nonexistent/m.jsonl");
     assert_ok(lsi_jsonl_open(&lines, "/dev/full", 0));
     assert_error(lsi_jsonl_write(lines, json_object()), LS_ERR_IO,
                  "cannot write /dev/full");
     lsi_jsonl_close(&lines);
+}
+
+/* Last, because the others count what is in the folder. */
+static void parents_are_made(void **state)
+{
+    lsi_jsonl *lines;
+    (void)state;
+    assert_ok(lsi_result_check(in_folder("a/b/new")));
+    assert_int_equal(access(in_folder("a/b"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("a/b/new"), F_OK), 0);
+    assert_ok(lsi_result_check_file(in_folder("c/d/new")));
+    assert_ok(lsi_result_write(in_folder("e/f/new"), "x", 1));
+    assert_contents(in_folder("e/f/new"), "x");
+    assert_ok(lsi_result_replace(in_folder("g/h/new"), "y", 1));
+    assert_contents(in_folder("g/h/new"), "y");
+    assert_ok(lsi_jsonl_open(&lines, in_folder("i/j/new"), 0));
+    lsi_jsonl_close(&lines);
+    assert_contents(in_folder("i/j/new"), "");
 }
 
 int main(void)
@@ -389,6 +408,7 @@ int main(void)
         cmocka_unit_test(lines_of_json),
         cmocka_unit_test(lines_that_stay),
         cmocka_unit_test(lines_without_a_file),
+        cmocka_unit_test(parents_are_made),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

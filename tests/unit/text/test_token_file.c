@@ -9,7 +9,7 @@
 #include "unit/text/corpus_file.h"
 
 static corpus_file corpus;
-static char out_path[80], bad_path[80];
+static char own_folder[72], out_path[88], bad_path[80];
 
 typedef struct call {
     lsi_tokenize_job job;
@@ -177,7 +177,9 @@ static int make(void **state)
 {
     (void)state;
     corpus_make(&corpus, 5);
-    snprintf(out_path, sizeof out_path, "%s.bin", corpus.path);
+    /* In a folder that the first write makes. */
+    snprintf(own_folder, sizeof own_folder, "%s.d", corpus.path);
+    snprintf(out_path, sizeof out_path, "%s/tokens.bin", own_folder);
     snprintf(bad_path, sizeof bad_path, "%s.bad", corpus.path);
     return 0;
 }
@@ -186,6 +188,7 @@ static int clear(void **state)
 {
     (void)state;
     unlink(out_path);
+    rmdir(own_folder);
     unlink(bad_path);
     return unlink(corpus.path);
 }
