@@ -2,6 +2,7 @@
  * All-gather of byte strings of different lengths: the lengths first, then
  * blocks of the longest, which are packed afterwards.
  */
+#include <stdint.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -18,8 +19,13 @@ static ls_status allocate(const ls_group *group, const size_t *sizes,
                           size_t longest, memory *out)
 {
     size_t total = 0;
-    for (int r = 0; r < group->size; r++)
+    for (int r = 0; r < group->size; r++) {
+        if (sizes[r] > (size_t)PTRDIFF_MAX / (size_t)group->size)
+            return lsi_fail(LS_ERR_SYSTEM,
+                            "all_gather_bytes: rank %d cannot send %zu bytes",
+                            r, sizes[r]);
         total += sizes[r];
+    }
     LS_TRY(lsi_alloc(&out->all, total, LS_MEMORY_COMM, "all_gather_bytes"));
     return lsi_alloc(&out->blocks, (size_t)group->size * longest,
                      LS_MEMORY_COMM, "all_gather_bytes");

@@ -79,7 +79,7 @@ static ls_status check_tags(const lsi_internode_plan *plan)
 {
     const int most = plan->wire->highest_tag / LSI_TAGS;
     for (int r = 0; r < plan->size; r++)
-        if (plan->id[r] >= most)
+        if (plan->id[r] < 0 || plan->id[r] >= most)
             return lsi_fail(LS_ERR_UNSUPPORTED,
                             "rank %d has made %d groups that span nodes; %s "
                             "has tags for no more",
@@ -216,6 +216,7 @@ ls_status lsi_internode_introduce(ls_group *group)
         if (lsi_shares_memory(group, r) || group->net->local->rank != 0)
             continue;
         memcpy(member->host, all[r].host, sizeof(member->host));
+        member->host[sizeof(member->host) - 1] = '\0';
         member->pid = all[r].pid;
     }
     lsi_free(block);

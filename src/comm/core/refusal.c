@@ -23,7 +23,8 @@ ls_status lsi_report_refusal(const lsi_collective *op)
         lsi_fingerprint_call((lsi_fingerprint){cell->what, cell->count});
     if (rank == own)
         return lsi_fail(call.refusal, "%s", reason);
-    return lsi_fail(call.refusal, "rank %d cannot take part in %s, #%llu: %s",
+    return lsi_fail(call.refusal, "rank %d cannot take part in %s, #%llu: %.*s",
                     rank, lsi_call_text(&op->call, name, sizeof(name)),
-                    (unsigned long long)op->sequence, reason);
+                    (unsigned long long)op->sequence, LSI_REASON_BYTES - 1,
+                    reason);
 }

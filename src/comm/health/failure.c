@@ -284,6 +284,11 @@ static ls_status tell(ls_group *group)
     case LS_ERR_MEMORY:
     case LS_ERR_BUDGET:
         return report_full(group, failure, own);
+    case LS_ERR_FORMAT:
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "rank %d received a damaged message from rank %d over "
+                        "the network; this is rank %d, %s",
+                        failure->rank_b, failure->rank_a, group->rank, own);
     case LS_ERR_SYSTEM:
         return lsi_fail(LS_ERR_SYSTEM,
                         "rank %d could not read the memory of rank %d; this is "

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "comm/health/failure.h"
 #include "comm/schedule/tree.h"
 #include "comm/state/bell.h"
 
@@ -109,31 +108,48 @@ static void publish(const ls_group *group, const record *r, const void *payload)
     atomic_store(&cell->stamp, lsi_stamp(r->sequence, 1));
 }
 
-static ls_status garbled(ls_group *group)
+/*
+ * The record at `at`, which must be that of a certain rank: nobody else's cell
+ * is written, and `prefix` finds as many as it looks for.
+ */
+static bool read_record(const lsi_arrivals *arrivals, size_t end, int rank,
+                        record *r)
 {
-    lsi_post_failure(group,
-                     &(lsi_failure){.status = LS_ERR_SYSTEM,
-                                    .rank_a = group->net->arrivals.in.rank,
-                                    .rank_b = group->rank,
-                                    .sequence = group->queue.completed + 1});
-    return lsi_report_failure(group);
+    if (end - arrivals->used < sizeof(*r))
+        return false;
+    memcpy(r, arrivals->bundle + arrivals->used, sizeof(*r));
+    return r->sequence == arrivals->sequence && r->rank == (uint32_t)rank &&
+           r->bytes <= LSI_PAYLOAD_BYTES &&
+           record_bytes(r->bytes) <= end - arrivals->used;
+}
+
+/* All of the ranks of the node that is so many to the left of this one. */
+static bool publish_node(ls_group *group, lsi_arrivals *arrivals, size_t end,
+                         int left)
+{
+    const lsi_internode *net = group->net;
+    const int node = (net->node - left + net->nodes) % net->nodes;
+    for (int i = 0; i < net->ranks_on[node]; i++) {
+        record r;
+        if (!read_record(arrivals, end, net->rank[net->first[node] + i], &r))
+            return false;
+        publish(group, &r, arrivals->bundle + arrivals->used + sizeof(r));
+        arrivals->used += record_bytes(r.bytes);
+    }
+    return true;
 }
 
 static ls_status publish_all(ls_group *group, lsi_arrivals *arrivals)
 {
+    const int held = 1 << arrivals->round;
+    const int more =
+        lsi_dissemination_blocks(group->net->nodes, arrivals->round);
     const size_t end = arrivals->used + arrivals->in.bytes;
-    while (arrivals->used < end) {
-        record r;
-        if (end - arrivals->used < sizeof(r))
-            return garbled(group);
-        memcpy(&r, arrivals->bundle + arrivals->used, sizeof(r));
-        if (r.sequence != arrivals->sequence ||
-            r.rank >= (uint32_t)group->size || r.bytes > LSI_PAYLOAD_BYTES ||
-            record_bytes(r.bytes) > end - arrivals->used)
-            return garbled(group);
-        publish(group, &r, arrivals->bundle + arrivals->used + sizeof(r));
-        arrivals->used += record_bytes(r.bytes);
-    }
+    bool sound = true;
+    for (int i = 0; i < more && sound; i++)
+        sound = publish_node(group, arrivals, end, held + i);
+    if (!sound || arrivals->used != end)
+        return lsi_internode_garbled(group, arrivals->in.rank);
     lsi_wake_all(group);
     return LS_OK;
 }

@@ -10,11 +10,16 @@ size_t lsi_bulk_fragments(size_t bytes)
     return (bytes + LSI_WIRE_PIECE - 1) / LSI_WIRE_PIECE;
 }
 
+static size_t bytes_of(const lsi_bulk *bulk, size_t fragment)
+{
+    const size_t left = bulk->bytes - fragment * LSI_WIRE_PIECE;
+    return left < LSI_WIRE_PIECE ? left : LSI_WIRE_PIECE;
+}
+
 static ls_status post(ls_group *group, lsi_bulk *bulk)
 {
     const size_t begin = bulk->posted * LSI_WIRE_PIECE;
-    const size_t left = bulk->bytes - begin;
-    const size_t bytes = left < LSI_WIRE_PIECE ? left : LSI_WIRE_PIECE;
+    const size_t bytes = bytes_of(bulk, bulk->posted);
     lsi_wire_request *request = &bulk->requests[bulk->posted % bulk->room];
     bulk->posted++;
     return bulk->receives
@@ -33,10 +38,12 @@ ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk)
             LS_TRY(post(group, bulk));
         if (bulk->arrived == bulk->posted)
             return LS_IN_PROGRESS;
-        const ls_status status = lsi_internode_test(
-            group, &bulk->requests[bulk->arrived % bulk->room]);
+        lsi_wire_request *request = &bulk->requests[bulk->arrived % bulk->room];
+        const ls_status status = lsi_internode_test(group, request);
         if (status != LS_OK)
             return status;
+        if (bulk->receives && request->bytes != bytes_of(bulk, bulk->arrived))
+            return lsi_internode_garbled(group, bulk->rank);
         bulk->arrived++;
     }
     return LS_OK;

@@ -93,9 +93,37 @@ ls_status lsi_control_listen(ls_group *group)
                                      LSI_TAG_CONTROL);
 }
 
-static void take_control(ls_group *group, const lsi_control *message)
+static bool is_rank(const ls_group *group, int rank)
 {
-    if (message->rank < 0 || message->rank >= group->size)
+    return rank >= 0 && rank < group->size;
+}
+
+/* What it says is used as indices later; UCX receives from any host. */
+static bool is_sound(const ls_group *group, const lsi_control *message,
+                     size_t bytes)
+{
+    if (bytes != sizeof(*message) || !is_rank(group, message->rank) ||
+        lsi_shares_memory(group, message->rank))
+        return false;
+    switch (message->about) {
+    case LSI_CONTROL_LEAVES:
+        return true;
+    case LSI_CONTROL_AWAITS:
+        return message->awaits <= (uint32_t)group->size;
+    case LSI_CONTROL_FAILED:
+        return is_rank(group, message->failure.rank_a) &&
+               is_rank(group, message->failure.rank_b) &&
+               message->failure.counted >= 0 &&
+               message->failure.counted <= group->size;
+    default:
+        return false;
+    }
+}
+
+static void take_control(ls_group *group, const lsi_control *message,
+                         size_t bytes)
+{
+    if (!is_sound(group, message, bytes))
         return;
     if (message->about == LSI_CONTROL_LEAVES)
         atomic_store(&lsi_member_of(group, message->rank)->presence, LSI_LEFT);
@@ -115,7 +143,7 @@ ls_status lsi_control_progress(ls_group *group)
     if (received == LS_OK) {
         if (net->received.about == LSI_CONTROL_AWAITS)
             group->activity = activity; /* nothing has moved */
-        take_control(group, &net->received);
+        take_control(group, &net->received, net->receive_control.bytes);
         LS_TRY(lsi_control_listen(group));
     } else if (received != LS_IN_PROGRESS) {
         return received;

@@ -10,7 +10,10 @@
 /* From now on this rank receives control messages. */
 ls_status lsi_control_listen(ls_group *group);
 
-/* Handles what has arrived, and sends what is still to be sent. */
+/*
+ * Handles what has arrived, and sends what is still to be sent. What names no
+ * rank of the group, or is not as long as a message, is ignored.
+ */
 ls_status lsi_control_progress(ls_group *group);
 
 /* As lsi_internode_hooks has them. */

@@ -78,6 +78,16 @@ static ls_status took_off(ls_group *group, lsi_wire_request *request,
     return LS_OK;
 }
 
+ls_status lsi_internode_garbled(ls_group *group, int rank)
+{
+    lsi_post_failure(group,
+                     &(lsi_failure){.status = LS_ERR_FORMAT,
+                                    .rank_a = rank,
+                                    .rank_b = group->rank,
+                                    .sequence = group->queue.completed + 1});
+    return lsi_report_failure(group);
+}
+
 /* The tag of a message to a rank. */
 static int tag_of(const lsi_internode *net, int rank, int about)
 {

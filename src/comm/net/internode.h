@@ -44,7 +44,10 @@ ls_status lsi_internode_receive(ls_group *group, lsi_wire_request *request,
 /* LS_OK if it has arrived (or left), LS_IN_PROGRESS if not yet. */
 ls_status lsi_internode_test(ls_group *group, lsi_wire_request *request);
 
-/* The same from whoever sends first with that tag. */
+/* Fails the group: a rank has sent words that no rank can have sent. */
+ls_status lsi_internode_garbled(ls_group *group, int rank);
+
+/* As lsi_internode_receive, from whoever sends first with that tag. */
 ls_status lsi_internode_receive_any(ls_group *group, lsi_wire_request *request,
                                     void *data, size_t bytes, int tag);
 

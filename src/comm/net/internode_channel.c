@@ -11,6 +11,8 @@
  */
 #include "comm/net/internode_channel.h"
 
+#include <stdint.h>
+
 #include "base/error.h"
 #include "comm/health/mismatch.h"
 #include "comm/net/internode.h"
@@ -102,6 +104,16 @@ static void pack(const ls_group *group, const lsi_stream *stream,
                    .room = LSI_MESSAGE_FRAGMENTS};
 }
 
+/* Whether any rank can have sent it; memory is taken by what it says. */
+static bool is_sound(const lsi_wire_request *head, const lsi_envelope *envelope)
+{
+    const size_t size = ls_dtype_size((ls_dtype)envelope->dtype);
+    return head->bytes == sizeof(*envelope) && envelope->dtype <= INT32_MAX &&
+           size != 0 && envelope->count <= PTRDIFF_MAX / size &&
+           envelope->bytes == envelope->count * size &&
+           envelope->tag <= INT32_MAX;
+}
+
 /* An envelope belongs to the stream until it is known whom it is for. */
 static ls_status peek(ls_group *group, lsi_stream *stream,
                       lsi_envelope *envelope)
@@ -115,6 +127,8 @@ static ls_status peek(ls_group *group, lsi_stream *stream,
         const ls_status status = lsi_internode_test(group, &stream->head);
         if (status != LS_OK)
             return status;
+        if (!is_sound(&stream->head, &stream->envelope))
+            return lsi_internode_garbled(group, stream->peer);
     }
     stream->head_arrived = true;
     *envelope = stream->envelope;
@@ -157,7 +171,11 @@ static ls_status move_head(ls_group *group, lsi_stream *stream,
     if (!message->wire.posted)
         status = post_head(group, stream, message);
     if (status == LS_OK && stream->receives) {
+        const bool waits = message->wire.head.pending;
         status = lsi_internode_test(group, &message->wire.head);
+        if (status == LS_OK && waits &&
+            !is_sound(&message->wire.head, &message->wire.arrived))
+            status = lsi_internode_garbled(group, stream->peer);
         if (status == LS_OK)
             status = lsi_check_envelope(group, stream, message,
                                         &message->wire.arrived);
