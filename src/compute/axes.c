@@ -8,6 +8,7 @@
 #include "compute/work.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "compute/array.h"
 #include "compute/host.h"
@@ -304,15 +305,16 @@ void lsi_host_axes_max(const lsi_axes *axes, float *y, const float *x)
 
 typedef struct max_job {
     plan p;
-    float *dx, *counts;
+    float *dx;
+    uint64_t *counts;
     const float *dy, *x, *y;
 } max_job;
 
-static float share(float dy, float x, float y, float count)
+static float share(float dy, float x, float y, uint64_t count)
 {
-    if (count == 0.0F) /* nothing equals NaN */
+    if (count == 0) /* nothing equals NaN */
         return NAN;
-    return x == y ? dy / count : 0.0F;
+    return x == y ? dy / (float)count : 0.0F;
 }
 
 /* All that element o of the result was made of: twice over x. */
@@ -322,13 +324,13 @@ static void max_rows_backward(void *context, size_t begin, size_t end)
     for (size_t o = begin; o < end; o++) {
         const size_t base = offset_of(&j->p.kept, o), inner = j->p.inner;
         const float y = j->y[o];
-        size_t count = 0;
+        uint64_t count = 0;
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const float *x = j->x + base + offset_of(&j->p.summed, s);
             for (size_t c = 0; c < inner; c++)
                 count += x[c] == y;
         }
-        const float each = share(j->dy[o], y, y, (float)count);
+        const float each = share(j->dy[o], y, y, count);
         const float rest = count == 0 ? NAN : 0.0F;
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const size_t at = base + offset_of(&j->p.summed, s);
@@ -346,12 +348,12 @@ static void max_columns_backward(void *context, size_t begin, size_t end)
     for (size_t o = begin; o < end; o++) {
         const size_t base = offset_of(&j->p.kept, o);
         const float *y = j->y + o * inner, *dy = j->dy + o * inner;
-        float *counts = j->counts + o * inner;
-        lsi_kernels_get()->fill(counts, 0.0F, inner);
+        uint64_t *counts = j->counts + o * inner;
+        memset(counts, 0, inner * sizeof *counts);
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const float *x = j->x + base + offset_of(&j->p.summed, s);
             for (size_t c = 0; c < inner; c++)
-                counts[c] += x[c] == y[c] ? 1.0F : 0.0F;
+                counts[c] += x[c] == y[c];
         }
         for (size_t s = 0; s < j->p.summed.count; s++) {
             const size_t at = base + offset_of(&j->p.summed, s);
@@ -363,7 +365,7 @@ static void max_columns_backward(void *context, size_t begin, size_t end)
 
 void lsi_host_axes_max_backward(const lsi_axes *axes, float *dx,
                                 const float *dy, const float *x, const float *y,
-                                float *counts)
+                                uint64_t *counts)
 {
     LSI_SPAN(KERNEL, "axes_max_backward",
              8 * lsi_work_elements(axes->ndim, axes->shape),

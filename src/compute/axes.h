@@ -37,6 +37,6 @@ void lsi_axes_max(const lsi_axes *axes, float *y, const float *x);
  * `counts` is memory for as many elements as y has.
  */
 void lsi_axes_max_backward(const lsi_axes *axes, float *dx, const float *dy,
-                           const float *x, const float *y, float *counts);
+                           const float *x, const float *y, uint64_t *counts);
 
 #endif

@@ -196,7 +196,7 @@ static ls_status max_backward(ls_tape *tape, ls_node *node)
     LS_TRY(lsi_target_open(tape, node, 0, LSI_LAYOUT_PLAIN, &dx));
     if (dx.grad == NULL)
         return LS_OK;
-    float *counts = ls_tape_scratch(tape, (size_t)y->count * sizeof *counts);
+    uint64_t *counts = ls_tape_scratch(tape, (size_t)y->count * sizeof *counts);
     LS_TRY(ls_tape_status(tape));
     lsi_axes_max_backward(&state->axes, lsi_op_floats(dx.out),
                           lsi_op_floats(dy), lsi_op_floats(x), lsi_op_floats(y),

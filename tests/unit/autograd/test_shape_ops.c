@@ -4,7 +4,9 @@
  * is refused.
  */
 #include <math.h>
+#include <stdlib.h>
 
+#include "compute/axes.h"
 #include "shapes.h"
 
 /* ---- broadcasting -------------------------------------------------------- */
@@ -294,6 +296,25 @@ static void halves_are_widened(void **state)
     assert_fails(ls_div(tape, half, half), LS_ERR_DTYPE, "div");
 }
 
+/* More elements than f32 can count one by one share a gradient. */
+static void many_equal_largest(void **state)
+{
+    (void)state;
+    const int64_t n = ((int64_t)1 << 24) + 2;
+    const lsi_axes axes = {2, {n, 2}, {true, false}};
+    float *x = calloc((size_t)n * 2, sizeof(float));
+    float *dx = malloc((size_t)n * 2 * sizeof(float));
+    const float y[] = {0, 0}, dy[] = {(float)n, (float)(2 * n)};
+    uint64_t counts[2];
+    assert_non_null(x);
+    assert_non_null(dx);
+    lsi_axes_max_backward(&axes, dx, dy, x, y, counts);
+    assert_true(counts[0] == (uint64_t)n && counts[1] == (uint64_t)n);
+    assert_true(dx[0] == 1 && dx[1] == 2 && dx[2 * n - 1] == 2);
+    free(x);
+    free(dx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +324,7 @@ int main(void)
         CASE(any_axes_are_reduced),
         CASE(large_sums),
         CASE(largest_of_nan),
+        CASE(many_equal_largest),
         CASE(axes_that_are_refused),
         CASE(nothing_at_all),
         CASE(halves_are_widened),
