@@ -70,7 +70,7 @@ static ls_status take_characters(lsi_encoder *e, lsi_text word)
     bool pending = false, all;
     e->word.n = 0;
     for (size_t at = 0, n; at < word.n; at += n) {
-        n = t->byte_level ? 1 : lsi_utf8_length(word.at[at]);
+        n = t->byte_level ? 1 : lsi_utf8_within(word.at + at, word.n - at);
         const lsi_text character = {word.at + at, n};
         const uint32_t id =
             t->byte_level ? t->bytes[word.at[at]]

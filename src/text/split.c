@@ -10,13 +10,16 @@ typedef struct scan {
 static inline lsi_char_class class_at(const scan *s, size_t at)
 {
     const uint8_t c = s->text[at];
-    return (lsi_char_class)
-        s->classes[c < 0x80 ? c : lsi_utf8_read(s->text + at)];
+    if (c < 0x80)
+        return (lsi_char_class)s->classes[c];
+    if (s->n - at < lsi_utf8_length(c)) /* a part of a character */
+        return LSI_CHAR_OTHER;
+    return (lsi_char_class)s->classes[lsi_utf8_read(s->text + at)];
 }
 
 static inline size_t behind(const scan *s, size_t at)
 {
-    return at + lsi_utf8_length(s->text[at]);
+    return at + lsi_utf8_within(s->text + at, s->n - at);
 }
 
 /* The end of the run of such characters that begins at `at`. */

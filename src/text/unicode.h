@@ -27,6 +27,13 @@ static inline size_t lsi_utf8_length(uint8_t first)
     return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
+/* Never more than the n bytes that are there, n > 0. */
+static inline size_t lsi_utf8_within(const uint8_t *at, size_t n)
+{
+    const size_t length = lsi_utf8_length(*at);
+    return length < n ? length : n;
+}
+
 /* A character of valid UTF-8. */
 static inline uint32_t lsi_utf8_read(const uint8_t *at)
 {
