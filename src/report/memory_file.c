@@ -26,6 +26,7 @@ typedef struct reader {
     int64_t live[LSI_MEMORY_SERIES];
     int64_t in_use; /* of what pools have */
     int64_t time;   /* of the event before */
+    int64_t events; /* lines so far that the end line counts */
     bool headed;
 } reader;
 
@@ -352,6 +353,12 @@ static ls_status take_end(reader *r, const char *line)
     int64_t events;
     if (!take_numbers(line + 1, 1, &events))
         return wrong(r, "is no end");
+    if (events != r->events)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s is not a valid recording of memory: line %zu "
+                        "states %" PRId64 " events, but the lines above "
+                        "hold %" PRId64,
+                        r->path, r->line, events, r->events);
     r->file->whole = true;
     return LS_OK;
 }
@@ -363,6 +370,7 @@ static ls_status take_line(reader *r, const char *line)
         return wrong(r, "comes behind the end");
     if (line[0] != 'h' && !r->headed)
         return wrong(r, "comes before the header");
+    r->events += strchr("k+t-cr", line[0]) != NULL && line[0] != '\0';
     switch (line[0]) {
     case 'h':
         return take_head(r, line);

@@ -387,7 +387,7 @@ r 1170001 4096
 k 1180000 0
 m 562ac15d0000-562ac1663000 r--p 00000000 fe:00 5368697                    /usr/bin/lockstep
 m 562ac1663000-562ac182b000 r-xp 00092000 fe:00 5368697                    /usr/bin/lockstep
-z 47
+z 26
 """
 
 
@@ -398,7 +398,7 @@ def memory():
               b"s 5 7f01 7f02\ni 7 10\nk 0 128\n")
     events = (b"t 1 10 64 3 0 2 0 4 5\no 3 1\n+ 2 20 100 0 1 2 3 4 5\n"
               b"c 30 5 4096\n- 1 40\nr 50 99\nc 60 5 -4096\nk 70 0\n")
-    yield head + things + events + b"m 1000-2000 r-xp 0 08:01 1 /a\nz 9\n"
+    yield head + things + events + b"m 1000-2000 r-xp 0 08:01 1 /a\nz 8\n"
     yield head + things + events[:-3]
     yield RECORDED_MEMORY
 

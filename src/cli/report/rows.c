@@ -70,10 +70,15 @@ ls_status lsi_rows_read(const char *path, lsi_rows_kind kind, json_t **out)
     char *text;
     size_t bytes;
     *out = NULL;
+    ls_status status;
     LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
-    const ls_status status = kind == LSI_ROWS_JSON
-                                 ? parse_json(path, text, bytes, out)
-                                 : parse_lines(path, text, kind, out);
+    if (kind == LSI_ROWS_JSON)
+        status = parse_json(path, text, bytes, out);
+    else if (strlen(text) != bytes)
+        status = lsi_fail(LS_ERR_FORMAT, "%s is damaged: byte %zu is zero",
+                          path, strlen(text));
+    else
+        status = parse_lines(path, text, kind, out);
     lsi_free(text);
     return status;
 }

@@ -438,6 +438,8 @@ static void what_is_no_recording_is_refused(void **state)
         {HEAD "- 1 0\n", "gives back what is not there"},
         {HEAD "+ 1 5 5 0 0 0 0 0 0\n- 1 4\n", "line 4 lies before"},
         {HEAD "z 0\nk 0 0\n", "line 4 comes behind the end"},
+        {HEAD "k 0 0\nz 2\n",
+         "line 4 states 2 events, but the lines above hold 1"},
         {HEAD "q\n", "line 3 is of no kind that there is"},
     };
     (void)state;
