@@ -206,6 +206,24 @@ static void cut(walk *w, size_t length)
     read_once(w, rule_at(&c->cuts, length));
 }
 
+static void append(walk *w, damage_rule rule, const char *what,
+                   const uint8_t bytes[DAMAGE_MORE])
+{
+    const damage_case *const c = w->c;
+    put(w, 0, c->data, c->bytes);
+    put(w, c->bytes, bytes, DAMAGE_MORE);
+    snprintf(place, sizeof place, "%s: %d %s after the end: ", c->format,
+             DAMAGE_MORE, what);
+    read_once(w, rule);
+}
+
+static void append_all(walk *w)
+{
+    static const uint8_t zeros[DAMAGE_MORE], junk[DAMAGE_MORE] = "appended";
+    append(w, w->c->junk, "letters", junk);
+    append(w, w->c->zeros, "zeros", zeros);
+}
+
 /* Not damaged, the file is read: or else nothing that is refused says anything.
  */
 static void read_valid(const damage_case *c, damage_seen *seen)
@@ -228,6 +246,7 @@ damage_count damage_walk(const damage_case *c)
         flip_bits(&w, at);
     for (size_t length = c->bytes; length-- > 0;)
         cut(&w, length);
+    append_all(&w);
     limit_memory(0);
     watch(false);
     snprintf(place, sizeof place, "%s: ", c->format);
@@ -250,7 +269,7 @@ void damage_check(const damage_case *c)
     if (n.broken > 0)
         fail_msg("%zu rules broken; the first: %s", n.broken, n.first);
     assert_true(n.refused > 0);
-    assert_int_equal(n.refused + n.accepted, (BITS + 1) * c->bytes);
+    assert_int_equal(n.refused + n.accepted, (BITS + 1) * c->bytes + 2);
 }
 
 uint64_t damage_digest(uint64_t digest, const void *data, size_t bytes)

@@ -13,7 +13,7 @@
 
 #include "testing.h"
 
-enum { DAMAGE_TEXT = 256 };
+enum { DAMAGE_TEXT = 256, DAMAGE_MORE = 8 };
 
 /* What a reader found in a file that it accepted. */
 typedef struct damage_seen {
@@ -51,6 +51,8 @@ typedef struct damage_case {
     ls_status (*read)(const char *path, damage_seen *seen);
     damage_rules flips; /* by byte */
     damage_rules cuts;  /* by length */
+    damage_rule junk;   /* after the whole file: DAMAGE_MORE bytes of letters */
+    damage_rule zeros;  /* after the whole file: DAMAGE_MORE zeros */
     size_t memory;      /* most bytes a read may allocate; 0: 32 MiB */
 } damage_case;
 

@@ -1,7 +1,7 @@
 /*
  * Images under damage. Each chunk of a PNG has a checksum, and the last one
  * ends it. A JPEG has none: pixels may change, and sides within the reader's
- * limits.
+ * limits. Bytes after the end of either are not looked at.
  */
 #define DAMAGE_IMAGES
 #include "damage.h"
@@ -57,7 +57,9 @@ static void check_png(const char *format, const uint8_t *data, size_t bytes)
                            .path = damage_path("a.png"),
                            .data = data,
                            .bytes = bytes,
-                           .read = read_png};
+                           .read = read_png,
+                           .junk = DAMAGE_VALUES,
+                           .zeros = DAMAGE_VALUES};
     damage_check(&c);
 }
 
@@ -92,7 +94,9 @@ static void check_jpeg(const char *format, int pixel, int sampling, int flags)
                            .data = data,
                            .bytes = bytes,
                            .read = read_jpeg,
-                           .flips = {.usual = DAMAGE_SHAPE}};
+                           .flips = {.usual = DAMAGE_SHAPE},
+                           .junk = DAMAGE_VALUES,
+                           .zeros = DAMAGE_VALUES};
     damage_check(&c);
     tjFree(data);
 }

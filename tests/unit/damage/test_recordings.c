@@ -68,7 +68,9 @@ static void memory(void **state)
                            .bytes = sizeof memory_text - 1,
                            .read = read_memory,
                            .flips = {.usual = DAMAGE_SHAPE},
-                           .cuts = {.usual = DAMAGE_SHAPE}};
+                           .cuts = {.usual = DAMAGE_SHAPE},
+                           .junk = DAMAGE_SHAPE,
+                           .zeros = DAMAGE_SHAPE};
     damage_check(&c);
 }
 
@@ -155,7 +157,8 @@ static void metrics(void **state)
                            .bytes = n,
                            .read = read_metrics,
                            .flips = {DAMAGE_SHAPE, last, 1},
-                           .cuts = {.usual = DAMAGE_ANY}};
+                           .cuts = {.usual = DAMAGE_ANY},
+                           .junk = DAMAGE_SHAPE};
     damage_check(&c);
 }
 

@@ -163,7 +163,9 @@ static void raw_tokens(void **state)
                            .bytes = sizeof data,
                            .read = read_tokens,
                            .flips = {.usual = DAMAGE_SHAPE},
-                           .cuts = {DAMAGE_REFUSED, cuts, TEST_COUNT(cuts)}};
+                           .cuts = {DAMAGE_REFUSED, cuts, TEST_COUNT(cuts)},
+                           .junk = DAMAGE_ANY,
+                           .zeros = DAMAGE_ANY};
     damage_check(&c);
 }
 
@@ -208,7 +210,8 @@ static void check_table(const char *format, ls_csv_header header,
                            .bytes = bytes,
                            .read = read_table,
                            .flips = {.usual = DAMAGE_SHAPE},
-                           .cuts = {.usual = DAMAGE_ANY}};
+                           .cuts = {.usual = DAMAGE_ANY},
+                           .junk = DAMAGE_ANY};
     options.header = header;
     damage_check(&c);
 }
