@@ -23,6 +23,7 @@ typedef struct reader {
     lsi_timeline_process *process;
     lsi_timeline_source *source;
     bool headed;
+    size_t kinds; /* number of kinds that the header lists; 0: no list */
 } reader;
 
 static ls_status wrong(const reader *r, const char *what)
@@ -120,6 +121,8 @@ static bool take_span(reader *r, lsi_timeline_span *span, int64_t *before)
         return false;
     const unsigned char what = *r->at++;
     *span = (lsi_timeline_span){.kind = what & 15};
+    if (r->kinds > 0 && span->kind >= r->kinds)
+        return false;
     if ((what & 0x80) != 0 || !take_number(r, &name) || name >= MOST_NAMES ||
         !take_number(r, &begin) || !take_number(r, &length))
         return false;
@@ -178,6 +181,8 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
         if (span.kind == LSI_SPAN_TRANSFER)
             see_group(source, &span);
     }
+    if (r->at != r->end)
+        return wrong(r, "it has more bytes than spans in a part");
     void *chunks = source->chunks;
     if (chunk.n == 0)
         return LS_OK;
@@ -217,6 +222,7 @@ static ls_status read_head(reader *r, json_t *json)
     p->boot = strdup(boot);
     p->job = strdup(job);
     r->headed = true;
+    r->kinds = json_array_size(json_object_get(json, "kinds"));
     return p->host != NULL && p->boot != NULL && p->job != NULL ? LS_OK
                                                                 : no_memory(r);
 }
