@@ -1,9 +1,9 @@
 /*
- * Packed files under damage: gzip of one and of three members, xz, bzip2, zstd,
- * and tar archives inside gzip and zstd. Each has a checksum of its contents,
- * so that what is accepted is what was packed. Bits that no content comes from
- * (a time in a header, the rest of a last byte) may change. A
- * file cut within its magic number counts as a text. Zeros may follow all but
+ * Packed files and archives under damage: gzip of one and of three members, xz,
+ * bzip2, zstd, and tar archives inside gzip and zstd. Each has a checksum of
+ * its contents, so that what is accepted is what was packed. Bits that no
+ * content comes from (a time in a header, the rest of a last byte) may change.
+ * A file cut within its magic number counts as a text. Zeros may follow all but
  * zstd.
  */
 #define DAMAGE_PACKED
@@ -11,7 +11,11 @@
 #include "damage.h"
 #include "damage_files.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "data/dataset.h"
@@ -59,6 +63,25 @@ static ls_status read_images(const char *path, damage_seen *seen)
     {                                                                          \
         rule, ranges, TEST_COUNT(ranges)                                       \
     }
+
+/* One record for testing, without more blocks than the format needs. */
+static void write_tar(const char *path)
+{
+    uint8_t record[LSI_RECORD_BYTES] = {3, 7};
+    struct archive *const a = archive_write_new();
+    struct archive_entry *const entry = archive_entry_new();
+    archive_write_set_format_ustar(a);
+    archive_write_set_bytes_in_last_block(a, 1);
+    assert_int_equal(archive_write_open_filename(a, path), ARCHIVE_OK);
+    archive_entry_set_pathname(entry, "cifar-100-binary/test.bin");
+    archive_entry_set_size(entry, sizeof record);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    assert_int_equal(archive_write_header(a, entry), ARCHIVE_OK);
+    assert_int_equal(archive_write_data(a, record, sizeof record),
+                     sizeof record);
+    archive_entry_free(entry);
+    archive_write_free(a);
+}
 
 static void gzip_one(void **state)
 {
@@ -156,13 +179,59 @@ static void tar_zstd(void **state)
     damage_check(&c);
 }
 
+/*
+ * A tar archive that is not packed. The sum of a header covers the header; the
+ * contents have none, so that pixels and labels may change. What follows a file
+ * is not looked at.
+ */
+static void tar(void **state)
+{
+    (void)state;
+    enum { SUM = 148, HEADER = 512, END = HEADER + LSI_RECORD_BYTES };
+    const damage_range flips[] = {{SUM, SUM + 8, DAMAGE_VALUES}, /* blanks */
+                                  {0, HEADER, DAMAGE_REFUSED},
+                                  {HEADER, END, DAMAGE_SHAPE}};
+    const damage_range cuts[] = {{0, END, DAMAGE_REFUSED}};
+    size_t bytes = 0;
+    write_tar(damage_path("whole.tar"));
+    uint8_t *const data = damage_read(damage_path("whole.tar"), &bytes);
+    const damage_case c = {.format = "tar",
+                           .path = damage_path("cifar.tar"),
+                           .data = data,
+                           .bytes = bytes,
+                           .read = read_images,
+                           .flips = RULES(DAMAGE_VALUES, flips),
+                           .cuts = RULES(DAMAGE_VALUES, cuts),
+                           .junk = DAMAGE_VALUES,
+                           .zeros = DAMAGE_VALUES};
+    damage_check(&c);
+    free(data);
+}
+
+/* Records of CIFAR-100 as they are: a length, and labels within their range. */
+static void records(void **state)
+{
+    (void)state;
+    static const uint8_t record[LSI_RECORD_BYTES] = {3, 7};
+    assert_int_equal(mkdir(damage_path("cifar"), 0700), 0);
+    const damage_case c = {.format = "records of CIFAR-100",
+                           .path = damage_path("cifar/test.bin"),
+                           .opened = damage_path("cifar"),
+                           .data = record,
+                           .bytes = sizeof record,
+                           .read = read_images,
+                           .flips = {.usual = DAMAGE_SHAPE}};
+    damage_check(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gzip_one), cmocka_unit_test(gzip_three),
         cmocka_unit_test(xz),       cmocka_unit_test(bzip2),
         cmocka_unit_test(zstd),     cmocka_unit_test(tar_gzip),
-        cmocka_unit_test(tar_zstd),
+        cmocka_unit_test(tar_zstd), cmocka_unit_test(tar),
+        cmocka_unit_test(records),
     };
     return cmocka_run_group_tests(tests, damage_begin, damage_end);
 }
