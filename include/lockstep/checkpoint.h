@@ -53,6 +53,11 @@ typedef struct ls_checkpoint_parts {
      * manifest and in the metadata of model.safetensors.
      */
     const char *const *values;
+    /*
+     * Further pairs of rank 0's, or NULL, that are stored in the metadata of
+     * model.safetensors alone: large ones that describe the model.
+     */
+    const char *const *metadata;
 } ls_checkpoint_parts;
 
 /*

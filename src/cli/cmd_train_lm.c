@@ -46,8 +46,9 @@ static const lsi_option options[] = {
     LSI_LM_TOKENS_ROW(tokens),
     ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
         "encode text by this tokenizer.json, or GPT-2's vocab.json beside its "
-        "merges.txt, which the model then remembers; for a file of tokens the "
-        "one that has made them"),
+        "merges.txt, which the model's file then keeps; for a file of tokens "
+        "the one that has made them (default: with --model the one that its "
+        "file keeps)"),
     LSI_LM_SHAPE_ROWS(shape),
     ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
         .max = 1e12),
@@ -123,14 +124,18 @@ static ls_status take_model(session *s, lsi_lm_options *out)
 static ls_status take_tokenizer(session *s, lsi_lm_options *job)
 {
     const args *a = s->args;
-    if (a->tokenizer == NULL)
+    if (a->tokenizer != NULL)
+        LS_TRY(ls_tokenizer_open(&s->tokenizer, a->tokenizer));
+    else if (a->model != NULL)
+        LS_TRY(lsi_lm_kept_tokenizer(s->weights.text, &s->tokenizer));
+    if (s->tokenizer == NULL)
         return LS_OK;
-    LS_TRY(ls_tokenizer_open(&s->tokenizer, a->tokenizer));
     const int64_t n = ls_tokenizer_vocabulary(s->tokenizer);
     job->tokenizer = s->tokenizer;
     if (a->model != NULL)
-        return lsi_lm_check_tokenizer(s->weights.text, job->model.vocabulary,
-                                      s->tokenizer, a->tokenizer);
+        return lsi_lm_check_tokenizer(
+            s->weights.text, job->model.vocabulary, s->tokenizer,
+            a->tokenizer != NULL ? a->tokenizer : s->weights.text);
     if (a->shape.vocabulary == 0)
         job->model.vocabulary = n;
     if (n <= job->model.vocabulary)

@@ -42,10 +42,18 @@ static const char *tokenizer_of(const lsi_lm_model_flags *f,
     return NULL;
 }
 
+/* By the flag, else the one that the file keeps, else the one beside it. */
 static ls_status open_tokenizer(const lsi_lm_model_flags *f,
                                 const char *weights, lsi_lm_model *m)
 {
     lsi_path beside;
+    if (f->tokenizer == NULL)
+        LS_TRY(lsi_lm_kept_tokenizer(weights, &m->tokenizer));
+    if (m->tokenizer != NULL) {
+        m->bytes = false;
+        return lsi_lm_check_tokenizer(weights, m->vocabulary, m->tokenizer,
+                                      weights);
+    }
     const char *path = tokenizer_of(f, weights, m->bytes, &beside);
     if (path == NULL)
         return LS_OK;

@@ -35,7 +35,9 @@ typedef struct lsi_lm_model_flags {
             .min = 1, .max = 1 << 20),                                         \
         ROW(field.tokenizer, STRING, "tokenizer", 0, "PATH", NULL,             \
             "a tokenizer.json, or GPT-2's vocab.json beside its merges.txt "   \
-            "(default: the one in the model's folder, if there is one)")
+            "(default: the one that the model's file keeps, or the one in "    \
+            "its "                                                             \
+            "folder, if there is one)")
 
 typedef struct lsi_lm_model {
     lsi_lm lm;

@@ -55,7 +55,9 @@ ls_status lsi_read_dump(const json_t *root, lsi_bytes *out)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a tokenizer.json");
     ls_status status = lsi_bytes_add(out, text, strlen(text));
     if (status == LS_OK)
-        status = lsi_bytes_add(out, "\n", 1);
+        status = lsi_bytes_add(out, "\n", 2);
+    if (status == LS_OK)
+        out->n--; /* a zero behind it */
     free(text);
     return status;
 }

@@ -123,14 +123,11 @@ static ls_status check_parts(const char *path, json_t *root)
     return LS_OK;
 }
 
-static ls_status open_json(struct ls_tokenizer **out, const char *path)
+/* Takes the source over. */
+static ls_status make_of_json(struct ls_tokenizer **out, const char *path,
+                              lsi_bytes source)
 {
-    lsi_bytes source = {.n = 0};
     json_t *root = NULL;
-    char *text = NULL;
-    LS_TRY(lsi_read_regular(path, MAX_BYTES, &text, &source.n));
-    source.at = (uint8_t *)text;
-    source.room = source.n;
     ls_status status = parse(path, &source, &root);
     if (status == LS_OK && json_object_get(root, "model") == NULL)
         status = lsi_read_fail(path, "it has no \"model\", so it is no "
@@ -144,6 +141,34 @@ static ls_status open_json(struct ls_tokenizer **out, const char *path)
         lsi_free(source.at);
     json_decref(root);
     return status;
+}
+
+static ls_status open_json(struct ls_tokenizer **out, const char *path)
+{
+    lsi_bytes source = {.n = 0};
+    char *text = NULL;
+    LS_TRY(lsi_read_regular(path, MAX_BYTES, &text, &source.n));
+    source.at = (uint8_t *)text;
+    source.room = source.n;
+    return make_of_json(out, path, source);
+}
+
+ls_status lsi_tokenizer_of_text(ls_tokenizer **out, const char *name,
+                                const char *text, int64_t end)
+{
+    lsi_bytes source = {.n = 0};
+    const size_t n = strlen(text);
+    const ls_status status =
+        lsi_bytes_add(&source, text, n + 1); /* and the zero */
+    if (status != LS_OK) {
+        lsi_free(source.at);
+        return status;
+    }
+    source.n = n;
+    LS_TRY(make_of_json(out, name, source));
+    if (end >= 0 && end < ls_tokenizer_vocabulary(*out))
+        (*out)->end = end;
+    return LS_OK;
 }
 
 static ls_status open_pair(struct ls_tokenizer **out, const char *vocabulary,

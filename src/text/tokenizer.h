@@ -55,7 +55,7 @@ typedef struct lsi_decoding {
 } lsi_decoding;
 
 struct ls_tokenizer {
-    lsi_bytes source; /* its tokenizer.json */
+    lsi_bytes source; /* its tokenizer.json, with a zero behind it */
     lsi_vocabulary vocabulary;
     lsi_merges merges;
     uint8_t *classes; /* of characters */
@@ -82,5 +82,12 @@ struct ls_tokenizer {
     size_t n_before, n_after;
     lsi_decoding decoding;
 };
+
+/*
+ * As ls_tokenizer_open, from the text of a tokenizer.json and the token that
+ * ends a text (-1: as its name says). `name` is for errors.
+ */
+ls_status lsi_tokenizer_of_text(ls_tokenizer **out, const char *name,
+                                const char *text, int64_t end);
 
 #endif

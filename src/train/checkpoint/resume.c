@@ -180,8 +180,10 @@ static ls_status save(lsi_resume *r, const ls_params *params,
                                NULL};
     const char *values[MAX_VALUES + 1];
     join(r, job, own, values);
-    const ls_checkpoint_parts parts = {
-        .params = params, .optimizer = stepper->optimizer, .values = values};
+    const ls_checkpoint_parts parts = {.params = params,
+                                       .optimizer = stepper->optimizer,
+                                       .values = values,
+                                       .metadata = r->metadata};
     return lsi_checkpoint_save(r->group, &r->lock, r->options->folder,
                                stepper->steps, &parts, (int)r->options->keep);
 }

@@ -27,7 +27,8 @@ typedef struct lsi_resume {
     ls_group *group;
     const lsi_resume_options *options;
     lsi_run_config config;
-    bool *agreed; /* as in lsi_share_outcome */
+    const char *const *metadata; /* as in ls_checkpoint_parts */
+    bool *agreed;                /* as in lsi_share_outcome */
     lsi_folder_lock lock;
 } lsi_resume;
 

@@ -254,6 +254,43 @@ static ls_status write_own_file(saving *s, lsi_range share)
     return status;
 }
 
+static size_t count_texts(const char *const *texts)
+{
+    size_t n = 0;
+    while (texts != NULL && texts[n] != NULL)
+        n++;
+    return n;
+}
+
+/* The values and the metadata; *out is the caller's (lsi_free). */
+static ls_status join_metadata(const ls_checkpoint_parts *parts,
+                               const char ***out)
+{
+    const size_t n = count_texts(parts->values);
+    const size_t more = count_texts(parts->metadata);
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, (n + more + 1) * sizeof(const char *),
+                            LS_MEMORY_OTHER, "metadata"));
+    const char **const all = block;
+    for (size_t i = 0; i < n; i++)
+        all[i] = parts->values[i];
+    for (size_t i = 0; i < more; i++)
+        all[n + i] = parts->metadata[i];
+    *out = all;
+    return LS_OK;
+}
+
+static ls_status write_model(saving *s)
+{
+    const lsi_path path = lsi_path_in(s->step_folder.text, LSI_MODEL_FILE);
+    const char **metadata;
+    LS_TRY(join_metadata(s->parts, &metadata));
+    const ls_status status =
+        lsi_params_save(s->parts->params, path.text, metadata, &s->model);
+    lsi_free(metadata);
+    return status;
+}
+
 static ls_status write_files(saving *s, lsi_range share)
 {
     void *block;
@@ -263,11 +300,7 @@ static ls_status write_files(saving *s, lsi_range share)
     s->all = block;
     LS_TRY(lsi_step_check(s->step_folder.text, ls_group_rank(s->group)));
     LS_TRY(write_own_file(s, share));
-    if (ls_group_rank(s->group) != 0)
-        return LS_OK;
-    const lsi_path path = lsi_path_in(s->step_folder.text, LSI_MODEL_FILE);
-    return lsi_params_save(s->parts->params, path.text, s->parts->values,
-                           &s->model);
+    return ls_group_rank(s->group) == 0 ? write_model(s) : LS_OK;
 }
 
 /* ---- the end ------------------------------------------------------------- */

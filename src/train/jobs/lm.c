@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/api/outcome.h"
 #include "lockstep/version.h"
 #include "nn/transformer.h"
@@ -29,6 +30,7 @@ typedef struct job {
     ls_tokens *tokens;
     int64_t train_end; /* of the tokens; validation begins there */
     ls_tensor *inputs, *targets;
+    lsi_lm_kept kept; /* of the tokenizer, in what is saved */
     lsi_lm lm;
     lsi_loop loop;
     int64_t accumulate; /* micro-steps of a step */
@@ -85,12 +87,6 @@ static ls_status collect_data_config(const job *j, lsi_run_config *config)
 static const char *tokens_name(const job *j)
 {
     return lsi_lm_tokens_name(ls_tokens_are_bytes(j->tokens));
-}
-
-/* What names its checksum; NULL, the end of a list, if there is none. */
-static const char *tokenizer_key(const job *j)
-{
-    return j->options->tokenizer != NULL ? LSI_LM_TOKENIZER_KEY : NULL;
 }
 
 /* All settings on which the bits, or the lines that are written, depend. */
@@ -285,16 +281,9 @@ static ls_status checkpoint(void *self)
     job *const j = self;
     char loss[32];
     snprintf(loss, sizeof(loss), "%.17g", j->step.loss);
-    const lsi_lm_digest digest = lsi_lm_digest_of(j->options->tokenizer);
-    const char *const values[] = {"loss",
-                                  loss,
-                                  LSI_TRANSFORMER_KEY,
-                                  j->shape,
-                                  LSI_LM_TOKENS_KEY,
-                                  tokens_name(j),
-                                  tokenizer_key(j),
-                                  digest.text,
-                                  NULL};
+    const char *const values[] = {
+        "loss",         loss, LSI_TRANSFORMER_KEY, j->shape, LSI_LM_TOKENS_KEY,
+        tokens_name(j), NULL};
     return lsi_loop_save(&j->loop, values);
 }
 
@@ -475,7 +464,7 @@ static ls_status save(const void *self)
         return LS_OK;
     snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
     snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
-    const lsi_lm_digest digest = lsi_lm_digest_of(o->tokenizer);
+    const char *const *const kept = j->kept.pairs;
     const char *const metadata[] = {"lockstep",
                                     ls_version_string(),
                                     "steps",
@@ -484,8 +473,12 @@ static ls_status save(const void *self)
                                     seed,
                                     LSI_LM_TOKENS_KEY,
                                     tokens_name(j),
-                                    tokenizer_key(j),
-                                    digest.text,
+                                    kept[0],
+                                    kept[1],
+                                    kept[2],
+                                    kept[3],
+                                    kept[4],
+                                    kept[5],
                                     NULL};
     return ls_transformer_save(j->lm.transformer, o->save, metadata);
 }
@@ -512,7 +505,15 @@ ls_status lsi_lm_train(ls_group *group, const lsi_lm_options *options,
              .events = events,
              .length = options->length > 0 ? options->length
                                            : options->model.context};
+    lsi_lm_keep(&j.kept, options->tokenizer);
+    if (j.kept.pairs[0] != NULL && j.kept.pairs[2] == NULL &&
+        ls_group_rank(group) == 0)
+        lsi_log(LSI_LOG_WARN,
+                "the tokenizer.json has more than 40 MB, too many for the "
+                "model's file to keep; `generate` and `eval lm` will need "
+                "--tokenizer");
     j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
+    j.loop.resume.metadata = j.kept.pairs;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
     return lsi_loop_run(&j.loop);

@@ -2,7 +2,9 @@
 #include "train/models/lm.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/params.h"
@@ -12,6 +14,7 @@
 #include "nn/transformer.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
+#include "text/tokenizer.h"
 
 static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
 {
@@ -197,4 +200,63 @@ ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
                         "the model was trained",
                         tokenizer_path, n, path, vocabulary);
     return check_digest(path, tokenizer, tokenizer_path);
+}
+
+/* ---- the tokenizer that a file keeps ------------------------------------- */
+
+#define JSON_KEY "tokenizer.json"
+#define END_KEY  "tokenizer_end"
+
+/* Bytes: as text in JSON it is at most twice as long (safetensors.h). */
+enum { MOST_KEPT = 40000000 };
+
+void lsi_lm_keep(lsi_lm_kept *out, const ls_tokenizer *tokenizer)
+{
+    memset(out, 0, sizeof *out);
+    if (tokenizer == NULL)
+        return;
+    out->digest = lsi_lm_digest_of(tokenizer);
+    snprintf(out->end, sizeof out->end, "%" PRId64,
+             ls_tokenizer_end(tokenizer));
+    const char *const pairs[] = {LSI_LM_TOKENIZER_KEY,
+                                 out->digest.text,
+                                 JSON_KEY,
+                                 (const char *)tokenizer->source.at,
+                                 END_KEY,
+                                 out->end};
+    const bool fits = tokenizer->source.n <= MOST_KEPT;
+    memcpy(out->pairs, pairs, fits ? sizeof pairs : 2 * sizeof pairs[0]);
+}
+
+static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
+                           ls_tokenizer **out)
+{
+    const char *const end = lsi_safetensors_text(file, END_KEY);
+    const char *const said = lsi_safetensors_text(file, LSI_LM_TOKENIZER_KEY);
+    char name[PATH_MAX + 32];
+    snprintf(name, sizeof name, "the tokenizer in %s", file->path);
+    LS_TRY(lsi_tokenizer_of_text(out, name, json,
+                                 end != NULL ? strtoll(end, NULL, 10) : -1));
+    if (said != NULL && strcmp(said, lsi_lm_digest_of(*out).text) == 0)
+        return LS_OK;
+    ls_tokenizer_free(out);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the tokenizer that '%s' keeps is damaged: its checksum is "
+                    "not '%s'; name the one by which the model was trained by "
+                    "--tokenizer",
+                    file->path, said != NULL ? said : "");
+}
+
+ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out)
+{
+    lsi_safetensors_file file;
+    ls_tokenizer *made = NULL;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const char *const json = lsi_safetensors_text(&file, JSON_KEY);
+    const ls_status status =
+        json != NULL ? open_kept(&file, json, &made) : LS_OK;
+    lsi_safetensors_close(&file);
+    if (status == LS_OK)
+        *out = made;
+    return status;
 }

@@ -55,6 +55,24 @@ ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
                                  const char *tokenizer_path);
 
 /*
+ * The metadata by which a file keeps its tokenizer: pairs, with NULL at the
+ * end. They point into the tokenizer, and are none without one. Of one whose
+ * tokenizer.json has more than 40 MB they have the checksum only.
+ */
+typedef struct lsi_lm_kept {
+    lsi_lm_digest digest;
+    char end[24]; /* the token that ends a text */
+    const char *pairs[7];
+} lsi_lm_kept;
+void lsi_lm_keep(lsi_lm_kept *out, const ls_tokenizer *tokenizer);
+
+/*
+ * Opens the tokenizer that a file keeps; *out is NULL if it keeps none, else
+ * the caller's. LS_ERR_FORMAT if its checksum is another one. Local.
+ */
+ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out);
+
+/*
  * Whether a file's tokens are bytes; if it does not say so: whether there are
  * as many. Local.
  */

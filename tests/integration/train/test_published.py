@@ -329,6 +329,64 @@ class Tokenizers(PublishedTest):
         for line, text in zip(lines, alone):
             self.assertTrue(text.startswith(line))
 
+    def test_models_keep_their_tokenizer(self):
+        """Files and checkpoints, wherever they are moved; --tokenizer wins."""
+        text = self.path("a.txt")
+        with open(text, "w", encoding="ascii") as f:
+            f.write("then the thin thing there\n" * 200)
+        words = write_tokenizer(self.path("words.json"))
+        config = self.path("tokenizer_config.json")
+        with open(config, "w", encoding="ascii") as f:
+            f.write('{"eos_token": "the"}')
+        saved, runs = self.path("model.safetensors"), self.path("runs")
+        self.good("train", "lm", "-n", "2", "--tokenizer", words, "--data",
+                  text, "--steps", "4", "--layers", "1", "--d-model", "32",
+                  "--heads", "2", "--d-ff", "48", "--context", "32", "--save",
+                  saved, "--checkpoint-dir", runs, "--save-every", "4")
+        draw = ("--tokens", "60", "--top-k", "40", "--prompt", "the")
+        want = self.good("generate", "--model", saved, "--tokenizer", words,
+                         *draw)
+        loss, = self.rows("--model", saved, "--tokenizer", words, "--data", text)
+        os.mkdir(self.path("elsewhere"))
+        moved = self.path("elsewhere/m.safetensors")
+        os.rename(saved, moved)
+        os.remove(config)
+        os.rename(words, self.path("elsewhere/words.json"))
+        for model in moved, runs, os.path.join(runs, "step-000000000004"):
+            self.assertEqual(self.good("generate", "--model", model, *draw),
+                             want)
+            row, = self.rows("--model", model, "--data", text)
+            self.assertEqual(row["loss"], loss["loss"])
+        # The end of a text is kept, which is not in tokenizer.json.
+        with open(moved, "rb") as f:
+            header = f.read(struct.unpack("<Q", f.read(8))[0])
+            rest = f.read()
+        self.assertEqual(json.loads(header)["__metadata__"]["tokenizer_end"],
+                         "257")
+        # A model that is trained further still has it.
+        again = self.path("again.safetensors")
+        self.good("train", "lm", "--model", moved, "--data", text, "--steps",
+                  "0", "--save", again)
+        self.assertEqual(self.good("generate", "--model", again, *draw), want)
+        self.check_damaged_tokenizer(header, rest, draw)
+
+    def check_damaged_tokenizer(self, header, rest, draw):
+        path = self.path("damaged.safetensors")
+        damaged = header.replace(b"Split", b"Spilt").replace(b"th e", b"th i")
+        self.assertNotEqual(damaged, header)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
+        self.refuse("the tokenizer in " + path, "generate", "--model", path,
+                    *draw)
+        damaged = header.replace(b'\\"use_regex\\": true', b'\\"use_regex\\":false')
+        self.assertNotEqual(damaged, header)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(damaged)) + damaged + rest)
+        self.refuse("keeps is damaged: its checksum is not", "generate",
+                    "--model", path, *draw)
+        self.good("generate", "--model", path, "--tokenizer",
+                  self.path("elsewhere/words.json"), *draw)
+
     def test_evaluation_encodes(self):
         path, tokenizer = self.make()
         with open(self.path("a.txt"), "w", encoding="ascii") as f:
