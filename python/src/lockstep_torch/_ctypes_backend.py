@@ -143,6 +143,9 @@ class _Work(Work):
         library = _library._library
         while self._requests:
             request = self._requests[0]
+            if request.value is None:  # its start was interrupted
+                del self._requests[0]
+                continue
             status = library.ls_wait_for(request, wait) if wait \
                 else library.ls_test(request)
             if status == _library.IN_PROGRESS:
@@ -236,7 +239,7 @@ _engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
 def _close_all() -> None:
     """While there still are threads and modules."""
     for engine in list(_engines):
-        engine.close()
+        engine.close(keep=True)
 
 
 class _Engine:
@@ -252,6 +255,7 @@ class _Engine:
         self._asleep = False
         self._closed = False
         self._pid = os.getpid()
+        self.shared: list[c_void_p] = []  # memory by ls_shared_alloc
         self._thread: Optional[threading.Thread] = None
         _engines.add(self)
 
@@ -268,20 +272,23 @@ class _Engine:
             self._wanted -= 1
             if self._closed:
                 raise _StateError("the process group has been destroyed")
+            # What C writes and reads is kept here first: a signal's handler may
+            # raise as soon as C returns.
+            self._flying.append(work)
             for call in calls:
                 request = c_void_p()
+                work._requests.append(request)
                 status = call(byref(request))
                 if status < 0:
                     work._failure = _error(status)
+                    del work._requests[-1]
                     break
-                work._requests.append(request)
             until = time.perf_counter() + _SPIN
             while not (done := work._move()) and time.perf_counter() < until:
                 pass
             if done:
                 work._claimed = True
-            else:
-                self._flying.append(work)
+                del self._flying[-1]
         if done:
             work._finish()
             if work._failure is not None:
@@ -389,8 +396,9 @@ class _Engine:
         with self._lock:
             _do("ls_group_dump", self.handle, path.encode())
 
-    def close(self) -> None:
-        """Leaves the group; what is under way has a second to end."""
+    def close(self, keep: bool = False) -> None:
+        """Leaves the group; what is under way has a second to end. Shared memory
+        ends with the group, or is kept until the process ends."""
         if self._closed:
             return
         until = time.monotonic() + 1
@@ -405,6 +413,9 @@ class _Engine:
             while self._flying:
                 done += self._sweep()
             self._closed = True
+            for memory in self.shared if keep else ():
+                _library.ask("ls_shared_keep", self.handle, memory,
+                             byref(ctypes.c_size_t()), byref(c_void_p()))
             _library.ask("ls_group_close", byref(self.handle))
         self._finish_all(done)
         self._wake.release()

@@ -115,6 +115,7 @@ class _Buckets:
 
     def _allocate(self, like: Tensor) -> Tensor:
         memory = c_void_p()
+        self._engine.shared.append(memory)
         size = max(like.nbytes, 1)
         _library.call("ls_shared_alloc", self._engine.handle, size,
                       byref(memory))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import TracebackType
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 
@@ -50,8 +50,11 @@ class GradientAverager:
     What a rank does wrong (a gradient that is ready twice, or not at all) is a
     StateError on all ranks, in `finish`, that names the gradient and the rank;
     after it the next step can go on. With unused_as_zero a gradient that is not
-    ready counts as zero. The arrays belong to the averager, until `close`. A rank
-    calls from one thread.
+    ready counts as zero. A rank calls from one thread. When a signal's handler has
+    raised in the middle of a step (Ctrl-C), no step can follow: StateError.
+
+    The arrays belong to the averager until `close`; those that are left are then
+    private, and zero. If the group is closed first, they stay as they are.
     """
 
     def __init__(self, group: Group, parameters: Mapping[str, Any], *,
@@ -69,6 +72,7 @@ class GradientAverager:
         self._done = 0
         self._weight: Optional[float] = None  # while a step is under way
         self._wrong: Optional[str] = None
+        self._halfway = False  # a call has begun and not ended
         arrays = {name: np.asarray(value) for name, value in parameters.items()}
         self._check_same(arrays, bucket_mb)
         self._lay_out(arrays, bucket_mb * 1e6)
@@ -126,10 +130,12 @@ class GradientAverager:
 
     def close(self) -> None:
         """Gives the memory of the gradients back. Collective."""
+        self._halfway = True
         self.gradients = {}
         self._views = []
-        while self._flats:
-            self._group.free_shared(self._flats.popitem()[1])
+        for array in list(self._flats.values()):
+            self._group._free_if_there(array)
+        self._flats = {}
 
     def __enter__(self) -> GradientAverager:
         return self
@@ -142,6 +148,23 @@ class GradientAverager:
 
     # ---- a step ----
 
+    def _whole(self, work: Callable[[], Any]) -> Any:
+        """A part of a step. If a signal interrupts it, nobody knows how much of it
+        the other ranks have seen."""
+        if self._halfway:
+            raise StateError(
+                f"the averager of rank {self._group.rank} has been closed, or a "
+                "signal's handler has raised during an earlier call; close the "
+                "group, and make another group and averager")
+        self._halfway = True
+        try:
+            result = work()
+        except Error:
+            self._halfway = False
+            raise
+        self._halfway = False
+        return result
+
     def broadcast(self, parameters: Mapping[str, Array]) -> None:
         """Rank 0's arrays, in place, to all ranks. Collective."""
         for name in parameters:
@@ -152,6 +175,9 @@ class GradientAverager:
 
         With 0 no gradient of this rank need be ready, and none counts.
         """
+        self._whole(lambda: self._begin(weight))
+
+    def _begin(self, weight: float) -> None:
         if self._weight is not None:
             raise StateError("begin: a step has begun and not ended; call "
                              "finish first")
@@ -192,6 +218,9 @@ class GradientAverager:
                              f"{self.gradients[name].shape}, the gradient "
                              f"{np.shape(gradient)}")
             self.gradients[name][...] = gradient
+        self._whole(lambda: self._go_on(name))
+
+    def _go_on(self, name: str) -> None:
         self._mark(name)
         for request in self._in_flight():
             if not request.test():
@@ -228,6 +257,10 @@ class GradientAverager:
     def finish(self) -> dict[str, Array]:
         """Waits; then `gradients`, which it returns, are the same means
         everywhere: over all samples of all ranks. Collective."""
+        self._whole(self._finish)
+        return self.gradients
+
+    def _finish(self) -> None:
         if self._weight is None:
             raise StateError(f"finish on rank {self._group.rank}, where begin "
                              "has not been called")
@@ -246,7 +279,6 @@ class GradientAverager:
             for dtype, flat in self._flats.items():
                 np.multiply(flat, 1.0 / about[0], out=flat, casting="same_kind",
                             dtype=np.promote_types(dtype, np.float32))
-        return self.gradients
 
     def _raise_all(self) -> None:
         reasons = self._group.allgather_object(self._wrong)

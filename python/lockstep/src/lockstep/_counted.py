@@ -94,7 +94,7 @@ class Counted(Member):
                               type_of(send))
         if room is recv:
             return request
-        return request.then(lambda: blocks.unpack(room, recv))
+        return request.then(lambda _: blocks.unpack(room, recv))
 
     def _room(self, what: str, blocks: _Blocks, out: Optional[Array],
               send: Array) -> tuple[Array, Array]:
@@ -141,7 +141,7 @@ class Counted(Member):
                               at(receives.elements), type_of(send))
         if room is recv:
             return request
-        return request.then(lambda: receives.unpack(room, recv))
+        return request.then(lambda _: receives.unpack(room, recv))
 
     # ---- the same, waited for ----
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import pickle
-from ctypes import byref, c_size_t, c_void_p
+from ctypes import byref
 from typing import Any, Optional
 
 import numpy as np
 
 from . import _library
 from ._counted import Counted
-from ._library import StoreLike, call, make, wrap_store
+from ._core import Core
+from ._library import StoreLike, call, wrap_store
 from ._messages import Messages
 from ._request import (Array, Request, at as _at, contiguous as _contiguous,
                        into as _into, op_of as _op_of, type_of as _type_of)
@@ -31,18 +31,17 @@ class Group(Counted, Messages):
     is where a result goes, and may be the array that is sent.
     """
 
-    def __init__(self, handle: c_void_p) -> None:
-        super().__init__(handle)
-        self.local_rank: int = _library.ask("ls_group_local_rank", handle)
-        self.local_size: int = _library.ask("ls_group_local_size", handle)
-        self._buffers: dict[int, c_void_p] = {}
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
+        self.local_rank: int = _library.ask("ls_group_local_rank", core.handle)
+        self.local_size: int = _library.ask("ls_group_local_size", core.handle)
 
     # ---- making and closing ----
 
     @classmethod
     def from_env(cls) -> Group:
         """All ranks that `lockstep run`, torchrun or mpirun has started."""
-        return cls(make("ls_group_from_env"))
+        return Core.make(lambda out: call("ls_group_from_env", out), cls)
 
     @classmethod
     def open(cls, name: str, rank: int, size: int,
@@ -54,28 +53,33 @@ class Group(Counted, Messages):
         this user has on this machine. timeout: seconds for which ranks wait for
         each other, now and later; 0 for ever.
         """
-        handle = c_void_p()
         kept = None if store is None else wrap_store(store)
         try:
-            call("ls_group_open", byref(handle), name.encode(), rank, size,
-                 None if kept is None else byref(kept),
-                 -1.0 if timeout is None else timeout)
+            return Core.make(lambda out: call(
+                "ls_group_open", out, name.encode(), rank, size,
+                None if kept is None else byref(kept),
+                -1.0 if timeout is None else timeout), cls)
         except _library.Error as error:
             if kept is None:
                 raise
             kept.fail(error)
-        return cls(handle)
 
     def split(self, color: int, key: int = 0) -> Optional[Group]:
         """Ranks with the same color >= 0 become a group, by (key, rank)."""
-        handle = make("ls_group_split", self._open, color, key)
-        return Group(handle) if handle.value is not None else None
+        return Core.make(
+            lambda out: call("ls_group_split", self._open, color, key, out),
+            lambda core: None if core.is_none() else Group(core))
 
     def close(self) -> None:
-        """Leaves the group. Does not wait for the others."""
-        if self._handle is not None:
-            _library.ask("ls_group_close", byref(self._handle))
-        self._handle = None
+        """Leaves the group. Does not wait for the others.
+
+        Requests that are done keep their results; those still in flight have
+        none. Arrays of shared memory stay valid, with what is in them, until
+        the last of them is gone: other ranks that have some share it still.
+        Close a group that you have done with: one that is only forgotten stays
+        open, with its memory, until the process ends.
+        """
+        self._core.close()
 
     def __enter__(self) -> Group:
         return self
@@ -266,34 +270,43 @@ class Group(Counted, Messages):
         """Zeros in memory that collectives reduce in place, without copies.
 
         All ranks pass the same shape and type. The memory is there until
-        free_shared, or the end of the process.
+        free_shared. If the group is closed before that, it is there for as long
+        as an array of it is, slices and arrays of peer() included.
         """
         dtype = np.dtype(dtype)
         count = int(np.prod(shape))
-        bytes_ = max(count * dtype.itemsize, 1)
-        handle = make("ls_shared_alloc", self._open, c_size_t(bytes_))
-        assert handle.value is not None
-        block = (ctypes.c_ubyte * bytes_).from_address(handle.value)
+        block = self._core.share(max(count * dtype.itemsize, 1))
         array: Array = np.frombuffer(block, dtype, count).reshape(shape)
-        self._buffers[handle.value] = handle
         return array
 
     def free_shared(self, array: Array) -> None:
-        """Gives such an array back, which nobody may use any more."""
-        handle = self._buffers.pop(array.ctypes.data, None)
-        if handle is None:
+        """Gives such an array back on all ranks, when what is under way there
+        is over. Arrays of it that are left, slices included, are private from
+        then on, and zero."""
+        buffer = self._core.find(array.ctypes.data)
+        if buffer is None or buffer.begin != array.ctypes.data:
             raise _library.ArgumentError(
                 "free_shared: this array is not one of shared_array")
-        call("ls_shared_free", self._open, byref(handle))
+        self._core.give_back(buffer)
+
+    def _free_if_there(self, array: Array) -> None:
+        """As free_shared, unless it has been given back or the group closed."""
+        if self._core.find(array.ctypes.data) is not None:
+            self.free_shared(array)
 
     def peer(self, array: Array, rank: int) -> Optional[Array]:
         """Rank `rank`'s array of the same shared_array; local. None if that
         rank is on another machine. Order accesses by a barrier."""
+        if not array.flags.c_contiguous:
+            raise _library.ArgumentError(
+                f"peer: an array with strides {array.strides} is not possible; "
+                "it must be C-contiguous")
         address = _library.ask("ls_shared_peer", self._open, array.ctypes.data,
                                rank)
-        if address is None:
+        buffer = self._core.find(array.ctypes.data)
+        if address is None or buffer is None:
             return None
-        block = (ctypes.c_ubyte * max(array.nbytes, 1)).from_address(address)
+        block = buffer.of_peer(address, array.nbytes)
         theirs: Array = np.frombuffer(block, array.dtype, array.size)
         return theirs.reshape(array.shape)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_void_p
 from typing import Any, NoReturn, Optional, Protocol
 
 _FILE = "liblockstep-comm.so.0.1"
@@ -95,6 +95,7 @@ _SIGNATURES: dict[str, list[Any]] = {
     "ls_all_reduce": [_G, _P, _P, _N, _I, _I],
     "ls_shared_alloc": [_G, _N, _R],
     "ls_shared_free": [_G, _R],
+    "ls_shared_keep": [_G, _P, POINTER(c_size_t), _R],
     "ls_ibarrier": [_G, _R],
     "ls_ibroadcast": [_G, _P, _N, _I, _I, _R],
     "ls_iall_reduce": [_G, _P, _P, _N, _I, _I, _R],
@@ -144,22 +145,23 @@ _library.ls_version_string.restype = c_char_p
 
 def call(name: str, *arguments: Any) -> int:
     """Calls a function that returns a status; errors are raised."""
-    status: int = getattr(_library, name)(*arguments)
+    return check(getattr(_library, name)(*arguments))
+
+
+def check(status: int) -> int:
     if status < 0:
-        raise _ERRORS.get(status, Error)(_library.ls_last_error().decode())
+        raise error_of(status)
     return status
+
+
+def error_of(status: int) -> Error:
+    """Of the call that has just returned it."""
+    return _ERRORS.get(status, Error)(_library.ls_last_error().decode())
 
 
 def ask(name: str, *arguments: Any) -> Any:
     """Calls any other function."""
     return getattr(_library, name)(*arguments)
-
-
-def make(name: str, *arguments: Any) -> c_void_p:
-    """Calls a function whose last argument is where it puts what it makes."""
-    made = c_void_p()
-    call(name, *arguments, byref(made))
-    return made
 
 
 class StoreLike(Protocol):

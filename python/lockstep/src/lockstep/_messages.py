@@ -43,7 +43,7 @@ class Messages(Member):
         array = into(out, out.shape, out.dtype)
         request = self._start("ls_irecv_tag", array, (array,), at(array),
                               array.size, type_of(array), source, tag)
-        return request.then(request.find_sender)
+        return request.then(Request.find_sender)
 
     def send(self, data: Any, to: int, tag: int = 0) -> None:
         self.isend(data, to, tag).wait()

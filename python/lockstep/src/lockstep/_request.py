@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from ctypes import byref, c_int, c_void_p
 from typing import Any, Callable, Optional, Sequence
 
@@ -10,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _library
-from ._library import call, make
+from ._core import (SLICE, Core, in_flight_at_close, test_request,
+                    wait_for_request)
+from ._library import Error, call
 
 _TYPES = {np.dtype(name): number for number, name in enumerate(
     ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64",
      "bool")) if name is not None}
 _OPS = ("sum", "avg", "min", "max", "prod", "band", "bor", "bxor")
-
-_SLICE = 0.05  # seconds between two looks at Python's signals
 
 Array = NDArray[Any]
 
@@ -61,89 +60,87 @@ def into(out: Optional[Array], shape: tuple[int, ...], dtype: Any) -> Array:
 class Request:
     """Something under way; wait() returns its result.
 
-    The arrays that it reads and writes are kept, and must be left alone, until
-    it is done. Of a receive that is done, `source` is the rank that has sent
-    the message, and `tag` its tag.
+    The group keeps the arrays that it reads and writes until it is done, also
+    if the Request is dropped; they must be left alone until then. A later call
+    of the group frees what has been dropped and is done. When the group is
+    closed, a Request that is done keeps its result, and one that is still in
+    flight has none: its wait() and test() raise a StateError. Of a receive that
+    is done, `source` is the rank that has sent the message, and `tag` its tag.
     """
 
     source: Optional[int] = None
     tag: Optional[int] = None
 
-    def __init__(self, handle: c_void_p, result: Any, *kept: Any) -> None:
-        self._handle: Optional[c_void_p] = handle
+    def __init__(self, core: Core, result: Any, kept: tuple[Any, ...]) -> None:
+        self._core = core
         self._result = result
-        self._kept = kept
-        self._at_end: Optional[Callable[[], None]] = None
+        self._error: Optional[tuple[type[Error], str]] = None
+        self._at_end: Optional[Callable[[Request], None]] = None
+        self._flight = core.flight_of(self, kept)
+        core.flights.add(self._flight)
 
-    def _over(self) -> None:
-        if self._handle is not None:
-            _library.ask("ls_request_free", byref(self._handle))
-        self._handle = None
-        self._kept = ()
+    def _ask(self, function: Callable[..., int], *arguments: Any) -> bool:
+        """Whether it is done; what has failed is done, and raises."""
+        flight = self._flight
+        if not flight.is_over and self._core.handle.value is None:
+            raise in_flight_at_close()
+        if not flight.ask(function, *arguments):
+            return False
+        if flight.last[0] < 0 and self._error is None:
+            error = _library.error_of(flight.last[0])
+            self._error = type(error), str(error)
+        if self._error is None and self._at_end is not None:
+            self._at_end(self)
         self._at_end = None
-
-    def _ask(self, name: str, *arguments: Any) -> bool:
-        """Whether it is done; what has failed is over, too."""
-        if self._handle is None:
-            return True
-        try:
-            if call(name, self._handle, *arguments) == _library.IN_PROGRESS:
-                return False
-        except _library.Error:
-            self._over()
-            raise
-        if self._at_end is not None:
-            self._at_end()
-        self._over()
+        self._core.remove(flight)
+        if self._error is not None:
+            raise self._error[0](self._error[1])
         return True
 
     def test(self) -> bool:
         """Moves it on; True once it is done."""
-        return self._ask("ls_test")
+        return self._ask(test_request)
 
     def wait(self) -> Any:
         """Returns the result once it is there. Ctrl-C ends the waiting."""
-        while not self._ask("ls_wait_for", _SLICE):
+        while not self._ask(wait_for_request, SLICE):
             pass  # where Python runs the handlers of signals
         return self._result
 
-    def then(self, work: Callable[[], None]) -> Request:
-        """Has `work` called once it is done, before the result is returned."""
+    def then(self, work: Callable[[Request], None]) -> Request:
+        """Has `work` called with it once it is done, before wait() returns.
+
+        `work` must not keep the Request: nobody would see that it is dropped.
+        """
         self._at_end = work
         return self
 
     def find_sender(self) -> None:
         """Takes over, of a receive that is done, from whom it was."""
         found = c_int()
-        call("ls_request_source", self._handle, byref(found))
+        call("ls_request_source", self._flight.handle, byref(found))
         self.source = found.value
-        call("ls_request_tag", self._handle, byref(found))
+        call("ls_request_tag", self._flight.handle, byref(found))
         self.tag = found.value
-
-    def __del__(self) -> None:
-        # Freeing would wait for the others; what is under way keeps its arrays.
-        if getattr(self, "_handle", None) is not None:
-            _abandoned.append((self._handle, self._kept))
-
-
-_abandoned: list[Any] = []
 
 
 class Member:
     """A rank of a group, and how it starts something."""
 
-    def __init__(self, handle: c_void_p) -> None:
-        self._handle: Optional[c_void_p] = handle
-        self.rank: int = _library.ask("ls_group_rank", handle)
-        self.size: int = _library.ask("ls_group_size", handle)
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.rank: int = _library.ask("ls_group_rank", core.handle)
+        self.size: int = _library.ask("ls_group_size", core.handle)
 
     @property
     def _open(self) -> c_void_p:
-        if self._handle is None:
-            raise _library.ArgumentError("the group has been closed")
-        return self._handle
+        return self._core.opened
 
     def _start(self, name: str, result: Any, kept: Sequence[Any],
                *arguments: Any) -> Request:
-        handle = make(name, self._open, *arguments)
-        return Request(handle, result, self, *kept)
+        core = self._core
+        group = core.opened
+        core.sweep()
+        request = Request(core, result, tuple(kept))
+        call(name, group, *arguments, byref(request._flight.handle))
+        return request
