@@ -22,7 +22,7 @@ except ImportError:  # before 70.1
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lockstep"))
 from build_library import (NAME, ROOT, BuildWithLibrary,  # noqa: E402
-                           HasLibrary, WithSources, version)
+                           HasLibrary, WithSources, fresh_folder, version)
 
 WANTED = os.environ.get("LOCKSTEP_TORCH", "")
 
@@ -99,7 +99,7 @@ def extensions():
 
 
 os.chdir(HERE)
-os.makedirs("build", exist_ok=True)
+fresh_folder()
 setup(version=version(), distclass=HasLibrary, ext_modules=extensions(),
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
       cmdclass={"build_py": BuildWithLibrary, "build_ext": BuildOrGoWithout,

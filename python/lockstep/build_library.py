@@ -6,6 +6,7 @@ itself, which loads parts of its own, stays where it is. LOCKSTEP_COMM_LIBRARY=F
 takes a library that is built already, without modules. An sdist carries the
 library's sources, in a folder "library".
 """
+import glob
 import os
 import re
 import shutil
@@ -50,16 +51,44 @@ def is_installed(package):
     return subprocess.run(["pkg-config", "--exists", package]).returncode == 0
 
 
-def build(folder):
-    """(the library, its modules), built in `folder`."""
-    # nettle is what hosts need that meet without a torch Store.
-    options = {"COMM_ONLY": True, "OPENMPI": False, "MPICH": False, "WERROR": False,
-               "NETTLE": is_installed("nettle"), "UCX": is_installed("ucx")}
+def fresh_folder():
+    """The folder for everything; what setuptools has noted there may be about
+    another checkout, of which this one is a copy."""
+    os.makedirs("build", exist_ok=True)
+    for noted in glob.glob(os.path.join("build", "*.egg-info")):
+        shutil.rmtree(noted)
+
+
+def is_configured(folder):
+    """Whether CMake can go on there: for these sources, with tools that exist."""
+    with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8",
+              errors="replace") as file:
+        found = dict(re.findall(r"^(\w+):\w+=(.*)$", file.read(), re.M))
+    same = all(os.path.realpath(found.get(name, "")) == os.path.realpath(path)
+               for name, path in (("CMAKE_HOME_DIRECTORY", ROOT),
+                                  ("CMAKE_CACHEFILE_DIR", folder)))
+    return same and all(os.path.exists(found.get(name, "")) for name in
+                        ("CMAKE_C_COMPILER", "CMAKE_MAKE_PROGRAM"))
+
+
+def configure(folder, options):
+    if os.path.exists(os.path.join(folder, "CMakeCache.txt")) and \
+            not is_configured(folder):
+        print(f"{folder} was made for another checkout: built again")
+        shutil.rmtree(folder)
     subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release",
                     "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
                     "-DCMAKE_INSTALL_LIBDIR=lib",
                     *(f"-DLOCKSTEP_{name}={'ON' if on else 'OFF'}"
                       for name, on in options.items())], check=True)
+
+
+def build(folder):
+    """(the library, its modules), built in `folder`."""
+    # nettle is what hosts need that meet without a torch Store.
+    options = {"COMM_ONLY": True, "OPENMPI": False, "MPICH": False, "WERROR": False,
+               "NETTLE": is_installed("nettle"), "UCX": is_installed("ucx")}
+    configure(folder, options)
     targets, modules = ["lockstep_comm_shared"], []
     if options["UCX"]:
         targets.append("lockstep_ucx")
@@ -83,6 +112,8 @@ class BuildWithLibrary(build_py):
     """Puts it into lockstep/lib of the wheel."""
 
     def run(self):
+        # Else all that is there goes into the wheel, whoever has built it.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
         library, modules = os.environ.get("LOCKSTEP_COMM_LIBRARY"), []
         if not library:

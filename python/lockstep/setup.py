@@ -11,7 +11,7 @@ except ImportError:  # before 70.1
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from build_library import (BuildWithLibrary, HasLibrary,  # noqa: E402
-                           WithSources, version)
+                           WithSources, fresh_folder, version)
 
 
 class Sources(WithSources):
@@ -25,7 +25,7 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-os.makedirs("build", exist_ok=True)
+fresh_folder()
 setup(version=version(), distclass=HasLibrary,
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
       cmdclass={"build_py": BuildWithLibrary, "sdist": Sources,

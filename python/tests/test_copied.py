@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Either package is built in a copied checkout whose build folders came along."""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(PYTHON)
+try:
+    import setuptools  # noqa: F401
+    try:
+        from setuptools.command import bdist_wheel  # noqa: F401
+    except ImportError:  # before 70.1
+        import wheel  # noqa: F401
+except ImportError:
+    print("no setuptools or no wheel here: not tested")
+    sys.exit(77)
+
+CACHE = """CMAKE_CACHEFILE_DIR:INTERNAL=/elsewhere/{package}/build/comm
+CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere
+CMAKE_C_COMPILER:FILEPATH=/usr/bin/cc
+CMAKE_MAKE_PROGRAM:FILEPATH=/usr/bin/make
+"""
+
+
+def write(text, *path):
+    os.makedirs(os.path.join(*path[:-1]), exist_ok=True)
+    with open(os.path.join(*path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def call(command, folder):
+    """Its output; an error if it fails."""
+    ended = subprocess.run(
+        command, cwd=folder, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ, "LOCKSTEP_TORCH": "ctypes"})
+    if ended.returncode:
+        raise AssertionError(ended.stdout)
+    return ended.stdout
+
+
+class Copied(unittest.TestCase):
+    def copy(self, package):
+        """A checkout in which that package has been built elsewhere."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        for name in ("cmake", "include", "src", "python"):
+            shutil.copytree(os.path.join(ROOT, name), os.path.join(folder, name),
+                            ignore=shutil.ignore_patterns("build", "__pycache__"))
+        for name in ("CMakeLists.txt", "LICENSE"):
+            shutil.copy(os.path.join(ROOT, name), folder)
+        top = os.path.join(folder, package)
+        build = os.path.join(top, "build")
+        write(CACHE.format(package=package), build, "comm", "CMakeCache.txt")
+        for kind in ("lib", "lib.linux-x86_64-cpython-39",
+                     f"lib.linux-{os.uname().machine}-cpython-"
+                     f"{sys.version_info[0]}{sys.version_info[1]}"):
+            write("gone = True\n", build, kind, "lockstep", "_gone.py")
+        for name in ("lockstep", "lockstep_torch"):
+            write("/elsewhere/setup.py\nsrc/gone.py\n", build,
+                  name + ".egg-info", "SOURCES.txt")
+            write("nonsense\n", build, name + ".egg-info", "PKG-INFO")
+        return top
+
+    def check(self, package):
+        top = self.copy(package)
+        # The wheel, of a library that has been built.
+        call([sys.executable, "-m", "pip", "wheel", "--no-index",
+              "--no-build-isolation", "--no-deps", "--wheel-dir", "made", "."], top)
+        [made] = glob.glob(os.path.join(top, "made", "*.whl"))
+        names = zipfile.ZipFile(made).namelist()
+        self.assertIn("lockstep/_core.py", names)
+        self.assertFalse([name for name in names if "gone" in name], names)
+        # The library itself.
+        builder = top if package.endswith("lockstep") else \
+            os.path.join(top, "lockstep")
+        program = (f"import sys; sys.path.insert(0, {builder!r})\n"
+                   "import os, build_library as b\n"
+                   "b.configure(os.path.abspath('build/comm'), {'COMM_ONLY': True, "
+                   "'WERROR': False, 'OPENMPI': False, 'MPICH': False, "
+                   "'UCX': False})\n")
+        self.assertIn("another checkout", call([sys.executable, "-c", program], top))
+        self.assertNotIn("another checkout",
+                         call([sys.executable, "-c", program], top))
+
+    def test_numpy(self):
+        self.check("python/lockstep")
+
+    def test_torch(self):
+        self.check("python")
+
+
+if __name__ == "__main__":
+    if not os.environ.get("LOCKSTEP_COMM_LIBRARY"):
+        print("LOCKSTEP_COMM_LIBRARY should name a built library: not tested")
+        sys.exit(77)
+    unittest.main()
