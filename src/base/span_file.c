@@ -15,22 +15,25 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_record.h"
+#include "base/options.h"
+#include "base/span_segments.h"
+#include "base/span_steps.h"
 #include "lockstep/version.h"
 
 /* Of a chunk, and of a span at most in it: see put_span. */
 enum { CHUNK = 1 << 16, MOST_SPAN = 80, MOST_THREADS = 4096 };
 
 /* All of it belongs to who holds the lock (lsi_span_lock). */
-static char folder[PATH_MAX - 64];
-static bool open_for_spans; /* between the beginning and the end of tracing */
-static int fd = -1;
+static char folder[PATH_MAX - 128];
+static bool open_for_spans;   /* between the beginning and the end of tracing */
 static _Atomic int rank = -1; /* the last to be known of these */
 static int size;
 static uint64_t job;
 static bool rank_told;
 static uint32_t names_told;
 static bool thread_told[MOST_THREADS];
-static uint64_t written; /* spans */
+static uint64_t written;               /* spans */
+static uint64_t first_step, last_step; /* of those; 0: none */
 static unsigned char chunk[CHUNK];
 static size_t used;
 
@@ -56,21 +59,6 @@ static uint64_t zigzag(int64_t value)
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
-static bool write_bytes(const void *bytes, size_t n)
-{
-    const unsigned char *at = bytes;
-    while (n > 0) {
-        const ssize_t done = write(fd, at, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        at += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 static bool write_chunk(char letter)
 {
     const unsigned char head[5] = {
@@ -78,7 +66,8 @@ static bool write_chunk(char letter)
         (unsigned char)(used >> 16), (unsigned char)(used >> 24)};
     const size_t n = used;
     used = 0;
-    return write_bytes(head, sizeof(head)) && write_bytes(chunk, n);
+    return lsi_segments_write(head, sizeof(head)) &&
+           lsi_segments_write(chunk, n);
 }
 
 /* When tracing began. */
@@ -127,10 +116,13 @@ static bool write_header(void)
     read_boot(boot);
     snprintf(name, sizeof(name), "%016" PRIx64, has_rank ? job : 0);
     json_t *const head = json_pack(
-        "{s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:o}", "lockstep_trace",
-        LSI_SPAN_VERSION, "version", ls_version_string(), "rank", known, "size",
-        has_rank ? size : 0, "job", name, "host", host, "boot", boot, "pid",
-        (int)getpid(), "kinds", kinds());
+        "{s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}",
+        "lockstep_trace", LSI_SPAN_VERSION, "version", ls_version_string(),
+        "rank", known, "size", has_rank ? size : 0, "job", name, "host", host,
+        "boot", boot, "pid", (int)getpid(), "file", (int)lsi_segments_number(),
+        "spans_before", (json_int_t)written, "first_step",
+        (json_int_t)first_step, "last_step", (json_int_t)last_step, "kinds",
+        kinds());
     char *const text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
     json_decref(head);
     if (text == NULL)
@@ -141,22 +133,25 @@ static bool write_header(void)
     return write_chunk('H');
 }
 
+/* The files of a trace keep the name that the first one has. */
 static bool open_file(void)
 {
-    char path[PATH_MAX];
-    if (rank >= 0)
-        snprintf(path, sizeof(path), "%s/rank-%d.lstrace", folder, rank);
-    else
-        snprintf(path, sizeof(path), "%s/process-%d.lstrace", folder,
-                 (int)getpid());
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s", path,
-                strerror(errno));
+    char stem[32];
+    const lsi_instant now = lsi_instant_now();
+    const bool first = lsi_segments_number() == 0;
+    snprintf(stem, sizeof(stem), "%s-%d", rank >= 0 ? "rank" : "process",
+             rank >= 0 ? rank : (int)getpid());
+    names_told = 0;
+    memset(thread_told, 0, sizeof(thread_told));
+    if (!lsi_segments_open(stem)) {
+        lsi_log(LSI_LOG_WARN, "cannot write the trace %s: %s",
+                lsi_segments_path(), strerror(errno));
         return false;
     }
-    return write_bytes(LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) &&
-           write_header() && write_clock(started, started_wall_ns);
+    return lsi_segments_write(LSI_SPAN_MAGIC, LSI_SPAN_MAGIC_BYTES) &&
+           write_header() &&
+           write_clock(first ? started : now,
+                       first ? started_wall_ns : lsi_wall_clock_ns());
 }
 
 static bool write_names(void)
@@ -201,6 +196,14 @@ static void put_span(const lsi_span *span, uint64_t before)
         put_number(span->id);
 }
 
+static void note_step(const lsi_span *span)
+{
+    if (span->kind != LSI_SPAN_STEP)
+        return;
+    first_step = first_step == 0 ? span->id : first_step;
+    last_step = span->id;
+}
+
 /* As many as a chunk has room for; *n of them. */
 static bool write_some(uint32_t thread, const lsi_span *spans, size_t *n)
 {
@@ -212,26 +215,44 @@ static bool write_some(uint32_t thread, const lsi_span *spans, size_t *n)
     for (size_t i = 0; i < *n; i++) {
         put_span(&spans[i], before);
         before = spans[i].end;
+        note_step(&spans[i]);
     }
+    written += *n;
     return write_chunk('E');
+}
+
+/* What a file needs before spans of the thread. */
+static bool prepare_file(uint32_t thread, const char *thread_name)
+{
+    if (!lsi_segments_is_open() && !open_file())
+        return false;
+    if (!rank_told && rank >= 0 && !write_header())
+        return false;
+    return write_names() && write_thread(thread, thread_name);
+}
+
+/* Whether spans after that one may as well be in another file. */
+static bool ends_file(const lsi_span *last)
+{
+    return lsi_segments_is_full(last->kind == LSI_SPAN_STEP);
 }
 
 static bool write_all(uint32_t thread, const char *thread_name,
                       const lsi_span *spans, size_t n)
 {
-    if (fd < 0 && !open_file())
-        return false;
-    if (!rank_told && rank >= 0 && !write_header())
-        return false;
-    if (!write_names() || !write_thread(thread, thread_name))
-        return false;
     for (size_t done = 0, some; done < n; done += some) {
         some = n - done;
-        if (!write_some(thread, spans + done, &some))
+        if (!prepare_file(thread, thread_name) ||
+            !write_some(thread, spans + done, &some))
+            return false;
+        const bool ends = ends_file(&spans[done + some - 1]);
+        if ((ends || done + some == n) &&
+            !write_clock(lsi_instant_now(), lsi_wall_clock_ns()))
+            return false;
+        if (ends && !lsi_segments_close())
             return false;
     }
-    written += n;
-    return write_clock(lsi_instant_now(), lsi_wall_clock_ns());
+    return true;
 }
 
 /* A thread may bring spans after the end, which opens no file again. */
@@ -242,12 +263,10 @@ bool lsi_span_write(uint32_t thread, const char *thread_name,
         return false;
     if (write_all(thread, thread_name, spans, n))
         return true;
-    if (fd >= 0) {
+    if (lsi_segments_is_open())
         lsi_log(LSI_LOG_WARN, "the trace in %s ends here: %s", folder,
                 strerror(errno));
-        close(fd);
-    }
-    fd = -1;
+    (void)lsi_segments_close();
     open_for_spans = false;
     return false;
 }
@@ -266,23 +285,40 @@ static void register_end(void)
     (void)atexit(lsi_span_stop);
 }
 
+/* "16m"; 0 is no limit. */
+static ls_status read_limit(uint64_t *limit)
+{
+    int64_t bytes = (int64_t)LSI_SPAN_LIMIT;
+    const char *const text = getenv("LOCKSTEP_TRACE_LIMIT");
+    const bool set = text != NULL && text[0] != '\0';
+    if (set && (lsi_parse_bytes(text, &bytes) != LS_OK ||
+                (bytes != 0 && (uint64_t)bytes < LSI_SPAN_LEAST_LIMIT)))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "LOCKSTEP_TRACE_LIMIT '%s' is not a size of 4m or "
+                        "more, such as 100m or 1g, nor 0 for no limit",
+                        text);
+    *limit = (uint64_t)bytes;
+    return LS_OK;
+}
+
 /* Under the lock. */
 static ls_status start(const char *name)
 {
+    uint64_t limit;
     if (open_for_spans)
         return LS_OK;
+    LS_TRY(read_limit(&limit));
     if (strlen(name) >= sizeof(folder))
         return lsi_fail(LS_ERR_IO,
                         "cannot write traces: the folder's name is too long");
     memcpy(folder, name, strlen(name) + 1);
     LS_TRY(make_folder());
-    names_told = 0;
-    written = 0;
-    memset(thread_told, 0, sizeof(thread_told));
+    lsi_segments_begin(folder, limit);
+    written = first_step = last_step = 0;
     started = lsi_instant_now();
     started_wall_ns = lsi_wall_clock_ns();
     open_for_spans = true;
-    lsi_span_want(LSI_SPAN_TO_FILE, true);
+    lsi_span_want(LSI_SPAN_TO_FILE, lsi_span_step_is_traced(1));
     return LS_OK;
 }
 
@@ -303,7 +339,15 @@ ls_status lsi_span_start(const char *name)
 __attribute__((constructor)) static void begin_by_environment(void)
 {
     const char *const name = getenv("LOCKSTEP_TRACE");
-    if (name != NULL && name[0] != '\0' && lsi_span_start(name) != LS_OK)
+    const char *const steps = getenv("LOCKSTEP_TRACE_STEPS");
+    if (name == NULL || name[0] == '\0')
+        return;
+    ls_status status = LS_OK;
+    if (steps != NULL && steps[0] != '\0')
+        status = lsi_span_limit_steps("LOCKSTEP_TRACE_STEPS", steps);
+    if (status == LS_OK)
+        status = lsi_span_start(name);
+    if (status != LS_OK)
         lsi_log(LSI_LOG_WARN, "LOCKSTEP_TRACE: %s", ls_last_error());
 }
 
@@ -315,13 +359,15 @@ static void stop(void)
     lsi_span_want(LSI_SPAN_TO_FILE, false);
     lsi_span_flush_all();
     open_for_spans = false;
-    if (fd < 0)
+    if (written == 0)
         return;
+    /* The last file may have become full just now. */
+    bool good = lsi_segments_is_open() || open_file();
     put_number(written);
-    if (!write_chunk('Z') || close(fd) != 0)
+    good = good && write_chunk('Z');
+    if (!lsi_segments_close() || !good)
         lsi_log(LSI_LOG_WARN, "the trace in %s lacks its end: %s", folder,
                 strerror(errno));
-    fd = -1;
 }
 
 void lsi_span_stop(void)
@@ -331,12 +377,20 @@ void lsi_span_stop(void)
     lsi_span_unlock();
 }
 
+void lsi_span_pause(bool paused)
+{
+    lsi_span_lock();
+    if (open_for_spans) {
+        lsi_span_want(LSI_SPAN_TO_FILE, !paused);
+        lsi_span_flush_all();
+    }
+    lsi_span_unlock();
+}
+
 /* The file stays its parent's. */
 void lsi_span_forget(void)
 {
-    if (fd >= 0)
-        close(fd);
-    fd = -1;
+    lsi_segments_forget();
     open_for_spans = false;
     rank = -1;
     used = 0;

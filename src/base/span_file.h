@@ -1,26 +1,30 @@
 /*
- * The file to which a process writes its spans, and when.
+ * The files to which a process writes its spans, and when. A trace that has
+ * reached its limit has several files, of which the oldest ones are removed
+ * (span_segments.h); each has its own header, names and clocks.
  *
  *     magic "LSTRACE1", then chunks: a letter, the length of what follows (32
  *     bits, little-endian), and that many bytes. Numbers in chunks are of
  *     variable length, seven bits a byte, the lowest first.
  *
  *     H  JSON: what process this is, the kinds of spans and what their numbers
- *        mean; first, and again when the process has learnt its rank
+ *        mean; the number of the file in its trace ("file"), and what the files
+ *        before have: how many spans, and from which to which step (0: none);
+ *        first, and again when the process has learnt its rank
  *     N  a name: its number, then its letters
  *     T  a thread: its number, then its name
  *     C  both clocks at one time: ticks, nanoseconds of the monotonic clock,
  *        nanoseconds since 1970
  *     E  spans of a thread: its number, how many follow; each is a byte (the
- * kind, + 16 with bytes, + 32 with work,
- *        + 64 with an id), the name, the beginning less the end of the one
- *        before (zigzag; the first less 0), the length, and the numbers that
- *        the byte says
+ *        kind, + 16 with bytes, + 32 with work, + 64 with an id), the name, the
+ *        beginning less the end of the one before (zigzag; the first less 0),
+ *        the length, and the numbers that the byte says
  *     Z  the end: how many spans there are in all
  */
 #ifndef LS_BASE_SPAN_FILE_H
 #define LS_BASE_SPAN_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,13 +42,17 @@ enum {
 
 /*
  * Turns tracing on, into files in this folder, which is made if it is not
- * there. LS_ERR_IO if it cannot be written to. Does nothing if it is on, or for
- * NULL.
+ * there, of the steps of span_steps.h. LS_ERR_IO if it cannot be written to,
+ * LS_ERR_ARGUMENT if LOCKSTEP_TRACE_LIMIT is no size. Does nothing if it is on,
+ * or for NULL.
  */
 ls_status lsi_span_start(const char *name);
 
 /* Writes what is left and turns tracing off. What comes later is dropped. */
 void lsi_span_stop(void);
+
+/* Records nothing until it is called again; nothing if tracing is off. */
+void lsi_span_pause(bool paused);
 
 /*
  * What rank of what job this process is: the name of its file. The first call

@@ -373,8 +373,9 @@ void lsi_span_step(uint64_t begin, uint64_t number)
     lsi_span_buffer *const buffer = own_buffer();
     if (begin == 0 || buffer == NULL)
         return;
-    lsi_span_end(LSI_SPAN_STEP, "step", begin, 0, 0, number);
+    /* The step is the last one, so that a file can end with it. */
     look_at_memory(buffer, lsi_ticks());
+    lsi_span_end(LSI_SPAN_STEP, "step", begin, 0, 0, number);
     const uint64_t waiting =
         atomic_load(&buffer->put) - atomic_load(&buffer->taken);
     if (waiting >= ENOUGH || lsi_clock_ns() - buffer->written_ns >= SECOND_NS)

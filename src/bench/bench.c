@@ -20,6 +20,7 @@
 #include "base/meminfo.h"
 #include "base/memory_record.h"
 #include "base/span_file.h"
+#include "base/span_steps.h"
 #include "command/list.h"
 #include "launch/launch.h"
 #include "lockstep/profile.h"
@@ -359,7 +360,8 @@ static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
     lsi_launched launched;
     if (lsi_cli_launched(&launched) != LS_OK)
         return lsi_cli_error();
-    if (bench->parse(bench, common) != LS_OK)
+    if (lsi_span_limit_steps("--trace-steps", common->trace_steps) != LS_OK ||
+        bench->parse(bench, common) != LS_OK)
         return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
     if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=

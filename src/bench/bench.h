@@ -37,7 +37,7 @@ typedef struct lsi_bench_common {
     const char *bind;
     int64_t threads, warmup, iterations;
     bool deterministic;
-    const char *json, *csv, *trace, *memory;
+    const char *json, *csv, *trace, *trace_steps, *memory;
     bool wide;
     /* On a rank: */
     ls_group *group;
@@ -53,6 +53,10 @@ typedef struct lsi_bench_common {
         "write what each rank spends its time on, for `lockstep trace` and "   \
         "`lockstep profile`; of several numbers of ranks each in a folder of " \
         "its own there"),                                                      \
+        ROW(common.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL, \
+            "trace only these steps, such as 2:3 for steps 2 to 4; a "         \
+            "benchmark without steps traces all, or nothing if FIRST is over " \
+            "1"),                                                              \
         ROW(common.memory, STRING, "memory", 0, "DIR", NULL,                   \
             "write what takes each rank's memory, for `lockstep memory`, in "  \
             "folders as --trace does"),                                        \

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/span_steps.h"
 #include "base/spans.h"
 #include "bench/bench.h"
 #include "bench/lm_case.h"
@@ -158,6 +159,7 @@ static ls_status run_steps(lm_case *c)
     double seconds[LSI_LM_PHASES];
     LS_TRY(warm_up(c));
     for (int64_t i = 0; i < c->bench->common.iterations; i++) {
+        lsi_span_begin_step((uint64_t)i + 1);
         const uint64_t began = lsi_span_begin();
         LS_TRY(lsi_lm_case_step(&c->lm, seconds));
         lsi_span_step(began, (uint64_t)i + 1);

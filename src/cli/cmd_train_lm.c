@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory_record.h"
 #include "base/span_file.h"
+#include "base/span_steps.h"
 #include "cli/ddp_flags.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
@@ -241,6 +242,8 @@ static int run(const lsi_invocation *call)
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_check_resume(call, &a.resume, &exit_status))
         return exit_status;
+    if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
     if (a.accumulate > 1 && a.tokens_per_step > 0)
         return lsi_cli_usage("train lm: --accumulate and --tokens-per-step "
                              "both say how many micro-steps a step has; give "

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory_record.h"
 #include "base/span_file.h"
+#include "base/span_steps.h"
 #include "cli/train_log.h"
 #include "compute/threads.h"
 #include "report/result.h"
@@ -112,8 +113,11 @@ int lsi_cli_train_images(const lsi_invocation *call,
     if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
         !lsi_cli_ddp_options(call, &a.ddp, &s.ddp, &s.choose_ddp,
                              &exit_status) ||
-        !lsi_cli_check_resume(call, &a.resume, &exit_status) ||
-        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        !lsi_cli_check_resume(call, &a.resume, &exit_status))
+        return exit_status;
+    if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
         return exit_status;
     lsi_cli_set_deterministic(a.deterministic);
     if (lsi_span_start(a.outputs.trace) != LS_OK ||

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/live.h"
 #include "base/memory.h"
+#include "base/span_steps.h"
 #include "base/spans.h"
 #include "compute/array.h"
 #include "compute/threads.h"
@@ -335,13 +336,8 @@ void lsi_optimizer_walk(const ls_optimizer *optimizer, lsi_state_run_fn fn,
     }
 }
 
-ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
+static ls_status step(ls_optimizer *optimizer, double grad_scale)
 {
-    LS_NEED(optimizer);
-    if (!isfinite((float)grad_scale))
-        return lsi_fail(LS_ERR_ARGUMENT,
-                        "ls_optimizer_step: grad_scale is %g, must be finite",
-                        grad_scale);
     LSI_SPAN(PHASE, "optimizer", 0, 0);
     const lsi_params_owner *const owner = optimizer->params->sharing.owner;
     LS_TRY(lsi_optimizer_check_division(optimizer, "ls_optimizer_step"));
@@ -358,6 +354,18 @@ ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
         LS_TRY(owner->after_step(owner->context));
     lsi_params_write_back(optimizer->params, true);
     lsi_live_step();
+    return LS_OK;
+}
+
+ls_status ls_optimizer_step(ls_optimizer *optimizer, double grad_scale)
+{
+    LS_NEED(optimizer);
+    if (!isfinite((float)grad_scale))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_optimizer_step: grad_scale is %g, must be finite",
+                        grad_scale);
+    LS_TRY(step(optimizer, grad_scale));
+    lsi_span_end_optimizer_step(); /* behind the span of the step */
     return LS_OK;
 }
 

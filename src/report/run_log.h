@@ -30,6 +30,7 @@ typedef struct lsi_run_about {
 typedef struct lsi_run_outputs {
     bool quiet; /* no lines on stderr */
     const char *metrics, *tensorboard, *prometheus, *trace, *memory;
+    const char *trace_steps; /* FIRST:COUNT, or NULL for all */
 } lsi_run_outputs;
 
 /* How gradients travel, where the run has chosen that. */

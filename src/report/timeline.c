@@ -13,17 +13,69 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-static ls_status read_found(const glob_t *found, lsi_timeline *t)
+/* "rank-0.12.lstrace": of the trace "rank-0", the 13th file. */
+typedef struct trace_file {
+    const char *path;
+    size_t stem; /* length of the path up to there */
+    long number;
+} trace_file;
+
+static trace_file take_apart(const char *path)
 {
-    t->process = calloc(found->gl_pathc, sizeof(lsi_timeline_process *));
-    if (t->process == NULL)
-        return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
-    for (size_t i = 0; i < found->gl_pathc; i++) {
-        LS_TRY(lsi_timeline_add_file(found->gl_pathv[i], &t->process[i]));
+    const size_t whole = strlen(path) - strlen(".lstrace");
+    size_t stem = whole;
+    while (stem > 0 && path[stem - 1] >= '0' && path[stem - 1] <= '9')
+        stem--;
+    if (stem == whole || stem < 2 || path[stem - 1] != '.' ||
+        path[stem - 2] == '/')
+        return (trace_file){path, whole, 0};
+    return (trace_file){path, stem - 1, strtol(path + stem, NULL, 10)};
+}
+
+static int by_trace(const void *a, const void *b)
+{
+    const trace_file *x = a, *y = b;
+    const size_t least = x->stem < y->stem ? x->stem : y->stem;
+    const int order = memcmp(x->path, y->path, least);
+    if (order != 0 || x->stem != y->stem)
+        return order != 0 ? order : (x->stem > y->stem) - (x->stem < y->stem);
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static bool same_trace(const trace_file *a, const trace_file *b)
+{
+    return a->stem == b->stem && memcmp(a->path, b->path, a->stem) == 0;
+}
+
+/* Files of one trace follow each other. */
+static ls_status read_traces(const trace_file *files, size_t n, lsi_timeline *t)
+{
+    for (size_t i = 0, next; i < n; i = next) {
+        lsi_timeline_process **const process = &t->process[t->n];
+        for (next = i; next < n && same_trace(&files[i], &files[next]); next++)
+            LS_TRY(lsi_timeline_add_file(files[next].path, process));
         t->n++;
-        LS_TRY(lsi_timeline_check(t->process[i]));
+        LS_TRY(lsi_timeline_check(*process));
     }
     return LS_OK;
+}
+
+static ls_status read_found(const glob_t *found, lsi_timeline *t)
+{
+    const size_t n = found->gl_pathc;
+    trace_file *const files = calloc(n, sizeof(*files));
+    t->process = calloc(n, sizeof(lsi_timeline_process *));
+    ls_status status = LS_OK;
+    if (files == NULL || t->process == NULL) {
+        status = lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
+    } else {
+        for (size_t i = 0; i < n; i++)
+            files[i] = take_apart(found->gl_pathv[i]);
+        qsort(files, n, sizeof(*files), by_trace);
+        status = read_traces(files, n, t);
+    }
+    free(files);
+    return status;
 }
 
 static ls_status read_files(const char *folder, lsi_timeline *t)
@@ -240,6 +292,42 @@ ls_status lsi_timeline_read(const char *folder, lsi_timeline **out)
     return LS_OK;
 }
 
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+void lsi_timeline_process_free(lsi_timeline_process **process)
+{
+    if (process == NULL || *process == NULL)
+        return;
+    lsi_timeline_process *const p = *process;
+    *process = NULL;
+    free_texts(p->names, p->n_names);
+    free_texts(p->threads, p->n_threads);
+    if (p->source != NULL) {
+        free_texts(p->source->files, p->source->n_files);
+        free(p->source->chunks);
+        free(p->source->clocks);
+        free(p->source);
+    }
+    free(p->spans);
+    free(p->host);
+    free(p->boot);
+    free(p->job);
+    free(p);
+}
+
+const char *lsi_timeline_name(const lsi_timeline_process *process,
+                              const lsi_timeline_span *span)
+{
+    const char *const name =
+        span->name < process->n_names ? process->names[span->name] : NULL;
+    return name != NULL ? name : "unknown";
+}
+
 void lsi_timeline_free(lsi_timeline **timeline)
 {
     if (timeline == NULL || *timeline == NULL)
@@ -251,11 +339,28 @@ void lsi_timeline_free(lsi_timeline **timeline)
     *timeline = NULL;
 }
 
+static void warn_of_missing(const lsi_timeline_process *p, FILE *stream)
+{
+    static const char *const why =
+        "the oldest made room for later ones (LOCKSTEP_TRACE_LIMIT)";
+    if (p->first_missing > 0)
+        fprintf(stream,
+                "lockstep: the trace of rank %d (pid %d) lacks steps %" PRIu64
+                " to %" PRIu64 ": %s\n",
+                p->rank, p->pid, p->first_missing, p->last_missing, why);
+    else if (p->missing > 0)
+        fprintf(stream,
+                "lockstep: the trace of rank %d (pid %d) lacks %" PRIu64
+                " spans: %s\n",
+                p->rank, p->pid, p->missing, why);
+}
+
 void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)
 {
     const lsi_timeline_process *const first = timeline->process[0];
     for (size_t i = 0; i < timeline->n; i++) {
         const lsi_timeline_process *const p = timeline->process[i];
+        warn_of_missing(p, stream);
         if (!p->whole)
             fprintf(stream,
                     "lockstep: the trace of rank %d (pid %d) breaks off: its "

@@ -44,6 +44,9 @@ typedef struct lsi_timeline_process {
     lsi_timeline_span *spans; /* NULL, unless lsi_timeline_load was called; in
                                  the order of lsi_timeline_order */
     lsi_timeline_source *source;
+    uint64_t missing;       /* spans that made room for later ones, and the */
+    uint64_t first_missing; /* steps that they are of; 0: of none with a mark */
+    uint64_t last_missing;
     bool whole;      /* it has ended well; else what is there is good */
     bool aligned;    /* the offset below comes from collectives */
     int64_t offset;  /* that was added to its machine's clock */

@@ -24,6 +24,7 @@ typedef struct reader {
     lsi_timeline_source *source;
     bool headed;
     size_t kinds; /* number of kinds that the header lists; 0: no list */
+    bool later;   /* the trace has files before this one */
 } reader;
 
 static ls_status wrong(const reader *r, const char *what)
@@ -197,11 +198,48 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
 
 /* ---- the header ---------------------------------------------------------- */
 
+static bool replace_text(char **text, const char *by)
+{
+    free(*text);
+    *text = strdup(by);
+    return *text != NULL;
+}
+
+/* What was removed before the first file that is there. */
+static ls_status read_missing(const reader *r, json_t *json)
+{
+    lsi_timeline_process *const p = r->process;
+    json_int_t spans = 0, first = 0, last = 0;
+    json_error_t error;
+    if (r->later || r->headed)
+        return LS_OK;
+    if (json_unpack_ex(json, &error, 0, "{s?I, s?I, s?I}", "spans_before",
+                       &spans, "first_step", &first, "last_step", &last))
+        return wrong(r, error.text);
+    if (spans < 0 || first < 0 || last < 0)
+        return wrong(r, "there can be no such number of spans or steps");
+    p->missing = (uint64_t)spans;
+    p->first_missing = (uint64_t)first;
+    p->last_missing = (uint64_t)last;
+    return LS_OK;
+}
+
+static ls_status check_same(const reader *r, int pid, const char *boot)
+{
+    const lsi_timeline_process *const p = r->process;
+    if (p->boot == NULL || (p->pid == pid && strcmp(p->boot, boot) == 0))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s and %s are of two processes; remove those of the older "
+                    "run",
+                    r->source->files[0], r->path);
+}
+
 static ls_status read_head(reader *r, json_t *json)
 {
     lsi_timeline_process *const p = r->process;
     const char *host, *boot, *job;
-    int version;
+    int version, pid;
     json_error_t error;
     if (json_unpack_ex(json, &error, 0, "{s:i}", "lockstep_trace", &version))
         return wrong(r, error.text);
@@ -210,21 +248,20 @@ static ls_status read_head(reader *r, json_t *json)
                         "%s is a trace of version %d; this program reads %d",
                         r->path, version, LSI_SPAN_VERSION);
     if (json_unpack_ex(json, &error, 0, "{s:i, s:i, s:i, s:s, s:s, s:s}",
-                       "rank", &p->rank, "size", &p->size, "pid", &p->pid,
-                       "host", &host, "boot", &boot, "job", &job))
+                       "rank", &p->rank, "size", &p->size, "pid", &pid, "host",
+                       &host, "boot", &boot, "job", &job))
         return wrong(r, error.text);
     if (p->rank < -1 || (p->rank >= 0 && p->rank >= p->size))
         return wrong(r, "there can be no such rank");
-    char *const texts[] = {p->host, p->boot, p->job};
-    for (int i = 0; i < 3; i++)
-        free(texts[i]);
-    p->host = strdup(host);
-    p->boot = strdup(boot);
-    p->job = strdup(job);
+    LS_TRY(check_same(r, pid, boot));
+    LS_TRY(read_missing(r, json));
+    p->pid = pid;
     r->headed = true;
     r->kinds = json_array_size(json_object_get(json, "kinds"));
-    return p->host != NULL && p->boot != NULL && p->job != NULL ? LS_OK
-                                                                : no_memory(r);
+    return replace_text(&p->host, host) && replace_text(&p->boot, boot) &&
+                   replace_text(&p->job, job)
+               ? LS_OK
+               : no_memory(r);
 }
 
 static ls_status take_head(reader *r)
@@ -285,11 +322,16 @@ static ls_status take_magic(const reader *r, lsi_timeline_bytes *bytes)
     return LS_OK;
 }
 
-/* A chunk that was cut off ends the file. */
+/*
+ * A chunk that was cut off ends the file. A later file of a trace may have been
+ * cut off anywhere.
+ */
 static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
 {
     uint64_t at = LSI_SPAN_MAGIC_BYTES;
     ls_status status = LS_OK;
+    if (r->later && bytes->size < at)
+        return LS_OK;
     LS_TRY(take_magic(r, bytes));
     while (bytes->size - at >= HEAD_BYTES) {
         const unsigned char *const head =
@@ -310,7 +352,8 @@ static ls_status take_chunks(reader *r, lsi_timeline_bytes *bytes)
                                                .file = (uint16_t)bytes->file}));
         at += n;
     }
-    return r->headed ? LS_OK : wrong(r, "it ends within its header");
+    return r->headed || r->later ? LS_OK
+                                 : wrong(r, "it ends within its header");
 }
 
 /* ---- spans that were checked --------------------------------------------- */
@@ -406,7 +449,11 @@ ls_status lsi_timeline_add_file(const char *path,
     ls_status status = add_path(source, path);
     if (status == LS_OK)
         status = lsi_timeline_bytes_open(source, source->n_files - 1, &bytes);
-    reader r = {.path = path, .process = *process, .source = source};
+    reader r = {.path = path,
+                .process = *process,
+                .source = source,
+                .later = source->n_files > 1};
+    (*process)->whole = false; /* that is for the last file to say */
     if (status == LS_OK)
         status = take_chunks(&r, &bytes);
     lsi_timeline_bytes_close(&bytes);
@@ -440,40 +487,4 @@ ls_status lsi_timeline_parse(const void *data, size_t bytes, const char *path,
     else
         lsi_timeline_process_free(&process);
     return status;
-}
-
-static void free_texts(char **texts, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        free(texts[i]);
-    free(texts);
-}
-
-void lsi_timeline_process_free(lsi_timeline_process **process)
-{
-    if (process == NULL || *process == NULL)
-        return;
-    lsi_timeline_process *const p = *process;
-    *process = NULL;
-    free_texts(p->names, p->n_names);
-    free_texts(p->threads, p->n_threads);
-    if (p->source != NULL) {
-        free_texts(p->source->files, p->source->n_files);
-        free(p->source->chunks);
-        free(p->source->clocks);
-        free(p->source);
-    }
-    free(p->spans);
-    free(p->host);
-    free(p->boot);
-    free(p->job);
-    free(p);
-}
-
-const char *lsi_timeline_name(const lsi_timeline_process *process,
-                              const lsi_timeline_span *span)
-{
-    const char *const name =
-        span->name < process->n_names ? process->names[span->name] : NULL;
-    return name != NULL ? name : "unknown";
 }

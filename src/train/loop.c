@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/span_steps.h"
 #include "base/spans.h"
 #include "comm/api/outcome.h"
 #include "parallel/ddp.h"
@@ -167,6 +168,7 @@ ls_status lsi_loop_steps(lsi_loop *loop)
         LS_TRY(loop->job->next(loop->self, &n));
         if (n == 0)
             return LS_OK;
+        lsi_span_begin_step((uint64_t)loop->stepper.steps + 1);
         const uint64_t began = lsi_span_begin();
         LS_TRY(step(loop, n));
         lsi_span_step(began, (uint64_t)loop->stepper.steps);

@@ -221,6 +221,49 @@ class Timeline(TraceTest):
         self.assertEqual(sorted(os.listdir(self.folder)),
                          ["all.json", "rank-0.lstrace", "rank-1.lstrace"])
 
+    def test_only_some_steps(self):
+        self.succeeds(*LM, "--steps", "6", "-n", "2", "--trace", self.folder,
+                      "--trace-steps", "3:2")
+        events = self.merged()
+        self.check_rows(events)
+        for rank in (0, 1):
+            own = [e for e in events if e["pid"] == rank]
+            self.assertEqual([e["args"]["step"] for e in named(own, "step")],
+                             [3, 4])
+            self.assertEqual(len(named(own, "forward")), 2)
+            self.assertEqual(len(named(own, "optimizer")), 2)
+
+    def test_only_some_steps_by_the_variable(self):
+        done = self.call("bench", "lm", "--size", "tiny", "--warmup", "1",
+                         "--context", "32", "--iterations", "4", "--threads",
+                         "1", env=environment(LOCKSTEP_TRACE=self.folder,
+                                              LOCKSTEP_TRACE_STEPS="2:2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([e["args"]["step"]
+                          for e in named(self.merged(), "step")], [2, 3])
+
+    def test_the_oldest_make_room(self):
+        """Of three million spans in 9 MB, with 4 MiB for each rank."""
+        done = self.call("bench", "barrier", "--iterations", "100000",
+                         "--trace", self.folder,
+                         env=environment(LOCKSTEP_TRACE_LIMIT="4m"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        files = sorted(os.listdir(self.folder))
+        self.assertGreater(len(files), 4)
+        self.assertNotIn("rank-0.lstrace", files)
+        for rank in "01":
+            self.assertLessEqual(
+                sum(os.path.getsize(os.path.join(self.folder, name))
+                    for name in files if name.startswith(f"rank-{rank}.")),
+                4 << 20)
+        out = os.path.join(self.folder, "all.json")
+        done = self.call("trace", "merge", self.folder, "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rank in "01":
+            self.assertRegex(done.stderr, f"the trace of rank {rank} .*lacks "
+                             "[0-9]+ spans: the oldest made room")
+        self.assertIn("of 2 processes", done.stderr)
+
     def test_memory_does_not_grow_with_the_trace(self):
         """360,000 spans of 48 bytes, and JSON of 60 MB, in 24 MiB."""
         self.succeeds("bench", "barrier", "--iterations", "30000", "--trace",
@@ -277,6 +320,19 @@ class Refused(TraceTest):
             with open(path, "wb") as file:
                 file.write(data)
             self.fails(1, message, "trace", "merge", self.folder)
+
+    def test_steps_and_sizes(self):
+        for steps in ("5", "0:1", "1:0", "a:b"):
+            self.fails(2, f"--trace-steps '{steps}' is not FIRST:COUNT", *LM,
+                       "--trace", self.folder, "--trace-steps", steps)
+        self.fails(2, "--trace-steps 'x' is not FIRST:COUNT", "bench", "lm",
+                   "--trace-steps", "x")
+        done = self.call(*LM, "--steps", "1", "--trace", self.folder,
+                         env=environment(LOCKSTEP_TRACE_LIMIT="1k"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("LOCKSTEP_TRACE_LIMIT '1k' is not a size of 4m or more",
+                      done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_two_runs(self):
         for steps, n in (("1", "2"), ("1", "1")):

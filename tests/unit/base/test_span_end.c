@@ -67,7 +67,7 @@ static void a_late_span_leaves_the_file_alone(void **state)
 
 /* ---- threads ------------------------------------------------------------- */
 
-enum { THREADS = 3, ROUNDS = 40 };
+enum { THREADS = 3, ROUNDS = 20 };
 
 static atomic_bool over;
 
@@ -95,7 +95,7 @@ static void threads_may_record_until_the_end_and_beyond(void **state)
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, record, NULL),
                              0);
-        for (int i = 0; i < 20 * round; i++)
+        for (int i = 0; i < round; i++)
             sched_yield();
         if (round % 2 == 0)
             atomic_store(&over, true); /* they end while it is stopped */
@@ -146,7 +146,7 @@ static void a_child_can_tell_its_rank(void **state)
     if (parent == 0) {
         pthread_t thread;
         bool good = pthread_create(&thread, NULL, tell_rank, NULL) == 0;
-        for (int i = 0; i < 200 && good; i++)
+        for (int i = 0; i < 60 && good; i++)
             good = child_can_tell();
         _exit(good ? 0 : 1);
     }

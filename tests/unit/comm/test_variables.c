@@ -59,6 +59,14 @@ static const row rows[] = {
     {{{"LOCKSTEP_ISA", "ref"}}, LS_OK, NULL},
     {{{"LOCKSTEP_TRACE", "/dev/null/traces"}}, LS_OK, "LOCKSTEP_TRACE: "},
     {{{"LOCKSTEP_TRACE", ""}}, LS_OK, NULL},
+    {{{"LOCKSTEP_TRACE_LIMIT", "1k"}, {"LOCKSTEP_TRACE", "/tmp"}},
+     LS_OK,
+     "LOCKSTEP_TRACE_LIMIT '1k' is not a size of 4m or more"},
+    {{{"LOCKSTEP_TRACE_LIMIT", "much"}}, LS_OK, NULL}, /* nothing is traced */
+    {{{"LOCKSTEP_TRACE_STEPS", "5"}, {"LOCKSTEP_TRACE", "/tmp"}},
+     LS_OK,
+     "LOCKSTEP_TRACE_STEPS '5' is not FIRST:COUNT"},
+    {{{"LOCKSTEP_TRACE_STEPS", ""}}, LS_OK, NULL},
     {{{"LOCKSTEP_MEMORY", "/dev/null/memory"}}, LS_OK, "LOCKSTEP_MEMORY: "},
     {{{"LOCKSTEP_MEMORY", ""}}, LS_OK, NULL},
     /* Without a place for it a crash leaves no file. */

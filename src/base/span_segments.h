@@ -1,0 +1,49 @@
+/*
+ * The files of one trace: STEM.lstrace, STEM.1.lstrace, STEM.2.lstrace, ...
+ * Each is complete in itself (span_file.h). If there would be more than the
+ * limit, the oldest ones are removed. All of it under the lock of spans.h.
+ */
+#ifndef LS_BASE_SPAN_SEGMENTS_H
+#define LS_BASE_SPAN_SEGMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of a trace by default, and the least that can be asked for. */
+#define LSI_SPAN_LIMIT       ((uint64_t)1 << 30)
+#define LSI_SPAN_LEAST_LIMIT ((uint64_t)4 << 20)
+
+/* Begins a trace of at most `limit` bytes (0: of any size); opens no file. */
+void lsi_segments_begin(const char *folder, uint64_t limit);
+
+/*
+ * Opens the next file, which becomes the current one; false (errno). `stem` is
+ * that of the trace if it is the first one, else it has no meaning. Removes
+ * what an earlier run has left under these names.
+ */
+bool lsi_segments_open(const char *stem);
+bool lsi_segments_is_open(void);
+
+/* Number of the current file, or of the next one: 0, 1, ... */
+unsigned lsi_segments_number(void);
+
+/* Path of the file that was opened last. */
+const char *lsi_segments_path(void);
+
+/* Makes room for so many bytes by removing the oldest files; then writes. */
+bool lsi_segments_write(const void *bytes, size_t n);
+
+/*
+ * Whether the current file should end: soon, where a step ends, or, if no step
+ * ends, now.
+ */
+bool lsi_segments_is_full(bool step_ends);
+
+/* Closes the current file, if one is open; false (errno): not all is stored. */
+bool lsi_segments_close(void);
+
+/* Closes it in a process that has been forked, whose parent goes on with it. */
+void lsi_segments_forget(void);
+
+#endif
