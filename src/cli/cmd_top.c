@@ -277,26 +277,21 @@ static void add_rates(lsi_table *table, const watched *w)
 static void add_row(lsi_table *table, const watched *w)
 {
     const lsi_live_look *const now = &w->now;
+    char text[LSI_LIVE_TEXT];
     uint64_t busy = 0;
     lsi_table_row(table);
     lsi_table_int(table, "rank", w->rank);
     lsi_table_int(table, "pid", w->pid);
-    if (w->page == NULL) {
-        lsi_table_text(table, "phase", "before its first step");
+    const double seconds = lsi_live_text(w->page == NULL ? NULL : now, text);
+    if (text[0] != '\0')
+        lsi_table_text(table, "phase", text);
+    if (seconds >= 0)
+        lsi_table_real(table, "seconds", seconds);
+    if (w->page == NULL)
         return;
-    }
     for (size_t p = 0; p < now->names; p++)
         busy += now->busy_ns[p];
     lsi_table_int(table, "step", (int64_t)now->steps);
-    if (now->watched_ns != 0) {
-        const uint64_t since =
-            now->waits_ns != 0 ? now->waits_ns : now->phase_ns;
-        char text[64];
-        snprintf(text, sizeof(text), "%s%s", now->phase,
-                 now->waits_ns != 0 ? ", waits" : "");
-        lsi_table_text(table, "phase", text);
-        lsi_table_real(table, "seconds", (double)(now->now_ns - since) * 1e-9);
-    }
     if (w->before.watched_ns != 0)
         lsi_table_real(table, "busy_ms", (double)busy * 1e-6);
     lsi_table_real(table, "memory_mb", (double)now->memory * 1e-6);

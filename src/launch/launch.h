@@ -85,7 +85,8 @@ typedef struct lsi_launch_config {
  * LSI_EXIT_CANNOT_RUN if the program could not be run. What went wrong with
  * the ranks is said on stderr. Of a job of several nodes the failure of a rank
  * of any of them counts. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
- * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks; a
+ * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks
+ * (SIGUSR1: as asking.h says); a
  * second request to end (INT, TERM, HUP, QUIT; signals.h says what is one)
  * ends them after the grace.
  *

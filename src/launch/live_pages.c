@@ -151,3 +151,21 @@ void lsi_live_read(lsi_live_page *page, lsi_live_look *out)
             return;
     }
 }
+
+/* ---- in words ------------------------------------------------------------ */
+
+double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
+{
+    if (look == NULL) {
+        snprintf(text, LSI_LIVE_TEXT, "before its first step");
+        return -1;
+    }
+    text[0] = '\0';
+    if (look->watched_ns == 0)
+        return -1;
+    const uint64_t since =
+        look->waits_ns != 0 ? look->waits_ns : look->phase_ns;
+    snprintf(text, LSI_LIVE_TEXT, "%s%s", look->phase,
+             look->waits_ns != 0 ? ", waits" : "");
+    return since < look->now_ns ? (double)(look->now_ns - since) * 1e-9 : 0;
+}

@@ -34,6 +34,15 @@ typedef struct lsi_live_look {
 ls_status lsi_live_open(lsi_live_page **out, pid_t pid);
 void lsi_live_close(lsi_live_page **page);
 
+/*
+ * What the process does, in words: "backward, waits". NULL stands for a process
+ * without a page. Returns for how many seconds it has; below 0 if that is not
+ * known.
+ */
+enum { LSI_LIVE_TEXT = LSI_LIVE_NAME_BYTES + 48 };
+double lsi_live_text(const lsi_live_look *look_or_null,
+                     char text[LSI_LIVE_TEXT]);
+
 /* Looks at it, and lets its process know that somebody does. */
 void lsi_live_read(lsi_live_page *page, lsi_live_look *out);
 

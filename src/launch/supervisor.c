@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
+#include "launch/asking.h"
 #include "launch/attempt.h"
 #include "launch/ending.h"
 #include "launch/relay.h"
@@ -92,7 +93,10 @@ static int wait_ms(const supervisor *s, double most)
 /* To the ranks of this node. */
 static void pass_on(supervisor *s, int number)
 {
-    lsi_processes_signal(&s->attempt.ranks, number);
+    if (number == SIGUSR1)
+        lsi_ask_ranks(&s->attempt.ranks);
+    else
+        lsi_processes_signal(&s->attempt.ranks, number);
     if (number == SIGTSTP)
         lsi_attempt_suspend(&s->attempt);
     if (number == SIGCONT)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import select
 import signal
 import tempfile
@@ -21,6 +22,14 @@ signal.signal(signal.SIG%s, end)
 os.write(1, b"ready\\n")
 while True:
     signal.pause()
+"""
+
+WAITER = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.write(1, b"ready\\n")
+signal.sigwait([signal.SIGUSR1])
+os.write(1, b"waited\\n")
 """
 
 # Answers no to the first, and does not end.
@@ -70,8 +79,70 @@ class Signals(SignalTest):
             process = self.started("exec python3 -c '" + HANDLER % name + "'")
             process.send_signal(getattr(signal, "SIG" + name))
             status, out, errors = self.ended(process)
-            self.assertEqual((status, errors), (0, ""))
+            self.assertEqual(status, 0)
             self.assertEqual(out, ["got"] * 2, name)
+            if name != "USR1":
+                self.assertEqual(errors, "")
+
+    def asked(self, process, line, times=1):
+        """SIGUSR1 that often; the last answer has such a line."""
+        for _ in range(times):
+            process.send_signal(signal.SIGUSR1)
+
+        def answer():
+            process.errors.seek(0)
+            return process.errors.read()
+        self.assertTrue(wait_until(lambda: re.search(line, answer(), re.M)),
+                        answer())
+        return answer()
+
+    def test_a_question_ends_nobody(self):
+        """Only those with a handler get it; it is said how to learn more."""
+        process = self.started("[ $RANK = 1 ] || trap 'echo got; exit 0' USR1;"
+                               "echo ready; [ $RANK = 0 ] || exec sleep 60;"
+                               "while :; do sleep 0.02; done")
+        said = self.asked(process, "LOCKSTEP_RECORD=FOLDER")
+        self.assertEqual(process.stdout.readline(), "got\n")
+        self.assertRegex(said, r"(?m)^lockstep: rank 0 \(pid \d+\): before its "
+                         r"first step$")
+        self.assertRegex(said, r"(?m)^lockstep: rank 1 \(pid \d+\): before its "
+                         r"first step; it does not handle SIGUSR1$")
+        self.asked(process, "(rank 1.*[^$]*){2}")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.ended(process)[0], 143)
+
+    def test_a_question_ends_no_child(self):
+        """Children between fork and exec have the handler of their parent."""
+        process = self.started(
+            "trap : USR1; trap 'echo end; exit 0' USR2; echo ready;"
+            "while /bin/true; do :; done; echo died $?", ranks=1)
+        for _ in range(40):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.005)
+        process.send_signal(signal.SIGUSR2)
+        self.assertEqual(process.stdout.readline(), "end\n")
+
+    def test_a_question_to_who_blocks_it(self):
+        process = self.started("exec python3 -c '" + WAITER + "'", ranks=1)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), "waited\n")
+
+    def test_a_question_to_a_launcher_in_a_launcher(self):
+        process = self.started(f"exec {LOCKSTEP} run -- python3 -c '" +
+                               HANDLER % "USR1" + "'", ranks=1)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), "got\n")
+
+    def test_what_ranks_do(self):
+        process = self.start("train", "lm", "-n", "2", "--layers", "1",
+                             "--d-model", "16", "--heads", "1", "--context",
+                             "8", "--threads", "1", "--steps", "1000000")
+        self.assertTrue(wait_until(lambda: children(process.pid)))
+
+        def answer():
+            return self.asked(process, "LOCKSTEP_RECORD=FOLDER")
+        self.assertTrue(wait_until(lambda: re.search(
+            r"rank 1 \(pid \d+\): .*\d+ steps done", answer())), answer())
 
     def test_a_request_for_records_comes_too_early(self):
         """It spares ranks that have no group yet."""

@@ -1,0 +1,215 @@
+#include "launch/asking.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "launch/live_pages.h"
+#include "launch/process_stat.h"
+
+enum { MOST_LINES = 64 };
+
+/* ---- who takes the signal ------------------------------------------------ */
+
+/* A file below /proc/PID in out[bytes]; its length, 0 if there is none. */
+static size_t read_file(pid_t pid, const char *name, char *out, size_t bytes)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    const ssize_t got = read(fd, out, bytes - 1);
+    close(fd);
+    out[got > 0 ? got : 0] = '\0';
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* Whether a set of signals in the text of a status file has SIGUSR1. */
+static bool has_signal(const char *status, const char *set)
+{
+    const char *const at = strstr(status, set);
+    const unsigned long long bits =
+        at != NULL ? strtoull(at + strlen(set), NULL, 16) : 0;
+    return (bits >> (SIGUSR1 - 1) & 1) != 0;
+}
+
+/* In sigwait a thread seems to block nothing: what it waits for is asked. */
+static bool thread_waits(pid_t pid, const char *thread)
+{
+    char name[300], text[256];
+    long number;
+    unsigned long set;
+    uint64_t bits = 0;
+    snprintf(name, sizeof(name), "task/%s/syscall", thread);
+    if (read_file(pid, name, text, sizeof(text)) == 0 ||
+        sscanf(text, "%ld %lx", &number, &set) != 2 ||
+        number != SYS_rt_sigtimedwait)
+        return false;
+    const struct iovec to = {&bits, sizeof(bits)};
+    const struct iovec from = {(void *)set, sizeof(bits)};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(bits) &&
+           (bits >> (SIGUSR1 - 1) & 1) != 0;
+}
+
+static bool thread_holds(pid_t pid, const char *thread)
+{
+    char name[300], status[4096];
+    snprintf(name, sizeof(name), "task/%s/status", thread);
+    return read_file(pid, name, status, sizeof(status)) == 0 ||
+           has_signal(status, "\nSigBlk:") || thread_waits(pid, thread);
+}
+
+/* One thread that does not block it lets the whole process die of it. */
+static bool all_threads_hold(pid_t pid)
+{
+    char path[64];
+    bool all = true;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *const threads = opendir(path);
+    if (threads == NULL)
+        return false;
+    for (const struct dirent *e; all && (e = readdir(threads)) != NULL;) {
+        if (e->d_name[0] != '.')
+            all = thread_holds(pid, e->d_name);
+    }
+    closedir(threads);
+    return all;
+}
+
+/*
+ * Whether it may be a child between fork and exec, whose handlers are still
+ * its parent's: a copy that is young, or that blocks signals as posix_spawn
+ * does. What reaches it now could meet the default action after its exec.
+ */
+static bool is_becoming(pid_t pid, bool blocks)
+{
+    static const double young_seconds = 0.05;
+    char own[4096], other[4096];
+    struct timespec now;
+    lsi_process_stat stat;
+    if (!lsi_process_stat_read(pid, &stat))
+        return true;
+    const size_t n = read_file(pid, "cmdline", own, sizeof(own));
+    if (n != read_file(stat.parent, "cmdline", other, sizeof(other)) ||
+        memcmp(own, other, n) != 0)
+        return false;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    const double started = (double)stat.started / (double)sysconf(_SC_CLK_TCK);
+    return blocks || (double)now.tv_sec + 1e-9 * (double)now.tv_nsec <
+                         started + young_seconds;
+}
+
+static bool takes_signal(pid_t pid)
+{
+    char status[4096];
+    if (read_file(pid, "status", status, sizeof(status)) == 0)
+        return false;
+    const bool blocks = has_signal(status, "\nSigBlk:");
+    return (has_signal(status, "\nSigCgt:") || all_threads_hold(pid)) &&
+           !is_becoming(pid, blocks);
+}
+
+/* ---- each rank ----------------------------------------------------------- */
+
+typedef struct answer {
+    bool is_sent; /* the signal, to at least one process */
+    bool has_page;
+    lsi_live_look look;
+} answer;
+
+static void ask_process(pid_t pid, answer *a)
+{
+    lsi_live_page *page;
+    if (takes_signal(pid) && kill(pid, SIGUSR1) == 0)
+        a->is_sent = true;
+    if (a->has_page || lsi_live_open(&page, pid) != LS_OK)
+        return;
+    lsi_live_read(page, &a->look);
+    lsi_live_close(&page);
+    a->has_page = true;
+}
+
+/* Which rank's group a process is in; -1: none of them. */
+static int rank_of(const lsi_processes *ranks, pid_t pid)
+{
+    const pid_t group = getpgid(pid);
+    for (int i = 0; i < ranks->n && group > 0; i++) {
+        if (ranks->pids[i] == group)
+            return i;
+    }
+    return -1;
+}
+
+static void tell(const lsi_processes *ranks, int rank, const answer *a)
+{
+    char text[LSI_LIVE_TEXT], since[32] = "", steps[48] = "";
+    const double seconds = lsi_live_text(a->has_page ? &a->look : NULL, text);
+    if (seconds >= 0)
+        snprintf(since, sizeof(since), " for %.1f s", seconds);
+    if (a->has_page)
+        snprintf(steps, sizeof(steps), "%s%" PRIu64 " steps done",
+                 text[0] != '\0' ? ", " : "", a->look.steps);
+    lsi_output_say(ranks->output, "rank %d (pid %d): %s%s%s%s",
+                   lsi_processes_rank(ranks, rank), (int)ranks->pids[rank],
+                   text, since, steps,
+                   a->is_sent ? "" : "; it does not handle SIGUSR1");
+}
+
+static void tell_more(const lsi_processes *ranks, int untold)
+{
+    const char *const folder = getenv("LOCKSTEP_RECORD");
+    if (untold > 0)
+        lsi_output_say(ranks->output, "%d more ranks: `lockstep top %d`",
+                       untold, (int)getppid());
+    if (folder != NULL && *folder != '\0')
+        lsi_output_say(ranks->output,
+                       "`lockstep doctor %s` compares what ranks with a group "
+                       "have recorded",
+                       folder);
+    else
+        lsi_output_say(ranks->output,
+                       "for the last operations of each rank start the job "
+                       "with LOCKSTEP_RECORD=FOLDER; SIGUSR1 then writes them "
+                       "there for `lockstep doctor FOLDER`");
+}
+
+void lsi_ask_ranks(const lsi_processes *ranks)
+{
+    int told = 0, untold = 0;
+    answer *const answers =
+        ranks->pids != NULL ? calloc((size_t)ranks->n, sizeof(*answers)) : NULL;
+    DIR *const processes = answers != NULL ? opendir("/proc") : NULL;
+    if (answers != NULL && processes == NULL)
+        lsi_output_say(ranks->output, "SIGUSR1 is not passed on: without /proc "
+                                      "the ranks that handle it are unknown");
+    for (const struct dirent *e;
+         processes != NULL && (e = readdir(processes)) != NULL;) {
+        const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        const int rank = pid > 0 ? rank_of(ranks, pid) : -1;
+        if (rank >= 0)
+            ask_process(pid, &answers[rank]);
+    }
+    for (int i = 0; processes != NULL && i < ranks->n; i++) {
+        if (ranks->pids[i] == 0)
+            continue;
+        if (told < MOST_LINES)
+            tell(ranks, i, &answers[i]);
+        else
+            untold++;
+        told++;
+    }
+    if (told > 0)
+        tell_more(ranks, untold);
+    if (processes != NULL)
+        closedir(processes);
+    free(answers);
+}
