@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/crash.h"
+#include "base/program.h"
 #include "command/command.h"
 
 #define X(id) extern const lsi_command lsi_command_##id;
@@ -39,6 +40,7 @@ static void open_standard_streams(void)
 int main(int argc, char **argv)
 {
     open_standard_streams();
+    lsi_program_start(argv[0]);
     lsi_watch_crashes();
     int status = lsi_cli_dispatch(argc, argv);
     /* A command that has failed has said why. */

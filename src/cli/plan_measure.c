@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/program.h"
 #include "launch/launch.h"
 
 enum { MOST_WORDS = 32, MOST_BYTES = 16 << 20 };
@@ -25,12 +26,9 @@ static const double grace_seconds = 3;
 /* argv[0] and what follows --json are filled in; what it prints is dropped. */
 static ls_status launch(char **argv, int ranks, int *exit_status)
 {
-    char path[4096];
+    char path[LSI_PROGRAM_BYTES];
     static const lsi_rank_output nowhere[LSI_LAUNCH_MAX_RANKS];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (length < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot find this program");
-    path[length] = '\0';
+    LS_TRY(lsi_program_path(path));
     argv[0] = path;
     const lsi_launch_config config = {
         .argv = argv,

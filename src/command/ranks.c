@@ -12,6 +12,7 @@
 
 #include "base/cpus.h"
 #include "base/error.h"
+#include "base/program.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/node/rank_cpus.h"
 #include "compute/threads.h"
@@ -110,22 +111,12 @@ int lsi_cli_rank_exit(ls_status status, bool told)
 
 /* ---- starting --------------------------------------------------------- */
 
-/* The path of this program; argv[0] need not be one. */
-static ls_status own_path(char out[4096])
-{
-    const ssize_t length = readlink("/proc/self/exe", out, 4095);
-    if (length < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot find this program");
-    out[length] = '\0';
-    return LS_OK;
-}
-
 ls_status lsi_cli_launch_self(const lsi_invocation *call,
                               const lsi_rank_flags *flags, int *exit_status)
 {
-    char path[4096];
+    char path[LSI_PROGRAM_BYTES];
     int token;
-    LS_TRY(own_path(path));
+    LS_TRY(lsi_program_path(path));
     LS_TRY(make_token(&token));
     char *const name = call->line_argv[0];
     call->line_argv[0] = path;

@@ -86,9 +86,8 @@ typedef struct lsi_launch_config {
  * the ranks is said on stderr. Of a job of several nodes the failure of a rank
  * of any of them counts. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
  * SIGUSR2, SIGTSTP and SIGCONT that this process receives go to all ranks
- * (SIGUSR1: as asking.h says); a
- * second request to end (INT, TERM, HUP, QUIT; signals.h says what is one)
- * ends them after the grace.
+ * (SIGUSR1: as asking.h says); a second request to end (INT, TERM, HUP, QUIT;
+ * signals.h says what is one) ends them after the grace.
  *
  * Rank 0 reads this process's standard input unless that is a terminal, the
  * others read nothing. Call it from a process with one thread. An error here

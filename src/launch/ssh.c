@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/program.h"
 #include "base/requests.h"
 #include "launch/environment.h"
 #include "launch/launch.h"
@@ -57,16 +58,12 @@ typedef struct job {
 static int agent_words(const job *j, const char *host, char *words[MOST_WORDS],
                        char *agent, char *command, size_t room)
 {
-    char own[2048];
     int n = 0;
     char *rest = NULL;
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    own[length > 0 ? length : 0] = '\0';
     snprintf(agent, room, "%s",
              j->config->agent != NULL ? j->config->agent : usual_agent);
     if (j->config->agent != NULL && strlen(j->config->agent) >= room)
         agent[0] = '\0';
-    snprintf(command, room, "exec '%s' run --on-host", own);
     for (char *word = strtok_r(agent, " \t", &rest);
          word != NULL && n < MOST_WORDS - 3;
          word = strtok_r(NULL, " \t", &rest))
@@ -80,10 +77,13 @@ static int agent_words(const job *j, const char *host, char *words[MOST_WORDS],
 static ls_status start_agent(const job *j, lsi_ssh_node *node)
 {
     enum { ROOM = 4096 };
-    char agent[ROOM], command[ROOM];
+    char agent[ROOM], command[LSI_PROGRAM_BYTES + 32];
     char *words[MOST_WORDS];
+    char own[LSI_PROGRAM_BYTES];
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
     int error_number = 0;
+    LS_TRY(lsi_program_path(own));
+    snprintf(command, sizeof(command), "exec '%s' run --on-host", own);
     if (agent_words(j, node->name, words, agent, command, ROOM) < 3)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "--ssh names no program of less than %d characters",

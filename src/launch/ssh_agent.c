@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "launch/launch.h"
 #include "launch/spawn.h"
 #include "launch/ssh_message.h"
@@ -77,11 +78,10 @@ static ls_status add_word(agent *a, const char *text)
 
 static ls_status start(agent *a)
 {
-    char own[4096];
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    if (a->n_words == 0 || length < 0)
+    char own[LSI_PROGRAM_BYTES];
+    if (a->n_words == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "nothing to run on this host");
-    own[length] = '\0';
+    LS_TRY(lsi_program_path(own));
     free(a->words[0]);
     a->words[0] = strdup(own);
     if (a->words[0] == NULL)

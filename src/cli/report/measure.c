@@ -19,6 +19,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/program.h"
 #include "cli/report/report.h"
 #include "launch/spawn.h"
 #include "report/result.h"
@@ -168,7 +169,7 @@ static ls_status note(lsi_study *r, const lsi_measurement *m,
 /* ---- one process --------------------------------------------------------- */
 
 typedef struct process {
-    char own[LINE_BYTES], line[2 * LINE_BYTES], log[LINE_BYTES];
+    char own[LSI_PROGRAM_BYTES], line[2 * LINE_BYTES], log[LINE_BYTES];
     char *argv[MOST_WORDS];
     int null, output, error;
 } process;
@@ -211,10 +212,7 @@ static ls_status prepare(process *p, const lsi_study *r,
 {
     const mode_t mode = 0666;
     char path[LINE_BYTES];
-    const ssize_t length = readlink("/proc/self/exe", p->own, LINE_BYTES - 1);
-    if (length < 0)
-        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot find this program");
-    p->own[length] = '\0';
+    LS_TRY(lsi_program_path(p->own));
     p->argv[0] = p->own;
     add_words(p, r, m);
     lsi_rows_path(m, path, sizeof(path));

@@ -8,7 +8,8 @@ import struct
 import subprocess
 import unittest
 
-from program import ProgramTest, children, is_running, wait_until
+from program import (LOCKSTEP, ProgramTest, children, environment, is_running,
+                     wait_until)
 
 SCHED_GETAFFINITY = {"x86_64": 204, "aarch64": 123}.get(platform.machine())
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -58,6 +59,29 @@ class NoProc(ProgramTest):
         if subprocess.run([*self.BEFORE, "true"], stderr=subprocess.DEVNULL,
                           check=False).returncode != 0:
             self.skipTest("no mounts of its own can be had here")
+
+    def test_the_program_starts_itself(self):
+        """By argv[0]: a whole path, one from here, a name in PATH."""
+        folder, name = os.path.split(LOCKSTEP)
+        for argv0, path, cwd in (
+                (LOCKSTEP, "/usr/bin:/bin", "/"),
+                (f"./{name}", "/usr/bin:/bin", folder),
+                (name, f"/usr/bin:/bin:{folder}", "/"),
+                (name, ":/usr/bin:/bin", folder)):
+            done = subprocess.run(
+                [*self.BEFORE, argv0, "demo", "hello", "-n", "2"], check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                cwd=cwd, env=environment(PATH=path), timeout=30)
+            self.assertEqual(done.returncode, 0, (argv0, done.stderr))
+            self.assertIn("rank 1", done.stdout)
+
+    def test_a_name_that_is_no_program(self):
+        done = subprocess.run(
+            [*self.BEFORE[:-4], "bash", "-c", "mount -t tmpfs none /proc;"
+             f"exec -a nowhere {LOCKSTEP} demo hello -n 2"], check=False,
+            stderr=subprocess.PIPE, text=True, env=environment(), timeout=30)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("start lockstep by its whole path", done.stderr)
 
     def test_nothing_is_left_behind(self):
         """In the rank's process group, and in a session of its own."""
