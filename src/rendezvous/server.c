@@ -231,6 +231,7 @@ void lsi_store_server_step(lsi_store_server *s)
         else
             serve_peer(s, events[i].data.fd, events[i].events);
     }
+    lsi_store_take_answered(s);
     close_broken(s);
     for (int i = 0; i < s->n_peers; i++)
         timed = timed || (s->peers[i] != NULL && s->peers[i]->until > 0);

@@ -61,6 +61,7 @@ static void set_value(lsi_store_server *s, lsi_store_peer *from,
             continue;
         p->state = LSI_PEER_OPEN;
         p->until = 0;
+        p->is_answered = s->has_answered = true;
         reply(p, LSI_FRAME_VALUE, value->data, value->bytes);
         lsi_store_peer_watch(s, i);
     }
@@ -128,6 +129,21 @@ void lsi_store_peer_take(lsi_store_server *s, int number)
         }
         if (got)
             take(s, number, &frame);
+    }
+}
+
+/* Not where they are answered: each may answer the next, without end. */
+void lsi_store_take_answered(lsi_store_server *s)
+{
+    while (s->has_answered) {
+        s->has_answered = false;
+        for (int i = 0; i < s->n_peers; i++) {
+            if (s->peers[i] == NULL || !s->peers[i]->is_answered)
+                continue;
+            s->peers[i]->is_answered = false;
+            lsi_store_peer_take(s, i);
+            lsi_store_peer_watch(s, i);
+        }
     }
 }
 

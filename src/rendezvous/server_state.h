@@ -25,7 +25,8 @@ typedef enum lsi_peer_state {
 
 typedef struct lsi_store_peer {
     lsi_peer_state state;
-    bool is_owners; /* has sent a message: its end is told */
+    bool is_owners;   /* has sent a message: its end is told */
+    bool is_answered; /* its wait is over: it may have asked for more since */
     lsi_link link;
     lsi_handshake shake;
     double until;     /* of a stranger, of one that waits or ends; 0: never */
@@ -40,6 +41,7 @@ struct lsi_store_server {
     lsi_store_owner owner;
     int epoll, listener, timer;
     bool is_ticking, is_deaf; /* deaf: no descriptors left to accept with */
+    bool has_answered;        /* a peer that is_answered */
     lsi_store_peer **peers;
     int n_peers; /* slots */
     lsi_store_values values;
@@ -47,6 +49,9 @@ struct lsi_store_server {
 
 /* Takes what it has said so far. */
 void lsi_store_peer_take(lsi_store_server *server, int number);
+
+/* Takes what those have said meanwhile whose wait is over. */
+void lsi_store_take_answered(lsi_store_server *server);
 
 /* Says why, and ends. */
 void lsi_store_peer_refuse(lsi_store_peer *peer, const char *why);

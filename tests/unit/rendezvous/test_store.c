@@ -385,13 +385,65 @@ static void test_messages(void **state)
     assert_int_equal(s.gone, 1);
 }
 
+/* Requests that come while their peer waits: each is answered, in order. */
+static void test_requests_behind_a_wait(void **state)
+{
+    (void)state;
+    enum { CHAIN = 3 };
+    service s;
+    ls_store store;
+    lsi_link links[CHAIN];
+    lsi_handshake shake;
+    lsi_frame frame;
+    char key[16];
+    unsigned char forever[8];
+    start(&s, NULL);
+    lsi_frame_put_number(forever, 0);
+    for (int i = 0; i < CHAIN; i++) {
+        lsi_link *const link = &links[i];
+        lsi_link_open(link, dial(&s), 5);
+        assert_ok(lsi_handshake_begin(&shake, false, NULL, link));
+        while (!shake.is_done) {
+            await(link, &frame);
+            assert_ok(lsi_handshake_take(&shake, link, &frame));
+        }
+        /* In one packet: it waits for one key, and then sets the next. */
+        unsigned char both[128];
+        snprintf(key, sizeof(key), "k%d", i);
+        size_t n = lsi_frame_header(LSI_FRAME_GET, key, 8, both);
+        memcpy(both + LSI_FRAME_HEADER_BYTES, key, strlen(key));
+        memcpy(both + n - 8, forever, 8);
+        snprintf(key, sizeof(key), "k%d", i + 1);
+        const size_t more = lsi_frame_header(LSI_FRAME_SET, key, 1, both + n);
+        memcpy(both + n + LSI_FRAME_HEADER_BYTES, key, strlen(key));
+        both[n + more - 1] = 'x';
+        n += more;
+        assert_int_equal(send(link->fd, both, n, MSG_NOSIGNAL), n);
+    }
+    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
+    assert_ok(store.set(store.context, "k0", "x", 1));
+    for (int i = 0; i < CHAIN; i++) {
+        await(&links[i], &frame);
+        assert_int_equal(frame.kind, LSI_FRAME_VALUE);
+        await(&links[i], &frame);
+        assert_int_equal(frame.kind, LSI_FRAME_DONE);
+        lsi_link_close(&links[i]);
+    }
+    lsi_store_disconnect(&store);
+    stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_secrets),     cmocka_unit_test(test_serving),
-        cmocka_unit_test(test_server_goes), cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_secrets),
+        cmocka_unit_test(test_serving),
+        cmocka_unit_test(test_server_goes),
+        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_requests_behind_a_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
