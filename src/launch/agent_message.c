@@ -131,19 +131,26 @@ ls_status lsi_agent_message_write(const lsi_agent_message *message, char **out,
 
 /* ---- reading ---------------------------------------------------------- */
 
-static ls_status read_text(const json_t *json, const text_row *row, char *base)
+/* As a folder of logs has it; an agent may not know its run yet. */
+static bool is_run(const char *text, lsi_agent_word word)
+{
+    return text[0] != '.' && strchr(text, '/') == NULL &&
+           (text[0] != '\0' || word != LSI_AGENT_START);
+}
+
+static ls_status read_text(const json_t *json, const text_row *row,
+                           lsi_agent_message *out)
 {
     const char *text = json_string_value(json_object_get(json, row->name));
-    char *const to = base + row->offset;
+    char *const to = (char *)out + row->offset;
     if (text == NULL || strlen(text) >= row->bytes)
         return lsi_fail(LS_ERR_FORMAT,
                         "a message of a node has no \"%s\" of less than %zu "
                         "bytes",
                         row->name, row->bytes);
-    /* It becomes the name of a folder of logs. */
     if ((row->offset == offsetof(lsi_agent_message, run) ||
          row->offset == offsetof(lsi_agent_message, past)) &&
-        (strchr(text, '/') != NULL || strcmp(text, "..") == 0))
+        !is_run(text, out->word))
         return lsi_fail(LS_ERR_FORMAT,
                         "a message of a node has a run \"%s\", which is no "
                         "name",
@@ -182,7 +189,7 @@ static ls_status read_fields(const json_t *json, lsi_agent_message *out)
     *out = (lsi_agent_message){.word = (lsi_agent_word)word};
     for (size_t i = 0; i < N_TEXTS; i++) {
         if (has(texts[i].in, out->word))
-            LS_TRY(read_text(json, &texts[i], (char *)out));
+            LS_TRY(read_text(json, &texts[i], out));
     }
     for (size_t i = 0; i < N_NUMBERS; i++) {
         if (has(numbers[i].in, out->word))

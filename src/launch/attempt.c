@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/cgroup.h"
+#include "base/signal_name.h"
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
 #include "launch/signals.h"
@@ -83,8 +84,8 @@ static int exit_status_of(int status)
 static void describe(int status, char *out, size_t bytes)
 {
     if (WIFSIGNALED(status))
-        snprintf(out, bytes, "was killed by signal %d (SIG%s)",
-                 WTERMSIG(status), sigabbrev_np(WTERMSIG(status)));
+        snprintf(out, bytes, "was killed by signal %d (%s)", WTERMSIG(status),
+                 lsi_signal_name(WTERMSIG(status)).text);
     else
         snprintf(out, bytes, "ended with exit status %d", WEXITSTATUS(status));
 }
@@ -104,7 +105,8 @@ static void take_answer(lsi_attempt *a, int status)
         return;
     a->verdict = exit_status_of(status);
     a->answered_by_death = WIFSIGNALED(status);
-    lsi_output_say(a->output, "ended by SIG%s", sigabbrev_np(a->verdict - 128));
+    lsi_output_say(a->output, "ended by %s",
+                   lsi_signal_name(a->verdict - 128).text);
 }
 
 /*

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/signal_name.h"
 #include "base/suspending_clock.h"
 #include "launch/agent.h"
 #include "launch/agent_message.h"
@@ -332,8 +333,8 @@ static void take_request(lsi_coordinator *c, const lsi_job_member *from,
     if (c->stage == LSI_JOB_RUNNING)
         tell_all(c, &passed);
     else if (c->stage == LSI_JOB_MEETING && ends) {
-        snprintf(text, sizeof(text), "host %s was asked to end (SIG%s)",
-                 from->host, sigabbrev_np(number));
+        snprintf(text, sizeof(text), "host %s was asked to end (%s)",
+                 from->host, lsi_signal_name(number).text);
         lsi_coordinator_finish(c, 128 + number, text);
     }
 }

@@ -13,6 +13,7 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/signal_name.h"
 #include "launch/agent.h"
 #include "launch/backtrace.h"
 #include "launch/python.h"
@@ -160,8 +161,8 @@ bool lsi_ending_is_oom(const lsi_ending *e)
 static void describe(int status, char *out, size_t bytes)
 {
     if (WIFSIGNALED(status))
-        snprintf(out, bytes, "killed by signal %d (SIG%s)%s", WTERMSIG(status),
-                 sigabbrev_np(WTERMSIG(status)),
+        snprintf(out, bytes, "killed by signal %d (%s)%s", WTERMSIG(status),
+                 lsi_signal_name(WTERMSIG(status)).text,
                  WCOREDUMP(status) ? ", core dumped" : "");
     else
         snprintf(out, bytes, "exit status %d", WEXITSTATUS(status));

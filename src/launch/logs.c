@@ -108,6 +108,7 @@ static void name_older(const lsi_log_file *log, int number, char out[4128])
 /* A run of the same name may have left some. */
 static int last_number(const lsi_log_file *log)
 {
+    enum { MOST_DIGITS = 9 };
     const char *const name = strrchr(log->path, '/') + 1;
     const size_t length = strlen(name);
     char folder[4128];
@@ -120,7 +121,10 @@ static int last_number(const lsi_log_file *log)
         if (strncmp(entry->d_name, name, length) != 0 ||
             entry->d_name[length] != '.')
             continue;
-        const int number = (int)strtol(entry->d_name + length + 1, NULL, 10);
+        const char *const digits = entry->d_name + length + 1;
+        if (strlen(digits) > MOST_DIGITS)
+            continue; /* not one of ours, and its next number may be none */
+        const int number = (int)strtol(digits, NULL, 10);
         last = number > last ? number : last;
     }
     if (entries != NULL)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/signal_name.h"
 #include "tensor/atomic_file.h"
 
 static double now(void)
@@ -92,15 +93,14 @@ static json_t *end_of(const lsi_ending *e, const lsi_process_end *end)
     const int rank = lsi_processes_rank(&e->attempt->ranks, end->rank);
     const bool killed = WIFSIGNALED(end->status);
     const int number = killed ? WTERMSIG(end->status) : 0;
-    char name[32];
-    snprintf(name, sizeof(name), "SIG%s", killed ? sigabbrev_np(number) : "");
-    return json_pack("{s:i,s:s,s:i,s:o,s:o,s:o,s:b}", "rank", rank, "host",
-                     e->host, "pid", (int)end->pid, "exit_status",
-                     killed ? json_null()
-                            : json_integer(WEXITSTATUS(end->status)),
-                     "signal", killed ? json_integer(number) : json_null(),
-                     "signal_name", killed ? json_string(name) : json_null(),
-                     "core_dumped", killed && WCOREDUMP(end->status));
+    const lsi_signal_text name = lsi_signal_name(number);
+    return json_pack(
+        "{s:i,s:s,s:i,s:o,s:o,s:o,s:b}", "rank", rank, "host", e->host, "pid",
+        (int)end->pid, "exit_status",
+        killed ? json_null() : json_integer(WEXITSTATUS(end->status)), "signal",
+        killed ? json_integer(number) : json_null(), "signal_name",
+        killed ? json_string(name.text) : json_null(), "core_dumped",
+        killed && WCOREDUMP(end->status));
 }
 
 /* ---- attempts --------------------------------------------------------- */
@@ -155,7 +155,8 @@ static const char *reason_of(const lsi_attempt *a, char text[64])
     if (a->timed_out)
         return "timeout";
     if (a->asked_by != 0) {
-        snprintf(text, 64, "asked to end by SIG%s", sigabbrev_np(a->asked_by));
+        snprintf(text, 64, "asked to end by %s",
+                 lsi_signal_name(a->asked_by).text);
         return text;
     }
     return a->verdict > 0 ? "failure" : "success";

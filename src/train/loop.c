@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/signal_name.h"
 #include "base/span_steps.h"
 #include "base/spans.h"
 #include "comm/api/outcome.h"
@@ -332,9 +333,9 @@ static ls_status end_early(lsi_loop *l)
                         "saved step %" PRId64 "; go on with --resume",
                         l->stepper.steps);
     return lsi_fail(LS_ERR_STATE,
-                    "ended by SIG%s after step %" PRId64
+                    "ended by %s after step %" PRId64
                     "; nothing was saved, as there is no --checkpoint-dir",
-                    sigabbrev_np(l->stopped_by), l->stepper.steps);
+                    lsi_signal_name(l->stopped_by).text, l->stepper.steps);
 }
 
 static ls_status run(lsi_loop *l)

@@ -165,6 +165,16 @@ class Signals(SignalTest):
             status, _, errors = self.ended(process)
             self.assertEqual(status, 0, errors)
 
+    def test_a_signal_without_a_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "report.json")
+            done = self.call("run", "--report", report, "--", "sh", "-c",
+                             f"kill -{signal.SIGRTMIN + 3} $$")
+            self.assertIn("was killed by signal 37 (SIGRTMIN+3)", done.stderr)
+            self.assertNotIn("null)", done.stderr)
+            with open(report, encoding="utf-8") as file:
+                self.assertIn('"SIGRTMIN+3"', file.read())
+
     def test_default_action(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             # exec: a shell would wait for its child before it dies.

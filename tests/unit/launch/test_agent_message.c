@@ -3,6 +3,7 @@
  */
 #include "testing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "launch/agent_message.h"
@@ -90,6 +91,27 @@ static void test_text_of_any_kind(void **state)
     assert_string_equal(there_and_back(&message).text, "no file caf?");
 }
 
+/* The run of a START becomes the name of a folder of logs. */
+static void test_names_of_runs(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"", ".", "..", ".a", "a/b"};
+    lsi_agent_message message = example(LSI_AGENT_START);
+    lsi_agent_message out;
+    char *text;
+    size_t bytes;
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        snprintf(message.run, sizeof(message.run), "%s", bad[i]);
+        assert_ok(lsi_agent_message_write(&message, &text, &bytes));
+        assert_error(lsi_agent_message_read(text, bytes, &out), LS_ERR_FORMAT,
+                     "which is no name");
+        free(text);
+    }
+    message = example(LSI_AGENT_JOIN);
+    message.run[0] = message.past[0] = '\0'; /* not known yet */
+    assert_string_equal(there_and_back(&message).run, "");
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -118,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_text_of_any_kind),
+        cmocka_unit_test(test_names_of_runs),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

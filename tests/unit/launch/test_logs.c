@@ -107,6 +107,30 @@ static void old_ones_go(void **state)
     clean(folder);
 }
 
+/* Files of others whose numbers leave no room for another. */
+static void numbers_have_an_end(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"2147483647", "99999999999999999999",
+                                          "-5", "x"};
+    char folder[64], path[4200];
+    lsi_rank_logs logs;
+    open_logs(&logs, make_folder(folder), (lsi_rotation){2, 2});
+    for (size_t i = 0; i < TEST_COUNT(numbers); i++) {
+        snprintf(path, sizeof(path), "%s/run/0/1/stdout.log.%s", folder,
+                 numbers[i]);
+        FILE *const file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+    }
+    write_text(&logs.files[0], "a\n");
+    write_text(&logs.files[0], "b\n");
+    assert_file(folder, "stdout.log.1", "a\n");
+    assert_file(folder, "stdout.log.2", "b\n");
+    close_logs(&logs);
+    clean(folder);
+}
+
 static void without_a_size_there_is_one(void **state)
 {
     (void)state;
@@ -126,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_stay_whole),
         cmocka_unit_test(old_ones_go),
+        cmocka_unit_test(numbers_have_an_end),
         cmocka_unit_test(without_a_size_there_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
