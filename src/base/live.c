@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,7 +22,9 @@ static _Atomic(lsi_live_page *) own_page;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool refused;
 static int descriptor = -1;
-static pthread_t owner;                /* the first thread that takes steps */
+static struct stat identity; /* of the descriptor; programs close others' */
+static pthread_t owner;      /* the first thread that takes steps */
+static _Atomic bool owned;   /* there is one */
 static _Atomic uint64_t early_samples; /* before there was a page */
 
 /* Of the owner: phases that it is in, and since when its time is not told. */
@@ -43,8 +46,12 @@ static void in_child(void)
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (page == NULL)
         return;
+    struct stat now;
     munmap(page, sizeof(*page));
-    close(descriptor);
+    if (fstat(descriptor, &now) == 0 && now.st_dev == identity.st_dev &&
+        now.st_ino == identity.st_ino)
+        close(descriptor);
+    atomic_store(&owned, false);
     depth = 0;
 }
 
@@ -62,6 +69,7 @@ static void *map_page(void)
     const int fd = memfd_create(LSI_LIVE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *at = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, sizeof(lsi_live_page)) == 0 &&
+        fstat(fd, &identity) == 0 &&
         fcntl(fd, F_ADD_SEALS, LSI_LIVE_SEALS) == 0)
         at = mmap(NULL, sizeof(lsi_live_page), PROT_READ | PROT_WRITE,
                   MAP_SHARED, fd, 0);
@@ -81,7 +89,6 @@ static lsi_live_page *make_page(void)
         return NULL;
     pthread_once(&once, watch_forks);
     lsi_live_page *const page = at;
-    owner = pthread_self();
     page->pid = (int32_t)getpid();
     lsi_span_get_rank(&page->rank, &page->size);
     snprintf(page->name[0], LSI_LIVE_NAME_BYTES, "outside of phases");
@@ -108,6 +115,11 @@ static lsi_live_page *get_or_make_page(void)
         page = make_page();
     pthread_mutex_unlock(&lock);
     return page;
+}
+
+void lsi_live_begin(void)
+{
+    (void)get_or_make_page();
 }
 
 static uint64_t phase_of(lsi_live_page *page, const char *name)
@@ -231,10 +243,22 @@ static void tell_step(lsi_live_page *page)
     SET(changes, GET(changes) + 1);
 }
 
+static bool is_owner(void)
+{
+    if (!atomic_load_explicit(&owned, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!atomic_load(&owned))
+            owner = pthread_self();
+        atomic_store(&owned, true);
+        pthread_mutex_unlock(&lock);
+    }
+    return pthread_equal(owner, pthread_self());
+}
+
 void lsi_live_step(void)
 {
     lsi_live_page *const page = get_or_make_page();
-    if (page == NULL || !pthread_equal(owner, pthread_self()))
+    if (page == NULL || !is_owner())
         return;
     tell_step(page);
     look_who_watches(page);
@@ -248,4 +272,42 @@ void lsi_live_add_samples(double samples)
         atomic_fetch_add_explicit(&early_samples, n, memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&page->samples, n, memory_order_relaxed);
+}
+
+/* ---- waiting for long ---------------------------------------------------- */
+
+/* Under the lock; NULL if all places are taken. */
+static lsi_live_wait *find_place(lsi_live_page *page, unsigned *place)
+{
+    for (unsigned i = 0; i < LSI_LIVE_WAITS && *place == 0; i++)
+        if (GET(wait[i].since_ns) == 0)
+            *place = i + 1;
+    return *place == 0 ? NULL : &page->wait[*place - 1];
+}
+
+void lsi_live_waits(const lsi_live_waiting *waiting, unsigned *place)
+{
+    lsi_live_page *const page = get_or_make_page();
+    if (page == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    lsi_live_wait *const wait = find_place(page, place);
+    if (wait != NULL) {
+        (void)atomic_fetch_add(&wait->changes, 1);
+        wait->awaits = waiting->awaits;
+        wait->tests = waiting->tests;
+        snprintf(wait->call, sizeof(wait->call), "%s", waiting->call);
+        atomic_store(&wait->since_ns, waiting->since_ns);
+        atomic_store(&wait->seen_ns, lsi_clock_ns());
+        (void)atomic_fetch_add(&wait->changes, 1);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void lsi_live_waited(unsigned *place)
+{
+    lsi_live_page *const page = get_page();
+    if (*place != 0 && page != NULL)
+        SET(wait[*place - 1].since_ns, 0);
+    *place = 0;
 }

@@ -1,8 +1,10 @@
 /*
  * What a process does now, for `lockstep top`: a page that it shares by a
- * descriptor, which others of its user find in /proc. It is made at the first
- * step of an optimizer, lives as long as the process, and costs a store a step;
- * phases and waiting are only told while somebody looks.
+ * descriptor, which others of its user find in /proc. It is made when the
+ * process joins others, or at the first step of an optimizer, lives as long as
+ * the process, and costs a store a step. Phases, and how much time
+ * goes into waiting, are only told while somebody looks; a wait that lasts long
+ * is always told, ten times a second.
  */
 #ifndef LS_BASE_LIVE_H
 #define LS_BASE_LIVE_H
@@ -17,14 +19,26 @@
 #define LSI_LIVE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 enum {
-    LSI_LIVE_VERSION = 1,
+    LSI_LIVE_VERSION = 2,
     LSI_LIVE_PHASES = 32, /* further ones are the first: outside of any */
     LSI_LIVE_NAME_BYTES = 32,
-    LSI_LIVE_TAGS = 8 /* kinds of memory */
+    LSI_LIVE_TAGS = 8,  /* kinds of memory */
+    LSI_LIVE_WAITS = 8, /* threads that wait at once; further ones are silent */
+    LSI_LIVE_CALL_BYTES = 96
 };
 
 /* Who looks says so as often, in nanoseconds; who does not, has gone. */
 #define LSI_LIVE_LOOKS ((uint64_t)10 * 1000 * 1000 * 1000)
+
+/* A thread of the process waits for other ranks, and has for long. */
+typedef struct lsi_live_wait {
+    _Atomic uint64_t changes;  /* odd: just changing */
+    _Atomic uint64_t since_ns; /* monotonic clock; 0: this place is free */
+    _Atomic uint64_t seen_ns;  /* when it was last seen waiting */
+    int32_t awaits;            /* a rank of the group; -1: none in particular */
+    int32_t tests; /* 1: the program tests, and may have given it up */
+    char call[LSI_LIVE_CALL_BYTES]; /* "#7 all_reduce of 10 f32 (sum)" */
+} lsi_live_wait;
 
 typedef struct lsi_live_page {
     uint64_t version;
@@ -46,13 +60,31 @@ typedef struct lsi_live_page {
     _Atomic uint64_t busy_ns[LSI_LIVE_PHASES];
     _Atomic uint64_t names; /* phases that have one */
     char name[LSI_LIVE_PHASES][LSI_LIVE_NAME_BYTES];
+    lsi_live_wait wait[LSI_LIVE_WAITS];
 } lsi_live_page;
+
+/* Makes the page, so that others find it. */
+void lsi_live_begin(void);
 
 /* A step of the optimizer is over. */
 void lsi_live_step(void);
 
 /* So many samples (tokens, images) have been learnt from. */
 void lsi_live_add_samples(double samples);
+
+/*
+ * A thread has waited for so long that it can tell: once in a while as long as
+ * it lasts. *place is 0 at first, and then says which of the page's waits it
+ * is.
+ */
+typedef struct lsi_live_waiting {
+    uint64_t since_ns; /* monotonic clock */
+    int awaits;        /* a rank of the group; -1: none in particular */
+    bool tests;        /* by testing: if it is not told again, it is over */
+    const char *call;
+} lsi_live_waiting;
+void lsi_live_waits(const lsi_live_waiting *waiting, unsigned *place);
+void lsi_live_waited(unsigned *place);
 
 /* A phase, or a time of waiting, begins and ends. For spans.c. */
 void lsi_live_enter(bool phase, const char *name);

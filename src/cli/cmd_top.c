@@ -44,6 +44,7 @@ static const lsi_column columns[] = {
      .unit = "s",
      .type = LSI_COLUMN_REAL,
      .decimals = 2},
+    {.name = "awaits", .title = "Awaits rank", .type = LSI_COLUMN_INT},
     {.name = "busy_ms",
      .title = "Busy",
      .unit = "ms",
@@ -73,7 +74,7 @@ static const lsi_column columns[] = {
 typedef struct watched {
     pid_t pid;
     int rank;
-    lsi_live_page *page; /* NULL: it has taken no step yet */
+    lsi_live_page *page; /* NULL: none; see lsi_live_open */
     lsi_live_look now, before;
     bool again; /* there is a look before */
 } watched;
@@ -274,6 +275,18 @@ static void add_rates(lsi_table *table, const watched *w)
                        (double)(waited(now) - waited(before)) * 1e-7 / seconds);
 }
 
+/* A wait that lasts, of a process that tells no more than that. */
+static void add_wait(lsi_table *table, const watched *w)
+{
+    const lsi_live_look *const now = &w->now, *const before = &w->before;
+    if (now->waiting_ns == 0)
+        return;
+    if (now->awaits >= 0)
+        lsi_table_int(table, "awaits", now->awaits);
+    if (before->watched_ns == 0 && before->waiting_ns == now->waiting_ns)
+        lsi_table_real(table, "waiting", 100);
+}
+
 static void add_row(lsi_table *table, const watched *w)
 {
     const lsi_live_look *const now = &w->now;
@@ -294,9 +307,12 @@ static void add_row(lsi_table *table, const watched *w)
     lsi_table_int(table, "step", (int64_t)now->steps);
     if (w->before.watched_ns != 0)
         lsi_table_real(table, "busy_ms", (double)busy * 1e-6);
-    lsi_table_real(table, "memory_mb", (double)now->memory * 1e-6);
-    lsi_table_real(table, "peak_mb", (double)now->peak * 1e-6);
+    if (now->steps > 0) {
+        lsi_table_real(table, "memory_mb", (double)now->memory * 1e-6);
+        lsi_table_real(table, "peak_mb", (double)now->peak * 1e-6);
+    }
     add_rates(table, w);
+    add_wait(table, w);
 }
 
 static json_t *slowest_json(const view *v)
@@ -402,7 +418,10 @@ const lsi_command lsi_command_top = {
         "lists them: its name, the beginning of that, or the PID of its "
         "launcher; or the PID of one rank. The ranks are not stopped; while "
         "somebody looks they also tell phases and waiting, from the second "
-        "look on. Busy is the last step without waiting for others; samples "
+        "look on. A rank that has waited for others for a tenth of a second "
+        "shows in which operation, for which rank of its group and for how "
+        "long, in any program that has opened a group. Busy is the last step "
+        "without waiting for others; samples "
         "are what ls_ddp_backward is given as weight: tokens, images.",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),

@@ -34,7 +34,8 @@ static int open_page(DIR *folder, const char *path)
 static ls_status refuse(pid_t pid)
 {
     return lsi_fail(LS_ERR_NOT_FOUND,
-                    "process %d has not taken a step of an optimizer yet",
+                    "process %d has not taken a step of an optimizer yet, nor "
+                    "joined other ranks",
                     (int)pid);
 }
 
@@ -100,11 +101,10 @@ void lsi_live_close(lsi_live_page **page)
 #define GET(field) atomic_load_explicit(&page->field, memory_order_acquire)
 
 /* It may come to a terminal. */
-static void copy_name(char to[LSI_LIVE_NAME_BYTES],
-                      const char from[LSI_LIVE_NAME_BYTES])
+static void copy_text(char *to, const char *from, size_t bytes)
 {
-    memcpy(to, from, LSI_LIVE_NAME_BYTES - 1);
-    to[LSI_LIVE_NAME_BYTES - 1] = '\0';
+    memcpy(to, from, bytes - 1);
+    to[bytes - 1] = '\0';
     for (char *at = to; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == '\x7f')
             *at = '?';
@@ -130,11 +130,33 @@ static void copy(lsi_live_page *page, lsi_live_look *out)
     for (size_t i = 0; i < LSI_LIVE_TAGS; i++)
         out->memory += GET(memory[i]);
     for (size_t i = 0; i < out->names; i++) {
-        copy_name(out->name[i], page->name[i]);
+        copy_text(out->name[i], page->name[i], LSI_LIVE_NAME_BYTES);
         out->busy_ns[i] = GET(busy_ns[i]);
     }
     memcpy(out->phase, out->name[phase < out->names ? phase : 0],
            LSI_LIVE_NAME_BYTES);
+}
+
+/* What tests has probably given it up if it has not looked for so long. */
+#define TESTS_NS ((uint64_t)2 * 1000 * 1000 * 1000)
+
+/* Takes it if it has lasted longer than the one in *out. */
+static void copy_wait(lsi_live_wait *page, lsi_live_look *out)
+{
+    const uint64_t before = GET(changes), since = GET(since_ns);
+    const uint64_t seen = GET(seen_ns);
+    const bool over = page->tests != 0 && seen + TESTS_NS < out->now_ns;
+    char call[LSI_LIVE_CALL_BYTES];
+    const int awaits = page->awaits;
+    copy_text(call, page->call, sizeof(call));
+    /* The copies above stay above this: the thread sanitizer has no fences. */
+    const uint64_t after = atomic_fetch_add(&page->changes, 0);
+    if (since == 0 || over || before % 2 != 0 || after != before ||
+        (out->waiting_ns != 0 && out->waiting_ns <= since))
+        return;
+    out->waiting_ns = since;
+    out->awaits = awaits;
+    memcpy(out->call, call, sizeof(call));
 }
 
 /* Again, while a step ends; but who was stopped then is taken as it is. */
@@ -147,6 +169,8 @@ void lsi_live_read(lsi_live_page *page, lsi_live_look *out)
         const uint64_t before =
             atomic_load_explicit(&page->changes, memory_order_acquire);
         copy(page, out);
+        for (size_t w = 0; w < LSI_LIVE_WAITS; w++)
+            copy_wait(&page->wait[w], out);
         if (before % 2 == 0 && GET(changes) == before)
             return;
     }
@@ -154,18 +178,37 @@ void lsi_live_read(lsi_live_page *page, lsi_live_look *out)
 
 /* ---- in words ------------------------------------------------------------ */
 
+static double seconds_since(const lsi_live_look *look, uint64_t ns)
+{
+    return ns < look->now_ns ? (double)(look->now_ns - ns) * 1e-9 : 0;
+}
+
+/* With the phase, if the process tells it and is in one. */
+static void waiting_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
+{
+    char whom[32] = "";
+    const bool phase = look->watched_ns != 0 && look->names > 0 &&
+                       strcmp(look->phase, look->name[0]) != 0;
+    if (look->awaits >= 0)
+        snprintf(whom, sizeof(whom), " for rank %d", look->awaits);
+    snprintf(text, LSI_LIVE_TEXT, "%s%sin %s, waiting%s",
+             phase ? look->phase : "", phase ? ", " : "", look->call, whom);
+}
+
 double lsi_live_text(const lsi_live_look *look, char text[LSI_LIVE_TEXT])
 {
-    if (look == NULL) {
+    if (look == NULL || (look->steps == 0 && look->waiting_ns == 0)) {
         snprintf(text, LSI_LIVE_TEXT, "before its first step");
         return -1;
     }
-    text[0] = '\0';
-    if (look->watched_ns == 0)
-        return -1;
+    const bool told = look->watched_ns != 0;
+    if (look->waiting_ns != 0) {
+        waiting_text(look, text);
+        return seconds_since(look, look->waiting_ns);
+    }
     const uint64_t since =
         look->waits_ns != 0 ? look->waits_ns : look->phase_ns;
-    snprintf(text, LSI_LIVE_TEXT, "%s%s", look->phase,
-             look->waits_ns != 0 ? ", waits" : "");
-    return since < look->now_ns ? (double)(look->now_ns - since) * 1e-9 : 0;
+    snprintf(text, LSI_LIVE_TEXT, "%s%s", told ? look->phase : "",
+             told && look->waits_ns != 0 ? ", waits" : "");
+    return told ? seconds_since(look, since) : -1;
 }

@@ -21,6 +21,10 @@ typedef struct lsi_live_look {
     uint64_t phase_ns; /* since when it is in it */
     uint64_t waits_ns; /* since when it waits for others; 0: it works */
     uint64_t memory, peak;
+    /* The longest wait that lasts; waiting_ns 0: none that is told. */
+    uint64_t waiting_ns; /* since when */
+    int awaits;          /* a rank of the group; -1: none in particular */
+    char call[LSI_LIVE_CALL_BYTES]; /* "#7 all_reduce of 10 f32 (sum)" */
     size_t names;
     char name[LSI_LIVE_PHASES][LSI_LIVE_NAME_BYTES];
     uint64_t busy_ns[LSI_LIVE_PHASES]; /* of the last step, by phase */
@@ -28,18 +32,19 @@ typedef struct lsi_live_look {
 
 /*
  * Maps the page of a process. *out is given back with lsi_live_close.
- * LS_ERR_NOT_FOUND if it has none, because it has taken no step yet; or
- * LS_ERR_SYSTEM if it cannot be looked at, as it is another user's, say.
+ * LS_ERR_NOT_FOUND if it has none, because it has neither taken a step nor
+ * joined other ranks; or LS_ERR_SYSTEM if it cannot be looked at, as it is
+ * another user's, say.
  */
 ls_status lsi_live_open(lsi_live_page **out, pid_t pid);
 void lsi_live_close(lsi_live_page **page);
 
 /*
- * What the process does, in words: "backward, waits". NULL stands for a process
- * without a page. Returns for how many seconds it has; below 0 if that is not
- * known.
+ * What the process does, in words: "backward, in #7 all_reduce of 10 f32 (sum),
+ * waiting for rank 1". NULL stands for a process without a page. Returns for
+ * how many seconds it has; below 0 if that is not known.
  */
-enum { LSI_LIVE_TEXT = LSI_LIVE_NAME_BYTES + 48 };
+enum { LSI_LIVE_TEXT = LSI_LIVE_NAME_BYTES + LSI_LIVE_CALL_BYTES + 48 };
 double lsi_live_text(const lsi_live_look *look_or_null,
                      char text[LSI_LIVE_TEXT]);
 

@@ -10,6 +10,7 @@
 
 #include "base/cpuset.h"
 #include "base/error.h"
+#include "base/live.h"
 #include "base/memory.h"
 #include "base/span_file.h"
 #include "comm/api/check.h"
@@ -20,6 +21,7 @@
 #include "comm/core/coprogress.h"
 #include "comm/core/matching.h"
 #include "comm/core/wait.h"
+#include "comm/health/awaited.h"
 #include "comm/health/dump.h"
 #include "comm/health/recorder.h"
 #include "comm/node/home.h"
@@ -242,6 +244,8 @@ void lsi_group_look_around(ls_group *group)
 ls_status lsi_group_settle(ls_group *group)
 {
     lsi_span_set_rank(group->rank, group->size, group->identity.job);
+    if (group->size > 1)
+        lsi_live_begin();
     if (lsi_spans_nodes(group))
         LS_TRY(lsi_group_settle(group->channels.local));
     LS_TRY(ls_barrier(group)); /* all members are there */
@@ -294,6 +298,8 @@ void ls_group_close(ls_group **group)
     const bool is_member =
         !lsi_is_inherited(closing) &&
         lsi_member_of(closing, closing->rank)->pid == (int32_t)getpid();
+    if (is_member)
+        lsi_awaited_hide(&closing->waiting.polling.patience);
     lsi_coprogress_leave(closing);
     lsi_dump_leave(closing);
     if (is_member) {

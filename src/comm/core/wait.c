@@ -204,6 +204,7 @@ void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
         group->waiting.backoff--;
     if (patience->began_ns != 0)
         lsi_awaited_forget(group, patience->told);
+    lsi_awaited_hide(patience);
     *patience = (lsi_patience){0};
 }
 
@@ -221,10 +222,14 @@ static ls_status look_around(ls_group *group, lsi_patience *patience,
     const uint64_t waited = now - patience->began_ns;
     const bool late = timeout != 0 && waited >= timeout;
     patience->checked_ns = now;
-    LS_TRY(lsi_check_peers(group));
+    const ls_status status = lsi_check_peers(group);
+    if (status != LS_OK || late || told_to_end)
+        lsi_awaited_hide(patience);
+    LS_TRY(status);
     if (late || told_to_end)
         return lsi_time_out(group, !late);
     lsi_awaited_note(group);
+    lsi_awaited_show(group, patience);
     /*
      * All that wait give up at about the same time, and should know whom for,
      * also from one that has got no CPU for most of it: so by the clock.
@@ -363,7 +368,10 @@ static ls_status wait_until(ls_group *group, const bool *done,
             lsi_patience_rewarded(group, patience);
             return LS_OK;
         }
-        LS_TRY(status);
+        if (status != LS_OK) {
+            lsi_awaited_hide(patience);
+            return status;
+        }
         if (group->activity != activity)
             lsi_patience_rewarded(group, patience);
         if (until_ns != 0 && lsi_clock_ns() >= until_ns)

@@ -1,5 +1,9 @@
 #include "comm/health/awaited.h"
 
+#include <stdio.h>
+
+#include "base/live.h"
+#include "comm/state/call.h"
 #include "comm/state/channels.h"
 
 bool lsi_is_behind(const ls_group *group, int rank)
@@ -44,6 +48,47 @@ static _Atomic uint32_t *own_note(const ls_group *group)
 void lsi_awaited_note(ls_group *group)
 {
     atomic_store(own_note(group), (uint32_t)(awaited(group) + 1));
+}
+
+/* The call that this rank waits in; false if it is not known. */
+static bool awaited_call(const ls_group *group, char *text, size_t bytes)
+{
+    const lsi_collective *op = group->queue.first;
+    const lsi_stream *stream = lsi_stream_awaited(group);
+    const lsi_message *message = group->streams.any.first;
+    if (op != NULL) {
+        const int used =
+            snprintf(text, bytes, "#%llu ", (unsigned long long)op->sequence);
+        (void)lsi_call_text(&op->call, text + used, bytes - (size_t)used);
+        return true;
+    }
+    if (stream != NULL)
+        message = stream->first != NULL ? stream->first : stream->waiting.first;
+    if (message == NULL)
+        return false;
+    const lsi_call call = {.operation = message->operation,
+                           .dtype = (ls_dtype)message->envelope.dtype,
+                           .count = message->envelope.count};
+    (void)lsi_call_text(&call, text, bytes);
+    return true;
+}
+
+void lsi_awaited_show(const ls_group *group, lsi_patience *patience)
+{
+    char text[LSI_LIVE_CALL_BYTES];
+    const lsi_live_waiting waiting = {
+        .since_ns = patience->since_ns,
+        .awaits = (int)atomic_load(own_note(group)) - 1,
+        .tests = patience == &group->waiting.polling.patience,
+        .call = text};
+    if (awaited_call(group, text, sizeof(text)))
+        lsi_live_waits(&waiting, &patience->shown);
+}
+
+void lsi_awaited_hide(lsi_patience *patience)
+{
+    if (patience->shown != 0)
+        lsi_live_waited(&patience->shown);
 }
 
 void lsi_awaited_forget(ls_group *group, bool told)

@@ -20,6 +20,13 @@ int lsi_first_behind(const ls_group *group, bool on_node);
 /* Writes down whom this rank waits for. */
 void lsi_awaited_note(ls_group *group);
 
+/*
+ * Shows what this rank waits for, and for whom, where `lockstep top` sees it;
+ * takes that back.
+ */
+void lsi_awaited_show(const ls_group *group, lsi_patience *patience);
+void lsi_awaited_hide(lsi_patience *patience);
+
 /* It waits no longer; `told`: and the other nodes should know. */
 void lsi_awaited_forget(ls_group *group, bool told);
 

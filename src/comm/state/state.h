@@ -121,6 +121,7 @@ typedef struct lsi_patience {
                             before it */
     uint64_t checked_ns; /* the same, when peers were last looked at */
     uint64_t since_ns;   /* the same as began_ns, by the clock */
+    unsigned shown;      /* where lsi_live_waits shows it; 0: nowhere */
     bool told;           /* other nodes know whom this rank waits for */
     bool coprogress;     /* other groups may have to be moved meanwhile */
 } lsi_patience;

@@ -10,7 +10,9 @@ import unittest
 from program import LOCKSTEP, ProgramTest, environment, wait_until
 
 SLOW_RANK = os.environ["TEST_SLOW_RANK"]
+HANG = os.environ["TEST_HANG"]
 LOOKS = 20
+IN_CALL = "in #503 all_reduce of 256 f32 (sum), waiting for rank 1"
 
 
 class Top(ProgramTest):
@@ -85,6 +87,43 @@ class Top(ProgramTest):
         top = self.begin(LOCKSTEP, "top", str(job.pid), "--interval", "0.1")
         job.wait(30)
         self.assertEqual(top.wait(20), 0)
+
+    def waits(self, job, rank):
+        """The row of a rank once it shows a wait."""
+        def found():
+            done = self.call("top", str(job), "--json", "--count", "1")
+            lines = done.stdout.splitlines()
+            self.row = next((row for line in lines
+                             for row in json.loads(line)["ranks"]
+                             if row["rank"] == rank and "awaits" in row), None)
+            return self.row is not None
+        self.assertTrue(wait_until(found, 20))
+        return self.row
+
+    def test_a_program_without_steps_shows_what_it_waits_for(self):
+        """A C program whose rank 1 does not come to the 501st all-reduce."""
+        job = self.begin(LOCKSTEP, "run", "-n", "3", "--", HANG, "compute")
+        first = self.waits(job.pid, 0)
+        self.assertEqual(first["phase"], IN_CALL)
+        self.assertEqual(first["awaits"], 1)
+        *_, last = self.looks(job.pid, "--count", "2", "--interval", "0.3")
+        self.assertEqual(
+            [(row.get("phase"), row.get("awaits"), row.get("waiting"))
+             for row in last["ranks"]],
+            [(IN_CALL, 1, 100), ("before its first step", None, None),
+             (IN_CALL, 1, 100)])
+        grown = last["ranks"][0]["seconds"] - first["seconds"]
+        self.assertGreater(grown, 0.25)
+        text = self.call("top", str(job.pid), "--count", "1").stdout
+        self.assertEqual(text.count(IN_CALL), 2, text)
+
+    def test_so_does_one_that_nobody_has_launched(self):
+        env = {"WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2,
+               "LOCKSTEP_JOB": f"top-{os.getpid()}"}
+        jobs = [self.begin("env", *(f"{name}={value}" for name, value in
+                                    {**env, "RANK": r, "LOCAL_RANK": r}.items()),
+                           HANG, "compute") for r in range(2)]
+        self.assertEqual(self.waits(jobs[0].pid, 0)["phase"], IN_CALL)
 
     def test_what_cannot_be_looked_at(self):
         self.fails(1, "there is no process 4194305", "top", "4194305")
