@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-    LSI_WIRE_VERSION = 5,  /* changes with this file */
+    LSI_WIRE_VERSION = 6,  /* changes with this file */
     LSI_WIRE_LATE = -2,    /* a result */
     LSI_WIRE_ANYBODY = -1, /* as a peer to receive from */
     LSI_WIRE_LIBRARY_BYTES = 128,
@@ -37,7 +37,7 @@ enum {
     LSI_WIRE_PIECE = 60 * 1024
 };
 
-/* A message in flight. Its bytes must stay where they are until it is done. */
+/* A message in flight. Its bytes stay where they are until it is done. */
 typedef struct lsi_ticket {
     uint64_t handle;
 } lsi_ticket;
@@ -98,7 +98,8 @@ typedef struct lsi_wire {
      * Gives up a send that is not done. Of `owned`, in which its bytes are, the
      * wire takes care, and calls `release` with it some time; if it is NULL the
      * bytes are left alone when this returns, at the cost of the connection if
-     * need be. NULL if the bytes must stay for ever, as with MPI.
+     * need be. MPI has a copy of them. NULL if all that is sent is done at
+     * once.
      */
     void (*drop)(lsi_ticket *ticket, void *owned, void (*release)(void *));
     /* The process ends: waits until what it has sent is read. */

@@ -1,8 +1,12 @@
 /*
  * A receive that is given up does not write any more, although MPI takes its
- * time. MPI is played here: the few functions of it that the wire calls.
+ * time; and what was sent is not read any more where it came from. MPI is
+ * played here: the few functions of it that the wire calls.
  */
 #include "testing.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include <mpi.h>
 
@@ -17,16 +21,38 @@ int lsi_mpi_highest_tag;
 
 /* ---- MPI ----------------------------------------------------------------- */
 
-enum { REQUEST = 1, NEVER = -1 };
+enum { REQUEST = 1, NEVER = -1, FIRST_SEND = 100, SENDS = 8 };
 
 static char *place; /* where the message goes */
 static int tests_left, calls;
 static int under_way;
 
+/* Sends that MPI has taken, and not sent if `slow`. */
+typedef struct sending {
+    const unsigned char *data;
+    size_t bytes;
+    unsigned char sum;
+    bool over;
+} sending;
+
+static sending sends[SENDS];
+static int n_sends;
+static bool slow;
+
+static unsigned char sum_of(const sending *s)
+{
+    unsigned char sum = 0;
+    for (size_t i = 0; i < s->bytes; i++)
+        sum = (unsigned char)(sum * 3 + s->data[i]);
+    return sum;
+}
+
 /* Bytes arrive whenever MPI is called, whoever has given up the receive. */
 static void arrive(void)
 {
     calls++;
+    for (int i = 0; i < n_sends; i++)
+        assert_true(sends[i].over || sum_of(&sends[i]) == sends[i].sum);
     if (!under_way)
         return;
     *place += 1;
@@ -47,9 +73,12 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest,
               int tag, MPI_Comm comm, MPI_Request *request)
 {
-    (void)buf, (void)count, (void)datatype, (void)dest, (void)tag, (void)comm;
+    (void)datatype, (void)dest, (void)tag, (void)comm;
     arrive();
-    *request = REQUEST;
+    assert_true(n_sends < SENDS);
+    sends[n_sends] = (sending){.data = buf, .bytes = (size_t)count};
+    sends[n_sends].sum = sum_of(&sends[n_sends]);
+    *request = FIRST_SEND + n_sends++;
     return MPI_SUCCESS;
 }
 
@@ -57,7 +86,9 @@ int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     (void)status;
     arrive();
-    *flag = !under_way;
+    *flag = *request < FIRST_SEND ? !under_way : !slow;
+    if (*flag && *request >= FIRST_SEND)
+        sends[*request - FIRST_SEND].over = true;
     if (*flag)
         *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
@@ -137,12 +168,65 @@ static void what_has_begun_to_arrive_arrives_before(void **state)
     const lsi_wire *wire = lsi_wire_of_module();
     lsi_ticket ticket;
     char byte = 0, other = 0;
+    int64_t done = -1;
     (void)state;
     clock_reset();
     give_up(wire, &byte, 5);
-    for (int i = 0; i < 10; i++)
+    n_sends = 0;
+    for (int i = 0; i < SENDS; i++) {
         assert_int_equal(wire->send(&other, 1, 1, 0, 0, &ticket), 0);
+        assert_int_equal(wire->test(&ticket, &done), 0);
+        assert_int_equal(done, 1);
+    }
     assert_int_equal(byte, 0);
+}
+
+static int released;
+
+static void release(void *block)
+{
+    released++;
+    free(block);
+}
+
+/*
+ * MPI goes on reading what it was given: that is not where the bytes were, of
+ * whom the owner has made something else.
+ */
+static void what_is_sent_is_nobodys(void **state)
+{
+    static const size_t sizes[] = {0, 1, 1024, 1025, LSI_WIRE_PIECE, 200000};
+    const lsi_wire *wire = lsi_wire_of_module();
+    lsi_ticket tickets[TEST_COUNT(sizes)], ticket = {0};
+    char byte = 0;
+    int64_t done = -1;
+    (void)state;
+    n_sends = 0;
+    slow = true;
+    released = 0;
+    assert_non_null(wire->drop);
+    for (size_t i = 0; i < TEST_COUNT(sizes); i++) {
+        unsigned char *const data = malloc(sizes[i] + 1);
+        memset(data, (int)i + 1, sizes[i]);
+        assert_int_equal(wire->send(data, sizes[i], 1, 0, 0, &tickets[i]), 0);
+        assert_int_equal(wire->test(&tickets[i], &done), 0);
+        assert_int_equal(done, -1);
+        const bool gives = i % 2 == 0; /* the bytes, or only leave to go */
+        wire->drop(&tickets[i], gives ? data : NULL, release);
+        memset(data, 0, gives ? 0 : sizes[i]);
+        if (!gives)
+            free(data);
+        assert_int_equal(tickets[i].handle, 0);
+    }
+    assert_int_equal(released, 3);
+    slow = false;
+    while (!sends[0].over || !sends[TEST_COUNT(sizes) - 1].over) {
+        n_sends = TEST_COUNT(sizes);
+        assert_int_equal(wire->send(&byte, 1, 1, 0, 0, &ticket), 0);
+        assert_int_equal(wire->test(&ticket, &done), 0);
+        assert_int_equal(done, 1);
+    }
+    wire->drop(&ticket, NULL, release); /* of one that is over */
 }
 
 /* The last: MPI is of no use any more. */
@@ -171,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_has_begun_to_arrive_arrives_before),
+        cmocka_unit_test(what_is_sent_is_nobodys),
         cmocka_unit_test(what_never_ends_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <mpi.h>
@@ -12,8 +13,6 @@
 #include "base/suspending_clock.h"
 #include "comm/net/mpi/mpi_meet.h"
 #include "comm/state/wire.h"
-
-_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request is a word");
 
 #define CANCEL_SECONDS 1.0
 
@@ -57,67 +56,162 @@ static int wire_open(const lsi_wire_start *start, lsi_wire_opened *out)
 
 /* ---- messages ------------------------------------------------------------ */
 
+/*
+ * A message that MPI has been asked to move. What is sent is copied: MPI cannot
+ * be made to give up a send, and whoever sends gives its memory back when the
+ * group has failed, while other groups, or the program, go on calling MPI. A
+ * piece of LSI_WIRE_PIECE is in the cache when MPI reads it.
+ */
+typedef struct message {
+    struct message *next;
+    MPI_Request request;
+    size_t room;
+    unsigned char data[];
+} message;
+
+/* Messages to be used again, of two sizes; and sends that were given up. */
+enum { SMALL_BYTES = 1024, MOST_SPARE = 64 };
+
+typedef struct list {
+    message *first;
+    int n;
+} list;
+
+static list spare_small, spare_large, dropped;
+
+static void push(list *to, message *m)
+{
+    m->next = to->first;
+    to->first = m;
+    to->n++;
+}
+
+static message *pop(list *from)
+{
+    message *m = from->first;
+    if (m != NULL) {
+        from->first = m->next;
+        from->n--;
+    }
+    return m;
+}
+
+static list *spare_of(size_t room)
+{
+    return room == SMALL_BYTES      ? &spare_small
+           : room == LSI_WIRE_PIECE ? &spare_large
+                                    : NULL;
+}
+
+/* With room for so many bytes; NULL if there is no memory. */
+static message *take(size_t bytes)
+{
+    const size_t room = bytes <= SMALL_BYTES      ? SMALL_BYTES
+                        : bytes <= LSI_WIRE_PIECE ? LSI_WIRE_PIECE
+                                                  : bytes;
+    list *const spare = spare_of(room);
+    message *m = spare != NULL ? pop(spare) : NULL;
+    if (m == NULL)
+        m = malloc(sizeof(*m) + room);
+    if (m == NULL)
+        (void)lsi_mpi_refuse(-1, "no memory for a message of %zu bytes", bytes);
+    else
+        *m = (message){.request = MPI_REQUEST_NULL, .room = room};
+    return m;
+}
+
+static void give_back(message *m)
+{
+    list *const spare = spare_of(m->room);
+    if (spare != NULL && spare->n < MOST_SPARE)
+        push(spare, m);
+    else
+        free(m);
+}
+
+/* Looks at one of those that were given up: it may be over by now. */
+static void look_at_dropped(void)
+{
+    int over = 0;
+    message *const m = pop(&dropped);
+    if (m == NULL)
+        return;
+    if (MPI_Test(&m->request, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over)
+        give_back(m);
+    else
+        push(&dropped, m);
+}
+
 static int refuse(void)
 {
     return lsi_mpi_refuse(-1, "a message that was given up is still on its "
                               "way; MPI cannot be used any more");
 }
 
-static void keep(lsi_ticket *ticket, MPI_Request request)
+static message *message_of(const lsi_ticket *ticket)
 {
-    ticket->handle = 0;
-    memcpy(&ticket->handle, &request, sizeof(request));
+    return (message *)(uintptr_t)ticket->handle;
 }
 
-static MPI_Request request_of(const lsi_ticket *ticket)
+/* The message of a call that has begun, or has not. */
+static int begun(int code, const char *what, message *m, lsi_ticket *ticket)
 {
-    MPI_Request request;
-    memcpy(&request, &ticket->handle, sizeof(request));
-    return request;
+    const int result = lsi_mpi_check(code, what);
+    if (result == 0)
+        ticket->handle = (uint64_t)(uintptr_t)m;
+    else
+        give_back(m);
+    return result;
 }
 
 static int wire_send(const void *data, size_t bytes, int peer, int from,
                      int tag, lsi_ticket *ticket)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
     (void)from;
     if (lsi_mpi_stuck)
         return refuse();
-    const int result = lsi_mpi_check(MPI_Isend(data, (int)bytes, MPI_BYTE, peer,
-                                               tag, lsi_mpi_comm, &request),
-                                     "MPI_Isend");
-    keep(ticket, request);
-    return result;
+    look_at_dropped();
+    message *const m = take(bytes);
+    if (m == NULL)
+        return -1;
+    if (bytes != 0)
+        memcpy(m->data, data, bytes);
+    return begun(MPI_Isend(m->data, (int)bytes, MPI_BYTE, peer, tag,
+                           lsi_mpi_comm, &m->request),
+                 "MPI_Isend", m, ticket);
 }
 
 static int wire_receive(void *data, size_t bytes, int peer, int from, int tag,
                         lsi_ticket *ticket)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
     (void)from;
     if (lsi_mpi_stuck)
         return refuse();
     const int source = peer == LSI_WIRE_ANYBODY ? MPI_ANY_SOURCE : peer;
-    const int result =
-        lsi_mpi_check(MPI_Irecv(data, (int)bytes, MPI_BYTE, source, tag,
-                                lsi_mpi_comm, &request),
-                      "MPI_Irecv");
-    keep(ticket, request);
-    return result;
+    message *const m = take(0);
+    if (m == NULL)
+        return -1;
+    return begun(MPI_Irecv(data, (int)bytes, MPI_BYTE, source, tag,
+                           lsi_mpi_comm, &m->request),
+                 "MPI_Irecv", m, ticket);
 }
 
 static int wire_test(lsi_ticket *ticket, int64_t *done)
 {
-    MPI_Request request = request_of(ticket);
+    message *const m = message_of(ticket);
     MPI_Status status;
     int flag = 0, count = 0;
     *done = -1;
     if (lsi_mpi_stuck)
         return refuse();
-    const int code = MPI_Test(&request, &flag, &status);
-    keep(ticket, request);
-    if (lsi_mpi_check(code, "MPI_Test") != 0 || !flag)
-        return code == MPI_SUCCESS ? 0 : -1;
+    const int result =
+        lsi_mpi_check(MPI_Test(&m->request, &flag, &status), "MPI_Test");
+    if (result == 0 && !flag)
+        return 0;
+    ticket->handle = 0;
+    give_back(m);
+    if (result != 0)
+        return result;
     if (MPI_Get_count(&status, MPI_BYTE, &count) != MPI_SUCCESS || count < 0)
         count = 0; /* that of a send is undefined */
     *done = count;
@@ -131,17 +225,31 @@ static int wire_test(lsi_ticket *ticket, int64_t *done)
  */
 static void wire_cancel(lsi_ticket *ticket)
 {
-    MPI_Request request = request_of(ticket);
+    message *const m = message_of(ticket);
     const double until = lsi_suspending_clock_seconds() + CANCEL_SECONDS;
     int over = 0;
-    if (request == MPI_REQUEST_NULL || lsi_mpi_stuck)
+    if (m == NULL || lsi_mpi_stuck)
         return;
-    (void)MPI_Cancel(&request);
+    ticket->handle = 0;
+    (void)MPI_Cancel(&m->request);
     while (!over && lsi_suspending_clock_seconds() < until)
-        if (MPI_Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        if (MPI_Test(&m->request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             over = 1;
     lsi_mpi_stuck = !over;
-    keep(ticket, MPI_REQUEST_NULL);
+    if (over)
+        give_back(m);
+    else
+        push(&dropped, m);
+}
+
+/* The copy stays until MPI has sent it, which may be never. */
+static void wire_drop(lsi_ticket *ticket, void *owned, void (*release)(void *))
+{
+    if (ticket->handle != 0)
+        push(&dropped, message_of(ticket));
+    ticket->handle = 0;
+    if (owned != NULL)
+        release(owned);
 }
 
 static const char *wire_error(void)
@@ -158,6 +266,7 @@ static lsi_wire wire = {
     .receive = wire_receive,
     .test = wire_test,
     .cancel = wire_cancel,
+    .drop = wire_drop,
     .close = lsi_mpi_close,
     .error = wire_error,
 };
