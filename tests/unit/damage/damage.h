@@ -27,7 +27,8 @@ typedef enum damage_rule {
     DAMAGE_REFUSED, /* only an error */
     DAMAGE_VALUES,  /* an error, or exactly what the valid file holds */
     DAMAGE_SHAPE,   /* an error, the same shape, or `cut_off` */
-    DAMAGE_ANY      /* an error, or anything */
+    DAMAGE_ANY,     /* an error, or anything */
+    DAMAGE_UNTRIED  /* not flipped, as the bytes before are like these */
 } damage_rule;
 
 /* The rule for bytes (or lengths) from begin to end - 1. */
@@ -59,6 +60,7 @@ typedef struct damage_case {
 /* What came of all damages. */
 typedef struct damage_count {
     size_t refused, accepted; /* reads */
+    size_t untried;           /* flips */
     size_t broken;            /* rules */
     size_t most_bytes;        /* that a read allocated through the library */
     char first[DAMAGE_TEXT];  /* the first broken rule */

@@ -20,6 +20,10 @@ static const uint8_t file[BYTES] = {4, 10, 20, 30, 40, 100};
 /* What the reader under test does wrong. */
 static bool more, no_sum, no_length, silent, keeps, grabs, stays_open, loses;
 
+/* Blocks that it does not give back. */
+static void *kept[16 * BYTES];
+static size_t n_kept;
+
 static ls_status check(const uint8_t *data, size_t bytes)
 {
     uint8_t sum = 0;
@@ -38,8 +42,10 @@ static ls_status check(const uint8_t *data, size_t bytes)
 static ls_status misbehave(void)
 {
     void *block = NULL;
-    if (keeps)
-        LS_TRY(lsi_alloc(&block, 1, LS_MEMORY_DATA, "kept"));
+    if (keeps) {
+        assert_true(n_kept < TEST_COUNT(kept));
+        LS_TRY(lsi_alloc(&kept[n_kept++], 1, LS_MEMORY_DATA, "kept"));
+    }
     if (grabs) {
         LS_TRY(lsi_alloc(&block, 2 << 20, LS_MEMORY_DATA, "a block"));
         lsi_free(block);
@@ -122,6 +128,12 @@ static void ranges_override_the_usual_rule(void **state)
     assert_int_equal(damage_walk(&c).broken, 0);
     loses = true;
     assert_int_equal(damage_walk(&c).broken, 8);
+    const damage_range untried[] = {{0, SUM, DAMAGE_UNTRIED}};
+    c.flips = (damage_rules){DAMAGE_REFUSED, untried, 1};
+    const damage_count n = damage_walk(&c);
+    assert_int_equal(n.untried, 8 * SUM);
+    assert_int_equal(n.refused + n.accepted, 8 + BYTES + 2);
+    c.flips = (damage_rules){DAMAGE_REFUSED, values, 2};
     c.flips.n = 0;
     assert_int_equal(damage_walk(&c).broken, 8 * SUM);
     no_sum = loses = false;
@@ -134,6 +146,8 @@ static void what_a_read_keeps_is_found(void **state)
     keeps = true;
     assert_int_equal(broken(DAMAGE_ANY, DAMAGE_ANY), 8 * SUM);
     keeps = false;
+    while (n_kept > 0)
+        lsi_free(kept[--n_kept]);
     grabs = true;
     assert_int_equal(broken(DAMAGE_ANY, DAMAGE_ANY), 8 * SUM);
     grabs = false;

@@ -187,10 +187,18 @@ static void tar_zstd(void **state)
 static void tar(void **state)
 {
     (void)state;
-    enum { SUM = 148, HEADER = 512, END = HEADER + LSI_RECORD_BYTES };
-    const damage_range flips[] = {{SUM, SUM + 8, DAMAGE_VALUES}, /* blanks */
-                                  {0, HEADER, DAMAGE_REFUSED},
-                                  {HEADER, END, DAMAGE_SHAPE}};
+    enum {
+        SUM = 148,
+        HEADER = 512,
+        END = HEADER + LSI_RECORD_BYTES,
+        SOME = 64
+    };
+    const damage_range flips[] = {
+        {SUM, SUM + 8, DAMAGE_VALUES}, /* blanks */
+        {0, HEADER, DAMAGE_REFUSED},
+        {HEADER, HEADER + SOME, DAMAGE_SHAPE},
+        {HEADER + SOME, END, DAMAGE_UNTRIED}, /* pixels */
+    };
     const damage_range cuts[] = {{0, END, DAMAGE_REFUSED}};
     size_t bytes = 0;
     write_tar(damage_path("whole.tar"));
@@ -213,6 +221,7 @@ static void records(void **state)
 {
     (void)state;
     static const uint8_t record[LSI_RECORD_BYTES] = {3, 7};
+    const damage_range pixels[] = {{64, sizeof record, DAMAGE_UNTRIED}};
     assert_int_equal(mkdir(damage_path("cifar"), 0700), 0);
     const damage_case c = {.format = "records of CIFAR-100",
                            .path = damage_path("cifar/test.bin"),
@@ -220,7 +229,7 @@ static void records(void **state)
                            .data = record,
                            .bytes = sizeof record,
                            .read = read_images,
-                           .flips = {.usual = DAMAGE_SHAPE}};
+                           .flips = RULES(DAMAGE_SHAPE, pixels)};
     damage_check(&c);
 }
 
