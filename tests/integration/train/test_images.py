@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import unittest
+import zipfile
 
 import files
 import pngs
@@ -91,6 +92,25 @@ class Data(ImagesTest):
         self.assertEqual(expected, tensors(arrays))
         self.assertEqual(expected, tensors(forms, "--loader-threads", "3"))
         self.assertEqual(expected, tensors(arrays, "--prefetch", "1"))
+
+    def test_checksums_of_npz(self):
+        """One rank of a node compares them, and all ranks fail with it."""
+        arrays, path = self.path("npz"), self.path("a.npz")
+        some = b"".join(files.records(1, k, label=k % 4) for k in range(40))
+        files.write_arrays(arrays, some, some)
+        with zipfile.ZipFile(path, "w") as archive: # stored
+            for name in sorted(os.listdir(arrays)):
+                archive.write(os.path.join(arrays, name), name)
+        words = *self.flags, "-n", "2", "--data", path
+        self.train(*words)
+        with open(path, "r+b") as file:
+            file.seek(50000)
+            pixel = file.read(1)[0]
+            file.seek(50000)
+            file.write(bytes((pixel ^ 1,)))
+        self.refused(words, "in the zip archive '%s' is damaged" % path,
+                     "--no-verify")
+        self.train(*words, "--no-verify")
 
     def test_threads_and_resume(self):
         """What is read depends neither on threads nor on where one went on."""
