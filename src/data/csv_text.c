@@ -208,9 +208,9 @@ static kind kind_of(const lsi_csv_text *t, const lsi_csv_cell *cell)
 typedef struct row_kinds {
     int64_t cells, of[N_KINDS], quoted; /* numbers of cells */
     bool has_label;                     /* a cell is the label's name */
-    bool counts;       /* 0, 1, 2, ..., which an empty cell may precede */
-    int64_t continues; /* the first cell, if it is whole; else -1 */
-    kind odd;          /* of the first cell that is no name */
+    bool counts;      /* 0, 1, 2, ..., which an empty cell may precede */
+    double continues; /* the first cell, if it is whole; else -1 */
+    kind odd;         /* of the first cell that is no name */
     lsi_csv_cell odd_cell;
 } row_kinds;
 
@@ -225,9 +225,9 @@ static ls_status look_at_row(lsi_csv_text *t, const char *label, row_kinds *r)
         const int64_t before = r->of[EMPTY];
         (void)lsi_csv_number(t, &cell, &value);
         if (k == WHOLE && r->cells == 0)
-            r->continues = (int64_t)value;
+            r->continues = value;
         if (k != EMPTY || r->cells > 0)
-            r->counts &= k == WHOLE && (int64_t)value == r->cells - before;
+            r->counts &= k == WHOLE && value == (double)(r->cells - before);
         if (k != NAME && k != EMPTY && r->odd == NAME) {
             r->odd = k;
             r->odd_cell = cell;
@@ -251,7 +251,7 @@ static bool numbers_columns(const row_kinds *first, const row_kinds *second)
     if (!first->counts || n < 2)
         return false;
     return first->of[EMPTY] > 0 || second->of[MEASURED] > 0 ||
-           (n > 2 && second->continues != n);
+           (n > 2 && second->continues != (double)n);
 }
 
 static bool names_columns(const row_kinds *first, const row_kinds *second)

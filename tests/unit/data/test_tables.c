@@ -46,6 +46,7 @@ static const row rows[] = {
     {"1,2\n3,4\n", NULL, AUTO, 2, 1, NULL},
     {"1.5,-2\n3,4\n", NULL, AUTO, 2, 1.5F, NULL},
     {"5\n6\n", NULL, AUTO, 2, 5, NULL},
+    {"1\n100000000000000000000\n", NULL, AUTO, 2, 1, NULL}, /* above 2^63 */
     /* the numbers of columns, as pandas writes them without names */
     {"0,1,2\n0.5,0.25,0\n1.5,1.25,1\n", "last", AUTO, 2, 0.5F,
      "'0', is a numb"},
