@@ -502,6 +502,36 @@ def interrupted(rank, size):
         time.sleep(1)
 
 
+def interrupted_start(rank, size):
+    """A handler of a signal raises as soon as C has started something."""
+    if lockstep_torch.implementation() != "ctypes":
+        return
+    from lockstep import _library
+    start = _library._library.ls_iall_reduce
+
+    def call(*arguments):
+        start(*arguments)
+        _library._library.ls_iall_reduce = start
+        raise KeyboardInterrupt
+    _library._library.ls_iall_reduce = call
+    try:
+        dist.all_reduce(torch.ones(1 << 20))
+        raise AssertionError("not interrupted")
+    except KeyboardInterrupt:
+        pass
+    engine = dist.distributed_c10d._get_default_group()._engine
+    assert size == 1 or [work._kept for work in engine._flying][0]
+    for _ in range(3):
+        total = torch.ones(1 << 20)
+        dist.all_reduce(total)
+        assert total[-1] == size
+    engine._call_thread()
+    until = time.monotonic() + 20
+    while engine._flying and time.monotonic() < until:
+        time.sleep(0.001)
+    assert not engine._flying
+
+
 class Tests(unittest.TestCase):
     def on(self, sizes, work, *args, **options):
         for size in sizes:
@@ -575,6 +605,9 @@ class Tests(unittest.TestCase):
 
     def test_death(self):
         self.on((3,), dies, expect=[0, -signal.SIGKILL, 0])
+
+    def test_interrupted_start(self):
+        self.on((1, 2), interrupted_start)
 
     def test_interrupt(self):
         self.on((2,), interrupted)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Buckets in shared memory: gradients are those of plain DDP."""
+import atexit
 import copy
 import gc
 import os
@@ -162,6 +163,22 @@ def other_groups(rank, size):
         model(batch(rank, step)).square().mean().backward()
 
 
+def at_exit(rank, size):
+    """Gradients are still there when the groups have been closed."""
+    model = DDP(net(), gradient_as_bucket_view=True)
+    lockstep_torch.shared_buckets(model)
+    for step in range(4):
+        model.zero_grad(set_to_none=False)
+        model(batch(rank, step)).square().mean().backward()
+    before = [p.grad.clone() for p in model.parameters()]
+    atexit._run_exitfuncs()
+    for p, grad in zip(model.parameters(), before):
+        assert torch.equal(p.grad, grad)
+        p.grad.add_(1)
+    sys.stderr.flush()
+    os._exit(0)
+
+
 class Tests(unittest.TestCase):
     def on(self, sizes, work):
         for number, size in enumerate(sizes):
@@ -186,6 +203,9 @@ class Tests(unittest.TestCase):
 
     def test_other_groups(self):
         ranks.run(2, "lockstep", other_groups, timeout=120)
+
+    def test_at_exit(self):
+        ranks.run(2, "lockstep", at_exit)
 
     def test_refusals(self):
         self.on((2,), refused)
