@@ -212,7 +212,7 @@ int lsi_memory_book_snapshot(const char *path)
     char part[PATH_MAX];
     if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
         return ENAMETOOLONG;
-    lsi_memory_lines *out = lsi_memory_lines_open(part);
+    lsi_memory_lines *out = lsi_memory_lines_open(part, false);
     if (out == NULL)
         return errno;
     for (uint32_t i = 1; i <= book->things.n; i++)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/restart.h"
 #include "base/span_file.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
@@ -78,24 +79,29 @@ void lsi_memory_lines_head(lsi_memory_lines *lines)
     int32_t rank, size;
     (void)gethostname(host, sizeof(host) - 1);
     lsi_span_get_rank(&rank, &size);
-    json_t *const head =
-        json_pack("{s:s, s:i, s:i, s:i, s:s, s:o}", "version",
-                  ls_version_string(), "rank", rank, "size", size, "pid",
-                  (int)getpid(), "host", host, "kinds", kinds());
+    json_t *const head = json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:s, s:o}", "version", ls_version_string(),
+        "run", lsi_restart_run(), "rank", rank, "size", size, "pid",
+        (int)getpid(), "host", host, "kinds", kinds());
     char *const text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
     json_decref(head);
     lsi_memory_lines_add(lines, "h %s\n", text != NULL ? text : "{}");
     free(text);
 }
 
-lsi_memory_lines *lsi_memory_lines_open(const char *path)
+lsi_memory_lines *lsi_memory_lines_open(const char *path, bool fresh)
 {
     lsi_memory_lines *const lines = calloc(1, sizeof(*lines));
     if (lines == NULL)
         return NULL;
     lines->fd = -1;
+    if (fresh)
+        (void)unlink(path);
     if (lsi_make_parents(path) == LS_OK)
-        lines->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        lines->fd = open(path,
+                         O_WRONLY | O_CREAT | O_CLOEXEC |
+                             (fresh ? O_EXCL | O_NOFOLLOW : O_TRUNC),
+                         0666);
     if (lines->fd < 0) {
         free(lines);
         return NULL;

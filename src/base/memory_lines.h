@@ -41,8 +41,11 @@ typedef struct lsi_memory_lines {
     char bytes[1 << 16];
 } lsi_memory_lines;
 
-/* A file that begins; NULL (errno) if it cannot be made. */
-lsi_memory_lines *lsi_memory_lines_open(const char *path);
+/*
+ * A file that begins; NULL (errno) if it cannot be made. `fresh`: it replaces
+ * what has the name; else it may be a link to a file.
+ */
+lsi_memory_lines *lsi_memory_lines_open(const char *path, bool fresh);
 
 /* Says again what process this is, when there is more to say. */
 void lsi_memory_lines_head(lsi_memory_lines *lines);

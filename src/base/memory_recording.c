@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/memory_book.h"
 #include "base/memory_record.h"
+#include "base/restart.h"
 #include "base/span_file.h"
 #include "base/spans.h"
 
@@ -106,28 +107,34 @@ static void prepare(void)
     (void)atexit(end_with_process);
 }
 
-/* Under the lock. */
-static ls_status start(const char *path)
+/* Under the lock. `fresh`: not in a file that is there already. */
+static ls_status start(const char *path, bool fresh)
 {
     if (lsi_memory_is_recorded())
         return lsi_fail(LS_ERR_STATE,
                         "ls_memory_record_start: memory is recorded already");
-    if (path[0] != '\0' && (book->lines = lsi_memory_lines_open(path)) == NULL)
+    if (path[0] != '\0' &&
+        (book->lines = lsi_memory_lines_open(path, fresh)) == NULL)
         return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", path);
     begin();
     set_recorded(true);
     return LS_OK;
 }
 
-ls_status ls_memory_record_start(const char *path)
+static ls_status start_recording(const char *path, bool fresh)
 {
     static pthread_once_t prepared = PTHREAD_ONCE_INIT;
-    LS_NEED(path);
     pthread_once(&prepared, prepare);
     pthread_mutex_lock(&book->lock);
-    const ls_status status = start(path);
+    const ls_status status = start(path, fresh);
     pthread_mutex_unlock(&book->lock);
     return status;
+}
+
+ls_status ls_memory_record_start(const char *path)
+{
+    LS_NEED(path);
+    return start_recording(path, false);
 }
 
 static ls_status check_recorded(const char *function)
@@ -212,19 +219,20 @@ static void name_after_rank(int rank)
 ls_status lsi_memory_record_in(const char *name)
 {
     int32_t rank, size;
+    char in[sizeof(folder)];
     if (name == NULL || lsi_memory_is_recorded())
         return LS_OK;
-    if (strlen(name) >= sizeof(folder))
+    if (!lsi_restart_folder(name, in, sizeof(in)))
         return lsi_fail(LS_ERR_IO,
                         "cannot record memory: the folder's name is too long");
-    if (!lsi_make_folders(name))
-        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", name);
-    snprintf(unnamed, sizeof(unnamed), "%s/process-%d.lsmem", name,
+    if (!lsi_make_folders(in))
+        return lsi_fail_errno(LS_ERR_IO, "cannot record memory in %s", in);
+    snprintf(unnamed, sizeof(unnamed), "%s/process-%d.lsmem", in,
              (int)getpid());
-    LS_TRY(ls_memory_record_start(unnamed));
+    LS_TRY(start_recording(unnamed, true));
     lsi_span_get_rank(&rank, &size);
     pthread_mutex_lock(&book->lock);
-    snprintf(folder, sizeof(folder), "%s", name);
+    snprintf(folder, sizeof(folder), "%s", in);
     name_after_rank(rank);
     pthread_mutex_unlock(&book->lock);
     return LS_OK;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/memory_record.h"
 #include "base/options.h"
+#include "base/restart.h"
 #include "base/span_segments.h"
 #include "base/span_steps.h"
 #include "lockstep/version.h"
@@ -116,13 +117,14 @@ static bool write_header(void)
     read_boot(boot);
     snprintf(name, sizeof(name), "%016" PRIx64, has_rank ? job : 0);
     json_t *const head = json_pack(
-        "{s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}",
+        "{s:i, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, "
+        "s:o}",
         "lockstep_trace", LSI_SPAN_VERSION, "version", ls_version_string(),
-        "rank", known, "size", has_rank ? size : 0, "job", name, "host", host,
-        "boot", boot, "pid", (int)getpid(), "file", (int)lsi_segments_number(),
-        "spans_before", (json_int_t)written, "first_step",
-        (json_int_t)first_step, "last_step", (json_int_t)last_step, "kinds",
-        kinds());
+        "run", lsi_restart_run(), "rank", known, "size", has_rank ? size : 0,
+        "job", name, "host", host, "boot", boot, "pid", (int)getpid(), "file",
+        (int)lsi_segments_number(), "spans_before", (json_int_t)written,
+        "first_step", (json_int_t)first_step, "last_step",
+        (json_int_t)last_step, "kinds", kinds());
     char *const text = head != NULL ? json_dumps(head, JSON_COMPACT) : NULL;
     json_decref(head);
     if (text == NULL)
@@ -308,10 +310,9 @@ static ls_status start(const char *name)
     if (open_for_spans)
         return LS_OK;
     LS_TRY(read_limit(&limit));
-    if (strlen(name) >= sizeof(folder))
+    if (!lsi_restart_folder(name, folder, sizeof(folder)))
         return lsi_fail(LS_ERR_IO,
                         "cannot write traces: the folder's name is too long");
-    memcpy(folder, name, strlen(name) + 1);
     LS_TRY(make_folder());
     lsi_segments_begin(folder, limit);
     written = first_step = last_step = 0;

@@ -17,6 +17,7 @@
 #include "command/dtype_flag.h"
 #include "command/list.h"
 #include "command/ranks.h"
+#include "report/attempts.h"
 #include "report/result.h"
 #include "report/table.h"
 
@@ -24,7 +25,7 @@ enum { MAX_SIZES = 16, SIZE_BYTES = 16, MAX_MODES = 2, MAX_FILES = 4096 };
 
 typedef struct args {
     const char *sizes, *contexts, *batches, *dtypes, *modes, *json, *out;
-    int64_t steps, budget, threads, top;
+    int64_t steps, budget, threads, top, attempt;
     bool wide;
 } args;
 
@@ -44,6 +45,10 @@ static const lsi_option options[] = {
     ROW(budget, BYTES, "budget", 0, "BYTES", "0",
         "memory to use at most; 0: what this machine has free", .min = 0,
         .max = 1e18),
+    ROW(attempt, INT, "attempt", 0, "N", "-1",
+        "recordings in DIR of attempt N of a run that was restarted, 0 for the "
+        "first; -1: the newest",
+        .min = -1, .max = 1e6),
     ROW(top, INT, "top", 0, "N", "20", "rows of a table; JSON has all",
         .min = 1, .max = 1e6),
     ROW(json, STRING, "json", 'J', "FILE", NULL,
@@ -369,11 +374,15 @@ static ls_status read_folder(work *w, const char *folder)
 static ls_status read_path(work *w, const char *path)
 {
     struct stat info;
+    lsi_attempts attempts;
     w->only = true;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        LS_TRY(read_folder(w, path));
-    else
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        LS_TRY(lsi_find_attempt(path, ".lsmem", w->a.attempt, &attempts));
+        lsi_tell_attempt(&attempts);
+        LS_TRY(read_folder(w, attempts.folder));
+    } else {
         LS_TRY(read_recording(w, path));
+    }
     if (w->only || lsi_result_is_stdout(w->a.json))
         return LS_OK;
     return lsi_table_markdown(w->table, stdout);

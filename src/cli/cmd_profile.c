@@ -11,13 +11,14 @@
 #include "base/json.h"
 #include "cli/machine_peaks.h"
 #include "command/command.h"
+#include "report/attempts.h"
 #include "report/profile.h"
 #include "report/result.h"
 #include "report/table.h"
 
 typedef struct args {
     const char *json, *range, *phase;
-    int64_t rank, warmup, threads, top;
+    int64_t rank, warmup, threads, top, attempt;
     bool measure;
 } args;
 
@@ -27,6 +28,10 @@ static const lsi_option options[] = {
         "only what lies in ranges, phases or operations of that name"),
     ROW(phase, STRING, "phase", 0, "NAME", NULL,
         "only what lies in that phase: forward, backward, optimizer, ..."),
+    ROW(attempt, INT, "attempt", 0, "N", "-1",
+        "traces of attempt N of a run that was restarted, 0 for the first; "
+        "-1: the newest",
+        .min = -1, .max = 1e6),
     ROW(rank, INT, "rank", 'r', "N", "-1", "only that rank; -1: all", .min = -1,
         .max = 1e6),
     ROW(warmup, INT, "warmup", 'w', "N", "-1",
@@ -297,6 +302,7 @@ static int run(const lsi_invocation *call)
     args a;
     int exit_status;
     const char *folder;
+    lsi_attempts attempts;
     lsi_timeline *timeline = NULL;
     lsi_profile *profile = NULL;
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
@@ -306,8 +312,11 @@ static int run(const lsi_invocation *call)
     const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
     ls_status status = lsi_result_check(a.json);
     if (status == LS_OK)
-        status = lsi_timeline_read(folder, &timeline);
+        status = lsi_find_attempt(folder, ".lstrace", a.attempt, &attempts);
+    if (status == LS_OK)
+        status = lsi_timeline_read(attempts.folder, &timeline);
     if (status == LS_OK) {
+        lsi_tell_attempt(&attempts);
         lsi_timeline_warn(timeline, stderr);
         status = lsi_profile_of(timeline, &filter, &profile);
     }

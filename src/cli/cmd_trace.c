@@ -6,17 +6,24 @@
 
 #include "base/error.h"
 #include "command/command.h"
+#include "report/attempts.h"
 #include "report/result.h"
 #include "report/timeline.h"
 
 typedef struct args {
     const char *out;
+    int64_t attempt;
 } args;
 
 #define ROW(...) LSI_OPTION(args, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(out, STRING, "out", 'o', "FILE", NULL,
-        "the timeline as JSON (\"-\": to stdout; default DIR/timeline.json)"),
+        "the timeline as JSON (\"-\": to stdout; default: timeline.json in "
+        "the folder of the traces)"),
+    ROW(attempt, INT, "attempt", 0, "N", "-1",
+        "traces of attempt N of a run that was restarted, 0 for the first; "
+        "-1: the newest",
+        .min = -1, .max = 1e6),
 };
 
 static ls_status write(const lsi_timeline *timeline, const char *path)
@@ -39,29 +46,37 @@ static void tell(const lsi_timeline *timeline, const char *path)
             spans, timeline->n, timeline->n == 1 ? "" : "es", path);
 }
 
+static ls_status merge_folder(const args *a, const char *folder)
+{
+    char usual[PATH_MAX + 32];
+    lsi_attempts attempts;
+    lsi_timeline *timeline = NULL;
+    LS_TRY(lsi_find_attempt(folder, ".lstrace", a->attempt, &attempts));
+    snprintf(usual, sizeof(usual), "%s/timeline.json", attempts.folder);
+    const char *const path = a->out != NULL ? a->out : usual;
+    /* Whether the folder is one is for its reader to say. */
+    if (a->out != NULL)
+        LS_TRY(lsi_result_check(path));
+    LS_TRY(lsi_timeline_read(attempts.folder, &timeline));
+    const ls_status status = write(timeline, path);
+    if (status == LS_OK) {
+        lsi_tell_attempt(&attempts);
+        tell(timeline, path);
+    }
+    lsi_timeline_free(&timeline);
+    return status;
+}
+
 static int merge(const lsi_invocation *call)
 {
     args a;
     int exit_status;
-    char usual[4096];
     const char *folder;
-    lsi_timeline *timeline = NULL;
     if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
         return exit_status;
     if (folder == NULL)
         return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
-    snprintf(usual, sizeof(usual), "%s/timeline.json", folder);
-    const char *const path = a.out != NULL ? a.out : usual;
-    /* Whether the folder is one is for its reader to say. */
-    ls_status status = a.out != NULL ? lsi_result_check(path) : LS_OK;
-    if (status == LS_OK)
-        status = lsi_timeline_read(folder, &timeline);
-    if (status == LS_OK)
-        status = write(timeline, path);
-    if (status == LS_OK)
-        tell(timeline, path);
-    lsi_timeline_free(&timeline);
-    return status == LS_OK ? 0 : lsi_cli_error();
+    return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
 }
 
 static const lsi_command merge_command = {

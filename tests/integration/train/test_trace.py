@@ -301,6 +301,59 @@ class Timeline(TraceTest):
         self.check_flows(events, 3)
 
 
+class Attempts(TraceTest):
+    """Ranks that are started again leave what they recorded before."""
+
+    # The first two attempts fail; each has one barrier more.
+    PROGRAM = ('"$0" bench barrier --warmup 0 --iterations '
+               '$((5 + LOCKSTEP_RESTART)) && test "$LOCKSTEP_RESTART" = 2')
+
+    def barriers(self, *words):
+        out = os.path.join(self.folder, "all.json")
+        done = self.call("trace", "merge", self.folder, "--out", out, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        ids = {e["args"]["sequence"] for e in events
+               if e["ph"] == "X" and e["name"].startswith("barrier")}
+        return len(ids), done.stderr
+
+    def check_traces(self):
+        first, _ = self.barriers("--attempt", "0")
+        second, _ = self.barriers("--attempt", "1")
+        newest, told = self.barriers()
+        self.assertGreaterEqual(first, 5)
+        self.assertGreater(second, first)
+        self.assertEqual(newest - second, second - first)
+        self.assertIn("attempt 2; the newest is attempt 2", told)
+        self.fails(1, "of attempt 7; it has those of attempts: 0, 1, 2",
+                   "trace", "merge", self.folder, "--attempt", "7")
+        self.assertEqual(self.call("trace", "merge", self.folder).returncode, 0)
+        self.assertEqual(
+            sorted(os.listdir(os.path.join(self.folder, "attempt-2"))),
+            ["rank-0.lsmem", "rank-0.lstrace", "rank-1.lsmem",
+             "rank-1.lstrace", "timeline.json"])
+
+    def check_recordings(self):
+        for words in ((), ("--attempt", "0"), ("--attempt", "1")):
+            done = self.call("memory", self.folder, "--json", "-", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([row["rank"]
+                              for row in json.loads(done.stdout)["rows"]],
+                             [0, 1])
+        self.fails(1, "no records (*.lsmem) of attempt 3", "memory",
+                   self.folder, "--attempt", "3")
+
+    def test_each_has_its_own(self):
+        done = self.call("run", "-n", "2", "--max-restarts", "2", "--", "sh",
+                         "-c", self.PROGRAM, LOCKSTEP,
+                         env=environment(LOCKSTEP_TRACE=self.folder,
+                                         LOCKSTEP_MEMORY=self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_traces()
+        self.check_recordings()
+
+
 class Refused(TraceTest):
     def test_what_is_no_folder_of_traces(self):
         self.fails(1, "there are no traces", "trace", "merge", self.folder)
