@@ -44,6 +44,24 @@ static bool is_special(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
+enum { MOST_TRIES = 1000 };
+
+/* Another name next to `path` with each call; false: it is too long. */
+static bool name_beside(const char *path, char temporary[PATH_MAX])
+{
+    static _Atomic unsigned number;
+    const uint64_t unique =
+        lsi_clock_ns() ^ (uint64_t)getpid() << 40 ^ number++;
+    const int length = snprintf(temporary, PATH_MAX, "%s.%08" PRIx32, path,
+                                (uint32_t)(unique ^ unique >> 32));
+    return length < PATH_MAX;
+}
+
+static ls_status too_long(const char *path)
+{
+    return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long", path);
+}
+
 /*
  * Creates a file next to `path`, so that a rename between them is atomic. The
  * kernel applies the umask to `mode`: reading the umask would change it for a
@@ -52,35 +70,67 @@ static bool is_special(const char *path)
 static ls_status open_beside(const char *path, mode_t mode,
                              char temporary[PATH_MAX], int *fd)
 {
-    enum { MOST_TRIES = 1000 };
-    static _Atomic unsigned number;
-    LS_TRY(lsi_make_parents(path));
-    for (int i = 0; i < MOST_TRIES; i++) {
-        const uint64_t unique =
-            lsi_clock_ns() ^ (uint64_t)getpid() << 40 ^ number++;
-        const int length = snprintf(temporary, PATH_MAX, "%s.%08" PRIx32, path,
-                                    (uint32_t)(unique ^ unique >> 32));
-        if (length >= PATH_MAX)
-            return lsi_fail(LS_ERR_IO, "cannot write %s: the name is too long",
-                            path);
+    *fd = -1;
+    for (int i = 0; *fd < 0 && i < MOST_TRIES; i++) {
+        if (!name_beside(path, temporary))
+            return too_long(path);
         *fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (*fd >= 0)
+        if (*fd < 0 && errno != EEXIST)
+            break;
+    }
+    return *fd >= 0 ? LS_OK
+                    : lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
+}
+
+/*
+ * The same without a name, so that a process that is killed leaves nothing; -1
+ * where that is not possible.
+ */
+static int open_unnamed(const char *path, mode_t mode)
+{
+    char folder[PATH_MAX];
+    const char *const slash = strrchr(path, '/');
+    const int length = slash == NULL ? snprintf(folder, PATH_MAX, ".")
+                                     : snprintf(folder, PATH_MAX, "%.*s",
+                                                (int)(slash - path) + 1, path);
+    return length < PATH_MAX && access("/proc/self/fd", X_OK) == 0
+               ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode)
+               : -1;
+}
+
+static ls_status give_name(int fd, const char *path, char temporary[PATH_MAX])
+{
+    char own[64];
+    snprintf(own, sizeof(own), "/proc/self/fd/%d", fd);
+    for (int i = 0; i < MOST_TRIES; i++) {
+        if (!name_beside(path, temporary))
+            return too_long(path);
+        if (linkat(AT_FDCWD, own, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0)
             return LS_OK;
         if (errno != EEXIST)
             break;
     }
+    temporary[0] = '\0';
     return lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
 }
 
-/* Creates the file that replaces `path`, with the mode of that one. */
-static ls_status open_replacement(const char *path, char temporary[PATH_MAX],
-                                  int *fd)
+/*
+ * Creates the file that replaces `path`, with the mode of that one. `unnamed`:
+ * if possible it has no name yet, and temporary is "".
+ */
+static ls_status open_replacement(const char *path, bool unnamed,
+                                  char temporary[PATH_MAX], int *fd)
 {
     struct stat info;
-    if (stat(path, &info) != 0)
-        return open_beside(path, 0666, temporary, fd);
-    LS_TRY(open_beside(path, 0600, temporary, fd));
-    fchmod(*fd, info.st_mode & 07777);
+    const bool exists = stat(path, &info) == 0;
+    const mode_t mode = exists ? 0600 : 0666;
+    temporary[0] = '\0';
+    LS_TRY(lsi_make_parents(path));
+    *fd = unnamed ? open_unnamed(path, mode) : -1;
+    if (*fd < 0)
+        LS_TRY(open_beside(path, mode, temporary, fd));
+    if (exists)
+        fchmod(*fd, info.st_mode & 07777);
     return LS_OK;
 }
 
@@ -101,6 +151,7 @@ ls_status lsi_result_check(const char *path)
     char temporary[PATH_MAX];
     int fd;
     LS_TRY(lsi_resolve_links(path, target)); /* which stay links */
+    LS_TRY(lsi_make_parents(target));
     LS_TRY(open_beside(target, 0600, temporary, &fd));
     close(fd);
     unlink(temporary);
@@ -133,7 +184,7 @@ static ls_status replace(const char *path, const char *data, size_t bytes,
 {
     char temporary[PATH_MAX];
     int fd;
-    LS_TRY(open_replacement(path, temporary, &fd));
+    LS_TRY(open_replacement(path, false, temporary, &fd));
     ls_status status = lsi_write_all(fd, data, bytes, path);
     if (status == LS_OK && durable && fsync(fd) != 0)
         status = lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
@@ -174,7 +225,7 @@ static ls_status open_output(lsi_result_stream *stream, int *fd)
         *fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     } else {
         LS_TRY(lsi_resolve_links(path, stream->target));
-        return open_replacement(stream->target, stream->temporary, fd);
+        return open_replacement(stream->target, true, stream->temporary, fd);
     }
     return *fd >= 0 ? LS_OK
                     : lsi_fail_errno(LS_ERR_IO, "cannot write %s", path);
@@ -197,7 +248,7 @@ ls_status lsi_result_open(lsi_result_stream *stream, const char *path)
 }
 
 /* An error of an earlier write is remembered; its errno is not. */
-static ls_status finish_writing(const lsi_result_stream *stream)
+static ls_status finish_writing(lsi_result_stream *stream)
 {
     FILE *const file = stream->file;
     const char *const what =
@@ -206,9 +257,11 @@ static ls_status finish_writing(const lsi_result_stream *stream)
         return lsi_fail(LS_ERR_IO, "cannot write %s: not all of it was stored",
                         what);
     if (fflush(file) != 0 ||
-        (stream->temporary[0] != '\0' && fsync(fileno(file)) != 0))
+        (stream->target[0] != '\0' && fsync(fileno(file)) != 0))
         return lsi_fail_errno(LS_ERR_IO, "cannot write %s", what);
-    return LS_OK;
+    return stream->target[0] != '\0' && stream->temporary[0] == '\0'
+               ? give_name(fileno(file), stream->target, stream->temporary)
+               : LS_OK;
 }
 
 ls_status lsi_result_close(lsi_result_stream *stream, ls_status status)

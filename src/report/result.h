@@ -28,16 +28,18 @@ ls_status lsi_result_write(const char *path, const char *data, size_t bytes);
 
 /*
  * The same by a stream, for results of any size. What is printed to `file` goes
- * to a temporary file next to the target. lsi_result_close renames that file if
- * all was stored and `status`, that of the printing, is LS_OK. Otherwise the
- * target stays what it was. Standard output, pipes and devices are written to
- * directly. A stream that was opened must be closed.
+ * to a temporary file next to the target, which has no name where the system
+ * can do that: a process that is killed leaves nothing. lsi_result_close
+ * renames that file if all was stored and `status`, that of the printing, is
+ * LS_OK. Otherwise the target stays what it was. Standard output, pipes and
+ * devices are written to directly. A stream that was opened must be closed.
  */
 typedef struct lsi_result_stream {
     FILE *file;
     const char *path;         /* the caller's */
-    char target[PATH_MAX];    /* the file to replace */
-    char temporary[PATH_MAX]; /* "": the stream writes to `path` itself */
+    char target[PATH_MAX];    /* the file to replace; "": the stream writes to
+                                 `path` itself */
+    char temporary[PATH_MAX]; /* "": the file has no name yet */
 } lsi_result_stream;
 
 ls_status lsi_result_open(lsi_result_stream *stream, const char *path);

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "report/jsonl.h"
@@ -295,6 +296,28 @@ static void a_stream_that_was_cut_off_replaces_nothing(void **state)
                  "cannot write /proc/nonexistent/x");
 }
 
+/* Where files can be without a name until they are complete. */
+static void a_killed_process_leaves_no_part_of_a_file(void **state)
+{
+    (void)state;
+    int status;
+    const int probe = open(folder, O_TMPFILE | O_WRONLY, 0600);
+    if (probe < 0)
+        skip();
+    close(probe);
+    const pid_t child = fork();
+    if (child == 0) {
+        lsi_result_stream stream;
+        if (lsi_result_open(&stream, in_folder("stream")) != LS_OK)
+            _exit(1);
+        print_lines(stream.file, 1000);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(entries(), 0);
+}
+
 static void a_stream_to_standard_output_reports_a_full_disk(void **state)
 {
     (void)state;
@@ -404,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error),
         cmocka_unit_test(a_stream_replaces_a_file_when_it_is_closed),
         cmocka_unit_test(a_stream_that_was_cut_off_replaces_nothing),
+        cmocka_unit_test(a_killed_process_leaves_no_part_of_a_file),
         cmocka_unit_test(a_stream_to_standard_output_reports_a_full_disk),
         cmocka_unit_test(lines_of_json),
         cmocka_unit_test(lines_that_stay),
