@@ -20,11 +20,11 @@ static uint64_t limit, total;
 static uint64_t sizes[MOST]; /* of files, by number */
 static unsigned current, oldest;
 
-void lsi_segments_begin(const char *name, uint64_t most)
+void lsi_segments_begin(const char *name, uint64_t most_bytes)
 {
     snprintf(folder, sizeof(folder), "%s", name);
     stem[0] = '\0';
-    limit = most;
+    limit = most_bytes;
     total = 0;
     current = oldest = 0;
     memset(sizes, 0, sizeof(sizes));

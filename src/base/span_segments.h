@@ -14,15 +14,18 @@
 #define LSI_SPAN_LIMIT       ((uint64_t)1 << 30)
 #define LSI_SPAN_LEAST_LIMIT ((uint64_t)4 << 20)
 
-/* Begins a trace of at most `limit` bytes (0: of any size); opens no file. */
-void lsi_segments_begin(const char *folder, uint64_t limit);
+/*
+ * Begins a trace of at most `most_bytes` (0: of any size) in the folder of this
+ * name; opens no file.
+ */
+void lsi_segments_begin(const char *name, uint64_t most_bytes);
 
 /*
- * Opens the next file, which becomes the current one; false (errno). `stem` is
- * that of the trace if it is the first one, else it has no meaning. Removes
- * what an earlier run has left under these names.
+ * Opens the next file, which becomes the current one; false (errno). The first
+ * one names the trace; for others `name` has no meaning. Removes what an
+ * earlier run has left under these names.
  */
-bool lsi_segments_open(const char *stem);
+bool lsi_segments_open(const char *name);
 bool lsi_segments_is_open(void);
 
 /* Number of the current file, or of the next one: 0, 1, ... */

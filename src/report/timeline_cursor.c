@@ -378,14 +378,17 @@ ls_status lsi_timeline_load(lsi_timeline_process *process)
 {
     lsi_timeline_cursor *cursor;
     const lsi_timeline_span *next = NULL;
+    if (process->spans != NULL)
+        return LS_OK;
     LS_TRY(lsi_timeline_cursor_open(process, &cursor));
     lsi_timeline_span *const spans =
         calloc(process->n + 1, sizeof(lsi_timeline_span));
     ls_status status = spans != NULL ? LS_OK : no_memory();
     for (size_t i = 0; i < process->n && status == LS_OK; i++) {
         status = lsi_timeline_cursor_next(cursor, &next);
-        if (status == LS_OK)
-            spans[i] = *next;
+        if (status != LS_OK || next == NULL)
+            break;
+        spans[i] = *next;
     }
     lsi_timeline_cursor_close(&cursor);
     if (status == LS_OK)
