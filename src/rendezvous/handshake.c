@@ -1,10 +1,12 @@
 #include "rendezvous/handshake.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/error.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/same_user.h"
 #include "rendezvous/secret.h"
 
 static void prove(const lsi_handshake *shake, const char *side,
@@ -44,6 +46,13 @@ static ls_status refuse(lsi_link *link, const char *why)
     return lsi_fail(LS_ERR_MISMATCH, "%s", why);
 }
 
+static ls_status refuse_error(lsi_link *link)
+{
+    char why[LSI_FRAME_REFUSAL_BYTES + 1];
+    snprintf(why, sizeof(why), "%s", ls_last_error());
+    return refuse(link, why);
+}
+
 /* ---- the server's side ------------------------------------------------ */
 
 static ls_status challenge(lsi_handshake *shake, lsi_link *link,
@@ -53,6 +62,8 @@ static ls_status challenge(lsi_handshake *shake, lsi_link *link,
     if (shake->secret == NULL && !lsi_socket_is_loopback(link->fd))
         return refuse(link, "the endpoint has no secret and takes connections "
                             "of its own machine only: " LSI_SECRET_HOW);
+    if (shake->secret == NULL && lsi_same_user_check(link->fd) != LS_OK)
+        return refuse_error(link);
     memcpy(shake->client, frame->data, LSI_HMAC_BYTES);
     LS_TRY(draw(shake->server));
     data[0] = shake->secret != NULL;
@@ -88,6 +99,8 @@ static ls_status answer(lsi_handshake *shake, lsi_link *link,
         return lsi_fail(LS_ERR_MISMATCH,
                         "the endpoint has no secret, and this side has one: "
                         "it must be the same on all hosts");
+    if (!wants_secret)
+        LS_TRY(lsi_same_user_check(link->fd));
     memcpy(shake->server, frame->data + 1, LSI_HMAC_BYTES);
     prove(shake, "client", proof);
     return lsi_link_send(link, LSI_FRAME_PROOF, "", proof, sizeof(proof));

@@ -12,8 +12,9 @@
  *
  * The client proves it first, so who only looks at the port learns nothing.
  * Each proof names its side and covers both random values, so none can be sent
- * back or used again. Without a secret only loopback addresses may meet, and
- * the proofs are zeros; a side that has one does not do without.
+ * back or used again. Without a secret only loopback addresses may meet, both
+ * sides check that the other one is of the same user (same_user.h), and the
+ * proofs are zeros; a side that has one does not do without.
  *
  * It says who meets. What they say afterwards is neither hidden nor signed: a
  * network in which somebody changes packets on their way is none for this.

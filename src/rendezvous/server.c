@@ -81,24 +81,62 @@ static void close_broken(lsi_store_server *s)
 
 /* ---- arriving --------------------------------------------------------- */
 
-/* The stranger that has been there longest makes room. */
+/* The IPv4 address, or the half of an IPv6 address that names its network. */
+static void note_origin(lsi_store_peer *p)
+{
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t bytes = sizeof(from);
+    (void)getpeername(p->link.fd, (struct sockaddr *)&from, &bytes);
+    if (from.ss_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, &from, sizeof(v4));
+        memcpy(p->origin, &v4.sin_addr, sizeof(v4.sin_addr));
+    } else if (from.ss_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, &from, sizeof(v6));
+        const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+        memcpy(p->origin, v6.sin6_addr.s6_addr + (mapped ? 12 : 0),
+               mapped ? 4 : 8);
+    }
+}
+
+static int count_from(lsi_store_peer *const *strangers, int n,
+                      const lsi_store_peer *like)
+{
+    int same = 0;
+    for (int i = 0; i < n; i++)
+        same += memcmp(strangers[i]->origin, like->origin,
+                       sizeof(like->origin)) == 0;
+    return same;
+}
+
+/*
+ * Of the origin that has most strangers the one that has been there longest
+ * makes room: who connects without end takes the place of its own connections,
+ * not of those of other hosts.
+ */
 static void limit_strangers(lsi_store_server *s)
 {
-    int n = 0;
-    lsi_store_peer *oldest = NULL;
-    for (int i = 0; i < s->n_peers; i++) {
+    int n = 0, most = 0;
+    lsi_store_peer *strangers[MOST_STRANGERS];
+    lsi_store_peer *out = NULL;
+    for (int i = 0; i < s->n_peers && n < MOST_STRANGERS; i++) {
         lsi_store_peer *const p = s->peers[i];
-        if (p == NULL ||
-            (p->state != LSI_PEER_STRANGER && p->state != LSI_PEER_ENDING))
+        if (p != NULL &&
+            (p->state == LSI_PEER_STRANGER || p->state == LSI_PEER_ENDING))
+            strangers[n++] = p;
+    }
+    for (int i = 0; i < n && n == MOST_STRANGERS; i++) {
+        const int same = count_from(strangers, n, strangers[i]);
+        if (same < most || (same == most && strangers[i]->until >= out->until))
             continue;
-        n++;
-        if (oldest == NULL || p->until < oldest->until)
-            oldest = p;
+        most = same;
+        out = strangers[i];
     }
-    if (n >= MOST_STRANGERS) {
-        lsi_store_peer_break(oldest, "too many strangers");
-        close_broken(s);
-    }
+    if (out == NULL)
+        return;
+    lsi_store_peer_break(out, "too many strangers");
+    close_broken(s);
 }
 
 static int free_slot(lsi_store_server *s)
@@ -138,6 +176,7 @@ static void welcome(lsi_store_server *s, int fd)
     p->state = LSI_PEER_STRANGER;
     p->until = lsi_suspending_clock_seconds() + LSI_STRANGER_SECONDS;
     lsi_link_open(&p->link, fd, s->seconds);
+    note_origin(p);
     (void)lsi_handshake_begin(&p->shake, true, s->secret, &p->link);
     lsi_store_peer_watch(s, number);
 }

@@ -31,6 +31,7 @@ typedef struct lsi_store_peer {
     lsi_handshake shake;
     double until;     /* of a stranger, of one that waits or ends; 0: never */
     uint32_t watched; /* events of epoll */
+    unsigned char origin[8]; /* of its address; IPv6: the network */
     char why[160];
     char key[LSI_STORE_KEY_BYTES + 1]; /* that it waits for */
 } lsi_store_peer;

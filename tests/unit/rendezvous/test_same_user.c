@@ -1,0 +1,180 @@
+/*
+ * An endpoint without a secret is for the processes of one user.
+ */
+#include "testing.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/lockstep.h"
+#include "rendezvous/client.h"
+#include "rendezvous/frame.h"
+#include "rendezvous/server.h"
+
+enum { OTHER = 65534 };
+
+typedef struct service {
+    pid_t pid;
+    int port;
+    char endpoint[64];
+} service;
+
+static int serve(uid_t user, int ready)
+{
+    lsi_endpoint e = {"127.0.0.1", 0};
+    const lsi_store_owner owner = {NULL, NULL, NULL};
+    lsi_store_server *server;
+    lsi_store_refusal why;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setresuid(user, user, user) != 0 ||
+        lsi_store_serve(&e, NULL, 5, &owner, &server, &why) != LS_OK)
+        return 1;
+    const int port = lsi_store_server_port(server);
+    struct pollfd polled = {.fd = lsi_store_server_fd(server),
+                            .events = POLLIN};
+    if (write(ready, &port, sizeof(port)) != sizeof(port))
+        return 1;
+    while (poll(&polled, 1, -1) >= 0)
+        lsi_store_server_step(server);
+    return 1;
+}
+
+/* A server of that user, in a process of its own. */
+static void start(service *s, uid_t user)
+{
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    s->pid = fork();
+    assert_true(s->pid >= 0);
+    if (s->pid == 0)
+        _exit(serve(user, ready[1]));
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &s->port, sizeof(s->port)),
+                     sizeof(s->port));
+    close(ready[0]);
+    snprintf(s->endpoint, sizeof(s->endpoint), "127.0.0.1:%d", s->port);
+}
+
+static void stop(const service *s)
+{
+    kill(s->pid, SIGKILL);
+    assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
+}
+
+/* Whether a client of that user is served; else the error has this part. */
+static bool is_served(const service *s, uid_t user, const char *part)
+{
+    int status;
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        ls_store store;
+        if (setresuid(user, user, user) != 0)
+            _exit(1);
+        if (lsi_store_connect(s->endpoint, NULL, 5, &store) == LS_OK)
+            _exit(0);
+        _exit(strstr(ls_last_error(), part) != NULL ? 2 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+    return WEXITSTATUS(status) == 0;
+}
+
+static void need_users(void)
+{
+    if (geteuid() == 0 && access("/proc/net/tcp", R_OK) == 0)
+        return;
+    print_message("skipped: needs root and /proc/net/tcp\n");
+    skip();
+}
+
+static void test_who_is_served(void **state)
+{
+    (void)state;
+    service s;
+    need_users();
+    start(&s, 0);
+    assert_true(is_served(&s, 0, ""));
+    assert_false(is_served(&s, OTHER,
+                           "user 65534 is at the other end, and this job "
+                           "belongs to user 0"));
+    stop(&s);
+    /* A client does not believe another user's server either. */
+    start(&s, OTHER);
+    assert_true(is_served(&s, OTHER, ""));
+    assert_false(is_served(&s, 0, "user 65534 is at the other end"));
+    stop(&s);
+}
+
+/* All frames at once, and the end: closed sockets seem to be root's. */
+static int shout(int port)
+{
+    static const unsigned char zeros[64];
+    unsigned char all[512];
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    to.sin_port = htons((uint16_t)port);
+    size_t n = 0;
+    const lsi_frame_kind kinds[] = {LSI_FRAME_HELLO, LSI_FRAME_PROOF};
+    for (int i = 0; i < 2; i++) {
+        const size_t whole = lsi_frame_header(kinds[i], "", 32, all + n);
+        memcpy(all + n + LSI_FRAME_HEADER_BYTES, zeros, 32);
+        n += whole;
+    }
+    const size_t whole = lsi_frame_header(LSI_FRAME_SET, "k", 1, all + n);
+    all[n + LSI_FRAME_HEADER_BYTES] = 'k';
+    all[n + whole - 1] = 'x';
+    n += whole;
+    if (setresuid(OTHER, OTHER, OTHER) != 0)
+        return 1;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool sent = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
+                      send(fd, all, n, MSG_NOSIGNAL) == (ssize_t)n;
+    close(fd);
+    return sent ? 0 : 1;
+}
+
+static void test_who_does_not_wait_for_an_answer(void **state)
+{
+    (void)state;
+    service s;
+    ls_store store;
+    char byte;
+    size_t bytes = 1;
+    int status;
+    need_users();
+    start(&s, 0);
+    /* It reads all of it only when they have gone. */
+    kill(s.pid, SIGSTOP);
+    for (int i = 0; i < 3; i++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(shout(s.port));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    kill(s.pid, SIGCONT);
+    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
+    assert_error(store.get(store.context, "k", &byte, &bytes, 0.05),
+                 LS_ERR_TIMEOUT, "nobody has set k");
+    lsi_store_disconnect(&store);
+    stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_served),
+        cmocka_unit_test(test_who_does_not_wait_for_an_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
