@@ -31,6 +31,47 @@ def read(path, mode="rb"):
         return file.read()
 
 
+def holdings(pid, looks=5):
+    """What a process holds: descriptors, mappings, KiB of its own memory. The
+    least of some looks, as it opens and maps something at any time."""
+    found = []
+    for _ in range(looks):
+        status = read(f"/proc/{pid}/status").decode()
+        own, = [line.split()[1] for line in status.splitlines()
+                if line.startswith("RssAnon:")]
+        found.append((len(os.listdir(f"/proc/{pid}/fd")),
+                      read(f"/proc/{pid}/maps").count(b"\n"), int(own)))
+        time.sleep(0.004)
+    return tuple(map(min, zip(*found)))
+
+
+class Growth:
+    """Fails when processes hold more and more: when the least of the last
+    looks is more than the most of the first ones, by more than the slack."""
+    SLACK = (2, 6, 1024)
+    NAMES = ("descriptors", "mappings", "KiB of memory")
+
+    def __init__(self, looks):
+        self.looks = looks
+        self.seen = {}
+
+    def look(self, name, pid):
+        try:
+            self.seen.setdefault(name, []).append(holdings(pid))
+        except (OSError, ValueError):
+            pass  # it has just ended
+
+    def judge(self):
+        for name, looks in self.seen.items():
+            if len(looks) < 2 * self.looks:
+                continue
+            start = tuple(map(max, zip(*looks[:self.looks])))
+            late = tuple(map(min, zip(*looks[-self.looks:])))
+            for what, a, b, slack in zip(self.NAMES, start, late, self.SLACK):
+                check(b <= a + slack,
+                      f"{what} of {name} grow from {a} to {b}: {looks}")
+
+
 class Job:
     """A command, all processes that it starts, and what it says."""
 
@@ -70,6 +111,10 @@ class Job:
         except OSError:
             return None
         return int(env[name]) if name in env else None
+
+    def above(self):
+        """The launcher and its supervisor."""
+        return [p for p in self.pids() if self.rank_of(p) is None]
 
     def send(self, pids, number):
         for pid in pids:

@@ -7,7 +7,8 @@ Each round starts a job and kills, stops or pauses some of its processes at a
 random moment, lets a rank call what the others do not, or damages what a run
 has saved. Then: the job ends in time, with the right status and a sentence that
 names who it was; nothing is left running; what was saved is whole; a run that
-goes on ends with the bits of one that was not disturbed.
+goes on ends with the bits of one that was not disturbed; descriptors, mappings
+and memory of launcher and ranks do not grow.
 
 What a round does follows from the seed and its number; both are printed when
 something is wrong, and `--seed S --round K` does it again.
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from job import LOCKSTEP, Broken, Job, check, read, until
+from job import LOCKSTEP, Broken, Growth, Job, check, read, until
 
 RANKS = os.environ["SOAK_RANKS"]
 STEPS = 12
@@ -120,6 +121,56 @@ class Round:
         status = job.end(5)
         check(status not in (0, 4), f"{how}: the status is {status}")
         check(f"rank {who}" in job.text(), f"{how}: rank {who} is not named")
+
+    # ---- what is held ------------------------------------------------------
+
+    def restart_traces(self):
+        """The launcher holds no more after restarts of ranks that trace."""
+        ranks, kills = self.random.choice([1, 2, 4]), 12
+        traces = os.path.join(self.folder, "traces")
+        flags = self.random.choice(
+            [(), ("--tag-output",), ("--log-dir", self.folder + "/logs")])
+        job = self.start("run", "-n", ranks, "--max-restarts", kills, *flags,
+                         "--", RANKS, self.random.randrange(1 << 30), 30,
+                         timeout=10, LOCKSTEP_TRACE=traces)
+        growth = Growth(3)
+        old = set()
+        for _ in range(kills):
+            until(lambda: len({job.rank_of(p) for p in set(job.pids()) - old} -
+                              {None}) == ranks, 10, "the ranks do not start")
+            pids = [p for p in job.pids() if job.rank_of(p) is not None]
+            old |= set(pids)
+            time.sleep(self.random.uniform(0, 0.1))
+            for k, pid in enumerate(job.above()):
+                growth.look(("the launcher", "the supervisor")[k], pid)
+            job.send([self.random.choice(pids)], self.random.choice(
+                [signal.SIGKILL, signal.SIGABRT, signal.SIGTERM]))
+        until(lambda: len({job.rank_of(p) for p in set(job.pids()) - old} -
+                          {None}) == ranks, 10, "the last ranks do not start")
+        job.send(job.above()[:1], signal.SIGTERM)
+        check(job.end(15) in (143, 137), "the status is that of no request")
+        names = [n for _, _, files in os.walk(traces) for n in files]
+        check(sum(n.endswith(".lstrace") for n in names) >= ranks,
+              f"there are no traces of all ranks: {names}")
+        growth.judge()
+
+    def steady(self):
+        """Ranks hold no more after many calls, with traces and without."""
+        ranks = self.ranks()
+        more = self.random.choice(
+            [{}, {"LOCKSTEP_TRACE": os.path.join(self.folder, "traces")}])
+        job = self.start("run", "-n", ranks, "--", RANKS,
+                         self.random.randrange(1 << 30), 7, timeout=10, **more)
+        self.ready(job, ranks)
+        growth = Growth(3)
+        for i in range(6):
+            time.sleep(0.6)
+            for pid in job.pids():
+                number = job.rank_of(pid)
+                growth.look(f"process {pid}" if number is None else
+                            f"rank {number}", pid)
+        check(job.end(20) == 0, "it has failed")
+        growth.judge()
 
     # ---- runs that save ----------------------------------------------------
 
@@ -265,7 +316,8 @@ KINDS = {"kill-rank": (Round.kill_rank, 6), "kill-above": (Round.kill_above, 3),
          "stop-rank": (Round.stop_rank, 1), "pause-all": (Round.pause_all, 1),
          "differ": (Round.differ, 4), "kill-training": (Round.kill_training, 6),
          "restart-training": (Round.restart_training, 2),
-         "damage": (Round.damage, 8)}
+         "damage": (Round.damage, 8), "steady": (Round.steady, 2),
+         "restart-traces": (Round.restart_traces, 2)}
 
 
 def play(seed, number, names, references):
