@@ -45,15 +45,13 @@ static bool has_signal(const char *status, const char *set)
 /* In sigwait a thread seems to block nothing: what it waits for is asked. */
 static bool thread_waits(pid_t pid, const char *thread)
 {
-    char name[300], text[256];
-    long number;
-    unsigned long set;
+    char name[300], text[256], *end;
     uint64_t bits = 0;
     snprintf(name, sizeof(name), "task/%s/syscall", thread);
     if (read_file(pid, name, text, sizeof(text)) == 0 ||
-        sscanf(text, "%ld %lx", &number, &set) != 2 ||
-        number != SYS_rt_sigtimedwait)
+        strtol(text, &end, 10) != SYS_rt_sigtimedwait)
         return false;
+    const unsigned long set = strtoul(end, NULL, 16); /* its first argument */
     const struct iovec to = {&bits, sizeof(bits)};
     const struct iovec from = {(void *)set, sizeof(bits)};
     return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(bits) &&

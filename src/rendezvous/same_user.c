@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -48,20 +49,18 @@ typedef struct ends {
 static void look_in(const char *table, const char *own, const char *other,
                     ends *out)
 {
-    static const unsigned established = 1;
-    char line[512], local[64], remote[64];
-    unsigned state;
-    long user;
+    static const char established[] = "01";
+    char line[512], local[64], remote[64], state[8], user[16];
     FILE *const file = fopen(table, "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, " %*[^:]: %63s %63s %x %*s %*s %*s %ld", local, remote,
-                   &state, &user) != 4)
+        if (sscanf(line, " %*[^:]: %63s %63s %7s %*s %*s %*s %15s", local,
+                   remote, state, user) != 4)
             continue;
         if (strcmp(local, own) == 0 && strcmp(remote, other) == 0)
             out->sees_own = true;
         else if (strcmp(local, other) == 0 && strcmp(remote, own) == 0 &&
-                 state == established)
-            out->user = user;
+                 strcmp(state, established) == 0)
+            out->user = strtol(user, NULL, 10);
     }
     if (file != NULL)
         fclose(file);

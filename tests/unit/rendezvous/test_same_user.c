@@ -3,20 +3,15 @@
  */
 #include "testing.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lockstep/lockstep.h"
 #include "rendezvous/client.h"
-#include "rendezvous/frame.h"
 #include "rendezvous/server.h"
 
 enum { OTHER = 65534 };
@@ -114,67 +109,10 @@ static void test_who_is_served(void **state)
     stop(&s);
 }
 
-/* All frames at once, and the end: closed sockets seem to be root's. */
-static int shout(int port)
-{
-    static const unsigned char zeros[64];
-    unsigned char all[512];
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    to.sin_port = htons((uint16_t)port);
-    size_t n = 0;
-    const lsi_frame_kind kinds[] = {LSI_FRAME_HELLO, LSI_FRAME_PROOF};
-    for (int i = 0; i < 2; i++) {
-        const size_t whole = lsi_frame_header(kinds[i], "", 32, all + n);
-        memcpy(all + n + LSI_FRAME_HEADER_BYTES, zeros, 32);
-        n += whole;
-    }
-    const size_t whole = lsi_frame_header(LSI_FRAME_SET, "k", 1, all + n);
-    all[n + LSI_FRAME_HEADER_BYTES] = 'k';
-    all[n + whole - 1] = 'x';
-    n += whole;
-    if (setresuid(OTHER, OTHER, OTHER) != 0)
-        return 1;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool sent = connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-                      send(fd, all, n, MSG_NOSIGNAL) == (ssize_t)n;
-    close(fd);
-    return sent ? 0 : 1;
-}
-
-static void test_who_does_not_wait_for_an_answer(void **state)
-{
-    (void)state;
-    service s;
-    ls_store store;
-    char byte;
-    size_t bytes = 1;
-    int status;
-    need_users();
-    start(&s, 0);
-    /* It reads all of it only when they have gone. */
-    kill(s.pid, SIGSTOP);
-    for (int i = 0; i < 3; i++) {
-        const pid_t pid = fork();
-        assert_true(pid >= 0);
-        if (pid == 0)
-            _exit(shout(s.port));
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
-    }
-    kill(s.pid, SIGCONT);
-    assert_ok(lsi_store_connect(s.endpoint, NULL, 5, &store));
-    assert_error(store.get(store.context, "k", &byte, &bytes, 0.05),
-                 LS_ERR_TIMEOUT, "nobody has set k");
-    lsi_store_disconnect(&store);
-    stop(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_served),
-        cmocka_unit_test(test_who_does_not_wait_for_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
