@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096, TEXT_BYTES = 8192 };
@@ -181,21 +182,33 @@ static bool room_v1(const char *folder, double *bytes)
 
 typedef bool (*limit_fn)(const char *folder, double *limit);
 
+/* A limit, and the number of the folder that has it, the same in containers. */
+typedef struct found_limit {
+    double limit; /* 0: none */
+    uint64_t folder;
+} found_limit;
+
+static found_limit limit_at(const char *folder, double limit)
+{
+    struct stat info;
+    return (found_limit){limit, stat(folder, &info) == 0 ? info.st_ino : 0};
+}
+
 /*
  * The tightest limit of root/path and the folders above it, root included. The
  * path may name a place outside this container; then only the root exists.
  */
-static double tightest(const char *root, const char *path, limit_fn limit)
+static found_limit tightest(const char *root, const char *path, limit_fn limit)
 {
     char folder[PATH_BYTES];
     const int length = snprintf(folder, sizeof(folder), "%s%s", root, path);
+    found_limit best = {0, 0};
     if (length < 0 || length >= (int)sizeof(folder))
-        return 0;
-    double best = 0;
+        return best;
     for (;;) {
         double here;
-        if (limit(folder, &here) && (best == 0 || here < best))
-            best = here;
+        if (limit(folder, &here) && (best.limit == 0 || here < best.limit))
+            best = limit_at(folder, here);
         char *slash = strrchr(folder, '/');
         if (slash == NULL || (size_t)(slash - folder) < strlen(root))
             return best;
@@ -203,11 +216,11 @@ static double tightest(const char *root, const char *path, limit_fn limit)
     }
 }
 
-static double tighter(double a, double b)
+static found_limit tighter(found_limit a, found_limit b)
 {
-    if (a == 0 || b == 0)
-        return a + b;
-    return a < b ? a : b;
+    if (a.limit == 0 || b.limit == 0)
+        return a.limit == 0 ? b : a;
+    return a.limit < b.limit ? a : b;
 }
 
 /* Where a hierarchy is mounted, and how it says what is wanted. */
@@ -216,13 +229,13 @@ typedef struct hierarchy {
     limit_fn limit;
 } hierarchy;
 
-static double limit_of(const hierarchy *list, size_t n, const char *proc_file,
-                       const char *mount)
+static found_limit limit_of(const hierarchy *list, size_t n,
+                            const char *proc_file, const char *mount)
 {
     char groups[TEXT_BYTES], path[PATH_BYTES], root[PATH_BYTES];
     if (!read_text(proc_file, groups))
-        return 0;
-    double best = 0;
+        return (found_limit){0, 0};
+    found_limit best = {0, 0};
     for (size_t i = 0; i < n; i++) {
         snprintf(root, sizeof(root), "%s%s", mount, list[i].mount);
         if (lsi_cgroup_path(groups, list[i].controller, path, sizeof(path)))
@@ -231,13 +244,23 @@ static double limit_of(const hierarchy *list, size_t n, const char *proc_file,
     return best;
 }
 
-double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
+double lsi_cgroup_cpu_quota(const char *proc_file, const char *mount,
+                            uint64_t *group)
 {
     static const hierarchy list[] = {{"", NULL, limit_v2},
                                      {"/unified", NULL, limit_v2},
                                      {"/cpu", "cpu", limit_v1},
                                      {"/cpu,cpuacct", "cpu", limit_v1}};
-    return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
+    const found_limit found =
+        limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
+    *group = found.folder;
+    return found.limit;
+}
+
+double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount)
+{
+    uint64_t group;
+    return lsi_cgroup_cpu_quota(proc_file, mount, &group);
 }
 
 double lsi_cgroup_memory_left(const char *proc_file, const char *mount)
@@ -245,7 +268,8 @@ double lsi_cgroup_memory_left(const char *proc_file, const char *mount)
     static const hierarchy list[] = {{"", NULL, room_v2},
                                      {"/unified", NULL, room_v2},
                                      {"/memory", "memory", room_v1}};
-    return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount);
+    return limit_of(list, sizeof(list) / sizeof(list[0]), proc_file, mount)
+        .limit;
 }
 
 /* ---- killed for want of memory ---------------------------------------- */

@@ -31,6 +31,13 @@ bool lsi_cgroup_path(const char *proc_cgroup, const char *controller, char *out,
  */
 double lsi_cgroup_cpu_limit(const char *proc_file, const char *mount);
 
+/*
+ * The same, and the number of the control group that has that quota: the same
+ * in all containers of a machine, whatever its path is there; 0: none.
+ */
+double lsi_cgroup_cpu_quota(const char *proc_file, const char *mount,
+                            uint64_t *group);
+
 /* The bytes that the tightest memory limit leaves, at least 1, or 0: none. */
 double lsi_cgroup_memory_left(const char *proc_file, const char *mount);
 

@@ -44,7 +44,8 @@ void lsi_agent_place(const lsi_agent *agent, lsi_job_place *out)
                            .world = p->world,
                            .port = p->port,
                            .restart = p->restart,
-                           .restarts = p->restarts};
+                           .restarts = p->restarts,
+                           .threads = p->threads};
     memcpy(out->job, p->job, sizeof(out->job));
     memcpy(out->run, p->run, sizeof(out->run));
     memcpy(out->master, agent->endpoint.host, sizeof(out->master));

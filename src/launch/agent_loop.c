@@ -127,6 +127,9 @@ static void join(lsi_agent *a)
                                  .port = a->config->master_port};
     memcpy(message.agent, a->name, sizeof(a->name));
     memcpy(message.host, a->host, sizeof(a->host));
+    lsi_cpu_claim claim;
+    lsi_cpu_claim_here(a->config->ranks, &claim);
+    lsi_agent_message_tell_cpus(&message, &claim);
     if (a->config->run_id != NULL)
         snprintf(message.run, sizeof(message.run), "%s", a->config->run_id);
     if (a->place.groups > 0) {

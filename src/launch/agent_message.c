@@ -1,9 +1,13 @@
 #include "launch/agent_message.h"
 
-#include <stdint.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
+#include "base/cpuset.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -36,6 +40,9 @@ static const text_row texts[] = {
     TEXT(run, IN(JOIN) | IN(START)),
     TEXT(past, IN(JOIN)),
     TEXT(job, IN(START)),
+    TEXT(machine, IN(JOIN)),
+    TEXT(quota_of, IN(JOIN)),
+    TEXT(cpus, IN(JOIN)),
 };
 
 typedef struct number_row {
@@ -56,6 +63,8 @@ static const number_row numbers[] = {
     NUMBER(node, IN(JOIN), -1, LSI_AGENT_MOST_NODES - 1),
     NUMBER(local, IN(JOIN), 1, LSI_LAUNCH_MAX_RANKS),
     NUMBER(port, IN(JOIN) | IN(START), 0, 65535),
+    NUMBER(quota, IN(JOIN), 0, 1000 * LSI_CPUSET_MAX),
+    NUMBER(threads, IN(START), 0, LSI_MAX_THREADS),
     NUMBER(group, IN(START), 0, LSI_AGENT_MOST_NODES - 1),
     NUMBER(groups, IN(START), 1, LSI_AGENT_MOST_NODES),
     NUMBER(offset, IN(START), 0, LSI_AGENT_MOST_RANKS),
@@ -214,4 +223,35 @@ ls_status lsi_agent_message_read(const void *data, size_t bytes,
     if (status == LS_OK)
         *out = read;
     return status;
+}
+
+/* ---- the CPUs of a host ------------------------------------------------ */
+
+/* Of a machine whose CPUs do not fit nothing is told. */
+void lsi_agent_message_tell_cpus(lsi_agent_message *join,
+                                 const lsi_cpu_claim *claim)
+{
+    lsi_cpuset back;
+    const double quota = claim->quota * 1000;
+    lsi_cpuset_text(&claim->cpus, join->cpus, sizeof(join->cpus));
+    const bool fits = lsi_cpuset_parse(join->cpus, &back) &&
+                      memcmp(&back, &claim->cpus, sizeof(back)) == 0;
+    if (!fits)
+        join->cpus[0] = '\0';
+    snprintf(join->machine, sizeof(join->machine), "%" PRIx64,
+             fits ? claim->machine : 0);
+    snprintf(join->quota_of, sizeof(join->quota_of), "%" PRIx64,
+             claim->quota_of);
+    join->quota =
+        quota > 0 && quota < 1000.0 * LSI_CPUSET_MAX ? (int)ceil(quota) : 0;
+}
+
+void lsi_agent_message_cpus(const lsi_agent_message *join, lsi_cpu_claim *out)
+{
+    *out = (lsi_cpu_claim){.machine = strtoull(join->machine, NULL, 16),
+                           .quota_of = strtoull(join->quota_of, NULL, 16),
+                           .quota = join->quota / 1000.0,
+                           .ranks = join->local};
+    if (!lsi_cpuset_parse(join->cpus, &out->cpus))
+        out->machine = 0;
 }

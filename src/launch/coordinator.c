@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/error.h"
 #include "base/signal_name.h"
 #include "base/suspending_clock.h"
@@ -170,6 +171,25 @@ static int compare(const void *x, const void *y, void *context)
     return comes_before(context, x, y) ? -1 : 1;
 }
 
+/* Of all nodes, in their order. NULL: no memory, so nothing is divided. */
+static lsi_cpu_claim *list_claims(const lsi_coordinator *c)
+{
+    lsi_cpu_claim *const claims = calloc((size_t)c->n, sizeof(*claims));
+    for (int i = 0; i < c->n && claims != NULL; i++)
+        claims[i] = c->members[i].claim;
+    return claims;
+}
+
+/* Of a rank at most; 0: no other node is on that machine. */
+static int threads_of(const lsi_coordinator *c, const lsi_cpu_claim *claims,
+                      int member)
+{
+    if (claims == NULL)
+        return 0;
+    const int share = lsi_cpu_claim_share(claims, (size_t)c->n, (size_t)member);
+    return share < LSI_MAX_THREADS ? share : LSI_MAX_THREADS;
+}
+
 static void start(lsi_coordinator *c)
 {
     lsi_agent_message message = {.word = LSI_AGENT_START,
@@ -191,6 +211,7 @@ static void start(lsi_coordinator *c)
     c->stage = LSI_JOB_RUNNING;
     c->has_started = true;
     c->has_lost = false;
+    lsi_cpu_claim *const claims = list_claims(c);
     for (int i = 0; i < c->n; i++) {
         lsi_job_member *const m = &c->members[i];
         m->group = i;
@@ -198,9 +219,11 @@ static void start(lsi_coordinator *c)
         m->is_done = false;
         message.group = i;
         message.local = m->local;
+        message.threads = threads_of(c, claims, i);
         tell(c, m->peer, &message);
         message.offset += m->local;
     }
+    free(claims);
 }
 
 static void begin_meeting(lsi_coordinator *c)

@@ -88,6 +88,7 @@ static ls_status make_member(lsi_coordinator *c, int peer,
                           .heard = lsi_suspending_clock_seconds()};
     memcpy(m->agent, join->agent, sizeof(m->agent));
     memcpy(m->host, join->host, sizeof(m->host));
+    lsi_agent_message_cpus(join, &m->claim);
     return LS_OK;
 }
 

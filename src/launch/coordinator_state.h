@@ -25,6 +25,7 @@ typedef struct lsi_job_member {
     double heard;
     char agent[33];
     char host[65];
+    lsi_cpu_claim claim;
 } lsi_job_member;
 
 /* Of the attempt that runs. */

@@ -14,6 +14,8 @@ typedef struct lsi_job_place {
     int offset, world; /* RANK of its first rank, of WORLD_SIZE */
     int port;          /* MASTER_PORT, on the first node */
     int restart, restarts;
+    int threads; /* of a rank at most, since other nodes are on this machine;
+                    0: none are */
     char job[33], run[200];
     char master[256];   /* MASTER_ADDR */
     char endpoint[300]; /* LOCKSTEP_RENDEZVOUS */

@@ -81,6 +81,14 @@ void lsi_placement_here(lsi_binding_mode mode, int ranks, int threads,
     *out = p;
 }
 
+bool lsi_placement_limit(lsi_placement *placement, int threads, int most)
+{
+    if (threads > 0 || lsi_threads_told() > 0 || placement->threads <= most)
+        return false;
+    placement->threads = most;
+    return true;
+}
+
 void lsi_placement_free(lsi_placement *placement)
 {
     free(placement->places);

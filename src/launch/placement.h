@@ -30,6 +30,12 @@ ls_status lsi_placement_new(const lsi_topology *topology, double quota,
 void lsi_placement_here(lsi_binding_mode mode, int ranks, int threads,
                         lsi_placement *out);
 
+/*
+ * Leaves each rank that number of threads at most, unless the user has chosen
+ * one, by `threads` as above or by OMP_NUM_THREADS. Whether it has made fewer.
+ */
+bool lsi_placement_limit(lsi_placement *placement, int threads, int most);
+
 void lsi_placement_free(lsi_placement *placement);
 
 /* Of a rank, or NULL if it is not bound. */

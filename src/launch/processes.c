@@ -26,8 +26,9 @@ typedef struct start {
     const sigset_t *mask;
     lsi_job_identity job;
     lsi_placement placement;
-    int no_input;  /* /dev/null */
-    int unguarded; /* errno of a rank that has no orphan guard */
+    bool has_neighbours; /* other nodes, which leave it fewer threads */
+    int no_input;        /* /dev/null */
+    int unguarded;       /* errno of a rank that has no orphan guard */
     const struct rlimit *files;
 } start;
 
@@ -240,6 +241,11 @@ static void tell_placement(const lsi_processes *ranks, const start *s)
     char text[512];
     if (ranks->attempt > 0)
         return;
+    if (s->has_neighbours)
+        lsi_output_say(ranks->output,
+                       "other nodes of this job are on this machine, too: each "
+                       "rank has %d thread%s, its share of the CPUs",
+                       p->threads, p->threads == 1 ? "" : "s");
     if (s->config->tells_places) {
         lsi_placement_line(p, text, sizeof(text));
         lsi_output_say(ranks->output, "%s", text);
@@ -284,6 +290,9 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     const lsi_launch_config *config = s->config;
     lsi_placement_here(config->bind, config->ranks, config->threads,
                        &s->placement);
+    if (ranks->place != NULL && ranks->place->threads > 0)
+        s->has_neighbours = lsi_placement_limit(&s->placement, config->threads,
+                                                ranks->place->threads);
     if (ranks->place != NULL) {
         lsi_job_identity_of_place(&s->job, ranks->place, config->ranks,
                                   s->placement.threads);

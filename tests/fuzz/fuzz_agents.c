@@ -23,7 +23,9 @@ static void read_again(const lsi_agent_message *message)
                 again.local == message->local &&
                 again.verdict == message->verdict &&
                 strcmp(again.text, message->text) == 0 &&
-                strcmp(again.host, message->host) == 0);
+                strcmp(again.host, message->host) == 0 &&
+                strcmp(again.cpus, message->cpus) == 0 &&
+                again.threads == message->threads);
     free(text);
 }
 

@@ -467,8 +467,9 @@ def store():
 def agents():
     def join(who, node=-1, **more):
         return {"word": "join", "agent": who, "host": "h", "run": "",
-                "past": "", "restart": 0, "least": 2, "most": 3, "node": node, "local": 2, "port": 0,
-                **more}
+                "past": "", "restart": 0, "least": 2, "most": 3, "node": node,
+                "local": 2, "port": 0, "machine": "b007", "cpus": "0-3,8",
+                "quota_of": "2a", "quota": 2500, **more}
 
     def said(*pairs):
         return b"\x01" + b"\n".join(str(peer).encode() + compact(words)
@@ -479,9 +480,11 @@ def agents():
     for words in (join("own", 0), failed, done, {"word": "asked", "number": 15},
                   {"word": "start", "run": "r", "job": "j", "port": 1,
                    "group": 0, "groups": 2, "offset": 0, "world": 3,
-                   "restart": 0, "restarts": 1}, {"word": "ping"}):
+                   "restart": 0, "restarts": 1, "threads": 2},
+                  {"word": "ping"}):
         yield b"\x00" + compact(words)
-    three = ((1, join("own", 0)), (2, join("b", 1)), (3, join("c")))
+    three = ((1, join("own", 0)), (2, join("b", 1, quota=0)),
+             (3, join("c", machine="0", cpus="")))
     yield said(*three, (1, done), (2, done), (3, done))
     yield said(*three, (2, failed), (1, done), (3, done), (2, done), (2, None))
     yield said(*three, (2, None), (3, {**failed, "strength": 1}), (3, done),

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cpuset.h"
+#include "base/cpu_claim.h"
 #include "base/error.h"
 #include "base/live.h"
 #include "base/memory.h"
@@ -74,9 +74,10 @@ static void enter_member(ls_group *group, int node_rank)
     if (gethostname(self->host, sizeof(self->host) - 1) != 0)
         strcpy(self->host, "unknown");
     /* CPUs behind the words do not count; spinning adapts. */
-    lsi_cpuset cpus;
-    if (lsi_cpuset_own(&cpus))
-        memcpy(self->cpus, cpus.words, sizeof(self->cpus));
+    lsi_cpu_claim claim;
+    lsi_cpu_claim_here(1, &claim);
+    memcpy(self->cpus, claim.cpus.words, sizeof(self->cpus));
+    self->quota_of = claim.quota_of;
     lsi_remote_offer(self);
     atomic_store(&self->presence, LSI_PRESENT);
 }

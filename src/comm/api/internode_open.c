@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/cpu_claim.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
@@ -196,7 +197,51 @@ ls_status lsi_internode_open_part(const ls_group *whole, const int *members,
 typedef struct introduction {
     char host[LSI_HOST_BYTES];
     int32_t pid;
+    uint64_t machine, quota_of; /* as in lsi_cpu_claim */
+    double quota;
+    uint64_t cpus[LSI_CPU_WORDS];
 } introduction;
+
+static introduction introduce(const lsi_member *self)
+{
+    introduction own = {.pid = self->pid};
+    lsi_cpu_claim claim;
+    lsi_cpu_claim_here(1, &claim);
+    own.machine = claim.machine;
+    own.quota_of = claim.quota_of;
+    own.quota = claim.quota;
+    memcpy(own.host, self->host, sizeof(own.host));
+    memcpy(own.cpus, claim.cpus.words, sizeof(own.cpus));
+    return own;
+}
+
+/*
+ * What is left of this machine's CPUs if it is that of other nodes, too. Local:
+ * without memory for it they are not divided.
+ */
+static void divide_cpus(ls_group *group, const introduction *all)
+{
+    void *block = NULL;
+    if (lsi_alloc_zeroed(&block, (size_t)group->size * sizeof(lsi_cpu_claim),
+                         LS_MEMORY_COMM, "the CPUs of ranks") != LS_OK)
+        return;
+    lsi_cpu_claim *const claims = block;
+    bool beside = false;
+    for (int r = 0; r < group->size; r++) {
+        claims[r] = (lsi_cpu_claim){.machine = all[r].machine,
+                                    .quota_of = all[r].quota_of,
+                                    .quota = all[r].quota,
+                                    .ranks = 1};
+        memcpy(claims[r].cpus.words, all[r].cpus, sizeof(all[r].cpus));
+        beside = beside || (!lsi_shares_memory(group, r) &&
+                            all[r].machine == all[group->rank].machine);
+    }
+    group->cpus_share = beside
+                            ? lsi_cpu_claim_share(claims, (size_t)group->size,
+                                                  (size_t)group->rank)
+                            : 0;
+    lsi_free(block);
+}
 
 ls_status lsi_internode_introduce(ls_group *group)
 {
@@ -204,13 +249,15 @@ ls_status lsi_internode_introduce(ls_group *group)
         return LS_OK;
     const lsi_call call = {.operation = LSI_OP_SPLIT};
     const lsi_member *self = lsi_member_of(group, group->rank);
-    introduction own = {.pid = self->pid}, *all = NULL;
+    const introduction own = introduce(self);
+    introduction *all = NULL;
     void *block = NULL;
-    memcpy(own.host, self->host, sizeof(own.host));
     LS_TRY(lsi_alloc(&block, (size_t)group->size * sizeof(own), LS_MEMORY_COMM,
                      "the names of ranks"));
     all = block;
     const ls_status status = lsi_exchange(group, &call, &own, sizeof(own), all);
+    if (status == LS_OK)
+        divide_cpus(group, all);
     for (int r = 0; status == LS_OK && r < group->size; r++) {
         lsi_member *member = lsi_member_of(group, r);
         if (lsi_shares_memory(group, r) || group->net->local->rank != 0)

@@ -44,13 +44,30 @@ static int share_of_masks(const ls_group *group)
     return (int)share;
 }
 
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int ranks_of_quota(const ls_group *group)
+{
+    const uint64_t own = lsi_member_of(group, group->rank)->quota_of;
+    int found = 1;
+    for (int r = 0; r < group->size; r++)
+        found += r != group->rank && lsi_member_of(group, r)->quota_of == own;
+    return found;
+}
+
 /* Fewer may be available than a rank is bound to: then there is a quota. */
 int lsi_rank_cpus_share(const ls_group *group, int available)
 {
     const ls_group *here = group->channels.local;
     const int own = lsi_rank_cpus_of(here).own;
-    const int share = own == 0 || available < own ? available / here->size
-                                                  : share_of_masks(here);
+    int share = own == 0 ? available / here->size : share_of_masks(here);
+    if (available < own)
+        share = smaller(share, available / ranks_of_quota(here));
+    if (group->cpus_share > 0)
+        share = smaller(share, group->cpus_share);
     return share < 1 ? 1 : share;
 }
 

@@ -19,7 +19,8 @@ bool lsi_rank_cpus_suffice(const ls_group *group);
 
 /*
  * This rank's share of the CPUs that are available to it: those that no other
- * rank of its node may use, and its part of the rest. At least 1.
+ * rank of its node may use, and its part of the rest. Ranks of other nodes
+ * count if they are on this machine (group->cpus_share). At least 1.
  */
 int lsi_rank_cpus_share(const ls_group *group, int available);
 

@@ -106,6 +106,7 @@ typedef struct lsi_member {
     int32_t node_rank;          /* rank in the job, whatever the group */
     char host[LSI_HOST_BYTES];
     uint64_t cpus[LSI_CPU_WORDS];
+    uint64_t quota_of;    /* base/cpu_claim.h */
     lsi_failure failure;  /* if `failed` names this rank */
     lsi_failure abortion; /* the same, with LSI_ABORTED */
 } lsi_member;

@@ -323,6 +323,7 @@ struct ls_group {
     lsi_group_memory memory;
     lsi_queue queue;
     lsi_streams streams;
+    int cpus_share; /* if ranks of other nodes are on this machine; or 0 */
     lsi_waiting waiting;
     lsi_group_coprogress coprogress;
     lsi_on_done *completions;

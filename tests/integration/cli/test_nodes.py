@@ -71,6 +71,48 @@ class Nodes(ProgramTest):
         return supervisor, children(supervisor)
 
 
+class Threads(Nodes):
+    """Launchers of one machine, each of which could take all its CPUs."""
+
+    def threads(self, ranks=(1, 1), env=None):
+        """OMP_NUM_THREADS of the ranks of each launcher, and what they said."""
+        launchers = [self.node("echo $OMP_NUM_THREADS", ranks=n, env=env)
+                     for n in ranks]
+        out, errors = self.all_end(launchers, 0)
+        return [[int(line) for line in lines] for lines in out], errors
+
+    def test_they_divide_the_cpus(self):
+        alone = self.succeeds("run", "-n", "4", "--", "sh", "-c",
+                              "echo $OMP_NUM_THREADS")
+        each = int(alone.split()[0])
+        out, errors = self.threads(ranks=(1, 3))
+        self.assertEqual(out, [[each], [each] * 3])
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertIn("other nodes of this job are on this machine, too: "
+                          f"each rank has {each} thread", errors[0])
+
+    def test_a_number_that_is_given_stays(self):
+        out, errors = self.threads(env={"OMP_NUM_THREADS": 3})
+        self.assertEqual(out, [[3], [3]])
+        self.assertNotIn("on this machine", errors[0])
+
+    def test_disjoint_cpus_are_not_divided(self):
+        allowed = sorted(os.sched_getaffinity(0))
+        if len(allowed) < 2:
+            self.skipTest("there is one CPU")
+        half = len(allowed) // 2
+        parts = [allowed[:half], allowed[half:]]
+        self.addCleanup(os.sched_setaffinity, 0, allowed)
+        launchers = []
+        for part in parts:
+            os.sched_setaffinity(0, part)
+            launchers.append(self.node("echo $OMP_NUM_THREADS"))
+        out, errors = self.all_end(launchers, 0)
+        self.assertEqual([int(lines[0]) for lines in out],
+                         [len(part) for part in parts])
+        self.assertNotIn("on this machine", "".join(errors))
+
+
 class Meeting(Nodes):
     def test_given_ranks_and_uneven_sizes(self):
         sizes = {0: 2, 2: 3, 1: 1}  # in the order of their start

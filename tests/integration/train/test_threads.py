@@ -102,6 +102,28 @@ class Threads(unittest.TestCase):
         self.assertEqual(self.library(by_rank, ["0-7"] * 2,
                                       before=("sh", "-c", enter, "sh")), [2, 2])
 
+    def test_nodes_that_are_one_machine(self):
+        """As in containers: ranks that do not share memory, but the CPUs."""
+        info = subprocess.run([os.environ["LOCKSTEP"], "info"], text=True,
+                              capture_output=True, check=True).stdout
+        launcher = shutil.which("mpirun.openmpi")
+        if launcher is None or not re.search("^mpi .*openmpi", info, re.M):
+            self.skipTest("no Open MPI")
+        parts = []
+        for host, allowed in (("a", "0-7"), ("b", "4-11")):
+            parts += [":"] if parts else []
+            parts += ["-n", "1", "-x", f"LOCKSTEP_HOSTID={host}", "-x",
+                      f"TEST_CPUS={allowed}", "-x", "LOCKSTEP_TRANSPORT=mpi",
+                      PROGRAM]
+        done = subprocess.run(
+            [launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to",
+             "none", *parts], capture_output=True, text=True, timeout=60,
+            env=environment(LOCKSTEP_MODULES=os.environ["TEST_MODULES"]),
+            check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line[2] for line in LINE.finditer(done.stdout)],
+                         ["6", "6"], done.stdout)
+
     def test_ranks_of_mpirun(self):
         for mpi, flags, set_ in (
                 ("openmpi", ["--oversubscribe", "--allow-run-as-root",

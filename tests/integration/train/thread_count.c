@@ -44,7 +44,7 @@ static void check(ls_status status)
     exit(1);
 }
 
-static int threads_now(void)
+static int look(void)
 {
     int n = 0;
     DIR *const folder = opendir("/proc/self/task");
@@ -54,6 +54,19 @@ static int threads_now(void)
         n += e->d_name[0] != '.';
     closedir(folder);
     return n;
+}
+
+/* One that has been joined is in /proc for a moment more. */
+static int threads_now(void)
+{
+    enum { LOOKS = 20 };
+    int least = look();
+    for (int i = 0; i < LOOKS; i++) {
+        sched_yield();
+        const int now = look();
+        least = now < least ? now : least;
+    }
+    return least;
 }
 
 /* The most threads that there were in addition to those of before. */

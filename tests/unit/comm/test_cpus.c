@@ -75,13 +75,36 @@ static void a_quota_is_divided(void **state)
     close_ranks(m.ranks, groups);
 }
 
-/* Ranks of other nodes have CPUs of their own. */
+/* Only among the ranks of its control group; the CPUs are not more for it. */
+static void a_quota_is_that_of_a_control_group(void **state)
+{
+    const masks m = {3, {0xff, 0xff, 0xff}, {0}};
+    ls_group *groups[MOST_RANKS];
+    (void)state;
+    open_ranks(&m, groups);
+    for (int r = 0; r < m.ranks; r++)
+        lsi_member_of(groups[0], r)->quota_of = r == 0 ? 7 : 8;
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 2), 2);
+    assert_int_equal(lsi_rank_cpus_share(groups[1], 4), 2);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 6), 2); /* of 8 / 3 */
+    close_ranks(m.ranks, groups);
+}
+
+/*
+ * Ranks of other nodes have CPUs of their own, unless they are on this machine,
+ * as all are here.
+ */
 static void look_at_share(ls_group *group, void *unused)
 {
     static const int share[] = {4, 4, 8, 2, 2, 2};
     (void)unused;
+    const int cpus = lsi_cpus_available() / group->size;
+    CHECK(group->cpus_share == (cpus < 1 ? 1 : cpus));
     set_mask(group->channels.local, 0xff);
     CHECK_OK(ls_barrier(group));
+    group->cpus_share = 2;
+    CHECK(lsi_rank_cpus_share(group, PLENTY) == 2);
+    group->cpus_share = 0;
     CHECK(lsi_rank_cpus_share(group, PLENTY) == share[group->rank]);
     CHECK_OK(ls_barrier(group));
 }
@@ -123,6 +146,7 @@ int main(void)
         cmocka_unit_test(opening_limits_computing), /* the first: it falls */
         cmocka_unit_test(shares_follow_from_masks),
         cmocka_unit_test(a_quota_is_divided),
+        cmocka_unit_test(a_quota_is_that_of_a_control_group),
         cmocka_unit_test(each_node_has_its_own),
     };
     return cmocka_run_group_tests_name("cpus", tests, NULL, NULL);

@@ -15,6 +15,10 @@ static lsi_agent_message example(lsi_agent_word word)
                                .text = "rank 1 \"on\" b",
                                .agent = "0123456789abcdef",
                                .host = "b",
+                               .machine = "ff",
+                               .quota_of = "0",
+                               .cpus = "0-3,8",
+                               .quota = 2500,
                                .run = "night",
                                .past = "evening",
                                .job = "j",
@@ -29,6 +33,7 @@ static lsi_agent_message example(lsi_agent_word word)
                                .world = 5,
                                .restart = 1,
                                .restarts = 3,
+                               .threads = 2,
                                .verdict = 137,
                                .strength = LSI_AGENT_STRONG,
                                .number = 15};
@@ -69,6 +74,7 @@ static void test_there_and_back(void **state)
     assert_int_equal(back.world, 5);
     assert_int_equal(back.restart, 1);
     assert_int_equal(back.restarts, 3);
+    assert_int_equal(back.threads, 2);
     message = example(LSI_AGENT_FAILED);
     back = there_and_back(&message);
     assert_string_equal(back.text, message.text);
@@ -78,6 +84,34 @@ static void test_there_and_back(void **state)
         message = example((lsi_agent_word)word);
         (void)there_and_back(&message);
     }
+}
+
+static void test_cpus_of_a_host(void **state)
+{
+    lsi_agent_message join = example(LSI_AGENT_JOIN);
+    lsi_cpu_claim claim = {.machine = UINT64_MAX,
+                           .quota_of = 17,
+                           .quota = 2.5,
+                           .ranks = 3},
+                  back;
+    (void)state;
+    lsi_cpuset_add(&claim.cpus, 0);
+    lsi_cpuset_add(&claim.cpus, LSI_CPUSET_MAX - 1);
+    lsi_agent_message_tell_cpus(&join, &claim);
+    join = there_and_back(&join);
+    lsi_agent_message_cpus(&join, &back);
+    assert_memory_equal(&back, &claim, sizeof(back));
+    /* Too many to be told: nothing is. */
+    for (int cpu = 0; cpu < LSI_CPUSET_MAX; cpu += 2)
+        lsi_cpuset_add(&claim.cpus, cpu);
+    lsi_agent_message_tell_cpus(&join, &claim);
+    lsi_agent_message_cpus(&join, &back);
+    assert_int_equal(back.machine, 0);
+    /* Of somebody else. */
+    strcpy(join.cpus, "0-x");
+    strcpy(join.machine, "1");
+    lsi_agent_message_cpus(&join, &back);
+    assert_int_equal(back.machine, 0);
 }
 
 static void test_text_of_any_kind(void **state)
@@ -139,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_cpus_of_a_host),
         cmocka_unit_test(test_text_of_any_kind),
         cmocka_unit_test(test_names_of_runs),
         cmocka_unit_test(test_refused),
