@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/cgroup.h"
+#include "base/cpus.h"
 #include "base/hash.h"
 
 static uint64_t own_machine(void)
@@ -21,8 +21,7 @@ static uint64_t own_machine(void)
 void lsi_cpu_claim_here(int ranks, lsi_cpu_claim *out)
 {
     *out = (lsi_cpu_claim){.machine = own_machine(), .ranks = ranks};
-    out->quota = lsi_cgroup_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup",
-                                      &out->quota_of);
+    out->quota = lsi_cpus_quota(&out->quota_of);
     if (!lsi_cpuset_own(&out->cpus))
         out->machine = 0;
 }

@@ -5,10 +5,12 @@
 
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
 #include "base/cpuset.h"
 
 int lsi_affinity_count(void)
@@ -17,11 +19,33 @@ int lsi_affinity_count(void)
     return lsi_cpuset_own(&own) ? lsi_cpuset_count(&own) : 0;
 }
 
+/* A thread that meets another one there, or a forked child, reads itself. */
+double lsi_cpus_quota(uint64_t *group)
+{
+    static const uint64_t second = UINT64_C(1000000000);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t read_ns, kept_group;
+    static double kept;
+    if (pthread_mutex_trylock(&lock) != 0)
+        return lsi_cgroup_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup",
+                                    group);
+    const uint64_t now = lsi_clock_ns();
+    if (read_ns == 0 || now - read_ns >= second) {
+        kept = lsi_cgroup_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup",
+                                    &kept_group);
+        read_ns = now;
+    }
+    const double quota = kept;
+    *group = kept_group;
+    pthread_mutex_unlock(&lock);
+    return quota;
+}
+
 int lsi_cpus_available(void)
 {
     int cpus = lsi_affinity_count();
-    const double quota =
-        lsi_cgroup_cpu_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    uint64_t group;
+    const double quota = lsi_cpus_quota(&group);
     if (quota > 0 && quota < cpus)
         cpus = (int)ceil(quota);
     return cpus < 1 ? 1 : cpus;

@@ -4,6 +4,8 @@
 #ifndef LS_BASE_CPUS_H
 #define LS_BASE_CPUS_H
 
+#include <stdint.h>
+
 enum { LSI_MAX_THREADS = 4096 }; /* of a rank */
 
 /*
@@ -11,6 +13,13 @@ enum { LSI_MAX_THREADS = 4096 }; /* of a rank */
  * sandbox that denies the call.
  */
 int lsi_affinity_count(void);
+
+/*
+ * The quota of this process's control group in CPUs, 0: none, and the number of
+ * the group that has it (cgroup.h). To read it takes a fraction of a
+ * millisecond, so it is read again after a second only.
+ */
+double lsi_cpus_quota(uint64_t *group);
 
 /*
  * CPUs that this process may use: its affinity mask, limited by the cgroup's
