@@ -1,9 +1,11 @@
 #!/bin/bash
-# test_symbols.sh LIBRARY COMM-LIBRARY HEADERS: together the shared libraries
-# export what the public headers declare, and nothing else but what one of them
-# needs of the other, under a version of its own.
+# test_symbols.sh LIBRARY COMM-LIBRARY HEADERS MODULES: together the shared
+# libraries export what the public headers declare, and nothing else but what one
+# of them needs of the other, under a version of its own. What opens groups calls
+# nothing that changes the environment under other threads; launchers, which are
+# programs, may.
 set -euo pipefail
-library=$1 comm_library=$2 headers=$3
+library=$1 comm_library=$2 headers=$3 modules=$4
 
 exported() {
     nm -D --defined-only --with-symbol-versions "$1" |
@@ -38,4 +40,12 @@ if [ -n "$extra" ]; then
     echo "^ exported, but not declared in the public headers"
     failed=1
 fi
+for file in "$comm_library" "$modules"/*.so; do
+    [ -e "$file" ] || continue
+    if nm -D --undefined-only "$file" |
+        grep -E ' (setenv|unsetenv|putenv|clearenv)(@|$)'; then
+        echo "^ called by $file: other threads may be in getenv (base/variables.h)"
+        failed=1
+    fi
+done
 exit $failed

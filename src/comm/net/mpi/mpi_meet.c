@@ -13,6 +13,7 @@
 #include <mpi.h>
 
 #include "base/suspending_clock.h"
+#include "base/variables.h"
 #include "comm/net/mpi/mpi_meet.h"
 #include "comm/net/mpi/mpi_thread.h"
 
@@ -48,7 +49,8 @@ static void name_library(void)
  */
 static void prepare_ucx(void)
 {
-    (void)setenv("UCX_TCP_TX_SEG_SIZE", "64k", 0);
+    lsi_variable segments = {"UCX_TCP_TX_SEG_SIZE", "64k", false};
+    lsi_variables_add(&segments, 1);
 }
 
 /*

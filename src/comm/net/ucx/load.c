@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/variables.h"
 #include "comm/net/modules.h"
 
 /* ---- loading ------------------------------------------------------------- */
@@ -14,30 +16,32 @@
  * What UCX reads once, when it is loaded. It would handle the signals of
  * crashes and SIGHUP, replace what allocates memory, and print to stdout.
  */
-static const char *const variables[][2] = {{"UCX_HANDLE_ERRORS", "none"},
-                                           {"UCX_ERROR_SIGNALS", ""},
-                                           {"UCX_DEBUG_SIGNO", "0"},
-                                           {"UCX_MEM_EVENTS", "n"},
-                                           {"UCX_MEM_MMAP_HOOK_MODE", "none"},
-                                           {"UCX_MEM_MALLOC_HOOKS", "n"},
-                                           {"UCX_VFS_ENABLE", "n"},
-                                           {"UCX_WARN_UNUSED_ENV_VARS", "n"},
-                                           {"UCX_LOG_LEVEL", "fatal"}};
+static const lsi_variable wanted[] = {{"UCX_HANDLE_ERRORS", "none", false},
+                                      {"UCX_ERROR_SIGNALS", "", false},
+                                      {"UCX_DEBUG_SIGNO", "0", false},
+                                      {"UCX_MEM_EVENTS", "n", false},
+                                      {"UCX_MEM_MMAP_HOOK_MODE", "none", false},
+                                      {"UCX_MEM_MALLOC_HOOKS", "n", false},
+                                      {"UCX_VFS_ENABLE", "n", false},
+                                      {"UCX_WARN_UNUSED_ENV_VARS", "n", false},
+                                      {"UCX_LOG_LEVEL", "fatal", false}};
 
-enum { VARIABLES = sizeof(variables) / sizeof(variables[0]) };
+enum { VARIABLES = sizeof(wanted) / sizeof(wanted[0]) };
 
 /* They are not for programs that this one starts. */
 ls_status lsi_ucx_load(const lsi_wire **out)
 {
-    bool set[VARIABLES];
-    for (int i = 0; i < VARIABLES; i++) {
-        set[i] = getenv(variables[i][0]) == NULL;
-        (void)setenv(variables[i][0], variables[i][1], 0);
-    }
+    static const lsi_wire *_Atomic loaded; /* it stays */
+    lsi_variable variables[VARIABLES];
+    *out = atomic_load(&loaded);
+    if (*out != NULL)
+        return LS_OK;
+    memcpy(variables, wanted, sizeof(variables));
+    lsi_variables_add(variables, VARIABLES);
     const ls_status status = lsi_wire_load("ucx", out);
-    for (int i = 0; i < VARIABLES; i++)
-        if (set[i])
-            (void)unsetenv(variables[i][0]);
+    lsi_variables_remove(variables, VARIABLES);
+    if (status == LS_OK)
+        atomic_store(&loaded, *out);
     return status;
 }
 

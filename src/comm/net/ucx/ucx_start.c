@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/variables.h"
 #include "comm/net/ucx/ucx.h"
 
 /* ---- settings ------------------------------------------------------------ */
@@ -21,28 +22,22 @@ enum { MOST_SETTINGS = 16 };
  * the transport in front.
  */
 typedef struct settings {
-    const char *made[MOST_SETTINGS];
+    lsi_variable all[MOST_SETTINGS];
     int count;
 } settings;
 
-static void set(settings *all, const char *name, const char *value)
+static void set(settings *own, const char *name, const char *value)
 {
-    if (getenv(name) != NULL || all->count == MOST_SETTINGS)
-        return;
-    (void)setenv(name, value, 1);
-    all->made[all->count++] = name;
-}
-
-static void unset_all(const settings *all)
-{
-    for (int i = 0; i < all->count; i++)
-        (void)unsetenv(all->made[i]);
+    if (own->count < MOST_SETTINGS)
+        own->all[own->count++] = (lsi_variable){name, value, false};
 }
 
 /* Names of devices for RDMA have a port behind them: "eth0", "mlx5_0:1". */
-static int is_tcp(void)
+static int is_tcp(const lsi_wire_start *start)
 {
     const char *devices = getenv("UCX_NET_DEVICES");
+    if (devices == NULL)
+        devices = start->devices;
     return devices != NULL && strchr(devices, ':') == NULL;
 }
 
@@ -59,7 +54,7 @@ static void choose(settings *all, const lsi_wire_start *start)
     set(all, "UCX_TLS", "^sm");
     if (start->devices != NULL)
         set(all, "UCX_NET_DEVICES", start->devices);
-    if (is_tcp())
+    if (is_tcp(start))
         set(all, "UCX_RNDV_THRESH", "inf");
     set(all, "UCX_TCP_TX_SEG_SIZE", "64k");
     set(all, "UCX_TCP_RX_SEG_SIZE", "64k");
@@ -109,6 +104,7 @@ static int start_ucx(const lsi_wire_start *start)
     settings own = {.count = 0};
     sigset_t all, before;
     choose(&own, start);
+    lsi_variables_add(own.all, own.count);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int result = make_context(start);
@@ -117,7 +113,7 @@ static int start_ucx(const lsi_wire_start *start)
             ucp_worker_create(lsi_ucx.context, &params, &lsi_ucx.worker),
             "ucp_worker_create");
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    unset_all(&own);
+    lsi_variables_remove(own.all, own.count);
     return result;
 }
 
