@@ -237,7 +237,6 @@ void lsi_job_begin(const ls_group *first)
 void lsi_group_look_around(ls_group *group)
 {
     lsi_learn_to_wait(group);
-    group->memory.can_copy = lsi_remote_probe(group);
     group->memory.few_cpus = !lsi_rank_cpus_suffice(group);
     lsi_select_look_around(group);
 }
@@ -282,8 +281,14 @@ ls_status ls_group_select(ls_group *group, const char *line)
         call.count = lsi_select_hash(group->select, line);
         status = lsi_select_parse(line, &table);
     }
+    const bool copies = status == LS_OK && !lsi_spans_nodes(group) &&
+                        !group->memory.can_copy && lsi_select_copies(&table);
+    if (copies)
+        lsi_remote_admit(group);
     LS_TRY(lsi_agree(group, &call, status));
     *group->select = table;
+    if (copies)
+        group->memory.can_copy = lsi_remote_probe(group);
     return LS_OK;
 }
 
@@ -303,6 +308,8 @@ void ls_group_close(ls_group **group)
         lsi_awaited_hide(&closing->waiting.polling.patience);
     lsi_coprogress_leave(closing);
     lsi_dump_leave(closing);
+    if (is_member)
+        lsi_remote_dismiss(closing);
     if (is_member) {
         atomic_store(&lsi_member_of(closing, closing->rank)->presence,
                      LSI_LEFT);

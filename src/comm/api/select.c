@@ -269,6 +269,25 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
     return status;
 }
 
+static bool has_copy(const lsi_algorithm *const *candidates)
+{
+    for (int i = 0; i < LSI_CANDIDATES && candidates[i] != NULL; i++)
+        if ((candidates[i]->needs & LSI_PATH_COPY) != 0)
+            return true;
+    return false;
+}
+
+bool lsi_select_copies(const lsi_select_table *table)
+{
+    for (int i = 0; i < table->rows; i++)
+        if (has_copy(table->row[i].candidates))
+            return true;
+    for (int o = 0; o < LSI_OP_COUNT; o++)
+        if (has_copy(table->fixed[o]))
+            return true;
+    return false;
+}
+
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line)
 {
     return lsi_hash(LSI_HASH_START + table->deterministic, line, strlen(line));

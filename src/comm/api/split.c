@@ -161,6 +161,7 @@ ls_status lsi_group_dup(ls_group *group, ls_group **out)
     made->channels.local->dup_of = group->channels.local;
     made->channels.local->counters = group->counters;
     *made->select = *group->select;
+    made->memory.can_copy = group->memory.can_copy;
     *out = made;
     return LS_OK;
 }

@@ -15,8 +15,10 @@ static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
                               lsi_first_membership(r, size), &made[r]));
     }
     lsi_job_begin(made[0]);
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         lsi_group_look_around(made[r]);
+        made[r]->memory.can_copy = true;
+    }
     lsi_rank_cpus_limit(made[0]);
     return LS_OK;
 }

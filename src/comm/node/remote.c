@@ -1,13 +1,17 @@
 /*
  * process_vm_readv copies straight from another process, if the kernel allows
  * it: seccomp filters of containers often do not, and Yama wants each process
- * to consent. So it is tried when a group is opened, and used only if every
- * rank can read every other.
+ * to consent. So it is tried when a group's selection table may choose it, and
+ * used only if every rank can read every other.
  */
 #include "comm/node/remote.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,14 +25,126 @@ static _Atomic uint64_t cookie;
 
 void lsi_remote_offer(lsi_member *self)
 {
-    /* Without Yama this fails, and is not needed. */
-    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     uint64_t fresh = 0;
     const uint64_t value =
         (lsi_clock_ns() << 22 | (uint64_t)(unsigned)getpid()) | 1;
     (void)atomic_compare_exchange_strong(&cookie, &fresh, value);
     self->cookie_at = (uint64_t)(uintptr_t)&cookie;
     self->cookie = atomic_load(&cookie);
+}
+
+/* ---- who may read -------------------------------------------------------- */
+
+/*
+ * Yama knows one process for each that consents: it and its descendants may
+ * trace, which is more than to read. So that is the nearest ancestor of all
+ * ranks that may read, their launcher mostly, and only while they may.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int groups; /* that read */
+static pid_t admitted;
+
+enum { GENERATIONS = 64 };
+
+/* 0 if it is unknown. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[32], text[512];
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *const file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    const size_t length = fread(text, 1, sizeof(text) - 1, file);
+    (void)fclose(file);
+    text[length] = '\0';
+    const char *const name_end = strrchr(text, ')');
+    if (name_end == NULL || sscanf(name_end + 1, " %*c %d", &parent) != 1)
+        return 0;
+    return parent;
+}
+
+/* This process and those above it, and which of them a common one is. */
+typedef struct line {
+    pid_t pid[GENERATIONS];
+    int n, common; /* n: there is none */
+} line;
+
+static void add_to_line(line *of, pid_t pid)
+{
+    for (int steps = 0; pid > 0 && steps < GENERATIONS; steps++) {
+        for (int i = 0; i < of->n; i++) {
+            if (of->pid[i] != pid)
+                continue;
+            of->common = i > of->common ? i : of->common;
+            return;
+        }
+        pid = parent_of(pid);
+    }
+    of->common = of->n;
+}
+
+/* Everybody descends from the first process, except in a container. */
+static bool is_for_all(pid_t pid)
+{
+    enum { INITIAL_PID_NAMESPACE = 0xeffffffc }; /* linux/proc_ns.h */
+    struct stat space;
+    return pid == 1 && (stat("/proc/self/ns/pid", &space) != 0 ||
+                        space.st_ino == (ino_t)INITIAL_PID_NAMESPACE);
+}
+
+/* Of the ranks, and of those that may read already; 0: there is none. */
+static pid_t common_ancestor(const ls_group *group)
+{
+    line own = {.n = 0};
+    for (pid_t pid = getpid(); pid > 0 && own.n < GENERATIONS;
+         pid = parent_of(pid))
+        own.pid[own.n++] = pid;
+    for (int r = 0; r < group->size && own.common < own.n; r++)
+        add_to_line(&own, lsi_member_of(group, r)->pid);
+    if (admitted != 0 && own.common < own.n)
+        add_to_line(&own, admitted);
+    return own.common < own.n && !is_for_all(own.pid[own.common])
+               ? own.pid[own.common]
+               : 0;
+}
+
+static bool is_one_process(const ls_group *group)
+{
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank &&
+            lsi_channel_to(group, r) != &lsi_channel_process)
+            return false;
+    return true;
+}
+
+void lsi_remote_admit(ls_group *group)
+{
+    if (group->memory.admits || is_one_process(group))
+        return;
+    pthread_mutex_lock(&lock);
+    const pid_t pid = common_ancestor(group);
+    if (pid != 0) {
+        /* Without Yama this fails, and is not needed. */
+        (void)prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
+        admitted = pid;
+        groups++;
+        group->memory.admits = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void lsi_remote_dismiss(ls_group *group)
+{
+    if (!group->memory.admits)
+        return;
+    group->memory.admits = false;
+    pthread_mutex_lock(&lock);
+    if (--groups == 0) {
+        (void)prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+        admitted = 0;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 bool lsi_remote_probe(const ls_group *group)

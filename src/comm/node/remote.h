@@ -6,8 +6,16 @@
 
 #include "comm/state/state.h"
 
-/* Makes this rank readable and says what the others may try to read. */
+/* Says what the others may try to read. */
 void lsi_remote_offer(lsi_member *self);
+
+/*
+ * Lets the ranks of the group read this one's memory, as far as that is for the
+ * process to say, until it is dismissed. All members must have entered, and
+ * meet once more before they try.
+ */
+void lsi_remote_admit(ls_group *group);
+void lsi_remote_dismiss(ls_group *group);
 
 /* Whether this rank can really read every other rank's memory. */
 bool lsi_remote_probe(const ls_group *group);

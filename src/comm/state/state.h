@@ -249,6 +249,7 @@ typedef struct lsi_group_memory {
     lsi_shared *shared;
     uint64_t shared_id; /* of the last allocation */
     bool can_copy;      /* from every other rank's private memory */
+    bool admits;        /* the others may copy from this one's */
     bool few_cpus;      /* more ranks than CPUs; the same on all ranks */
 } lsi_group_memory;
 
