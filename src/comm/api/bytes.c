@@ -19,16 +19,27 @@ static ls_status allocate(const ls_group *group, const size_t *sizes,
                           size_t longest, memory *out)
 {
     size_t total = 0;
-    for (int r = 0; r < group->size; r++) {
-        if (sizes[r] > (size_t)PTRDIFF_MAX / (size_t)group->size)
-            return lsi_fail(LS_ERR_SYSTEM,
-                            "all_gather_bytes: rank %d cannot send %zu bytes",
-                            r, sizes[r]);
+    for (int r = 0; r < group->size; r++)
         total += sizes[r];
-    }
     LS_TRY(lsi_alloc(&out->all, total, LS_MEMORY_COMM, "all_gather_bytes"));
     return lsi_alloc(&out->blocks, (size_t)group->size * longest,
                      LS_MEMORY_COMM, "all_gather_bytes");
+}
+
+/* The most of one rank, whose sum over all ranks is a size. */
+static size_t limit(const ls_group *group)
+{
+    return (size_t)PTRDIFF_MAX / (size_t)group->size;
+}
+
+static ls_status check_lengths(const ls_group *group, const size_t *lengths)
+{
+    for (int r = 0; r < group->size; r++)
+        if (lengths[r] > limit(group))
+            return lsi_fail(LS_ERR_SYSTEM,
+                            "all_gather_bytes: rank %d cannot send %zu bytes",
+                            r, lengths[r]);
+    return LS_OK;
 }
 
 static ls_status gather(ls_group *group, const void *send, const size_t *sizes,
@@ -62,13 +73,14 @@ ls_status ls_all_gather_bytes(ls_group *group, const void *send, size_t bytes,
     if (missing != NULL)
         status =
             lsi_fail(LS_ERR_ARGUMENT, "all_gather_bytes: %s is NULL", missing);
-    else if (bytes > (size_t)PTRDIFF_MAX / (size_t)group->size)
+    else if (bytes > limit(group))
         status = lsi_fail(LS_ERR_ARGUMENT,
                           "all_gather_bytes: %zu bytes are too many", bytes);
     if (status != LS_OK)
         return lsi_refuse(group, &call, status);
     size_t longest = 0, lengths[LSI_MAX_RANKS] = {0};
     LS_TRY(lsi_exchange(group, &call, &bytes, sizeof(bytes), lengths));
+    LS_TRY(check_lengths(group, lengths)); /* they come from other hosts */
     for (int r = 0; r < group->size; r++)
         longest = lengths[r] > longest ? lengths[r] : longest;
     const lsi_call blocks = {.operation = LSI_OP_GATHER_BYTES,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -50,7 +51,6 @@ enum { GENERATIONS = 64 };
 static pid_t parent_of(pid_t pid)
 {
     char path[32], text[512];
-    int parent = 0;
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     FILE *const file = fopen(path, "re");
     if (file == NULL)
@@ -58,10 +58,11 @@ static pid_t parent_of(pid_t pid)
     const size_t length = fread(text, 1, sizeof(text) - 1, file);
     (void)fclose(file);
     text[length] = '\0';
+    /* "19 (a name) S 18": the name may have anything in it. */
     const char *const name_end = strrchr(text, ')');
-    if (name_end == NULL || sscanf(name_end + 1, " %*c %d", &parent) != 1)
+    if (name_end == NULL || strlen(name_end) < sizeof(") S "))
         return 0;
-    return parent;
+    return (pid_t)strtol(name_end + sizeof(") S ") - 1, NULL, 10);
 }
 
 /* This process and those above it, and which of them a common one is. */
