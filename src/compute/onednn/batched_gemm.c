@@ -124,7 +124,19 @@ static ls_status make_plan(const void *key, void **plan)
 static const lsi_plan_kind batch_kind = {.name = "matrix products plan",
                                          .key_bytes = sizeof(batch_key),
                                          .make = make_plan,
-                                         .destroy = free_plan};
+                                         .destroy = free_plan,
+                                         .limited = true,
+                                         .hidden_bytes = lsi_onednn_plan_bytes};
+
+static ls_status run_plan(lsi_onednn_op *op, void *c, const void *a,
+                          const void *b)
+{
+    lsi_onednn_thread *thread;
+    LS_TRY(lsi_onednn_reserve(op->scratch_bytes));
+    LS_TRY(lsi_onednn_thread_get(&thread));
+    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b)};
+    return lsi_onednn_op_run(op, thread->scratch, pointers);
+}
 
 ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
                                 const lsi_gemm_batch *batch, void *c,
@@ -132,17 +144,13 @@ ls_status lsi_onednn_gemm_batch(const lsi_gemm_shape *shape,
 {
     const batch_key key = key_of(shape, batch);
     void *plan;
-    lsi_onednn_thread *thread;
     *done = false;
     if (shape->ab_dtype == LS_F16)
         return LS_OK;
     LS_TRY(lsi_plan_cache_get(&batch_kind, &key, &plan));
     lsi_onednn_op *op = plan;
     *done = op->primitive != NULL;
-    if (!*done)
-        return LS_OK;
-    LS_TRY(lsi_onednn_reserve(op->scratch_bytes));
-    LS_TRY(lsi_onednn_thread_get(&thread));
-    void *const pointers[] = {c, lsi_onednn_input(a), lsi_onednn_input(b)};
-    return lsi_onednn_op_run(op, thread->scratch, pointers);
+    const ls_status status = *done ? run_plan(op, c, a, b) : LS_OK;
+    lsi_plan_cache_done();
+    return status;
 }

@@ -70,6 +70,17 @@ template <typename Call> dnnl_status_t asked(Call call) noexcept
 
 } // namespace
 
+dnnl_status_t lsi_dnnl_limit_primitives(int capacity)
+{
+    return asked([&] {
+        int kept = 0;
+        const dnnl_status_t status = dnnl_get_primitive_cache_capacity(&kept);
+        return status == dnnl_success && kept > capacity
+                   ? dnnl_set_primitive_cache_capacity(capacity)
+                   : status;
+    });
+}
+
 dnnl_status_t lsi_dnnl_set_max_cpu_isa(dnnl_cpu_isa_t isa)
 {
     return asked([&] { return dnnl_set_max_cpu_isa(isa); });

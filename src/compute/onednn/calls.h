@@ -25,6 +25,9 @@ extern "C" {
  */
 dnnl_status_t lsi_dnnl_ask(void);
 
+/* Lets oneDNN keep at most `capacity` primitives in its cache. */
+dnnl_status_t lsi_dnnl_limit_primitives(int capacity);
+
 dnnl_status_t lsi_dnnl_set_max_cpu_isa(dnnl_cpu_isa_t isa);
 dnnl_status_t lsi_dnnl_engine_create(dnnl_engine_t *engine,
                                      dnnl_engine_kind_t kind, size_t index);

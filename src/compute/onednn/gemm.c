@@ -162,7 +162,9 @@ static ls_status make_plan(const void *key, void **plan)
 static const lsi_plan_kind gemm_kind = {.name = "matrix product plan",
                                         .key_bytes = sizeof(gemm_key),
                                         .make = make_plan,
-                                        .destroy = free_plan};
+                                        .destroy = free_plan,
+                                        .limited = true,
+                                        .hidden_bytes = lsi_onednn_plan_bytes};
 
 static size_t larger(size_t a, size_t b)
 {
@@ -198,5 +200,7 @@ ls_status lsi_onednn_gemm(const lsi_gemm_shape *shape, void *c, const void *a,
     LS_TRY(lsi_plan_cache_get(&gemm_kind, &key, &plan));
     gemm_plan *p = plan;
     *done = p->product.primitive != NULL;
-    return *done ? run_plan(p, c, a, b, bias_or_null) : LS_OK;
+    const ls_status status = *done ? run_plan(p, c, a, b, bias_or_null) : LS_OK;
+    lsi_plan_cache_done();
+    return status;
 }

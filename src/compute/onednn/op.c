@@ -4,6 +4,13 @@
 #include "base/error.h"
 #include "compute/onednn/calls.h"
 #include "compute/threads.h"
+#include "kernels/kernels.h"
+
+size_t lsi_onednn_plan_bytes(void)
+{
+    const bool wide = lsi_kernels_get()->isa > LSI_ISA_AVX2;
+    return (size_t)(wide ? 44 : 24) << 10;
+}
 
 static dnnl_status_t append_post_ops(dnnl_primitive_attr_t attr,
                                      bool accumulate, bool relu)

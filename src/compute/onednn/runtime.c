@@ -54,7 +54,15 @@ static void init(void)
     const dnnl_version_t *v = dnnl_version();
     snprintf(version_text, sizeof(version_text), "oneDNN %d.%d.%d", v->major,
              v->minor, v->patch);
-    init_status = lsi_dnnl_set_max_cpu_isa(highest_isa[lsi_kernels_get()->isa]);
+    /*
+     * oneDNN keeps the primitives that it has made, by default 1,024, so that
+     * dropping a plan would free nothing. As many as there are plans let
+     * threads share theirs. ONEDNN_PRIMITIVE_CACHE_CAPACITY may say fewer.
+     */
+    init_status = lsi_dnnl_limit_primitives(LSI_PLAN_LIMIT);
+    if (init_status == dnnl_success)
+        init_status =
+            lsi_dnnl_set_max_cpu_isa(highest_isa[lsi_kernels_get()->isa]);
     if (init_status == dnnl_success)
         init_status = lsi_dnnl_engine_create(&engine, dnnl_cpu, 0);
 }

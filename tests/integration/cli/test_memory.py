@@ -76,7 +76,9 @@ class MemoryTest(ProgramTest):
             self.assertEqual(layers,
                              sum(r["bytes"] for r in detail["operations"]))
             self.assertLessEqual(layers, detail["live_peak_bytes"])
-            self.assertGreater(layers, 0.999 * detail["live_peak_bytes"])
+            # Plans of matrix products count as other memory, without a layer.
+            self.assertGreater(layers, 0.999 * detail["live_peak_bytes"] -
+                               at_peak["other"])
             points = detail["timeline"]
             self.assertEqual(max(sum(p[k] for k in KINDS) for p in points),
                              detail["peak_bytes"])

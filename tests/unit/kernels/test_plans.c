@@ -3,7 +3,10 @@
  * own plans, and leave no memory behind when they end.
  */
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
+#include "compute/plan_cache.h"
 #include "compute/threads.h"
 #include "dense.h"
 #include "lockstep/profile.h"
@@ -116,6 +119,66 @@ static void budget_is_respected(void **state)
     assert_ok(lsi_gemm_run(&g, c, big, big + 64 * 512, NULL));
 }
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#    define SANITIZED 1
+#else
+#    define SANITIZED 0
+#endif
+
+static size_t resident(void)
+{
+    unsigned long all = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &all, &pages), 2);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { LENGTHS = 1000, WIDTH = 128 };
+
+/* Products of lengths from..to-1; the bytes that are counted after them. */
+static size_t multiply_lengths(int64_t from, int64_t to)
+{
+    static float in[LENGTHS * WIDTH], w[WIDTH * WIDTH], out[LENGTHS * WIDTH];
+    ls_memory_stats now;
+    for (int64_t m = from; m < to; m++) {
+        const lsi_gemm_shape g = {.m = m,
+                                  .n = WIDTH,
+                                  .k = WIDTH,
+                                  .lda = WIDTH,
+                                  .ldb = WIDTH,
+                                  .ldc = WIDTH,
+                                  .ab_dtype = LS_F32,
+                                  .c_dtype = LS_F32};
+        memset(in, 0, sizeof in);
+        memset(out, 0, sizeof out);
+        assert_ok(lsi_gemm_run(&g, out, in, w, NULL));
+    }
+    ls_memory_of(LS_MEMORY_OTHER, &now);
+    return now.live_bytes;
+}
+
+/* The estimate of plans is within a factor of 2, and it does not grow on. */
+static void plans_are_counted_and_limited(void **state)
+{
+    (void)state;
+    if (lsi_kernels_get()->isa == LSI_ISA_REF || !there_is_onednn())
+        skip();
+    lsi_threads_set(1);
+    lsi_plan_cache_drop();
+    const size_t none = multiply_lengths(1, 2), before = resident();
+    const size_t full = multiply_lengths(2, LSI_PLAN_LIMIT + 1);
+    const double counted = (double)(full - none);
+    const double taken = (double)(resident() - before);
+    if (!SANITIZED && (taken > 2 * counted || 2 * taken < counted))
+        fail_msg("counted are %g bytes, and %g taken", counted, taken);
+    const size_t later = multiply_lengths(LSI_PLAN_LIMIT + 1, LENGTHS);
+    assert_true(later <= full + full / 8);
+    if (!SANITIZED)
+        assert_true((double)(resident() - before) <= 3 * counted);
+}
+
 static void versions_are_known(void **state)
 {
     (void)state;
@@ -135,6 +198,7 @@ int main(void)
         cmocka_unit_test(threads_have_their_own_plans),
         cmocka_unit_test(running_allocates_nothing),
         cmocka_unit_test(budget_is_respected),
+        cmocka_unit_test(plans_are_counted_and_limited),
         cmocka_unit_test(versions_are_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

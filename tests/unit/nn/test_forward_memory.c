@@ -80,21 +80,26 @@ static void forward(setup *s, const use *u, int64_t length)
     assert_int_equal(logits->shape[1], u->cached ? VOCABULARY : length);
 }
 
-/* The most that a pass has in use beyond the model, its halves and the cache.
+/*
+ * The most that a pass has in use beyond the model, its halves, the cache, and
+ * plans of products, which are of the process.
  */
 static size_t taken(const use *u, int64_t layers)
 {
-    ls_memory_stats before, after;
+    ls_memory_stats before, after, plans_before, plans;
     setup s = open_setup(u, layers);
     forward(&s, u, 1); /* rounds the weights, if products are half */
     ls_tape_reset(s.tape);
     ls_transformer_cache_clear(s.cache);
     ls_memory_reset_peak();
     ls_memory_total(&before);
+    ls_memory_of(LS_MEMORY_OTHER, &plans_before);
     forward(&s, u, LENGTH);
     ls_memory_total(&after);
+    ls_memory_of(LS_MEMORY_OTHER, &plans);
     close_setup(&s);
-    return after.peak_bytes - before.live_bytes;
+    return after.peak_bytes - before.live_bytes -
+           (plans.live_bytes - plans_before.live_bytes);
 }
 
 static void layers_that_are_done_are_not_kept(void **state)
