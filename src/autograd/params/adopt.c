@@ -56,18 +56,39 @@ static size_t bytes_of(const lsi_param *param, ls_dtype dtype)
     return (size_t)param->tensor->count * ls_dtype_size(dtype);
 }
 
-/* Two parameters in the same memory would be stepped twice. */
+/* Memory with the weights, or the gradients, of a parameter. */
+static bool overlaps_weights(const void *a, size_t bytes, const lsi_param *p)
+{
+    const ls_param_memory *const m = &p->adopted;
+    return overlap(a, bytes, m->data, bytes_of(p, m->dtype));
+}
+
+static bool overlaps_gradients(const void *a, size_t bytes, const lsi_param *p)
+{
+    const ls_param_memory *const m = &p->adopted;
+    return overlap(a, bytes, m->grad, bytes_of(p, m->grad_dtype));
+}
+
+/*
+ * Two parameters in the same memory would be stepped twice, and gradients would
+ * overwrite weights that they share memory with.
+ */
 static ls_status check_overlap(const ls_params *params, const lsi_param *added)
 {
     const ls_param_memory *const a = &added->adopted;
+    const size_t data = bytes_of(added, a->dtype);
+    const size_t grad = bytes_of(added, a->grad_dtype);
+    if (overlaps_gradients(a->data, data, added))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_params_adopt: the weights and the gradients of "
+                        "'%s' overlap in memory; each needs its own",
+                        added->name);
     for (size_t i = 0; i < added->index; i++) {
         const lsi_param *const other = params->params.items[i];
-        const ls_param_memory *const b = &other->adopted;
-        if (other->is_adopted &&
-            (overlap(a->data, bytes_of(added, a->dtype), b->data,
-                     bytes_of(other, b->dtype)) ||
-             overlap(a->grad, bytes_of(added, a->grad_dtype), b->grad,
-                     bytes_of(other, b->grad_dtype))))
+        if (other->is_adopted && (overlaps_weights(a->data, data, other) ||
+                                  overlaps_gradients(a->data, data, other) ||
+                                  overlaps_weights(a->grad, grad, other) ||
+                                  overlaps_gradients(a->grad, grad, other)))
             return lsi_fail(LS_ERR_ARGUMENT,
                             "ls_params_adopt: '%s' and '%s' overlap in memory; "
                             "a parameter that is used twice is adopted once",

@@ -356,6 +356,12 @@ static void test_memory_that_cannot_be_adopted(void **state)
            "'w' and 'v' overlap");
     refuse(params, (ls_param_memory){.data = x + 4, .grad = y + 2},
            LS_ERR_ARGUMENT, "'w' and 'v' overlap");
+    refuse(params, (ls_param_memory){.data = y + 3}, LS_ERR_ARGUMENT,
+           "'w' and 'v' overlap");
+    refuse(params, (ls_param_memory){.data = x + 4, .grad = x}, LS_ERR_ARGUMENT,
+           "'w' and 'v' overlap");
+    refuse(params, (ls_param_memory){.data = x + 4, .grad = x + 4},
+           LS_ERR_ARGUMENT, "the weights and the gradients of 'w' overlap");
     assert_ok(ls_params_adopt(params, "w", 1, &count,
                               &(ls_param_memory){.data = x + 4, .grad = y + 4},
                               NULL));
