@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "bench/bench.h"
 #include "bench/ddp_case.h"
+#include "bench/doubt.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
 #include "parallel/strategy.h"
@@ -90,6 +91,8 @@ static const lsi_column columns[] = {
     TIME("step_time_avg_s", "Step", "s", .wide = false),
     TIME("step_time_std_s", "std", NULL, .wide = false),
     {.name = "step_time_min_s", .title = "", .type = LSI_COLUMN_REAL},
+    {.name = "step_time_q1_s", .title = "", .type = LSI_COLUMN_REAL},
+    {.name = "step_time_q3_s", .title = "", .type = LSI_COLUMN_REAL},
     TIME("comm_time_avg_s", "Comm", NULL, .wide = false),
     TIME("comm_time_std_s", "std", NULL, .wide = true),
     TIME("comm_frac_avg", "Comm/step", NULL, .wide = false),
@@ -208,8 +211,11 @@ static ls_status record_times(const lsi_ddp_case *c, lsi_table *table)
         lsi_table_real(table, rows[i].avg, stats.mean);
         if (rows[i].std != NULL)
             lsi_table_real(table, rows[i].std, stats.std);
-        if (i == 0)
-            lsi_table_real(table, "step_time_min_s", stats.min);
+        if (i > 0)
+            continue;
+        lsi_table_real(table, "step_time_min_s", stats.min);
+        lsi_table_real(table, "step_time_q1_s", stats.q1);
+        lsi_table_real(table, "step_time_q3_s", stats.q3);
     }
     return LS_OK;
 }
@@ -314,6 +320,14 @@ static ls_status measure(void *opaque, size_t i)
     return status;
 }
 
+static void foot(const lsi_table *table, FILE *stream)
+{
+    lsi_bench_doubt(
+        table,
+        (lsi_bench_time){"step_time_avg_s", "step_time_q1_s", "step_time_q3_s"},
+        stream);
+}
+
 const lsi_bench lsi_bench_ddp = {
     .command =
         {.name = "ddp",
@@ -342,6 +356,7 @@ const lsi_bench lsi_bench_ddp = {
          .options = options,
          .n_options = sizeof(options) / sizeof(options[0]),
          .run = lsi_bench_run},
+    .foot = foot,
     .state_bytes = sizeof(state),
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),

@@ -36,6 +36,16 @@ static double deviation(const double *values, size_t n, double mean)
     return sqrt(squares / (double)(n - 1));
 }
 
+/* As numpy.quantile. */
+static double quantile(const double *sorted, size_t n, double at)
+{
+    const double place = at * (double)(n - 1);
+    const size_t below = (size_t)place;
+    const size_t above = below + 1 < n ? below + 1 : below;
+    return sorted[below] +
+           (place - (double)below) * (sorted[above] - sorted[below]);
+}
+
 static void summarise(const double *sorted, size_t n, lsi_stats *out)
 {
     /* In integers: int(.9 * n) of floating point is off by one at times. */
@@ -50,6 +60,8 @@ static void summarise(const double *sorted, size_t n, lsi_stats *out)
         .mean = mean,
         .p99 = sorted[p99 - 1],
         .max = sorted[n - 1],
+        .q1 = quantile(sorted, n, 0.25),
+        .q3 = quantile(sorted, n, 0.75),
         .std = deviation(sorted, n, mean),
         .middle = begin < end ? mean_of(sorted, begin, end) : mean,
     };

@@ -11,7 +11,8 @@
 typedef struct lsi_stats {
     size_t n;
     double min, median, mean, p99, max;
-    double std; /* of the sample (n - 1); 0 for fewer than two values */
+    double q1, q3; /* quartiles, between two values in proportion */
+    double std;    /* of the sample (n - 1); 0 for fewer than two values */
     /*
      * Mean of sorted[int(.1 n) .. int(.9 n) - 1], or of all values if that is
      * empty: what an epoch usually takes.

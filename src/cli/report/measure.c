@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/busy.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
@@ -140,10 +141,13 @@ ls_status lsi_study_open(lsi_study *r)
     return LS_OK;
 }
 
-static double load_average(void)
+/* CPUs that other processes use now. */
+static double cpus_of_others(void)
 {
-    double load = 0;
-    return getloadavg(&load, 1) == 1 ? load : 0;
+    double others = 0;
+    int cpus = 0;
+    (void)lsi_busy_now(&others, &cpus);
+    return others;
 }
 
 static ls_status note(lsi_study *r, const lsi_measurement *m,
@@ -154,7 +158,7 @@ static ls_status note(lsi_study *r, const lsi_measurement *m,
         r->measured, m->id,
         json_pack("{s:s, s:s, s:f, s:f, s:I}", "command",
                   line != NULL ? line : "", "status", status, "seconds",
-                  seconds, "load", load_average(), "ended",
+                  seconds, "others_cpus", cpus_of_others(), "ended",
                   (json_int_t)(lsi_wall_clock_ns() / 1000000000U)));
     free(line);
     char *const text = lsi_json_dumps(r->measured, JSON_INDENT(1));

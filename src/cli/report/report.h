@@ -53,11 +53,12 @@ struct lsi_study {
     const char *data;  /* of CIFAR-100, or NULL */
     const char *again; /* ids of sections and measurements, or NULL; */
     const char *only;  /* all if NULL */
-    json_t *measured;  /* by id: {"command", "status", "seconds", "load"} */
-    json_t *peers;     /* rows of others, or NULL */
-    json_t *compared;  /* {"name", "rows"} of runs to compare */
-    int ended_by;      /* the signal that has ended it, or 0 */
-    int failed;        /* measurements */
+    json_t
+        *measured; /* by id: {"command", "status", "seconds", "others_cpus"} */
+    json_t *peers; /* rows of others, or NULL */
+    json_t *compared; /* {"name", "rows"} of runs to compare */
+    int ended_by;     /* the signal that has ended it, or 0 */
+    int failed;       /* measurements */
 };
 
 /* ---- rows (rows.c) ------------------------------------------------------- */

@@ -1,11 +1,12 @@
 /*
- * What everything was measured on, with which versions, and under which load.
+ * What everything was measured on, with which versions, and beside what.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/busy.h"
 #include "base/cpus.h"
 #include "cli/report/report.h"
 
@@ -45,7 +46,7 @@ static void put_value(lsi_study *r, const char *key, const json_t *value)
     lsi_document_row(r->document, cells, 2);
 }
 
-/* How much else ran: the machine's load when each measurement ended. */
+/* How much else ran when each measurement ended. */
 static void put_load(lsi_study *r)
 {
     const char *id;
@@ -54,7 +55,7 @@ static void put_load(lsi_study *r)
     int n = 0;
     json_object_foreach(r->measured, id, one)
     {
-        const double load = lsi_number_at(one, "load");
+        const double load = lsi_number_at(one, "others_cpus");
         if (!isfinite(load) || !(lsi_number_at(one, "seconds") > 0))
             continue;
         least = fmin(least, load);
@@ -66,13 +67,12 @@ static void put_load(lsi_study *r)
         return;
     lsi_document_paragraph(
         r->document,
-        "While this was measured the load of the machine (processes that want "
-        "a CPU, as a mean over a minute, the measured ones included) was %.1f "
-        "to %.1f, %.1f on average, for %d CPUs.%s",
-        least, most, sum / n, lsi_cpus_available(),
-        sum / n > 1.5 * lsi_cpus_available()
-            ? " Other work wanted the CPUs, too: times are longer, and vary "
-              "more, than on a quiet machine."
+        "Right after the measurements other processes used %.1f to %.1f of the "
+        "%d CPUs, %.1f on average.%s",
+        least, most, lsi_cpus_available(), sum / n,
+        lsi_busy_rule(sum / n, lsi_cpus_available())
+            ? " The machine was busy: times are longer, and vary more, than on "
+              "an idle machine."
             : "");
 }
 

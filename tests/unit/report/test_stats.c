@@ -32,6 +32,8 @@ static void unordered_values(void **state)
     const lsi_stats s = stats_of(values, 4);
     assert_true(s.min == 1 && s.max == 9);
     assert_true(s.median == 4); /* between 3 and 5 */
+    /* A quarter of the way from 1 to 9 in 1, 3, 5, 9: at 0.75 and 2.25. */
+    assert_true(s.q1 == 2.5 && s.q3 == 6);
     assert_true(s.mean == 4.5);
     /* squares 20.25 + 12.25 + 0.25 + 2.25 = 35, over 3 */
     assert_true(fabs(s.std * s.std - 35.0 / 3) < 1e-14);
