@@ -150,7 +150,14 @@ ls_status lsi_continuations_read(lsi_continuations *texts, const char *path)
     char *text = NULL;
     size_t bytes;
     LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
-    const ls_status status = add_lines(texts, path, text);
+    const size_t length = strlen(text);
+    const ls_status status =
+        length == bytes
+            ? add_lines(texts, path, text)
+            : lsi_fail(LS_ERR_FORMAT,
+                       "'%s' is not text: byte %zu is zero; each line must be "
+                       "a prompt",
+                       path, length);
     lsi_free(text);
     return status;
 }

@@ -328,6 +328,9 @@ class Tokenizers(PublishedTest):
             [t.replace("\\", "\\\\").replace("\n", "\\n") for t in alone])
         for line, text in zip(lines, alone):
             self.assertTrue(text.startswith(line))
+        with open(self.path("prompts"), "a", encoding="utf-8") as f:
+            f.write("\0\nthe\n") # damaged
+        self.refuse("byte 16 is zero", *draw, "--prompts", self.path("prompts"))
 
     def test_models_keep_their_tokenizer(self):
         """Files and checkpoints, wherever they are moved; --tokenizer wins."""
