@@ -294,7 +294,7 @@ ls_status lsi_zip_read(const lsi_records *records, const char *path,
                        bool skip_checksums, lsi_zip_take take, void *context)
 {
     const archive a = {records->data, records->bytes, path, skip_checksums};
-    directory all;
+    directory all = {0};
     LS_TRY(find_directory(&a, &all));
     uint64_t at = all.at;
     for (uint64_t i = 0; i < all.files; i++) {
