@@ -18,7 +18,7 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Deque, Optional, TypeVar
 
 from . import _library
-from ._library import ArgumentError, Error, StateError, call
+from ._library import IN_PROGRESS, ArgumentError, Error, StateError, call
 
 if TYPE_CHECKING:
     from ._request import Request
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 _LOOKS = 4  # at dropped requests, before another one is started
 _Made = TypeVar("_Made")
 
-SLICE = 0.05  # seconds between two looks at Python's signals
+SLICE = (0.05,)  # seconds between two looks at Python's signals
 
 test_request = _library._library.ls_test
 wait_for_request = _library._library.ls_wait_for
 _free = _library._library.ls_shared_free
+_free_request = _library._library.ls_request_free
 _munmap = ctypes.CDLL(None).munmap
 _munmap.argtypes = [c_void_p, c_size_t]
 _mmap = ctypes.CDLL(None).mmap
@@ -66,26 +67,23 @@ class Flight(weakref.ref):  # type: ignore[type-arg]
 
     handle: c_void_p
     kept: tuple[Any, ...]
-    last: Deque[int]  # what C has said last
+    last: list[int]  # one number: what C has said last
 
-    @property
-    def is_over(self) -> bool:
-        return self.last[0] != _library.IN_PROGRESS or self.handle.value is None
-
-    def ask(self, function: Callable[..., int], *arguments: Any) -> bool:
+    def ask(self, function: Callable[..., int],
+            *arguments: tuple[Any]) -> bool:
         """Whether it is over, by ls_test or ls_wait_for.
 
         C is called, and its answer stored, by one bytecode.
         """
-        if not self.is_over:
-            self.last.extend(map(function, [self.handle],
-                                 *([one] for one in arguments)))
-        return self.is_over
+        last = self.last
+        if last[0] == IN_PROGRESS and self.handle.value is not None:
+            last[:] = map(function, (self.handle,), *arguments)
+            return last[0] != IN_PROGRESS
+        return True
 
     def free(self) -> None:
         """Of one that is over."""
-        if self.handle.value is not None:
-            _library.ask("ls_request_free", byref(self.handle))
+        _free_request(byref(self.handle))  # which may be NULL
         self.kept = ()
 
     def touches(self, begin: int, end: int) -> bool:
@@ -136,7 +134,6 @@ class Buffer:
             finalizer.atexit = False  # arrays may be there after that
 
 
-
 class Core:
     """A group of C's, and all that belongs to it."""
 
@@ -180,7 +177,7 @@ class Core:
         flight = Flight(request, self.dropped.append)
         flight.handle = c_void_p()
         flight.kept = kept
-        flight.last = collections.deque((_library.IN_PROGRESS,), 1)
+        flight.last = [IN_PROGRESS]
         return flight
 
     def remove(self, flight: Flight) -> None:
@@ -190,7 +187,7 @@ class Core:
 
     def sweep(self) -> None:
         """Frees what has been dropped and is done; looks at a few."""
-        if not self.dropped or self.process != os.getpid():
+        if self.process != os.getpid():
             return
         for _ in range(min(len(self.dropped), _LOOKS)):
             flight = self.dropped[0]

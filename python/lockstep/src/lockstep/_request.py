@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _library
-from ._core import (SLICE, Core, in_flight_at_close, test_request,
+from ._core import (SLICE, Core, Flight, in_flight_at_close, test_request,
                     wait_for_request)
-from ._library import Error, call
+from ._library import IN_PROGRESS, Error, call
 
 _TYPES = {np.dtype(name): number for number, name in enumerate(
     ("float32", "float64", "float16", None, "int8", "uint8", "int32", "int64",
@@ -76,23 +76,28 @@ class Request:
         self._result = result
         self._error: Optional[tuple[type[Error], str]] = None
         self._at_end: Optional[Callable[[Request], None]] = None
-        self._flight = core.flight_of(self, kept)
+        # None once it is done: with it the flight ends before this does, and is
+        # not one that has been dropped.
+        self._flight: Optional[Flight] = core.flight_of(self, kept)
         core.flights.add(self._flight)
 
-    def _ask(self, function: Callable[..., int], *arguments: Any) -> bool:
+    def _ask(self, function: Callable[..., int],
+             *arguments: tuple[Any]) -> bool:
         """Whether it is done; what has failed is done, and raises."""
         flight = self._flight
-        if not flight.is_over and self._core.handle.value is None:
-            raise in_flight_at_close()
-        if not flight.ask(function, *arguments):
-            return False
-        if flight.last[0] < 0 and self._error is None:
-            error = _library.error_of(flight.last[0])
-            self._error = type(error), str(error)
-        if self._error is None and self._at_end is not None:
-            self._at_end(self)
-        self._at_end = None
-        self._core.remove(flight)
+        if flight is not None:
+            if self._core.handle.value is None and flight.last[0] == IN_PROGRESS:
+                raise in_flight_at_close()
+            if not flight.ask(function, *arguments):
+                return False
+            if flight.last[0] < 0 and self._error is None:
+                error = _library.error_of(flight.last[0])
+                self._error = type(error), str(error)
+            if self._error is None and self._at_end is not None:
+                self._at_end(self)
+            self._at_end = None
+            self._core.remove(flight)
+            self._flight = None
         if self._error is not None:
             raise self._error[0](self._error[1])
         return True
@@ -118,9 +123,11 @@ class Request:
     def find_sender(self) -> None:
         """Takes over, of a receive that is done, from whom it was."""
         found = c_int()
-        call("ls_request_source", self._flight.handle, byref(found))
+        assert self._flight is not None
+        handle = self._flight.handle
+        call("ls_request_source", handle, byref(found))
         self.source = found.value
-        call("ls_request_tag", self._flight.handle, byref(found))
+        call("ls_request_tag", handle, byref(found))
         self.tag = found.value
 
 
@@ -140,7 +147,10 @@ class Member:
                *arguments: Any) -> Request:
         core = self._core
         group = core.opened
-        core.sweep()
+        if core.dropped:
+            core.sweep()
         request = Request(core, result, tuple(kept))
-        call(name, group, *arguments, byref(request._flight.handle))
+        flight = request._flight
+        assert flight is not None
+        call(name, group, *arguments, byref(flight.handle))
         return request
