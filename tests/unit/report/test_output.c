@@ -190,6 +190,10 @@ static void failed_writes_change_nothing(void **state)
 /* Requests of realloc that are granted; -1: all. See CMakeLists.txt. */
 static int granted = -1;
 
+/*
+ * The linker gives these names.
+ * NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c)
+ */
 void *__real_realloc(void *block, size_t bytes);
 void *__wrap_realloc(void *block, size_t bytes);
 
@@ -200,6 +204,7 @@ void *__wrap_realloc(void *block, size_t bytes)
     granted -= granted > 0;
     return __real_realloc(block, bytes);
 }
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c) */
 
 static void print_lines(FILE *file, int n)
 {
