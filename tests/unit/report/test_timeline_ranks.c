@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/memory.h"
 #include "base/span_file.h"
 #include "report/timeline.h"
 
@@ -171,6 +173,46 @@ static void the_time_of_day_may_jump(void **state)
     lsi_timeline_free(&t);
 }
 
+/* Refused, or a timeline: nothing else comes of it. */
+static bool is_read(const char *data, size_t bytes, FILE *nowhere)
+{
+    lsi_timeline_process *p = NULL;
+    const ls_status status = lsi_timeline_parse(data, bytes, "damaged", &p);
+    if (status != LS_OK) {
+        assert_int_equal(status, LS_ERR_FORMAT);
+        return false;
+    }
+    for (size_t i = 1; i < p->n; i++)
+        assert_true(lsi_timeline_order(&p->spans[i - 1], &p->spans[i]) <= 0);
+    const lsi_timeline t = {.process = &p, .n = 1};
+    assert_ok(lsi_timeline_chrome(&t, nowhere));
+    lsi_timeline_process_free(&p);
+    return true;
+}
+
+static void damage_is_refused_or_read(void **state)
+{
+    char *data, path[128];
+    size_t bytes, good = 0;
+    (void)state;
+    write_rank(0, 1000);
+    snprintf(path, sizeof path, "%s/rank-0.lstrace", folder);
+    assert_ok(lsi_read_regular(path, 0, &data, &bytes));
+    FILE *const nowhere = fopen("/dev/null", "w");
+    assert_non_null(nowhere);
+    assert_true(is_read(data, bytes, nowhere));
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        data[bit / 8] = (char)(data[bit / 8] ^ 1 << bit % 8);
+        good += is_read(data, bytes, nowhere);
+        data[bit / 8] = (char)(data[bit / 8] ^ 1 << bit % 8);
+    }
+    assert_in_range(good, bytes, 7 * bytes);
+    for (size_t n = 0; n < bytes; n++)
+        (void)is_read(data, n, nowhere);
+    fclose(nowhere);
+    lsi_free(data);
+}
+
 static ls_status count_span(void *context, const lsi_timeline_span *span)
 {
     size_t *const counts = context;
@@ -244,6 +286,7 @@ int main(void)
         TEST(clocks_are_compared_by_collectives),
         TEST(collectives_are_joined_in_batches),
         TEST(the_time_of_day_may_jump),
+        TEST(damage_is_refused_or_read),
         TEST(spans_of_a_kind),
         TEST(a_trace_that_changes_is_an_error),
     };
