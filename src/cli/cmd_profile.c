@@ -209,14 +209,18 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
     json = json_loads(text, 0, NULL);
     free(text);
     const double overlap = lsi_profile_overlap(p);
+    char part[160];
+    lsi_profile_part(p, part, sizeof(part));
     json_object_update_new(
-        json, json_pack("{s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "ranks",
-                        p->ranks, "steps", (json_int_t)p->steps, "step_ms",
-                        (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
-                        overlap < 0 ? json_null() : json_real(overlap), "peaks",
-                        peaks_json(&f->peaks, f->threads), "phases",
-                        phases_json(p), "slowest", slowest_json(p), "answers",
-                        answers_json(f->answers)));
+        json,
+        json_pack("{s:s, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "part",
+                  part, "part_ms", (double)p->time * 1e-6 / (double)p->steps,
+                  "ranks", p->ranks, "steps", (json_int_t)p->steps, "step_ms",
+                  (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
+                  overlap < 0 ? json_null() : json_real(overlap), "peaks",
+                  peaks_json(&f->peaks, f->threads), "phases", phases_json(p),
+                  "slowest", slowest_json(p), "answers",
+                  answers_json(f->answers)));
     text = json != NULL ? lsi_json_dumps(json, JSON_INDENT(1)) : NULL;
     json_decref(json);
     if (text == NULL)
@@ -227,6 +231,17 @@ static ls_status write_json(const lsi_invocation *call, const args *a,
 }
 
 /* ---- the command --------------------------------------------------------- */
+
+/* The rows and their shares are of that, and not of whole steps. */
+static void print_part(const lsi_profile *p)
+{
+    char part[160];
+    if (p->only_range == NULL && p->only_phase == NULL)
+        return;
+    lsi_profile_part(p, part, sizeof(part));
+    printf("Only %s: %.3f ms a step. Totals and shares are of that.\n\n", part,
+           (double)p->time * 1e-6 / (double)p->steps);
+}
 
 static ls_status print(const args *a, const findings *f)
 {
@@ -241,6 +256,7 @@ static ls_status print(const args *a, const findings *f)
            p->no_steps ? " (none is marked, so all counts as one)" : "",
            f->peaks.f32 * 1e-9, f->peaks.bf16 * 1e-9, f->peaks.bytes * 1e-9,
            f->threads, f->threads == 1 ? "" : "s");
+    print_part(p);
     ls_status status = make_table(p, (size_t)a->top, &f->peaks, &table);
     if (status == LS_OK)
         status = lsi_table_markdown(table, stdout);

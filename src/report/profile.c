@@ -353,6 +353,8 @@ ls_status lsi_profile_of(const lsi_timeline *timeline,
     } else {
         *w = (walk){.profile = p, .filter = filter};
         p->phase[p->n_phases++] = "outside of phases";
+        p->only_range = filter->range;
+        p->only_phase = filter->phase;
         status = walk_all(timeline, w, steps);
     }
     for (size_t i = 0; steps != NULL && i < timeline->n; i++)

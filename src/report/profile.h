@@ -57,6 +57,7 @@ typedef struct lsi_profile {
     int64_t alone[LSI_PROFILE_PHASES];  /* without phases in them, and */
     int64_t waited[LSI_PROFILE_PHASES]; /* so much of that for others */
     uint64_t entered[LSI_PROFILE_PHASES];
+    const char *only_range, *only_phase; /* the filter's; NULL: whole steps */
     lsi_profile_kernel *kernel; /* that which took the most time first */
     size_t n;
     int ranks;         /* that the filter lets through, of */
@@ -72,7 +73,8 @@ typedef struct lsi_profile {
     size_t n_slowest;
 } lsi_profile;
 
-/* *out refers to the timeline. LS_ERR_NOT_FOUND if the filter leaves nothing.
+/* *out refers to the timeline and the filter's names. LS_ERR_NOT_FOUND if the
+ * filter leaves nothing.
  */
 ls_status lsi_profile_of(const lsi_timeline *timeline,
                          const lsi_profile_filter *filter, lsi_profile **out);
@@ -124,6 +126,13 @@ typedef struct lsi_profile_answer {
     const char *key, *title;
     char text[LSI_PROFILE_ANSWER_BYTES];
 } lsi_profile_answer;
+
+/*
+ * What the kernels of a profile are of: "whole steps", "phase backward", "range
+ * x". Cut if it does not fit.
+ */
+void lsi_profile_part(const lsi_profile *profile, char *out, size_t bytes);
+
 void lsi_profile_answer_all(const lsi_profile *profile,
                             lsi_profile_answer out[LSI_PROFILE_ANSWERS]);
 

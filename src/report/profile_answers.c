@@ -1,6 +1,7 @@
 /* What the numbers say, in sentences. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "report/profile.h"
@@ -30,6 +31,76 @@ static double percent(int64_t part, int64_t whole)
 {
     return whole <= 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
+
+/* ---- of the part of the steps that was asked for ------------------------- */
+
+enum { PART_BYTES = 128 };
+
+static const char *per_step(const lsi_profile *p)
+{
+    return p->no_steps ? "in all" : "a step";
+}
+
+static bool is_part(const lsi_profile *p)
+{
+    return p->only_range != NULL || p->only_phase != NULL;
+}
+
+void lsi_profile_part(const lsi_profile *p, char *out, size_t bytes)
+{
+    const char *const range = p->only_range, *const phase = p->only_phase;
+    if (range != NULL && phase != NULL)
+        snprintf(out, bytes, "range %s in phase %s", range, phase);
+    else if (range != NULL || phase != NULL)
+        snprintf(out, bytes, range != NULL ? "range %s" : "phase %s",
+                 range != NULL ? range : phase);
+    else
+        snprintf(out, bytes, "whole steps");
+}
+
+static int64_t all_kernels(const lsi_profile *p)
+{
+    int64_t ns = 0;
+    for (size_t i = 0; i < p->n; i++)
+        ns += lsi_profile_total(&p->kernel[i]).ns;
+    return ns;
+}
+
+static void part_wall(const lsi_profile *p, lsi_profile_answer *a)
+{
+    char part[PART_BYTES];
+    lsi_profile_part(p, part, sizeof(part));
+    say(a,
+        "%.3f ms %s are in %s by the wall clock; the kernels there take "
+        "%.3f ms of that (%.1f%%)",
+        ms(p->time, p->steps), per_step(p), part, ms(all_kernels(p), p->steps),
+        percent(all_kernels(p), p->time));
+    int64_t waited = 0;
+    for (size_t i = 0; i < p->n_phases; i++)
+        waited += p->waited[i];
+    if (p->size > 1)
+        say(a, ", and waiting for other ranks %.3f ms", ms(waited, p->steps));
+    say(a, ".");
+}
+
+static void part_longest(const lsi_profile *p, lsi_profile_answer *a)
+{
+    char part[PART_BYTES];
+    if (p->n == 0) {
+        say(a, "There are no kernels.");
+        return;
+    }
+    const lsi_profile_sum all = lsi_profile_total(&p->kernel[0]);
+    lsi_profile_part(p, part, sizeof(part));
+    say(a,
+        "In %s %s takes the most time: %.3f ms in %.4g calls %s, %.1f%% of "
+        "it.",
+        part, p->kernel[0].name, ms(all.ns, p->steps),
+        (double)all.calls / (double)p->steps, per_step(p),
+        percent(all.ns, p->time));
+}
+
+/* ---- of whole steps ------------------------------------------------------ */
 
 static int64_t kernels_in(const lsi_profile *p, int phase)
 {
@@ -92,14 +163,17 @@ static void answer_longest(const lsi_profile *p, lsi_profile_answer *a)
 static void answer_rest(const lsi_profile *p, lsi_profile_answer *a)
 {
     int told = 0;
+    char part[PART_BYTES] = "a step";
+    if (is_part(p))
+        lsi_profile_part(p, part, sizeof(part));
     for (size_t i = 1; i < p->n && told < FEW; i++) {
         const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
-        if ((double)sum.ns < WORTH_A_WORD * (double)p->step_ns)
+        if ((double)sum.ns < WORTH_A_WORD * (double)p->time)
             break;
         say(a, "%s%s %.1f%%", told++ > 0 ? ", " : "", p->kernel[i].name,
-            percent(sum.ns, p->step_ns));
+            percent(sum.ns, p->time));
     }
-    say(a, told > 0 ? " of a step." : "No other kernel takes 2%% of a step.");
+    say(a, told > 0 ? " of %s." : "No other kernel takes 2%% of %s.", part);
 }
 
 static int64_t products_in(const lsi_profile *p, int phase)
@@ -110,6 +184,14 @@ static int64_t products_in(const lsi_profile *p, int phase)
             ns += phase < 0 ? lsi_profile_total(&p->kernel[i]).ns
                             : p->kernel[i].in[phase].ns;
     return ns;
+}
+
+static void part_products(const lsi_profile *p, lsi_profile_answer *a)
+{
+    char part[PART_BYTES];
+    lsi_profile_part(p, part, sizeof(part));
+    say(a, "Matrix products and convolutions take %.1f%% of %s.",
+        percent(products_in(p, -1), p->time), part);
 }
 
 static void answer_products(const lsi_profile *p, lsi_profile_answer *a)
@@ -158,6 +240,40 @@ static void answer_attention(const lsi_profile *p, lsi_profile_answer *a)
             ms(p->backward.fused.ns, p->steps));
     else
         say(a, "There is no attention in these steps.");
+}
+
+static void part_attention(const lsi_profile *p, lsi_profile_answer *a)
+{
+    char part[PART_BYTES];
+    lsi_profile_attention both = p->forward;
+    add_sum(&both.softmax, &p->backward.softmax);
+    add_sum(&both.products, &p->backward.products);
+    add_sum(&both.fused, &p->backward.fused);
+    lsi_profile_part(p, part, sizeof(part));
+    if (p->only_phase == NULL &&
+        (both.fused.ns > 0 || p->forward.softmax.ns > 0)) {
+        answer_attention(p, a); /* of the range, forward and backward apart */
+        return;
+    }
+    if (both.softmax.ns > 0 && both.products.ns > 0)
+        say(a,
+            "In the attention of %s softmax takes %.3f ms %s, %.2f of the time "
+            "of the products (%.3f ms), for %.3f of their floating-point "
+            "operations.",
+            part, ms(both.softmax.ns, p->steps), per_step(p),
+            (double)both.softmax.ns / (double)both.products.ns,
+            ms(both.products.ns, p->steps),
+            both.products.work > 0
+                ? (double)both.softmax.work / (double)both.products.work
+                : 0);
+    else if (both.fused.ns > 0)
+        say(a,
+            "Attention is one kernel here, softmax and products in one pass: "
+            "%.3f ms %s in %s. With the naive method they can be told "
+            "apart.",
+            ms(both.fused.ns, p->steps), per_step(p), part);
+    else
+        say(a, "There is no attention in %s.", part);
 }
 
 double lsi_profile_overlap(const lsi_profile *profile)
@@ -233,17 +349,29 @@ void lsi_profile_answer_all(const lsi_profile *profile,
     static const struct {
         const char *key, *title;
         void (*answer)(const lsi_profile *p, lsi_profile_answer *a);
+        const char *part_title;
+        void (*part)(const lsi_profile *p, lsi_profile_answer *a);
     } all[LSI_PROFILE_ANSWERS] = {
-        {"forward", "(a) Forward against the wall clock", answer_forward},
-        {"longest", "(b) The kernel with the most time", answer_longest},
-        {"rest", "(c) What else counts", answer_rest},
-        {"products", "(d) The share of products", answer_products},
-        {"attention", "(e) Softmax against products", answer_attention},
-        {"overlap", "Overlap", answer_overlap},
-        {"slowest", "The slowest rank", answer_slowest},
+        {"forward", "(a) Forward against the wall clock", answer_forward,
+         "(a) Kernels against the wall clock", part_wall},
+        {"longest", "(b) The kernel with the most time", answer_longest, NULL,
+         part_longest},
+        {"rest", "(c) What else counts", answer_rest, NULL, answer_rest},
+        {"products", "(d) The share of products", answer_products, NULL,
+         part_products},
+        {"attention", "(e) Softmax against products", answer_attention, NULL,
+         part_attention},
+        {"overlap", "Overlap", answer_overlap, "Overlap, of whole steps",
+         answer_overlap},
+        {"slowest", "The slowest rank", answer_slowest,
+         "The slowest rank, of whole steps", answer_slowest},
     };
+    const bool part = is_part(profile);
     for (int i = 0; i < LSI_PROFILE_ANSWERS; i++) {
-        out[i] = (lsi_profile_answer){.key = all[i].key, .title = all[i].title};
-        all[i].answer(profile, &out[i]);
+        const bool renamed = part && all[i].part_title != NULL;
+        out[i] = (lsi_profile_answer){.key = all[i].key,
+                                      .title = renamed ? all[i].part_title
+                                                       : all[i].title};
+        (part ? all[i].part : all[i].answer)(profile, &out[i]);
     }
 }

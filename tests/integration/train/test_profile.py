@@ -62,6 +62,7 @@ class Kernels(ProfileTest):
                    self.profile("t", "--phase", "forward")["rows"]}
         self.assertEqual(forward["gemm_f32"]["calls"], 10 * (3 * 7 + 1))
         self.assertNotIn("step_adamw", forward)
+        self.part_is_told(whole)
         inside = {r["kernel"]: r for r in
                   self.profile("t", "--range", "attention")["rows"]}
         self.assertLessEqual({"flash_attention", "rope", "gemm_f32",
@@ -74,6 +75,32 @@ class Kernels(ProfileTest):
         for title in ("(a)", "(b)", "(c)", "(d)", "(e)", "Overlap",
                       "The slowest rank"):
             self.assertIn(f"\n{title}", text.stdout)
+
+    def part_is_told(self, whole):
+        """With --phase, every sentence and share is about that phase."""
+        found = self.profile("t", "--phase", "backward")
+        wall = [p["wall_ms"] for p in whole["phases"]
+                if p["phase"] == "backward"][0]
+        self.assertEqual((whole["part"], found["part"]),
+                         ("whole steps", "phase backward"))
+        self.assertAlmostEqual(found["part_ms"] * found["steps"], wall,
+                               delta=1e-6 * wall)
+        kernels = sum(r["total_ms"] for r in found["rows"]
+                      if r["calls"] > 0 and "(" not in r["kernel"])
+        share = 100 * kernels / wall
+        answers = found["answers"]
+        self.assertGreater(kernels, 0)
+        self.assertIn(f"{found['part_ms']:.3f} ms a step are in phase "
+                      "backward", answers["forward"])
+        self.assertIn(f"take {kernels / found['steps']:.3f} ms of that "
+                      f"({share:.1f}%)", answers["forward"])
+        for key in "forward", "longest", "rest", "products", "attention":
+            self.assertIn("phase backward", answers[key], key)
+            self.assertNotIn("whole step", answers[key], key)
+        text = self.call("profile", self.traces("t"), "--phase", "backward",
+                         env=self.env)
+        self.assertIn("Only phase backward: ", text.stdout)
+        self.assertIn("Overlap, of whole steps: ", text.stdout)
 
     def test_what_is_not_there(self):
         self.train("t", "--steps", "2", ranks=1)
