@@ -87,14 +87,18 @@ static bool describe_rest(const ls_transformer_config *c, json_t *json)
 
 ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
 {
+    /* The angle in use, which 0 stands for in the configuration. */
+    const double theta = c->kind == LS_TRANSFORMER_GPT2
+                             ? c->rope_theta
+                             : lsi_transformer_theta(c);
     json_t *json = json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:f, s:b}", "kind",
         lsi_transformer_kind_name(c->kind), "vocabulary",
         (json_int_t)c->vocabulary, "context", (json_int_t)c->context, "d_model",
         (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff, "layers",
         (json_int_t)c->layers, "heads", (json_int_t)c->heads, "rope_theta",
-        c->rope_theta, "rope_halves", (int)c->rope_halves, "norm_eps",
-        c->norm_eps, "untied_head", (int)c->untied_head);
+        theta, "rope_halves", (int)c->rope_halves, "norm_eps", c->norm_eps,
+        "untied_head", (int)c->untied_head);
     *out = json != NULL && describe_rest(c, json)
                ? lsi_json_dumps(json, JSON_COMPACT)
                : NULL;

@@ -105,6 +105,25 @@ static void files_bring_models_back(void **state)
     unlink(file.text);
 }
 
+/* What 0 stands for is in the file, for other programs that read it. */
+static void files_name_the_angle_in_use(void **state)
+{
+    (void)state;
+    const path file = new_path();
+    for (int i = 0; i < LS_TRANSFORMER_KIND_COUNT; i++) {
+        ls_transformer_config config = of_kind((ls_transformer_kind)i), read;
+        config.rope_theta = 0;
+        network net = open_network(&config, 4);
+        assert_ok(ls_transformer_save(net.model, file.text, NULL));
+        assert_ok(ls_transformer_read_config(file.text, &read));
+        assert_true(read.rope_theta ==
+                    (config.kind == LS_TRANSFORMER_GPT2 ? 0 : 10000));
+        assert_ok(ls_transformer_load(net.model, file.text));
+        close_network(&net);
+    }
+    unlink(file.text);
+}
+
 /* A file that was written before there were norm_eps and untied_head. */
 static void older_files_are_read(void **state)
 {
@@ -232,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_bring_models_back),
+        cmocka_unit_test(files_name_the_angle_in_use),
         cmocka_unit_test(older_files_are_read),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(gpt2_files_are_transposed),
