@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 /* Those that are open, to be closed before the interpreter ends. */
 struct Register {
     std::mutex mutex;
-    std::set<Backend *> open;
+    std::set<std::shared_ptr<Engine>> open;
 };
 
 Register &all()
@@ -51,21 +51,47 @@ Backend::Backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
     : c10d::Backend(rank, size), store_(std::move(store)),
       name_(std::move(name)), timeout_ms_(some_time(timeout).count())
 {
-    /* A store may serve several backends, one after the other. */
-    const int64_t number =
-        store_->add("lockstep/opened/" + std::to_string(rank), 1);
-    meeting_ = "lockstep/" + std::to_string(number);
-    StoreForLibrary meeting(*store_);
-    ls_group *group = nullptr;
-    const ls_status status =
-        ls_group_open(&group, meeting_.c_str(), rank_, size_, meeting.get(),
-                      static_cast<double>(timeout_ms_) * 1e-3);
-    if (status != LS_OK)
-        meeting.rethrow();
-    check(status);
-    engine_ = std::make_shared<Engine>(group);
+    engine_ = std::make_shared<Engine>(meet());
     const std::lock_guard<std::mutex> lock(all().mutex);
-    all().open.insert(this);
+    all().open.insert(engine_);
+}
+
+/* Rank 0 may have given up while this rank came: then it soon tries again. */
+static bool meets_again(const Meeting &meeting, ls_status status)
+{
+    if (status != LS_ERR_TIMEOUT && status != LS_ERR_PEER_DEAD)
+        return false;
+    const auto until = steady_clock::now() + milliseconds(300);
+    while (!meeting.is_over()) {
+        if (meeting.is_rank_0() || steady_clock::now() >= until)
+            return false;
+        check_signals();
+        std::this_thread::sleep_for(milliseconds(10));
+    }
+    return true;
+}
+
+/* A store may serve several backends, one after the other; and rank 0 may have
+   given up waiting for this rank, and waits again. */
+ls_group *Backend::meet()
+{
+    const auto until = steady_clock::now() + milliseconds(timeout_ms_);
+    for (;;) {
+        const auto left = some_time(
+            std::chrono::ceil<milliseconds>(until - steady_clock::now()));
+        const Meeting meeting(*store_, rank_, left);
+        meeting_ = meeting.name();
+        StoreForLibrary store(*store_, meeting);
+        ls_group *group = nullptr;
+        const ls_status status =
+            ls_group_open(&group, meeting_.c_str(), rank_, size_, store.get(),
+                          static_cast<double>(timeout_ms_) * 1e-3);
+        if (status == LS_OK)
+            return group;
+        store.rethrow();
+        if (steady_clock::now() >= until || !meets_again(meeting, status))
+            check(status);
+    }
 }
 
 Backend::~Backend()
@@ -94,7 +120,7 @@ void Backend::shutdown()
     const WithoutPython released;
     {
         const std::lock_guard<std::mutex> lock(all().mutex);
-        all().open.erase(this);
+        all().open.erase(engine_);
     }
     engine_->close();
 }
@@ -102,14 +128,15 @@ void Backend::shutdown()
 void shut_down_all()
 {
     for (;;) {
-        Backend *backend = nullptr;
+        std::shared_ptr<Engine> engine; /* its backend may end meanwhile */
         {
             const std::lock_guard<std::mutex> lock(all().mutex);
             if (all().open.empty())
                 return;
-            backend = *all().open.begin();
+            engine = *all().open.begin();
+            all().open.erase(engine);
         }
-        backend->shutdown();
+        engine->close();
     }
 }
 
@@ -198,6 +225,15 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions &options)
     return launch(std::move(operation));
 }
 
+/* Not every store can. */
+static void forget(c10d::Store &store, const std::string &key)
+{
+    try {
+        (void)store.deleteKey(key);
+    } catch (const std::exception &) {
+    }
+}
+
 /*
  * By the store and not by the group, which stays usable when ranks are missing.
  * Rank 0 waits for all others, as the documentation of PyTorch has it, and
@@ -211,8 +247,9 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
                                      ? options.timeout /* not a millisecond */
                                      : timeout_of(options.timeout);
     const auto until = steady_clock::now() + timeout;
-    const std::string name =
-        meeting_ + "/monitored/" + std::to_string(monitored_++) + "/";
+    const std::string every = meeting_ + "/monitored/";
+    const uint64_t number = monitored_++;
+    const std::string name = every + std::to_string(number) + "/";
     const auto key_of = [&](int rank) { return name + std::to_string(rank); };
     const auto has_come = [&](int rank) {
         for (auto pause = milliseconds(1); !store_->check({key_of(rank)});
@@ -255,6 +292,12 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options,
             missing.push_back(rank);
     }
     say(missing.empty() ? 1 : 0);
+    if (missing.empty()) { /* they have read what rank 0 said the last time */
+        for (int rank = 1; rank < size_; rank++)
+            forget(*store_, key_of(rank));
+        if (number > 0)
+            forget(*store_, every + std::to_string(number - 1) + "/0");
+    }
     if (!missing.empty())
         fail(c10::str(
             missing.size() > 1 ? "Ranks " : "Rank ", c10::Join(", ", missing),

@@ -103,6 +103,7 @@ class Backend final : public c10d::Backend
     WorkPtr recvAnysource(Tensors &tensors, int tag) override;
 
   private:
+    ls_group *meet();
     WorkPtr launch(Operation &&operation);
     WorkPtr receive(Operation &&operation, Tensors &tensors, int peer, int tag);
     std::chrono::milliseconds

@@ -393,18 +393,10 @@ void Engine::drain()
     }
 }
 
-/*
- * A child that was forked has neither the thread nor a place in the group. What
- * the thread sleeps on cannot be destroyed there: that waits for the sleeper.
- */
-void Engine::close()
+/* Whether this call has. A second one waits for the first. */
+bool Engine::leave()
 {
-    if (process_ != this_process()) {
-        if (thread_.joinable())
-            thread_.detach();
-        (void)rouse_.release();
-        return;
-    }
+    const std::lock_guard<std::mutex> alone(closing_);
     drain();
     {
         const std::lock_guard<std::mutex> lock(resting_);
@@ -417,7 +409,7 @@ void Engine::close()
     {
         std::unique_lock<Door> door(door_);
         if (group_ == nullptr)
-            return;
+            return false;
         sweep(finished);
         if (!flight_.empty())
             ls_group_abort(group_);
@@ -436,7 +428,23 @@ void Engine::close()
         ls_group_close(&group_);
         settle(std::move(door), finished);
     }
-    callbacks_.stop();
+    return true;
+}
+
+/*
+ * A child that was forked has neither the thread nor a place in the group. What
+ * the thread sleeps on cannot be destroyed there: that waits for the sleeper.
+ */
+void Engine::close()
+{
+    if (process_ != this_process()) {
+        if (thread_.joinable())
+            thread_.detach();
+        (void)rouse_.release();
+        return;
+    }
+    if (leave())
+        callbacks_.stop();
 }
 
 } // namespace lockstep

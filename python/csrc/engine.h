@@ -83,6 +83,7 @@ class Engine
     void give_up(Work &work);
     bool is_awaited_still() const;
     void drain();
+    bool leave();
 
     /* With the door held. */
     bool begin_step(Work &work);
@@ -111,6 +112,7 @@ class Engine
     bool stop_ = false;        /* under resting_ */
     bool resting_now_ = false; /* the same */
     std::thread thread_;
+    std::mutex closing_;
 
     const uint64_t process_; /* in which it was made */
 };

@@ -3,10 +3,12 @@
 Exits with 77 where that part has not been built.
 """
 
+import atexit
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from datetime import timedelta
@@ -169,6 +171,106 @@ def missing(rank, size):
             raise AssertionError("rank 0 has waited for rank 1")
 
 
+def meets_late(rank, size):
+    """One comes when another has given up once and tries again."""
+    for late in (0, size - 1):
+        store = dist.PrefixStore(f"late {late}",
+                                 dist.distributed_c10d._get_default_store())
+        if rank == late:
+            store.wait(["failed"])
+        failed, group = 0, None
+        while group is None:
+            try:
+                group = lockstep_torch.create(store, rank, size, timedelta(
+                    seconds=20 if rank == late else 1))
+            except dist.DistBackendError:
+                store.set("failed", "")
+                failed += 1
+                assert failed < 6 and rank != late, (rank, failed)
+        total = torch.ones(1)
+        group.allreduce([total]).wait()
+        assert total.item() == size, total
+        group.shutdown()
+        group = lockstep_torch.create(store, rank, size, timedelta(seconds=20))
+        group.allreduce([total]).wait()  # one after the other
+        assert total.item() == size * size, total
+        group.shutdown()
+        dist.barrier()
+
+
+def absent(rank, size):
+    """Rank 0 does not come, which the others say."""
+    if rank:
+        store = dist.distributed_c10d._get_default_store()
+        try:
+            lockstep_torch.create(dist.PrefixStore("absent", store), rank, size,
+                                  timedelta(milliseconds=200))
+        except dist.DistBackendError as why:
+            assert "200 ms for rank 0" in str(why), why
+        else:
+            raise AssertionError("there is a group without rank 0")
+    dist.barrier()
+
+
+def kept_keys(rank, size):
+    """Monitored barriers leave no keys but those of the last."""
+    store = dist.distributed_c10d._get_default_store()
+    counts = []
+    for _ in range(3):
+        for _ in range(10):
+            ranks.monitored_barrier(30)
+        dist.barrier()
+        counts.append(store.num_keys())
+        dist.barrier()
+    assert counts[0] == counts[1] == counts[2], counts
+
+
+def flying():
+    """A group of one, with something that does not end."""
+    flying.made += 1
+    store = dist.PrefixStore(f"flying {flying.made}",
+                             dist.distributed_c10d._get_default_store())
+    group = lockstep_torch.create(store, 0, 1, timedelta(seconds=20))
+    return group, group.recv_anysource([torch.zeros(3)], 1)
+
+
+flying.made = 0
+
+
+def both(first, second):
+    """All at the same time, by a thread each."""
+    start = threading.Barrier(len(first) + len(second))
+
+    def run(work):
+        start.wait()
+        work()
+    threads = [threading.Thread(target=run, args=(work,))
+               for work in (*first, *second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def closed_twice(rank, size):
+    groups = [flying()[0] for _ in range(8)]
+    both([group.shutdown for group in groups],
+         [group.shutdown for group in groups])
+
+
+def closed_at_exit(rank, size):
+    """What the end of the program closes is destroyed meanwhile."""
+    groups = [flying()[0] for _ in range(4)]
+    closing = threading.Event()
+    atexit.register(closing.set)  # the last one is the first to be called
+
+    def destroy():
+        closing.wait()
+        groups.pop()
+    both([atexit._run_exitfuncs], [destroy] * 4)
+    os._exit(0)
+
+
 class Cpp(unittest.TestCase):
     def test_imported_first(self):
         """Before torch, which looks for this package while it is imported."""
@@ -198,6 +300,21 @@ class Cpp(unittest.TestCase):
 
     def test_premultiplied(self):
         self.each_size(premultiplied)
+
+    def test_meets_late(self):
+        self.each_size(meets_late, (2, 3))
+
+    def test_absent(self):
+        self.each_size(absent, (2, 3))
+
+    def test_kept_keys(self):
+        self.each_size(kept_keys, (2, 3))
+
+    def test_closed_twice(self):
+        self.each_size(closed_twice, (1,))
+
+    def test_closed_at_exit(self):
+        self.each_size(closed_at_exit, (1,))
 
     def test_monitored_barrier(self):
         self.each_size(missing, (2, 3))
