@@ -16,13 +16,32 @@
 
 /* user nice system idle iowait irq softirq steal; guests are in user and nice.
  */
-static bool parse_line(const char *line, int *cpu, double *work)
+enum { IDLE = 3, IOWAIT = 4, TIMES = 8 };
+
+/* The number at *at, which moves behind it. */
+static bool take_number(const char **at, unsigned long long *out)
 {
-    unsigned long long t[8];
-    if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", cpu,
-               &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9)
+    char *end;
+    *out = strtoull(*at, &end, 10);
+    const bool found = end != *at;
+    *at = end;
+    return found;
+}
+
+/* Of what stands behind "cpu" in a line. */
+static bool parse_line(const char *at, int *cpu, double *work)
+{
+    unsigned long long number, time;
+    if (!take_number(&at, &number) || number >= LSI_CPUSET_MAX)
         return false;
-    *work = (double)(t[0] + t[1] + t[2] + t[5] + t[6] + t[7]);
+    *work = 0;
+    for (int i = 0; i < TIMES; i++) {
+        if (*at != ' ' || !take_number(&at, &time))
+            return false;
+        if (i != IDLE && i != IOWAIT)
+            *work += (double)time;
+    }
+    *cpu = (int)number;
     return true;
 }
 
@@ -35,7 +54,7 @@ bool lsi_busy_parse(const char *stat, const lsi_cpuset *cpus, double ticks,
         int cpu;
         double work;
         if (strncmp(line, "cpu", 3) == 0 && line[3] != ' ' &&
-            parse_line(line, &cpu, &work) && lsi_cpuset_has(cpus, cpu)) {
+            parse_line(line + 3, &cpu, &work) && lsi_cpuset_has(cpus, cpu)) {
             sum += work / ticks;
             found++;
         }
