@@ -66,21 +66,43 @@ static bool thread_holds(pid_t pid, const char *thread)
            has_signal(status, "\nSigBlk:") || thread_waits(pid, thread);
 }
 
-/* One thread that does not block it lets the whole process die of it. */
-static bool all_threads_hold(pid_t pid)
+static bool is_signalfd(pid_t pid, const char *descriptor)
+{
+    char name[300], text[512];
+    snprintf(name, sizeof(name), "fdinfo/%s", descriptor);
+    return read_file(pid, name, text, sizeof(text)) > 0 &&
+           has_signal(text, "\nsigmask:");
+}
+
+typedef bool (*test_fn)(pid_t pid, const char *entry);
+
+/* Whether all entries of a folder below /proc/PID pass a test, or any does. */
+static bool passes(pid_t pid, const char *folder, test_fn test, bool all)
 {
     char path[64];
-    bool all = true;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *const threads = opendir(path);
-    if (threads == NULL)
+    bool passed = all;
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, folder);
+    DIR *const entries = opendir(path);
+    if (entries == NULL)
         return false;
-    for (const struct dirent *e; all && (e = readdir(threads)) != NULL;) {
+    for (const struct dirent *e;
+         passed == all && (e = readdir(entries)) != NULL;) {
         if (e->d_name[0] != '.')
-            all = thread_holds(pid, e->d_name);
+            passed = test(pid, e->d_name);
     }
-    closedir(threads);
-    return all;
+    closedir(entries);
+    return passed;
+}
+
+/*
+ * One thread that does not block the signal lets the whole process die of it.
+ * Blocking alone does not ask for it: a process may block it for a moment.
+ */
+static bool receives(pid_t pid)
+{
+    return passes(pid, "task", thread_holds, true) &&
+           (passes(pid, "task", thread_waits, false) ||
+            passes(pid, "fdinfo", is_signalfd, false));
 }
 
 /*
@@ -112,7 +134,7 @@ static bool takes_signal(pid_t pid)
     if (read_file(pid, "status", status, sizeof(status)) == 0)
         return false;
     const bool blocks = has_signal(status, "\nSigBlk:");
-    return (has_signal(status, "\nSigCgt:") || all_threads_hold(pid)) &&
+    return (has_signal(status, "\nSigCgt:") || receives(pid)) &&
            !is_becoming(pid, blocks);
 }
 

@@ -32,6 +32,16 @@ signal.sigwait([signal.SIGUSR1])
 os.write(1, b"waited\\n")
 """
 
+# Blocks the signal for a moment only, and has no handler.
+BLOCKER = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+os.write(1, b"ready\\n")
+signal.sigwait([signal.SIGUSR2])
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+os.write(1, b"lives\\n")
+"""
+
 # Answers no to the first, and does not end.
 DEAF = """
 import os, signal, time
@@ -126,6 +136,13 @@ class Signals(SignalTest):
         process = self.started("exec python3 -c '" + WAITER + "'", ranks=1)
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stdout.readline(), "waited\n")
+
+    def test_a_question_to_who_blocks_it_for_a_moment(self):
+        process = self.started("exec python3 -c '" + BLOCKER + "'", ranks=1)
+        said = self.asked(process, "it does not handle SIGUSR1")
+        self.assertIn("it does not handle SIGUSR1", said)
+        process.send_signal(signal.SIGUSR2)
+        self.assertEqual(process.stdout.readline(), "lives\n")
 
     def test_a_question_to_a_launcher_in_a_launcher(self):
         process = self.started(f"exec {LOCKSTEP} run -- python3 -c '" +
