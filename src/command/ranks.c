@@ -49,8 +49,10 @@ ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
     /* This program may: it has no handler. */
     setenv("LOCKSTEP_SIGTERM", "1", 0);
     LS_TRY(ls_group_from_env(out));
+    uint64_t group_of_quota;
     lsi_cli_set_threads(threads,
-                        lsi_rank_cpus_share(*out, lsi_cpus_available()));
+                        lsi_rank_cpus_share(*out, lsi_cpus_available(),
+                                            lsi_cpus_quota(&group_of_quota)));
     return LS_OK;
 }
 

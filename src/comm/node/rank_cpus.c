@@ -1,5 +1,7 @@
 #include "comm/node/rank_cpus.h"
 
+#include <math.h>
+
 #include "base/cpus.h"
 
 lsi_rank_cpus lsi_rank_cpus_of(const ls_group *group)
@@ -58,14 +60,13 @@ static int ranks_of_quota(const ls_group *group)
     return found;
 }
 
-/* Fewer may be available than a rank is bound to: then there is a quota. */
-int lsi_rank_cpus_share(const ls_group *group, int available)
+int lsi_rank_cpus_share(const ls_group *group, int available, double quota)
 {
     const ls_group *here = group->channels.local;
     const int own = lsi_rank_cpus_of(here).own;
     int share = own == 0 ? available / here->size : share_of_masks(here);
-    if (available < own)
-        share = smaller(share, available / ranks_of_quota(here));
+    if (quota > 0)
+        share = smaller(share, (int)ceil(quota) / ranks_of_quota(here));
     if (group->cpus_share > 0)
         share = smaller(share, group->cpus_share);
     return share < 1 ? 1 : share;
@@ -73,6 +74,8 @@ int lsi_rank_cpus_share(const ls_group *group, int available)
 
 void lsi_rank_cpus_limit(const ls_group *group)
 {
+    uint64_t group_of_quota;
     if (group->size > 1)
-        lsi_cpus_limit(lsi_rank_cpus_share(group, lsi_cpus_available()));
+        lsi_cpus_limit(lsi_rank_cpus_share(group, lsi_cpus_available(),
+                                           lsi_cpus_quota(&group_of_quota)));
 }

@@ -20,9 +20,10 @@ bool lsi_rank_cpus_suffice(const ls_group *group);
 /*
  * This rank's share of the CPUs that are available to it: those that no other
  * rank of its node may use, and its part of the rest. Ranks of other nodes
- * count if they are on this machine (group->cpus_share). At least 1.
+ * count if they are on this machine (group->cpus_share). `quota`: of this
+ * process's control group in CPUs, 0 for none. At least 1.
  */
-int lsi_rank_cpus_share(const ls_group *group, int available);
+int lsi_rank_cpus_share(const ls_group *group, int available, double quota);
 
 /*
  * Limits this process's computing to that share. Called when a group opens, not

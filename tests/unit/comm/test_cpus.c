@@ -57,7 +57,7 @@ static void shares_follow_from_masks(void **state)
         ls_group *groups[MOST_RANKS];
         open_ranks(m, groups);
         for (int r = 0; r < m->ranks; r++)
-            assert_int_equal(lsi_rank_cpus_share(groups[r], PLENTY),
+            assert_int_equal(lsi_rank_cpus_share(groups[r], PLENTY, 0),
                              m->share[r]);
         close_ranks(m->ranks, groups);
     }
@@ -70,8 +70,20 @@ static void a_quota_is_divided(void **state)
     ls_group *groups[MOST_RANKS];
     (void)state;
     open_ranks(&m, groups);
-    assert_int_equal(lsi_rank_cpus_share(groups[0], 6), 3);
-    assert_int_equal(lsi_rank_cpus_share(groups[0], 1), 1);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 6, 6), 3);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 1, 1), 1);
+    close_ranks(m.ranks, groups);
+}
+
+/* Also where no rank is bound to more CPUs than the quota has. */
+static void a_quota_of_ranks_that_are_bound_is_divided(void **state)
+{
+    const masks m = {2, {0xff, 0xff00}, {0}};
+    ls_group *groups[MOST_RANKS];
+    (void)state;
+    open_ranks(&m, groups);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 8, 8), 4);
+    assert_int_equal(lsi_rank_cpus_share(groups[1], 3, 2.5), 1);
     close_ranks(m.ranks, groups);
 }
 
@@ -84,9 +96,9 @@ static void a_quota_is_that_of_a_control_group(void **state)
     open_ranks(&m, groups);
     for (int r = 0; r < m.ranks; r++)
         lsi_member_of(groups[0], r)->quota_of = r == 0 ? 7 : 8;
-    assert_int_equal(lsi_rank_cpus_share(groups[0], 2), 2);
-    assert_int_equal(lsi_rank_cpus_share(groups[1], 4), 2);
-    assert_int_equal(lsi_rank_cpus_share(groups[0], 6), 2); /* of 8 / 3 */
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 2, 2), 2);
+    assert_int_equal(lsi_rank_cpus_share(groups[1], 4, 4), 2);
+    assert_int_equal(lsi_rank_cpus_share(groups[0], 6, 6), 2); /* of 8 / 3 */
     close_ranks(m.ranks, groups);
 }
 
@@ -103,9 +115,9 @@ static void look_at_share(ls_group *group, void *unused)
     set_mask(group->channels.local, 0xff);
     CHECK_OK(ls_barrier(group));
     group->cpus_share = 2;
-    CHECK(lsi_rank_cpus_share(group, PLENTY) == 2);
+    CHECK(lsi_rank_cpus_share(group, PLENTY, 0) == 2);
     group->cpus_share = 0;
-    CHECK(lsi_rank_cpus_share(group, PLENTY) == share[group->rank]);
+    CHECK(lsi_rank_cpus_share(group, PLENTY, 0) == share[group->rank]);
     CHECK_OK(ls_barrier(group));
 }
 
@@ -146,6 +158,7 @@ int main(void)
         cmocka_unit_test(opening_limits_computing), /* the first: it falls */
         cmocka_unit_test(shares_follow_from_masks),
         cmocka_unit_test(a_quota_is_divided),
+        cmocka_unit_test(a_quota_of_ranks_that_are_bound_is_divided),
         cmocka_unit_test(a_quota_is_that_of_a_control_group),
         cmocka_unit_test(each_node_has_its_own),
     };
