@@ -77,7 +77,7 @@ typedef struct list {
     int n;
 } list;
 
-static list spare_small, spare_large, dropped;
+static list spare_small, spare_large, dropped, looked_at;
 
 static void push(list *to, message *m)
 {
@@ -129,17 +129,22 @@ static void give_back(message *m)
         free(m);
 }
 
-/* Looks at one of those that were given up: it may be over by now. */
+/* Looks at one of those that were given up, in turn: it may be over by now. */
 static void look_at_dropped(void)
 {
     int over = 0;
-    message *const m = pop(&dropped);
+    message *m = pop(&dropped);
+    if (m == NULL) {
+        dropped = looked_at;
+        looked_at = (list){0};
+        m = pop(&dropped);
+    }
     if (m == NULL)
         return;
     if (MPI_Test(&m->request, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && over)
         give_back(m);
     else
-        push(&dropped, m);
+        push(&looked_at, m);
 }
 
 static int refuse(void)
