@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -24,7 +25,9 @@ static bool keep(const char *folder, size_t bytes, const char *name)
     const char *const slash = bytes > 0 ? "/" : "";
     int n = snprintf(path, sizeof(path), "%.*s%s%s", (int)bytes, folder, slash,
                      name);
-    if (n >= (int)sizeof(path) || access(path, X_OK) != 0 ||
+    struct stat info;
+    if (n >= (int)sizeof(path) || stat(path, &info) != 0 ||
+        !S_ISREG(info.st_mode) || access(path, X_OK) != 0 ||
         (path[0] != '/' && getcwd(here, sizeof(here)) == NULL))
         return false;
     n = snprintf(found, sizeof(found), "%s%s%s", here,
