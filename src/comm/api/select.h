@@ -31,10 +31,11 @@ ls_status lsi_select_environment(lsi_select_table *table);
  */
 ls_status lsi_select_parse(const char *line, lsi_select_table *table);
 
-/* A number that differs if the tables do that are made of the line. */
-/* Whether it may choose what copies from other ranks' private memory. */
+/* Whether the table can choose an algorithm that reads other ranks' private
+ * memory. */
 bool lsi_select_copies(const lsi_select_table *table);
 
+/* A number that differs if the tables do that are made of the line. */
 uint64_t lsi_select_hash(const lsi_select_table *table, const char *line);
 
 #endif
