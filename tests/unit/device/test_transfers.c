@@ -410,6 +410,8 @@ static void test_the_host_cannot_reach_it(void **state)
     lsi_device *device = open_device((fake_settings){0});
     ls_tensor *t = on(device, LS_U8, 8);
     int ends[2];
+    assert_ok(
+        lsi_device_wait(device)); /* its stream opens the memory to work */
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], "12345678", 8), 8);
     assert_int_equal(read(ends[0], lsi_tensor_raw(t), 8), -1);
