@@ -51,7 +51,7 @@ static bool have_slot;
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static limited_plan *all; /* whose plans are there */
-static size_t n_all;
+static size_t n_all;      /* these, and those that are being made */
 static _Atomic uint64_t made;
 
 static bool take_from_idle(limited_plan *p, int state)
@@ -101,7 +101,7 @@ static void destroy_plan(const lsi_plan_kind *kind, void *plan)
     lsi_memory_discharge(kind->hidden_bytes(), LS_MEMORY_OTHER);
 }
 
-/* Until there is room for one more, or all plans are held. */
+/* Books a place for one more; above the limit only if all plans are held. */
 static void make_room(void)
 {
     pthread_mutex_lock(&all_lock);
@@ -114,6 +114,14 @@ static void make_room(void)
         unlink_plan(p);
         destroy_plan(p->kind, p->plan);
     }
+    n_all++;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void give_up_room(void)
+{
+    pthread_mutex_lock(&all_lock);
+    n_all--;
     pthread_mutex_unlock(&all_lock);
 }
 
@@ -139,11 +147,15 @@ static ls_status make_limited(const lsi_plan_kind *kind, const void *key,
 {
     void *plan;
     make_room();
-    LS_TRY(
-        lsi_memory_charge(kind->hidden_bytes(), LS_MEMORY_OTHER, kind->name));
-    const ls_status status = kind->make(key, &plan);
+    ls_status status =
+        lsi_memory_charge(kind->hidden_bytes(), LS_MEMORY_OTHER, kind->name);
+    if (status == LS_OK) {
+        status = kind->make(key, &plan);
+        if (status != LS_OK)
+            lsi_memory_discharge(kind->hidden_bytes(), LS_MEMORY_OTHER);
+    }
     if (status != LS_OK) {
-        lsi_memory_discharge(kind->hidden_bytes(), LS_MEMORY_OTHER);
+        give_up_room();
         return status;
     }
     p->kind = kind;
@@ -152,7 +164,6 @@ static ls_status make_limited(const lsi_plan_kind *kind, const void *key,
     pthread_mutex_lock(&all_lock);
     p->next = all;
     all = p;
-    n_all++;
     const uint64_t n =
         atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) + 1;
     atomic_store_explicit(&p->used, n, memory_order_relaxed);
