@@ -81,14 +81,22 @@ static void check_forward(const lsi_kernels *k, size_t rows, size_t cols,
 
 static void check_special_rows(const lsi_kernels *k)
 {
-    const float x[] = {1, NAN, 3, -INFINITY, 0, 0, INFINITY, 0, 0};
-    const int64_t labels[] = {0, 1, 1};
-    float loss[3];
-    lsi_softmax_row saved[3];
-    k->cross_entropy(loss, saved, x, labels, 0, 3, 3);
+    const float none = -INFINITY;
+    const float x[] = {1, NAN, 3, none, 0, 0, INFINITY, 0, 0, none, none, none};
+    const int64_t labels[] = {0, 1, 1, 0};
+    float loss[4], dx[12];
+    lsi_softmax_row saved[4];
+    k->cross_entropy(loss, saved, x, labels, 0, 4, 3);
     assert_true(isnan(loss[0]) && isnan(saved[0].scale));
     expect_near(loss[1], log(2.0), 8 * HALF_ULP, "row with -inf", 1);
-    assert_true(isnan(loss[2]));
+    assert_true(isnan(loss[2]) && isnan(loss[3]));
+    k->cross_entropy_backward(dx, x, saved, labels, 0, 1, 4, 3, false);
+    for (int i = 0; i < 3; i++)
+        assert_true(isnan(dx[i]) && isnan(dx[9 + i]));
+    assert_true(isnan(dx[6])); /* at the +inf */
+    assert_true(dx[3] == 0.0F);
+    expect_near(dx[4], -0.5, 8 * HALF_ULP, "gradient beside -inf", 4);
+    expect_near(dx[5], 0.5, 8 * HALF_ULP, "gradient beside -inf", 5);
 }
 
 void check_cross_entropy(const lsi_kernels *k)
