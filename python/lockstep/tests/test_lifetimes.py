@@ -127,6 +127,22 @@ def memory_given_back(group):
     assert not again.any()
     raises(lockstep.ArgumentError, "must be C-contiguous",
            lambda: group.peer(again[::-1], 0))
+    raises(lockstep.Error, "", lambda: group.shared_array(1 << 48, np.uint8))
+    group.free_shared(group.shared_array(100))  # found, after that failure
+    r = None
+    if n > 1:  # a message out of another rank's part is over before
+        from_peer = group.peer(again, (rank + 1) % n)[0]
+        again[:] = rank + 1
+        group.barrier()
+        if rank == 0:
+            r = group.isend(from_peer, 1)
+        elif rank == 1:
+            got = np.zeros(1 << 10, from_peer.dtype)
+            group.recv(got, 0)
+            assert (got == 2).all()
+        group.free_shared(again)
+        assert r is None or r.test()
+        again = group.shared_array((3, 1 << 10))
     before = maps()
     for _ in range(20):
         group.free_shared(group.shared_array(1 << 12))

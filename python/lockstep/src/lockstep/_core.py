@@ -203,29 +203,33 @@ class Core:
         """Shared memory; an array of it keeps it."""
         buffer = Buffer(size)
         self.buffers.append(buffer)
-        call("ls_shared_alloc", self.opened, c_size_t(size),
-             byref(buffer.handle))
+        try:
+            call("ls_shared_alloc", self.opened, c_size_t(size),
+                 byref(buffer.handle))
+        except Error:
+            self.buffers.remove(buffer)
+            raise
         block = _memory(buffer.begin, size)
         buffer.block = weakref.ref(block)
         return block
 
     def find(self, address: int) -> Optional[Buffer]:
         for buffer in self.buffers:
-            if buffer.begin <= address < buffer.begin + buffer.size:
+            begin = buffer.handle.value
+            if begin is not None and begin <= address < begin + buffer.size:
                 return buffer
         return None
 
     def give_back(self, buffer: Buffer) -> None:
         """Collective; once what is under way there is over."""
-        begin = buffer.begin
-        for flight in list(self.flights):
-            if flight.touches(begin, begin + buffer.size):
-                while not flight.ask(wait_for_request, SLICE):
-                    pass  # where Python runs the handlers of signals
-        parts = [_library.ask("ls_shared_peer", self.opened, begin, rank)
+        parts = [_library.ask("ls_shared_peer", self.opened, buffer.begin, rank)
                  for rank in range(_library.ask("ls_group_size", self.opened))]
         first = min(part for part in parts if part is not None)
         end = max(part for part in parts if part is not None) + buffer.size
+        for flight in list(self.flights):
+            if flight.touches(first, end):
+                while not flight.ask(wait_for_request, SLICE):
+                    pass  # where Python runs the handlers of signals
         # Arrays that are left get zeros of their own there, and no fault. One
         # bytecode does both, so that no handler sees memory that is not there.
         done: list[Any] = list(map(functools.partial.__call__, [
@@ -238,6 +242,10 @@ class Core:
         if buffer.handle.value is None:
             self.buffers.remove(buffer)
         _library.check(done[0])
+        if done[1] != first and buffer.block() is not None:
+            raise StateError("another thread has mapped memory where the "
+                             "freed buffer was: do not use the arrays of it "
+                             "that are left")
 
     # ---- the end ----
 
