@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *variable(const char *name, const char *of_torchrun)
 {
@@ -34,7 +35,9 @@ bool lsi_restart_folder(const char *name, char *out, size_t room)
 const char *lsi_restart_run(void)
 {
     enum { MOST = 200 };
-    const char *const run = variable("LOCKSTEP_RUN", "TORCHELASTIC_RUN_ID");
+    const char *run = variable("LOCKSTEP_RUN", "TORCHELASTIC_RUN_ID");
+    if (strcmp(run, "none") == 0) /* torchrun's, unless --rdzv-id names it */
+        run = "";
     size_t n = 0;
     while (run[n] > ' ' && run[n] <= '~' && n < MOST)
         n++;

@@ -19,7 +19,8 @@ enum { RUN_BYTES = 256, HEAD_BYTES = 1 << 14, LIST_BYTES = 200 };
 /* The records of one attempt, by one of its files. */
 typedef struct records {
     int attempt;
-    char run[RUN_BYTES]; /* "": not known */
+    char run[RUN_BYTES]; /* "": no launcher has named it */
+    bool known;          /* the file says so */
     struct timespec changed;
 } records;
 
@@ -49,7 +50,7 @@ static bool ends_with(const char *name, const char *ending)
 }
 
 /* Files of both kinds begin with a few letters, and then JSON. */
-static void read_run(const char *path, char run[RUN_BYTES])
+static void read_run(const char *path, records *out)
 {
     char head[HEAD_BYTES];
     int fd;
@@ -66,7 +67,8 @@ static void read_run(const char *path, char run[RUN_BYTES])
     json_t *const json = json_loadb(begin, n - (size_t)(begin - head),
                                     JSON_DISABLE_EOF_CHECK, &error);
     const char *const text = json_string_value(json_object_get(json, "run"));
-    snprintf(run, RUN_BYTES, "%s", text != NULL ? text : "");
+    out->known = text != NULL;
+    snprintf(out->run, RUN_BYTES, "%s", text != NULL ? text : "");
     json_decref(json);
 }
 
@@ -94,14 +96,18 @@ static bool look(const char *folder, const char *ending, records *out)
         closedir(all);
     if (newest[0] == '\0')
         return false;
-    read_run(newest, out->run);
+    read_run(newest, out);
     return true;
 }
 
-/* Of one run the later attempt; of two runs that which was written last. */
+/*
+ * The later attempt of one run; of two runs the one that was written last. Runs
+ * without a name are never the same.
+ */
 static bool is_newer(const records *a, const records *b)
 {
-    if (a->run[0] == '\0' || b->run[0] == '\0' || strcmp(a->run, b->run) == 0)
+    if (!a->known || !b->known ||
+        (a->run[0] != '\0' && strcmp(a->run, b->run) == 0))
         return a->attempt > b->attempt;
     if (a->changed.tv_sec != b->changed.tv_sec)
         return a->changed.tv_sec > b->changed.tv_sec;

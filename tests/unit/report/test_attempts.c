@@ -113,7 +113,12 @@ static void attempts_of_an_older_run_do_not_count(void **state)
     /* The first attempt has left nothing, but one of an older run has. */
     write_record(0, "rank-0.lstrace", "older", 3);
     assert_int_equal(chosen(-1), 1);
-    /* Who does not say is believed by the number. */
+    /* A run that no launcher has named, after those. */
+    write_record(0, "rank-0.lstrace", "", 30);
+    assert_int_equal(chosen(-1), 0);
+    write_record(1, "rank-0.lstrace", "", 29);
+    assert_int_equal(chosen(-1), 0);
+    /* A file that does not say is believed by the number. */
     write_record(2, "rank-0.lstrace", NULL, 1);
     assert_int_equal(chosen(-1), 2);
 }
@@ -141,6 +146,8 @@ static void the_launcher_says_which_attempt_it_is(void **state)
     assert_string_equal(lsi_restart_run(), "");
     setenv("TORCHELASTIC_RUN_ID", "t", 1);
     assert_string_equal(lsi_restart_run(), "t");
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    assert_string_equal(lsi_restart_run(), "");
     setenv("LOCKSTEP_RUN", "r-1", 1);
     assert_string_equal(lsi_restart_run(), "r-1");
     setenv("LOCKSTEP_RUN", "a\xff", 1); /* no UTF-8, which JSON is */
