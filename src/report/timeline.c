@@ -353,6 +353,11 @@ static void warn_of_missing(const lsi_timeline_process *p, FILE *stream)
                 "lockstep: the trace of rank %d (pid %d) lacks %" PRIu64
                 " spans: %s\n",
                 p->rank, p->pid, p->missing, why);
+    if (p->lost > 0)
+        fprintf(stream,
+                "lockstep: the trace of rank %d (pid %d) lacks %" PRIu64
+                " spans: a file of it is missing or cut off\n",
+                p->rank, p->pid, p->lost);
 }
 
 void lsi_timeline_warn(const lsi_timeline *timeline, FILE *stream)

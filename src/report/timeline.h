@@ -47,6 +47,8 @@ typedef struct lsi_timeline_process {
     uint64_t missing;       /* spans that made room for later ones, and the */
     uint64_t first_missing; /* steps that they are of; 0: of none with a mark */
     uint64_t last_missing;
+    uint64_t seen;   /* spans in the files, unknown kinds included */
+    uint64_t lost;   /* spans of files that are gone or cut off */
     bool whole;      /* it has ended well; else what is there is good */
     bool aligned;    /* the offset below comes from collectives */
     int64_t offset;  /* that was added to its machine's clock */

@@ -174,6 +174,7 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
     for (uint64_t i = 0; i < n; i++) {
         if (!take_span(r, &span, &before))
             return wrong(r, "it has an impossible span");
+        r->process->seen++;
         if (span.kind >= LSI_SPAN_KINDS) /* later versions may have more */
             continue;
         chunk.n++;
@@ -205,19 +206,31 @@ static bool replace_text(char **text, const char *by)
     return *text != NULL;
 }
 
+/* So many spans were written before this place. */
+static void see_written(lsi_timeline_process *p, uint64_t spans)
+{
+    const uint64_t here = p->missing + p->seen;
+    if (spans > here && spans - here > p->lost)
+        p->lost = spans - here;
+}
+
 /* What was removed before the first file that is there. */
 static ls_status read_missing(const reader *r, json_t *json)
 {
     lsi_timeline_process *const p = r->process;
     json_int_t spans = 0, first = 0, last = 0;
     json_error_t error;
-    if (r->later || r->headed)
+    if (r->headed)
         return LS_OK;
     if (json_unpack_ex(json, &error, 0, "{s?I, s?I, s?I}", "spans_before",
                        &spans, "first_step", &first, "last_step", &last))
         return wrong(r, error.text);
     if (spans < 0 || first < 0 || last < 0)
         return wrong(r, "there can be no such number of spans or steps");
+    if (r->later) {
+        see_written(p, (uint64_t)spans);
+        return LS_OK;
+    }
     p->missing = (uint64_t)spans;
     p->first_missing = (uint64_t)first;
     p->last_missing = (uint64_t)last;
@@ -280,6 +293,16 @@ static ls_status take_head(reader *r)
 
 /* ---- the file ------------------------------------------------------------ */
 
+static ls_status take_end(reader *r)
+{
+    uint64_t spans = 0;
+    if (r->at < r->end && !take_number(r, &spans))
+        return wrong(r, "it has an impossible end");
+    see_written(r->process, spans);
+    r->process->whole = true;
+    return LS_OK;
+}
+
 static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
 {
     lsi_timeline_process *const p = r->process;
@@ -297,8 +320,7 @@ static ls_status take_chunk(reader *r, char letter, lsi_timeline_chunk chunk)
     case 'E':
         return take_spans(r, chunk);
     case 'Z':
-        p->whole = true;
-        return LS_OK;
+        return take_end(r);
     default:
         return wrong(r, "it has a part of an unknown kind");
     }

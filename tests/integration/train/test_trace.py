@@ -263,6 +263,13 @@ class Timeline(TraceTest):
             self.assertRegex(done.stderr, f"the trace of rank {rank} .*lacks "
                              "[0-9]+ spans: the oldest made room")
         self.assertIn("of 2 processes", done.stderr)
+        self.assertNotIn("is missing", done.stderr)
+        between = [name for name in files if name.startswith("rank-1.")][1]
+        os.remove(os.path.join(self.folder, between))
+        done = self.call("trace", "merge", self.folder, "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "the trace of rank 1 .*lacks [0-9]+ "
+                         "spans: a file of it is missing or cut off")
 
     def test_memory_does_not_grow_with_the_trace(self):
         """360,000 spans of 48 bytes, and JSON of 60 MB, in 24 MiB."""
