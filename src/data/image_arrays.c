@@ -65,7 +65,7 @@ static ls_status choose_arrays(set *s, const char *path, ls_split split,
 }
 
 /* "cat_images.npy" has its labels in "cat_labels.npy". */
-static ls_status open_labels(set *s, const char *path)
+static ls_status open_labels(set *s, const char *path, bool skip_checksums)
 {
     char labels[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -81,7 +81,7 @@ static ls_status open_labels(set *s, const char *path)
                                 (int)(word - path), path, word + 6);
     if (length < 0 || length >= PATH_MAX)
         return lsi_fail(LS_ERR_IO, "the path '%s' is too long", path);
-    LS_TRY(lsi_file_arrays_open(&s->files[1], labels, false));
+    LS_TRY(lsi_file_arrays_open(&s->files[1], labels, skip_checksums));
     s->images = &s->files[0]->array[0];
     s->labels = &s->files[1]->array[0];
     return LS_OK;
@@ -220,7 +220,7 @@ static ls_status open_set(set *s, const char *path, ls_split split,
     struct stat info;
     LS_TRY(lsi_file_arrays_open(&s->files[0], path, skip_checksums));
     if (s->files[0]->n == 1 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
-        LS_TRY(open_labels(s, path));
+        LS_TRY(open_labels(s, path, skip_checksums));
     else
         LS_TRY(choose_arrays(s, path, split, &out->divided));
     LS_TRY(look_at_images(s, path));

@@ -112,6 +112,25 @@ class Data(ImagesTest):
                      "--no-verify")
         self.train(*words, "--no-verify")
 
+    def test_checksums_of_labels(self):
+        """Of two archives with an array each, the flag is for both."""
+        arrays = self.path("npz-pair")
+        some = b"".join(files.records(1, k, label=k % 4) for k in range(40))
+        files.write_arrays(arrays, some, some)
+        for name in ("images", "labels"):
+            with zipfile.ZipFile(self.path("x_%s.npz" % name), "w") as archive:
+                archive.write(os.path.join(arrays, "train_%s.npy" % name),
+                              name + ".npy")
+        words = *self.flags, "--data", self.path("x_images.npz")
+        with open(self.path("x_labels.npz"), "r+b") as file:
+            at = file.read().index(b"NUMPY") + 125
+            file.seek(at)
+            label = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes((label ^ 1,)))
+        self.refused(words, "x_labels.npz' is damaged")
+        self.train(*words, "--no-verify")
+
     def test_threads_and_resume(self):
         """What is read depends neither on threads nor on where one went on."""
         def train(name, *more):
