@@ -287,14 +287,21 @@ static bool is_a_guess(const row_kinds *first, bool names)
 
 static void warn(const lsi_csv_text *t, const row_kinds *r, bool names)
 {
+    if (!names) {
+        lsi_log(LSI_LOG_WARN,
+                "'%s': the first row (0, 1, ...) is read as data, although it "
+                "could number the columns; if it does, set header to "
+                "LS_CSV_HEADER in ls_csv_options",
+                t->path);
+        return;
+    }
     const lsi_csv_cell *const c = &r->odd_cell;
     const int64_t n = c->end - c->at < SHOWN ? c->end - c->at : SHOWN;
     lsi_log(LSI_LOG_WARN,
-            "'%s': the first row is read as %s, although column %" PRId64
-            ", '%.*s', is %s; if it %s, set header to %s in ls_csv_options",
-            t->path, names ? "names of columns" : "data", c->column + 1, (int)n,
-            c->at, kind_names[r->odd], names ? "is data" : "names the columns",
-            names ? "LS_CSV_NO_HEADER" : "LS_CSV_HEADER");
+            "'%s': the first row is read as names of columns, although column "
+            "%" PRId64 ", '%.*s', is %s; if it is data, set header to "
+            "LS_CSV_NO_HEADER in ls_csv_options",
+            t->path, c->column + 1, (int)n, c->at, kind_names[r->odd]);
 }
 
 ls_status lsi_csv_has_names(const lsi_csv_text *text, const char *label,
