@@ -111,6 +111,9 @@ class Kernels(ProfileTest):
                 (("--warmup", "2"), "no step behind the warm-up")):
             self.fails(1, message, "profile", self.traces("t"), *flags,
                        env=self.env)
+        self.fails(2, "--range or --phase, not both", "profile",
+                   self.traces("t"), "--range", "attention", "--phase",
+                   "forward", env=self.env)
         self.fails(1, "there are no traces", "profile", self.folder,
                    env=self.env)
 
