@@ -104,6 +104,7 @@ class Top(ProgramTest):
         """A C program whose rank 1 does not come to the 501st all-reduce."""
         job = self.begin(LOCKSTEP, "run", "-n", "3", "--", HANG, "compute")
         first = self.waits(job.pid, 0)
+        self.waits(job.pid, 2)
         self.assertEqual(first["phase"], IN_CALL)
         self.assertEqual(first["awaits"], 1)
         *_, last = self.looks(job.pid, "--count", "2", "--interval", "0.3")
