@@ -34,7 +34,7 @@ unsigned lsi_segments_number(void);
 /* Path of the file that was opened last. */
 const char *lsi_segments_path(void);
 
-/* Makes room for so many bytes by removing the oldest files; then writes. */
+/* Removes the oldest files until the bytes fit, then writes. */
 bool lsi_segments_write(const void *bytes, size_t n);
 
 /*

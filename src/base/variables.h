@@ -19,7 +19,7 @@ typedef struct lsi_variable {
     bool added; /* by lsi_variables_add, which found none */
 } lsi_variable;
 
-/* Sets those that are not set. Adds none if there is no memory. */
+/* Sets variables that are not set. Adds none if memory runs out. */
 void lsi_variables_add(lsi_variable *variables, int n);
 
 /* Removes those that were added. */

@@ -198,7 +198,7 @@ static void free_limited(limited_plan *p)
     lsi_free(p);
 }
 
-/* The plan, made anew if it is gone; held from here on. */
+/* The plan, made again if it is gone; held from here on. */
 static ls_status hold(cache *c, limited_plan *p, const void *key, void **plan)
 {
     if (!take_from_idle(p, HELD))

@@ -206,7 +206,7 @@ static bool replace_text(char **text, const char *by)
     return *text != NULL;
 }
 
-/* So many spans were written before this place. */
+/* Number of spans written before this place. */
 static void see_written(lsi_timeline_process *p, uint64_t spans)
 {
     const uint64_t here = p->missing + p->seen;

@@ -75,7 +75,7 @@ ls_status lsi_timeline_decode(const lsi_timeline_process *process,
                               lsi_timeline_bytes *bytes,
                               lsi_timeline_span *spans);
 
-/* The time of the timeline at which a process has counted so many ticks. */
+/* The time of the timeline at a process's number of ticks. */
 int64_t lsi_timeline_time(const lsi_timeline_process *process, int64_t ticks);
 
 /*

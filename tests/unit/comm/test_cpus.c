@@ -103,7 +103,7 @@ static void a_quota_is_that_of_a_control_group(void **state)
 }
 
 /*
- * Ranks of other nodes have CPUs of their own, unless they are on this machine,
+ * Ranks of other nodes have separate CPUs, unless they are on this machine,
  * as all are here.
  */
 static void look_at_share(ls_group *group, void *unused)

@@ -42,7 +42,7 @@ static int serve(uid_t user, int ready)
     return 1;
 }
 
-/* A server of that user, in a process of its own. */
+/* A server of that user, in a separate process. */
 static void start(service *s, uid_t user)
 {
     int ready[2];

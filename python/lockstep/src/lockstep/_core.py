@@ -230,7 +230,7 @@ class Core:
             if flight.touches(first, end):
                 while not flight.ask(wait_for_request, SLICE):
                     pass  # where Python runs the handlers of signals
-        # Arrays that are left get zeros of their own there, and no fault. One
+        # Arrays that are left get private zeros there, and no fault. One
         # bytecode does both, so that no handler sees memory that is not there.
         done: list[Any] = list(map(functools.partial.__call__, [
             functools.partial(_free, self.opened, byref(buffer.handle)),

@@ -103,7 +103,7 @@ static list *spare_of(size_t room)
                                     : NULL;
 }
 
-/* With room for so many bytes; NULL if there is no memory. */
+/* With room for `bytes` bytes; NULL if memory runs out. */
 static message *take(size_t bytes)
 {
     const size_t room = bytes <= SMALL_BYTES      ? SMALL_BYTES
