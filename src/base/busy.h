@@ -10,7 +10,7 @@
 
 #include "base/cpuset.h"
 
-/* What the CPUs have done until a moment. */
+/* CPU times up to a moment. */
 typedef struct lsi_busy_sample {
     double all;  /* seconds of work of the CPUs that this process may use */
     double own;  /* of these by this process and its children that have ended */

@@ -51,7 +51,7 @@ int lsi_cpu_claim_share(const lsi_cpu_claim *all, size_t n, size_t which)
 {
     const lsi_cpu_claim *const own = &all[which];
     bool alone = true;
-    double share = 1e-9; /* what rounding takes */
+    double share = 1e-9; /* makes up for rounding */
     for (size_t i = 0; i < n; i++)
         alone = alone && (i == which || all[i].machine != own->machine);
     if (alone || own->machine == 0)

@@ -18,7 +18,7 @@ typedef struct lsi_cpu_claim {
     lsi_cpuset cpus;
 } lsi_cpu_claim;
 
-/* What this process may use, for that number of ranks. */
+/* The CPUs this process may use, for that number of ranks. */
 void lsi_cpu_claim_here(int ranks, lsi_cpu_claim *out);
 
 /*

@@ -223,7 +223,7 @@ static bool write_some(uint32_t thread, const lsi_span *spans, size_t *n)
     return write_chunk('E');
 }
 
-/* What a file needs before spans of the thread. */
+/* Parts that a file needs ahead of a thread's spans. */
 static bool prepare_file(uint32_t thread, const char *thread_name)
 {
     if (!lsi_segments_is_open() && !open_file())

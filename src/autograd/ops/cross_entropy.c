@@ -11,7 +11,7 @@
 
 enum { LOGITS, LABELS, ROWS };
 
-/* What forward leaves for backward: (N, 2) f32, see lsi_softmax_row. */
+/* Rows saved for backward: (N, 2) f32, see lsi_softmax_row. */
 static ls_tensor *saved_rows(ls_tape *tape, int64_t rows)
 {
     const int64_t floats = sizeof(lsi_softmax_row) / sizeof(float);
