@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/signal_name.h"
-#include "tensor/atomic_file.h"
 
 static double now(void)
 {

@@ -13,8 +13,8 @@
 
 #include <ctype.h>
 
+#include "base/atomic_file.h"
 #include "lockstep/tensor.h"
-#include "tensor/atomic_file.h"
 
 struct json_t;
 

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "tensor/atomic_file.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
-#include "tensor/atomic_file.h"
 #include "text/corpus.h"
 
 enum { HEADER_WORDS = 256, COUNT_WORD = 2, PIECE = 1 << 15 };

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "tensor/atomic_file.h"
 #include "text/read.h"
 
 enum { MAX_BYTES = 1 << 28 };

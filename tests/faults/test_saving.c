@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/memory.h"
 #include "faults.h"
 #include "lockstep/data.h"
 #include "lockstep/tensor.h"
-#include "tensor/atomic_file.h"
 #include "testing.h"
 #include "train/checkpoint/find.h"
 #include "train/checkpoint/lock.h"

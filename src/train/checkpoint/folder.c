@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "tensor/atomic_file.h"
 
 /* ---- names --------------------------------------------------------------- */
 

@@ -16,8 +16,8 @@
 
 #include <jansson.h>
 
+#include "base/atomic_file.h"
 #include "lockstep/checkpoint.h"
-#include "tensor/atomic_file.h"
 
 /* What a save knows when all files are there. */
 typedef struct lsi_manifest {

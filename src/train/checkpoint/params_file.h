@@ -4,8 +4,8 @@
 #ifndef LS_TRAIN_CHECKPOINT_PARAMS_FILE_H
 #define LS_TRAIN_CHECKPOINT_PARAMS_FILE_H
 
+#include "base/atomic_file.h"
 #include "lockstep/autograd.h"
-#include "tensor/atomic_file.h"
 
 /*
  * Writes parameters and then buffers under their names, with metadata as in

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
-#include "tensor/atomic_file.h"
 #include "testing.h"
 
 static char folder[] = "/tmp/lockstep-atomic-XXXXXX";

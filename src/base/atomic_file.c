@@ -1,5 +1,5 @@
 /* Files that appear all at once; see atomic_file.h. */
-#include "tensor/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -11,8 +11,8 @@
  * What replaces a file takes over its permissions, and its owner and group as
  * far as we may: nobody may read the new one who could not read the old one.
  */
-#ifndef LS_TENSOR_ATOMIC_FILE_H
-#define LS_TENSOR_ATOMIC_FILE_H
+#ifndef LS_BASE_ATOMIC_FILE_H
+#define LS_BASE_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
