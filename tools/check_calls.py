@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails if files that call each other form too large a circle.
 
-Looks at who calls whom among the files of src/comm: a file and the header of
+Looks at who calls whom among the files of lib/comm: a file and the header of
 its name are one, and a call is the name of a function that another file
 defines, followed by a parenthesis. A function that is handed over or stands in
 a table is a callback and no call, which is what they are for. Of such circles
@@ -14,7 +14,7 @@ import os
 import re
 import sys
 
-FOLDER = "src/comm"
+FOLDER = "lib/comm"
 MOST_FILES = 4
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')

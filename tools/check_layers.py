@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Fails if a file includes what its layer may not.
+"""Fails if a file includes what its room may not.
 
-A file of src/<layer>/ may include its own folder, the public headers, and the
-folders that tools/layers.txt lists for it. Where that has lines for a layer's
-sub-folders, src/<layer>/<room>/, the same holds among these: a file may include
-its own room and the rooms listed for it. Public headers and examples see public
-headers only. Includes are written from src/ or include/:
-"base/error.h", "lockstep/group.h".
+tools/layers.txt lists the rooms of the tree, the folders of lib/ and program/,
+from the lowest to the highest. A file may include its own room, the rooms
+listed above it, and the public headers. Indented lines divide the room before
+them: a file may include its own part and the parts listed above it. Where a
+colon ends a name, the rooms (or parts) behind it are the only ones. Public
+headers and examples see public headers only. Includes are written from lib/,
+program/ or include/: "base/error.h", "cli/frame/command.h",
+"lockstep/group.h".
 """
 
 import argparse
@@ -14,32 +16,47 @@ import os
 import re
 import sys
 
-SOURCE = (".c", ".cpp", ".h", ".def", ".inc", ".cu")
+SOURCE = (".c", ".cpp", ".h", ".def", ".inc")
+ROOTS = ("lib", "program")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]*)"')
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
-def read_layers(path):
-    """The lists of layers.txt, and what is wrong with the file itself."""
-    layers, errors = {}, []
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            line = line.split("#")[0].strip()
-            if not line:
-                continue
-            name, colon, lower = line.partition(":")
-            if not colon:
-                errors.append(f"{path}:{number}: no colon in \"{line}\"")
-            elif name in layers:
-                errors.append(f"{path}:{number}: {name} has two lines")
-            else:
-                layers[name] = lower.split()
-    for name, lower in layers.items():
-        for other in lower:
-            if other not in layers:
-                errors.append(f"{path}: {name} may include {other}, which has "
-                              "no line of its own")
-    return layers, errors
+class Layers:
+    """What layers.txt says, and what is wrong with the file itself."""
+
+    def __init__(self, path):
+        self.root = {}  # of a room: lib or program
+        self.lower = {}  # of a room, or "room/part": what it may include
+        self.errors = []
+        rooms, parts, room = [], [], None
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                line = line.split("#")[0].rstrip()
+                if not line:
+                    continue
+                name, colon, only = line.strip().partition(":")
+                if line[0] == " ":
+                    known, key = parts, f"{room}/{name}"
+                else:
+                    root, _, room = name.partition("/")
+                    if root not in ROOTS or not room or "/" in room:
+                        self.errors.append(f"{path}:{number}: \"{name}\" is no "
+                                           "folder of lib/ or program/")
+                        continue
+                    self.root[room], parts = root, []
+                    known, key, name = rooms, room, room
+                if key in self.lower:
+                    self.errors.append(f"{path}:{number}: {key} has two lines")
+                for other in only.split():
+                    if other not in known:
+                        self.errors.append(f"{path}:{number}: {key} may include "
+                                           f"{other}, which is not above it")
+                self.lower[key] = only.split() if colon else list(known)
+                known.append(name)
+
+    def divided(self, room):
+        return any(name.startswith(room + "/") for name in self.lower)
 
 
 def find_cycle(edges):
@@ -88,75 +105,73 @@ def sources(root, folder):
 class Checker:
     def __init__(self, root):
         self.root = root
-        self.errors = []
         self.graph = {}
-        self.layers, self.errors = read_layers(
-            os.path.join(root, "tools", "layers.txt"))
-
-    def room_of(self, path):
-        """The room of a path from src/, or None if its layer has none."""
-        parts = path.split("/")
-        rooms = any(name.startswith(parts[0] + "/") for name in self.layers)
-        return "/".join(parts[:2]) if rooms else None
+        self.layers = Layers(os.path.join(root, "tools", "layers.txt"))
+        self.errors = self.layers.errors
 
     def exists(self, *parts):
         return os.path.isfile(os.path.join(self.root, *parts))
 
-    def problem(self, layer, room, target):
+    def resolve(self, target):
+        """The path of what is included, from the root of the tree."""
+        first = target.split("/")[0]
+        if first == "lockstep":
+            return f"include/{target}"
+        return f"{self.layers.root.get(first, 'lib')}/{target}"
+
+    def problem(self, room, part, target):
         """What is wrong with including `target` from there, or None."""
-        top = target.split("/")[0]
-        if top == "lockstep":
+        words = target.split("/")
+        if words[0] == "lockstep":
             if not self.exists("include", target):
                 return "there is no such public header"
             return None
-        if layer is None:
+        if room is None:
             return "only public headers may be included here"
-        if ".." in target.split("/") or "/" not in target:
-            return "write the path from src/, as in \"base/error.h\""
-        if not self.exists("src", target):
-            return "there is no such file in src/"
-        who, other = layer, self.room_of(target)
-        if top == layer:
-            who = room
-        if top == layer and other == room:
-            return None
-        lower = self.layers.get(who, ())
-        if other not in lower and (top == layer or top not in lower):
+        if ".." in words or len(words) < 2:
+            return "write the path from the root, as in \"base/error.h\""
+        if not self.exists(self.resolve(target)):
+            return "there is no such file"
+        who, other = room, words[0]
+        if other == room:
+            if not part or words[1] == part:
+                return None
+            who, other = f"{room}/{part}", words[1]
+        lower = self.layers.lower.get(who, ())
+        if other not in lower:
             return f"{who} may include: " + " ".join(lower or ["only itself"])
         return None
 
-    def check_file(self, path, layer):
-        room = None if layer is None else self.room_of(path[len("src/"):])
-        if room is not None and room not in self.layers:
-            self.errors.append(f"{path}: {layer} is divided into rooms, and "
-                               f"{room} is none in tools/layers.txt")
+    def check_file(self, path, room):
+        part = None
+        if room and self.layers.divided(room):
+            part = path.split("/")[2]
+            if f"{room}/{part}" not in self.layers.lower:
+                self.errors.append(f"{path}: {room} is divided, and {part} is "
+                                   "no part of it in tools/layers.txt")
         self.graph[path] = []
         for number, target in includes(os.path.join(self.root, path)):
-            problem = self.problem(layer, room, target)
+            problem = self.problem(room, part, target)
             if problem:
                 self.errors.append(
                     f"{path}:{number}: \"{target}\": {problem}")
             else:
-                folder = "include" if target.startswith("lockstep/") else "src"
-                self.graph[path].append(f"{folder}/{target}")
+                self.graph[path].append(self.resolve(target))
 
     def check(self):
-        cycle = find_cycle(self.layers)
-        if cycle:
-            self.errors.append("tools/layers.txt: a cycle: " +
-                               " -> ".join(cycle))
         for folder in ("include", "examples"):
             for path in sources(self.root, folder):
                 self.check_file(path, None)
-        for path in sources(self.root, "src"):
-            parts = path.split(os.sep)
-            if len(parts) < 3:
-                self.errors.append(f"{path}: belongs into a layer's folder")
-            elif parts[1] not in self.layers:
-                self.errors.append(
-                    f"{path}: {parts[1]} has no line in tools/layers.txt")
-            else:
-                self.check_file(path, parts[1])
+        for root in ROOTS:
+            for path in sources(self.root, root):
+                parts = path.split(os.sep)
+                if len(parts) < 3:
+                    self.errors.append(f"{path}: belongs into a room's folder")
+                elif self.layers.root.get(parts[1]) != root:
+                    self.errors.append(f"{path}: {root}/{parts[1]} has no line "
+                                       "in tools/layers.txt")
+                else:
+                    self.check_file(path, parts[1])
         cycle = find_cycle(self.graph)
         if cycle:
             self.errors.append("includes in a cycle: " + " -> ".join(cycle))

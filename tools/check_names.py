@@ -6,7 +6,7 @@ once what it is:
 
   - it is declared in one header only
   - a type lsi_x is not there if a public type ls_x is
-  - functions lsi_x_... of a type lsi_x are declared in the folder of src/ that
+  - functions lsi_x_... of a type lsi_x are declared in the folder of lib/ or program/ that
     declares the type
   - what is local to a .c file has no such prefix
 
@@ -19,6 +19,7 @@ import os
 import re
 import sys
 
+INTERNAL = ("lib", "program")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 NEW_TYPE = re.compile(r"^}\s*(lsi?_\w+)\s*;|^typedef\b[^{;]*?\b(lsi?_\w+)\s*;|"
@@ -48,12 +49,13 @@ def has_guard(path):
     return text.startswith("#ifndef")
 
 
-def sources(root, folder, ends):
-    for where, folders, files in os.walk(os.path.join(root, folder)):
-        folders.sort()
-        for name in sorted(files):
-            if name.endswith(ends):
-                yield os.path.relpath(os.path.join(where, name), root)
+def sources(root, tops, ends):
+    for top in tops:
+        for where, folders, files in os.walk(os.path.join(root, top)):
+            folders.sort()
+            for name in sorted(files):
+                if name.endswith(ends):
+                    yield os.path.relpath(os.path.join(where, name), root)
 
 
 def line_of(text, match):
@@ -69,7 +71,7 @@ class Checker:
         self.public = {}     # public types: place
 
     def read_public(self):
-        for path in sources(self.root, "include", ".h"):
+        for path in sources(self.root, ["include"], ".h"):
             text = read(os.path.join(self.root, path))
             for match in NEW_TYPE.finditer(text):
                 name = next(g for g in match.groups() if g)
@@ -126,7 +128,7 @@ class Checker:
                                f"{family}, {home}")
 
     def check_locals(self):
-        for path in sources(self.root, "src", (".c", ".cpp")):
+        for path in sources(self.root, INTERNAL, (".c", ".cpp")):
             text = read(os.path.join(self.root, path))
             for match in STATIC.finditer(text):
                 self.errors.append(f"{path}:{line_of(text, match)}: "
@@ -135,7 +137,7 @@ class Checker:
 
     def check(self):
         self.read_public()
-        for path in sources(self.root, "src", ".h"):
+        for path in sources(self.root, INTERNAL, ".h"):
             if has_guard(os.path.join(self.root, path)):
                 self.read_header(path)
         self.check_twice()

@@ -9,7 +9,7 @@
   - sources: no comment at the top that says what the file is about (a .c file
     may leave that to the header of its name), a header whose guard is missing
     or not named after it (kernels aside: there a header can be a template),
-    code that is switched off, marks of unfinished work; in src/, a call of
+    code that is switched off, marks of unfinished work; in lib/ and program/, a call of
     open_memstream, which reports no loss
   - everywhere: trailing blanks, carriage returns, no newline at the end
 """
@@ -27,7 +27,7 @@ SKIPPED = {".git", "build", "shared", "__pycache__"}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.S | re.M)
 TICKS = re.compile(r"`([^`\n]+)`")
-PATH = re.compile(r"(?:src|include|tests|tools|examples|docs|cmake|bench)/"
+PATH = re.compile(r"(?:lib|program|include|tests|tools|examples|docs|cmake|bench)/"
                   r"[\w./-]+")
 NAME = re.compile(r"(?<![\w.$\"])(?:ls|LS)_\w*\w(?![\w*<])")
 EXPERIMENTAL = re.compile(r"\bLS_API\s+LS_EXPERIMENTAL\b[^;(#]*?(\w+)\(")
@@ -103,7 +103,7 @@ class Checker:
                                "file an issue")
                 if SWITCHED_OFF.match(line):
                     self.error(path, number, "code that is switched off")
-                if path.startswith("src/") and "open_memstream(" in line:
+                if path.startswith(("lib/", "program/")) and "open_memstream(" in line:
                     self.error(path, number, "open_memstream loses what does "
                                "not fit; use report/text_stream.h")
 
@@ -175,14 +175,14 @@ class Checker:
 
     def check_guard(self, path, text):
         words = path[:-len(".h")].split(os.sep)[1:]
-        if path.startswith("src"):
+        if path.startswith(("lib" + os.sep, "program" + os.sep)):
             words.insert(0, "ls")
         want = "_".join(words + ["h"]).upper()
         wanted = [want]
         if words[-2:-1] == words[-1:]:  # ops/ops.h, lockstep/lockstep.h
             wanted.append("_".join(words[:-1] + ["h"]).upper())
         guard = re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
-        if not guard and path.startswith(os.path.join("src", "kernels")):
+        if not guard and path.startswith(os.path.join("lib", "kernels")):
             return
         if not guard or guard.group(1) not in wanted:
             self.error(path, 1, f"the include guard is not {want}")
@@ -200,7 +200,7 @@ class Checker:
                 self.check_names(path, text)
             if path.endswith(SOURCE):
                 self.check_source(path, text)
-            if path.endswith(".h") and path.startswith(("include", "src")):
+            if path.endswith(".h") and path.startswith(("include", "lib", "program")):
                 self.check_guard(path, text)
         self.check_experimental()
         return self.errors

@@ -17,7 +17,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src")
+SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "lib")
 SYSTEM = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|gcc_s))[.-]")
 
 
@@ -95,7 +95,7 @@ def build(folder):
         modules.append(os.path.join(folder, "lib", MODULES, "liblockstep-ucx.so"))
     subprocess.run(["cmake", "--build", folder, "--parallel",
                     str(os.cpu_count() or 1), "--target", *targets], check=True)
-    return os.path.join(folder, "src", NAME), modules
+    return os.path.join(folder, "lib", NAME), modules
 
 
 def needs(library):

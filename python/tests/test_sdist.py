@@ -39,7 +39,7 @@ class Sdist(unittest.TestCase):
                 check=True).stdout.split()[-1]
             self.assertTrue(top.endswith("-" + found), (top, found))
             for name in (builder, "LICENSE", "library/CMakeLists.txt",
-                         "library/src/comm/api/group.c",
+                         "library/lib/comm/api/group.c",
                          "library/include/lockstep/group.h"):
                 self.assertTrue(os.path.isfile(os.path.join(top, name)), name)
             return {os.path.basename(name)

@@ -15,12 +15,12 @@
 
 #include "base/atomic_file.h"
 #include "base/memory.h"
+#include "checkpoint/find.h"
+#include "checkpoint/lock.h"
 #include "faults.h"
 #include "lockstep/data.h"
 #include "lockstep/tensor.h"
 #include "testing.h"
-#include "train/checkpoint/find.h"
-#include "train/checkpoint/lock.h"
 #include "unit/train/checkpoint_model.h"
 
 /* A torn step, and two whole ones; then a save of the next that keeps two. */

@@ -8,9 +8,9 @@
 
 #include <zlib.h>
 
+#include "checkpoint/manifest.h"
+#include "checkpoint/optimizer_json.h"
 #include "fuzz.h"
-#include "train/checkpoint/manifest.h"
-#include "train/checkpoint/optimizer_json.h"
 #include "train/jobs/partial.h"
 
 static ls_group *group;

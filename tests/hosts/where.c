@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     char host[64];
     gethostname(host, sizeof host);
     printf("rank %d on %s: %d\n", rank, host, sum);
-#ifdef MPICH_VERSION /* which hangs: see src/comm/net/mpi/mpi.c */
+#ifdef MPICH_VERSION /* which hangs: see lib/comm/net/mpi/mpi.c */
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     const int launcher = atoi(getenv("PMI_FD"));

@@ -28,7 +28,7 @@ BATCHES = 0x6261746368657300
 
 
 def philox(key, block, sub):
-    """Four 32-bit words: Philox 4x32-10 as src/base/rng.c calls it."""
+    """Four 32-bit words: Philox 4x32-10 as lib/base/rng.c calls it."""
     c = [block & MASK32, block >> 32, sub & MASK32, sub >> 32]
     k = [key & MASK32, key >> 32]
     for _ in range(10):

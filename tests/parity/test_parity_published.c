@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "lockstep/transformer.h"
+#include "nets/lm.h"
 #include "nn/transformer.h"
 #include "parity.h"
-#include "train/models/lm.h"
 
 enum { BATCH = 2, LENGTH = 11 };
 

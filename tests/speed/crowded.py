@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Collectives beside gloo's on a machine with more work than cores.
 
-    LOCKSTEP_COMM_LIBRARY=build/dev/src/liblockstep-comm.so \\
+    LOCKSTEP_COMM_LIBRARY=build/dev/lib/liblockstep-comm.so \\
     python3 tests/speed/crowded.py --load 20
 
 Starts so many loops that never wait, and then in one set of processes times

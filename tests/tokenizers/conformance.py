@@ -4,7 +4,7 @@
 first; the texts; texts of hard Unicode; and random ones. All must be equal:
 tokens, text of tokens at once and one by one, and trained vocabularies.
 
-usage: LOCKSTEP_LIBRARY=build/dev/src/liblockstep.so
+usage: LOCKSTEP_LIBRARY=build/dev/lib/liblockstep.so
        conformance.py [--random N] [--seed S] [--kinds NAME,...] TEXT...
 with `pip install tokenizers tiktoken`"""
 import argparse

@@ -2,7 +2,7 @@
 """Encodes one text by the library, `tiktoken` and `tokenizers` in turn, on one
 core, with one vocabulary that is trained on it; prints medians.
 
-usage: LOCKSTEP_LIBRARY=build/dev/src/liblockstep.so OMP_NUM_THREADS=1
+usage: LOCKSTEP_LIBRARY=build/dev/lib/liblockstep.so OMP_NUM_THREADS=1
        speed.py [--pattern gpt2|llama3] [--rounds N] [--megabytes N] TEXT"""
 import argparse
 import ctypes

@@ -22,38 +22,38 @@ class Budgets(GateTest):
         self.write("tools/budgets.txt", "# reasons\n" + line + "\n")
 
     def test_at_the_limit(self):
-        self.write("src/base/a.c",
+        self.write("lib/base/a.c",
                    function("f", 60) + function("g", 5, parameters(6)))
         self.assertIn("0 errors", self.passes())
 
     def test_long_function(self):
-        self.write("src/base/a.c", "\n\n" + function("slow", 61))
-        self.fails("src/base/a.c:3: slow: 61 lines, budget 60")
+        self.write("lib/base/a.c", "\n\n" + function("slow", 61))
+        self.fails("lib/base/a.c:3: slow: 61 lines, budget 60")
 
     def test_many_parameters(self):
-        self.write("src/base/a.c", function("f", 5, parameters(7)))
+        self.write("lib/base/a.c", function("f", 5, parameters(7)))
         self.fails("f: 7 parameters, budget 6")
 
     def test_public_functions_and_kernels_may_have_more_parameters(self):
-        self.write("src/base/a.c", function("ls_f", 5, parameters(9)))
-        self.write("src/kernels/a.c", function("f", 5, parameters(9)))
+        self.write("lib/base/a.c", function("ls_f", 5, parameters(9)))
+        self.write("lib/kernels/a.c", function("f", 5, parameters(9)))
         self.passes()
 
     def test_function_pointer_is_one_parameter(self):
         many = "int (*f)(int a, int b, int c, int d), int x[3], " * 3 + "int y"
-        self.write("src/base/a.c", function("f", 5, many))
+        self.write("lib/base/a.c", function("f", 5, many))
         self.fails("f: 7 parameters")
 
     def test_long_file(self):
-        self.write("src/base/a.c", "int x;\n" * 501)
-        self.fails("src/base/a.c: 501 lines, budget 500")
+        self.write("lib/base/a.c", "int x;\n" * 501)
+        self.fails("lib/base/a.c: 501 lines, budget 500")
 
     def test_exceptions(self):
-        self.write("src/base/a.c", function("f", 70, parameters(8)))
-        self.allow("src/base/a.c f lines 70 a table in code\n"
-                   "src/base/a.c f parameters 8 mirrors another interface")
+        self.write("lib/base/a.c", function("f", 70, parameters(8)))
+        self.allow("lib/base/a.c f lines 70 a table in code\n"
+                   "lib/base/a.c f parameters 8 mirrors another interface")
         self.passes()
-        self.write("src/base/a.c", function("f", 71, parameters(8)))
+        self.write("lib/base/a.c", function("f", 71, parameters(8)))
         self.fails("f: 71 lines, budget 70")
 
     def test_exception_for_a_file(self):
@@ -62,41 +62,41 @@ class Budgets(GateTest):
         self.passes()
 
     def test_no_exception_above_the_hard_limit(self):
-        self.write("src/base/a.c", function("f", 81))
-        self.allow("src/base/a.c f lines 90 a very good reason")
+        self.write("lib/base/a.c", function("f", 81))
+        self.allow("lib/base/a.c f lines 90 a very good reason")
         self.fails("f: 81 lines, over the limit of 80")
-        self.write("src/base/a.c", "int x;\n" * 801)
-        self.allow("src/base/a.c - lines 900 a very good reason")
+        self.write("lib/base/a.c", "int x;\n" * 801)
+        self.allow("lib/base/a.c - lines 900 a very good reason")
         self.fails("801 lines, over the limit of 800")
 
     def test_kernels_have_no_hard_limit_but_need_a_reason(self):
-        self.write("src/kernels/a.c", function("f", 120))
+        self.write("lib/kernels/a.c", function("f", 120))
         self.fails("f: 120 lines, budget 60")
-        self.allow("src/kernels/a.c f lines 120 one unrolled inner loop")
+        self.allow("lib/kernels/a.c f lines 120 one unrolled inner loop")
         self.passes()
 
     def test_exception_without_reason_or_need(self):
-        self.write("src/base/a.c", function("f", 10))
-        self.allow("src/base/a.c f lines 70")
+        self.write("lib/base/a.c", function("f", 10))
+        self.allow("lib/base/a.c f lines 70")
         self.fails("want: path")
-        self.allow("src/base/a.c f lines 70 it was long once")
-        self.fails("not needed: src/base/a.c f lines")
+        self.allow("lib/base/a.c f lines 70 it was long once")
+        self.fails("not needed: lib/base/a.c f lines")
 
     def test_distribution(self):
-        self.write("src/base/a.c",
+        self.write("lib/base/a.c",
                    "".join(function(f"f{i}", 16) for i in range(25)))
-        self.write("src/base/b.c",
+        self.write("lib/base/b.c",
                    "".join(function(f"g{i}", 16) for i in range(25)))
         self.fails("the median function has 16 lines")
-        self.write("src/base/a.c",
+        self.write("lib/base/a.c",
                    "".join(function(f"f{i}", 5) for i in range(44)))
-        self.write("src/base/b.c",
+        self.write("lib/base/b.c",
                    "".join(function(f"g{i}", 50) for i in range(6)))
         self.fails("a tenth of the functions is longer")
 
     def test_things_that_only_look_like_code(self):
         long_body = "    x++;\n" * 70
-        self.write("src/base/a.c", f"""
+        self.write("lib/base/a.c", f"""
 /* int f(void) {{ */
 // }}
 #define BODY(x) \\
@@ -114,7 +114,7 @@ extern "C" {{
         self.assertNotIn("table", output)
 
     def test_alternatives_balance(self):
-        self.write("src/base/a.c", """
+        self.write("lib/base/a.c", """
 #if A
 int f(int a) {
 #elif B
@@ -130,16 +130,16 @@ int f(void) {
         self.fails("g: 61 lines", "1 errors")
 
     def test_attributes_and_macros(self):
-        self.write("src/base/a.c",
+        self.write("lib/base/a.c",
                    "__attribute__((target(\"avx2\")))\n"
                    "static void NAME(add)(int a, int b)\n"
                    "    __attribute__((noinline))\n{\n" + "    x++;\n" * 60 +
                    "}\n")
-        self.fails("src/base/a.c:1: NAME(add): 65 lines")
+        self.fails("lib/base/a.c:1: NAME(add): 65 lines")
 
     def test_unbalanced(self):
-        self.write("src/base/a.c", "int f(void) {\n")
-        self.fails("src/base/a.c: braces do not balance")
+        self.write("lib/base/a.c", "int f(void) {\n")
+        self.fails("lib/base/a.c: braces do not balance")
 
 
 if __name__ == "__main__":

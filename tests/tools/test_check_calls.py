@@ -16,7 +16,7 @@ class Calls(GateTest):
 
     def file(self, path, *others):
         name = path.split("/")[-1].split(".")[0]
-        self.write(f"src/comm/{path}", calls(name, *others))
+        self.write(f"lib/comm/{path}", calls(name, *others))
 
     def test_good_tree(self):
         self.file("low/a.c")
@@ -43,7 +43,7 @@ class Calls(GateTest):
                    "high/b: lsi_c of low/c")
 
     def test_header_counts_as_its_file(self):
-        self.write("src/comm/low/a.h",
+        self.write("lib/comm/low/a.h",
                    "static inline int lsi_peek(void)\n{\n"
                    "    return lsi_b();\n}\n")
         self.file("low/a.c")
@@ -51,14 +51,14 @@ class Calls(GateTest):
         self.fails("rooms that call each other: high low")
 
     def test_callbacks_and_prototypes_are_no_calls(self):
-        self.write("src/comm/low/a.c",
+        self.write("lib/comm/low/a.c",
                    "void lsi_b(int x);\nvoid lsi_a(void)\n{\n"
                    '    take(lsi_b, "lsi_b(1)");\n}\n')
         self.file("high/b.c", "a")
         self.passes()
 
     def test_several_lines(self):
-        self.write("src/comm/low/a.c",
+        self.write("lib/comm/low/a.c",
                    "static const struct thing *\nlsi_a(const int *x,\n"
                    "      int y)\n{\n    return y ? x\n"
                    "             : lsi_b(\n                 1);\n}\n")

@@ -16,12 +16,12 @@ class Names(GateTest):
         self.header("include/lockstep/a.h",
                     "typedef struct ls_group ls_group;\n"
                     "struct ls_group {\n    int n;\n};\n")
-        self.header("src/low/x.h",
+        self.header("lib/low/x.h",
                     "typedef struct lsi_part lsi_part; /* told beforehand */\n"
                     "typedef struct lsi_part {\n    int n;\n} lsi_part;\n"
                     "int lsi_part_size(const lsi_part *part);\n"
                     "int lsi_group_look(void);\n")
-        self.write("src/low/x.c", "static int size(void)\n{\n    return 1;\n}\n"
+        self.write("lib/low/x.c", "static int size(void)\n{\n    return 1;\n}\n"
                                   "int lsi_part_size(const lsi_part *part)\n"
                                   "{\n    return part->n;\n}\n")
 
@@ -29,52 +29,52 @@ class Names(GateTest):
         self.assertIn("1 types, 2 functions, 0 errors", self.passes())
 
     def test_function_twice(self):
-        self.header("src/high/y.h", "void lsi_group_look(void);\n")
-        self.fails("src/low/x.h:8: lsi_group_look is declared in "
-                   "src/high/y.h:3 already")
+        self.header("lib/high/y.h", "void lsi_group_look(void);\n")
+        self.fails("lib/low/x.h:8: lsi_group_look is declared in "
+                   "lib/high/y.h:3 already")
 
     def test_type_twice(self):
-        self.header("src/high/y.h",
+        self.header("lib/high/y.h",
                     "typedef enum lsi_part {\n    LSI_A\n} lsi_part;\n")
-        self.fails("lsi_part is declared in src/high/y.h:5 already")
+        self.fails("lsi_part is declared in lib/high/y.h:5 already")
 
     def test_pointers_to_functions_are_types(self):
-        self.header("src/high/y.h", "typedef int (*lsi_part)(void);\n")
-        self.fails("lsi_part is declared in src/high/y.h:3 already")
+        self.header("lib/high/y.h", "typedef int (*lsi_part)(void);\n")
+        self.fails("lsi_part is declared in lib/high/y.h:3 already")
 
     def test_templates_may_repeat(self):
-        self.write("src/high/y.h", "int lsi_group_look(void);\n")
+        self.write("lib/high/y.h", "int lsi_group_look(void);\n")
         self.passes()
 
     def test_comments_and_strings_declare_nothing(self):
-        self.header("src/high/y.h", "/*\nint lsi_group_look(void);\n*/\n"
+        self.header("lib/high/y.h", "/*\nint lsi_group_look(void);\n*/\n"
                                     '"\\"int lsi_part(";\n')
         self.passes()
 
     def test_type_beside_a_public_one(self):
-        self.header("src/high/y.h",
+        self.header("lib/high/y.h",
                     "typedef struct lsi_group {\n    int n;\n} lsi_group;\n")
         self.fails("lsi_group reads like ls_group of include/lockstep/a.h")
 
     def test_function_of_another_folders_type(self):
-        self.header("src/high/y.h", "void lsi_part_draw(void);\n")
-        self.fails("src/high/y.h:3: lsi_part_draw reads like a function of "
-                   "lsi_part, src/low/x.h")
+        self.header("lib/high/y.h", "void lsi_part_draw(void);\n")
+        self.fails("lib/high/y.h:3: lsi_part_draw reads like a function of "
+                   "lsi_part, lib/low/x.h")
 
     def test_longest_type_owns_a_function(self):
-        self.header("src/high/y.h",
+        self.header("lib/high/y.h",
                     "typedef struct lsi_part_list {\n    int n;\n"
                     "} lsi_part_list;\nvoid lsi_part_list_add(void);\n")
         self.passes()
 
     def test_function_named_as_a_type(self):
-        self.header("src/high/y.h", "int lsi_part(int n);\n")
-        self.fails("lsi_part is a type, src/low/x.h")
+        self.header("lib/high/y.h", "int lsi_part(int n);\n")
+        self.fails("lsi_part is a type, lib/low/x.h")
 
     def test_static_names(self):
-        self.write("src/low/z.c", "static int lsi_local(int n)\n{\n}\n"
+        self.write("lib/low/z.c", "static int lsi_local(int n)\n{\n}\n"
                                   "static const char *lsi_text[3];\n")
-        self.fails("src/low/z.c:1: lsi_local is static", "src/low/z.c:4: "
+        self.fails("lib/low/z.c:1: lsi_local is static", "lib/low/z.c:4: "
                    "lsi_text is static")
 
 

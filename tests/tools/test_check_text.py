@@ -17,11 +17,11 @@ class Text(GateTest):
     def setUp(self):
         super().setUp()
         self.write("README.md", "# Top\n\n[doc](docs/a.md#two-words) "
-                   "[web](https://example.org) `src/base/x.h`\n")
+                   "[web](https://example.org) `lib/base/x.h`\n")
         self.write("docs/a.md", "## Two words!\n[up](../README.md) [#](#two-words)"
-                   "\n```\n[in code](nowhere.md)\n```\n`src/<layer>/`\n")
-        self.write("src/base/x.h", "/* About x. */\n" + guard("LS_BASE_X_H"))
-        self.write("src/base/x.c", '#include "base/x.h"\n')
+                   "\n```\n[in code](nowhere.md)\n```\n`lib/<layer>/`\n")
+        self.write("lib/base/x.h", "/* About x. */\n" + guard("LS_BASE_X_H"))
+        self.write("lib/base/x.c", '#include "base/x.h"\n')
         self.write("include/lockstep/a.h", "/* About a. */\n" +
                    guard("LOCKSTEP_A_H") + "\n/* Does both. */\nLS_API int f(void);\n"
                    "LS_API int g(int a,\n             int b);\n\n"
@@ -33,9 +33,9 @@ class Text(GateTest):
 
     def test_dead_links(self):
         self.write("docs/b.md", "x\n[gone](gone.md)\n[no](a.md#none)\n"
-                   "`src/base/gone.c`\n")
+                   "`lib/base/gone.c`\n")
         self.fails("docs/b.md:2: link to gone.md", "docs/b.md:3: link to a.md#",
-                   "docs/b.md:4: `src/base/gone.c`")
+                   "docs/b.md:4: `lib/base/gone.c`")
 
     def test_public_function_without_comment(self):
         self.write("include/lockstep/b.h", "/* About b. */\n\n"
@@ -56,9 +56,9 @@ class Text(GateTest):
                    "ls_old is listed, but not experimental")
 
     def test_source_without_comment(self):
-        self.write("src/base/y.c", "int y;\n")
-        self.write("src/base/z.h", "int z;\n")
-        self.fails("src/base/y.c:1", "src/base/z.h:1")
+        self.write("lib/base/y.c", "int y;\n")
+        self.write("lib/base/z.h", "int z;\n")
+        self.fails("lib/base/y.c:1", "lib/base/z.h:1")
 
     def test_names_that_do_not_exist(self):
         self.write("include/lockstep/c.h",
@@ -73,25 +73,25 @@ class Text(GateTest):
         self.assertIn("3 errors", output)
 
     def test_guards(self):
-        self.write("src/base/ops/ops.h", "/* O. */\n" + guard("LS_BASE_OPS_H"))
-        self.write("src/kernels/simd/t.h", "/* A template. */\n")
-        self.write("src/kernels/simd/u.h", "/* U. */\n" +
+        self.write("lib/base/ops/ops.h", "/* O. */\n" + guard("LS_BASE_OPS_H"))
+        self.write("lib/kernels/simd/t.h", "/* A template. */\n")
+        self.write("lib/kernels/simd/u.h", "/* U. */\n" +
                    guard("LS_KERNELS_SIMD_U_H"))
         self.passes()
-        self.write("src/base/y.h", "/* Y. */\n" + guard("LS_BASE_X_H"))
-        self.write("src/base/z.h", "/* Z. */\n")
+        self.write("lib/base/y.h", "/* Y. */\n" + guard("LS_BASE_X_H"))
+        self.write("lib/base/z.h", "/* Z. */\n")
         self.write("include/lockstep/y.h", "/* Y. */\n" + guard("LS_Y_H"))
-        self.fails("src/base/y.h:1: the include guard is not LS_BASE_Y_H",
-                   "src/base/z.h:1: the include guard is not LS_BASE_Z_H",
+        self.fails("lib/base/y.h:1: the include guard is not LS_BASE_Y_H",
+                   "lib/base/z.h:1: the include guard is not LS_BASE_Z_H",
                    "lockstep/y.h:1: the include guard is not LOCKSTEP_Y_H")
 
     def test_leftovers(self):
-        self.write("src/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"
+        self.write("lib/base/y.c", "/* Y. */\n#if 0\nint y;\n#endif\n"
                    f"/* {UNFINISHED}: more */\n")
         self.fails("y.c:2: code that is switched off", f"y.c:5: {UNFINISHED}")
 
     def test_streams_that_lose_text(self):
-        self.write("src/base/y.c", "/* Y. */\nopen_memstream(&a, &b);\n")
+        self.write("lib/base/y.c", "/* Y. */\nopen_memstream(&a, &b);\n")
         self.fails("y.c:2: open_memstream loses")
 
     def test_whitespace(self):

@@ -8,10 +8,10 @@
 #include "base/memory.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/profile.h"
+#include "nets/lm.h"
 #include "plan/describe.h"
 #include "plan/memory.h"
 #include "testing.h"
-#include "train/models/lm.h"
 
 typedef struct setup {
     ls_transformer_config config;

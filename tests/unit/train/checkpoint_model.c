@@ -10,9 +10,9 @@
 
 #include "autograd/params.h"
 #include "base/memory.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/lock.h"
 #include "testing.h"
-#include "train/checkpoint/folder.h"
-#include "train/checkpoint/lock.h"
 
 static void add(ls_params *params, const char *name, int64_t n)
 {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "checkpoint/folder.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/folder.h"
 
 static void read_values(ls_group *group, void *opaque)
 {

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/cache.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/cache.h"
 
 static void damage(const plan *p, int64_t step)
 {

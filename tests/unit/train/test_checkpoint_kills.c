@@ -9,9 +9,9 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
+#include "checkpoint/folder.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/folder.h"
 
 enum { RANKS = 2, USUAL_KILLS = 12 };
 

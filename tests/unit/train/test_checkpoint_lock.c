@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checkpoint/lock.h"
+#include "checkpoint/save.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/lock.h"
-#include "train/checkpoint/save.h"
 
 /*
  * A process that has the folder's lock, and a child of it that lives on until

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "checkpoint/lock.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/lock.h"
 
 enum { USUAL = 60, STEPS = 3, FILES = 4, NEXT = 9, MOST = 3 };
 

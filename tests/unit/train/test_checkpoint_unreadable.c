@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/find.h"
 #include "checkpoint_model.h"
 #include "testing.h"
-#include "train/checkpoint/find.h"
 
 /* A link to `target`, or a FIFO, in place of a file. */
 static void put_link(const plan *p, const char *name, const char *target)

@@ -109,7 +109,7 @@ static void play_lm(ls_group *group, void *opaque)
     lsi_lm_options options = lm_options();
     options.choose_ddp = t.p->at == 1;
     bool agreed = false;
-    const ls_status status = lsi_lm_train(group, &options, &events, &agreed);
+    const ls_status status = lsi_train_lm(group, &options, &events, &agreed);
     expect_sentence(t.p, status, agreed);
 }
 
@@ -159,7 +159,7 @@ static void play_out_of_memory(ls_group *group, void *opaque)
     lsi_threads_set(1);
     options.validate_every = validates;
     options.batch_size = 32;
-    CHECK(lsi_lm_train(group, &options, &events, &agreed) == LS_ERR_BUDGET);
+    CHECK(lsi_train_lm(group, &options, &events, &agreed) == LS_ERR_BUDGET);
     CHECK(strstr(ls_last_error(), "over the memory budget") != NULL);
     CHECK(own || strstr(ls_last_error(), "rank 1") != NULL);
     CHECK(agreed == validates);

@@ -11,9 +11,9 @@
 #include "compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/nn.h"
+#include "nets/image_net.h"
 #include "parallel/ddp.h"
 #include "train/jobs/images.h"
-#include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
 typedef struct plan {

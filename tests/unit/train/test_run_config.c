@@ -8,8 +8,8 @@
 
 #include "lockstep/autograd.h"
 #include "testing.h"
-#include "train/checkpoint/resume.h"
-#include "train/checkpoint/run_config.h"
+#include "train/resume.h"
+#include "train/run_config.h"
 
 static int remove_one(const char *path, const struct stat *info, int kind,
                       struct FTW *where)

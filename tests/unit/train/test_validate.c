@@ -6,8 +6,8 @@
 
 #include "compute/threads.h"
 #include "lockstep/nn.h"
+#include "nets/image_net.h"
 #include "train/jobs/validate.h"
-#include "train/models/image_net.h"
 #include "unit/comm/ranks.h"
 
 static const lsi_image_net_setup net_options = {.config = LSI_IMAGE_CIFAR100,

@@ -1,0 +1,537 @@
+#include "train/jobs/classify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "autograd/params.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "checkpoint/params_file.h"
+#include "comm/api/outcome.h"
+#include "lockstep/profile.h"
+#include "lockstep/version.h"
+#include "parallel/ddp.h"
+#include "train/jobs/image_data.h"
+#include "train/jobs/image_file.h"
+#include "train/jobs/images.h"
+#include "train/jobs/partial.h"
+#include "train/jobs/rank_epochs.h"
+#include "train/jobs/validate.h"
+
+/* What an epoch has taken; what its checkpoints took is left out. */
+typedef struct clocks {
+    double seconds,
+        peak_bytes;      /* before the process went on from a checkpoint */
+    int64_t collectives; /* likewise */
+    double begin;
+    uint64_t begin_collectives;
+} clocks;
+
+/* Parts are made in this order and freed in reverse. */
+typedef struct job {
+    const lsi_classify_options *options;
+    const lsi_classify_events *events;
+    lsi_image_data data;
+    lsi_images *train_images, *test_images;
+    ls_image_net *net;
+    lsi_loop loop;
+    lsi_epochs epochs;
+    bool within;           /* an epoch */
+    clocks clock;          /* of that epoch */
+    lsi_rank_epoch *ranks; /* of that epoch, on rank 0 */
+} job;
+
+/* ---- making the parts ---------------------------------------------------- */
+
+/*
+ * Slices of a rank's batch. With 4 in all, 1, 2 and 4 ranks get the same
+ * results.
+ */
+static int64_t slices_of(const job *j)
+{
+    const int64_t size = ls_group_size(j->loop.group);
+    const int64_t usual = lsi_image_net_slices(j->options->model);
+    if (j->options->slices > 0)
+        return j->options->slices / size;
+    return usual > 0 && usual % size == 0 ? usual / size : 1;
+}
+
+static ls_status check_slices(const job *j)
+{
+    const int64_t all = j->options->slices;
+    const int size = ls_group_size(j->loop.group);
+    if (all % size == 0 && slices_of(j) <= LSI_MAX_SLICES)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%lld slices on %d ranks; they must be a multiple of the "
+                    "ranks, at most %d on each",
+                    (long long)all, size, LSI_MAX_SLICES);
+}
+
+static ls_status open_data(job *j)
+{
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_data_options options = {
+        .path = o->data,
+        .cifar100 = o->cifar100,
+        .size = o->image_size,
+        .augment = o->augment,
+        .limit = o->limit,
+        .seed = o->seed,
+        .skip_checksums =
+            !o->verify || ls_group_local_rank(j->loop.group) != 0};
+    return lsi_image_data_open(&j->data, &options);
+}
+
+static ls_status open_images(job *j)
+{
+    lsi_images_options options = {.count = j->options->limit,
+                                  .spread = !j->options->cifar100,
+                                  .batch_size = j->options->batch_size,
+                                  .prefetch = (int)j->options->prefetch,
+                                  .threads = (int)j->options->loader_threads,
+                                  .seed = j->options->seed,
+                                  .rank = ls_group_rank(j->loop.group),
+                                  .size = ls_group_size(j->loop.group),
+                                  .slices = (int)slices_of(j)};
+    LS_TRY(lsi_images_new(&j->train_images, j->data.train, &options));
+    options.count = 0;
+    options.slices = 0;
+    return lsi_images_new(&j->test_images, j->data.val, &options);
+}
+
+static int64_t train_images(const job *j)
+{
+    const int64_t available = ls_dataset_count(j->data.train);
+    const int64_t limit = j->options->limit;
+    return limit > 0 && limit < available ? limit : available;
+}
+
+/* Of the optimizer, in all epochs. */
+static int64_t total_steps(const job *j)
+{
+    const int64_t micro_steps = lsi_images_steps(j->train_images);
+    const int64_t each = j->options->accumulate;
+    return j->options->epochs * ((micro_steps + each - 1) / each);
+}
+
+static ls_status begin(void *self)
+{
+    const job *const j = self;
+    const lsi_classify_start start = {
+        .train_images = train_images(j),
+        .val_images = ls_dataset_count(j->data.val),
+        .step = j->loop.found != NULL ? ls_checkpoint_step(j->loop.found) : 0,
+        .epoch = j->epochs.report.epoch,
+        .total_steps = total_steps(j),
+        .parameters = ls_params_numel(j->epochs.model->params),
+        .recipe = &j->loop.training.recipe,
+        .choice = &j->loop.choice,
+        .choices = j->loop.choices};
+    if (j->events->begin == NULL)
+        return LS_OK;
+    return j->events->begin(j->events->context, &start);
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+/* Labels from all over the images: of other data some are likely others. */
+static void collect_data_config(const job *j, lsi_run_config *config)
+{
+    enum { LABELS = 1024 };
+    int64_t some[LABELS];
+    const int64_t n = ls_dataset_count(j->data.train);
+    for (int64_t i = 0; i < LABELS; i++)
+        some[i] = ls_dataset_label(j->data.train, n * i / LABELS);
+    lsi_run_config_int(config, "images to train:", train_images(j));
+    lsi_run_config_int(config,
+                       "images to validate:", ls_dataset_count(j->data.val));
+    lsi_run_config_digest(config, "data with labels of sum", some, LABELS);
+}
+
+/* What `train cifar100` has no flags for. */
+static void collect_images_config(const job *j, lsi_run_config *config)
+{
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
+    lsi_run_config_text(config, "--model", o->model);
+    lsi_run_config_int(config, "classes:", net.classes);
+    lsi_run_config_int(config, "channels of an image:", net.channels);
+    lsi_run_config_int(config, "--image-size", net.height);
+    lsi_run_config_text(config, "--augment", o->augment ? "on" : "off");
+    lsi_run_config_real(config, "--label-smoothing", o->label_smoothing);
+}
+
+/* What other bits would come of, if it were otherwise. */
+static void collect_config(const job *j, lsi_run_config *config)
+{
+    static const char *const norms[] = {[LSI_NORM_FUSED] = "fused",
+                                        [LSI_NORM_GATHERED] = "gathered",
+                                        [LSI_NORM_LOCAL] = "off"};
+    const lsi_classify_options *const o = j->options;
+    const int size = ls_group_size(j->loop.group);
+    lsi_run_config_text(config, "train", o->name);
+    lsi_run_config_text(config, "--data",
+                        o->data != NULL ? "given" : "built-in");
+    lsi_run_config_int(config, "--seed", (int64_t)o->seed);
+    collect_data_config(j, config);
+    lsi_run_config_int(config,
+                       "--batch-size over all ranks:", o->batch_size * size);
+    lsi_run_config_int(config, "--accumulate", o->accumulate);
+    lsi_run_config_int(config, "--slices", slices_of(j) * size);
+    lsi_run_config_text(config, "--sync-bn", norms[o->norm]);
+    lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_text(config, "--dropout", o->dropout ? "on" : "off");
+    if (!o->cifar100)
+        collect_images_config(j, config);
+    lsi_recipe_describe(&o->recipe, total_steps(j), config);
+}
+
+/* What a rank does alone before all of them start together. */
+static ls_status prepare(void *self)
+{
+    job *const j = self;
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    LS_TRY(check_slices(j));
+    LS_TRY(lsi_rank_epochs_new(j->loop.group, &j->ranks));
+    LS_TRY(open_data(j));
+    LS_TRY(open_images(j));
+    collect_config(j, &j->loop.resume.config);
+    return LS_OK;
+}
+
+static uint64_t collectives(const job *j)
+{
+    ls_group_counters counters;
+    ls_group_get_counters(j->loop.group, &counters);
+    return counters.collectives;
+}
+
+static double peak_bytes(const job *j)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    return fmax(j->clock.peak_bytes, (double)memory.peak_bytes);
+}
+
+static double seconds(const job *j)
+{
+    return j->clock.seconds + lsi_clock_seconds() - j->clock.begin;
+}
+
+static int64_t epoch_collectives(const job *j)
+{
+    return j->clock.collectives +
+           (int64_t)(collectives(j) - j->clock.begin_collectives);
+}
+
+static void start_clocks(job *j)
+{
+    j->clock.begin = lsi_clock_seconds();
+    j->clock.begin_collectives = collectives(j);
+}
+
+static ls_status save_with(job *j, const char *ranks, int64_t calls)
+{
+    char epoch[24], step[24], count[24];
+    snprintf(epoch, sizeof(epoch), "%" PRId64, j->epochs.report.epoch);
+    snprintf(step, sizeof(step), "%" PRId64, j->epochs.report.step);
+    snprintf(count, sizeof(count), "%" PRId64, calls);
+    const char *const values[] = {"epoch", epoch,         "micro_step",
+                                  step,    "collectives", count,
+                                  "ranks", ranks,         NULL};
+    return lsi_loop_save(&j->loop, values);
+}
+
+static ls_status checkpoint(void *self)
+{
+    job *const j = self;
+    char *ranks = NULL;
+    const lsi_partial own = {j->epochs.report.totals, seconds(j),
+                             peak_bytes(j)};
+    j->clock.seconds = own.seconds;
+    j->clock.collectives = epoch_collectives(j);
+    LS_TRY(lsi_partial_text(j->loop.group, &own, &ranks));
+    const ls_status status = save_with(j, ranks, j->clock.collectives);
+    lsi_free(ranks);
+    start_clocks(j);
+    return status;
+}
+
+static ls_status find_place(void *self, const ls_checkpoint *found)
+{
+    job *const j = self;
+    lsi_progress_report *const report = &j->epochs.report;
+    lsi_partial own;
+    const char *const ranks = ls_checkpoint_value(found, "ranks");
+    LS_TRY(lsi_resume_number(found, "epoch", &report->epoch));
+    LS_TRY(lsi_resume_number(found, "micro_step", &report->step));
+    LS_TRY(lsi_resume_number(found, "collectives", &j->clock.collectives));
+    LS_TRY(lsi_partial_parse(&own, ranks != NULL ? ranks : "",
+                             ls_group_rank(j->loop.group),
+                             ls_group_size(j->loop.group)));
+    report->totals = own.totals;
+    j->clock.seconds = own.seconds;
+    j->clock.peak_bytes = own.peak_bytes;
+    if (report->epoch < j->options->epochs)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot resume from the checkpoint of step %" PRId64
+                    ": it is in epoch %" PRId64 ", this run has --epochs "
+                    "%" PRId64,
+                    ls_checkpoint_step(found), report->epoch + 1,
+                    j->options->epochs);
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+static lsi_image_net_setup setup_of(const job *j)
+{
+    const lsi_classify_options *const o = j->options;
+    return (lsi_image_net_setup){.config =
+                                     lsi_image_data_config(&j->data, o->model),
+                                 .norm = o->norm,
+                                 .dropout = o->dropout,
+                                 .label_smoothing = o->label_smoothing,
+                                 .slices = (int)slices_of(j),
+                                 .seed = o->seed};
+}
+
+static ls_status plan(void *self, lsi_training *out)
+{
+    const job *const j = self;
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_net_setup net = setup_of(j);
+    *out =
+        (lsi_training){.ddp = o->ddp,
+                       .choose_ddp = o->choose_ddp,
+                       .recipe = o->recipe,
+                       .total_steps = total_steps(j),
+                       .accumulate = o->accumulate,
+                       .dtype = o->dtype,
+                       .step_weight = (double)(o->batch_size * o->accumulate *
+                                               ls_group_size(j->loop.group))};
+    return lsi_image_net_count(j->loop.group, &net, &out->parameters);
+}
+
+static ls_status make(void *self, ls_params **out)
+{
+    job *const j = self;
+    const lsi_image_net_setup net = setup_of(j);
+    LS_TRY(lsi_image_net_new(&j->net, j->loop.group, &net));
+    j->epochs.model = lsi_image_net_model(j->net);
+    j->epochs.source = lsi_images_source(j->train_images);
+    *out = j->epochs.model->params;
+    return LS_OK;
+}
+
+static void unmake(void *self)
+{
+    job *const j = self;
+    ls_image_net_free(&j->net);
+}
+
+static void rehearse(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    *micro_steps = lsi_epochs_rehearse(&j->epochs);
+}
+
+static void release(void *self)
+{
+    job *const j = self;
+    unmake(j);
+    lsi_images_free(&j->test_images);
+    lsi_images_free(&j->train_images);
+    lsi_image_data_free(&j->data);
+    lsi_free(j->ranks);
+}
+
+/* ---- epochs -------------------------------------------------------------- */
+
+/* What training has come to, of all ranks on rank 0. */
+static ls_status end_training(job *j, lsi_epoch *out, lsi_rank_epoch *own)
+{
+    lsi_totals *const totals = &j->epochs.report.totals;
+    lsi_rank_epoch_train(own, totals);
+    LS_TRY(lsi_totals_reduce(totals, j->loop.group));
+    own->train_seconds = seconds(j);
+    own->waited_seconds = lsi_images_waited(j->train_images);
+    out->loss_scale = j->loop.stepper.loss_scale.scale;
+    out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->train_loss = lsi_totals_loss(totals);
+    out->train_accuracy = lsi_totals_accuracy(totals);
+    return LS_OK;
+}
+
+static ls_status validate(job *j, lsi_epoch *out, lsi_rank_epoch *own)
+{
+    lsi_validated totals;
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
+    /* Statistics taken by each rank alone differ: rank 0's are the model's. */
+    LS_TRY(lsi_ddp_broadcast_buffers(j->loop.ddp));
+    LS_TRY(lsi_validate(j->loop.group, j->epochs.model, j->loop.tape,
+                        j->test_images, &totals, j->loop.agreed));
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
+    lsi_rank_epoch_validate(own, &totals.own);
+    out->val_loss = lsi_totals_loss(&totals.all);
+    out->val_accuracy = lsi_totals_accuracy(&totals.all);
+    return LS_OK;
+}
+
+/* What each rank took, and what the slowest and the largest did. */
+static ls_status compare_ranks(const job *j, lsi_rank_epoch own, lsi_epoch *out)
+{
+    own.peak_bytes = peak_bytes(j);
+    LS_TRY(lsi_rank_epochs_gather(j->loop.group, &own, j->ranks));
+    if (j->ranks != NULL)
+        lsi_rank_epochs_most(j->ranks, ls_group_size(j->loop.group), &own);
+    out->ranks = j->ranks;
+    out->train_seconds = own.train_seconds;
+    out->waited_seconds = own.waited_seconds;
+    out->peak_bytes = (uint64_t)own.peak_bytes;
+    if (out->train_seconds > 0)
+        out->images_per_second =
+            j->epochs.report.totals.weight / out->train_seconds;
+    return LS_OK;
+}
+
+static void begin_epoch(job *j)
+{
+    ls_memory_reset_peak();
+    start_clocks(j);
+    lsi_epochs_begin(&j->epochs);
+    j->within = true;
+}
+
+/* A rank that cannot write what it should tells the others. */
+static ls_status announce(const job *j, const lsi_epoch *epoch)
+{
+    ls_status own = LS_OK;
+    if (j->events->epoch != NULL)
+        own = j->events->epoch(j->events->context, epoch);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
+}
+
+static ls_status end_epoch(job *j)
+{
+    lsi_epoch result = {.epoch = j->epochs.report.epoch};
+    lsi_rank_epoch own = {0};
+    LS_TRY(end_training(j, &result, &own));
+    LS_TRY(validate(j, &result, &own));
+    LS_TRY(compare_ranks(j, own, &result));
+    result.collectives = (uint64_t)epoch_collectives(j);
+    LS_TRY(announce(j, &result));
+    j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
+    j->clock = (clocks){0};
+    j->within = false;
+    return LS_OK;
+}
+
+/* ---- the job ------------------------------------------------------------- */
+
+static ls_status next(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    *micro_steps = 0;
+    while (j->epochs.report.epoch < j->options->epochs) {
+        if (!j->within)
+            begin_epoch(j);
+        *micro_steps = lsi_epochs_next(&j->epochs);
+        if (*micro_steps > 0)
+            return LS_OK;
+        LS_TRY(end_epoch(j));
+    }
+    return LS_OK;
+}
+
+static lsi_forward forward(void *self, int64_t micro_step)
+{
+    job *const j = self;
+    (void)micro_step;
+    return lsi_epochs_forward(&j->epochs);
+}
+
+static ls_status add(void *self, const lsi_forward *out)
+{
+    job *const j = self;
+    return lsi_epochs_add(&j->epochs, out);
+}
+
+static ls_status stepped(void *self)
+{
+    job *const j = self;
+    lsi_epochs_stepped(&j->epochs);
+    return LS_OK;
+}
+
+/* What another program needs to make the network again; or NULL. */
+static ls_status describe(const job *j, char **out)
+{
+    const lsi_classify_options *const o = j->options;
+    const lsi_image_config net = lsi_image_data_config(&j->data, o->model);
+    *out = NULL;
+    if (o->cifar100)
+        return LS_OK;
+    return lsi_image_file_describe(&net, j->data.train, o->seed, out);
+}
+
+static ls_status save(const void *self)
+{
+    const job *const j = self;
+    const lsi_classify_options *const o = j->options;
+    if (o->save == NULL)
+        return LS_OK;
+    char epochs[24], seed[24], *net;
+    snprintf(epochs, sizeof(epochs), "%lld", (long long)o->epochs);
+    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)o->seed);
+    LS_TRY(describe(j, &net));
+    const char *const metadata[] = {"lockstep",
+                                    ls_version_string(),
+                                    "epochs",
+                                    epochs,
+                                    "seed",
+                                    seed,
+                                    net != NULL ? LSI_IMAGE_NET_KEY : NULL,
+                                    net,
+                                    NULL};
+    lsi_file_sum sum;
+    const ls_status status =
+        lsi_params_save(j->loop.training.params, o->save, metadata, &sum);
+    free(net);
+    return status;
+}
+
+ls_status lsi_classify_train(ls_group *group,
+                             const lsi_classify_options *options,
+                             const lsi_classify_events *events, bool *agreed)
+{
+    static const lsi_train_job classify = {.prepare = prepare,
+                                           .plan = plan,
+                                           .find_place = find_place,
+                                           .make = make,
+                                           .unmake = unmake,
+                                           .rehearse = rehearse,
+                                           .begin = begin,
+                                           .next = next,
+                                           .forward = forward,
+                                           .add = add,
+                                           .stepped = stepped,
+                                           .checkpoint = checkpoint,
+                                           .save = save,
+                                           .release = release};
+    job j = {.options = options,
+             .events = events,
+             .epochs = {.loop = &j.loop,
+                        .accumulate = options->accumulate,
+                        .seed = options->seed,
+                        .on_step = events->step,
+                        .context = events->context}};
+    j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
+    j.loop.on_saved = events->saved;
+    j.loop.context = events->context;
+    return lsi_loop_run(&j.loop);
+}

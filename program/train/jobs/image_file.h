@@ -1,0 +1,36 @@
+/*
+ * What a file of a trained network for images says of it: the network, its
+ * images and the names of its classes, as JSON in the metadata.
+ */
+#ifndef LS_TRAIN_JOBS_IMAGE_FILE_H
+#define LS_TRAIN_JOBS_IMAGE_FILE_H
+
+#include "nets/image_net.h"
+
+/* Under which the metadata have it. */
+#define LSI_IMAGE_NET_KEY "image_net"
+
+/*
+ * Of a network trained on these data with that seed, by which images may have
+ * been held out. *out is the caller's (free).
+ */
+ls_status lsi_image_file_describe(const lsi_image_config *config,
+                                  const ls_dataset *data, uint64_t seed,
+                                  char **out);
+
+typedef struct lsi_image_file {
+    const char *path;
+    lsi_image_config config;
+    uint64_t seed;
+    struct json_t *json; /* in which the config's name is */
+} lsi_image_file;
+
+/* Reads it. On success to be freed by lsi_image_file_free; keeps the path. */
+ls_status lsi_image_file_read(lsi_image_file *out, const char *path);
+void lsi_image_file_free(lsi_image_file *file);
+
+/* LS_ERR_FORMAT unless the data are images of that shape and those classes. */
+ls_status lsi_image_file_check(const lsi_image_file *file,
+                               const ls_dataset *data, const char *data_path);
+
+#endif

@@ -1,0 +1,520 @@
+#include "train/jobs/lm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "autograd/tape.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/api/outcome.h"
+#include "lockstep/version.h"
+#include "nets/lm.h"
+#include "nn/transformer.h"
+#include "tensor/tensor.h"
+#include "text/encode.h"
+
+enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
+
+/* Validation draws from these steps, far above those of training. */
+static const uint64_t validation_steps = UINT64_C(1) << 48;
+
+/* Parts are made in this order and freed in reverse. */
+typedef struct job {
+    const lsi_lm_options *options;
+    const lsi_lm_events *events;
+    ls_transformer_config config;
+    char *shape;    /* the configuration as text */
+    int64_t length; /* tokens of a sequence */
+    ls_tokens *tokens;
+    int64_t train_end; /* of the tokens; validation begins there */
+    ls_tensor *inputs, *targets;
+    lsi_lm_kept kept; /* of the tokenizer, in what is saved */
+    lsi_lm lm;
+    lsi_loop loop;
+    int64_t accumulate; /* micro-steps of a step */
+    int64_t first;      /* step of the checkpoint to resume from, or 0 */
+    double first_loss;  /* of that step */
+    lsi_lm_step step;   /* the current one */
+    double begun;       /* when it began */
+} job;
+
+/* ---- settings ---------------------------------------------------------------
+ */
+
+static void collect_model_config(const ls_transformer_config *c,
+                                 lsi_run_config *config)
+{
+    lsi_run_config_text(config, "blocks", lsi_transformer_kind_name(c->kind));
+    lsi_run_config_int(config, "--layers", c->layers);
+    lsi_run_config_int(config, "--d-model", c->d_model);
+    lsi_run_config_int(config, "--heads", c->heads);
+    lsi_run_config_int(config, "--d-ff", c->d_ff);
+    lsi_run_config_int(config, "--vocab", c->vocabulary);
+    lsi_run_config_real(config, "--norm-eps", c->norm_eps);
+    lsi_run_config_before(config, "1e-05");
+    lsi_run_config_text(config, "--untied-head", c->untied_head ? "on" : "off");
+    lsi_run_config_before(config, "off");
+    lsi_run_config_text(config, "--rope", c->rope_halves ? "halves" : "pairs");
+    lsi_run_config_text(config, "--attention",
+                        c->attention == LS_ATTENTION_NAIVE ? "naive" : "flash");
+    if (c->kind != LS_TRANSFORMER_LLAMA)
+        return;
+    lsi_run_config_int(config, "key-value heads:", lsi_transformer_kv_heads(c));
+    lsi_run_config_int(config, "head size:", lsi_transformer_d_head(c));
+    lsi_run_config_real(config, "theta:", lsi_transformer_theta(c));
+    lsi_run_config_text(config, "scaling of positions:",
+                        lsi_transformer_scaling_name(c->rope_scaling.kind));
+}
+
+/* Samples the whole of the data: other data very likely differ in a sample. */
+static ls_status collect_data_config(const job *j, lsi_run_config *config)
+{
+    enum { PIECES = 64, PIECE = 64 };
+    int64_t some[PIECES * PIECE];
+    const int64_t n = ls_tokens_count(j->tokens);
+    const int64_t length = n < PIECE ? n : PIECE;
+    for (int64_t i = 0; i < PIECES; i++)
+        LS_TRY(ls_tokens_read(j->tokens, (n - length) * i / (PIECES - 1),
+                              length, some + i * length));
+    lsi_run_config_int(config, "tokens of data:", n);
+    lsi_run_config_digest(config, "data of sum", some,
+                          (size_t)(PIECES * length));
+    return LS_OK;
+}
+
+static const char *tokens_name(const job *j)
+{
+    return lsi_lm_tokens_name(ls_tokens_are_bytes(j->tokens));
+}
+
+/* All settings on which the bits, or the lines that are written, depend. */
+static ls_status collect_config(const job *j, lsi_run_config *config)
+{
+    const lsi_lm_options *o = j->options;
+    lsi_run_config_text(config, "train", "lm");
+    lsi_run_config_text(config, "--data",
+                        o->data != NULL ? "given" : "built-in");
+    lsi_run_config_int(config, "--seed", (int64_t)o->seed);
+    LS_TRY(collect_data_config(j, config));
+    lsi_run_config_text(
+        config, "--tokenizer",
+        o->tokenizer != NULL ? lsi_lm_digest_of(o->tokenizer).text : "none");
+    lsi_run_config_before(config, "none");
+    lsi_run_config_text(config, "--init", o->init != NULL ? "given" : "none");
+    collect_model_config(&j->config, config);
+    lsi_run_config_int(config, "--context", j->length);
+    lsi_run_config_int(config, "--batch-size over all ranks:",
+                       o->batch_size * ls_group_size(j->loop.group));
+    lsi_run_config_int(config, "--accumulate", j->accumulate);
+    lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
+    lsi_run_config_int(config, "--validate-every", o->validate_every);
+    lsi_run_config_int(config, "--validate-batches", o->validate_batches);
+    lsi_recipe_describe(&o->recipe, o->steps, config);
+    return LS_OK;
+}
+
+/* ---- making the parts ---------------------------------------------------- */
+
+static ls_status encode_text(job *j)
+{
+    ls_tokens *text = j->tokens;
+    j->tokens = NULL;
+    const ls_status status =
+        lsi_text_to_tokens(&j->tokens, j->options->tokenizer, text);
+    ls_tokens_free(&text);
+    return status;
+}
+
+static ls_status open_tokens(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    if (o->data != NULL)
+        LS_TRY(ls_tokens_new(&j->tokens, o->data, o->format));
+    else
+        LS_TRY(ls_tokens_new_builtin(&j->tokens, BUILT_IN_BYTES, o->seed));
+    if (o->tokenizer != NULL && ls_tokens_are_bytes(j->tokens))
+        LS_TRY(encode_text(j));
+    if (o->not_bytes && ls_tokens_are_bytes(j->tokens))
+        return lsi_fail(
+            LS_ERR_FORMAT,
+            "%s is text, and the model's tokens are not bytes; "
+            "give a file of its tokens (.u16, .u32, .bin), or --tokenizer",
+            o->data != NULL ? o->data : "the built-in text");
+    const int64_t n = ls_tokens_count(j->tokens);
+    const int64_t length = j->length;
+    j->train_end = n - n / VALIDATION_SHARE;
+    if (j->train_end > length &&
+        (o->validate_every == 0 || n - j->train_end > length))
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "%s has %" PRId64 " tokens, %" PRId64 " to train and "
+                    "%" PRId64 " to validate; a context of %" PRId64
+                    " needs at least %" PRId64 " of each",
+                    o->data != NULL ? o->data : "the built-in text", n,
+                    j->train_end, n - j->train_end, length, length + 1);
+}
+
+static ls_status choose_model(job *j)
+{
+    j->config = j->options->model;
+    if (j->options->text_vocabulary && ls_tokens_are_bytes(j->tokens))
+        j->config.vocabulary = LSI_BYTE_TOKENS;
+    LS_TRY(ls_transformer_check(&j->config));
+    return ls_tokens_check(j->tokens, j->config.vocabulary);
+}
+
+static ls_status make_batch(job *j)
+{
+    const int64_t rows = j->options->batch_size, length = j->length;
+    const int64_t shape[] = {rows, length}, flat = rows * length;
+    LS_TRY(ls_tensor_new(&j->inputs, LS_I64, 2, shape));
+    return ls_tensor_new(&j->targets, LS_I64, 1, &flat);
+}
+
+/* As many as are told, or as make up so many tokens. */
+static ls_status count_micro_steps(job *j)
+{
+    const lsi_lm_options *const o = j->options;
+    const int ranks = ls_group_size(j->loop.group);
+    const int64_t each = o->batch_size * j->length * ranks;
+    const int64_t n = o->tokens_per_step / each;
+    j->accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
+    if (n * each == o->tokens_per_step)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "a step of %" PRId64 " tokens does not consist of whole "
+                    "micro-steps of %" PRId64 " (batch size %" PRId64
+                    " x context %" PRId64 " x %d ranks); %" PRId64 " would",
+                    o->tokens_per_step, each, o->batch_size, j->length, ranks,
+                    each * (n + 1));
+}
+
+/* What each rank does alone before all start together. */
+static ls_status prepare(void *self)
+{
+    job *const j = self;
+    LS_TRY(open_tokens(j));
+    LS_TRY(choose_model(j));
+    LS_TRY(count_micro_steps(j));
+    LS_TRY(lsi_transformer_describe(&j->config, &j->shape));
+    LS_TRY(lsi_recipe_check(&j->options->recipe));
+    LS_TRY(collect_config(j, &j->loop.resume.config));
+    return make_batch(j);
+}
+
+static ls_status make_model(job *j)
+{
+    const lsi_lm_options *o = j->options;
+    LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
+    ls_transformer_set_recompute(j->lm.transformer, o->recompute);
+    if (o->init != NULL && j->loop.found == NULL &&
+        ls_group_rank(j->loop.group) == 0)
+        return ls_transformer_load(j->lm.transformer, o->init);
+    return LS_OK;
+}
+
+/* Of all ranks. */
+static int64_t step_tokens(const job *j)
+{
+    return j->targets->count * j->accumulate * ls_group_size(j->loop.group);
+}
+
+static ls_status plan(void *self, lsi_training *out)
+{
+    const job *const j = self;
+    const lsi_lm_options *o = j->options;
+    *out = (lsi_training){.ddp = o->ddp,
+                          .choose_ddp = o->choose_ddp,
+                          .recipe = o->recipe,
+                          .total_steps = o->steps,
+                          .accumulate = j->accumulate,
+                          .dtype = o->dtype,
+                          .step_weight = (double)step_tokens(j)};
+    if (out->recipe.clip_norm <= 0)
+        out->recipe.clip_norm = LSI_CLIP_NOTHING;
+    return lsi_lm_parameters(&j->config, &out->parameters);
+}
+
+static ls_status make(void *self, ls_params **out)
+{
+    job *const j = self;
+    LS_TRY(make_model(j));
+    *out = j->lm.params;
+    return LS_OK;
+}
+
+static void unmake(void *self)
+{
+    job *const j = self;
+    lsi_lm_free(&j->lm);
+}
+
+/* Always the same, of which there is no end. */
+static void rehearse(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    j->step = (lsi_lm_step){.step = j->first + 1};
+    *micro_steps = INT64_MAX;
+}
+
+/* ---- checkpoints --------------------------------------------------------- */
+
+static ls_status find_place(void *self, const ls_checkpoint *found)
+{
+    job *const j = self;
+    const char *const loss = ls_checkpoint_value(found, "loss");
+    j->first = ls_checkpoint_step(found);
+    j->first_loss = loss != NULL ? strtod(loss, NULL) : 0.0;
+    if (j->first <= j->options->steps)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "cannot resume from the checkpoint of step %" PRId64
+                    ": this run has --steps %" PRId64,
+                    j->first, j->options->steps);
+}
+
+/* Before the validation that follows the step. */
+static ls_status checkpoint(void *self)
+{
+    job *const j = self;
+    char loss[32];
+    snprintf(loss, sizeof(loss), "%.17g", j->step.loss);
+    const char *const values[] = {
+        "loss",         loss, LSI_TRANSFORMER_KEY, j->shape, LSI_LM_TOKENS_KEY,
+        tokens_name(j), NULL};
+    return lsi_loop_save(&j->loop, values);
+}
+
+/* Steps and validations before the place of a checkpoint. */
+static int64_t told_before(const job *j)
+{
+    const int64_t every = j->options->validate_every;
+    const bool any = every > 0 && j->first > 0;
+    return j->first + (any ? 1 + (j->first - 1) / every : 0);
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+static ls_status begin(void *self)
+{
+    const job *const j = self;
+    const int64_t n = ls_tokens_count(j->tokens);
+    const lsi_lm_start start = {.model = &j->config,
+                                .parameters = ls_params_numel(j->lm.params),
+                                .length = j->length,
+                                .train_tokens = j->train_end,
+                                .val_tokens = n - j->train_end,
+                                .step_tokens = step_tokens(j),
+                                .step = j->first,
+                                .loss = j->first_loss,
+                                .told = told_before(j),
+                                .recipe = &j->loop.training.recipe,
+                                .choice = &j->loop.choice,
+                                .choices = j->loop.choices};
+    return j->events->begin(j->events->context, &start);
+}
+
+static void release(void *self)
+{
+    job *const j = self;
+    unmake(j);
+    ls_tensor_free(&j->targets);
+    ls_tensor_free(&j->inputs);
+    ls_tokens_free(&j->tokens);
+    free(j->shape);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+/*
+ * The sequences of a step are numbered: those of all ranks in its first
+ * micro-step, then those of its second. So which there are does not depend on
+ * how many ranks and micro-steps share them.
+ */
+static int share_of(const job *j, int64_t micro)
+{
+    return (int)micro * ls_group_size(j->loop.group) +
+           ls_group_rank(j->loop.group);
+}
+
+static ls_status read_batch(const job *j, uint64_t step, int share,
+                            bool validation)
+{
+    const ls_token_batch batch = {
+        .begin = validation ? j->train_end : 0,
+        .end = validation ? ls_tokens_count(j->tokens) : j->train_end,
+        .rows = j->options->batch_size,
+        .length = j->length,
+        .seed = j->options->seed,
+        .step = step + (validation ? validation_steps : 0),
+        .rank = share};
+    return ls_tokens_batch(j->tokens, &batch, lsi_tensor_raw(j->inputs),
+                           lsi_tensor_raw(j->targets));
+}
+
+/* If there is nothing to read, the tape has failed, and backward says so. */
+static lsi_forward forward(void *self, int64_t micro_step)
+{
+    job *const j = self;
+    const ls_status read = read_batch(j, (uint64_t)(j->step.step - 1),
+                                      share_of(j, micro_step), false);
+    if (read != LS_OK)
+        lsi_tape_stop(j->loop.tape, read);
+    return lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
+}
+
+static ls_status add(void *self, const lsi_forward *out)
+{
+    job *const j = self;
+    double own = 0.0;
+    LS_TRY(ls_tensor_item(out->loss, &own));
+    j->step.loss += own / (double)j->accumulate;
+    return LS_OK;
+}
+
+/* Over all ranks, which have seen equally many tokens; so everywhere. */
+static ls_status share_loss(void *self)
+{
+    job *const j = self;
+    return lsi_share_mean(j->loop.group, LS_OK, &j->step.loss, j->loop.agreed);
+}
+
+/* A rank that cannot write what it should tells the others. */
+static ls_status stepped(void *self)
+{
+    job *const j = self;
+    lsi_lm_step *const out = &j->step;
+    out->lr = j->loop.stepper.lr;
+    out->gradient_norm = j->loop.stepper.norm;
+    out->loss_scale = j->loop.stepper.loss_scale.scale;
+    out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->seconds = lsi_clock_seconds() - j->begun;
+    const ls_status own = j->events->step(j->events->context, out);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
+}
+
+/* The mean over this rank's pieces, which are the same each time. */
+static ls_status evaluate(job *j, double *loss)
+{
+    double own = 0.0;
+    const int64_t batches = j->options->validate_batches;
+    *loss = 0.0;
+    for (int64_t b = 0; b < batches; b++) {
+        LS_TRY(read_batch(j, (uint64_t)b, share_of(j, 0), true));
+        const lsi_forward out =
+            lsi_lm_forward(&j->lm, j->loop.tape, j->inputs, j->targets);
+        LS_TRY(ls_tape_status(j->loop.tape));
+        LS_TRY(ls_tensor_item(out.loss, &own));
+        *loss += own / (double)batches;
+        ls_tape_reset(j->loop.tape);
+    }
+    return LS_OK;
+}
+
+static ls_status validate(job *j, double *loss)
+{
+    ls_tape_set_training(j->loop.tape, false);
+    const ls_status own = evaluate(j, loss);
+    ls_tape_set_training(j->loop.tape, true);
+    return lsi_share_mean(j->loop.group, own, loss, j->loop.agreed);
+}
+
+static bool validates_after(const lsi_lm_options *o, int64_t steps)
+{
+    return o->validate_every > 0 &&
+           (steps % o->validate_every == 0 || steps == o->steps);
+}
+
+static ls_status run_validation(job *j, int64_t steps)
+{
+    double loss;
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
+    LS_TRY(validate(j, &loss));
+    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
+    const ls_status own =
+        j->events->validation(j->events->context, steps, loss);
+    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
+}
+
+static ls_status next(void *self, int64_t *micro_steps)
+{
+    job *const j = self;
+    const int64_t done = j->loop.stepper.steps;
+    *micro_steps = 0;
+    if (validates_after(j->options, done))
+        LS_TRY(run_validation(j, done));
+    if (done == j->options->steps)
+        return LS_OK;
+    j->step = (lsi_lm_step){.step = done + 1};
+    j->begun = lsi_clock_seconds();
+    *micro_steps = j->accumulate;
+    return LS_OK;
+}
+
+/* ---- the job ------------------------------------------------------------- */
+
+static ls_status save(const void *self)
+{
+    const job *const j = self;
+    const lsi_lm_options *o = j->options;
+    char steps[24], seed[24];
+    if (o->save == NULL)
+        return LS_OK;
+    snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
+    snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
+    const char *const *const kept = j->kept.pairs;
+    const char *const metadata[] = {"lockstep",
+                                    ls_version_string(),
+                                    "steps",
+                                    steps,
+                                    "seed",
+                                    seed,
+                                    LSI_LM_TOKENS_KEY,
+                                    tokens_name(j),
+                                    kept[0],
+                                    kept[1],
+                                    kept[2],
+                                    kept[3],
+                                    kept[4],
+                                    kept[5],
+                                    NULL};
+    return ls_transformer_save(j->lm.transformer, o->save, metadata);
+}
+
+ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
+                       const lsi_lm_events *events, bool *agreed)
+{
+    static const lsi_train_job lm = {.prepare = prepare,
+                                     .plan = plan,
+                                     .find_place = find_place,
+                                     .make = make,
+                                     .unmake = unmake,
+                                     .rehearse = rehearse,
+                                     .begin = begin,
+                                     .next = next,
+                                     .forward = forward,
+                                     .add = add,
+                                     .before_step = share_loss,
+                                     .stepped = stepped,
+                                     .checkpoint = checkpoint,
+                                     .save = save,
+                                     .release = release};
+    job j = {.options = options,
+             .events = events,
+             .length = options->length > 0 ? options->length
+                                           : options->model.context};
+    lsi_lm_keep(&j.kept, options->tokenizer);
+    if (j.kept.pairs[0] != NULL && j.kept.pairs[2] == NULL &&
+        ls_group_rank(group) == 0)
+        lsi_log(LSI_LOG_WARN,
+                "the tokenizer.json has more than 40 MB, too many for the "
+                "model's file to keep; `generate` and `eval lm` will need "
+                "--tokenizer");
+    j.loop = lsi_loop_of(group, &lm, &j, &options->resume, agreed);
+    j.loop.resume.metadata = j.kept.pairs;
+    j.loop.on_saved = events->saved;
+    j.loop.context = events->context;
+    return lsi_loop_run(&j.loop);
+}

@@ -1,0 +1,239 @@
+/* How well a language model predicts a text; see lm_eval.h. */
+#include "train/jobs/lm_eval.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/api/outcome.h"
+#include "tensor/tensor.h"
+
+/* ---- the text ------------------------------------------------------------ */
+
+enum { PIECE = 1 << 12 };
+
+static ls_status copy_bytes(const ls_tokens *file, char *out)
+{
+    int64_t piece[PIECE];
+    const int64_t n = ls_tokens_count(file);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t some = n - at < PIECE ? n - at : PIECE;
+        LS_TRY(ls_tokens_read(file, at, some, piece));
+        for (int64_t i = 0; i < some; i++)
+            out[at + i] = (char)piece[i];
+    }
+    return LS_OK;
+}
+
+/* The bytes of one file or more, as `file` has them. */
+static ls_status encode(lsi_lm_text *text, const ls_tokenizer *tokenizer)
+{
+    void *bytes = NULL;
+    const size_t n = (size_t)ls_tokens_count(text->file);
+    LS_TRY(lsi_alloc(&bytes, n, LS_MEMORY_DATA, "a text"));
+    ls_status status = copy_bytes(text->file, bytes);
+    if (status == LS_OK)
+        status = ls_tokenizer_encode(tokenizer, bytes, n, true, &text->count,
+                                     &text->ids);
+    lsi_free(bytes);
+    ls_tokens_free(&text->file);
+    return status;
+}
+
+static ls_status check_ids(const lsi_lm_text *text, const char *path,
+                           int64_t vocabulary)
+{
+    for (int64_t i = 0; i < text->count; i++)
+        if (text->ids[i] >= vocabulary)
+            return lsi_fail(LS_ERR_FORMAT,
+                            "the tokenizer makes token %" PRId64 " of '%s'; "
+                            "the model's tokens are below %" PRId64,
+                            text->ids[i], path, vocabulary);
+    return LS_OK;
+}
+
+/* Bytes are no tokens of a model that has others. */
+static ls_status open_file(lsi_lm_text *text, const char *path,
+                           const lsi_lm_reader *reader)
+{
+    text->count = ls_tokens_count(text->file);
+    if (!reader->bytes && ls_tokens_are_bytes(text->file))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' is text, and the model's tokens are not bytes; "
+                        "name its tokenizer (--tokenizer FILE), or make tokens "
+                        "of it (lockstep tokenize)",
+                        path);
+    return ls_tokens_check(text->file, reader->vocabulary);
+}
+
+static ls_status open_text(lsi_lm_text *text, const char *path,
+                           ls_token_format format, const lsi_lm_reader *reader)
+{
+    LS_TRY(ls_tokens_new(&text->file, path, format));
+    if (reader->tokenizer != NULL && ls_tokens_are_bytes(text->file)) {
+        LS_TRY(encode(text, reader->tokenizer));
+        LS_TRY(check_ids(text, path, reader->vocabulary));
+    } else {
+        LS_TRY(open_file(text, path, reader));
+    }
+    if (text->count >= 2)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' has %" PRId64 " tokens; there must be at least two, "
+                    "one to predict the next from",
+                    path, text->count);
+}
+
+ls_status lsi_lm_text_open(lsi_lm_text *text, const char *path,
+                           ls_token_format format, const lsi_lm_reader *reader)
+{
+    *text = (lsi_lm_text){0};
+    const ls_status status = open_text(text, path, format, reader);
+    if (status != LS_OK)
+        lsi_lm_text_close(text);
+    return status;
+}
+
+void lsi_lm_text_close(lsi_lm_text *text)
+{
+    ls_tokens_free(&text->file);
+    ls_free(text->ids);
+    *text = (lsi_lm_text){0};
+}
+
+static ls_status read_ids(const lsi_lm_text *text, int64_t begin, int64_t n,
+                          int64_t *out)
+{
+    if (text->file != NULL)
+        return ls_tokens_read(text->file, begin, n, out);
+    memcpy(out, text->ids + begin, (size_t)n * sizeof *out);
+    return LS_OK;
+}
+
+/* ---- windows ------------------------------------------------------------- */
+
+enum { BATCH_TOKENS = 2048, BATCH_LOGITS = 1 << 26 };
+
+typedef struct evaluation {
+    const lsi_lm *lm;
+    const lsi_lm_text *text;
+    int64_t context, stride;
+    int64_t predicted; /* tokens of the text but the first */
+    int64_t windows;
+    ls_tape *tape;
+    double sums[2]; /* of losses, of tokens */
+} evaluation;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* `rows` windows of equal length from `window` on, each `step` further. */
+typedef struct batch {
+    int64_t window, rows, step;
+    int64_t length, counted;
+} batch;
+
+/* What a window counts begins where the one before ended. */
+static batch batch_at(const evaluation *e, int64_t window)
+{
+    const int64_t begin = window * e->stride;
+    const int64_t end = smaller(begin + e->context, e->predicted);
+    const int64_t done = window > 0 ? (window - 1) * e->stride + e->context : 0;
+    return (batch){.window = window,
+                   .rows = 1,
+                   .length = end - begin,
+                   .counted = end - done};
+}
+
+static ls_status fill(const evaluation *e, const batch *b, int64_t *tokens,
+                      int64_t *targets)
+{
+    for (int64_t r = 0; r < b->rows; r++) {
+        const int64_t begin = (b->window + r * b->step) * e->stride;
+        LS_TRY(read_ids(e->text, begin, b->length, tokens + r * b->length));
+        LS_TRY(read_ids(e->text, begin + b->length - b->counted + 1, b->counted,
+                        targets + r * b->counted));
+    }
+    return LS_OK;
+}
+
+static ls_status run_batch(evaluation *e, const batch *b)
+{
+    const int64_t vocabulary =
+        ls_transformer_get_config(e->lm->transformer)->vocabulary;
+    const int64_t shape[] = {b->rows, b->length}, n = b->rows * b->counted;
+    ls_tensor *tokens = ls_tape_output(e->tape, LS_I64, 2, shape);
+    ls_tensor *targets = ls_tape_output(e->tape, LS_I64, 1, &n);
+    LS_TRY(ls_tape_status(e->tape));
+    LS_TRY(fill(e, b, lsi_tensor_raw(tokens), lsi_tensor_raw(targets)));
+    ls_tensor *logits =
+        ls_transformer_forward(e->lm->transformer, e->tape, tokens);
+    logits = ls_narrow(e->tape, logits, 1, b->length - b->counted, b->length);
+    logits = ls_reshape(e->tape, logits, 2, (const int64_t[]){n, vocabulary});
+    ls_tensor *loss = ls_cross_entropy(e->tape, logits, targets);
+    double mean = 0.0;
+    LS_TRY(ls_tape_status(e->tape));
+    LS_TRY(ls_tensor_item(loss, &mean));
+    e->sums[0] += mean * (double)n;
+    e->sums[1] += (double)n;
+    ls_tape_reset(e->tape);
+    return LS_OK;
+}
+
+/* Windows first, first + step, ...; those of a length in batches. */
+static ls_status run(evaluation *e, int64_t first, int64_t step)
+{
+    const int64_t vocabulary =
+        ls_transformer_get_config(e->lm->transformer)->vocabulary;
+    int64_t most =
+        smaller(BATCH_TOKENS, BATCH_LOGITS / vocabulary) / e->context;
+    most = most > 1 ? most : 1;
+    LS_TRY(ls_tape_new(&e->tape));
+    ls_tape_set_training(e->tape, false);
+    for (int64_t w = first; w < e->windows;) {
+        batch b = batch_at(e, w);
+        b.step = step;
+        while (b.rows < most && w + b.rows * step < e->windows) {
+            const batch next = batch_at(e, w + b.rows * step);
+            if (next.length != b.length || next.counted != b.counted)
+                break;
+            b.rows++;
+        }
+        LS_TRY(run_batch(e, &b));
+        w += b.rows * step;
+    }
+    return LS_OK;
+}
+
+ls_status lsi_evaluate_lm(ls_group *group, const lsi_lm *lm,
+                          const lsi_lm_text *text,
+                          const lsi_lm_eval_options *options,
+                          lsi_lm_eval_result *out, bool *agreed)
+{
+    evaluation e = {.lm = lm,
+                    .text = text,
+                    .context = options->context,
+                    .stride = options->stride,
+                    .predicted = text->count - 1};
+    const int64_t after = e.predicted - smaller(e.predicted, e.context);
+    e.windows = 1 + (after + e.stride - 1) / e.stride;
+    const ls_status status =
+        run(&e, ls_group_rank(group), ls_group_size(group));
+    ls_tape_free(&e.tape);
+    LS_TRY(lsi_share_outcome(group, status, agreed));
+    LS_TRY(ls_all_reduce(group, e.sums, e.sums, 2, LS_F64, LS_SUM));
+    *agreed = true; /* whatever is said from here on all ranks say */
+    out->tokens = (int64_t)e.sums[1];
+    out->loss = e.sums[0] / e.sums[1];
+    return isfinite(out->loss)
+               ? LS_OK
+               : lsi_fail(LS_ERR_FORMAT,
+                          "the loss is %g: the model's weights are not finite, "
+                          "or too large; did its training diverge?",
+                          out->loss);
+}

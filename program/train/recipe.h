@@ -1,0 +1,82 @@
+/*
+ * How a model is trained: optimizer, learning rate, clipping. Every job has a
+ * recipe.
+ */
+#ifndef LS_TRAIN_RECIPE_H
+#define LS_TRAIN_RECIPE_H
+
+#include "optim/optimizer.h"
+#include "train/run_config.h"
+
+typedef struct lsi_recipe {
+    const char *optimizer; /* a row of optimizers.def */
+    double lr;             /* 0: what is usual for the optimizer */
+    lsi_optimizer_flags flags;
+    const char *schedule; /* "constant", "cosine", ... as --schedule */
+    int64_t warmup_steps;
+    double min_lr;
+    int64_t decay_steps; /* of wsd; 0: a tenth of all */
+    double clip_norm;    /* 0: gradients are not clipped */
+    double ema;          /* decay of the averages of weights; 0: none */
+} lsi_recipe;
+
+/* As clip_norm: measures the norm of the gradients and limits nothing. */
+#define LSI_CLIP_NOTHING 1e30
+
+/* LS_ERR_ARGUMENT for what no stepper could follow. */
+ls_status lsi_recipe_check(const lsi_recipe *recipe);
+
+/* Numbers that its optimizer keeps of a parameter, averages included. */
+int lsi_recipe_moments(const lsi_recipe *recipe);
+
+/* The settings on which a run of `total_steps` steps depends, by flag. */
+void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
+                         lsi_run_config *config);
+
+/*
+ * What nobody has asked for becomes what these settings say, which a checkpoint
+ * may have changed. LS_ERR_FORMAT if that is no number that could be.
+ */
+ls_status lsi_recipe_settle(lsi_recipe *recipe, const lsi_run_config *config);
+
+/* A recipe at work on a parameter set. */
+typedef struct lsi_stepper {
+    ls_optimizer *optimizer;
+    ls_clip *clip;            /* or NULL */
+    ls_loss_scale loss_scale; /* scale 0: losses are not scaled */
+    double step_weight;       /* of all samples of a step; then losses are */
+    ls_lr_schedule schedule;
+    int64_t steps;   /* taken or skipped */
+    double lr, norm; /* of the last one; norm only if gradients are measured,
+                      * and infinite or NaN if it was skipped */
+} lsi_stepper;
+
+/*
+ * For the trained parameters of an allocated set, which must outlive it, and so
+ * many steps in all. After an error there is nothing to release.
+ */
+ls_status lsi_stepper_init(lsi_stepper *stepper, ls_params *params,
+                           const lsi_recipe *recipe, int64_t total_steps);
+void lsi_stepper_release(lsi_stepper *stepper);
+
+/*
+ * From now on losses are scaled, and steps whose gradients overflow skipped on
+ * all ranks. `step_weight` is what all samples of a step weigh, about: the
+ * scale is then that of a mean, whatever the batch.
+ */
+ls_status lsi_stepper_scale_losses(lsi_stepper *stepper, ls_params *params,
+                                   double step_weight);
+
+/* For ls_ddp_set_loss_scale, until the next step. */
+double lsi_stepper_loss_scale(const lsi_stepper *stepper);
+
+/* One step with the gradients, each multiplied by grad_scale first. */
+ls_status lsi_stepper_step(lsi_stepper *stepper, double grad_scale);
+
+/*
+ * Puts averages of weights in the place of the weights, and by another call
+ * back again. Nothing happens if the recipe has none. As ls_ema_swap.
+ */
+ls_status lsi_stepper_swap_averages(const lsi_stepper *stepper);
+
+#endif

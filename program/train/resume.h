@@ -1,0 +1,67 @@
+/*
+ * Checkpoints of a training job: where they are kept, when one is made, and
+ * from which one the job resumes.
+ */
+#ifndef LS_TRAIN_RESUME_H
+#define LS_TRAIN_RESUME_H
+
+#include "checkpoint/lock.h"
+#include "lockstep/checkpoint.h"
+#include "train/recipe.h"
+#include "train/run_config.h"
+
+typedef struct lsi_resume_options {
+    const char *folder; /* NULL: there are no checkpoints */
+    int64_t every;      /* steps of the optimizer; 0: none is made */
+    int64_t keep;       /* newest ones that stay; 0: all */
+    bool resume;        /* go on from the newest, if there is one */
+    bool new_schedule;  /* its learning rate and schedule may be other ones */
+    const char *run;    /* what the launcher calls this run and its restarts;
+                           kept with each checkpoint; NULL: no name */
+    bool of_run_only;   /* go on only from what this run has saved */
+} lsi_resume_options;
+
+enum { LSI_JOB_VALUES = 16 };
+
+typedef struct lsi_resume {
+    ls_group *group;
+    const lsi_resume_options *options;
+    lsi_run_config config;
+    const char *const *metadata; /* as in ls_checkpoint_parts */
+    bool *agreed;                /* as in lsi_share_outcome */
+    lsi_folder_lock lock;
+} lsi_resume;
+
+/*
+ * What to go on from: *out is NULL if the job begins at its beginning, else the
+ * caller's. That is so if no save in the folder has come to its end. An error
+ * if one has and the job is not to go on from it, if none of those is whole any
+ * more, if a setting is another one, and if another run saves there: a job that
+ * saves keeps all others from it until lsi_resume_close. Collective.
+ */
+ls_status lsi_resume_open(lsi_resume *resume, ls_checkpoint **out);
+
+/* Local. */
+void lsi_resume_close(lsi_resume *resume);
+
+/* Whether a checkpoint is to be made after `step` steps. */
+bool lsi_resume_is_due(const lsi_resume *resume, int64_t step);
+
+/*
+ * Makes one of the stepper's step. Its values are the settings and these, in
+ * the form of those of ls_checkpoint_parts, at most LSI_JOB_VALUES pairs.
+ * Collective.
+ */
+ls_status lsi_resume_save(lsi_resume *resume, const ls_params *params,
+                          const lsi_stepper *stepper,
+                          const char *const *values);
+
+/* Fills the parameters and all that the stepper goes by. Collective. */
+ls_status lsi_resume_load(const ls_checkpoint *checkpoint, ls_params *params,
+                          lsi_stepper *stepper);
+
+/* A value that is a whole number, not negative; LS_ERR_FORMAT names it. */
+ls_status lsi_resume_number(const ls_checkpoint *checkpoint, const char *key,
+                            int64_t *out);
+
+#endif
