@@ -182,7 +182,7 @@ class Checker:
         if words[-2:-1] == words[-1:]:  # ops/ops.h, lockstep/lockstep.h
             wanted.append("_".join(words[:-1] + ["h"]).upper())
         guard = re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
-        if not guard and path.startswith(os.path.join("lib", "kernels")):
+        if not guard and path.startswith(os.path.join("lib", "array", "kernels")):
             return
         if not guard or guard.group(1) not in wanted:
             self.error(path, 1, f"the include guard is not {want}")

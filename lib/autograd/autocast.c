@@ -1,11 +1,11 @@
 /* Mixed precision: operands, and the half copies of parameters. */
 #include "autograd/autocast.h"
 
+#include "array/compute/array.h"
 #include "autograd/ops/ops.h"
 #include "autograd/params.h"
 #include "autograd/params/halves.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 static bool is_half(ls_dtype dtype)
 {

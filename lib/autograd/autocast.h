@@ -8,8 +8,8 @@
 #ifndef LS_AUTOGRAD_AUTOCAST_H
 #define LS_AUTOGRAD_AUTOCAST_H
 
+#include "array/compute/dense.h"
 #include "autograd/tape.h"
-#include "compute/dense.h"
 
 /* Whether products take half inputs on this tape. */
 static inline bool lsi_tape_is_mixed(const ls_tape *tape)

@@ -1,9 +1,9 @@
 /* What a backward function sees of its node. */
 #include "autograd/node.h"
 
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 /* ---- contents ------------------------------------------------------------ */
 

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/compute.h"
 #include "tensor/tensor.h"
 
 /* ---- life ---------------------------------------------------------------- */

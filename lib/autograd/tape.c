@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/compute.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/spans.h"
-#include "compute/compute.h"
 
 /* ---- life ---------------------------------------------------------------- */
 

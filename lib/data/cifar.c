@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/compute.h"
 #include "data/image_source.h"
 
 enum { MOST_FILES = 5, MOST_LABELS = 2 };

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "array/compute/array.h"
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "base/structs.h"
-#include "compute/array.h"
-#include "compute/compute.h"
 #include "data/arrays.h"
 #include "data/image_source.h"
 #include "data/load.h"

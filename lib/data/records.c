@@ -1,7 +1,7 @@
 /* A dataset of CIFAR-100 records. */
+#include "array/compute/array.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 #include "data/dataset.h"
 
 typedef struct images {

@@ -13,11 +13,11 @@
  */
 #include <inttypes.h>
 
+#include "array/compute/compute.h"
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "compute/compute.h"
-#include "compute/threads.h"
 #include "data/dataset.h"
 #include "data/permutation.h"
 

@@ -1,8 +1,8 @@
 /* How often a classifier is right. */
 #include <inttypes.h>
 
+#include "array/compute/losses.h"
 #include "base/error.h"
-#include "compute/losses.h"
 #include "lockstep/nn.h"
 #include "tensor/tensor.h"
 

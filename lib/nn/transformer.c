@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/embedding.h"
+#include "array/compute/rope.h"
 #include "autograd/params.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/embedding.h"
-#include "compute/rope.h"
 #include "lockstep/profile.h"
 
 /* ---- making -------------------------------------------------------------- */

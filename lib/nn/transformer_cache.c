@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "array/compute/attention/cached.h"
+#include "array/compute/rope.h"
 #include "autograd/params.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/attention/cached.h"
-#include "compute/rope.h"
 #include "nn/transformer.h"
 
 enum {

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 
 struct ls_clip {
     ls_params *params;

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "autograd/params/adopt.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 #include "optim/param_group.h"
 #include "tensor/floats.h"
 #include "tensor/tensor.h"

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/device.h"
+#include "array/device/device.h"
 #include "lockstep/optim.h"
 
 /* What that array is called where state has names. */

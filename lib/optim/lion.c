@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
+#include "array/compute/optimizers.h"
 #include "base/error.h"
-#include "compute/optimizers.h"
 #include "optim/optimizer.h"
 
 static int n_states(const void *options)

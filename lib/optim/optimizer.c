@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "array/compute/array.h"
+#include "array/compute/threads.h"
 #include "autograd/params.h"
 #include "autograd/params/adopt.h"
 #include "base/error.h"
@@ -11,8 +13,6 @@
 #include "base/memory.h"
 #include "base/span_steps.h"
 #include "base/spans.h"
-#include "compute/array.h"
-#include "compute/threads.h"
 #include "optim/param_group.h"
 
 static const lsi_optimizer_kind *const kinds[] = {

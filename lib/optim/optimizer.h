@@ -12,7 +12,7 @@
  *     ls_optimizer_step(optimizer, scale)          steps the ranges only
  *
  * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def;
- * its step over an array is an operation (compute/optimizers.h);
+ * its step over an array is an operation (array/compute/optimizers.h);
  * if programs can tell it something that no other knows, a row in flags.def.
  */
 #ifndef LS_OPTIM_OPTIMIZER_H

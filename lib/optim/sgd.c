@@ -3,8 +3,8 @@
  * v = momentum * v + g + weight_decay * p; p -= lr * v.
  * One array of state with momentum, none without.
  */
+#include "array/compute/optimizers.h"
 #include "base/error.h"
-#include "compute/optimizers.h"
 #include "optim/optimizer.h"
 
 static int n_states(const void *options)

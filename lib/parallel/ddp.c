@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "autograd/tape.h"
 #include "base/error.h"
 #include "base/live.h"
 #include "base/spans.h"
-#include "compute/threads.h"
 #include "parallel/ddp_state.h"
 
 /* Floats that a thread steps and then sends on while its cache holds them. */

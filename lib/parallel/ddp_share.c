@@ -5,6 +5,7 @@
  * The optimizer is none the wiser: it is made for the elements that the rank
  * owns, and the parameter set tells when it steps.
  */
+#include "array/compute/threads.h"
 #include "autograd/params/drop.h"
 #include "autograd/params/halves.h"
 #include "base/clock.h"
@@ -12,7 +13,6 @@
 #include "comm/api/internode_swap.h"
 #include "comm/core/agree.h"
 #include "comm/node/shared.h"
-#include "compute/threads.h"
 #include "parallel/ddp_state.h"
 #include "parallel/shard.h"
 #include "tensor/tensor.h"

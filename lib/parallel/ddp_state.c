@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/structs.h"
 #include "comm/api/same.h"
 #include "comm/api/split.h"
 #include "comm/core/agree.h"
-#include "compute/array.h"
 #include "parallel/shard.h"
 
 /* ---- making -------------------------------------------------------------- */

@@ -6,13 +6,13 @@
 
 #include <assert.h>
 
+#include "array/compute/array.h"
+#include "array/compute/batch_norm.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
-#include "compute/array.h"
-#include "compute/batch_norm.h"
 
 /* ---- the layer ------------------------------------------------------------
  */

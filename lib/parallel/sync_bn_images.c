@@ -4,10 +4,10 @@
  */
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "autograd/ops/image_norm.h"
 #include "base/error.h"
 #include "comm/api/request.h"
-#include "compute/array.h"
 #include "parallel/sync_bn.h"
 
 /* ---- backward ------------------------------------------------------------ */

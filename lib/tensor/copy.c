@@ -4,9 +4,9 @@
  */
 #include <math.h>
 
+#include "array/compute/array.h"
+#include "array/compute/copy.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/copy.h"
 #include "tensor/tensor.h"
 
 /* ---- copy ---------------------------------------------------------------- */

@@ -6,8 +6,8 @@
 #ifndef LS_TENSOR_FLOATS_H
 #define LS_TENSOR_FLOATS_H
 
+#include "array/device/device.h"
 #include "base/memory.h"
-#include "device/device.h"
 
 /* *out = `count` zeros, the caller's; `what` names them in errors. */
 ls_status lsi_floats_new(float **out, lsi_device *device_or_null, size_t count,

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "device/device.h"
+#include "array/device/device.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_pool lsi_pool;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/compute.h"
 
 static ls_status new_struct(ls_tensor **out, lsi_pool *pool)
 {

@@ -25,9 +25,9 @@
 
 #include <stdatomic.h>
 
+#include "array/compute/dense.h"
+#include "array/device/device.h"
 #include "base/memory.h"
-#include "compute/dense.h"
-#include "device/device.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
 #include "tensor/pool.h"

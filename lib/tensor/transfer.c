@@ -1,9 +1,9 @@
 /* Between host and device: bytes move as they are. */
 #include <string.h>
 
+#include "array/compute/array.h"
+#include "array/compute/copy.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/copy.h"
 #include "tensor/tensor.h"
 
 static size_t bytes_of(const ls_tensor *tensor)

@@ -3,9 +3,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/threads.h"
 #include "text/byte_level.h"
 #include "text/normalize.h"
 #include "text/unicode.h"

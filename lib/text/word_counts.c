@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
-#include "compute/threads.h"
 
 /* ---- a table ------------------------------------------------------------- */
 

@@ -5,13 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "array/compute/attention/attention.h"
+#include "array/compute/plan_cache.h"
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "compute/attention/attention.h"
-#include "compute/plan_cache.h"
-#include "compute/threads.h"
 
 enum { Q, K, V, DOUT, O, DQ, DK, DV };
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "bench/attention_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "compute/threads.h"
 
 enum { QUICK_LENGTH = 2048, FEWEST_RUNS = 3 };
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/span_steps.h"
@@ -14,7 +15,6 @@
 #include "bench/lm_case.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "compute/threads.h"
 #include "lockstep/profile.h"
 
 enum { MAX_SIZES = 16, SIZE_BYTES = 16 };

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/array.h"
 
 enum { PERIOD = 1021 };
 

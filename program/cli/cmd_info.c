@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "array/compute/dense.h"
+#include "array/device/find.h"
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "base/cpuset.h"
@@ -13,8 +15,6 @@
 #include "base/module.h"
 #include "comm/net/mpi/modules.h"
 #include "command/command.h"
-#include "compute/dense.h"
-#include "device/find.h"
 #include "lockstep/version.h"
 #include "report/machine.h"
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory_record.h"
 #include "base/span_file.h"
@@ -17,7 +18,6 @@
 #include "cli/resume_flags.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
-#include "compute/threads.h"
 #include "nets/lm.h"
 #include "report/result.h"
 

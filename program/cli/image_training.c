@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
 #include "base/memory_record.h"
 #include "base/span_file.h"
 #include "base/span_steps.h"
 #include "cli/train_log.h"
-#include "compute/threads.h"
 #include "report/result.h"
 
 typedef struct session {

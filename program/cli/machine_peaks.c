@@ -5,14 +5,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "array/compute/array.h"
+#include "array/compute/dense.h"
+#include "array/compute/threads.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "compute/array.h"
-#include "compute/dense.h"
-#include "compute/threads.h"
 #include "report/machine.h"
 #include "report/result.h"
 

@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "array/compute/threads.h"
 #include "base/cpus.h"
 #include "base/error.h"
 #include "base/meminfo.h"
 #include "bench/bench.h"
-#include "compute/threads.h"
 
 /* What the process says at its end. */
 typedef struct words {

@@ -13,10 +13,10 @@ struct lsi_memory_code {
 
 /* What lies between a model and the allocator. */
 static const char *const inner[] = {
-    "lib/base/",       "lib/tensor/",     "lib/autograd/",
-    "lib/compute/",    "lib/nn/linear.c", "lib/nn/norms.c",
-    "lib/nn/conv2d.c", "lib/nn/layer.c",  "lib/nn/batch_norm.c",
-    "lib/optim/",      "lib/parallel/",   "lib/nn/transformer_params.c",
+    "lib/base/",          "lib/tensor/",     "lib/autograd/",
+    "lib/array/compute/", "lib/nn/linear.c", "lib/nn/norms.c",
+    "lib/nn/conv2d.c",    "lib/nn/layer.c",  "lib/nn/batch_norm.c",
+    "lib/optim/",         "lib/parallel/",   "lib/nn/transformer_params.c",
 };
 
 /* Of a program without lines of its own, those of the C library may be known.

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/compute.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "command/list.h"
-#include "compute/compute.h"
 
 ls_dtype lsi_cli_dtype(const char *name)
 {

@@ -10,12 +10,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "array/compute/threads.h"
 #include "base/cpus.h"
 #include "base/error.h"
 #include "base/program.h"
 #include "comm/bootstrap/environment.h"
 #include "comm/node/rank_cpus.h"
-#include "compute/threads.h"
 #include "launch/launch.h"
 
 /*

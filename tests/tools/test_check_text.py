@@ -74,9 +74,9 @@ class Text(GateTest):
 
     def test_guards(self):
         self.write("lib/base/ops/ops.h", "/* O. */\n" + guard("LS_BASE_OPS_H"))
-        self.write("lib/kernels/simd/t.h", "/* A template. */\n")
-        self.write("lib/kernels/simd/u.h", "/* U. */\n" +
-                   guard("LS_KERNELS_SIMD_U_H"))
+        self.write("lib/array/kernels/simd/t.h", "/* A template. */\n")
+        self.write("lib/array/kernels/simd/u.h", "/* U. */\n" +
+                   guard("LS_ARRAY_KERNELS_SIMD_U_H"))
         self.passes()
         self.write("lib/base/y.h", "/* Y. */\n" + guard("LS_BASE_X_H"))
         self.write("lib/base/z.h", "/* Z. */\n")

@@ -11,11 +11,11 @@
  * shapes keep a layout of images. In mixed precision add reads one half operand
  * of an equal shape as it is: what a product gives to the residual stream.
  */
+#include "array/compute/array.h"
+#include "array/compute/axes.h"
+#include "array/compute/broadcast.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/axes.h"
-#include "compute/broadcast.h"
 
 /* Two operands with contiguous memory; of equal shapes also in one layout. */
 typedef struct operands {

@@ -6,7 +6,7 @@
  *     max_axes     y = largest of x      dx = dy / k at the k largest, else 0
  *     expand       y = x, repeated       dx = sum of dy
  */
-#include "compute/axes.h"
+#include "array/compute/axes.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 

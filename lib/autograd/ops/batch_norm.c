@@ -15,10 +15,10 @@
  * Plain (N, C) is a matrix of few rows, done by one thread in f32; all else
  * goes by image_norm.h.
  */
-#include "compute/batch_norm.h"
+#include "array/compute/batch_norm.h"
+#include "array/compute/array.h"
 #include "autograd/ops/image_norm.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 enum { X, WEIGHT, BIAS };
 enum { SAVED_X, SAVED_WEIGHT, SAVED_MEAN, SAVED_INV_STD };

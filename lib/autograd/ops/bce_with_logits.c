@@ -4,9 +4,9 @@
  *
  *     dx = dy / n (1 / (1 + e^-x) - t)        dt = -dy / n x
  */
+#include "array/compute/losses.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/losses.h"
 
 enum { LOGITS, TARGETS };
 

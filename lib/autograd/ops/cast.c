@@ -3,9 +3,9 @@
  *
  *     da = dy, rounded to a's type (the derivative of rounding taken as 1)
  */
+#include "array/compute/array.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 static ls_status cast_backward(ls_tape *tape, ls_node *node)
 {

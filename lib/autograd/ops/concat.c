@@ -5,9 +5,9 @@
  *
  * Of one type, any; in mixed precision halves beside others are widened to f32.
  */
+#include "array/compute/copy.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/copy.h"
 
 typedef struct concat_state {
     int axis;

@@ -17,9 +17,9 @@
  */
 #include <assert.h>
 
+#include "array/compute/array.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 enum { X, WEIGHT, BIAS };
 

@@ -5,9 +5,9 @@
  *
  *     dx[r][c] = dy / N (softmax x[r] [c] - q[r][c])
  */
+#include "array/compute/losses.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/losses.h"
 
 enum { LOGITS, LABELS, ROWS };
 

@@ -10,9 +10,9 @@
  */
 #include <math.h>
 
+#include "array/compute/array.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 /* Random operations of one step have 24 bits, steps the rest. */
 #define STEP_SHIFT 24

@@ -11,10 +11,10 @@
  *
  * In mixed precision relu keeps the type of its input.
  */
+#include "array/compute/array.h"
+#include "array/compute/functions.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/functions.h"
 
 ls_status lsi_op_pass_scaled(ls_tape *tape, ls_node *node, int index,
                              double factor)

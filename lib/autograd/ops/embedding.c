@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
+#include "array/compute/array.h"
+#include "array/compute/embedding.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/embedding.h"
 
 enum { WEIGHT, INDICES };
 

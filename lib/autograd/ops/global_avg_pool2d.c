@@ -4,10 +4,10 @@
  *
  *     dx = dy / (H W), all over the channel
  */
+#include "array/compute/array.h"
+#include "array/compute/planes.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/planes.h"
 
 static ls_status global_avg_pool2d_backward(ls_tape *tape, ls_node *node)
 {

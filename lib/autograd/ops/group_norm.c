@@ -9,9 +9,9 @@
  *
  * By image_norm.h, every image having vectors of its own.
  */
+#include "array/compute/array.h"
 #include "autograd/ops/image_norm.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 typedef struct group_state {
     size_t groups;

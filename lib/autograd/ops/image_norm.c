@@ -1,8 +1,8 @@
 /* Normalisation of channels; see image_norm.h. */
 #include "autograd/ops/image_norm.h"
 
+#include "array/compute/array.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 /* ---- forward ------------------------------------------------------------- */
 

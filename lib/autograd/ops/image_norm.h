@@ -14,9 +14,9 @@
 #ifndef LS_AUTOGRAD_OPS_IMAGE_NORM_H
 #define LS_AUTOGRAD_OPS_IMAGE_NORM_H
 
+#include "array/compute/plane_stats.h"
+#include "array/compute/planes.h"
 #include "autograd/ops/ops.h"
-#include "compute/plane_stats.h"
-#include "compute/planes.h"
 
 /* The inputs of such a node, and its saved tensors. */
 enum {

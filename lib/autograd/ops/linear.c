@@ -11,10 +11,10 @@
  *
  * Each slice of the batch, which is the first dimension, is computed apart.
  */
+#include "array/compute/array.h"
+#include "array/compute/row_products.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/row_products.h"
 
 enum { X, WEIGHT, BIAS };
 

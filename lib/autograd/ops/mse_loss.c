@@ -3,9 +3,9 @@
  *
  *     da = 2 dy / n (a - b)        db = -da
  */
+#include "array/compute/losses.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/losses.h"
 
 enum { A, B };
 

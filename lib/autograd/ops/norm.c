@@ -10,10 +10,10 @@
  *     dweight = sum dy x_hat     dbias = sum dy                  (over rows)
  *     dx      = s (g - mean(g) - x_hat mean(g x_hat)), mean(g) in the second
  */
+#include "array/compute/array.h"
+#include "array/compute/row_norm.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/row_norm.h"
 
 enum { X, WEIGHT, BIAS };
 enum { SAVED_X, SAVED_WEIGHT, SAVED_INV_STD, SAVED_MEAN };

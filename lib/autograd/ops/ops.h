@@ -8,9 +8,9 @@
 #ifndef LS_AUTOGRAD_OPS_H
 #define LS_AUTOGRAD_OPS_H
 
+#include "array/compute/mixed.h"
 #include "autograd/autocast.h"
 #include "autograd/node.h"
-#include "compute/mixed.h"
 
 #define X(name, text) extern const ls_function lsi_op_##name;
 #include "autograd/ops/ops.def"

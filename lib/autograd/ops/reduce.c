@@ -5,9 +5,9 @@
  *     sum    y = sum a       da = dy everywhere
  *     mean   y = sum a / n   da = dy / n everywhere; y = 0 for n = 0
  */
+#include "array/compute/array.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
 
 static ls_status spread(ls_tape *tape, ls_node *node)
 {

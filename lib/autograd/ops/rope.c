@@ -8,7 +8,7 @@
  * or, if so asked, the same of (x[k], x[d/2 + k]),
  * and backward turns dy by the opposite angle. The tables have no gradient.
  */
-#include "compute/rope.h"
+#include "array/compute/rope.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 

@@ -7,7 +7,7 @@
  *
  *     dx = dy - e^y * sum of dy over the axis
  */
-#include "compute/softmax.h"
+#include "array/compute/softmax.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
 

@@ -6,10 +6,10 @@
  *     slice      the same, each step-th    likewise
  *     transpose  y = a, two dims swapped   da = dy, swapped back
  */
+#include "array/compute/array.h"
+#include "array/compute/copy.h"
 #include "autograd/ops/ops.h"
 #include "base/error.h"
-#include "compute/array.h"
-#include "compute/copy.h"
 
 /* An alias of `tensor` that the tape owns. */
 static ls_tensor *alias_of(ls_tape *tape, const ls_tensor *tensor)

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/structs.h"
-#include "compute/array.h"
 #include "tensor/tensor.h"
 
 /* ---- defining ------------------------------------------------------------ */

@@ -3,13 +3,13 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/shared_alloc.h"
 #include "comm/node/shared.h"
-#include "compute/array.h"
 #include "tensor/tensor.h"
 
 enum { LINE = 64 };

@@ -2,11 +2,11 @@
 
 #include <math.h>
 
+#include "array/compute/threads.h"
 #include "autograd/params.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "compute/threads.h"
 #include "tensor/tensor.h"
 
 /* Streams of their own, apart from those of tapes (small rank numbers). */

@@ -1,7 +1,7 @@
 /* Gradients of the slices of a batch: where they lie, and folding them. */
+#include "array/compute/array.h"
 #include "autograd/params.h"
 #include "base/error.h"
-#include "compute/array.h"
 #include "tensor/tensor.h"
 
 ls_status lsi_params_set_slices(ls_params *params, int slices)

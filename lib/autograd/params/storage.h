@@ -12,9 +12,9 @@
 #ifndef LS_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_AUTOGRAD_PARAMS_STORAGE_H
 
+#include "array/device/device.h"
 #include "base/memory.h"
 #include "base/partition.h"
-#include "device/device.h"
 #include "lockstep/autograd.h"
 
 enum {

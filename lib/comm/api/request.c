@@ -3,6 +3,7 @@
  */
 #include "comm/api/request.h"
 
+#include "array/compute/serial.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
@@ -12,7 +13,6 @@
 #include "comm/core/engine.h"
 #include "comm/core/wait.h"
 #include "comm/health/recorder.h"
-#include "compute/serial.h"
 
 /* A collective to be planned. */
 typedef struct wanted {

@@ -1,13 +1,13 @@
 /*
  * ls_group_from_env: read the environment, meet the others, settle.
  */
+#include "array/compute/compute.h"
 #include "base/crash.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/group.h"
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
-#include "compute/compute.h"
 
 ls_status ls_group_from_env(ls_group **group)
 {

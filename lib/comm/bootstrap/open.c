@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "array/compute/compute.h"
 #include "base/crash.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -16,7 +17,6 @@
 #include "comm/bootstrap/transports.h"
 #include "comm/node/rank_cpus.h"
 #include "comm/state/segment.h"
-#include "compute/compute.h"
 
 enum { NAME_BYTES = 128 };
 

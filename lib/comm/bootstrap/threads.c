@@ -1,12 +1,12 @@
 /*
  * Groups whose ranks are threads of one process.
  */
+#include "array/compute/compute.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/group.h"
 #include "comm/node/inproc.h"
 #include "comm/node/rank_cpus.h"
-#include "compute/compute.h"
 
 static ls_status open_all(lsi_node_memory *node, int size, ls_group **made)
 {

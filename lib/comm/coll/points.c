@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "array/compute/serial.h"
 #include "base/error.h"
-#include "compute/serial.h"
 
 static bool is_half(ls_dtype dtype)
 {

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
+#include "array/compute/serial.h"
 #include "comm/node/copy.h"
 #include "comm/node/shared.h"
 #include "comm/state/channels.h"
-#include "compute/serial.h"
 
 enum {
     LARGE = 16 << 20, /* bytes; 10 MB are slower so */

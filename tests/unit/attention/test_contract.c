@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "lockstep/profile.h"
 #include "problem.h"
 #include "testing.h"

@@ -3,8 +3,8 @@
  */
 #include <math.h>
 
-#include "kernels/attention/flash.h"
-#include "kernels/kernels.h"
+#include "array/kernels/attention/flash.h"
+#include "array/kernels/kernels.h"
 #include "testing.h"
 
 enum { BATCH = 1000 };

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "compute/attention/flash_queue.h"
+#include "array/compute/attention/flash_queue.h"
 #include "testing.h"
 
 enum { MOST = 16, MOST_WORKERS = 5 };

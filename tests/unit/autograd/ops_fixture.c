@@ -1,7 +1,7 @@
 /* The fixture; see ops_fixture.h. */
 #include "ops_fixture.h"
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "testing.h"
 
 ls_tape *tape;

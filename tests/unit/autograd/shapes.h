@@ -2,8 +2,8 @@
 #ifndef TESTS_AUTOGRAD_SHAPES_H
 #define TESTS_AUTOGRAD_SHAPES_H
 
+#include "array/compute/threads.h"
 #include "autograd/ops/ops.h"
-#include "compute/threads.h"
 #include "mixed.h"
 
 static uint32_t drawn = 1;

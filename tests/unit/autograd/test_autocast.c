@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "lockstep/attention.h"
 #include "lockstep/optim.h"
 #include "mixed.h"

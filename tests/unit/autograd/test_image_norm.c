@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
+#include "array/compute/threads.h"
 #include "autograd/ops/ops.h"
-#include "compute/threads.h"
 #include "mixed.h"
 
 static ls_batch_norm_args args_of(statistics s)

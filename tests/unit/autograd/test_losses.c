@@ -1,7 +1,7 @@
 /* Losses beside their gradients: what is large, small, empty or NaN. */
 #include <math.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

@@ -4,9 +4,9 @@
  */
 #include <math.h>
 
+#include "array/compute/threads.h"
 #include "autograd/ops/ops.h"
 #include "base/half.h"
-#include "compute/threads.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

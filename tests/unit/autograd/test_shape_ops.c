@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compute/axes.h"
+#include "array/compute/axes.h"
 #include "shapes.h"
 
 /* ---- broadcasting -------------------------------------------------------- */

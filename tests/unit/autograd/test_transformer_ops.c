@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

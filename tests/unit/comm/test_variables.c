@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "array/compute/threads.h"
 #include "base/log.h"
-#include "compute/threads.h"
 #include "lockstep/lockstep.h"
 
 enum { PAIRS = 6, TEXT_BYTES = 2048 };

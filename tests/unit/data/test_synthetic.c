@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "data/dataset.h"
 #include "lockstep/profile.h"
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_DEVICE_CUDA_DEVICE_H
 #define TESTS_UNIT_DEVICE_CUDA_DEVICE_H
 
-#include "device/find.h"
+#include "array/device/find.h"
 #include "driver/standin.h"
 #include "testing.h"
 

@@ -9,7 +9,7 @@
 #ifndef TESTS_UNIT_DEVICE_FAKE_DEVICE_H
 #define TESTS_UNIT_DEVICE_FAKE_DEVICE_H
 
-#include "device/table.h"
+#include "array/device/table.h"
 
 /* What the next device to be opened is like; all 0 at first. */
 typedef struct fake_settings {

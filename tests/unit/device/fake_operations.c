@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compute/operations.h"
+#include "array/compute/operations.h"
 #include "fake_device.h"
 
 /* A row's parameters as the fields of a struct: what is not an array by value.
@@ -71,7 +71,7 @@
 #define DO(name, where, ...)  ROW(name, ALWAYS, __VA_ARGS__)
 #define TRY(name, where, ...) ROW(name, IF_OK, __VA_ARGS__)
 #define PLAN                  TRY
-#include "compute/operations.def"
+#include "array/compute/operations.def"
 #undef DO
 #undef TRY
 #undef PLAN
@@ -80,5 +80,5 @@ const lsi_operations fake_operations = {
 #define DO(name, where, ...) .name = fake_##name,
 #define TRY                  DO
 #define PLAN                 DO
-#include "compute/operations.def"
+#include "array/compute/operations.def"
 };

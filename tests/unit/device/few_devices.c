@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device/table.h"
+#include "array/device/table.h"
 
 static int count(int *n)
 {

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "device/device.h"
+#include "array/device/device.h"
 #include "fake_device.h"
 #include "tensor/tensor.h"
 #include "testing.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/find.h"
+#include "array/device/find.h"
 #include "driver/standin.h"
 
 enum { REAL = 3 };

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "device/find.h"
+#include "array/device/find.h"
 
 /* The modules and how many devices they have. */
 static void given(const char *folder, const char *devices)

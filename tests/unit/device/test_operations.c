@@ -3,8 +3,8 @@
  * training takes the same steps as on the host, without a transfer that nobody
  * asked for.
  */
+#include "array/compute/operations.h"
 #include "autograd/tape.h"
-#include "compute/operations.h"
 #include "fake_device.h"
 #include "flat.h"
 #include "lockstep/attention.h"

@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
+#include "array/kernels/activations.h"
 #include "harness.h"
-#include "kernels/activations.h"
 #include "testing.h"
 
 static const double ranges[] = {1, 12, 120};

@@ -1,8 +1,8 @@
 /* Pooling and reorders: nothing is rounded, so everything is exact. */
 #include <math.h>
 
+#include "array/kernels/layout.h"
 #include "harness.h"
-#include "kernels/layout.h"
 #include "testing.h"
 
 /* The place of channel c of pixel p of image n, `pixels` in an image. */

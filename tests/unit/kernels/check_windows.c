@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
+#include "array/kernels/layout.h"
 #include "harness.h"
-#include "kernels/layout.h"
 #include "testing.h"
 
 /* n, c, h, w, oh, ow, size, stride, padding */

@@ -5,7 +5,7 @@
 #ifndef TESTS_KERNELS_DENSE_H
 #define TESTS_KERNELS_DENSE_H
 
-#include "compute/dense.h"
+#include "array/compute/dense.h"
 #include "harness.h"
 #include "testing.h"
 

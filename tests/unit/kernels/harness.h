@@ -10,10 +10,10 @@
 #ifndef TESTS_KERNELS_HARNESS_H
 #define TESTS_KERNELS_HARNESS_H
 
-#include "kernels/kernels.h"
+#include "array/kernels/kernels.h"
 
 #define X(name, args) void check_##name(const lsi_kernels *k);
-#include "kernels/kernels.def"
+#include "array/kernels/kernels.def"
 #undef X
 
 /* Half the distance from 1 to the next f32: the error of one rounding. */

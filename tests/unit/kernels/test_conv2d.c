@@ -21,8 +21,8 @@
  */
 #include <math.h>
 
+#include "array/compute/threads.h"
 #include "base/half.h"
-#include "compute/threads.h"
 #include "dense.h"
 
 typedef struct conv {

@@ -1,9 +1,9 @@
 /* Pooling and reorders of whole tensors, over threads. */
 #include <math.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
+#include "array/kernels/layout.h"
 #include "dense.h"
-#include "kernels/layout.h"
 
 static const lsi_layout layouts[] = {LSI_LAYOUT_PLAIN, LSI_LAYOUT_CHANNELS_LAST,
                                      LSI_LAYOUT_BLOCKED_8,

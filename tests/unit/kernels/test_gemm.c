@@ -6,9 +6,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
+#include "array/kernels/kernels.h"
 #include "dense.h"
-#include "kernels/kernels.h"
 #include "numbers.h"
 
 typedef struct product {

@@ -11,7 +11,7 @@ typedef struct row {
 
 static const row rows[] = {
 #define X(name, args) {#name, check_##name},
-#include "kernels/kernels.def"
+#include "array/kernels/kernels.def"
 #undef X
 };
 

@@ -7,9 +7,9 @@
 #include <omp.h>
 #include <stdlib.h>
 
+#include "array/kernels/kernels.h"
 #include "base/error.h"
 #include "dense.h"
-#include "kernels/kernels.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -30,8 +30,8 @@ static bool is_cxx(const void *caller)
 
 /*
  * In place of libc's, for all that is loaded. What fails in a parallel region
- * of oneDNN nobody can catch (compute/onednn/calls.h). libc's declaration has
- * reserved names for parameters.
+ * of oneDNN nobody can catch (array/compute/onednn/calls.h). libc's declaration
+ * has reserved names for parameters.
  */
 /* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
 void *malloc(size_t bytes)

@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "array/compute/plan_cache.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "compute/plan_cache.h"
 #include "testing.h"
 
 enum { KEYS = 1000, HIDDEN = 1000 };

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "compute/plan_cache.h"
-#include "compute/threads.h"
+#include "array/compute/plan_cache.h"
+#include "array/compute/threads.h"
 #include "dense.h"
 #include "lockstep/profile.h"
 

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "array/compute/threads.h"
 #include "base/clock.h"
 #include "base/cpus.h"
-#include "compute/threads.h"
 #include "testing.h"
 
 enum { MAX_N = 5000, MAX_CALLS = 64 };

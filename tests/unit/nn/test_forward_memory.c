@@ -3,7 +3,7 @@
  * forward pass takes beyond the weights does not depend on how many there are,
  * to the byte.
  */
-#include "compute/plan_cache.h"
+#include "array/compute/plan_cache.h"
 #include "lockstep/profile.h"
 #include "nn/transformer.h"
 #include "tensor/tensor.h"

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
+#include "array/kernels/kernels.h"
 #include "flat.h"
-#include "kernels/kernels.h"
 #include "optim/clip.h"
 #include "optim_set.h"
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array/compute/threads.h"
 #include "autograd/params.h"
 #include "base/rng.h"
-#include "compute/threads.h"
 #include "flat.h"
 #include "lockstep/profile.h"
 #include "optim/optimizer.h"

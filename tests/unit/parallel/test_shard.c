@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"

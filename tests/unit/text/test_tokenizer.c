@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "lockstep/lockstep.h"
 #include "testing.h"
 #include "text/merges.h"

@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
+#include "array/compute/threads.h"
 #include "base/error.h"
-#include "compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/profile.h"
 #include "parallel/ddp.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/nn.h"
 #include "nets/image_net.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compute/threads.h"
+#include "array/compute/threads.h"
 #include "lockstep/nn.h"
 #include "nets/image_net.h"
 #include "train/jobs/validate.h"

@@ -4,13 +4,13 @@
  */
 #include <cuda.h>
 
-#include "device/cuda/driver.h"
+#include "array/device/cuda/driver.h"
 
 #define X(name, symbol, arguments)                                             \
     _Static_assert(                                                            \
         __builtin_types_compatible_p(__typeof__(symbol), CUresult arguments),  \
         #symbol " has other arguments");
-#include "device/cuda/driver.def"
+#include "array/device/cuda/driver.def"
 #undef X
 
 #define SAME(ours, theirs)                                                     \

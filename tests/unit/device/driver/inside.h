@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "device/cuda/driver.h"
+#include "array/device/cuda/driver.h"
 #include "standin.h"
 
 /* Their numbers are NVIDIA's. */
@@ -62,7 +62,7 @@ char *standin_reach(CUcontext context, CUdeviceptr at, size_t bytes);
 void standin_unmap(CUdeviceptr at);
 
 #define X(name, symbol, arguments) CUresult symbol arguments;
-#include "device/cuda/driver.def"
+#include "array/device/cuda/driver.def"
 #undef X
 
 #endif

@@ -1,0 +1,40 @@
+/*
+ * Attention to keys and values that are kept: one query a sequence, and parts
+ * of attention put together.
+ */
+#ifndef LS_ARRAY_COMPUTE_ATTENTION_CACHED_H
+#define LS_ARRAY_COMPUTE_ATTENTION_CACHED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lockstep/status.h"
+
+/*
+ * Rows of one query each. Keys and values of a row's key head lie in `slots`
+ * rows of d, those of its other heads behind them.
+ */
+typedef struct lsi_attention_step {
+    size_t rows, heads, kv_heads, d, slots;
+    const int64_t *keys; /* of each row, at most slots */
+    float scale;
+} lsi_attention_step;
+
+/* o and q (rows, heads, d), k and v (rows, kv_heads, slots, d). */
+ls_status lsi_attention_step_run(const lsi_attention_step *step, float *o,
+                                 const float *q, const float *k,
+                                 const float *v);
+
+/*
+ * o (queries, heads, d) and what the flash method saves with it over some keys,
+ * and `other` over others, become those over all of them. L stays as it was:
+ * the softmax of the rows, behind it, says more.
+ */
+typedef struct lsi_attention_part {
+    float *o, *saved;
+} lsi_attention_part;
+enum { LSI_ATTENTION_SAVED = 3 /* floats of a query */ };
+void lsi_attention_join(lsi_attention_part part, lsi_attention_part other,
+                        size_t queries, size_t heads, size_t d);
+
+#endif

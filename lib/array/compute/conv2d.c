@@ -1,0 +1,264 @@
+/* Convolutions: checks, plans, and the choice of who computes. */
+#include "array/compute/onednn/conv2d.h"
+#include "array/compute/dense.h"
+#include "array/compute/host.h"
+#include "array/compute/plan_cache.h"
+#include "array/compute/threads.h"
+#include "array/compute/winograd.h"
+#include "array/compute/work.h"
+#include "array/kernels/kernels.h"
+#include "array/kernels/ref/dense.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+struct lsi_conv2d_plan {
+    lsi_conv2d_shape shape;
+    lsi_onednn_conv2d *onednn; /* NULL: plain loops, or an empty batch */
+    bool winograd;             /* of bf16 */
+};
+
+/* No padding: its bytes are compared. */
+typedef struct conv2d_key {
+    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
+    int32_t bias, relu, threads, dtype, dsrc_dtype, on_device;
+} conv2d_key;
+
+static ls_status check(const lsi_conv2d_shape *s)
+{
+    const bool valid = s->n >= 0 && s->c >= 1 && s->o >= 1 && s->kh >= 1 &&
+                       s->kw >= 1 && s->stride >= 1 && s->padding >= 0 &&
+                       s->dilation >= 1 && s->groups >= 1;
+    if (valid && s->c % s->groups == 0 && s->o % s->groups == 0 &&
+        s->h + 2 * s->padding > (s->kh - 1) * s->dilation &&
+        s->w + 2 * s->padding > (s->kw - 1) * s->dilation)
+        return LS_OK;
+    return lsi_fail(LS_ERR_SHAPE,
+                    "convolution of (%lld, %lld, %lld, %lld) with %lld filters "
+                    "of %lld x %lld, stride %lld, padding %lld, dilation %lld, "
+                    "%lld groups: the padded image must hold the filter, and "
+                    "groups divide channels and filters",
+                    (long long)s->n, (long long)s->c, (long long)s->h,
+                    (long long)s->w, (long long)s->o, (long long)s->kh,
+                    (long long)s->kw, (long long)s->stride,
+                    (long long)s->padding, (long long)s->dilation,
+                    (long long)s->groups);
+}
+
+static bool is_real(ls_dtype dtype)
+{
+    return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
+}
+
+static ls_status check_types(const lsi_conv2d_shape *s)
+{
+    if (is_real(s->dtype) &&
+        (s->dsrc_dtype == s->dtype || s->dsrc_dtype == LS_F32))
+        return LS_OK;
+    return lsi_fail(LS_ERR_DTYPE,
+                    "convolution of %s, the gradient of its source %s; it must "
+                    "be f32, bf16 or f16, and the gradient the same or f32",
+                    ls_dtype_name(s->dtype), ls_dtype_name(s->dsrc_dtype));
+}
+
+static ls_status choose_dtype(lsi_conv2d_shape *s)
+{
+    const int64_t channels = lsi_kernels_get()->bf16_channels;
+    bool half = s->n > 0 && s->dtype == LS_BF16 && channels > 0 &&
+                s->c >= channels && s->o >= channels && !s->on_device;
+    if (half)
+        LS_TRY(lsi_conv2d_is_fast(s, &half));
+    if (!half)
+        s->dtype = s->dsrc_dtype = LS_F32;
+    return LS_OK;
+}
+
+static lsi_conv2d_shape shape_of(const conv2d_key *k)
+{
+    return (lsi_conv2d_shape){.n = k->n,
+                              .c = k->c,
+                              .h = k->h,
+                              .w = k->w,
+                              .o = k->o,
+                              .kh = k->kh,
+                              .kw = k->kw,
+                              .stride = k->stride,
+                              .padding = k->padding,
+                              .dilation = k->dilation,
+                              .groups = k->groups,
+                              .bias = k->bias,
+                              .relu = k->relu,
+                              .on_device = k->on_device,
+                              .dtype = (ls_dtype)k->dtype,
+                              .dsrc_dtype = (ls_dtype)k->dsrc_dtype};
+}
+
+static ls_status make_plan(const void *key, void **out)
+{
+    void *block;
+    lsi_conv2d_shape shape = shape_of(key);
+    LS_TRY(choose_dtype(&shape));
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
+                            "convolution plan"));
+    lsi_conv2d_plan *plan = block;
+    plan->shape = shape;
+    const bool plain = lsi_kernels_get()->isa == LSI_ISA_REF ||
+                       plan->shape.n == 0 || plan->shape.on_device;
+    const ls_status status =
+        plain ? LS_OK : lsi_onednn_conv2d_new(&plan->onednn, &plan->shape);
+    if (status != LS_OK) {
+        lsi_free(plan);
+        return status;
+    }
+    plan->winograd = lsi_winograd_suits(
+        &plan->shape, lsi_conv2d_src_layout(plan), lsi_conv2d_dst_layout(plan));
+    *out = plan;
+    return LS_OK;
+}
+
+static void free_plan(void *argument)
+{
+    lsi_conv2d_plan *plan = argument;
+    if (plan->onednn)
+        lsi_onednn_conv2d_free(plan->onednn);
+    lsi_free(plan);
+}
+
+static const lsi_plan_kind conv2d_kind = {.name = "convolution plan",
+                                          .key_bytes = sizeof(conv2d_key),
+                                          .make = make_plan,
+                                          .destroy = free_plan};
+
+ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
+                              lsi_conv2d_plan **plan)
+{
+    lsi_conv2d_shape full = *shape, *s = &full;
+    s->dilation += s->dilation == 0;
+    s->groups += s->groups == 0;
+    LS_TRY(check(s));
+    LS_TRY(check_types(s));
+    const conv2d_key key = {.n = s->n,
+                            .c = s->c,
+                            .h = s->h,
+                            .w = s->w,
+                            .o = s->o,
+                            .kh = s->kh,
+                            .kw = s->kw,
+                            .stride = s->stride,
+                            .padding = s->padding,
+                            .dilation = s->dilation,
+                            .groups = s->groups,
+                            .bias = s->bias,
+                            .relu = s->relu,
+                            .on_device = s->on_device,
+                            .threads = lsi_threads(),
+                            .dtype = (int32_t)s->dtype,
+                            .dsrc_dtype = (int32_t)s->dsrc_dtype};
+    void *found;
+    LS_TRY(lsi_plan_cache_get(&conv2d_kind, &key, &found));
+    *plan = found;
+    return LS_OK;
+}
+
+ls_dtype lsi_conv2d_dtype(const lsi_conv2d_plan *plan)
+{
+    return plan->shape.dtype;
+}
+
+lsi_layout lsi_conv2d_src_layout(const lsi_conv2d_plan *plan)
+{
+    return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).src
+                        : LSI_LAYOUT_PLAIN;
+}
+
+lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
+{
+    return plan->onednn ? lsi_onednn_conv2d_layouts(plan->onednn).dst
+                        : LSI_LAYOUT_PLAIN;
+}
+
+ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
+                             const void *weight, const float *bias_or_null)
+{
+    lsi_device *const device = lsi_device_of(dst);
+    if (device != NULL)
+        return LSI_ON_DEVICE(device, conv2d_forward, &plan->shape, dst, src,
+                             weight, bias_or_null);
+    LSI_SPAN(KERNEL, "conv2d", lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
+    if (plan->winograd)
+        return lsi_winograd_forward(&plan->shape, dst, src, weight);
+    if (plan->onednn)
+        return lsi_onednn_conv2d_forward(plan->onednn, dst, src, weight,
+                                         bias_or_null);
+    lsi_ref_conv2d_forward(&plan->shape, dst, src, weight, bias_or_null);
+    return LS_OK;
+}
+
+ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
+                                   const void *ddst, const void *weight)
+{
+    lsi_device *const device = lsi_device_of(dsrc);
+    if (device != NULL)
+        return LSI_ON_DEVICE(device, conv2d_backward_data, &plan->shape, dsrc,
+                             ddst, weight);
+    LSI_SPAN(KERNEL, "conv2d_backward_data",
+             lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
+    if (plan->winograd)
+        return lsi_winograd_backward_data(&plan->shape, dsrc, ddst, weight);
+    if (plan->onednn)
+        return lsi_onednn_conv2d_backward_data(plan->onednn, dsrc, ddst,
+                                               weight);
+    lsi_ref_conv2d_backward_data(&plan->shape, dsrc, ddst, weight);
+    return LS_OK;
+}
+
+ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
+                                     float *dbias_or_null, const void *src,
+                                     const void *ddst, bool accumulate)
+{
+    lsi_device *const device = lsi_device_of(dweight);
+    if (device != NULL)
+        return LSI_ON_DEVICE(device, conv2d_backward_weight, &plan->shape,
+                             dweight, dbias_or_null, src, ddst, accumulate);
+    LSI_SPAN(KERNEL, "conv2d_backward_weight",
+             lsi_work_conv2d_bytes(&plan->shape),
+             lsi_work_conv2d(&plan->shape));
+    if (plan->winograd)
+        return lsi_winograd_backward_weight(&plan->shape, dweight, src, ddst,
+                                            accumulate);
+    if (plan->onednn)
+        return lsi_onednn_conv2d_backward_weight(
+            plan->onednn, dweight, dbias_or_null, src, ddst, accumulate);
+    lsi_ref_conv2d_backward_weight(&plan->shape, dweight, dbias_or_null, src,
+                                   ddst, accumulate);
+    return LS_OK;
+}
+
+/* ---- plain arrays, for devices whose memory is the host's ---------------- */
+
+ls_status lsi_host_conv2d_forward(const lsi_conv2d_shape *shape, void *dst,
+                                  const void *src, const void *weight,
+                                  const float *bias_or_null)
+{
+    lsi_ref_conv2d_forward(shape, dst, src, weight, bias_or_null);
+    return LS_OK;
+}
+
+ls_status lsi_host_conv2d_backward_data(const lsi_conv2d_shape *shape,
+                                        void *dsrc, const void *ddst,
+                                        const void *weight)
+{
+    lsi_ref_conv2d_backward_data(shape, dsrc, ddst, weight);
+    return LS_OK;
+}
+
+ls_status lsi_host_conv2d_backward_weight(const lsi_conv2d_shape *shape,
+                                          float *dweight, float *dbias_or_null,
+                                          const void *src, const void *ddst,
+                                          bool accumulate)
+{
+    lsi_ref_conv2d_backward_weight(shape, dweight, dbias_or_null, src, ddst,
+                                   accumulate);
+    return LS_OK;
+}

@@ -1,0 +1,46 @@
+/*
+ * A map from keys (plain bytes) to plans, one for each thread: a plan has
+ * scratch memory and may be used by one thread at a time. A thread's plans are
+ * freed when it ends.
+ *
+ * Plans of a kind that is `limited` come in ever new shapes. All threads of the
+ * process together keep at most LSI_PLAN_LIMIT of them: a new one takes the
+ * place of the one that was used least recently by any thread, with time
+ * counted in plans made.
+ */
+#ifndef LS_ARRAY_COMPUTE_PLAN_CACHE_H
+#define LS_ARRAY_COMPUTE_PLAN_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+enum { LSI_PLAN_LIMIT = 256 };
+
+/* What all plans of one kind share. Its address is part of the key. */
+typedef struct lsi_plan_kind {
+    const char *name; /* in errors */
+    size_t key_bytes;
+    ls_status (*make)(const void *key, void **plan);
+    void (*destroy)(void *plan); /* by any thread */
+    bool limited;
+    /* Of limited plans: bytes that each has outside of lsi_alloc, about. */
+    size_t (*hidden_bytes)(void); /* always the same */
+} lsi_plan_kind;
+
+/*
+ * The calling thread's plan for the key, made if there is none. Padding inside
+ * the key must be zero. A limited plan stays until the thread asks for another
+ * limited one, or calls lsi_plan_cache_done.
+ */
+ls_status lsi_plan_cache_get(const lsi_plan_kind *kind, const void *key,
+                             void **plan);
+
+/* The calling thread has done with the limited plan that it got last. */
+void lsi_plan_cache_done(void);
+
+/* Frees the calling thread's plans now; what needs them makes them anew. */
+void lsi_plan_cache_drop(void);
+
+#endif

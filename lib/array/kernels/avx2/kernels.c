@@ -1,0 +1,11 @@
+/* The kernels at the level AVX2. */
+#include "array/kernels/avx2/vector.h"
+
+#include "array/kernels/attention/flash.h"
+#include "array/kernels/simd/simd.h"
+
+void lsi_kernels_fill_avx2(lsi_kernels *table)
+{
+    fill_simd(table);
+    table->flash = lsi_flash_avx2;
+}

@@ -1,0 +1,12 @@
+/* The kernels at the level AVX-512. */
+#include "array/kernels/avx512/vector.h"
+
+#include "array/kernels/attention/flash.h"
+#include "array/kernels/simd/simd.h"
+
+void lsi_kernels_fill_avx512(lsi_kernels *table)
+{
+    fill_simd(table);
+    table->flash = lsi_flash_avx512;
+    table->blocked = LSI_LAYOUT_BLOCKED_16;
+}

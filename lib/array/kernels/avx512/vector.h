@@ -1,0 +1,493 @@
+/*
+ * The words in which simd/ and attention/ are written, for AVX-512 (F, BW, DQ,
+ * VL): vf, vi and vd are vectors of float, 32-bit integers and double, vm a
+ * mask of lanes.
+ *
+ * Loads and stores take the number of lanes, 1..LANES; it is usually the
+ * constant LANES, and the test for it goes away. Lanes that a load leaves out
+ * are 0.
+ */
+#ifndef LS_ARRAY_KERNELS_AVX512_VECTOR_H
+#define LS_ARRAY_KERNELS_AVX512_VECTOR_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LSI_SIMD(name) lsi_avx512_##name
+#define INLINE         static inline __attribute__((always_inline, unused))
+#define LANES          ((size_t)16)
+
+/* A product keeps so many rows of so many of the 32 registers as sums. */
+#define PRODUCT_ROWS 8
+#define PRODUCT_VECS 2
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512d vd;
+typedef __mmask16 vm;
+
+INLINE __mmask16 first_lanes(size_t m)
+{
+    return (__mmask16)((1U << m) - 1);
+}
+
+/* ---- float -----------------------------------------------------------------
+ */
+INLINE vf vf_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+
+/* From any address. */
+INLINE vf vf_load(const void *p, size_t m)
+{
+    return m == LANES ? _mm512_loadu_ps(p)
+                      : _mm512_maskz_loadu_ps(first_lanes(m), p);
+}
+
+/* As vf_load; the lanes left out are those of `rest`. */
+INLINE vf vf_load_or(const float *p, size_t m, vf rest)
+{
+    return m == LANES ? _mm512_loadu_ps(p)
+                      : _mm512_mask_loadu_ps(rest, first_lanes(m), p);
+}
+
+INLINE void vf_store(float *p, vf x, size_t m)
+{
+    if (m == LANES)
+        _mm512_storeu_ps(p, x);
+    else
+        _mm512_mask_storeu_ps(p, first_lanes(m), x);
+}
+
+/* As vf_store, past the caches if whole; p is aligned to a vector. */
+INLINE void vf_stream(float *p, vf x, size_t m)
+{
+    if (m == LANES)
+        _mm512_stream_ps(p, x);
+    else
+        vf_store(p, x, m);
+}
+
+/* After the last vf_stream: what was stored is seen by others. */
+INLINE void vf_stream_end(void)
+{
+    _mm_sfence();
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+INLINE vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+
+/* a * b + c, rounded once. */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a * b - c, rounded once. */
+INLINE vf vf_fms(vf a, vf b, vf c)
+{
+    return _mm512_fmsub_ps(a, b, c);
+}
+
+/* c - a * b, rounded once. */
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* a > b ? a : b, so b if either is NaN; vf_min alike. */
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+INLINE vf vf_round(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT);
+}
+
+/* a * 2^n for integers n. */
+INLINE vf vf_scale_2(vf a, vf n)
+{
+    return _mm512_scalef_ps(a, n);
+}
+
+/* The integer in the low bits of n is added to the exponent of x. */
+INLINE vf vf_add_exponent(vf x, vf n)
+{
+    return _mm512_castsi512_ps(_mm512_add_epi32(
+        _mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(n), 23)));
+}
+
+/* e with 2^e <= x < 2^(e + 1), of a normal x above 0. */
+INLINE vf vf_exponent(vf x)
+{
+    return _mm512_getexp_ps(x);
+}
+
+INLINE vm vf_gt(vf a, vf b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ);
+}
+
+INLINE vm vf_is_nan(vf a)
+{
+    return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+}
+
+INLINE vm vm_or(vm a, vm b)
+{
+    return (vm)(a | b);
+}
+
+/* a, but not where b is set. */
+INLINE vm vm_and_not(vm a, vm b)
+{
+    return (vm)(a & ~b);
+}
+
+INLINE vf vf_select(vm m, vf yes, vf no)
+{
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+
+/* a where m is set, 0 elsewhere. */
+INLINE vf vf_keep(vm m, vf a)
+{
+    return _mm512_maskz_mov_ps(m, a);
+}
+
+/* x, but `fill` in the first n lanes. */
+INLINE vf vf_fill_low(vf x, size_t n, float fill)
+{
+    return _mm512_mask_mov_ps(x, first_lanes(n), vf_set(fill));
+}
+
+INLINE float vf_sum(vf a)
+{
+    return _mm512_reduce_add_ps(a);
+}
+
+INLINE float vf_max_lane(vf a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+
+/* ---- double ----------------------------------------------------------------
+ */
+INLINE vd vd_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+INLINE vd vd_low(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+}
+
+INLINE vd vd_high(vf a)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+}
+
+INLINE vd vd_add(vd a, vd b)
+{
+    return _mm512_add_pd(a, b);
+}
+
+INLINE vd vd_sub(vd a, vd b)
+{
+    return _mm512_sub_pd(a, b);
+}
+
+INLINE vd vd_fma(vd a, vd b, vd c)
+{
+    return _mm512_fmadd_pd(a, b, c);
+}
+
+INLINE double vd_sum(vd a)
+{
+    return _mm512_reduce_add_pd(a);
+}
+
+/* ---- 32-bit integers --------------------------------------------------------
+ */
+INLINE vi vi_set(uint32_t x)
+{
+    return _mm512_set1_epi32((int)x);
+}
+
+INLINE vi vi_load(const uint32_t *p, size_t m)
+{
+    return m == LANES ? _mm512_loadu_si512(p)
+                      : _mm512_maskz_loadu_epi32(first_lanes(m), p);
+}
+
+INLINE void vi_store(uint32_t *p, vi x)
+{
+    _mm512_storeu_si512(p, x);
+}
+
+INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+INLINE vi vi_xor3(vi a, vi b, vi c)
+{
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
+
+INLINE vi vi_select(vm m, vi yes, vi no)
+{
+    return _mm512_mask_blend_epi32(m, no, yes);
+}
+
+INLINE vm vi_eq(vi a, vi b)
+{
+    return _mm512_cmpeq_epi32_mask(a, b);
+}
+
+INLINE vm vi_ge_unsigned(vi a, vi b)
+{
+    return _mm512_cmpge_epu32_mask(a, b);
+}
+
+/* ---- 64-bit integers, and 32-bit ones in their low halves ---------------- */
+INLINE vi vi_set_64(uint64_t x)
+{
+    return _mm512_set1_epi64((long long)x);
+}
+
+INLINE vi vi_add_64(vi a, vi b)
+{
+    return _mm512_add_epi64(a, b);
+}
+
+/* The 64-bit products of the low halves. */
+INLINE vi vi_multiply_low(vi a, vi b)
+{
+    return _mm512_mul_epu32(a, b);
+}
+
+INLINE vi vi_high_half(vi a)
+{
+    return _mm512_srli_epi64(a, 32);
+}
+
+/* The low halves of `low` and, in the high halves, those of `high`. */
+INLINE vi vi_pair(vi low, vi high)
+{
+    return _mm512_mask_blend_epi32(0xAAAA, low, _mm512_slli_epi64(high, 32));
+}
+
+/*
+ * Makes groups of a lane of a and the same lane of b. If lane l belongs to
+ * number vi_group_order()[l], those groups lie in order in *first, *second.
+ */
+INLINE void vi_group(vi a, vi b, vi *first, vi *second)
+{
+    *first = _mm512_unpacklo_epi64(a, b);
+    *second = _mm512_unpackhi_epi64(a, b);
+}
+
+INLINE vi vi_group_order(void)
+{
+    return _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+}
+
+/* ---- conversion -------------------------------------------------------------
+ */
+INLINE vi vi_load_u8(const uint8_t *p, size_t m)
+{
+    const __m128i bytes =
+        m == LANES ? _mm_loadu_si128((const __m128i *)(const void *)p)
+                   : _mm_maskz_loadu_epi8(first_lanes(m), p);
+    return _mm512_cvtepu8_epi32(bytes);
+}
+
+/* Lanes are 0..255. */
+INLINE void vi_store_u8(uint8_t *p, vi x, size_t m)
+{
+    _mm512_mask_cvtepi32_storeu_epi8(p, first_lanes(m), x);
+}
+
+INLINE vf vf_from_vi(vi x)
+{
+    return _mm512_cvtepi32_ps(x);
+}
+
+INLINE __m256i load_u16(const uint16_t *p, size_t m)
+{
+    return m == LANES ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                      : _mm256_maskz_loadu_epi16(first_lanes(m), p);
+}
+
+INLINE void store_u16(uint16_t *p, __m256i x, size_t m)
+{
+    if (m == LANES)
+        _mm256_storeu_si256((__m256i *)(void *)p, x);
+    else
+        _mm256_mask_storeu_epi16(p, first_lanes(m), x);
+}
+
+INLINE vf vf_load_f16(const uint16_t *p, size_t m)
+{
+    return _mm512_cvtph_ps(load_u16(p, m));
+}
+
+INLINE void vf_store_f16(uint16_t *p, vf x, size_t m)
+{
+    store_u16(p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT), m);
+}
+
+/* The bits as they are: a signalling NaN stays one. */
+INLINE vf vf_load_bf16_bits(const uint16_t *p, size_t m)
+{
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_u16(p, m)), 16));
+}
+
+INLINE vf vf_load_bf16(const uint16_t *p, size_t m)
+{
+    const vf x = vf_load_bf16_bits(p, m);
+    const vi bits = _mm512_castps_si512(x);
+    return _mm512_castsi512_ps(
+        _mm512_mask_or_epi32(bits, vf_is_nan(x), bits, vi_set(0x400000)));
+}
+
+/* ---- words: two bf16 in the 32 bits of a lane, the first in the low half ----
+ */
+/* sum + the products of both halves. */
+INLINE vf vf_dot_pairs(vf sum, vf a, vf b)
+{
+#ifdef __AVX512BF16__
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+#else
+    const vi high = vi_set(0xffff0000U);
+    const vi x = _mm512_castps_si512(a), y = _mm512_castps_si512(b);
+    sum = vf_fma(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                 _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)), sum);
+    return vf_fma(_mm512_castsi512_ps(_mm512_and_si512(x, high)),
+                  _mm512_castsi512_ps(_mm512_and_si512(y, high)), sum);
+#endif
+}
+
+/*
+ * Rounded to nearest even, in two ways: the instructions of AVX-512 BF16 take
+ * subnormal numbers for zero, so only attention has them.
+ */
+#ifdef __AVX512BF16__
+INLINE __m256i round_to_bf16(vf x)
+{
+    return (__m256i)_mm512_cvtneps_pbh(x);
+}
+
+INLINE vf vf_pair(vf low, vf high)
+{
+    const vi order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11,
+                                      26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5,
+                                      20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const vi both = (vi)_mm512_cvtne2ps_pbh(high, low);
+    return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, both));
+}
+#else
+INLINE vi round_to_words(vf x)
+{
+    const vi bits = _mm512_castps_si512(x);
+    const vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), vi_set(1));
+    const vi rounded = vi_add(vi_add(bits, vi_set(0x7FFF)), odd);
+    const vi result = vi_select(
+        vf_is_nan(x), _mm512_or_si512(bits, vi_set(0x400000)), rounded);
+    return _mm512_srli_epi32(result, 16);
+}
+
+INLINE __m256i round_to_bf16(vf x)
+{
+    return _mm512_cvtepi32_epi16(round_to_words(x));
+}
+
+/* Two vectors, rounded, as words. */
+INLINE vf vf_pair(vf low, vf high)
+{
+    const vi shifted = _mm512_slli_epi32(round_to_words(high), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(round_to_words(low), shifted));
+}
+#endif
+
+/* Two rows of bf16 as words. */
+INLINE vf vf_pair_bits(const uint16_t *low, const uint16_t *high)
+{
+    const vi a = _mm512_cvtepu16_epi32(load_u16(low, LANES));
+    const vi b = _mm512_cvtepu16_epi32(load_u16(high, LANES));
+    return _mm512_castsi512_ps(_mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+}
+
+INLINE void vf_store_bf16(uint16_t *p, vf x, size_t m)
+{
+    store_u16(p, round_to_bf16(x), m);
+}
+
+/* ---- transposition ------------------------------------------------------ */
+/* Row i of the result is column i of what was there. */
+INLINE void vf_transpose(vf r[16])
+{
+    vf t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) { /* columns of 4 rows in 128-bit lanes */
+        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* then the lanes themselves */
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xDD);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xDD);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xDD);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xDD);
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * The kernel table: raw pointers and sizes in, numbers out.
+ *
+ * One row of kernels.def is one kernel. ref/ fills every slot and is the
+ * definition of truth; each instruction level that the machine has then
+ * replaces the slots it is better at. Unless a row says otherwise:
+ *
+ *   - arrays are dense f32, any alignment, any length including 0;
+ *   - an output may be the same array as an input of the same length, but must
+ *     not overlap it otherwise;
+ *   - a kernel is single-threaded; the operations (lib/array/compute), which
+ * alone see the table, divide work among threads;
+ *   - kernels do not allocate and cannot fail.
+ */
+#ifndef LS_ARRAY_KERNELS_KERNELS_H
+#define LS_ARRAY_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "array/kernels/amx/panel.h"
+#include "array/kernels/arguments.h"
+#include "array/kernels/dense.h"
+#include "array/kernels/winograd.h"
+#include "base/cpu.h"
+#include "base/rng.h"
+#include "lockstep/types.h"
+
+typedef struct lsi_kernels {
+#define X(name, args) void(*name) args;
+#include "array/kernels/kernels.def"
+#undef X
+    lsi_isa isa;
+
+    /* What the level has beside single kernels. */
+    const struct lsi_flash_ops *flash; /* attention: [0] f32, [1] bf16 */
+    lsi_layout blocked;                /* of images, as convolutions want it */
+    lsi_layout bf16_layout;            /* the same in bf16, where that pays: */
+    int64_t bf16_channels;             /* at so many and more; 0: never */
+    const lsi_panel_ops *panels;       /* of f32 products; NULL if none */
+    const lsi_winograd_ops *winograd;  /* of bf16 convolutions; likewise */
+} lsi_kernels;
+
+/* The table for this process, filled on first use. Never NULL. */
+const lsi_kernels *lsi_kernels_get(void);
+
+/*
+ * Whether LOCKSTEP_ISA is a level that this machine has. Asked by what makes
+ * the things that compute: groups, tensors, parameters, tapes, datasets.
+ */
+ls_status lsi_kernels_check(void);
+
+/* The table at one level, for tests: LS_ERR_UNSUPPORTED above the machine's. */
+ls_status lsi_kernels_at(lsi_isa isa, lsi_kernels *out);
+
+/* What each level does with a table that lower levels have filled. */
+#define X(NAME, name, architecture, needs, onednn)                             \
+    void lsi_kernels_fill_##name(lsi_kernels *table);
+#include "base/isas.def"
+#undef X
+
+#endif

@@ -1,0 +1,11 @@
+/* The kernels at the level NEON. */
+#include "array/kernels/neon/vector.h"
+
+#include "array/kernels/attention/flash.h"
+#include "array/kernels/simd/simd.h"
+
+void lsi_kernels_fill_neon(lsi_kernels *table)
+{
+    fill_simd(table);
+    table->flash = lsi_flash_neon;
+}

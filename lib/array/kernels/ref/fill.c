@@ -1,0 +1,13 @@
+/* Fills every slot of the table with the reference. */
+#include "array/kernels/attention/flash.h"
+#include "array/kernels/ref/dense.h"
+#include "array/kernels/ref/ref.h"
+
+void lsi_kernels_fill_ref(lsi_kernels *table)
+{
+    *table = (lsi_kernels){
+#define X(name, args) .name = lsi_ref_##name,
+#include "array/kernels/kernels.def"
+#undef X
+        .flash = lsi_flash_ref, .blocked = LSI_LAYOUT_BLOCKED_8};
+}

@@ -1,6 +1,0 @@
-/* Attention for AVX2 with FMA. */
-#include "kernels/avx2/vector.h"
-
-#include "kernels/attention/tile_level.h"
-
-const lsi_flash_ops lsi_flash_avx2[2] = LEVEL_OPS;

@@ -1,6 +1,0 @@
-/* Attention for AVX-512. */
-#include "kernels/avx512/vector.h"
-
-#include "kernels/attention/tile_level.h"
-
-const lsi_flash_ops lsi_flash_avx512[2] = LEVEL_OPS;
