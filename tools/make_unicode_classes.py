@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes lib/text/unicode_classes.def: which characters are letters (general
+"""Makes lib/input/text/unicode_classes.def: which characters are letters (general
 category L) and numbers (N) in Unicode 16.0, the version by which Hugging Face's
 `tokenizers` 0.23 and `tiktoken` 0.14 split text.
 

@@ -10,11 +10,11 @@
 #include "autograd/params.h"
 #include "base/error.h"
 #include "comm/core/agree.h"
+#include "input/text/tokenizer.h"
 #include "lockstep/profile.h"
 #include "nn/transformer.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
-#include "text/tokenizer.h"
 
 static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
 {

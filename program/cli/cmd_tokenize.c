@@ -14,9 +14,9 @@
 #include "comm/api/outcome.h"
 #include "command/command.h"
 #include "command/ranks.h"
+#include "input/text/token_file.h"
 #include "report/progress.h"
 #include "report/result.h"
-#include "text/token_file.h"
 
 typedef struct args {
     lsi_rank_flags ranks;

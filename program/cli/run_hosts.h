@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/rendezvous/endpoint.h"
 #include "launch/launch.h"
-#include "rendezvous/endpoint.h"
 
 typedef struct lsi_run_hosts_flags {
     const char *nodes;    /* --nnodes: "2", "2:4" */

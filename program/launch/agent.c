@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/suspending_clock.h"
+#include "comm/rendezvous/secret.h"
 #include "launch/agent_state.h"
 #include "launch/coordinator.h"
 #include "launch/environment.h"
 #include "launch/signals.h"
-#include "rendezvous/secret.h"
 
 double lsi_agent_silence(const lsi_launch_nodes *nodes)
 {

@@ -1,7 +1,7 @@
 /*
  * What the launchers of several nodes tell each other, as JSON in messages of
- * the rendezvous (rendezvous/server.h): the agent, which starts the ranks of a
- * node, and the coordinator, which is one for all (coordinator.h).
+ * the rendezvous (comm/rendezvous/server.h): the agent, which starts the ranks
+ * of a node, and the coordinator, which is one for all (coordinator.h).
  */
 #ifndef LS_LAUNCH_AGENT_MESSAGE_H
 #define LS_LAUNCH_AGENT_MESSAGE_H

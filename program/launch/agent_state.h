@@ -4,11 +4,11 @@
 #ifndef LS_LAUNCH_AGENT_STATE_H
 #define LS_LAUNCH_AGENT_STATE_H
 
+#include "comm/rendezvous/handshake.h"
+#include "comm/rendezvous/interface.h"
+#include "comm/rendezvous/link.h"
 #include "launch/agent.h"
 #include "launch/coordinator.h"
-#include "rendezvous/handshake.h"
-#include "rendezvous/interface.h"
-#include "rendezvous/link.h"
 
 enum { LSI_AGENT_MOST_ORDERS = 8 };
 

@@ -17,8 +17,8 @@
 #ifndef LS_LAUNCH_COORDINATOR_H
 #define LS_LAUNCH_COORDINATOR_H
 
+#include "comm/rendezvous/server.h"
 #include "launch/launch.h"
-#include "rendezvous/server.h"
 
 typedef struct lsi_coordinator lsi_coordinator;
 

@@ -24,12 +24,12 @@
 #include "comm/coll/nest.h"
 #include "comm/core/engine.h"
 #include "comm/core/wait.h"
+#include "comm/rendezvous/client.h"
 #include "comm/state/channels.h"
 #include "coverage.h"
 #include "messages.h"
 #include "numbers.h"
 #include "points.h"
-#include "rendezvous/client.h"
 #include "selection.h"
 
 static const int rank_counts[] = {1, 2, 3, 4, 5, 8, 16};

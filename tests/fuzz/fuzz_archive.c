@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/dataset.h"
 #include "fuzz.h"
+#include "input/data/dataset.h"
 
 enum { BLOCK = 512, MOST = 32 * BLOCK, SUM = 148, SUM_BYTES = 8, MAGIC = 257 };
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/arrays.h"
-#include "data/load.h"
-#include "data/picture.h"
 #include "fuzz.h"
+#include "input/data/arrays.h"
+#include "input/data/load.h"
+#include "input/data/picture.h"
 
 /* Reads all that it says there is. */
 static void use(const lsi_file_array *a)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/dataset.h"
 #include "fuzz.h"
+#include "input/data/dataset.h"
 
 enum { MOST = 4 };
 

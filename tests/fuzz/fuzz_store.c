@@ -11,9 +11,9 @@
 #include "fuzz.h"
 
 /* Its functions that hear. */
-#include "rendezvous/server.c"
+#include "comm/rendezvous/server.c"
 
-#include "rendezvous/interface.h"
+#include "comm/rendezvous/interface.h"
 
 static void hear(void *context, int number, const void *data, size_t bytes)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rendezvous/server.h"
+#include "comm/rendezvous/server.h"
 
 static void take(void *context, int peer, const void *data, size_t bytes)
 {

@@ -14,8 +14,8 @@
 #include "comm/bootstrap/open_ucx.h"
 #include "comm/bootstrap/store_gather.h"
 #include "comm/bootstrap/transports.h"
-#include "rendezvous/client.h"
-#include "rendezvous/secret.h"
+#include "comm/rendezvous/client.h"
+#include "comm/rendezvous/secret.h"
 
 static ls_store store; /* its context: NULL while there is none */
 static lsi_store_gather gatherer;

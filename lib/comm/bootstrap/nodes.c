@@ -17,7 +17,7 @@
 #include "comm/health/sigterm.h"
 #include "comm/node/space.h"
 #include "comm/node/transport.h"
-#include "rendezvous/interface.h"
+#include "comm/rendezvous/interface.h"
 
 /* What each rank tells all others: where it is, and then how it went. */
 typedef struct card {

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "comm/net/internode.h"
 #include "comm/net/ucx/load.h"
+#include "comm/rendezvous/interface.h"
 #include "comm/state/forks.h"
 #include "lockstep/version.h"
-#include "rendezvous/interface.h"
 
 static ls_status load(const lsi_wire **out)
 {

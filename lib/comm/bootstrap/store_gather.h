@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rendezvous/store.h"
+#include "comm/rendezvous/store.h"
 
 enum { LSI_STORE_GATHER_NAME = 128 };
 

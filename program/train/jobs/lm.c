@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/outcome.h"
+#include "input/text/encode.h"
 #include "lockstep/version.h"
 #include "nets/lm.h"
 #include "nn/transformer.h"
 #include "tensor/tensor.h"
-#include "text/encode.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
-#include "data/arrays.h"
+#include "input/data/arrays.h"
 
 static size_t bytes_of(const lsi_file_array *a)
 {

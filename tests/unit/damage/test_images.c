@@ -11,7 +11,7 @@
 #include <turbojpeg.h>
 
 #include "base/hash.h"
-#include "data/picture.h"
+#include "input/data/picture.h"
 
 static ls_status read_picture(const char *path, lsi_picture *out,
                               damage_seen *seen)

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
-#include "data/dataset.h"
-#include "data/load.h"
+#include "input/data/dataset.h"
+#include "input/data/load.h"
 
 enum {
     WINDOW = 160 << 20

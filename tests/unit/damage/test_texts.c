@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "input/text/tokenizer.h"
 #include "lockstep/data.h"
-#include "text/tokenizer.h"
 
 /* ---- tokenizers ---------------------------------------------------------- */
 

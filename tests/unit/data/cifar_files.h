@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/dataset.h"
+#include "input/data/dataset.h"
 
 static char folder[64];
 

@@ -3,7 +3,7 @@
 
 #include <zlib.h>
 
-#include "data/arrays.h"
+#include "input/data/arrays.h"
 #include "unit/data/array_vectors.h"
 #include "unit/data/own_files.h"
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "data/dataset.h"
+#include "input/data/dataset.h"
 
 static void check_labels(const ls_dataset *dataset, int64_t of_each)
 {

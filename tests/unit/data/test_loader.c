@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "data/dataset.h"
+#include "input/data/dataset.h"
 #include "lockstep/profile.h"
 #include "testing.h"
 

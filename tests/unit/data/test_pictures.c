@@ -1,7 +1,7 @@
 /* Decoding and resizing, beside what Pillow does (make_image_vectors.py). */
 #include <zlib.h>
 
-#include "data/picture.h"
+#include "input/data/picture.h"
 #include "unit/data/image_files.h"
 #include "unit/data/image_vectors.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "array/compute/threads.h"
-#include "data/dataset.h"
+#include "input/data/dataset.h"
 #include "lockstep/profile.h"
 
 /* All samples of a dataset, for the caller to free. */

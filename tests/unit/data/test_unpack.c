@@ -2,8 +2,8 @@
  * Packed files of two members: whole, with a bit flipped, cut off, and followed
  * by bytes that do not belong there.
  */
-#include "data/load.h"
-#include "data/unpack.h"
+#include "input/data/load.h"
+#include "input/data/unpack.h"
 #include "unit/data/own_files.h"
 
 static const char text[] = "the first member\n";

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
+#include "comm/rendezvous/endpoint.h"
+#include "comm/rendezvous/frame.h"
 #include "lockstep/lockstep.h"
-#include "rendezvous/endpoint.h"
-#include "rendezvous/frame.h"
 
 static void test_round_trip(void **state)
 {

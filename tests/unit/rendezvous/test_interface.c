@@ -3,8 +3,8 @@
  */
 #include "testing.h"
 
+#include "comm/rendezvous/interface.h"
 #include "lockstep/lockstep.h"
-#include "rendezvous/interface.h"
 
 static void test_forms(void **state)
 {

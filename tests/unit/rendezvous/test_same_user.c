@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "comm/rendezvous/client.h"
+#include "comm/rendezvous/server.h"
 #include "lockstep/lockstep.h"
-#include "rendezvous/client.h"
-#include "rendezvous/server.h"
 
 enum { OTHER = 65534 };
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "comm/rendezvous/hmac.h"
+#include "comm/rendezvous/secret.h"
 #include "lockstep/lockstep.h"
-#include "rendezvous/hmac.h"
-#include "rendezvous/secret.h"
 
 static const char good[] = "0123456789abcdef";
 

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "comm/rendezvous/client.h"
+#include "comm/rendezvous/handshake.h"
+#include "comm/rendezvous/hmac.h"
+#include "comm/rendezvous/server.h"
 #include "lockstep/lockstep.h"
-#include "rendezvous/client.h"
-#include "rendezvous/handshake.h"
-#include "rendezvous/hmac.h"
-#include "rendezvous/server.h"
 
 #define SECRET "a secret of the tests"
 

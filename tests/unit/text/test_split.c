@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "input/text/split.h"
+#include "input/text/unicode.h"
 #include "lockstep/lockstep.h"
 #include "testing.h"
-#include "text/split.h"
-#include "text/unicode.h"
 
 static uint8_t classes[LSI_CODE_POINTS];
 

@@ -2,7 +2,7 @@
  * Files of tokens: the same bytes for any number of ranks, and what the texts
  * become; nothing where it fails.
  */
-#include "text/token_file.h"
+#include "input/text/token_file.h"
 
 #include "lockstep/lockstep.h"
 #include "unit/comm/ranks.h"

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "array/compute/threads.h"
+#include "input/text/merges.h"
+#include "input/text/nfc.h"
+#include "input/text/split.h"
+#include "input/text/unicode.h"
 #include "lockstep/lockstep.h"
 #include "testing.h"
-#include "text/merges.h"
-#include "text/nfc.h"
-#include "text/split.h"
-#include "text/unicode.h"
 
 /* ---- files --------------------------------------------------------------- */
 

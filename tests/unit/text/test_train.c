@@ -2,8 +2,8 @@
  * A trained vocabulary is that of the definition, which counts all pairs anew
  * for each merge, for any number of ranks.
  */
+#include "input/text/tokenizer.h"
 #include "lockstep/lockstep.h"
-#include "text/tokenizer.h"
 #include "unit/comm/ranks.h"
 #include "unit/text/corpus_file.h"
 

@@ -1,0 +1,99 @@
+#include "comm/rendezvous/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/rendezvous/secret.h"
+
+/*
+ * Debian gives a host's own name the address 127.0.1.1, at which no other host
+ * finds it: with a secret, such a name means all addresses of this host.
+ */
+static void widen(const lsi_endpoint *endpoint, struct sockaddr *address)
+{
+    struct sockaddr_in v4;
+    if (lsi_endpoint_is_local(endpoint) || !lsi_address_is_loopback(address) ||
+        address->sa_family != AF_INET)
+        return;
+    memcpy(&v4, address, sizeof(v4));
+    v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    memcpy(address, &v4, sizeof(v4));
+}
+
+static int listen_at(const struct addrinfo *address)
+{
+    enum { BACKLOG = 1024 };
+    const int yes = 1;
+    const int fd = socket(address->ai_family,
+                          SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(fd, BACKLOG) == 0)
+        return fd;
+    const int error_number = errno;
+    close(fd);
+    errno = error_number;
+    return -1;
+}
+
+static ls_status fail(const lsi_endpoint *endpoint, int error_number,
+                      lsi_store_refusal *why)
+{
+    char text[LSI_ENDPOINT_BYTES];
+    lsi_endpoint_print(endpoint, text);
+    if (error_number == EADDRINUSE) {
+        *why = LSI_STORE_BUSY;
+        return lsi_fail(LS_ERR_SYSTEM,
+                        "the port of endpoint %s is in use: stop who uses it, "
+                        "or take another one",
+                        text);
+    }
+    if (error_number == EADDRNOTAVAIL) {
+        *why = LSI_STORE_ELSEWHERE;
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the endpoint %s is no address of this host", text);
+    }
+    errno = error_number;
+    return lsi_fail_errno(LS_ERR_SYSTEM, "cannot listen at endpoint %s", text);
+}
+
+ls_status lsi_store_listen(const lsi_endpoint *endpoint, bool has_secret,
+                           int *out, lsi_store_refusal *why)
+{
+    struct addrinfo *all;
+    int fd = -1;
+    int error_number = EADDRNOTAVAIL;
+    bool open_only = false;
+    *why = LSI_STORE_FAILED;
+    LS_TRY(lsi_endpoint_resolve(endpoint, &all));
+    for (struct addrinfo *a = all; a != NULL && fd < 0; a = a->ai_next) {
+        if (!has_secret && !lsi_address_is_loopback(a->ai_addr)) {
+            open_only = true;
+            continue;
+        }
+        if (has_secret)
+            widen(endpoint, a->ai_addr);
+        fd = listen_at(a);
+        /* That one is in use says more than that another is not ours. */
+        if (fd < 0 && error_number == EADDRNOTAVAIL)
+            error_number = errno;
+    }
+    freeaddrinfo(all);
+    if (fd < 0 && open_only)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "the endpoint %s is not of this machine alone, so the "
+                        "hosts need a secret: " LSI_SECRET_HOW,
+                        endpoint->host);
+    if (fd < 0)
+        return fail(endpoint, error_number, why);
+    *why = LSI_STORE_SERVED;
+    *out = fd;
+    return LS_OK;
+}

@@ -1,0 +1,17 @@
+/*
+ * Which user is at the other end of a TCP connection within this machine, as
+ * the kernel's table of connections tells.
+ */
+#ifndef LS_COMM_RENDEZVOUS_SAME_USER_H
+#define LS_COMM_RENDEZVOUS_SAME_USER_H
+
+#include "lockstep/status.h"
+
+/*
+ * For an endpoint without a secret: LS_ERR_MISMATCH if the other end belongs to
+ * another user, root aside. Where the kernel does not show its table nobody is
+ * refused. The other end must have been accepted by its program.
+ */
+ls_status lsi_same_user_check(int fd);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * The secret that all hosts of a job have.
+ */
+#ifndef LS_COMM_RENDEZVOUS_SECRET_H
+#define LS_COMM_RENDEZVOUS_SECRET_H
+
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+enum { LSI_SECRET_LEAST = 16, LSI_SECRET_MOST = 1024 };
+
+/* How a user sets one: for errors. */
+#define LSI_SECRET_HOW                                                         \
+    "set LOCKSTEP_SECRET_FILE to a file, or LOCKSTEP_SECRET to the text, "     \
+    "that is the same on all hosts (`openssl rand -hex 32` makes one)"
+
+/*
+ * That of LOCKSTEP_SECRET or, without it, the file of LOCKSTEP_SECRET_FILE, of
+ * which blanks at the end do not count. *out is freed by lsi_free; NULL if
+ * neither is set. Errors: too short or long, a file that others may read, a
+ * build without HMAC.
+ */
+ls_status lsi_secret_read(char **out);
+
+#endif

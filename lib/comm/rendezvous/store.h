@@ -1,0 +1,17 @@
+/*
+ * What the store that `lockstep run` serves takes, as an ls_store. One user at
+ * a time: calls wait, and none may be made meanwhile. A key that is set already
+ * gets the new value. Errors beside those of ls_store: LS_ERR_PEER_DEAD if the
+ * server is gone.
+ */
+#ifndef LS_COMM_RENDEZVOUS_STORE_H
+#define LS_COMM_RENDEZVOUS_STORE_H
+
+#include "lockstep/group.h"
+
+enum {
+    LSI_STORE_KEY_BYTES = 255, /* 1 to so many, printable, without blanks */
+    LSI_STORE_VALUE_BYTES = 64 * 1024
+};
+
+#endif

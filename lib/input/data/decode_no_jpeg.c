@@ -1,0 +1,13 @@
+/* In place of decode_jpeg.c, in a build without libjpeg-turbo. */
+#include "base/error.h"
+#include "input/data/picture.h"
+
+ls_status lsi_jpeg_decode(lsi_picture *out, const uint8_t *data, size_t bytes,
+                          const char *path)
+{
+    (void)out, (void)data, (void)bytes;
+    return lsi_fail(LS_ERR_UNSUPPORTED,
+                    "'%s' is a JPEG image, and this library was built without "
+                    "libjpeg-turbo",
+                    path);
+}

@@ -1,0 +1,403 @@
+/*
+ * Sequences of tokens from files, one after the other.
+ *
+ * llm.c's files begin with 256 little-endian 32-bit numbers, of which the first
+ * three are 20240520, 1, the number of tokens for u16, and 20240801, 7, their
+ * number for u32.
+ */
+#include "input/data/tokens.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "input/data/arrays.h"
+#include "input/data/load.h"
+
+enum { HEADER_BYTES = 1024 };
+
+static const uint32_t magic_u16 = 20240520, version_u16 = 1;
+static const uint32_t magic_u32 = 20240801, version_u32 = 7;
+
+/* "batches" */
+static const uint64_t batch_stream = 0x6261746368657300;
+
+/* ---- what a file is ------------------------------------------------------ */
+
+/* Whether a name ends so, if one takes no notice of how the file is packed. */
+static bool ends_with(const char *path, const char *end)
+{
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
+    size_t n = strlen(path);
+    const size_t m = strlen(end);
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        const size_t k = strlen(packed[i]);
+        if (n > k && memcmp(path + n - k, packed[i], k) == 0) {
+            n -= k;
+            break;
+        }
+    }
+    return n >= m && memcmp(path + n - m, end, m) == 0;
+}
+
+/* Raw numbers may begin as anything does, so their names are asked first. */
+static ls_token_format raw_by_name(const char *path)
+{
+    if (ends_with(path, ".u16"))
+        return LS_TOKENS_U16;
+    return ends_with(path, ".u32") ? LS_TOKENS_U32 : LS_TOKENS_BY_NAME;
+}
+
+static ls_status recognise(const lsi_token_file *f, ls_token_format *out)
+{
+    const lsi_magic magic = lsi_magic_of(f->records.data, f->records.bytes);
+    switch (magic) {
+    case LSI_MAGIC_LLMC:
+        *out = LS_TOKENS_LLMC;
+        return LS_OK;
+    case LSI_MAGIC_NPY:
+        *out = LS_TOKENS_NPY;
+        return LS_OK;
+    case LSI_MAGIC_NONE:
+        *out = ends_with(f->path, ".bin") ? LS_TOKENS_LLMC : LS_TOKENS_TEXT;
+        return LS_OK;
+    default:
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' is %s; tokens are read from text, from .npy "
+                        "arrays, from llm.c's files and from raw .u16 and .u32 "
+                        "files; if its bytes are to be the tokens, say so: "
+                        "--tokens bytes",
+                        f->path, lsi_magic_name(magic));
+    }
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+/* Bytes of the character that begins so; 0 if none does. */
+static size_t utf8_length(const uint8_t *at)
+{
+    if (*at < 0x80)
+        return *at != 0 ? 1 : 0;
+    if (*at >= 0xc2 && *at < 0xe0)
+        return 2;
+    if (*at >= 0xe0 && *at < 0xf0)
+        return 3;
+    return *at >= 0xf0 && *at < 0xf5 ? 4 : 0;
+}
+
+/* Whether those of its bytes that are there are right. */
+static bool is_character(const uint8_t *at, size_t length, size_t there)
+{
+    const uint8_t second = there > 1 ? at[1] : 0x80;
+    if ((*at == 0xe0 && second < 0xa0) || (*at == 0xed && second > 0x9f) ||
+        (*at == 0xf0 && second < 0x90) || (*at == 0xf4 && second > 0x8f))
+        return there < 2;
+    for (size_t i = 1; i < length && i < there; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return false;
+    }
+    return true;
+}
+
+/* Eight letters of ASCII at once, none of them zero. */
+static bool is_plain(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    const uint64_t high = UINT64_C(0x8080808080808080);
+    return ((word | (word - UINT64_C(0x0101010101010101))) & high) == 0;
+}
+
+/*
+ * UTF-8 without zeros, as far as a look takes no time that one notices. The
+ * last character may be cut off.
+ */
+static ls_status check_text(const lsi_token_file *f)
+{
+    enum { MOST = 1 << 26 };
+    const uint8_t *const data = f->records.data;
+    const size_t n = f->records.bytes < MOST ? f->records.bytes : MOST;
+    for (size_t i = 0; i < n;) {
+        if (i + 8 <= n && is_plain(data + i)) {
+            i += 8;
+            continue;
+        }
+        const size_t length = utf8_length(data + i);
+        if (length == 0 || !is_character(data + i, length, n - i))
+            return lsi_fail(LS_ERR_FORMAT,
+                            "'%s' is not text: byte %zu is 0x%02x, which %s; "
+                            "if its bytes are to be the tokens, say so: "
+                            "--tokens bytes; if it holds raw tokens: --tokens "
+                            "u16 or u32",
+                            f->path, i, data[i],
+                            data[i] == 0 ? "no text has"
+                                         : "begins no character of UTF-8");
+        i += length;
+    }
+    return LS_OK;
+}
+
+/* ---- formats ------------------------------------------------------------- */
+
+static uint32_t word_at(const uint8_t *data, size_t index)
+{
+    uint32_t word;
+    memcpy(&word, data + index * sizeof(word), sizeof(word));
+    return word;
+}
+
+static ls_status read_header(lsi_token_file *f)
+{
+    const uint8_t *data = f->records.data;
+    const size_t bytes = f->records.bytes;
+    if (bytes < HEADER_BYTES)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' has no llm.c header: it has %zu bytes, fewer "
+                        "than %d",
+                        f->path, bytes, HEADER_BYTES);
+    const uint32_t magic = word_at(data, 0), version = word_at(data, 1);
+    if (magic == magic_u16 && version == version_u16)
+        f->width = 2;
+    else if (magic == magic_u32 && version == version_u32)
+        f->width = 4;
+    else
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' has no llm.c header: it begins with %" PRIu32
+                        ", %" PRIu32 " and not %" PRIu32 ", %" PRIu32
+                        " or %" PRIu32 ", %" PRIu32 "; for raw tokens name it "
+                        ".u16 or .u32, or say so: --tokens u16",
+                        f->path, magic, version, magic_u16, version_u16,
+                        magic_u32, version_u32);
+    f->count = (int64_t)word_at(data, 2);
+    f->first = data + HEADER_BYTES;
+    if ((size_t)f->count * f->width == bytes - HEADER_BYTES)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' should hold %" PRId64 " tokens of %zu bytes behind "
+                    "its header, but has %zu bytes there",
+                    f->path, f->count, f->width, bytes - HEADER_BYTES);
+}
+
+static ls_status take_raw(lsi_token_file *f, size_t width)
+{
+    if (f->records.bytes % width != 0)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' has %zu bytes, which is not a multiple of the "
+                        "token size, %zu",
+                        f->path, f->records.bytes, width);
+    f->width = width;
+    f->first = f->records.data;
+    f->count = (int64_t)(f->records.bytes / width);
+    return LS_OK;
+}
+
+static ls_status take_array(lsi_token_file *f)
+{
+    lsi_file_array a;
+    LS_TRY(lsi_npy_parse(&a, f->records.data, f->records.bytes, f->path));
+    if (a.ndim != 1 || !lsi_file_array_is_int(&a) || a.kind == 'b' ||
+        (a.kind == 'i' && a.size < 4))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' is an array of type %c%zu with %d dimensions; "
+                        "tokens are u1, u2, u4, i4 or i8 with one",
+                        f->path, a.kind, a.size, a.ndim);
+    f->width = a.size;
+    f->first = a.data;
+    f->count = a.shape[0];
+    return LS_OK;
+}
+
+static ls_status interpret(lsi_token_file *f, ls_token_format format)
+{
+    if (format == LS_TOKENS_BY_NAME)
+        LS_TRY(recognise(f, &format));
+    switch (format) {
+    case LS_TOKENS_LLMC:
+        return read_header(f);
+    case LS_TOKENS_U16:
+        return take_raw(f, 2);
+    case LS_TOKENS_U32:
+        return take_raw(f, 4);
+    case LS_TOKENS_NPY:
+        return take_array(f);
+    case LS_TOKENS_TEXT:
+    case LS_TOKENS_BY_NAME:
+        LS_TRY(check_text(f));
+        break;
+    case LS_TOKENS_BYTES:
+        break;
+    }
+    return take_raw(f, 1);
+}
+
+ls_status lsi_token_file_open(lsi_token_file *f, ls_token_format format)
+{
+    if (format == LS_TOKENS_BY_NAME && raw_by_name(f->path) != format)
+        format = raw_by_name(f->path);
+    const bool raw = format == LS_TOKENS_U16 || format == LS_TOKENS_U32 ||
+                     format == LS_TOKENS_BYTES;
+    LS_TRY(raw ? lsi_records_map(&f->records, f->path)
+               : lsi_records_load(&f->records, f->path));
+    const ls_status status = interpret(f, format);
+    if (status != LS_OK) {
+        f->records.release(f->records.data, f->records.bytes);
+        f->records.data = NULL;
+    }
+    return status;
+}
+
+/* ---- what they are ------------------------------------------------------- */
+
+void ls_tokens_free(ls_tokens **tokens)
+{
+    if (tokens == NULL || *tokens == NULL)
+        return;
+    ls_tokens *const t = *tokens;
+    for (int64_t i = 0; i < t->n_files; i++) {
+        const lsi_records *records = &t->files[i].records;
+        if (records->data != NULL)
+            records->release(records->data, records->bytes);
+        lsi_free(t->files[i].path);
+    }
+    lsi_free(t->files);
+    lsi_free(t);
+    *tokens = NULL;
+}
+
+int64_t ls_tokens_count(const ls_tokens *tokens)
+{
+    return tokens != NULL ? tokens->count : 0;
+}
+
+bool ls_tokens_are_bytes(const ls_tokens *tokens)
+{
+    return tokens != NULL && tokens->files[0].width == 1;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static int64_t token_at(const lsi_token_file *f, int64_t index)
+{
+    const uint8_t *place = f->first + (size_t)index * f->width;
+    uint16_t half;
+    int64_t wide;
+    switch (f->width) {
+    case 1:
+        return *place;
+    case 2:
+        memcpy(&half, place, sizeof(half));
+        return half;
+    case 4:
+        return word_at(place, 0);
+    default:
+        memcpy(&wide, place, sizeof(wide));
+        return wide;
+    }
+}
+
+static ls_status check_file(const lsi_token_file *f, int64_t vocabulary)
+{
+    if (f->width <= 2 && vocabulary >= INT64_C(1) << (8 * f->width))
+        return LS_OK;
+    for (int64_t i = 0; i < f->count; i++) {
+        const int64_t token = token_at(f, i);
+        if (token >= 0 && token < vocabulary)
+            continue;
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s': token %" PRId64 " is %" PRId64 ", but the "
+                        "vocabulary has %" PRId64,
+                        f->path, i, token, vocabulary);
+    }
+    return LS_OK;
+}
+
+ls_status ls_tokens_check(const ls_tokens *tokens, int64_t vocabulary)
+{
+    LS_NEED(tokens);
+    for (int64_t i = 0; i < tokens->n_files; i++)
+        LS_TRY(check_file(&tokens->files[i], vocabulary));
+    return LS_OK;
+}
+
+/* The file in which a token lies. */
+static const lsi_token_file *file_of(const ls_tokens *t, int64_t index)
+{
+    int64_t low = 0, high = t->n_files;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (t->files[middle].begin <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &t->files[low];
+}
+
+ls_status ls_tokens_read(const ls_tokens *tokens, int64_t begin, int64_t n,
+                         int64_t *out)
+{
+    LS_NEED(tokens);
+    if (n > 0)
+        LS_NEED(out);
+    if (begin < 0 || n < 0 || begin > tokens->count - n)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': %" PRId64 " tokens from %" PRId64 " on are not "
+                        "all among its %" PRId64,
+                        tokens->name, n, begin, tokens->count);
+    if (n == 0)
+        return LS_OK;
+    const lsi_token_file *f = file_of(tokens, begin);
+    int64_t at = begin - f->begin;
+    for (int64_t i = 0; i < n; i++, at++) {
+        while (at == f->count) {
+            f++;
+            at = 0;
+        }
+        out[i] = token_at(f, at);
+    }
+    return LS_OK;
+}
+
+static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
+{
+    if (b->begin < 0 || b->end < b->begin || b->end > tokens->count)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': a batch cannot come from tokens %" PRId64
+                        " to %" PRId64 "; there are %" PRId64,
+                        tokens->name, b->begin, b->end, tokens->count);
+    if (b->length < 1 || b->end - b->begin <= b->length)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': %" PRId64 " tokens are too few for pieces of "
+                        "%" PRId64 " and the one after",
+                        tokens->name, b->end - b->begin, b->length);
+    return LS_OK;
+}
+
+ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
+                          int64_t *inputs, int64_t *targets)
+{
+    LS_NEED(tokens);
+    LS_NEED(batch);
+    if (batch->rows > 0)
+        LS_NEED(inputs);
+    if (batch->rows > 0)
+        LS_NEED(targets);
+    const ls_token_batch *b = batch;
+    const lsi_rng_key key = {.seed = b->seed, .stream = batch_stream};
+    LS_TRY(check_batch(tokens, b));
+    const uint64_t places = (uint64_t)(b->end - b->begin - b->length);
+    for (int64_t r = 0; r < b->rows; r++) {
+        const uint64_t row =
+            (uint64_t)b->rank * (uint64_t)b->rows + (uint64_t)r;
+        const int64_t first =
+            b->begin + (int64_t)lsi_rng_below(key, b->step, row, places);
+        LS_TRY(
+            ls_tokens_read(tokens, first, b->length, inputs + r * b->length));
+        LS_TRY(ls_tokens_read(tokens, first + 1, b->length,
+                              targets + r * b->length));
+    }
+    return LS_OK;
+}

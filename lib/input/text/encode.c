@@ -1,0 +1,449 @@
+#include "input/text/encode.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "array/compute/threads.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "input/text/byte_level.h"
+#include "input/text/normalize.h"
+#include "input/text/unicode.h"
+#include "input/text/word_cache.h"
+
+enum {
+    CHUNK = 1 << 16,      /* bytes of a task */
+    CACHE_FROM = 1 << 12, /* bytes of text that are worth a cache */
+};
+
+struct lsi_encoder {
+    const struct ls_tokenizer *t;
+    lsi_bytes normal, prepared, name;
+    lsi_ids word; /* that is being merged */
+    lsi_ids *out;
+    lsi_merge_scratch merging;
+    lsi_split_scratch splitting;
+    lsi_word_cache cache;
+    lsi_text_word_fn each_word; /* NULL: words are encoded */
+    void *context;
+};
+
+/* ---- a word -------------------------------------------------------------- */
+
+/* An unknown character becomes one token, several one together if fused. */
+static ls_status take_unknown(lsi_encoder *e, bool *pending)
+{
+    if (e->t->unknown == LSI_NO_TOKEN)
+        return LS_OK; /* and is left out */
+    if (*pending && !e->t->fuse_unknown)
+        LS_TRY(lsi_ids_push(&e->word, e->t->unknown));
+    *pending = true;
+    return LS_OK;
+}
+
+static ls_status take_bytes(lsi_encoder *e, lsi_text character, bool *all)
+{
+    *all = true;
+    for (size_t i = 0; i < character.n; i++)
+        *all &= e->t->bytes[character.at[i]] != LSI_NO_TOKEN;
+    for (size_t i = 0; *all && i < character.n; i++)
+        LS_TRY(lsi_ids_push(&e->word, e->t->bytes[character.at[i]]));
+    return LS_OK;
+}
+
+/* A token is put behind the unknown one that waits. */
+static ls_status take_known(lsi_encoder *e, uint32_t id, bool *pending)
+{
+    if (*pending)
+        LS_TRY(lsi_ids_push(&e->word, e->t->unknown));
+    *pending = false;
+    return lsi_ids_push(&e->word, id);
+}
+
+/*
+ * The tokens of its characters. As in `tokenizers`, those of byte_fallback do
+ * not go behind an unknown one that waits.
+ */
+static ls_status take_characters(lsi_encoder *e, lsi_text word)
+{
+    const struct ls_tokenizer *const t = e->t;
+    bool pending = false, all;
+    e->word.n = 0;
+    for (size_t at = 0, n; at < word.n; at += n) {
+        n = t->byte_level ? 1 : lsi_utf8_within(word.at + at, word.n - at);
+        const lsi_text character = {word.at + at, n};
+        const uint32_t id =
+            t->byte_level ? t->bytes[word.at[at]]
+                          : lsi_vocabulary_find(&t->vocabulary, character);
+        if (id != LSI_NO_TOKEN) {
+            LS_TRY(take_known(e, id, &pending));
+            continue;
+        }
+        all = false;
+        if (t->byte_fallback && !t->byte_level)
+            LS_TRY(take_bytes(e, character, &all));
+        if (!all)
+            LS_TRY(take_unknown(e, &pending));
+    }
+    return pending ? lsi_ids_push(&e->word, t->unknown) : LS_OK;
+}
+
+/* Whether the whole word is a token, whatever the merges. */
+static ls_status find_whole(lsi_encoder *e, lsi_text word, uint32_t *id)
+{
+    e->name.n = 0;
+    if (e->t->byte_level) {
+        LS_TRY(lsi_byte_level_write(&e->name, word));
+        word = lsi_bytes_text(&e->name);
+    }
+    *id = lsi_vocabulary_find(&e->t->vocabulary, word);
+    return LS_OK;
+}
+
+/* Leaves its tokens in e->word. */
+static ls_status merge_word(lsi_encoder *e, lsi_text word)
+{
+    if (e->t->ignore_merges) {
+        uint32_t whole;
+        LS_TRY(find_whole(e, word, &whole));
+        if (whole != LSI_NO_TOKEN) {
+            e->word.n = 0;
+            return lsi_ids_push(&e->word, whole);
+        }
+    }
+    LS_TRY(take_characters(e, word));
+    return lsi_merges_apply(&e->t->merges, &e->merging, e->word.at, &e->word.n);
+}
+
+static ls_status append(lsi_ids *out, const uint32_t *ids, size_t n)
+{
+    LS_TRY(lsi_ids_reserve(out, n));
+    for (size_t i = 0; i < n; i++)
+        out->at[out->n++] = ids[i];
+    return LS_OK;
+}
+
+static ls_status encode_word(lsi_encoder *e, lsi_text word)
+{
+    lsi_cache_key key;
+    if (e->each_word != NULL)
+        return e->each_word(e->context, word);
+    const bool kept = word.n <= LSI_CACHE_WORD && e->cache.slots != NULL;
+    if (kept) {
+        key = lsi_cache_key_of(word);
+        const lsi_cache_slot *const slot = lsi_cache_slot_of(&e->cache, &key);
+        if (lsi_cache_has(slot, &key))
+            return slot->n == 1
+                       ? lsi_ids_push(e->out, slot->at)
+                       : append(e->out, e->cache.ids.at + slot->at, slot->n);
+    }
+    LS_TRY(merge_word(e, word));
+    if (kept)
+        LS_TRY(lsi_word_cache_put(&e->cache, &key, e->word.at, e->word.n));
+    return append(e->out, e->word.at, e->word.n);
+}
+
+/* ---- a text -------------------------------------------------------------- */
+
+/* Divides by the steps from `step` on. */
+static ls_status encode_pieces(lsi_encoder *e, lsi_text text, size_t step)
+{
+    const struct ls_tokenizer *const t = e->t;
+    if (step == t->n_steps)
+        return encode_word(e, text);
+    for (size_t at = 0; at < text.n;) {
+        bool drop;
+        const size_t end =
+            lsi_split_next(&t->steps[step], &e->splitting, text, at, &drop);
+        const lsi_text piece = {text.at + at, end - at};
+        if (!drop)
+            LS_TRY(step + 1 == t->n_steps ? encode_word(e, piece)
+                                          : encode_pieces(e, piece, step + 1));
+        at = end;
+    }
+    return e->splitting.status;
+}
+
+/* Between added tokens. */
+static ls_status encode_prepared(lsi_encoder *e, lsi_text text, bool begins,
+                                 bool first)
+{
+    const struct ls_tokenizer *const t = e->t;
+    if (text.n == 0)
+        return LS_OK;
+    if (t->n_normal < t->n_rules || t->prefix_when != LSI_PREFIX_NEVER) {
+        e->prepared.n = 0;
+        LS_TRY(lsi_prepare(t, text, begins, first, &e->prepared));
+        text = lsi_bytes_text(&e->prepared);
+    }
+    return encode_pieces(e, text, 0);
+}
+
+typedef ls_status (*stage_fn)(lsi_encoder *e, lsi_text text, bool begins,
+                              bool first);
+
+/* Takes added tokens out, and gives what is between them to the next stage. */
+static ls_status take_added(lsi_encoder *e, const lsi_added *added,
+                            lsi_text text, bool begins, bool first,
+                            stage_fn next)
+{
+    for (size_t at = 0; at < text.n;) {
+        size_t begin = text.n, end = text.n;
+        const lsi_added_token *const token =
+            lsi_added_find(added, e->t->classes, text, at, &begin, &end);
+        if (token == NULL)
+            begin = end = text.n;
+        LS_TRY(next(e, (lsi_text){text.at + at, begin - at}, begins,
+                    first && at == 0));
+        if (token != NULL)
+            LS_TRY(lsi_ids_push(e->out, token->id));
+        begins = true;
+        at = end;
+    }
+    return LS_OK;
+}
+
+static ls_status encode_normalized(lsi_encoder *e, lsi_text text, bool begins,
+                                   bool first)
+{
+    const struct ls_tokenizer *const t = e->t;
+    if (text.n == 0)
+        return LS_OK;
+    if (t->n_normal > 0) {
+        e->normal.n = 0;
+        LS_TRY(lsi_normalize(t, text, begins, &e->normal));
+        text = lsi_bytes_text(&e->normal);
+    }
+    return take_added(e, &t->normalized, text, begins, first, encode_prepared);
+}
+
+static ls_status encode_text(lsi_encoder *e, lsi_text text, bool first,
+                             lsi_ids *out)
+{
+    e->out = out;
+    LS_TRY(lsi_ids_reserve(out, text.n / 4));
+    return take_added(e, &e->t->added, text, first, first, encode_normalized);
+}
+
+ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
+                         bool first, lsi_text_word_fn fn, void *context)
+{
+    lsi_encoder *const e = encoders->each[which];
+    lsi_ids added = {.n = 0};
+    e->each_word = fn;
+    e->context = context;
+    const ls_status status = encode_text(e, text, first, &added);
+    e->each_word = NULL;
+    lsi_free(added.at);
+    return status;
+}
+
+/* ---- where to divide ----------------------------------------------------- */
+
+size_t lsi_text_cut(const struct ls_tokenizer *tokenizer, lsi_text text,
+                    size_t from)
+{
+    const bool blanks_only = tokenizer->cut == LSI_CUT_BEFORE_BLANKS;
+    const uint8_t *const classes = tokenizer->classes;
+    if (tokenizer->cut == LSI_CUT_NOWHERE)
+        return text.n;
+    while (from < text.n && (text.at[from] & 0xc0) == 0x80)
+        from++;
+    size_t length;
+    for (bool behind_letter = false; from < text.n; from += length) {
+        const int n = lsi_utf8_next((lsi_text){text.at + from, text.n - from});
+        const uint8_t kind =
+            n > 0 ? classes[lsi_utf8_read(text.at + from)] : LSI_CHAR_OTHER;
+        length = n > 0 ? (size_t)n : 1;
+        if (behind_letter &&
+            (blanks_only ? text.at[from] == ' ' : kind == LSI_CHAR_SPACE))
+            return from;
+        behind_letter = kind == LSI_CHAR_LETTER;
+    }
+    return text.n;
+}
+
+ls_status lsi_text_check(lsi_text text, size_t offset, const char *name)
+{
+    const size_t valid = lsi_utf8_valid(text);
+    if (valid == text.n)
+        return LS_OK;
+    return lsi_fail(
+        LS_ERR_FORMAT,
+        "%s is not UTF-8: its byte %zu is 0x%02x; a text of another "
+        "encoding should be converted, for example by iconv",
+        name, offset + valid, text.at[valid]);
+}
+
+/* ---- in parallel --------------------------------------------------------- */
+
+static void free_encoder(lsi_encoder *e)
+{
+    if (e == NULL)
+        return;
+    lsi_free(e->normal.at);
+    lsi_free(e->prepared.at);
+    lsi_free(e->name.at);
+    lsi_free(e->word.at);
+    lsi_merge_scratch_free(&e->merging);
+    lsi_split_scratch_free(&e->splitting);
+    lsi_word_cache_free(&e->cache);
+    lsi_free(e);
+}
+
+static ls_status new_encoder(lsi_encoder **out, const struct ls_tokenizer *t,
+                             size_t bytes)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_encoder), LS_MEMORY_DATA,
+                            "an encoder"));
+    *out = block;
+    (*out)->t = t;
+    return bytes >= CACHE_FROM ? lsi_word_cache_new(&(*out)->cache) : LS_OK;
+}
+
+ls_status lsi_encoders_new(lsi_encoders *out,
+                           const struct ls_tokenizer *tokenizer, size_t bytes)
+{
+    const int threads = bytes > CHUNK ? lsi_threads() : 1;
+    void *block = NULL;
+    *out = (lsi_encoders){.tokenizer = tokenizer};
+    LS_TRY(lsi_alloc_zeroed(&block, (size_t)threads * sizeof(lsi_encoder *),
+                            LS_MEMORY_DATA, "encoders"));
+    out->each = block;
+    for (; out->n < threads; out->n++) {
+        const ls_status status =
+            new_encoder(&out->each[out->n], tokenizer, bytes);
+        if (status != LS_OK) {
+            out->n++;
+            return status;
+        }
+    }
+    return LS_OK;
+}
+
+void lsi_encoders_free(lsi_encoders *encoders)
+{
+    for (int i = 0; i < encoders->n; i++)
+        free_encoder(encoders->each[i]);
+    lsi_free(encoders->each);
+    *encoders = (lsi_encoders){.n = 0};
+}
+
+/* A part of a text, and what has become of it. */
+typedef struct part {
+    lsi_text text;
+    lsi_ids ids;
+} part;
+
+typedef struct job {
+    lsi_encoders *encoders;
+    part *parts;
+    size_t n;
+    bool first;
+    atomic_int status; /* the first error */
+    char error[512];
+} job;
+
+static void encode_part(void *context, size_t task, int worker)
+{
+    job *const j = context;
+    part *const p = &j->parts[task];
+    int none = LS_OK;
+    if (atomic_load(&j->status) != LS_OK)
+        return;
+    const ls_status status = encode_text(j->encoders->each[worker], p->text,
+                                         j->first && task == 0, &p->ids);
+    if (status != LS_OK &&
+        atomic_compare_exchange_strong(&j->status, &none, (int)status))
+        snprintf(j->error, sizeof j->error, "%s", ls_last_error());
+}
+
+/* Divides it; *n is how many parts there are. */
+static ls_status divide(const struct ls_tokenizer *t, lsi_text text, part **out,
+                        size_t *n)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, (text.n / CHUNK + 1) * sizeof(part),
+                            LS_MEMORY_DATA, "parts of a text"));
+    *out = block;
+    *n = 0;
+    for (size_t at = 0; at < text.n;) {
+        const size_t end =
+            text.n - at <= CHUNK ? text.n : lsi_text_cut(t, text, at + CHUNK);
+        (*out)[(*n)++].text = (lsi_text){text.at + at, end - at};
+        at = end;
+    }
+    return LS_OK;
+}
+
+static ls_status collect(const job *j, lsi_ids *out)
+{
+    for (size_t i = 0; i < j->n; i++)
+        LS_TRY(append(out, j->parts[i].ids.at, j->parts[i].ids.n));
+    return LS_OK;
+}
+
+ls_status lsi_encode(lsi_encoders *encoders, lsi_text text, bool first,
+                     lsi_ids *out)
+{
+    job j = {.encoders = encoders, .first = first};
+    if (encoders->n == 1)
+        return encode_text(encoders->each[0], text, first, out);
+    LS_TRY(divide(encoders->tokenizer, text, &j.parts, &j.n));
+    lsi_parallel_tasks(j.n, encode_part, &j);
+    ls_status status = (ls_status)atomic_load(&j.status);
+    status =
+        status == LS_OK ? collect(&j, out) : lsi_fail(status, "%s", j.error);
+    for (size_t i = 0; i < j.n; i++)
+        lsi_free(j.parts[i].ids.at);
+    lsi_free(j.parts);
+    return status;
+}
+
+/* ---- the public call ----------------------------------------------------- */
+
+static ls_status encode_all(lsi_encoders *encoders, lsi_text text, bool special,
+                            lsi_ids *ids)
+{
+    const struct ls_tokenizer *const t = encoders->tokenizer;
+    if (special)
+        LS_TRY(append(ids, t->before, t->n_before));
+    LS_TRY(lsi_encode(encoders, text, true, ids));
+    return special ? append(ids, t->after, t->n_after) : LS_OK;
+}
+
+static ls_status widen(const lsi_ids *ids, int64_t **out)
+{
+    void *block = NULL;
+    LS_TRY(
+        lsi_alloc(&block, ids->n * sizeof(int64_t), LS_MEMORY_DATA, "tokens"));
+    *out = block;
+    for (size_t i = 0; i < ids->n; i++)
+        (*out)[i] = ids->at[i];
+    return LS_OK;
+}
+
+ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
+                              size_t bytes, bool special, int64_t *n,
+                              int64_t **ids)
+{
+    const lsi_text all = {(const uint8_t *)text, bytes};
+    lsi_encoders encoders;
+    lsi_ids found = {.n = 0};
+    LS_NEED(tokenizer);
+    LS_NEED(text);
+    LS_NEED(n);
+    LS_NEED(ids);
+    LS_TRY(lsi_text_check(all, 0, "the text"));
+    ls_status status = lsi_encoders_new(&encoders, tokenizer, bytes);
+    if (status == LS_OK)
+        status = encode_all(&encoders, all, special, &found);
+    if (status == LS_OK)
+        status = widen(&found, ids);
+    if (status == LS_OK)
+        *n = (int64_t)found.n;
+    lsi_encoders_free(&encoders);
+    lsi_free(found.at);
+    return status;
+}

@@ -1,0 +1,51 @@
+/*
+ * Byte-pair encoding proper: which two tokens become which one, and what
+ * becomes of a word.
+ *
+ * Sennrich, Haddow and Birch, "Neural machine translation of rare words with
+ * subword units", 2016. As long as neighbours are in the list of merges, those
+ * that stand first in it become one token; of several places the leftmost.
+ */
+#ifndef LS_INPUT_TEXT_MERGES_H
+#define LS_INPUT_TEXT_MERGES_H
+
+#include "input/text/buffers.h"
+
+typedef struct lsi_merge {
+    uint32_t left, right; /* tokens */
+    uint32_t rank;        /* place in the list */
+    uint32_t whole;       /* the token that they become */
+} lsi_merge;
+
+typedef struct lsi_merges {
+    lsi_merge *slots; /* by hash of the pair; whole is LSI_NO_TOKEN if free */
+    size_t mask, n;
+} lsi_merges;
+
+/* Room for n. */
+ls_status lsi_merges_new(lsi_merges *merges, size_t n);
+void lsi_merges_free(lsi_merges *merges);
+
+/* Of one pair twice the last counts. No more than there is room for. */
+void lsi_merges_add(lsi_merges *merges, const lsi_merge *merge);
+
+/* NULL if the two do not become one. */
+const lsi_merge *lsi_merges_find(const lsi_merges *merges, uint32_t left,
+                                 uint32_t right);
+
+/* What merging needs besides the tokens; all zeros at first. */
+typedef struct lsi_merge_scratch {
+    void *block;
+    size_t bytes;
+} lsi_merge_scratch;
+
+void lsi_merge_scratch_free(lsi_merge_scratch *scratch);
+
+/*
+ * Merges what can be merged among ids[0..n-1] in place; returns in *n how many
+ * are left. O(n log n).
+ */
+ls_status lsi_merges_apply(const lsi_merges *merges, lsi_merge_scratch *scratch,
+                           uint32_t *ids, size_t *n);
+
+#endif

@@ -1,0 +1,85 @@
+/* Making a tokenizer of the JSON of a tokenizer.json. */
+#ifndef LS_INPUT_TEXT_READ_H
+#define LS_INPUT_TEXT_READ_H
+
+#include <jansson.h>
+
+#include "input/text/tokenizer.h"
+
+/*
+ * Fills a tokenizer of zeros; *out is the caller's to free, also after an
+ * error. `path` is for errors.
+ */
+ls_status lsi_tokenizer_read(struct ls_tokenizer *out, const char *path,
+                             const json_t *root);
+
+/* As lsi_tokenizer_read does: its added_tokens and its model. */
+ls_status lsi_read_tokens(struct ls_tokenizer *t, const char *path,
+                          const json_t *root);
+
+/* Its normalizer and pre_tokenizer, its post_processor, its decoder. */
+ls_status lsi_read_splitting(struct ls_tokenizer *t, const char *path,
+                             const json_t *root);
+ls_status lsi_read_around(struct ls_tokenizer *t, const char *path,
+                          const json_t *root);
+ls_status lsi_read_decoder(struct ls_tokenizer *t, const char *path,
+                           const json_t *root);
+
+/* What is found in added tokens; after the normalizer. */
+ls_status lsi_read_added(struct ls_tokenizer *t, const char *path,
+                         const json_t *root);
+
+/* LS_ERR_FORMAT: "'path': what". */
+ls_status lsi_read_fail(const char *path, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What is asked for is refused, by its name. */
+ls_status lsi_read_refuse(const char *path, const char *field,
+                          const json_t *type);
+
+/*
+ * Members of an object that may be missing: then `usual`. A member of another
+ * type is LS_ERR_FORMAT.
+ */
+ls_status lsi_read_bool(const char *path, const json_t *object,
+                        const char *name, bool usual, bool *out);
+ls_status lsi_read_word(const char *path, const json_t *object,
+                        const char *name, lsi_word *out);
+
+/* Whether the object's "type" is that. */
+bool lsi_read_is(const json_t *object, const char *type);
+
+/* The parts of a Sequence, or the object alone; none if it is null. */
+size_t lsi_read_parts(const json_t *object, const char *list);
+const json_t *lsi_read_part(const json_t *object, const char *list,
+                            size_t index);
+
+/* The UTF-8 of a string. */
+lsi_text lsi_read_text(const json_t *string);
+
+/* A tokenizer.json of GPT-2's two files; *out is the caller's. */
+ls_status lsi_read_gpt2(const char *vocabulary, const char *merges,
+                        json_t **out);
+
+/*
+ * A tokenizer.json for bytes, of a vocabulary, a list of merges and added
+ * tokens, which it takes over, also if it fails. The pattern is that of GPT-2
+ * or of Llama 3.
+ */
+ls_status lsi_read_compose(json_t *vocab, json_t *merges, json_t *added,
+                           lsi_split_kind pattern, json_t **out);
+
+/* An entry of added_tokens for a special token; NULL without memory. */
+json_t *lsi_read_special(const char *content, json_int_t id);
+
+/*
+ * A tokenizer of a tokenizer.json, of which it takes over the text, also if it
+ * fails; `path` is for errors.
+ */
+ls_status lsi_tokenizer_of(struct ls_tokenizer **out, const char *path,
+                           const json_t *root, lsi_bytes *source);
+
+/* The text of such a JSON. */
+ls_status lsi_read_dump(const json_t *root, lsi_bytes *out);
+
+#endif
