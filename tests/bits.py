@@ -53,7 +53,7 @@ TIME_LIMIT = 120
 
 def strategies():
     """The flags of each, with small buckets where it has any."""
-    with open(os.path.join(ROOT, "lib/parallel/strategies.def"),
+    with open(os.path.join(ROOT, "lib/model/parallel/strategies.def"),
               encoding="ascii") as file:
         rows = re.findall(r"^X\((\w+), (\w+),", file.read(), re.MULTILINE)
     return [f"--strategy {name.lower()}" +

@@ -15,7 +15,7 @@
 #include "bench/doubt.h"
 #include "command/dtype_flag.h"
 #include "command/list.h"
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 #include "report/stats.h"
 
 enum { MAX_WAYS = 64 };

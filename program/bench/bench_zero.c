@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "bench/bench.h"
 #include "bench/ddp_case.h"
-#include "parallel/shard.h"
+#include "model/parallel/shard.h"
 
 /* How far measured bytes may be from the formula. */
 static const double tolerance = 0.05;

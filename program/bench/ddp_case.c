@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/agree.h"
-#include "parallel/ddp.h"
+#include "model/parallel/ddp.h"
 
 const char *const lsi_ddp_moment_names[LSI_DDP_MOMENTS] = {
     "init", "before_step", "after_step"};

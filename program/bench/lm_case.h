@@ -6,7 +6,7 @@
 #define LS_BENCH_LM_CASE_H
 
 #include "lockstep/optim.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 
 enum {
     LSI_LM_FORWARD,

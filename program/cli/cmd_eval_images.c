@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "checkpoint/params_file.h"
 #include "cli/eval_columns.h"
 #include "comm/api/outcome.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
+#include "model/checkpoint/params_file.h"
 #include "report/result.h"
 #include "report/table.h"
 #include "train/jobs/image_data.h"

@@ -10,7 +10,7 @@
 #include "cli/plan_facts.h"
 #include "cli/plan_training.h"
 #include "command/command.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 #include "plan/communication.h"
 #include "plan/sharding.h"
 #include "report/result.h"

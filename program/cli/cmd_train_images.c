@@ -7,7 +7,7 @@
 
 static const char model_choices[] =
 #define X(id, text) "|" text
-#include "nets/image_nets.def"
+#include "model/nets/image_nets.def"
 #undef X
     ;
 

@@ -10,7 +10,6 @@
 #include "base/memory_record.h"
 #include "base/span_file.h"
 #include "base/span_steps.h"
-#include "checkpoint/find.h"
 #include "cli/ddp_flags.h"
 #include "cli/lm_flags.h"
 #include "cli/lm_log.h"
@@ -18,7 +17,8 @@
 #include "cli/resume_flags.h"
 #include "command/dtype_flag.h"
 #include "command/ranks.h"
-#include "nets/lm.h"
+#include "model/checkpoint/find.h"
+#include "model/nets/lm.h"
 #include "report/result.h"
 
 typedef struct args {

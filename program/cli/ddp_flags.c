@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 
 const char lsi_strategy_choices[] = "auto"
 #define X(NAME, value, text) "|" text

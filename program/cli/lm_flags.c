@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 
 const char lsi_lm_size_choices[] =
 #define X(name, KIND, d_model, d_ff, layers, heads, vocabulary) "|" name

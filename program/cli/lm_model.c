@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "checkpoint/find.h"
-#include "nn/transformer.h"
+#include "model/checkpoint/find.h"
+#include "model/nn/transformer.h"
 
 static ls_status read_config(const lsi_lm_model_flags *f, const char *path,
                              ls_transformer_config *out)

@@ -11,7 +11,7 @@
 #include "cli/lm_flags.h"
 #include "command/command.h"
 #include "lockstep/tokenizer.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 
 typedef struct lsi_lm_model_flags {
     const char *model, *size, *tokenizer;

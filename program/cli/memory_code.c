@@ -13,10 +13,18 @@ struct lsi_memory_code {
 
 /* What lies between a model and the allocator. */
 static const char *const inner[] = {
-    "lib/base/",          "lib/tensor/",     "lib/autograd/",
-    "lib/array/compute/", "lib/nn/linear.c", "lib/nn/norms.c",
-    "lib/nn/conv2d.c",    "lib/nn/layer.c",  "lib/nn/batch_norm.c",
-    "lib/optim/",         "lib/parallel/",   "lib/nn/transformer_params.c",
+    "lib/base/",
+    "lib/model/tensor/",
+    "lib/model/autograd/",
+    "lib/array/compute/",
+    "lib/model/nn/linear.c",
+    "lib/model/nn/norms.c",
+    "lib/model/nn/conv2d.c",
+    "lib/model/nn/layer.c",
+    "lib/model/nn/batch_norm.c",
+    "lib/model/optim/",
+    "lib/model/parallel/",
+    "lib/model/nn/transformer_params.c",
 };
 
 /* Of a program without lines of its own, those of the C library may be known.
@@ -57,7 +65,7 @@ static bool is_inner(const char *text)
     return false;
 }
 
-/* "attend+0x1f at ../../lib/nn/a.c:12" without what is not needed. */
+/* "attend+0x1f at ../../lib/model/nn/a.c:12" without what is not needed. */
 static void tidy(const char *text, char *out, size_t room)
 {
     const size_t function = strcspn(text, "+");

@@ -14,7 +14,7 @@ typedef struct lsi_memory_code lsi_memory_code;
 lsi_memory_code *lsi_memory_code_open(const lsi_memory_file *file);
 void lsi_memory_code_free(lsi_memory_code **code);
 
-/* "attend at lib/nn/transformer.c:207", or "". Accepts a NULL code. */
+/* "attend at lib/model/nn/transformer.c:207", or "". Accepts a NULL code. */
 void lsi_memory_code_of(lsi_memory_code *code, const lsi_memory_block *block,
                         char *out, size_t room);
 

@@ -86,7 +86,7 @@ static const char *end_of_path(const char *path)
     return path;
 }
 
-/* "attend at lib/nn/a.c:12": the call is for wide tables. */
+/* "attend at lib/model/nn/a.c:12": the call is for wide tables. */
 static void record_line(lsi_table *table, bool wide, char *line)
 {
     char *const at = strstr(line, " at ");

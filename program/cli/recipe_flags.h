@@ -5,20 +5,20 @@
 #define LS_CLI_RECIPE_FLAGS_H
 
 #include "base/options.h"
-#include "optim/optimizer.h"
+#include "model/optim/optimizer.h"
 #include "train/recipe.h"
 
 /* "|sgd|adamw|lion" */
 static const char optimizer_choices[] =
 #define X(name, ...) "|" #name
-#include "optim/optimizers.def"
+#include "model/optim/optimizers.def"
 #undef X
     ;
 
 static const char lr_help[] =
     "learning rate, of a schedule the largest; unless given"
 #define X(name, lr, ...) ", " #lr " with " #name
-#include "optim/optimizers.def"
+#include "model/optim/optimizers.def"
 #undef X
     ;
 
@@ -26,7 +26,7 @@ static const char decay_help[] =
     "share of the weights, times the learning rate, that a step takes off "
     "them; unless given"
 #define X(name, lr, weight_decay) ", " #weight_decay " with " #name
-#include "optim/optimizers.def"
+#include "model/optim/optimizers.def"
 #undef X
     ", or what the checkpoint has that --resume goes on from";
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 
 typedef struct lsi_plan_model {
     int64_t layers, d_model, d_ff, heads, vocabulary;

@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/signal_name.h"
 #include "base/span_steps.h"
 #include "base/spans.h"
 #include "comm/api/outcome.h"
-#include "parallel/ddp.h"
+#include "model/autograd/tape.h"
+#include "model/parallel/ddp.h"
 #include "train/stop.h"
 
 /* How many choices of a strategy a checkpoint's run has told of. */

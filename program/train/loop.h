@@ -10,7 +10,7 @@
 
 #include "lockstep/group.h"
 #include "lockstep/parallel.h"
-#include "nets/model.h"
+#include "model/nets/model.h"
 #include "train/ddp_choice.h"
 #include "train/recipe.h"
 #include "train/resume.h"

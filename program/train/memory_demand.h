@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "lockstep/group.h"
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 
 /* Bytes, of the ranks of one machine together. */
 typedef struct lsi_memory_demand {

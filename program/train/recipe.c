@@ -86,7 +86,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
 #define X(kind, owner, field, name, ...)                                       \
     if (concerns(#owner, recipe->optimizer))                                   \
         kind(name, flags.field);
-#include "optim/flags.def"
+#include "model/optim/flags.def"
 #undef X
     if (recipe->flags.weight_decay < 0)
         lsi_run_config_usual(config, decay_name);

@@ -5,7 +5,7 @@
 #ifndef LS_TRAIN_RECIPE_H
 #define LS_TRAIN_RECIPE_H
 
-#include "optim/optimizer.h"
+#include "model/optim/optimizer.h"
 #include "train/run_config.h"
 
 typedef struct lsi_recipe {

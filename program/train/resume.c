@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "checkpoint/folder.h"
-#include "checkpoint/save.h"
 #include "comm/api/outcome.h"
+#include "model/checkpoint/folder.h"
+#include "model/checkpoint/save.h"
 
 /* Which run of a launcher has made a checkpoint. */
 #define RUN_VALUE "launcher_run"

@@ -5,8 +5,8 @@
 #ifndef LS_TRAIN_RESUME_H
 #define LS_TRAIN_RESUME_H
 
-#include "checkpoint/lock.h"
 #include "lockstep/checkpoint.h"
+#include "model/checkpoint/lock.h"
 #include "train/recipe.h"
 #include "train/run_config.h"
 

@@ -15,11 +15,11 @@
 
 #include "base/atomic_file.h"
 #include "base/memory.h"
-#include "checkpoint/find.h"
-#include "checkpoint/lock.h"
 #include "faults.h"
 #include "lockstep/data.h"
 #include "lockstep/tensor.h"
+#include "model/checkpoint/find.h"
+#include "model/checkpoint/lock.h"
 #include "testing.h"
 #include "unit/train/checkpoint_model.h"
 

@@ -8,9 +8,9 @@
 
 #include <zlib.h>
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/optimizer_json.h"
 #include "fuzz.h"
+#include "model/checkpoint/manifest.h"
+#include "model/checkpoint/optimizer_json.h"
 #include "train/jobs/partial.h"
 
 static ls_group *group;

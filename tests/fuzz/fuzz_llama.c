@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 #include "lockstep/transformer.h"
-#include "tensor/safetensors.h"
+#include "model/tensor/safetensors.h"
 
 /* Two rows of four, and a block of which the norm shows. */
 static const char weights[] =

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "tensor/safetensors.h"
-#include "tensor/tensor.h"
+#include "model/tensor/safetensors.h"
+#include "model/tensor/tensor.h"
 
 enum { TENSORS = 3, BYTES = 24 };
 

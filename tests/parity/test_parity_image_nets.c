@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 
 enum { CLASSES = 7 };
 

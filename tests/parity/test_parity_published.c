@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "lockstep/transformer.h"
-#include "nets/lm.h"
-#include "nn/transformer.h"
+#include "model/nets/lm.h"
+#include "model/nn/transformer.h"
 #include "parity.h"
 
 enum { BATCH = 2, LENGTH = 11 };

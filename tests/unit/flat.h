@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_FLAT_H
 #define TESTS_UNIT_FLAT_H
 
-#include "autograd/params.h"
+#include "model/autograd/params.h"
 #include "testing.h"
 
 static inline float *floats_of(float *floats)

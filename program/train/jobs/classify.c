@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "autograd/params.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "checkpoint/params_file.h"
 #include "comm/api/outcome.h"
 #include "lockstep/profile.h"
 #include "lockstep/version.h"
-#include "parallel/ddp.h"
+#include "model/autograd/params.h"
+#include "model/checkpoint/params_file.h"
+#include "model/parallel/ddp.h"
 #include "train/jobs/image_data.h"
 #include "train/jobs/image_file.h"
 #include "train/jobs/images.h"

@@ -6,7 +6,7 @@
 #define LS_TRAIN_JOBS_CLASSIFY_H
 
 #include "lockstep/group.h"
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 #include "train/jobs/epochs.h"
 #include "train/jobs/rank_epochs.h"
 #include "train/resume.h"

@@ -1,8 +1,8 @@
 #include "train/jobs/epochs.h"
 
-#include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/autograd/tape.h"
 
 void lsi_epochs_begin(lsi_epochs *e)
 {

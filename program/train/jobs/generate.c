@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "nn/transformer.h"
-#include "tensor/tensor.h"
+#include "model/nn/transformer.h"
+#include "model/tensor/tensor.h"
 
 /* "generate" */
 static const uint64_t generate_stream = 0x67656e6572617465;

@@ -4,7 +4,7 @@
 #ifndef LS_TRAIN_JOBS_IMAGE_DATA_H
 #define LS_TRAIN_JOBS_IMAGE_DATA_H
 
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 
 typedef struct lsi_image_data_options {
     const char *path; /* NULL: the built-in set */

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "tensor/safetensors.h"
+#include "model/tensor/safetensors.h"
 
 /* ---- writing ------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #ifndef LS_TRAIN_JOBS_IMAGE_FILE_H
 #define LS_TRAIN_JOBS_IMAGE_FILE_H
 
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 
 /* Under which the metadata have it. */
 #define LSI_IMAGE_NET_KEY "image_net"

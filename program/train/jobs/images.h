@@ -4,7 +4,7 @@
 #ifndef LS_TRAIN_JOBS_IMAGES_H
 #define LS_TRAIN_JOBS_IMAGES_H
 
-#include "nets/model.h"
+#include "model/nets/model.h"
 
 typedef struct lsi_images lsi_images;
 
@@ -16,7 +16,7 @@ typedef struct lsi_images_options {
     int threads;  /* that read ahead; 0: 1 */
     uint64_t seed;
     int rank, size;
-    int slices; /* of a rank's batch (autograd/params.h); 0: 1 */
+    int slices; /* of a rank's batch (model/autograd/params.h); 0: 1 */
 } lsi_images_options;
 
 /* The dataset must outlive it. *out is the caller's. */

@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "autograd/tape.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/api/outcome.h"
 #include "input/text/encode.h"
 #include "lockstep/version.h"
-#include "nets/lm.h"
-#include "nn/transformer.h"
-#include "tensor/tensor.h"
+#include "model/autograd/tape.h"
+#include "model/nets/lm.h"
+#include "model/nn/transformer.h"
+#include "model/tensor/tensor.h"
 
 enum { BUILT_IN_BYTES = 1 << 18, VALIDATION_SHARE = 10 };
 

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/tape.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/outcome.h"
-#include "tensor/tensor.h"
+#include "model/autograd/tape.h"
+#include "model/tensor/tensor.h"
 
 /* ---- the text ------------------------------------------------------------ */
 

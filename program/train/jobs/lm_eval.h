@@ -7,7 +7,7 @@
 #include "lockstep/data.h"
 #include "lockstep/group.h"
 #include "lockstep/tokenizer.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 
 /* A text as tokens: of a file as it is, or what a tokenizer makes of it. */
 typedef struct lsi_lm_text {

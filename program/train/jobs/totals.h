@@ -5,7 +5,7 @@
 #define LS_TRAIN_JOBS_TOTALS_H
 
 #include "lockstep/group.h"
-#include "nets/model.h"
+#include "model/nets/model.h"
 
 typedef struct lsi_totals {
     double loss;   /* sum over samples */

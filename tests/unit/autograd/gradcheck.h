@@ -15,7 +15,7 @@
 #ifndef LS_TEST_GRADCHECK_H
 #define LS_TEST_GRADCHECK_H
 
-#include "autograd/ops/ops.h"
+#include "model/autograd/ops/ops.h"
 #include "testing.h"
 
 enum { GRADCHECK_MAX_INPUTS = 3, GRADCHECK_MAX_NUMEL = 4096 };

@@ -48,7 +48,7 @@ static void every_row_has_a_case(void **state)
     (void)state;
     static const char *const rows[] = {
 #define X(name, text) #name,
-#include "autograd/ops/ops.def"
+#include "model/autograd/ops/ops.def"
 #undef X
     };
     assert_int_equal(lsi_ops_count, TEST_COUNT(rows));

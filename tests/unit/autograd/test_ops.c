@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "array/compute/threads.h"
-#include "autograd/ops/ops.h"
 #include "base/half.h"
+#include "model/autograd/ops/ops.h"
 #include "ops_fixture.h"
 #include "testing.h"
 

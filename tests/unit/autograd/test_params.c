@@ -1,10 +1,10 @@
 /* Parameter sets: order, layout, initial values, shared gradients. */
 #include <math.h>
 
-#include "autograd/params.h"
-#include "autograd/params/init.h"
 #include "base/memory.h"
-#include "tensor/tensor.h"
+#include "model/autograd/params.h"
+#include "model/autograd/params/init.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 #include "unit/comm/ranks.h"
 

@@ -6,9 +6,9 @@
 #include "flat.h"
 #include "testing.h"
 
-#include "autograd/params.h"
 #include "base/partition.h"
-#include "tensor/tensor.h"
+#include "model/autograd/params.h"
+#include "model/tensor/tensor.h"
 
 enum { BATCH = 7, ROWS = 2, IN = 5, OUT = 3, SIDE = 6, CHANNELS = 3 };
 

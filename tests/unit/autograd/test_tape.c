@@ -4,7 +4,7 @@
  */
 #include "base/memory.h"
 #include "lockstep/autograd.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static const ls_init zero = {LS_INIT_CONSTANT, 0.0, 0.0};

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "checkpoint/find.h"
 #include "lockstep/checkpoint.h"
+#include "model/checkpoint/find.h"
 
 static ls_group *group;
 

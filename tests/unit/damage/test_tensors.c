@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
-#include "tensor/safetensors.h"
+#include "model/tensor/safetensors.h"
 
 /* Of the tensors in the valid files, in the order of their bytes. */
 static const ls_dtype dtypes[] = {LS_F32, LS_BF16, LS_I64};

@@ -9,7 +9,7 @@
 
 #include "array/device/device.h"
 #include "fake_device.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static lsi_device *device;

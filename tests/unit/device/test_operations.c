@@ -4,12 +4,12 @@
  * asked for.
  */
 #include "array/compute/operations.h"
-#include "autograd/tape.h"
 #include "fake_device.h"
 #include "flat.h"
 #include "lockstep/attention.h"
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
+#include "model/autograd/tape.h"
 #include "testing.h"
 
 static lsi_device *open_with(const lsi_device_table *table)

@@ -4,13 +4,13 @@
  */
 #include <unistd.h>
 
-#include "autograd/params.h"
-#include "autograd/tape.h"
 #include "comm/ranks.h"
 #include "fake_device.h"
 #include "lockstep/checkpoint.h"
 #include "lockstep/parallel.h"
 #include "lockstep/transformer.h"
+#include "model/autograd/params.h"
+#include "model/autograd/tape.h"
 #include "testing.h"
 
 static const ls_init zero = {LS_INIT_CONSTANT, 0, 0};

@@ -10,7 +10,7 @@
 #include "fake_device.h"
 #include "lockstep/autograd.h"
 #include "lockstep/nn.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static lsi_device *open_device(fake_settings settings)

@@ -5,8 +5,8 @@
  */
 #include "array/compute/plan_cache.h"
 #include "lockstep/profile.h"
-#include "nn/transformer.h"
-#include "tensor/tensor.h"
+#include "model/nn/transformer.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 enum { BATCH = 2, LENGTH = 256, VOCABULARY = 40, D = 32, FF = 96 };

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "nn/transformer.h"
+#include "model/nn/transformer.h"
 #include "testing.h"
 
 enum { VOCABULARY = 50257, CONTEXT = 1024, HEADER_BYTES = 1 << 17 };

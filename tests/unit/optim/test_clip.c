@@ -8,7 +8,7 @@
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "flat.h"
-#include "optim/clip.h"
+#include "model/optim/clip.h"
 #include "optim_set.h"
 
 /* ---- clipping ------------------------------------------------------------ */

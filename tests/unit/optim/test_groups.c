@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/params.h"
 #include "flat.h"
 #include "lockstep/profile.h"
-#include "optim/optimizer.h"
+#include "model/autograd/params.h"
+#include "model/optim/optimizer.h"
 #include "optim_set.h"
 
 enum { SET = 5 };

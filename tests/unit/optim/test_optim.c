@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "array/compute/threads.h"
-#include "autograd/params.h"
 #include "base/rng.h"
 #include "flat.h"
 #include "lockstep/profile.h"
-#include "optim/optimizer.h"
+#include "model/autograd/params.h"
+#include "model/optim/optimizer.h"
 #include "testing.h"
 
 static const lsi_rng_key key = {11, 22};

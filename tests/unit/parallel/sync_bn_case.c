@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/params.h"
 #include "base/rng.h"
+#include "model/autograd/params.h"
 #include "testing.h"
 #include "unit/comm/ranks.h"
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 
 enum { RANKS = 3, N = 4 };

@@ -3,7 +3,7 @@
  */
 #include "testing.h"
 
-#include "parallel/bucket.h"
+#include "model/parallel/bucket.h"
 
 enum { MOST = 16 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "lockstep/optim.h"
-#include "parallel/ddp.h"
+#include "model/parallel/ddp.h"
 #include "unit/comm/ranks.h"
 
 enum { IN = 3, OUT = 2, MICRO_STEPS = 3, MAX_RANKS = 8 };

@@ -11,7 +11,7 @@
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
 #include "lockstep/profile.h"
-#include "parallel/shard.h"
+#include "model/parallel/shard.h"
 #include "unit/comm/ranks.h"
 #include "unit/parallel/memory_use.h"
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 #include "toy.h"
 #include "unit/comm/ranks.h"
 

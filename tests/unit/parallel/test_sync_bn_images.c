@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "autograd/params.h"
 #include "base/rng.h"
 #include "lockstep/nn.h"
 #include "lockstep/parallel.h"
+#include "model/autograd/params.h"
 #include "testing.h"
 #include "unit/comm/ranks.h"
 

@@ -12,7 +12,7 @@
 #include "lockstep/nn.h"
 #include "lockstep/optim.h"
 #include "lockstep/parallel.h"
-#include "parallel/strategy.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 #include "weights.h"
 

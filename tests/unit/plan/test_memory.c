@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/profile.h"
-#include "nets/lm.h"
+#include "model/nets/lm.h"
 #include "plan/describe.h"
 #include "plan/memory.h"
 #include "testing.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static const ls_dtype dtypes[] = {LS_F32, LS_BF16, LS_F16,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "tensor/pool.h"
+#include "model/tensor/pool.h"
 #include "testing.h"
 
 static size_t live_bytes(void)

@@ -13,7 +13,7 @@
 
 #include "base/half.h"
 #include "base/rng.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static char folder[] = "/tmp/lockstep-safetensors-XXXXXX";

@@ -1,6 +1,6 @@
 /* Making tensors, their shapes, views, references and layouts. */
 #include "base/memory.h"
-#include "tensor/tensor.h"
+#include "model/tensor/tensor.h"
 #include "testing.h"
 
 static size_t live_bytes(void)

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "autograd/params.h"
 #include "base/memory.h"
-#include "checkpoint/folder.h"
-#include "checkpoint/lock.h"
+#include "model/autograd/params.h"
+#include "model/checkpoint/folder.h"
+#include "model/checkpoint/lock.h"
 #include "testing.h"
 
 static void add(ls_params *params, const char *name, int64_t n)

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "checkpoint/folder.h"
 #include "lockstep/checkpoint.h"
+#include "model/checkpoint/folder.h"
 #include "unit/comm/ranks.h"
 
 enum { MAX_RANKS = 4 };

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "checkpoint/folder.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/folder.h"
 #include "testing.h"
 
 static void read_values(ls_group *group, void *opaque)

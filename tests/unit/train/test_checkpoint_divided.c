@@ -9,10 +9,10 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "checkpoint/folder.h"
-#include "checkpoint/lock.h"
 #include "lockstep/checkpoint.h"
-#include "parallel/strategy.h"
+#include "model/checkpoint/folder.h"
+#include "model/checkpoint/lock.h"
+#include "model/parallel/strategy.h"
 #include "unit/comm/ranks.h"
 #include "unit/parallel/toy.h"
 #include "unit/parallel/weights.h"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/cache.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/cache.h"
 #include "testing.h"
 
 static void damage(const plan *p, int64_t step)

@@ -9,8 +9,8 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "checkpoint/folder.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/folder.h"
 #include "testing.h"
 
 enum { RANKS = 2, USUAL_KILLS = 12 };

@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "checkpoint/lock.h"
-#include "checkpoint/save.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/lock.h"
+#include "model/checkpoint/save.h"
 #include "testing.h"
 
 /*

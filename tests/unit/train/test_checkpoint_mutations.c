@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "checkpoint/lock.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/lock.h"
 #include "testing.h"
 
 enum { USUAL = 60, STEPS = 3, FILES = 4, NEXT = 9, MOST = 3 };

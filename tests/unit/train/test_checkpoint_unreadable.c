@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/find.h"
 #include "checkpoint_model.h"
+#include "model/checkpoint/find.h"
 #include "testing.h"
 
 /* A link to `target`, or a FIFO, in place of a file. */

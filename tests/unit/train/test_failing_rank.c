@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "epochs_job.h"
 #include "lockstep/profile.h"
-#include "parallel/ddp.h"
+#include "model/parallel/ddp.h"
 #include "train/jobs/classify.h"
 #include "train/jobs/images.h"
 #include "train/jobs/lm.h"

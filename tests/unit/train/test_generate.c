@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "nn/transformer.h"
+#include "model/nn/transformer.h"
 #include "testing.h"
 #include "train/jobs/generate.h"
 

@@ -11,8 +11,8 @@
 #include "array/compute/threads.h"
 #include "epochs_job.h"
 #include "lockstep/nn.h"
-#include "nets/image_net.h"
-#include "parallel/ddp.h"
+#include "model/nets/image_net.h"
+#include "model/parallel/ddp.h"
 #include "train/jobs/images.h"
 #include "unit/comm/ranks.h"
 

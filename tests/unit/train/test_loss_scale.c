@@ -7,8 +7,8 @@
 #include <math.h>
 
 #include "lockstep/parallel.h"
-#include "parallel/ddp.h"
-#include "parallel/strategy.h"
+#include "model/parallel/ddp.h"
+#include "model/parallel/strategy.h"
 #include "train/recipe.h"
 #include "unit/comm/ranks.h"
 

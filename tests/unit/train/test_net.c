@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 #include "unit/comm/ranks.h"
 
 static const lsi_image_net_setup usual = {.config = LSI_IMAGE_CIFAR100,

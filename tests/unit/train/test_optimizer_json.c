@@ -1,8 +1,8 @@
 /* What a manifest says about an optimizer, right and wrong. */
 #include "testing.h"
 
-#include "checkpoint/optimizer_json.h"
-#include "optim/optimizer.h"
+#include "model/checkpoint/optimizer_json.h"
+#include "model/optim/optimizer.h"
 
 #define GROUP(steps, state, names)                                             \
     "{\"kind\": \"adamw\", \"groups\": [{\"steps\": " steps                    \

@@ -6,7 +6,7 @@
 
 #include "array/compute/threads.h"
 #include "lockstep/nn.h"
-#include "nets/image_net.h"
+#include "model/nets/image_net.h"
 #include "train/jobs/validate.h"
 #include "unit/comm/ranks.h"
 

@@ -1,0 +1,131 @@
+/* Mixed precision: operands, and the half copies of parameters. */
+#include "model/autograd/autocast.h"
+
+#include "array/compute/array.h"
+#include "base/error.h"
+#include "model/autograd/ops/ops.h"
+#include "model/autograd/params.h"
+#include "model/autograd/params/halves.h"
+
+static bool is_half(ls_dtype dtype)
+{
+    return dtype == LS_BF16 || dtype == LS_F16;
+}
+
+ls_status ls_tape_set_autocast(ls_tape *tape, ls_dtype dtype)
+{
+    LS_NEED(tape);
+    if (dtype != LS_F32 && !is_half(dtype))
+        return lsi_fail(LS_ERR_DTYPE,
+                        "ls_tape_set_autocast: to %s; it must be bf16, f16, or "
+                        "f32 for none",
+                        ls_dtype_name(dtype));
+    lsi_tape_forget_rounded(tape);
+    tape->autocast = dtype;
+    return LS_OK;
+}
+
+ls_dtype ls_tape_autocast(const ls_tape *tape)
+{
+    return tape != NULL ? tape->autocast : LS_F32;
+}
+
+/* ---- operands ------------------------------------------------------------ */
+
+static void round_to(const ls_tensor *half, const ls_tensor *from)
+{
+    lsi_array_convert(lsi_tensor_raw(half), half->dtype, lsi_tensor_raw(from),
+                      from->dtype, (size_t)from->count);
+}
+
+/* In `place`, or if that is NULL in memory from the allocator. */
+static ls_status make_half(ls_tensor **out, ls_dtype dtype,
+                           const ls_tensor *like, void *place)
+{
+    if (place == NULL && lsi_tensor_device(like) != NULL)
+        return lsi_tensor_make_like(out, lsi_tensor_device(like), dtype, like);
+    if (place == NULL)
+        return lsi_tensor_make(out,
+                               &(lsi_tensor_spec){.dtype = dtype,
+                                                  .ndim = like->ndim,
+                                                  .shape = like->shape,
+                                                  .tag = LS_MEMORY_PARAMETERS});
+    return ls_tensor_wrap(out, place, dtype, like->ndim, like->shape);
+}
+
+/*
+ * The parameter rounded to a half type, by the first who asks after a change.
+ * Belongs to the parameter: a step that repeats finds the memory there.
+ */
+static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
+{
+    void *place;
+    if (param->half == NULL || param->half->dtype != dtype) {
+        ls_tensor_free(&param->half);
+        LS_TRY(lsi_param_half_place(param, dtype, &place));
+        LS_TRY(make_half(&param->half, dtype, param->tensor, place));
+        param->half_shared = place != NULL;
+        param->half_version = 0;
+    }
+    if (param->half_version != param->set->version) {
+        if (param->half_shared)
+            lsi_param_look_at_halves(param);
+        else
+            round_to(param->half, param->tensor);
+        param->half_version = param->set->version;
+    }
+    *out = param->half;
+    return LS_OK;
+}
+
+void lsi_tape_forget_rounded(ls_tape *tape)
+{
+    ls_tensor_free(&tape->rounded_from);
+    ls_tensor_free(&tape->rounded);
+}
+
+/*
+ * The copy lives until its operation has recorded itself, and as the last one
+ * until there is another: the layers of a block that read the same tensor do so
+ * one after the other.
+ */
+static ls_status round_operand(ls_tape *tape, ls_tensor *tensor,
+                               ls_tensor **out)
+{
+    if (tape->rounded_from != tensor) {
+        const ls_tensor *plain = lsi_op_plain(tape, tensor);
+        ls_tensor *half = NULL;
+        LS_TRY(tape->status);
+        LS_TRY(
+            lsi_tensor_make(&half, &(lsi_tensor_spec){.dtype = tape->autocast,
+                                                      .ndim = tensor->ndim,
+                                                      .shape = tensor->shape,
+                                                      .pool = tape->pool}));
+        round_to(half, plain);
+        lsi_tape_forget_rounded(tape);
+        tape->rounded_from = ls_tensor_retain(tensor);
+        tape->rounded = half;
+    }
+    *out = tape->rounded;
+    return lsi_tape_own_temp(tape, ls_tensor_retain(tape->rounded));
+}
+
+ls_tensor *lsi_op_operand(ls_tape *tape, ls_tensor *tensor)
+{
+    ls_tensor *operand = tensor;
+    ls_status status = tape->status;
+    if (status != LS_OK || !lsi_tape_is_mixed(tape) || tensor->dtype != LS_F32)
+        return status == LS_OK ? tensor : NULL;
+    if (tensor->param != NULL)
+        status = half_of(tensor->param, tape->autocast, &operand);
+    else
+        status = round_operand(tape, tensor, &operand);
+    return status == LS_OK ? operand : lsi_tape_stop(tape, status);
+}
+
+ls_tensor *lsi_op_wide(ls_tape *tape, ls_tensor *tensor)
+{
+    return lsi_tape_is_mixed(tape) && is_half(tensor->dtype)
+               ? ls_cast(tape, tensor, LS_F32)
+               : tensor;
+}

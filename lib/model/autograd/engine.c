@@ -1,0 +1,225 @@
+/*
+ * Backward: one walk over the nodes in reverse.
+ *
+ * Before it, the nodes that the loss depends on are marked and the uses of each
+ * parameter among them counted, so that the walk knows which use is the last:
+ * after it the gradient is final and the hook is called. What a node held is
+ * given back as soon as it is done.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/memory_record.h"
+#include "base/spans.h"
+#include "model/autograd/node.h"
+#include "model/autograd/params.h"
+
+/* ---- before the walk ----------------------------------------------------- */
+
+static bool any_output_live(const ls_tape *tape, const ls_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        const lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
+        if (slot != NULL && slot->live)
+            return true;
+    }
+    return false;
+}
+
+/* Nodes are in order of recording: a node's inputs are made before it. */
+static void mark_live(ls_tape *tape, int last)
+{
+    for (int n = last; n >= 0; n--) {
+        ls_node *node = &tape->nodes[n];
+        node->live = any_output_live(tape, node);
+        for (int i = 0; node->live && i < node->n_inputs; i++) {
+            if (node->inputs[i] == NULL)
+                continue;
+            lsi_slot *slot = lsi_tape_slot(tape, node->inputs[i]);
+            if (slot != NULL)
+                slot->live = true;
+        }
+    }
+}
+
+/* The trained parameter that input i of a node is, or NULL. */
+static lsi_param *trained(const ls_node *node, int i)
+{
+    lsi_param *param = node->inputs[i] != NULL ? node->inputs[i]->param : NULL;
+    return param != NULL && param->grad != NULL ? param : NULL;
+}
+
+static void count_uses(const ls_tape *tape, int last, bool forget)
+{
+    for (int n = last; n >= 0; n--) {
+        const ls_node *node = &tape->nodes[n];
+        for (int i = 0; node->live && i < node->n_inputs; i++) {
+            lsi_param *param = trained(node, i);
+            if (param != NULL)
+                param->pending = forget ? 0 : param->pending + 1;
+        }
+    }
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static bool any_output_has_grad(const ls_tape *tape, const ls_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        const lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
+        if (slot != NULL && slot->grad != NULL)
+            return true;
+    }
+    return false;
+}
+
+static ls_status announce(const ls_node *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        lsi_param *param = trained(node, i);
+        if (param != NULL && --param->pending == 0)
+            LS_TRY(lsi_param_ready(param));
+    }
+    return LS_OK;
+}
+
+static void free_output_grads(const ls_tape *tape, const ls_node *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        lsi_slot *slot = lsi_tape_slot(tape, node->outputs[i]);
+        if (slot != NULL && !slot->watched)
+            ls_tensor_free(&slot->grad);
+    }
+}
+
+/* Gradients belong to the layer whose operation they are of. */
+static ls_status run_backward(ls_tape *tape, ls_node *node)
+{
+    lsi_memory_place before = {0};
+    const bool recorded = lsi_memory_is_recorded();
+    if (recorded)
+        before = lsi_memory_enter_operation(node->path, node->function->name,
+                                            " backward");
+    const ls_status status = node->function->backward(tape, node);
+    if (recorded)
+        lsi_memory_leave_operation(before);
+    return status;
+}
+
+static ls_status visit(ls_tape *tape, ls_node *node)
+{
+    const bool inner = tape->outer != NULL;
+    node->abandon = NULL; /* from here on this is backward's business */
+    if (any_output_has_grad(tape, node)) {
+        const uint64_t began = lsi_span_begin();
+        LS_TRY(run_backward(tape, node));
+        LS_TRY(tape->status);
+        LS_TRY(lsi_device_failure(tape->device));
+        lsi_span_operation(node->function->name, " backward", began);
+    }
+    lsi_tape_free_temps(tape);
+    free_output_grads(tape, node);
+    if (!inner)
+        LS_TRY(announce(node));
+    lsi_tape_release_node(node);
+    return LS_OK;
+}
+
+static ls_status walk(ls_tape *tape, int last)
+{
+    for (int n = last; n >= 0; n--) {
+        ls_node *node = &tape->nodes[n];
+        if (node->live)
+            LS_TRY(visit(tape, node));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_tape_walk_inner(ls_tape *inner, int last)
+{
+    inner->phase = LSI_TAPE_WALKING;
+    mark_live(inner, last);
+    return walk(inner, last);
+}
+
+void lsi_tape_abandon(ls_tape *tape, ls_status status)
+{
+    char reason[sizeof tape->message];
+    const bool walking = tape->phase == LSI_TAPE_WALKING;
+    if (tape->phase == LSI_TAPE_WALKED)
+        return;
+    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    for (int n = tape->n_nodes - 1; n >= 0; n--) {
+        const ls_node *node = &tape->nodes[n];
+        if (node->abandon == NULL || (walking && !node->live))
+            continue;
+        node->abandon(node, status);
+        (void)lsi_fail(status, "%s", reason);
+    }
+    tape->phase = LSI_TAPE_WALKED;
+}
+
+/* ---- ls_backward --------------------------------------------------------- */
+
+static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
+{
+    LS_TRY(ls_tape_status(tape));
+    if (tape->phase != LSI_TAPE_RECORDING)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_backward: the tape has been walked; reset it "
+                        "first");
+    if (loss == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "ls_backward: loss is NULL");
+    if (loss->count != 1)
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_backward: the loss has shape %s; it must have one "
+                        "element",
+                        lsi_shape_of(loss).text);
+    if (lsi_tape_slot(tape, loss) == NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_backward: the loss depends on nothing that is "
+                        "trained or watched%s",
+                        tape->training ? "" : "; the tape is not training");
+    return LS_OK;
+}
+
+static ls_status seed(const ls_tape *tape, lsi_slot *slot, double scale)
+{
+    const ls_tensor *loss = slot->tensor;
+    LS_TRY(
+        lsi_tensor_make(&slot->grad, &(lsi_tensor_spec){.dtype = loss->dtype,
+                                                        .ndim = loss->ndim,
+                                                        .shape = loss->shape,
+                                                        .pool = tape->pool}));
+    slot->live = true;
+    return ls_tensor_fill(slot->grad, scale);
+}
+
+ls_status ls_backward(ls_tape *tape, ls_tensor *loss, double scale)
+{
+    LS_NEED(tape);
+    ls_status status = check_loss(tape, loss);
+    if (status != LS_OK) {
+        lsi_tape_stop(tape, status);
+        lsi_tape_abandon(tape, status);
+        return status;
+    }
+    lsi_slot *slot = lsi_tape_slot(tape, loss);
+    const int last = slot->node;
+    LSI_SPAN(PHASE, "backward", 0, 0);
+    tape->phase = LSI_TAPE_WALKING;
+    tape->op_began = 0;
+    LS_TRY_GOTO(status, seed(tape, slot, scale), stop);
+    mark_live(tape, last);
+    count_uses(tape, last, true);
+    count_uses(tape, last, false);
+    LS_TRY_GOTO(status, walk(tape, last), stop);
+    tape->phase = LSI_TAPE_WALKED;
+    return LS_OK;
+
+stop:
+    lsi_tape_stop(tape, status);
+    lsi_tape_free_temps(tape);
+    lsi_tape_abandon(tape, status);
+    return status;
+}

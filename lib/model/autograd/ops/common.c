@@ -1,0 +1,146 @@
+/* What the operations share; see ops.h. */
+#include "model/autograd/ops/ops.h"
+
+#include "base/error.h"
+#include "model/autograd/params.h"
+
+const ls_function *const lsi_ops[] = {
+#define X(name, text) &lsi_op_##name,
+#include "model/autograd/ops/ops.def"
+#undef X
+};
+const size_t lsi_ops_count = sizeof lsi_ops / sizeof lsi_ops[0];
+
+/* ---- checks -------------------------------------------------------------- */
+
+bool lsi_op_begin(ls_tape *tape, const ls_function *function,
+                  ls_tensor *const *inputs, int n)
+{
+    if (!lsi_tape_given(tape, function->name))
+        return false;
+    if (tape->status != LS_OK)
+        return false;
+    if (tape->phase != LSI_TAPE_RECORDING)
+        return ls_tape_fail(tape, LS_ERR_STATE,
+                            "%s: the tape has been walked; reset it before "
+                            "another operation",
+                            function->name) != NULL;
+    for (int i = 0; i < n; i++) {
+        if (inputs[i] == NULL)
+            return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
+                                function->name, i) != NULL;
+        const ls_status status =
+            lsi_tensor_lies_on(inputs[i], tape->device, function->name);
+        if (status != LS_OK)
+            return lsi_tape_stop(tape, status) != NULL;
+    }
+    return true;
+}
+
+bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
+                        const ls_tensor *tensor, ls_dtype dtype)
+{
+    if (tensor->dtype == dtype)
+        return true;
+    ls_tape_fail(tape, LS_ERR_DTYPE, "%s: a tensor of shape %s is %s, not %s",
+                 function->name, lsi_shape_of(tensor).text,
+                 ls_dtype_name(tensor->dtype), ls_dtype_name(dtype));
+    return false;
+}
+
+bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
+                      ls_tensor **inputs, int n)
+{
+    if (!lsi_op_begin(tape, function, inputs, n))
+        return false;
+    for (int i = 0; i < n; i++) {
+        inputs[i] = lsi_op_wide(tape, inputs[i]);
+        if (inputs[i] == NULL ||
+            !lsi_op_check_dtype(tape, function, inputs[i], LS_F32))
+            return false;
+    }
+    return true;
+}
+
+bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
+                        ls_tensor *const *inputs, int n)
+{
+    if (!lsi_op_begin(tape, function, inputs, n))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const bool real = lsi_dtype_is_real(inputs[i]->dtype);
+        if (!(real && lsi_tape_is_mixed(tape)) &&
+            !lsi_op_check_dtype(tape, function, inputs[i], LS_F32))
+            return false;
+    }
+    return true;
+}
+
+bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
+                        const ls_tensor *a, const ls_tensor *b)
+{
+    if (lsi_shape_equal(a, b))
+        return true;
+    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: shapes %s and %s should be equal",
+                 function->name, lsi_shape_of(a).text, lsi_shape_of(b).text);
+    return false;
+}
+
+bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
+                       const ls_tensor *tensor, int ndim, const char *wanted)
+{
+    if (tensor->ndim == ndim)
+        return true;
+    ls_tape_fail(tape, LS_ERR_SHAPE, "%s: the shape %s should be %s",
+                 function->name, lsi_shape_of(tensor).text, wanted);
+    return false;
+}
+
+/* ---- inputs -------------------------------------------------------------- */
+
+ls_tensor *lsi_op_temp(ls_tape *tape, ls_dtype dtype, int ndim,
+                       const int64_t *shape)
+{
+    ls_tensor *temp = NULL;
+    const ls_status status =
+        lsi_tape_temp(tape, dtype, ndim, shape, LSI_LAYOUT_PLAIN, &temp);
+    return status == LS_OK ? temp : lsi_tape_stop(tape, status);
+}
+
+ls_tensor *lsi_op_dense(ls_tape *tape, ls_tensor *tensor)
+{
+    if (ls_tensor_is_contiguous(tensor))
+        return tensor;
+    ls_tensor *copy =
+        lsi_op_temp(tape, tensor->dtype, tensor->ndim, tensor->shape);
+    if (copy == NULL)
+        return NULL;
+    const ls_status status = ls_tensor_copy(copy, tensor);
+    return status == LS_OK ? copy : lsi_tape_stop(tape, status);
+}
+
+ls_tensor *lsi_op_plain(ls_tape *tape, ls_tensor *tensor)
+{
+    ls_tensor *dense = lsi_op_dense(tape, tensor);
+    if (dense == NULL)
+        return NULL;
+    const ls_status status = lsi_tensor_plain(dense);
+    return status == LS_OK ? dense : lsi_tape_stop(tape, status);
+}
+
+/* ---- outputs ------------------------------------------------------------- */
+
+ls_tensor *lsi_op_output(ls_tape *tape, ls_dtype dtype, int ndim,
+                         const int64_t *shape, lsi_layout layout)
+{
+    ls_tensor *output = ls_tape_output(tape, dtype, ndim, shape);
+    if (output != NULL)
+        output->storage->layout = layout;
+    return output;
+}
+
+ls_tensor *lsi_op_like(ls_tape *tape, const ls_tensor *tensor)
+{
+    return lsi_op_output(tape, tensor->dtype, tensor->ndim, tensor->shape,
+                         lsi_tensor_layout(tensor));
+}

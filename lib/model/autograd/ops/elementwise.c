@@ -1,0 +1,138 @@
+/*
+ * Element-wise operations on an f32 tensor, in any layout.
+ *
+ *     scale  y = a factor    da = dy factor
+ *     relu   y = max(a, 0)   da = dy where y > 0, else 0
+ *     exp    y = e^a         da = dy y
+ *     log    y = ln a        da = dy / a
+ *     sqrt   y = sqrt a      da = dy / (2 y)
+ *     tanh   y = tanh a      da = dy (1 - y^2)
+ *     sigmoid  y = 1 / (1 + e^-a)   da = dy y (1 - y)
+ *
+ * In mixed precision relu keeps the type of its input.
+ */
+#include "array/compute/array.h"
+#include "array/compute/functions.h"
+#include "base/error.h"
+#include "model/autograd/ops/ops.h"
+
+ls_status lsi_op_pass_scaled(ls_tape *tape, ls_node *node, int index,
+                             double factor)
+{
+    const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
+    const float *from = lsi_op_floats(dy);
+    lsi_target dx = {0};
+    LS_TRY(lsi_target_open(tape, node, index, lsi_tensor_layout(dy), &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    lsi_array_scale(lsi_op_floats(dx.out), from, (float)factor,
+                    (size_t)dx.out->count);
+    return lsi_target_close(&dx);
+}
+
+/* ---- scale --------------------------------------------------------------- */
+
+static ls_status scale_backward(ls_tape *tape, ls_node *node)
+{
+    const double *factor = ls_node_state(node);
+    return lsi_op_pass_scaled(tape, node, 0, *factor);
+}
+
+const ls_function lsi_op_scale = {"scale", scale_backward, sizeof(double)};
+
+ls_tensor *ls_scale(ls_tape *tape, ls_tensor *a, double factor)
+{
+    if (!lsi_op_begin_f32(tape, &lsi_op_scale, &a, 1))
+        return NULL;
+    const ls_tensor *x = lsi_op_dense(tape, a);
+    ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
+    if (y == NULL)
+        return NULL;
+    lsi_array_scale(lsi_op_floats(y), lsi_op_floats(x), (float)factor,
+                    (size_t)y->count);
+    return ls_tape_record(tape, &lsi_op_scale, &factor, &a, 1, &y, 1, NULL, 0);
+}
+
+/* ---- relu ---------------------------------------------------------------- */
+
+/* The gradient may be computed in place, so it is read before it moves. */
+static ls_status relu_backward(ls_tape *tape, ls_node *node)
+{
+    const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
+    const lsi_layout layout = lsi_tensor_layout(dy);
+    const lsi_mixed from = lsi_op_mixed(dy);
+    ls_tensor *y = NULL;
+    lsi_target dx = {0};
+    LS_TRY(lsi_tape_in_layout(tape, ls_node_output(node, 0), layout, &y));
+    LS_TRY(lsi_target_open_over(tape, node, 0, layout, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    lsi_mixed_relu_backward(lsi_op_mixed(dx.out), from, lsi_op_mixed(y),
+                            (size_t)y->count);
+    return lsi_target_close(&dx);
+}
+
+const ls_function lsi_op_relu = {"relu", relu_backward, 0};
+
+ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a)
+{
+    if (!lsi_op_begin_mixed(tape, &lsi_op_relu, &a, 1))
+        return NULL;
+    const ls_tensor *x = lsi_op_dense(tape, a);
+    ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
+    if (y == NULL)
+        return NULL;
+    lsi_mixed_relu(lsi_op_mixed(y), lsi_op_mixed(x), (size_t)y->count);
+    return ls_tape_record(tape, &lsi_op_relu, NULL, &a, 1, &y, 1, NULL, 0);
+}
+
+/* ---- functions ----------------------------------------------------------- */
+
+static ls_status function_backward(ls_tape *tape, ls_node *node,
+                                   lsi_unary function)
+{
+    const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
+    const lsi_layout layout = lsi_tensor_layout(dy);
+    const float *from = lsi_op_floats(dy);
+    ls_tensor *saved = NULL;
+    lsi_target dx = {0};
+    LS_TRY(lsi_tape_in_layout(tape, ls_node_saved(node, 0), layout, &saved));
+    LS_TRY(lsi_target_open_over(tape, node, 0, layout, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    lsi_array_unary_backward(function, lsi_op_floats(dx.out), from,
+                             lsi_op_floats(saved), (size_t)saved->count);
+    return lsi_target_close(&dx);
+}
+
+static ls_tensor *apply(ls_tape *tape, const ls_function *op,
+                        lsi_unary function, ls_tensor *a)
+{
+    if (!lsi_op_begin_f32(tape, op, &a, 1))
+        return NULL;
+    ls_tensor *x = lsi_op_dense(tape, a);
+    ls_tensor *y = x != NULL ? lsi_op_like(tape, x) : NULL;
+    if (y == NULL)
+        return NULL;
+    lsi_array_unary(function, lsi_op_floats(y), lsi_op_floats(x),
+                    (size_t)y->count);
+    ls_tensor *const saved = function == LSI_UNARY_LOG ? x : y;
+    return ls_tape_record(tape, op, NULL, &a, 1, &y, 1, &saved, 1);
+}
+
+#define FUNCTION(name, function)                                               \
+    static ls_status name##_backward(ls_tape *tape, ls_node *node)             \
+    {                                                                          \
+        return function_backward(tape, node, function);                        \
+    }                                                                          \
+    const ls_function lsi_op_##name = {#name, name##_backward, 0};             \
+    ls_tensor *ls_##name(ls_tape *tape, ls_tensor *a)                          \
+    {                                                                          \
+        return apply(tape, &lsi_op_##name, function, a);                       \
+    }
+
+FUNCTION(exp, LSI_UNARY_EXP)
+FUNCTION(log, LSI_UNARY_LOG)
+FUNCTION(sqrt, LSI_UNARY_SQRT)
+FUNCTION(tanh, LSI_UNARY_TANH)
+FUNCTION(sigmoid, LSI_UNARY_SIGMOID)

@@ -1,0 +1,79 @@
+/*
+ * y (..., D) = the rows of weight (V, D) that indices i64 (...) name.
+ *
+ *     dweight[v] = sum of dy over the places whose index is v
+ */
+#include <string.h>
+
+#include "array/compute/array.h"
+#include "array/compute/embedding.h"
+#include "base/error.h"
+#include "model/autograd/ops/ops.h"
+
+enum { WEIGHT, INDICES };
+
+static lsi_embedding problem(const ls_tensor *indices, const ls_tensor *table)
+{
+    return (lsi_embedding){.indices = lsi_tensor_raw(indices),
+                           .n = (size_t)indices->count,
+                           .vocabulary = (size_t)table->shape[0],
+                           .cols = (size_t)table->shape[1]};
+}
+
+static ls_status embedding_backward(ls_tape *tape, ls_node *node)
+{
+    const ls_tensor *indices = ls_node_saved(node, 0);
+    const ls_tensor *dy = ls_node_grad_output(tape, node, 0);
+    bool accumulate = false;
+    const ls_tensor *dw = ls_node_grad_input(tape, node, WEIGHT, &accumulate);
+    if (dw == NULL || dy == NULL)
+        return ls_tape_status(tape);
+    const lsi_embedding e = problem(indices, dw);
+    if (!accumulate)
+        lsi_array_fill(lsi_op_floats(dw), 0.0F, (size_t)dw->count);
+    lsi_embedding_backward(&e, lsi_op_floats(dy), lsi_op_floats(dw));
+    return LS_OK;
+}
+
+const ls_function lsi_op_embedding = {"embedding", embedding_backward, 0};
+
+static bool check(ls_tape *tape, const ls_tensor *weight,
+                  const ls_tensor *indices)
+{
+    const bool widens = !tape->training && lsi_dtype_is_real(weight->dtype);
+    if ((!widens &&
+         !lsi_op_check_dtype(tape, &lsi_op_embedding, weight, LS_F32)) ||
+        !lsi_op_check_dtype(tape, &lsi_op_embedding, indices, LS_I64) ||
+        !lsi_op_check_ndim(tape, &lsi_op_embedding, weight, 2, "(V, D)"))
+        return false;
+    if (indices->ndim < LS_MAX_DIMS)
+        return true;
+    ls_tape_fail(tape, LS_ERR_SHAPE,
+                 "embedding: the indices %s have no room for another "
+                 "dimension",
+                 lsi_shape_of(indices).text);
+    return false;
+}
+
+ls_tensor *ls_embedding(ls_tape *tape, ls_tensor *weight, ls_tensor *indices)
+{
+    ls_tensor *const in[] = {weight, indices};
+    int64_t shape[LS_MAX_DIMS];
+    if (!lsi_op_begin(tape, &lsi_op_embedding, in, 2) ||
+        !check(tape, weight, indices))
+        return NULL;
+    const ls_tensor *rows = lsi_op_plain(tape, weight);
+    ls_tensor *const saved[] = {lsi_op_plain(tape, indices)};
+    memcpy(shape, indices->shape, (size_t)indices->ndim * sizeof shape[0]);
+    shape[indices->ndim] = weight->shape[1];
+    ls_tensor *y = ls_tape_output(tape, LS_F32, indices->ndim + 1, shape);
+    if (y == NULL)
+        return NULL;
+    const lsi_embedding e = problem(saved[0], weight);
+    const ls_status status = lsi_embedding_forward(
+        &e, lsi_tensor_raw(rows), rows->dtype, lsi_op_floats(y));
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
+    return ls_tape_record(tape, &lsi_op_embedding, NULL, &weight, 1, &y, 1,
+                          saved, 1);
+}

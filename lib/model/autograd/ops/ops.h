@@ -1,0 +1,92 @@
+/*
+ * The operations, and what their forward functions have in common.
+ *
+ * An operation begins with lsi_op_begin, checks shapes, makes its output by
+ * ls_tape_output or lsi_op_like, computes, and ends with ls_tape_record. It
+ * returns NULL as soon as anything has failed; the tape knows why.
+ */
+#ifndef LS_MODEL_AUTOGRAD_OPS_OPS_H
+#define LS_MODEL_AUTOGRAD_OPS_OPS_H
+
+#include "array/compute/mixed.h"
+#include "model/autograd/autocast.h"
+#include "model/autograd/node.h"
+
+#define X(name, text) extern const ls_function lsi_op_##name;
+#include "model/autograd/ops/ops.def"
+#undef X
+
+/* All of them, in the order of ops.def. */
+extern const ls_function *const lsi_ops[];
+extern const size_t lsi_ops_count;
+
+/*
+ * Whether the operation may compute: the tape has not failed and has not been
+ * walked, and each of the n inputs is a tensor with memory. If not, the tape
+ * fails.
+ */
+bool lsi_op_begin(ls_tape *tape, const ls_function *function,
+                  ls_tensor *const *inputs, int n);
+
+/*
+ * As lsi_op_begin, and all inputs are f32. If the tape mixes precisions, half
+ * ones are replaced by what a cast makes of them.
+ */
+bool lsi_op_begin_f32(ls_tape *tape, const ls_function *function,
+                      ls_tensor **inputs, int n);
+
+/* As lsi_op_begin, and all inputs are f32 or, if the tape mixes, half. */
+bool lsi_op_begin_mixed(ls_tape *tape, const ls_function *function,
+                        ls_tensor *const *inputs, int n);
+
+/* The tensor with this type, or LS_ERR_DTYPE. */
+bool lsi_op_check_dtype(ls_tape *tape, const ls_function *function,
+                        const ls_tensor *tensor, ls_dtype dtype);
+
+/* The two have equal shapes, or LS_ERR_SHAPE. */
+bool lsi_op_check_equal(ls_tape *tape, const ls_function *function,
+                        const ls_tensor *a, const ls_tensor *b);
+
+/* The tensor has this many dimensions, or LS_ERR_SHAPE says what it should be:
+ * "x should be (N, C)". */
+bool lsi_op_check_ndim(ls_tape *tape, const ls_function *function,
+                       const ls_tensor *tensor, int ndim, const char *wanted);
+
+/*
+ * The tensor itself if it is contiguous (in any layout), else a contiguous
+ * copy that lives until the operation has recorded itself.
+ */
+ls_tensor *lsi_op_dense(ls_tape *tape, ls_tensor *tensor);
+
+/* As lsi_op_dense, with plain memory. */
+ls_tensor *lsi_op_plain(ls_tape *tape, ls_tensor *tensor);
+
+/* A temporary as of lsi_tape_temp, plain; NULL on failure. */
+ls_tensor *lsi_op_temp(ls_tape *tape, ls_dtype dtype, int ndim,
+                       const int64_t *shape);
+
+/* A new output of the tape. */
+ls_tensor *lsi_op_output(ls_tape *tape, ls_dtype dtype, int ndim,
+                         const int64_t *shape, lsi_layout layout);
+
+/* A new output of the same shape, type and layout. */
+ls_tensor *lsi_op_like(ls_tape *tape, const ls_tensor *tensor);
+
+/* The input's own elements as an output: the identity, recorded. */
+ls_tensor *lsi_op_identity(ls_tape *tape, ls_tensor *a);
+
+/* Backward: d input = dy * factor, in the layout that dy has. */
+ls_status lsi_op_pass_scaled(ls_tape *tape, ls_node *node, int index,
+                             double factor);
+
+static inline float *lsi_op_floats(const ls_tensor *tensor)
+{
+    return lsi_tensor_raw(tensor);
+}
+
+static inline lsi_mixed lsi_op_mixed(const ls_tensor *tensor)
+{
+    return (lsi_mixed){lsi_tensor_raw(tensor), tensor->dtype};
+}
+
+#endif

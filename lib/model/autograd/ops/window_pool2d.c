@@ -1,0 +1,125 @@
+/*
+ * y (N, C, OH, OW) = means or maxima of windows of x (N, C, H, W), which may
+ * overlap and reach over the border. x in any layout, y in the same.
+ *
+ *     means     dx = dy / size^2 at each pixel of the window
+ *     maxima    dx = dy at the first maximum of its window
+ *
+ * Where windows overlap, gradients add up. The place of each maximum is saved,
+ * one byte for each element of y.
+ */
+#include "base/error.h"
+#include "model/autograd/ops/ops.h"
+
+/* ---- backward ------------------------------------------------------------ */
+
+/* index is NULL for means. */
+static ls_status backward(ls_tape *tape, ls_node *node, const ls_tensor *index)
+{
+    const lsi_window2d *s = ls_node_state(node);
+    ls_tensor *dy = NULL;
+    lsi_target dx = {0};
+    LS_TRY(lsi_node_grad_output_in(tape, node, 0, s->layout, &dy, NULL));
+    LS_TRY(lsi_target_open(tape, node, 0, s->layout, &dx));
+    if (dx.grad == NULL)
+        return LS_OK;
+    if (index == NULL)
+        lsi_avg_window2d_backward(s, lsi_op_floats(dx.out), lsi_op_floats(dy));
+    else
+        lsi_max_window2d_backward(s, lsi_op_floats(dx.out), lsi_op_floats(dy),
+                                  lsi_tensor_raw(index));
+    return lsi_target_close(&dx);
+}
+
+static ls_status avg_pool2d_backward(ls_tape *tape, ls_node *node)
+{
+    return backward(tape, node, NULL);
+}
+
+static ls_status max_pool2d_with_backward(ls_tape *tape, ls_node *node)
+{
+    return backward(tape, node, ls_node_saved(node, 0));
+}
+
+const ls_function lsi_op_avg_pool2d = {"avg_pool2d", avg_pool2d_backward,
+                                       sizeof(lsi_window2d)};
+const ls_function lsi_op_max_pool2d_with = {
+    "max_pool2d_with", max_pool2d_with_backward, sizeof(lsi_window2d)};
+
+/* ---- forward ------------------------------------------------------------- */
+
+static bool check(ls_tape *tape, const ls_function *function,
+                  const ls_tensor *x, ls_pool2d_options o)
+{
+    if (!lsi_op_check_ndim(tape, function, x, 4, "(N, C, H, W)"))
+        return false;
+    if (o.size < 1 || o.size > 15 || o.stride < 0 || o.padding < 0 ||
+        o.padding > o.size / 2)
+        return ls_tape_fail(
+                   tape, LS_ERR_ARGUMENT,
+                   "%s: windows of %d, stride %d, padding %d; the size "
+                   "must be 1 to 15, the stride not negative, the "
+                   "padding 0 to half of the size",
+                   function->name, o.size, o.stride, o.padding) != NULL;
+    if (x->shape[2] > 0 && x->shape[3] > 0 &&
+        x->shape[2] + 2 * o.padding >= o.size &&
+        x->shape[3] + 2 * o.padding >= o.size)
+        return true;
+    return ls_tape_fail(tape, LS_ERR_SHAPE,
+                        "%s: a window of %d x %d does not fit images %s "
+                        "(N, C, H, W) with padding %d",
+                        function->name, o.size, o.size, lsi_shape_of(x).text,
+                        o.padding) != NULL;
+}
+
+static lsi_window2d shape_of(const ls_tensor *x, ls_pool2d_options o)
+{
+    const int64_t stride = o.stride > 0 ? o.stride : o.size;
+    const int64_t *e = x->shape, pad = 2 * (int64_t)o.padding;
+    return (lsi_window2d){.n = e[0],
+                          .c = e[1],
+                          .h = e[2],
+                          .w = e[3],
+                          .oh = (e[2] + pad - o.size) / stride + 1,
+                          .ow = (e[3] + pad - o.size) / stride + 1,
+                          .size = o.size,
+                          .stride = stride,
+                          .padding = o.padding,
+                          .layout = lsi_tensor_layout(x)};
+}
+
+static ls_tensor *pool(ls_tape *tape, const ls_function *function, ls_tensor *x,
+                       ls_pool2d_options options)
+{
+    const bool max = function == &lsi_op_max_pool2d_with;
+    if (!lsi_op_begin_f32(tape, function, &x, 1) ||
+        !check(tape, function, x, options))
+        return NULL;
+    const ls_tensor *dense = lsi_op_dense(tape, x);
+    if (dense == NULL)
+        return NULL;
+    const lsi_window2d s = shape_of(dense, options);
+    const int64_t out[4] = {s.n, s.c, s.oh, s.ow};
+    ls_tensor *index = max ? lsi_op_temp(tape, LS_U8, 4, out) : NULL;
+    ls_tensor *y = lsi_op_output(tape, LS_F32, 4, out, s.layout);
+    if (y == NULL || ls_tape_status(tape) != LS_OK)
+        return NULL;
+    if (max)
+        lsi_max_window2d(&s, lsi_op_floats(y), lsi_tensor_raw(index),
+                         lsi_op_floats(dense));
+    else
+        lsi_avg_window2d(&s, lsi_op_floats(y), lsi_op_floats(dense));
+    return ls_tape_record(tape, function, &s, &x, 1, &y, 1, &index,
+                          max ? 1 : 0);
+}
+
+ls_tensor *ls_avg_pool2d(ls_tape *tape, ls_tensor *x, ls_pool2d_options options)
+{
+    return pool(tape, &lsi_op_avg_pool2d, x, options);
+}
+
+ls_tensor *ls_max_pool2d_with(ls_tape *tape, ls_tensor *x,
+                              ls_pool2d_options options)
+{
+    return pool(tape, &lsi_op_max_pool2d_with, x, options);
+}

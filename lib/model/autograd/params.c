@@ -1,0 +1,354 @@
+/* Parameter sets: life, definition, lookup, which gradients there are. */
+#include "model/autograd/params.h"
+#include "model/autograd/params/adopt.h"
+#include "model/autograd/params/init.h"
+
+#include <string.h>
+
+#include "array/compute/compute.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/tensor/tensor.h"
+
+/* ---- life ---------------------------------------------------------------- */
+
+ls_status ls_params_new(ls_params **out)
+{
+    LS_NEED(out);
+    LS_TRY(lsi_compute_check());
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
+                            "a parameter set"));
+    ls_params *params = block;
+    params->storage.device = lsi_device_default();
+    params->storage.slices = 1;
+    params->version = 1;
+    *out = params;
+    return LS_OK;
+}
+
+static void free_param(lsi_param *param)
+{
+    if (param->tensor != NULL)
+        param->tensor->param = NULL; /* the caller may hold a reference */
+    ls_tensor_free(&param->tensor);
+    ls_tensor_free(&param->grad);
+    ls_tensor_free(&param->half);
+    lsi_free(param->name);
+    lsi_free(param);
+}
+
+static void free_list(lsi_param_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free_param(list->items[i]);
+    lsi_free(list->items);
+}
+
+void ls_params_free(ls_params **params)
+{
+    if (params == NULL || *params == NULL)
+        return;
+    ls_params *freed = *params;
+    *params = NULL;
+    lsi_params_release_memory(freed); /* of parameters that are still there */
+    free_list(&freed->params);
+    free_list(&freed->buffers);
+    lsi_free(freed);
+}
+
+/* ---- definition ---------------------------------------------------------- */
+
+static bool has_name(const lsi_param_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i]->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static ls_status check_new_name(const ls_params *params, const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT, "a parameter needs a name");
+    if (has_name(&params->params, name) || has_name(&params->buffers, name))
+        return lsi_fail(LS_ERR_ARGUMENT, "the parameter set already has a '%s'",
+                        name);
+    if (params->storage.memory != LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s' comes too late: the parameter set has been "
+                        "allocated",
+                        name);
+    return LS_OK;
+}
+
+/* Makes room for one more. */
+static ls_status reserve(lsi_param_list *list)
+{
+    if (list->count < list->capacity)
+        return LS_OK;
+    const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, capacity * sizeof(lsi_param *), LS_MEMORY_OTHER,
+                     "a parameter set"));
+    if (list->count > 0)
+        memcpy(block, list->items, list->count * sizeof(lsi_param *));
+    lsi_free(list->items);
+    list->items = block;
+    list->capacity = capacity;
+    return LS_OK;
+}
+
+static ls_status new_param(lsi_param **out, const char *name, int ndim,
+                           const int64_t *shape)
+{
+    void *block = NULL, *copy = NULL;
+    ls_status status = LS_OK;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_param), LS_MEMORY_OTHER,
+                            "a parameter"));
+    lsi_param *param = block;
+    LS_TRY_GOTO(status,
+                lsi_alloc(&copy, strlen(name) + 1, LS_MEMORY_OTHER,
+                          "a parameter's name"),
+                free_block);
+    param->name = memcpy(copy, name, strlen(name) + 1);
+    LS_TRY_GOTO(status,
+                lsi_tensor_make_empty(&param->tensor, LS_F32, ndim, shape),
+                free_name);
+    *out = param;
+    return LS_OK;
+
+free_name:
+    lsi_free(copy);
+free_block:
+    lsi_free(block);
+    return status;
+}
+
+void lsi_params_remove_last(ls_params *params)
+{
+    free_param(params->params.items[--params->params.count]);
+}
+
+static ls_status check_init(const char *name, ls_init init)
+{
+    if ((unsigned)init.kind > LS_INIT_TRUNCATED_NORMAL)
+        return lsi_fail(LS_ERR_ARGUMENT, "'%s': no such initialisation: %d",
+                        name != NULL ? name : "", (int)init.kind);
+    return LS_OK;
+}
+
+/* Appends one to the list; its init is set by the caller. */
+static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
+                     int ndim, const int64_t *shape, lsi_param **out)
+{
+    LS_TRY(check_new_name(params, name));
+    LS_TRY(reserve(list));
+    lsi_param *param = NULL;
+    LS_TRY(new_param(&param, name, ndim, shape));
+    param->set = params;
+    param->index = list->count;
+    param->offset = SIZE_MAX;
+    list->items[list->count++] = param;
+    *out = param;
+    return LS_OK;
+}
+
+ls_status ls_params_add(ls_params *params, const char *name, int ndim,
+                        const int64_t *shape, ls_init init, ls_tensor **out)
+{
+    LS_NEED(params);
+    LS_NEED(name);
+    if (ndim > 0)
+        LS_NEED(shape);
+    lsi_param *param = NULL;
+    LS_TRY(check_init(name, init));
+    LS_TRY(add(params, &params->params, name, ndim, shape, &param));
+    param->init = init;
+    param->trainable = true;
+    param->tensor->param = param;
+    if (out != NULL)
+        *out = param->tensor;
+    return LS_OK;
+}
+
+ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
+                               const int64_t *shape, ls_init init,
+                               ls_tensor **out)
+{
+    LS_NEED(params);
+    LS_NEED(name);
+    if (ndim > 0)
+        LS_NEED(shape);
+    lsi_param *param = NULL;
+    LS_TRY(check_init(name, init));
+    LS_TRY(add(params, &params->buffers, name, ndim, shape, &param));
+    param->init = init;
+    if (out != NULL)
+        *out = param->tensor;
+    return LS_OK;
+}
+
+ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
+                                  bool trainable)
+{
+    LS_NEED(params);
+    LS_NEED(param);
+    if (param == NULL || param->param == NULL || param->param->set != params)
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "ls_params_set_trainable: the tensor is not a parameter "
+            "of this set");
+    if (params->storage.memory != LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE,
+                        "whether '%s' is trained must be set before "
+                        "ls_params_allocate",
+                        param->param->name);
+    param->param->trainable = trainable;
+    return LS_OK;
+}
+
+static ls_status fill_all(const ls_params *params, uint64_t seed)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (param->is_adopted)
+            lsi_param_read_adopted(param);
+        else
+            LS_TRY(lsi_param_fill(param, seed, false));
+    }
+    for (size_t i = 0; i < params->buffers.count; i++)
+        LS_TRY(lsi_param_fill(params->buffers.items[i], seed, true));
+    return LS_OK;
+}
+
+ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
+{
+    LS_NEED(params);
+    if (params->storage.memory != LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE,
+                        "the parameter set has been allocated before");
+    if (group != NULL)
+        LS_TRY(lsi_params_same(params, group));
+    LS_TRY(lsi_params_layout(params, group));
+    const ls_status status = fill_all(params, seed);
+    if (status != LS_OK) {
+        lsi_params_undo_layout(params);
+        return status;
+    }
+    params->storage.memory =
+        params->storage.device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST;
+    ls_params_changed(params);
+    return LS_OK;
+}
+
+/* ---- lookup -------------------------------------------------------------- */
+
+static const lsi_param *item(const lsi_param_list *list, size_t index)
+{
+    return index < list->count ? list->items[index] : NULL;
+}
+
+static const lsi_param *param_at(const ls_params *params, size_t index)
+{
+    return params != NULL ? item(&params->params, index) : NULL;
+}
+
+static const lsi_param *buffer_at(const ls_params *params, size_t index)
+{
+    return params != NULL ? item(&params->buffers, index) : NULL;
+}
+
+size_t ls_params_count(const ls_params *params)
+{
+    return params != NULL ? params->params.count : 0;
+}
+
+ls_tensor *ls_params_get(const ls_params *params, size_t index)
+{
+    const lsi_param *param = param_at(params, index);
+    return param != NULL ? param->tensor : NULL;
+}
+
+const char *ls_params_name(const ls_params *params, size_t index)
+{
+    const lsi_param *param = param_at(params, index);
+    return param != NULL ? param->name : NULL;
+}
+
+bool ls_params_is_trainable(const ls_params *params, size_t index)
+{
+    const lsi_param *param = param_at(params, index);
+    return param != NULL && param->trainable;
+}
+
+size_t ls_params_buffer_count(const ls_params *params)
+{
+    return params != NULL ? params->buffers.count : 0;
+}
+
+ls_tensor *ls_params_buffer(const ls_params *params, size_t index)
+{
+    const lsi_param *buffer = buffer_at(params, index);
+    return buffer != NULL ? buffer->tensor : NULL;
+}
+
+const char *ls_params_buffer_name(const ls_params *params, size_t index)
+{
+    const lsi_param *buffer = buffer_at(params, index);
+    return buffer != NULL ? buffer->name : NULL;
+}
+
+int64_t ls_params_numel(const ls_params *params)
+{
+    if (params == NULL)
+        return 0;
+    int64_t numel = 0;
+    for (size_t i = 0; i < params->params.count; i++)
+        numel += params->params.items[i]->tensor->count;
+    return numel;
+}
+
+void ls_params_changed(ls_params *params)
+{
+    if (params == NULL)
+        return;
+    params->version++;
+    lsi_params_write_back(params, false);
+}
+
+void lsi_params_stepped(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!param->trainable && param->half_version == params->version)
+            param->half_version++; /* what is frozen stays as it is rounded */
+    }
+    params->version++;
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+ls_tensor *ls_grad(const ls_tensor *param)
+{
+    return param != NULL && param->param != NULL ? param->param->grad : NULL;
+}
+
+void ls_params_zero_grad(ls_params *params)
+{
+    if (params == NULL)
+        return;
+    for (size_t i = 0; i < params->params.count; i++)
+        params->params.items[i]->written = 0;
+    if (params->sharing.owner != NULL)
+        params->sharing.owner->forgotten(params->sharing.owner->context);
+}
+
+void ls_params_finish_grad(ls_params *params)
+{
+    if (params == NULL)
+        return;
+    for (size_t i = 0; i < params->params.count; i++)
+        lsi_params_fold(params, i);
+}

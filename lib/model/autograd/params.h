@@ -1,0 +1,63 @@
+/*
+ * Inside a parameter set: what is defined, where it lies (params/storage.h) and
+ * what ranks share of it (params/sharing.h).
+ */
+#ifndef LS_MODEL_AUTOGRAD_PARAMS_H
+#define LS_MODEL_AUTOGRAD_PARAMS_H
+
+#include "model/autograd/params/sharing.h"
+#include "model/autograd/params/slices.h"
+#include "model/autograd/params/storage.h"
+
+/* A parameter or, with grad always NULL, a buffer. */
+struct lsi_param {
+    ls_params *set;
+    size_t index;
+    char *name;
+    ls_init init;
+    ls_tensor *tensor;
+    ls_tensor *grad; /* a view of flat_grad; NULL if not trained */
+    size_t offset;   /* in both flat buffers; SIZE_MAX if not trained */
+    bool trainable;
+    bool is_adopted; /* its memory is the program's (params/adopt.h) */
+    ls_param_memory adopted;
+    ls_tensor *half;       /* rounded for products; NULL: not needed so far */
+    bool half_shared;      /* by the ranks of the node (params/halves.c) */
+    uint64_t half_version; /* of the set, when it was rounded */
+    uint64_t written;  /* slices that hold something since zero_grad; bits */
+    int pending;       /* uses that the running backward has yet to see */
+    bool grad_counted; /* see lsi_params_count_grad */
+};
+
+/* A growing list; entries stay where they are. */
+typedef struct lsi_param_list {
+    lsi_param **items;
+    size_t count, capacity;
+} lsi_param_list;
+
+struct ls_params {
+    lsi_param_list params, buffers;
+    uint64_t version; /* counts changes of the parameters, from 1 */
+    ls_grad_ready_fn on_ready;
+    void *on_ready_context;
+    lsi_params_storage storage;
+    lsi_params_sharing sharing;
+};
+
+/* An optimizer has moved the trained parameters. */
+void lsi_params_stepped(ls_params *params);
+
+/* Undoes the last ls_params_add; before the set is allocated. */
+void lsi_params_remove_last(ls_params *params);
+
+/*
+ * Gives a parameter that is not trained another type, before it is allocated: a
+ * half, which only operations that record nothing accept. It is then filled by
+ * who reads a file; until that it is zeros.
+ */
+void lsi_params_set_dtype(ls_params *params, size_t index, ls_dtype dtype);
+
+/* Tells that the gradient is final (hooks.c). */
+ls_status lsi_param_ready(lsi_param *param);
+
+#endif

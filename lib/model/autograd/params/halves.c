@@ -1,0 +1,148 @@
+#include "model/autograd/params/halves.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "array/compute/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/node/shared.h"
+#include "model/autograd/params.h"
+#include "model/tensor/tensor.h"
+
+enum { LINE = 64 };
+
+/* Nobody who lives looks at a parameter for as long. */
+static const double PATIENCE = 5; /* seconds */
+
+/* Behind the halves of the first rank of a node. */
+typedef struct header {
+    _Atomic int type; /* 0 until somebody wants halves; ls_dtype + 1 */
+    atomic_bool busy; /* somebody looks at a parameter */
+} header;
+
+static size_t header_at(size_t capacity)
+{
+    return (capacity * sizeof(uint16_t) + LINE - 1) / LINE * LINE;
+}
+
+ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
+                                  size_t capacity)
+{
+    const size_t bytes = header_at(capacity) + LINE;
+    LS_TRY(lsi_shared_alloc_sparse(group, bytes, &params->sharing.halves.home));
+    lsi_memory_discharge(bytes, LS_MEMORY_COMM);
+    params->sharing.halves.bytes = bytes;
+    params->sharing.halves.first =
+        lsi_shared_first_here(group, params->sharing.halves.home);
+    params->sharing.halves.header =
+        (unsigned char *)params->sharing.halves.first + header_at(capacity);
+    params->sharing.halves.counted = 0;
+    if (ls_group_local_rank(group) == 0)
+        *(header *)params->sharing.halves.header = (header){0};
+    return LS_OK;
+}
+
+void lsi_params_leave_halves(ls_params *params)
+{
+    lsi_halves *const h = &params->sharing.halves;
+    lsi_memory_discharge(h->counted, LS_MEMORY_PARAMETERS);
+    if (h->home != NULL) {
+        lsi_memory_undo_discharge(h->bytes, LS_MEMORY_COMM);
+        (void)ls_shared_free(params->sharing.home_group, &h->home);
+    }
+    *h = (lsi_halves){0};
+}
+
+/* Whether the shared halves are of this type; the first request decides. */
+static bool is_ours(const lsi_halves *halves, ls_dtype dtype)
+{
+    header *const h = halves->header;
+    const int wanted = (int)dtype + 1;
+    int has = 0;
+    return atomic_compare_exchange_strong(&h->type, &has, wanted) ||
+           has == wanted;
+}
+
+/* A rank's part of them. */
+static ls_status count(ls_params *params)
+{
+    const size_t ranks =
+        (size_t)ls_group_local_size(params->sharing.home_group);
+    const size_t part = params->storage.count * sizeof(uint16_t) / ranks;
+    if (params->sharing.halves.counted > 0)
+        return LS_OK;
+    LS_TRY(
+        lsi_memory_charge(part, LS_MEMORY_PARAMETERS, "parameters as halves"));
+    params->sharing.halves.counted = part;
+    return LS_OK;
+}
+
+ls_status lsi_param_half_place(lsi_param *param, ls_dtype dtype, void **out)
+{
+    ls_params *const params = param->set;
+    *out = NULL;
+    if (params->sharing.halves.home == NULL || !param->trainable ||
+        !is_ours(&params->sharing.halves, dtype))
+        return LS_OK;
+    LS_TRY(count(params));
+    *out = params->sharing.halves.first + param->offset;
+    return LS_OK;
+}
+
+/* ---- between steps ------------------------------------------------------- */
+
+/* Who waits for a rank that has died goes on, and writes what that one would
+ * have written. */
+static void lock(header *h)
+{
+    const double end = lsi_clock_seconds() + PATIENCE;
+    while (atomic_exchange_explicit(&h->busy, true, memory_order_acquire) &&
+           lsi_clock_seconds() < end)
+        sched_yield();
+}
+
+static void unlock(header *h)
+{
+    atomic_store_explicit(&h->busy, false, memory_order_release);
+}
+
+void lsi_param_look_at_halves(lsi_param *param)
+{
+    const lsi_halves *const halves = &param->set->sharing.halves;
+    lock(halves->header);
+    lsi_array_correct_halves(halves->first + param->offset, param->half->dtype,
+                             param->set->storage.flat + param->offset,
+                             (size_t)param->tensor->count);
+    unlock(halves->header);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+/* LS_F32: none. */
+static ls_dtype type_of(const lsi_halves *halves)
+{
+    header *const h = halves->header;
+    const int type = h != NULL ? atomic_load(&h->type) : 0;
+    return type > 0 ? (ls_dtype)(type - 1) : LS_F32;
+}
+
+void lsi_params_round(ls_params *params, lsi_range range)
+{
+    const ls_dtype dtype = type_of(&params->sharing.halves);
+    if (dtype != LS_F32)
+        lsi_array_convert(params->sharing.halves.first + range.begin, dtype,
+                          params->storage.flat + range.begin, LS_F32,
+                          lsi_range_size(range));
+}
+
+void lsi_params_rounded(ls_params *params)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (param->half_shared)
+            param->half_version = params->version;
+    }
+}

@@ -1,0 +1,190 @@
+#include "model/autograd/params/sharing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/api/same.h"
+#include "comm/api/shared_alloc.h"
+#include "comm/node/huge.h"
+#include "comm/node/shared.h"
+#include "model/autograd/params.h"
+#include "model/autograd/params/adopt.h"
+#include "model/autograd/params/halves.h"
+#include "model/tensor/tensor.h"
+
+/* ---- who has what -------------------------------------------------------- */
+
+static void line_of(const void *list, size_t i, char text[LSI_LINE_BYTES])
+{
+    const ls_params *params = list;
+    const size_t n = params->params.count;
+    const lsi_param *p =
+        i < n ? params->params.items[i] : params->buffers.items[i - n];
+    snprintf(text, LSI_LINE_BYTES, "%s '%.140s' %s%s%s",
+             i >= n         ? "buffer"
+             : p->trainable ? "parameter"
+                            : "frozen parameter",
+             p->name, lsi_shape_of(p->tensor).text,
+             p->is_adopted ? ", adopted as " : "",
+             p->is_adopted ? ls_dtype_name(p->adopted.dtype) : "");
+}
+
+ls_status lsi_params_same(const ls_params *params, ls_group *group)
+{
+    return lsi_same_listing(
+        group,
+        &(lsi_listing){params, params->params.count + params->buffers.count,
+                       line_of, "model"});
+}
+
+ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
+                               size_t n)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(lsi_range), LS_MEMORY_OTHER,
+                     "the ranges of a rank"));
+    if (n > 0)
+        memcpy(block, ranges, n * sizeof(lsi_range));
+    lsi_free(params->sharing.owned);
+    params->sharing.owned = block;
+    params->sharing.n_owned = n;
+    params->sharing.divisions++;
+    return LS_OK;
+}
+
+void lsi_params_disown(ls_params *params)
+{
+    params->sharing.owner = NULL;
+    if (params->sharing.owned == NULL)
+        return;
+    lsi_free(params->sharing.owned);
+    params->sharing.owned = NULL;
+    params->sharing.divisions++;
+}
+
+const lsi_range *lsi_params_owned(const ls_params *params, size_t *n)
+{
+    *n = params->sharing.owned != NULL ? params->sharing.n_owned : 1;
+    return params->sharing.owned != NULL ? params->sharing.owned
+                                         : &params->storage.whole;
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+/* Shared memory is counted as communication; this is what it is for. */
+static void move_charge(const ls_params *params, ls_memory_tag from,
+                        ls_memory_tag to)
+{
+    lsi_memory_move((params->storage.count + LSI_GRAD_EXTRA) * sizeof(float),
+                    from, to);
+}
+
+ls_status lsi_params_share_grads(ls_params *params, ls_group *group)
+{
+    const size_t count = params->storage.count + LSI_GRAD_EXTRA;
+    void *shared = NULL;
+    LS_TRY(lsi_shared_alloc_sparse(group, count * sizeof(float), &shared));
+    params->storage.flat_grad = shared;
+    params->sharing.group = group;
+    move_charge(params, LS_MEMORY_COMM, LS_MEMORY_GRADIENTS);
+    return LS_OK;
+}
+
+void lsi_params_use_all_grads(ls_params *params)
+{
+    if (params->sharing.group != NULL)
+        lsi_take_huge_pages(params->storage.flat_grad,
+                            params->storage.count * sizeof(float));
+}
+
+void lsi_params_leave_grads(ls_params *params)
+{
+    void *shared = params->storage.flat_grad;
+    move_charge(params, LS_MEMORY_GRADIENTS, LS_MEMORY_COMM);
+    (void)ls_shared_free(params->sharing.group, &shared);
+    params->sharing.group = NULL;
+}
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/*
+ * Shared memory is counted as communication, and on every rank; this is for
+ * parameters, and a rank has its part of a single copy.
+ */
+static void set_home(ls_params *params, ls_group *group, void *home,
+                     size_t bytes, size_t counted)
+{
+    lsi_memory_discharge(bytes - counted, LS_MEMORY_COMM);
+    lsi_memory_move(counted, LS_MEMORY_COMM, LS_MEMORY_PARAMETERS);
+    params->sharing.home = home;
+    params->sharing.home_group = group;
+    params->sharing.home_counted = counted;
+    params->sharing.home_bytes = bytes;
+}
+
+static void attach(ls_params *params, float *flat)
+{
+    for (size_t i = 0; i < params->params.count; i++) {
+        lsi_param *const param = params->params.items[i];
+        if (!param->trainable)
+            continue;
+        param->tensor->storage->data = flat + param->offset;
+        ls_tensor_free(&param->half); /* shared ones are elsewhere */
+        param->half_shared = false;
+    }
+    params->storage.flat = flat;
+    params->storage.scattered = false;
+}
+
+/* Where `one_copy` finds everything. */
+static ls_status settle(ls_params *params, ls_group *group, void *home,
+                        bool one_copy)
+{
+    float *flat = home;
+    if (!one_copy || ls_group_local_rank(group) == 0)
+        lsi_params_copy_weights(params, home);
+    if (one_copy)
+        flat = lsi_shared_first_here(group, home);
+    lsi_free(params->storage.flat);
+    attach(params, flat);
+    params->sharing.one_copy = one_copy;
+    return one_copy ? ls_barrier(group) : LS_OK;
+}
+
+ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
+                           bool one_copy)
+{
+    void *home = NULL;
+    if (params->sharing.home != NULL && params->sharing.one_copy == one_copy &&
+        params->sharing.home_group == group)
+        return LS_OK;
+    if (params->sharing.home != NULL)
+        return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
+                                      "way; free the set and make a new one");
+    const size_t bytes = capacity * sizeof(float);
+    const size_t size = (size_t)ls_group_local_size(group);
+    LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)
+                    : ls_shared_alloc(group, bytes, &home));
+    set_home(params, group, home, bytes, one_copy ? bytes / size : bytes);
+    if (one_copy && ls_group_local_rank(group) == 0)
+        lsi_take_huge_pages(home, bytes);
+    const ls_status status =
+        one_copy ? lsi_params_share_halves(params, group, capacity) : LS_OK;
+    if (status != LS_OK) {
+        lsi_params_leave_home(params);
+        return status;
+    }
+    return settle(params, group, home, one_copy);
+}
+
+void lsi_params_leave_home(ls_params *params)
+{
+    const size_t counted = params->sharing.home_counted;
+    lsi_params_leave_halves(params);
+    lsi_memory_move(counted, LS_MEMORY_PARAMETERS, LS_MEMORY_COMM);
+    lsi_memory_undo_discharge(params->sharing.home_bytes - counted,
+                              LS_MEMORY_COMM);
+    (void)ls_shared_free(params->sharing.home_group, &params->sharing.home);
+}

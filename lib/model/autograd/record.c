@@ -1,0 +1,182 @@
+/* Recording operations as nodes. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory_record.h"
+#include "base/spans.h"
+#include "model/autograd/tape.h"
+
+/* A copy of n tensors in the arena, each with a reference (NULLs stay). */
+static ls_status keep(ls_tape *tape, ls_tensor *const *tensors, int n,
+                      ls_tensor ***out)
+{
+    if (n == 0)
+        return LS_OK;
+    void *block = NULL;
+    LS_TRY(lsi_arena_take(&tape->arena, (size_t)n * sizeof *tensors, &block));
+    *out = block;
+    for (int i = 0; i < n; i++)
+        (*out)[i] = ls_tensor_retain(tensors[i]);
+    return LS_OK;
+}
+
+static void drop(ls_tensor **tensors, int *n)
+{
+    for (int i = 0; i < *n; i++)
+        ls_tensor_free(&tensors[i]);
+    *n = 0;
+}
+
+void lsi_tape_release_node(ls_node *node)
+{
+    drop(node->inputs, &node->n_inputs);
+    drop(node->outputs, &node->n_outputs);
+    drop(node->saved, &node->n_saved);
+}
+
+static ls_status keep_state(ls_tape *tape, ls_node *node, const void *state)
+{
+    const size_t bytes = node->function->state_bytes;
+    if (bytes == 0)
+        return LS_OK;
+    LS_TRY(lsi_arena_take(&tape->arena, bytes, &node->state));
+    memcpy(node->state, state, bytes);
+    return LS_OK;
+}
+
+typedef struct record {
+    const ls_function *function;
+    const void *state;
+    ls_tensor *const *inputs, *const *outputs, *const *saved;
+    int n_inputs, n_outputs, n_saved;
+} record;
+
+/* Counted at once, so that a reset gives back what a failure left. */
+static ls_status add_node(ls_tape *tape, ls_node **out)
+{
+    void *nodes = tape->nodes;
+    LS_TRY(lsi_tape_grow(&nodes, &tape->nodes_capacity, tape->n_nodes + 1,
+                         sizeof(ls_node)));
+    tape->nodes = nodes;
+    *out = &tape->nodes[tape->n_nodes++];
+    **out = (ls_node){0};
+    return LS_OK;
+}
+
+static ls_status fill_node(ls_tape *tape, ls_node *node, const record *r)
+{
+    node->function = r->function;
+    if (lsi_memory_is_recorded())
+        node->path = lsi_memory_path();
+    LS_TRY(keep_state(tape, node, r->state));
+    LS_TRY(keep(tape, r->inputs, r->n_inputs, &node->inputs));
+    node->n_inputs = r->n_inputs;
+    LS_TRY(keep(tape, r->outputs, r->n_outputs, &node->outputs));
+    node->n_outputs = r->n_outputs;
+    LS_TRY(keep(tape, r->saved, r->n_saved, &node->saved));
+    node->n_saved = r->n_saved;
+    return LS_OK;
+}
+
+static ls_status record_node(ls_tape *tape, const record *r)
+{
+    ls_node *node = NULL;
+    LS_TRY(add_node(tape, &node));
+    LS_TRY(fill_node(tape, node, r));
+    for (int i = 0; i < r->n_outputs; i++) {
+        if (lsi_dtype_is_real(r->outputs[i]->dtype))
+            LS_TRY(lsi_tape_add_slot(tape, r->outputs[i], tape->n_nodes - 1));
+    }
+    return LS_OK;
+}
+
+static bool any_needed(const ls_tape *tape, ls_tensor *const *inputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (lsi_tape_needs(tape, inputs[i]))
+            return true;
+    }
+    return false;
+}
+
+static ls_status check_outputs(const ls_function *function,
+                               ls_tensor *const *outputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (outputs[i] == NULL)
+            return lsi_fail(LS_ERR_ARGUMENT, "%s: output %d is NULL",
+                            function->name, i);
+        if (outputs[i]->tape != NULL || outputs[i]->param != NULL)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: output %d has been recorded before; outputs "
+                            "are new tensors from ls_tape_output",
+                            function->name, i);
+    }
+    return LS_OK;
+}
+
+/* An inner tape could not give it a gradient. */
+static ls_status check_inputs(const ls_tape *tape, const record *r)
+{
+    for (int i = 0; i < r->n_inputs && tape->outer != NULL; i++) {
+        if (r->inputs[i] != NULL && r->inputs[i]->tape == tape->outer)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s: a function under ls_recompute uses a tensor "
+                            "of the tape that is not among its inputs",
+                            r->function->name);
+    }
+    return LS_OK;
+}
+
+/* What is needed and is NULL, or NULL. */
+static const char *missing_part(const record *r)
+{
+    if (r->function == NULL)
+        return "function";
+    if (r->function->backward == NULL)
+        return "function->backward";
+    if (r->function->state_bytes > 0 && r->state == NULL)
+        return "state";
+    if (r->n_inputs > 0 && r->inputs == NULL)
+        return "inputs";
+    if (r->n_outputs > 0 && r->outputs == NULL)
+        return "outputs";
+    return r->n_saved > 0 && r->saved == NULL ? "saved" : NULL;
+}
+
+ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
+                          const void *state, ls_tensor *const *inputs,
+                          int n_inputs, ls_tensor *const *outputs,
+                          int n_outputs, ls_tensor *const *saved, int n_saved)
+{
+    const record r = {function, state,    inputs,    outputs,
+                      saved,    n_inputs, n_outputs, n_saved};
+    if (!lsi_tape_given(tape, __func__))
+        return NULL;
+    if (tape->status != LS_OK)
+        return lsi_tape_stop(tape, tape->status);
+    const char *const missing = missing_part(&r);
+    if (missing != NULL)
+        return ls_tape_fail(tape, LS_ERR_ARGUMENT, "ls_tape_record: %s is NULL",
+                            missing);
+    if (tape->phase != LSI_TAPE_RECORDING)
+        return ls_tape_fail(tape, LS_ERR_STATE,
+                            "%s: the tape has been walked; reset it before "
+                            "another operation",
+                            function->name);
+    ls_status status = check_outputs(function, outputs, n_outputs);
+    if (status == LS_OK)
+        status = check_inputs(tape, &r);
+    if (status == LS_OK)
+        status = lsi_device_failure(tape->device);
+    if (status == LS_OK && tape->training && any_needed(tape, inputs, n_inputs))
+        status = record_node(tape, &r);
+    if (status != LS_OK)
+        return lsi_tape_stop(tape, status);
+    if (lsi_memory_is_recorded())
+        lsi_memory_claim(function->name);
+    lsi_tape_free_temps(tape);
+    lsi_span_operation(function->name, "", tape->op_began);
+    tape->op_began = 0;
+    return n_outputs > 0 ? outputs[0] : NULL;
+}

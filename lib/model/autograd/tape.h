@@ -1,0 +1,188 @@
+/*
+ * Inside the tape.
+ *
+ * A *node* is one recorded operation; its arrays lie in the tape's arena. A
+ * *slot* is one tensor that has a gradient on this tape: the output of a node,
+ * or a watched tensor. Tensors point back to their slot, so that finding it
+ * costs nothing. Parameters have no slot; they point to their lsi_param.
+ *
+ * Who holds what until the reset: `owned` every tensor handed to the user,
+ * slots and nodes those that they name, `temps` what an operation or a backward
+ * function needs only while it runs. All memory comes from the tape's pool. A
+ * model that is evaluated gives back what a layer has done with when it ends
+ * (lsi_tape_keep_only).
+ */
+#ifndef LS_MODEL_AUTOGRAD_TAPE_H
+#define LS_MODEL_AUTOGRAD_TAPE_H
+
+#include "base/rng.h"
+#include "lockstep/autograd.h"
+#include "model/autograd/arena.h"
+#include "model/tensor/tensor.h"
+
+typedef struct lsi_slot {
+    ls_tensor *tensor;
+    ls_tensor *grad; /* made when first asked for */
+    int node;        /* that computed the tensor; -1 for a watched leaf */
+    bool watched;    /* the user wants the gradient: keep it */
+    bool live;       /* the loss depends on it */
+} lsi_slot;
+
+struct ls_node {
+    const ls_function *function;
+    void *state;
+    ls_tensor **inputs, **outputs, **saved;
+    int n_inputs, n_outputs, n_saved;
+    bool live;     /* backward will visit it */
+    uint32_t path; /* where it was recorded (base/memory_record.h) */
+    /*
+     * If its backward is collective: takes this rank's place there without
+     * taking part, because backward will not run. `status` and the last
+     * recorded sentence say why. Else NULL.
+     */
+    void (*abandon)(const ls_node *node, ls_status status);
+};
+
+typedef enum lsi_tape_phase {
+    LSI_TAPE_RECORDING,
+    LSI_TAPE_WALKING, /* in ls_backward */
+    LSI_TAPE_WALKED   /* until the reset */
+} lsi_tape_phase;
+
+/* A growing array of pointers to tensors, each holding a reference. */
+typedef struct lsi_tensor_list {
+    ls_tensor **items;
+    int count, capacity;
+} lsi_tensor_list;
+
+struct ls_tape {
+    lsi_pool *pool;
+    lsi_device *device; /* that it computes on; NULL: the host */
+    lsi_arena arena;
+    ls_node *nodes;
+    int n_nodes, nodes_capacity;
+    lsi_slot *slots;
+    int n_slots, slots_capacity;
+    lsi_tensor_list owned, temps;
+    bool holds_temps;
+    lsi_tape_phase phase;
+    bool training;
+
+    ls_dtype autocast;       /* LS_F32: products in the types they are given */
+    ls_tensor *rounded_from; /* the last operand that was rounded, or NULL */
+    ls_tensor *rounded;      /* what to; both until the reset */
+
+    lsi_rng_key random_key;
+    uint64_t random_step;
+    uint64_t random_ops;  /* since the reset */
+    bool random_was_used; /* since the step was set */
+
+    /* On which calls of ls_recompute run; made when first needed. */
+    ls_tape *inner;
+    const ls_tape *outer; /* the tape whose `inner` this is, or NULL */
+    bool again; /* an inner one: what is computed has been computed before */
+
+    uint64_t op_began; /* ticks: since the last one was recorded; 0: it has not,
+                          or is not traced */
+
+    ls_status status; /* sticky */
+    char message[512];
+};
+
+/* Whether tensors of this type can have a gradient. */
+static inline bool lsi_dtype_is_real(ls_dtype dtype)
+{
+    return dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16;
+}
+
+/* The tensor's slot on this tape, or NULL. */
+static inline lsi_slot *lsi_tape_slot(const ls_tape *tape,
+                                      const ls_tensor *tensor)
+{
+    return tensor->tape == tape ? &tape->slots[tensor->slot] : NULL;
+}
+
+/* Whether backward wants the gradient of this tensor (NULL: no). */
+bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor);
+
+/* Whether a function that returns a tensor has a tape; else records why not. */
+bool lsi_tape_given(const ls_tape *tape, const char *function);
+
+/* Whether there is a tape and what else such a function requires; as above. */
+bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
+                  const char *name);
+
+/* Makes a failure that has been recorded by lsi_fail stick; returns NULL. */
+ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
+
+/*
+ * Ends a tape on which backward will not run, or not go on: nodes whose
+ * backward is collective say so to the ranks that run theirs. `status` and the
+ * last recorded sentence, which stays, say why. Nothing if the tape has been
+ * walked. Collective if there are such nodes.
+ */
+void lsi_tape_abandon(ls_tape *tape, ls_status status);
+
+/*
+ * The tape computes on a device from now on, which outlives it: inputs lie
+ * there, and so does what it makes. LS_ERR_STATE if it holds anything, or has
+ * ever recomputed.
+ */
+ls_status lsi_tape_set_device(ls_tape *tape, lsi_device *device);
+
+/* Whether the tape computes on the host; else it fails, in the name of
+ * `function`. */
+bool lsi_tape_reaches(ls_tape *tape, const char *function);
+
+/* Hands a reference to the tape, which gives it back at the reset. */
+ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);
+
+/*
+ * Gives the memory of an output back now: nobody reads it again, and no
+ * backward function has saved it. It keeps its shape, its place in the graph
+ * and its gradient. Accepts NULLs.
+ */
+void lsi_tape_drop_values(ls_tensor *tensor);
+
+/*
+ * For what is evaluated layer by layer: a mark, and later what was returned
+ * since it is given back, but for the last result, of which it is made. If that
+ * has a gradient, backward may need everything, and nothing is given back.
+ * Accepts a NULL result, after a failure.
+ */
+int lsi_tape_mark(const ls_tape *tape);
+void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result);
+
+/* As lsi_tape_own, until the operation or backward function has ended. */
+ls_status lsi_tape_own_temp(ls_tape *tape, ls_tensor *tensor);
+void lsi_tape_free_temps(ls_tape *tape);
+
+/*
+ * For an operation that records itself before it has computed: from true on
+ * temps stay, until false, which frees them.
+ */
+void lsi_tape_hold_temps(ls_tape *tape, bool hold);
+
+/* Forgets the operand that was rounded last (autocast.c). */
+void lsi_tape_forget_rounded(ls_tape *tape);
+
+/*
+ * The part of ls_backward behind the loss, for an inner tape whose slots have
+ * the gradients to begin with. Parameters are not announced: their last use is
+ * that of the outer tape's node.
+ */
+ls_status lsi_tape_walk_inner(ls_tape *inner, int last);
+
+/* Gives a tensor a slot. */
+ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node);
+
+/* Gives back what a node holds. */
+void lsi_tape_release_node(ls_node *node);
+
+/*
+ * Makes *array (of `size`-byte elements) have room for `needed`; what is there
+ * stays. The capacity is kept over resets.
+ */
+ls_status lsi_tape_grow(void **array, int *capacity, int needed, size_t size);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * What a manifest says about an optimizer: its kind, and of each group the
+ * steps taken, the names of its arrays of state, and its parameters.
+ */
+#ifndef LS_MODEL_CHECKPOINT_OPTIMIZER_JSON_H
+#define LS_MODEL_CHECKPOINT_OPTIMIZER_JSON_H
+
+#include <jansson.h>
+
+#include "lockstep/optim.h"
+
+/* null for NULL. A new reference; NULL if memory ran out. */
+json_t *lsi_optimizer_json(const ls_optimizer *optimizer);
+
+/*
+ * LS_OK if every parameter of the optimizer has state of the same arrays there,
+ * and those of a group have taken the same number of steps.
+ */
+ls_status lsi_optimizer_json_check(const json_t *json,
+                                   const ls_optimizer *optimizer);
+
+/* Takes over the steps of groups that have been checked. */
+void lsi_optimizer_json_apply(const json_t *json, ls_optimizer *optimizer);
+
+#endif

@@ -1,0 +1,397 @@
+/*
+ * Saving a checkpoint: rank 0 locks and makes the folder, all ranks write their
+ * files, rank 0 writes the manifest. After each of the three the ranks agree on
+ * how it went. Then rank 0 removes what is too old.
+ */
+#include "model/checkpoint/save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/spans.h"
+#include "base/structs.h"
+#include "comm/api/outcome.h"
+#include "model/autograd/params.h"
+#include "model/checkpoint/cache.h"
+#include "model/checkpoint/find.h"
+#include "model/checkpoint/manifest.h"
+#include "model/checkpoint/params_file.h"
+#include "model/checkpoint/prune.h"
+#include "model/optim/param_group.h"
+#include "model/optim/state.h"
+#include "model/tensor/safetensors.h"
+
+typedef struct saving {
+    ls_group *group;
+    lsi_folder_lock *lock;
+    const char *folder;
+    int64_t step;
+    const ls_checkpoint_parts *parts;
+    lsi_path step_folder;
+    bool begun;         /* rank 0 has made the folder, and it is not whole */
+    lsi_file_sum model; /* on rank 0 */
+    lsi_file_sum own;   /* of this rank's file */
+    lsi_file_sum *all;  /* of every rank's */
+} saving;
+
+/* ---- the folder ---------------------------------------------------------- */
+
+/*
+ * The run has gone on from an older checkpoint because this one could not be
+ * read when it began. That may have been a fault of the moment: it is kept.
+ */
+static ls_status set_aside(const saving *s)
+{
+    lsi_path to;
+    LS_TRY(lsi_step_set_aside(s->folder, s->step, &to));
+    lsi_checkpoint_cache_set_passed(s->folder, s->step, false);
+    lsi_log(LSI_LOG_WARN,
+            "'%s' could not be read when this run looked for a checkpoint; it "
+            "is kept as '%s', and step %" PRId64 " is saved again",
+            s->step_folder.text, to.text, s->step);
+    return LS_OK;
+}
+
+/* Only what is certainly not whole is removed to make room. */
+static ls_status make_room(const saving *s)
+{
+    ls_status status = lsi_checkpoint_verify(s->step_folder.text);
+    if (status == LS_ERR_FORMAT)
+        status = lsi_step_clear(s->folder, s->step);
+    else if (status == LS_OK)
+        status = lsi_fail(LS_ERR_STATE, "there is a checkpoint in '%s' already",
+                          s->step_folder.text);
+    if (status == LS_OK || status == LS_ERR_MEMORY || status == LS_ERR_BUDGET ||
+        !lsi_checkpoint_cache_was_passed(s->folder, s->step))
+        return status;
+    return set_aside(s);
+}
+
+/* What a save that did not end has left of the same step must go. */
+static ls_status make_place(saving *s)
+{
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    LS_TRY(lsi_folder_make(s->folder));
+    LS_TRY(lsi_folder_lock_take(s->lock, s->folder));
+    LS_TRY(make_room(s));
+    s->begun = true;
+    return lsi_step_make(s->folder, s->step);
+}
+
+/*
+ * After a failure, what has been written takes space that may be missing.
+ * Returns the status, with its message.
+ */
+static ls_status clear_place(const saving *s, ls_status status)
+{
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    if (lsi_step_remove(s->folder, s->step) != LS_OK)
+        lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
+    return lsi_fail(status, "%s", reason);
+}
+
+/* ---- a rank's file ------------------------------------------------------- */
+
+typedef struct tensors {
+    const ls_params *params;
+    ls_named_tensor *items; /* names and tensors are owned */
+    size_t n, capacity;
+} tensors;
+
+static void release_tensors(tensors *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        free((char *)(uintptr_t)t->items[i].name);
+        ls_tensor_free(&t->items[i].tensor);
+    }
+    lsi_free(t->items);
+}
+
+static ls_status reserve(tensors *t)
+{
+    if (t->n < t->capacity)
+        return LS_OK;
+    const size_t capacity = 2 * t->capacity + 16;
+    void *block;
+    LS_TRY(lsi_alloc(&block, capacity * sizeof(ls_named_tensor),
+                     LS_MEMORY_OTHER, "the tensors of a checkpoint"));
+    if (t->n > 0)
+        memcpy(block, t->items, t->n * sizeof(ls_named_tensor));
+    lsi_free(t->items);
+    t->items = block;
+    t->capacity = capacity;
+    return LS_OK;
+}
+
+/* Takes over the name, and the reference on success. */
+static ls_status add_tensor(tensors *t, char *name, ls_tensor *tensor)
+{
+    const ls_status status =
+        name != NULL ? reserve(t)
+                     : lsi_fail(LS_ERR_MEMORY, "no memory for a checkpoint");
+    if (status != LS_OK) {
+        free(name);
+        return status;
+    }
+    t->items[t->n++] = (ls_named_tensor){name, tensor};
+    return LS_OK;
+}
+
+static ls_status add_piece(void *context, const lsi_state_piece *piece)
+{
+    tensors *t = context;
+    char *name = NULL;
+    ls_tensor *tensor;
+    const int64_t n = (int64_t)piece->n;
+    LS_TRY(ls_tensor_wrap(&tensor, piece->data, LS_F32, 1, &n));
+    if (asprintf(&name, "%s/%s@%zu", piece->state,
+                 ls_params_name(t->params, piece->param), piece->begin) < 0)
+        name = NULL;
+    const ls_status status = add_tensor(t, name, tensor);
+    if (status != LS_OK)
+        ls_tensor_free(&tensor);
+    return status;
+}
+
+/* Averages of buffers are each rank's own, as the buffers are. */
+static ls_status add_average(tensors *t, float *average, size_t index)
+{
+    const ls_tensor *const buffer = ls_params_buffer(t->params, index);
+    char *name = NULL;
+    ls_tensor *tensor;
+    LS_TRY(ls_tensor_wrap(&tensor, average, LS_F32, ls_tensor_ndim(buffer),
+                          ls_tensor_shape(buffer)));
+    if (asprintf(&name, LSI_EMA_STATE "_buffer/%s",
+                 ls_params_buffer_name(t->params, index)) < 0)
+        name = NULL;
+    const ls_status status = add_tensor(t, name, tensor);
+    if (status != LS_OK)
+        ls_tensor_free(&tensor);
+    return status;
+}
+
+static ls_status add_averages(tensors *t, const ls_optimizer *optimizer)
+{
+    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
+        float *const average = lsi_ema_buffer(optimizer, i);
+        if (average != NULL)
+            LS_TRY(add_average(t, average, i));
+    }
+    return LS_OK;
+}
+
+static ls_status add_buffers(tensors *t)
+{
+    for (size_t i = 0; i < ls_params_buffer_count(t->params); i++) {
+        ls_tensor *buffer = ls_params_buffer(t->params, i);
+        char *name = NULL;
+        if (asprintf(&name, "buffer/%s", ls_params_buffer_name(t->params, i)) <
+            0)
+            name = NULL;
+        LS_TRY(add_tensor(t, name, buffer));
+        ls_tensor_retain(buffer);
+    }
+    return LS_OK;
+}
+
+/*
+ * Ranks that share the parameters out save what they have; if every rank has
+ * all of it they share the saving.
+ */
+static ls_status find_share(const saving *s, lsi_range *share)
+{
+    size_t n, count;
+    const ls_params *params = s->parts->params;
+    const lsi_range *owned = lsi_params_owned(params, &n);
+    (void)ls_params_flat(params, &count);
+    int64_t sum = 0;
+    const int64_t all = (int64_t)count;
+    const int size = ls_group_size(s->group);
+    for (size_t i = 0; i < n; i++)
+        sum += (int64_t)lsi_range_size(owned[i]);
+    LS_TRY(ls_all_reduce(s->group, &sum, &sum, 1, LS_I64, LS_SUM));
+    *share = (lsi_range){0, count};
+    if (sum == all * size)
+        *share = lsi_partition_aligned(count, (size_t)size,
+                                       (size_t)ls_group_rank(s->group),
+                                       LSI_PARAM_ALIGN);
+    else if (sum != all)
+        return lsi_fail(LS_ERR_STATE,
+                        "checkpoint: the ranks keep %" PRId64 " numbers of "
+                        "state, expected %" PRId64 " or that on each rank",
+                        sum, all);
+    return LS_OK;
+}
+
+static ls_status fill(const saving *s, tensors *t, lsi_range share)
+{
+    LS_TRY(lsi_params_reach(s->parts->params, "ls_checkpoint_save"));
+    LS_TRY(add_buffers(t));
+    if (s->parts->optimizer == NULL)
+        return LS_OK;
+    LS_TRY(lsi_ema_check_place(s->parts->optimizer, "ls_checkpoint_save"));
+    LS_TRY(add_averages(t, s->parts->optimizer));
+    return lsi_optimizer_pieces(s->parts->optimizer, share, add_piece, t);
+}
+
+static ls_status write_own_file(saving *s, lsi_range share)
+{
+    const lsi_path name =
+        lsi_rank_file(ls_group_rank(s->group), ls_group_size(s->group));
+    const lsi_path path = lsi_path_in(s->step_folder.text, name.text);
+    tensors t = {.params = s->parts->params};
+    ls_status status = fill(s, &t, share);
+    if (status == LS_OK)
+        status = lsi_safetensors_save(path.text, t.items, t.n, NULL, &s->own);
+    release_tensors(&t);
+    return status;
+}
+
+static size_t count_texts(const char *const *texts)
+{
+    size_t n = 0;
+    while (texts != NULL && texts[n] != NULL)
+        n++;
+    return n;
+}
+
+/* The values and the metadata; *out is the caller's (lsi_free). */
+static ls_status join_metadata(const ls_checkpoint_parts *parts,
+                               const char ***out)
+{
+    const size_t n = count_texts(parts->values);
+    const size_t more = count_texts(parts->metadata);
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, (n + more + 1) * sizeof(const char *),
+                            LS_MEMORY_OTHER, "metadata"));
+    const char **const all = block;
+    for (size_t i = 0; i < n; i++)
+        all[i] = parts->values[i];
+    for (size_t i = 0; i < more; i++)
+        all[n + i] = parts->metadata[i];
+    *out = all;
+    return LS_OK;
+}
+
+static ls_status write_model(saving *s)
+{
+    const lsi_path path = lsi_path_in(s->step_folder.text, LSI_MODEL_FILE);
+    const char **metadata;
+    LS_TRY(join_metadata(s->parts, &metadata));
+    const ls_status status =
+        lsi_params_save(s->parts->params, path.text, metadata, &s->model);
+    lsi_free(metadata);
+    return status;
+}
+
+static ls_status write_files(saving *s, lsi_range share)
+{
+    void *block;
+    LS_TRY(lsi_alloc(&block,
+                     (size_t)ls_group_size(s->group) * sizeof(lsi_file_sum),
+                     LS_MEMORY_OTHER, "checksums"));
+    s->all = block;
+    LS_TRY(lsi_step_check(s->step_folder.text, ls_group_rank(s->group)));
+    LS_TRY(write_own_file(s, share));
+    return ls_group_rank(s->group) == 0 ? write_model(s) : LS_OK;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static ls_status finish(saving *s)
+{
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    const lsi_manifest manifest = {.step = s->step,
+                                   .ranks = ls_group_size(s->group),
+                                   .optimizer = s->parts->optimizer,
+                                   .values = s->parts->values,
+                                   .model = s->model,
+                                   .rank_files = s->all};
+    LS_TRY(lsi_manifest_write(&manifest, s->step_folder.text));
+    s->begun = false; /* also if another rank dies now */
+    lsi_checkpoint_cache_add_intact(s->step_folder.text);
+    return LS_OK;
+}
+
+static ls_status check_same_step(const saving *s)
+{
+    int64_t bounds[2] = {s->step, -s->step};
+    LS_TRY(ls_all_reduce(s->group, bounds, bounds, 2, LS_I64, LS_MAX));
+    if (bounds[0] == -bounds[1])
+        return LS_OK;
+    return lsi_fail(LS_ERR_MISMATCH,
+                    "checkpoint: all ranks must save the same step; rank %d "
+                    "saves %" PRId64 ", others %" PRId64 " to %" PRId64,
+                    ls_group_rank(s->group), s->step, -bounds[1], bounds[0]);
+}
+
+static ls_status write_all(saving *s, lsi_range share)
+{
+    bool agreed;
+    LS_TRY(lsi_share_outcome(s->group, write_files(s, share), &agreed));
+    return ls_all_gather(s->group, &s->own, s->all, sizeof s->own, LS_U8);
+}
+
+static ls_status save(saving *s, int keep)
+{
+    bool agreed;
+    lsi_range share = {0, 0};
+    LS_TRY(check_same_step(s));
+    LS_TRY(find_share(s, &share));
+    LS_TRY(lsi_share_outcome(s->group, make_place(s), &agreed));
+    LS_TRY(write_all(s, share));
+    LS_TRY(lsi_share_outcome(s->group, finish(s), &agreed));
+    /* Not before all know of it: after an error what is older is there. */
+    if (ls_group_rank(s->group) == 0)
+        lsi_checkpoint_prune(s->folder, s->step, keep, s->lock->alone);
+    return LS_OK;
+}
+
+ls_status lsi_checkpoint_save(ls_group *group, lsi_folder_lock *lock,
+                              const char *folder, int64_t step,
+                              const ls_checkpoint_parts *parts, int keep)
+{
+    saving s = {.group = group,
+                .lock = lock,
+                .folder = folder,
+                .step = step,
+                .parts = parts,
+                .step_folder = lsi_step_folder(folder, step)};
+    LSI_SPAN(PHASE, "checkpoint", 0, 0);
+    const ls_status status = save(&s, keep);
+    lsi_free(s.all);
+    return s.begun ? clear_place(&s, status) : status;
+}
+
+ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
+                             const ls_checkpoint_parts *parts, int keep)
+{
+    LS_NEED(group);
+    LS_NEED(folder);
+    LS_NEED(parts);
+    ls_checkpoint_parts own;
+    LS_TRY(LSI_STRUCT_READ(&own, parts, ls_checkpoint_parts, values));
+    parts = &own;
+    LS_NEED(parts->params);
+    if (folder[0] == '\0')
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_checkpoint_save: the folder has no name");
+    if (step < 0 || keep < 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_checkpoint_save: step %" PRId64 " and keep %d must "
+                        "not be negative",
+                        step, keep);
+    lsi_folder_lock lock = {.held = false};
+    const ls_status status =
+        lsi_checkpoint_save(group, &lock, folder, step, parts, keep);
+    lsi_folder_lock_drop(&lock);
+    return status;
+}

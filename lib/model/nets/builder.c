@@ -1,0 +1,63 @@
+#include "model/nets/builder.h"
+
+#include "comm/core/agree.h"
+
+/* Where ranks wait for each other, one that has failed says so. */
+static bool all_well(lsi_net_builder *b)
+{
+    if (!b->agreed) {
+        b->status = lsi_agree_to_plan(b->group, b->status);
+        b->agreed = b->status != LS_OK;
+    }
+    return b->status == LS_OK;
+}
+
+ls_status lsi_build_end(lsi_net_builder *b)
+{
+    (void)all_well(b);
+    return b->status;
+}
+
+void lsi_build_norm(lsi_net_builder *b, lsi_norm_part *part, const char *name,
+                    int64_t features, bool affine)
+{
+    if (b->norm == LSI_NORM_LOCAL) {
+        LSI_BUILD(b, ls_batch_norm_layer_init(&part->local, b->params, name,
+                                              features, affine));
+        return;
+    }
+    const ls_sync_bn_options options = {.kind = b->norm == LSI_NORM_FUSED
+                                                    ? LS_SYNC_BN_FUSED
+                                                    : LS_SYNC_BN_GATHERED,
+                                        .affine = affine};
+    if (!all_well(b))
+        return;
+    b->status = lsi_agree_to_plan(
+        b->group, ls_sync_bn_new(&part->sync, b->group, b->params, name,
+                                 features, options));
+    b->agreed = b->status != LS_OK;
+}
+
+void lsi_norm_part_free(lsi_norm_part *part)
+{
+    ls_sync_bn_free(&part->sync);
+}
+
+ls_tensor *lsi_norm_part_forward(const lsi_norm_part *part, ls_tape *tape,
+                                 ls_tensor *x)
+{
+    return part->sync != NULL
+               ? ls_sync_bn_forward(part->sync, tape, x)
+               : ls_batch_norm_layer_forward(&part->local, tape, x);
+}
+
+ls_tensor *lsi_norm_part_relu(const lsi_norm_part *part, ls_tape *tape,
+                              ls_tensor *x, ls_tensor *residual)
+{
+    if (part->sync != NULL)
+        return ls_sync_bn_forward_relu(part->sync, tape, x, residual);
+    ls_batch_norm_args args = part->local.args;
+    args.relu = true;
+    args.residual = residual;
+    return ls_batch_norm(tape, x, &args);
+}

@@ -1,0 +1,72 @@
+/*
+ * Networks that tell classes of images apart.
+ */
+#ifndef LS_MODEL_NETS_IMAGE_NET_H
+#define LS_MODEL_NETS_IMAGE_NET_H
+
+#include "lockstep/vision.h"
+#include "model/nets/builder.h"
+#include "model/nets/model.h"
+
+/* What tells a network from others, and is saved with it. */
+typedef struct lsi_image_config {
+    const char *name; /* a row of image_nets.def */
+    int64_t classes;
+    int64_t channels, height, width; /* of an image */
+} lsi_image_config;
+
+/* That of `train cifar100`. */
+#define LSI_IMAGE_CIFAR100                                                     \
+    {                                                                          \
+        .name = "cifar-net", .classes = 100, .channels = 3, .height = 32,      \
+        .width = 32                                                            \
+    }
+
+typedef struct lsi_image_net_setup {
+    lsi_image_config config;
+    lsi_net_norm norm;
+    bool dropout;
+    bool frozen; /* nothing is trained, and zeros until a file is read */
+    double label_smoothing; /* of the loss while training */
+    int slices;    /* of a rank's batch (model/autograd/params.h); 0: 1 */
+    uint64_t seed; /* of the parameters */
+} lsi_image_net_setup;
+
+/*
+ * Makes it with its parameters. LS_ERR_ARGUMENT if there is no network of that
+ * name, or if it does not take such images. Collective. *out is the caller's
+ * and must be freed before the group.
+ */
+ls_status lsi_image_net_new(ls_image_net **out, ls_group *group,
+                            const lsi_image_net_setup *options);
+
+/* How many numbers its parameters are. Collective. */
+ls_status lsi_image_net_count(ls_group *group,
+                              const lsi_image_net_setup *options,
+                              int64_t *parameters);
+
+/* The model that the training loop sees. Owned by the net. */
+const lsi_model *lsi_image_net_model(const ls_image_net *net);
+
+/*
+ * Slices of all ranks' batches together that are usual with it, where the ranks
+ * divide them; 0: one for each rank.
+ */
+int lsi_image_net_slices(const char *name);
+
+/* ---- what a network is --------------------------------------------------- */
+
+typedef struct lsi_image_kind {
+    const char *name;
+    int slices;   /* see lsi_image_net_slices */
+    size_t bytes; /* of its parts, which begin as zeros */
+    /* LS_ERR_ARGUMENT if it does not take such images. */
+    ls_status (*check)(const lsi_image_config *config);
+    /* Adds its layers. Collective. */
+    void (*build)(void *parts, lsi_net_builder *builder,
+                  const lsi_image_net_setup *options);
+    ls_tensor *(*logits)(const void *parts, ls_tape *tape, ls_tensor *images);
+    void (*release)(void *parts); /* however far it was built */
+} lsi_image_kind;
+
+#endif

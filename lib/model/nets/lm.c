@@ -1,0 +1,262 @@
+/* A language model with its parameters. */
+#include "model/nets/lm.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "comm/core/agree.h"
+#include "input/text/tokenizer.h"
+#include "lockstep/profile.h"
+#include "model/autograd/params.h"
+#include "model/nn/transformer.h"
+#include "model/tensor/safetensors.h"
+#include "model/tensor/tensor.h"
+
+static ls_status describe(lsi_lm *lm, const ls_transformer_config *config)
+{
+    *lm = (lsi_lm){0};
+    LS_TRY(ls_params_new(&lm->params));
+    return ls_transformer_new(&lm->transformer, lm->params, config);
+}
+
+static ls_status freeze(ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        LS_TRY(
+            ls_params_set_trainable(params, ls_params_get(params, i), false));
+    return LS_OK;
+}
+
+/* Random numbers for all weights take longer than to read them. */
+static void blank(const ls_params *params)
+{
+    for (size_t i = 0; i < ls_params_count(params); i++)
+        ls_params_get(params, i)->param->init =
+            (ls_init){.kind = LS_INIT_CONSTANT};
+}
+
+ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
+                     const ls_transformer_config *config, uint64_t seed)
+{
+    ls_status status = lsi_agree_to_plan(group, describe(lm, config));
+    if (status == LS_OK)
+        status = ls_params_allocate(lm->params, group, seed);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+static ls_status make_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                             uint64_t seed)
+{
+    LS_TRY(describe(lm, config));
+    LS_TRY(freeze(lm->params));
+    return ls_params_allocate(lm->params, NULL, seed);
+}
+
+ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                            uint64_t seed)
+{
+    const ls_status status = make_frozen(lm, config, seed);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+static ls_status open_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                             const char *path)
+{
+    LS_TRY(describe(lm, config));
+    LS_TRY(freeze(lm->params));
+    blank(lm->params);
+    LS_TRY(lsi_transformer_keep_types(lm->transformer, path));
+    LS_TRY(ls_params_allocate(lm->params, NULL, 0));
+    return ls_transformer_load(lm->transformer, path);
+}
+
+ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
+                      const char *path)
+{
+    const ls_status status = open_frozen(lm, config, path);
+    if (status != LS_OK)
+        lsi_lm_free(lm);
+    return status;
+}
+
+ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out)
+{
+    lsi_lm lm;
+    const ls_status status = describe(&lm, config);
+    if (status == LS_OK)
+        *out = ls_params_numel(lm.params);
+    lsi_lm_free(&lm);
+    return status;
+}
+
+void lsi_lm_free(lsi_lm *lm)
+{
+    ls_transformer_free(&lm->transformer);
+    ls_params_free(&lm->params);
+}
+
+/* ---- tokens -------------------------------------------------------------- */
+
+const char *lsi_lm_tokens_name(bool bytes)
+{
+    return bytes ? "bytes" : "numbers";
+}
+
+static ls_status read_tokens(const lsi_safetensors_file *file,
+                             int64_t vocabulary, bool *bytes)
+{
+    const char *said = lsi_safetensors_text(file, LSI_LM_TOKENS_KEY);
+    *bytes = said != NULL ? strcmp(said, lsi_lm_tokens_name(true)) == 0
+                          : vocabulary == LSI_BYTE_TOKENS;
+    if (said == NULL || *bytes || strcmp(said, lsi_lm_tokens_name(false)) == 0)
+        return LS_OK;
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' says that its tokens are '%s'; they should be %s or "
+                    "%s",
+                    file->path, said, lsi_lm_tokens_name(true),
+                    lsi_lm_tokens_name(false));
+}
+
+ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out)
+{
+    lsi_safetensors_file file;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const ls_status status = read_tokens(&file, vocabulary, out);
+    lsi_safetensors_close(&file);
+    return status;
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
+                           ls_tensor *targets)
+{
+    const int64_t vocabulary =
+        ls_transformer_get_config(lm->transformer)->vocabulary;
+    const int64_t rows = ls_tensor_count(targets);
+    ls_tensor *logits = ls_transformer_forward(lm->transformer, tape, tokens);
+    ls_range_push("loss");
+    logits = ls_reshape(tape, logits, 2, (const int64_t[]){rows, vocabulary});
+    ls_tensor *loss = ls_cross_entropy(tape, logits, targets);
+    ls_range_pop();
+    return (lsi_forward){.loss = loss,
+                         .logits = logits,
+                         .labels = targets,
+                         .weight = (double)rows};
+}
+
+/* ---- the tokenizer ------------------------------------------------------- */
+
+/* Rows of the embedding that stand for no token, to make it a round number. */
+enum { MOST_PADDING = 1024 };
+
+lsi_lm_digest lsi_lm_digest_of(const ls_tokenizer *tokenizer)
+{
+    lsi_lm_digest out;
+    snprintf(out.text, sizeof out.text, "%016" PRIx64,
+             ls_tokenizer_digest(tokenizer));
+    return out;
+}
+
+static ls_status fail_tokenizer(const char *tokenizer_path, const char *path)
+{
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the tokenizer '%s' is not the one by which '%s' was "
+                    "trained, which it should be",
+                    tokenizer_path, path);
+}
+
+static ls_status check_digest(const char *path, const ls_tokenizer *tokenizer,
+                              const char *tokenizer_path)
+{
+    lsi_safetensors_file file;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const char *said = lsi_safetensors_text(&file, LSI_LM_TOKENIZER_KEY);
+    const lsi_lm_digest digest = lsi_lm_digest_of(tokenizer);
+    const ls_status status = said != NULL && strcmp(said, digest.text) != 0
+                                 ? fail_tokenizer(tokenizer_path, path)
+                                 : LS_OK;
+    lsi_safetensors_close(&file);
+    return status;
+}
+
+ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
+                                 const ls_tokenizer *tokenizer,
+                                 const char *tokenizer_path)
+{
+    const int64_t n = ls_tokenizer_vocabulary(tokenizer);
+    if (n > vocabulary || n < vocabulary - MOST_PADDING)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "the tokenizer '%s' has %" PRId64 " tokens, and the "
+                        "model '%s' %" PRId64 "; it should be the one by which "
+                        "the model was trained",
+                        tokenizer_path, n, path, vocabulary);
+    return check_digest(path, tokenizer, tokenizer_path);
+}
+
+/* ---- the tokenizer that a file keeps ------------------------------------- */
+
+#define JSON_KEY "tokenizer.json"
+#define END_KEY  "tokenizer_end"
+
+/* Bytes: as text in JSON it is at most twice as long (safetensors.h). */
+enum { MOST_KEPT = 40000000 };
+
+void lsi_lm_keep(lsi_lm_kept *out, const ls_tokenizer *tokenizer)
+{
+    memset(out, 0, sizeof *out);
+    if (tokenizer == NULL)
+        return;
+    out->digest = lsi_lm_digest_of(tokenizer);
+    snprintf(out->end, sizeof out->end, "%" PRId64,
+             ls_tokenizer_end(tokenizer));
+    const char *const pairs[] = {LSI_LM_TOKENIZER_KEY,
+                                 out->digest.text,
+                                 JSON_KEY,
+                                 (const char *)tokenizer->source.at,
+                                 END_KEY,
+                                 out->end};
+    const bool fits = tokenizer->source.n <= MOST_KEPT;
+    memcpy(out->pairs, pairs, fits ? sizeof pairs : 2 * sizeof pairs[0]);
+}
+
+static ls_status open_kept(const lsi_safetensors_file *file, const char *json,
+                           ls_tokenizer **out)
+{
+    const char *const end = lsi_safetensors_text(file, END_KEY);
+    const char *const said = lsi_safetensors_text(file, LSI_LM_TOKENIZER_KEY);
+    char name[PATH_MAX + 32];
+    snprintf(name, sizeof name, "the tokenizer in %s", file->path);
+    LS_TRY(lsi_tokenizer_of_text(out, name, json,
+                                 end != NULL ? strtoll(end, NULL, 10) : -1));
+    if (said != NULL && strcmp(said, lsi_lm_digest_of(*out).text) == 0)
+        return LS_OK;
+    ls_tokenizer_free(out);
+    return lsi_fail(LS_ERR_FORMAT,
+                    "the tokenizer that '%s' keeps is damaged: its checksum is "
+                    "not '%s'; name the one by which the model was trained by "
+                    "--tokenizer",
+                    file->path, said != NULL ? said : "");
+}
+
+ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out)
+{
+    lsi_safetensors_file file;
+    ls_tokenizer *made = NULL;
+    LS_TRY(lsi_safetensors_open(&file, path));
+    const char *const json = lsi_safetensors_text(&file, JSON_KEY);
+    const ls_status status =
+        json != NULL ? open_kept(&file, json, &made) : LS_OK;
+    lsi_safetensors_close(&file);
+    if (status == LS_OK)
+        *out = made;
+    return status;
+}

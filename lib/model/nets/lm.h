@@ -1,0 +1,88 @@
+/*
+ * A language model with its parameters, as training and benches use it.
+ */
+#ifndef LS_MODEL_NETS_LM_H
+#define LS_MODEL_NETS_LM_H
+
+#include "lockstep/tokenizer.h"
+#include "lockstep/transformer.h"
+#include "model/nets/model.h"
+
+typedef struct lsi_lm {
+    ls_params *params;
+    ls_transformer *transformer;
+} lsi_lm;
+
+/*
+ * Fills *lm; its gradients are shared by the ranks of the group (NULL: none).
+ * Collective. To be freed before the group.
+ */
+ls_status lsi_lm_new(lsi_lm *lm, ls_group *group,
+                     const ls_transformer_config *config, uint64_t seed);
+/* Without gradients, which take as much memory as the weights. Local. */
+ls_status lsi_lm_new_frozen(lsi_lm *lm, const ls_transformer_config *config,
+                            uint64_t seed);
+/*
+ * The same with the weights of a file (as of ls_transformer_load), which keep
+ * their types: a model of half weights takes half the memory. Local.
+ */
+ls_status lsi_lm_open(lsi_lm *lm, const ls_transformer_config *config,
+                      const char *path);
+void lsi_lm_free(lsi_lm *lm);
+
+/* How many parameters a model would have; takes no memory for them. Local. */
+ls_status lsi_lm_parameters(const ls_transformer_config *config, int64_t *out);
+
+/* Tokens of a model of bytes. */
+enum { LSI_BYTE_TOKENS = 256 };
+
+/* What the metadata of a file say about its tokens: bytes, or numbers. */
+#define LSI_LM_TOKENS_KEY "tokens"
+const char *lsi_lm_tokens_name(bool bytes);
+
+/*
+ * What they say about the tokenizer: the checksum of it as text. LS_ERR_FORMAT
+ * if a file says another, or if the model's vocabulary does not fit; both paths
+ * are for errors. Local.
+ */
+#define LSI_LM_TOKENIZER_KEY "tokenizer"
+typedef struct lsi_lm_digest {
+    char text[17];
+} lsi_lm_digest;
+lsi_lm_digest lsi_lm_digest_of(const ls_tokenizer *tokenizer);
+ls_status lsi_lm_check_tokenizer(const char *path, int64_t vocabulary,
+                                 const ls_tokenizer *tokenizer,
+                                 const char *tokenizer_path);
+
+/*
+ * The metadata by which a file keeps its tokenizer: pairs, with NULL at the
+ * end. They point into the tokenizer, and are none without one. Of one whose
+ * tokenizer.json has more than 40 MB they have the checksum only.
+ */
+typedef struct lsi_lm_kept {
+    lsi_lm_digest digest;
+    char end[24]; /* the token that ends a text */
+    const char *pairs[7];
+} lsi_lm_kept;
+void lsi_lm_keep(lsi_lm_kept *out, const ls_tokenizer *tokenizer);
+
+/*
+ * Opens the tokenizer that a file keeps; *out is NULL if it keeps none, else
+ * the caller's. LS_ERR_FORMAT if its checksum is another one. Local.
+ */
+ls_status lsi_lm_kept_tokenizer(const char *path, ls_tokenizer **out);
+
+/*
+ * Whether a file's tokens are bytes; if it does not say so: whether there are
+ * as many. Local.
+ */
+ls_status lsi_lm_has_bytes(const char *path, int64_t vocabulary, bool *out);
+
+/*
+ * The loss of predicting targets i64 (batch * length) from tokens i64 (batch,
+ * length): the mean over all targets, which are the weight.
+ */
+lsi_forward lsi_lm_forward(const lsi_lm *lm, ls_tape *tape, ls_tensor *tokens,
+                           ls_tensor *targets);
+
+#endif

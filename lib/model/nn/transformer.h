@@ -1,0 +1,174 @@
+/* Inside a Transformer; see lockstep/transformer.h. */
+#ifndef LS_MODEL_NN_TRANSFORMER_H
+#define LS_MODEL_NN_TRANSFORMER_H
+
+#include "lockstep/nn.h"
+#include "lockstep/transformer.h"
+
+struct lsi_safetensors_file;
+
+typedef struct lsi_norm {
+    ls_tensor *weight, *bias; /* bias with GPT2 only */
+} lsi_norm;
+
+typedef struct lsi_transformer_block {
+    lsi_norm ln1, ln2;
+    ls_linear_layer q, k, v; /* not GPT2 */
+    ls_linear_layer qkv;     /* GPT2 */
+    ls_linear_layer output;
+    ls_linear_layer w1, w2, w3; /* w3 not with GPT2 */
+    const ls_transformer *model;
+} lsi_transformer_block;
+
+struct ls_transformer {
+    ls_transformer_config config;
+    ls_params *params;
+    ls_tensor *embedding;
+    ls_tensor *positions;     /* GPT2 */
+    double *rates;            /* of the d_head / 2 pairs, not GPT2; owned */
+    ls_tensor *cosine, *sine; /* not GPT2: (context, d_head / 2); owned */
+    lsi_transformer_block *blocks;
+    bool recomputes; /* blocks in backward */
+    lsi_norm ln_final;
+    ls_tensor *head; /* the embedding with GPT2 and LLAMA, unless untied_head */
+};
+
+/* Of a head that is not the embedding. */
+#define LSI_GPT2_HEAD "lm_head.weight"
+
+/* norm_eps, rope_theta, kv_heads and d_head, or what 0 means. */
+double lsi_transformer_eps(const ls_transformer_config *config);
+double lsi_transformer_theta(const ls_transformer_config *config);
+int64_t lsi_transformer_kv_heads(const ls_transformer_config *config);
+int64_t lsi_transformer_d_head(const ls_transformer_config *config);
+
+/* "rope", "gpt2", "llama"; "none", "linear", "llama3". Static. */
+const char *lsi_transformer_kind_name(ls_transformer_kind kind);
+const char *lsi_transformer_scaling_name(ls_rope_scaling_kind kind);
+
+/* Radians a place by which pair k turns, for d_head / 2 pairs. */
+void lsi_transformer_rates(const ls_transformer_config *config, double *rates);
+
+/* ---- token by token (transformer_cache.c) -------------------------------- */
+
+/* Tokens at the beginning of a sequence that stay in a full cache. */
+enum { LSI_CACHE_SINKS = 4 };
+
+struct ls_transformer_cache {
+    const ls_transformer *model;
+    ls_tensor *keys, *values; /* (layers, sequences, kv_heads, slots, d_head) */
+    ls_tensor *first_keys; /* (layers, sequences, sinks, kv_heads, d_head), not
+                              turned yet; NULL with GPT2 */
+    ls_tensor *tokens;     /* GPT2: (sequences, slots), those in the cache */
+    int64_t *next;         /* of each sequence, the place of its next token */
+    float *scores;         /* (tasks of a step, slots) */
+    int64_t sequences, slots, sinks;
+};
+
+/* Part of the tokens of some sequences on their way through a model. */
+typedef struct lsi_piece {
+    ls_transformer_cache *cache;
+    int64_t first;         /* sequence of row 0 */
+    int64_t rows, length;  /* (rows, length) tokens */
+    const int64_t *places; /* of each of them */
+    bool last;             /* the logits of its last tokens are wanted */
+} lsi_piece;
+
+/* Queries, keys and values by heads; `before` is what k was turned from, if
+ * there is a cache and positions are rotary. */
+typedef struct lsi_qkv {
+    ls_tensor *q, *k, *v, *before;
+} lsi_qkv;
+
+/*
+ * Keeps k and v (1, rows * length, kv_heads, d_head) of a layer and returns
+ * what q (1, rows * length, heads, d_head) sees, of its shape.
+ */
+ls_tensor *lsi_cache_attend(const lsi_piece *piece, ls_tape *tape,
+                            int64_t layer, lsi_qkv in);
+
+/*
+ * Tokens i64 (rows, length) through the model; the logits (rows, vocabulary) of
+ * the last ones if piece->last, else nothing of use. NULL on failure.
+ */
+ls_tensor *lsi_transformer_piece(const ls_transformer *model, ls_tape *tape,
+                                 const lsi_piece *piece, ls_tensor *tokens);
+
+/* ---- files --------------------------------------------------------------- */
+
+/* Under which a file's metadata has the text of lsi_transformer_describe. */
+#define LSI_TRANSFORMER_KEY "transformer"
+
+/* A configuration as JSON; *out is the caller's (free). */
+ls_status lsi_transformer_describe(const ls_transformer_config *config,
+                                   char **out);
+
+/*
+ * Opens the safetensors file, or index, that `path` or its folder is; `file`
+ * refers to `place`.
+ */
+typedef struct lsi_weights_path {
+    char text[4096];
+} lsi_weights_path;
+ls_status lsi_transformer_open_file(struct lsi_safetensors_file *file,
+                                    const char *path, lsi_weights_path *place);
+
+/*
+ * Parameters of two dimensions, none of which is trained, get the types that
+ * their tensors have in a file: halves are then read and multiplied as they
+ * are. To be called before they are allocated.
+ */
+ls_status lsi_transformer_keep_types(const ls_transformer *model,
+                                     const char *path);
+
+/* Whether a file has the matrices of GPT-2's attention as published, (in, out).
+ */
+bool lsi_gpt2_is_published(const struct lsi_safetensors_file *file);
+
+/*
+ * The configuration of such a file, by config.json beside it and by its shapes.
+ * `heads` is how many there are if neither says it; 0: not known.
+ */
+ls_status lsi_gpt2_infer(const struct lsi_safetensors_file *file, int64_t heads,
+                         ls_transformer_config *out);
+
+/* Whether a file has a head whose elements are not those of the embedding. */
+ls_status lsi_gpt2_has_own_head(const struct lsi_safetensors_file *file,
+                                bool *out);
+
+/* As ls_transformer_read_config, where `heads` may help out; 0: not known. */
+ls_status lsi_transformer_read_config(const char *path, int64_t heads,
+                                      ls_transformer_config *out);
+
+/* Whether a file has tensors by the names of Llama. */
+bool lsi_llama_is_published(const struct lsi_safetensors_file *file);
+
+/*
+ * What config.json in the folder of `path` says of a Llama model; *found tells
+ * whether there is one.
+ */
+ls_status lsi_llama_read_json(const char *path, ls_transformer_config *out,
+                              bool *found);
+
+/* The configuration of such a file, of which the tensors must be. */
+ls_status lsi_llama_infer(const struct lsi_safetensors_file *file,
+                          ls_transformer_config *out);
+
+/* What GPT-2's config.json says; 0 where it says nothing. */
+typedef struct lsi_gpt2_json {
+    bool found;
+    int64_t layers, heads, d_model, d_ff, context, vocabulary;
+    double norm_eps;
+    bool untied_head;
+} lsi_gpt2_json;
+
+/*
+ * Reads config.json in the folder of `path`, if there is one. LS_ERR_FORMAT if
+ * it is none of GPT-2, LS_ERR_UNSUPPORTED if it asks for what there is not.
+ */
+ls_status lsi_gpt2_read_json(const char *path, lsi_gpt2_json *out);
+
+/* Adds all parameters, in order. */
+ls_status lsi_transformer_add_params(ls_transformer *model);
+
+#endif

@@ -1,0 +1,499 @@
+/*
+ * Transformers as safetensors. The configuration is one text of JSON in the
+ * file's metadata. GPT2's files hold the matrices of products transposed, (in,
+ * out): they are read and written through transposed views. Those of
+ * checkpoints hold them as they lie in memory, (out, in), and are read, too.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "model/autograd/params.h"
+#include "model/nn/transformer.h"
+#include "model/tensor/safetensors.h"
+
+#define LSI_MODEL_ONE   "model.safetensors"
+#define LSI_MODEL_INDEX LSI_MODEL_ONE LSI_SAFETENSORS_INDEX
+
+/* Before GPT2's names where the file is of a model with its head. */
+static const char gpt2_prefix[] = "transformer.";
+
+/* ---- tensors as the file has them ---------------------------------------- */
+
+typedef struct tensor_list {
+    ls_named_tensor *items;
+    size_t n;
+} tensor_list;
+
+static void free_list(tensor_list *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        ls_tensor_free(&list->items[i].tensor);
+    lsi_free(list->items);
+}
+
+static ls_status as_in_file(const ls_transformer *m, size_t index,
+                            bool published, ls_named_tensor *out)
+{
+    ls_tensor *tensor = ls_params_get(m->params, index);
+    *out = (ls_named_tensor){.name = ls_params_name(m->params, index)};
+    const bool transposed = published && ls_tensor_ndim(tensor) == 2 &&
+                            strncmp(out->name, "h.", 2) == 0;
+    if (transposed)
+        return ls_tensor_transpose(tensor, 0, 1, &out->tensor);
+    out->tensor = ls_tensor_retain(tensor);
+    return LS_OK;
+}
+
+/* Of GPT2's layout if `published`. Also after an error *out is to be freed. */
+static ls_status make_list(const ls_transformer *m, bool published,
+                           tensor_list *out)
+{
+    const size_t count = ls_params_count(m->params);
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, count * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
+                     "the tensors of a transformer"));
+    *out = (tensor_list){.items = block};
+    for (; out->n < count; out->n++)
+        LS_TRY(as_in_file(m, out->n, published, &out->items[out->n]));
+    return LS_OK;
+}
+
+/* ---- the configuration --------------------------------------------------- */
+
+/* What only some models have, so that the text of others stays as it was. */
+static bool describe_rest(const ls_transformer_config *c, json_t *json)
+{
+    const ls_rope_scaling *s = &c->rope_scaling;
+    if (c->kv_heads == 0 && c->d_head == 0 && s->kind == LS_ROPE_SCALING_NONE)
+        return true;
+    json_t *rest = json_pack(
+        "{s:I, s:I, s:s, s:f, s:f, s:f, s:I}", "kv_heads",
+        (json_int_t)c->kv_heads, "d_head", (json_int_t)c->d_head,
+        "rope_scaling", lsi_transformer_scaling_name(s->kind), "rope_factor",
+        s->factor, "rope_low_freq_factor", s->low_freq_factor,
+        "rope_high_freq_factor", s->high_freq_factor, "rope_original_context",
+        (json_int_t)s->original_context);
+    const bool good = rest != NULL && json_object_update(json, rest) == 0;
+    json_decref(rest);
+    return good;
+}
+
+ls_status lsi_transformer_describe(const ls_transformer_config *c, char **out)
+{
+    /* The angle in use, which 0 stands for in the configuration. */
+    const double theta = c->kind == LS_TRANSFORMER_GPT2
+                             ? c->rope_theta
+                             : lsi_transformer_theta(c);
+    json_t *json = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:f, s:b}", "kind",
+        lsi_transformer_kind_name(c->kind), "vocabulary",
+        (json_int_t)c->vocabulary, "context", (json_int_t)c->context, "d_model",
+        (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff, "layers",
+        (json_int_t)c->layers, "heads", (json_int_t)c->heads, "rope_theta",
+        theta, "rope_halves", (int)c->rope_halves, "norm_eps", c->norm_eps,
+        "untied_head", (int)c->untied_head);
+    *out = json != NULL && describe_rest(c, json)
+               ? lsi_json_dumps(json, JSON_COMPACT)
+               : NULL;
+    json_decref(json);
+    return *out != NULL
+               ? LS_OK
+               : lsi_fail(LS_ERR_MEMORY, "no memory to describe a transformer");
+}
+
+/* The caller's pairs and ours; *out is freed by lsi_free. */
+static ls_status add_pairs(const char *const *metadata, const char *text,
+                           ls_transformer_kind kind, const char ***out)
+{
+    size_t n = 0;
+    while (metadata != NULL && metadata[n] != NULL)
+        n++;
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, (n + 5) * sizeof(const char *), LS_MEMORY_OTHER,
+                     "metadata"));
+    const char **all = block;
+    for (size_t i = 0; i < n; i++)
+        all[i] = metadata[i];
+    all[n++] = LSI_TRANSFORMER_KEY;
+    all[n++] = text;
+    if (kind == LS_TRANSFORMER_LLAMA) { /* transformers want to be told */
+        all[n++] = "format";
+        all[n++] = "pt";
+    }
+    all[n] = NULL;
+    *out = all;
+    return LS_OK;
+}
+
+ls_status ls_transformer_save(const ls_transformer *model, const char *path,
+                              const char *const *metadata)
+{
+    LS_NEED(model);
+    LS_NEED(path);
+    tensor_list list = {0};
+    const char **all = NULL;
+    char *text = NULL;
+    LS_TRY(lsi_transformer_describe(&model->config, &text));
+    ls_status status = add_pairs(metadata, text, model->config.kind, &all);
+    if (status == LS_OK)
+        status =
+            make_list(model, model->config.kind == LS_TRANSFORMER_GPT2, &list);
+    if (status == LS_OK)
+        status = ls_safetensors_save(path, list.items, list.n, all);
+    free_list(&list);
+    lsi_free(all);
+    free(text);
+    return status;
+}
+
+static bool parse_kind(const char *name, ls_transformer_kind *out)
+{
+    for (int k = 0; k < LS_TRANSFORMER_KIND_COUNT; k++) {
+        if (strcmp(lsi_transformer_kind_name((ls_transformer_kind)k), name) ==
+            0) {
+            *out = (ls_transformer_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_scaling(const char *name, ls_rope_scaling_kind *out)
+{
+    for (int k = 0; k < LS_ROPE_SCALING_COUNT; k++) {
+        if (strcmp(lsi_transformer_scaling_name((ls_rope_scaling_kind)k),
+                   name) == 0) {
+            *out = (ls_rope_scaling_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_rest(json_t *json, ls_transformer_config *c)
+{
+    ls_rope_scaling *s = &c->rope_scaling;
+    const char *scaling = "none";
+    json_int_t n[3] = {0};
+    if (json_unpack(json, "{s?I, s?I, s?s, s?F, s?F, s?F, s?I}", "kv_heads",
+                    &n[0], "d_head", &n[1], "rope_scaling", &scaling,
+                    "rope_factor", &s->factor, "rope_low_freq_factor",
+                    &s->low_freq_factor, "rope_high_freq_factor",
+                    &s->high_freq_factor, "rope_original_context", &n[2]) != 0)
+        return false;
+    c->kv_heads = n[0];
+    c->d_head = n[1];
+    s->original_context = n[2];
+    return parse_scaling(scaling, &s->kind);
+}
+
+static bool parse_config(json_t *json, ls_transformer_config *c)
+{
+    const char *kind = NULL;
+    json_int_t n[6];
+    int halves = 0, untied = 0;
+    if (json_unpack(json,
+                    "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:b, s?F, s?b}",
+                    "kind", &kind, "vocabulary", &n[0], "context", &n[1],
+                    "d_model", &n[2], "d_ff", &n[3], "layers", &n[4], "heads",
+                    &n[5], "rope_theta", &c->rope_theta, "rope_halves", &halves,
+                    "norm_eps", &c->norm_eps, "untied_head", &untied) != 0)
+        return false;
+    c->vocabulary = n[0];
+    c->context = n[1];
+    c->d_model = n[2];
+    c->d_ff = n[3];
+    c->layers = n[4];
+    c->heads = n[5];
+    c->rope_halves = halves != 0;
+    c->untied_head = untied != 0;
+    return parse_kind(kind, &c->kind) && parse_rest(json, c);
+}
+
+/* What the metadata say; false if that is nothing. */
+static bool read_metadata(const lsi_safetensors_file *file,
+                          ls_transformer_config *out)
+{
+    const char *text = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY);
+    json_error_t error;
+    json_t *json = NULL;
+    *out = (ls_transformer_config){0};
+    if (text == NULL ||
+        lsi_json_loadb(text, strlen(text), 0, &json, &error) != LS_OK)
+        return false;
+    const bool good = parse_config(json, out);
+    json_decref(json);
+    return good;
+}
+
+/* ---- which file ---------------------------------------------------------- */
+
+static bool join(lsi_weights_path *out, const char *folder, const char *name)
+{
+    struct stat info;
+    const int n = snprintf(out->text, sizeof out->text, "%s/%s", folder, name);
+    return n < (int)sizeof out->text && stat(out->text, &info) == 0;
+}
+
+/* The file of weights in a folder, or the path itself. */
+static ls_status place_of(const char *path, lsi_weights_path *out)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (join(out, path, LSI_MODEL_INDEX) || join(out, path, LSI_MODEL_ONE))
+            return LS_OK;
+        return lsi_fail(LS_ERR_NOT_FOUND,
+                        "there is no " LSI_MODEL_ONE " in the folder '%s', nor "
+                        "a " LSI_MODEL_INDEX,
+                        path);
+    }
+    if (snprintf(out->text, sizeof out->text, "%s", path) <
+        (int)sizeof out->text)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT, "the path '%s' is too long", path);
+}
+
+ls_status lsi_transformer_open_file(lsi_safetensors_file *file,
+                                    const char *path, lsi_weights_path *place)
+{
+    LS_TRY(place_of(path, place));
+    LS_TRY(lsi_safetensors_open(file, place->text));
+    file->widens = true;
+    file->outside = LSI_GPT2_HEAD;
+    lsi_safetensors_try_prefix(file, gpt2_prefix, "wte.weight");
+    return LS_OK;
+}
+
+static ls_status read_config(const lsi_safetensors_file *file, int64_t heads,
+                             ls_transformer_config *out)
+{
+    const bool said = lsi_safetensors_text(file, LSI_TRANSFORMER_KEY) != NULL;
+    if (!said && lsi_gpt2_is_published(file))
+        LS_TRY(lsi_gpt2_infer(file, heads, out));
+    else if (!said && lsi_llama_is_published(file))
+        LS_TRY(lsi_llama_infer(file, out));
+    else if (!read_metadata(file, out))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' does not say which transformer it holds: its "
+                        "metadata has no valid \"%s\"",
+                        file->path, LSI_TRANSFORMER_KEY);
+    LS_TRY(ls_transformer_check(out));
+    if (heads == 0 || heads == out->heads)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "'%s' says that it has %" PRId64 " heads, not %" PRId64,
+                    file->path, out->heads, heads);
+}
+
+ls_status lsi_transformer_read_config(const char *path, int64_t heads,
+                                      ls_transformer_config *out)
+{
+    ls_transformer_config config = {0};
+    lsi_safetensors_file file;
+    lsi_weights_path place;
+    LS_TRY(lsi_transformer_open_file(&file, path, &place));
+    const ls_status status = read_config(&file, heads, &config);
+    lsi_safetensors_close(&file);
+    if (status == LS_OK)
+        *out = config;
+    return status;
+}
+
+ls_status ls_transformer_read_config(const char *path,
+                                     ls_transformer_config *out)
+{
+    LS_NEED(path);
+    LS_NEED(out);
+    return lsi_transformer_read_config(path, 0, out);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+static ls_status differs(const lsi_safetensors_file *file, const char *what,
+                         double has, double wanted)
+{
+    return lsi_fail(LS_ERR_FORMAT,
+                    "'%s' holds a model with %s %.9g, expected %.9g",
+                    file->path, what, has, wanted);
+}
+
+static ls_status compare_scaling(const lsi_safetensors_file *file,
+                                 const ls_rope_scaling *has,
+                                 const ls_rope_scaling *wanted)
+{
+    if (has->kind != wanted->kind)
+        return lsi_fail(LS_ERR_FORMAT,
+                        "'%s' holds a model with rope_scaling %s, expected %s",
+                        file->path, lsi_transformer_scaling_name(has->kind),
+                        lsi_transformer_scaling_name(wanted->kind));
+    if (has->kind == LS_ROPE_SCALING_NONE)
+        return LS_OK;
+    const struct {
+        const char *what;
+        double has, wanted;
+    } rows[] = {
+        {"rope factor", has->factor, wanted->factor},
+        {"low_freq_factor", has->low_freq_factor, wanted->low_freq_factor},
+        {"high_freq_factor", has->high_freq_factor, wanted->high_freq_factor},
+        {"original_context", (double)has->original_context,
+         (double)wanted->original_context}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].has != rows[i].wanted)
+            return differs(file, rows[i].what, rows[i].has, rows[i].wanted);
+    return LS_OK;
+}
+
+static ls_status compare_rotary(const lsi_safetensors_file *file,
+                                const ls_transformer_config *has,
+                                const ls_transformer_config *wanted)
+{
+    const int64_t d = lsi_transformer_d_head(has),
+                  kv = lsi_transformer_kv_heads(has);
+    if (kv != lsi_transformer_kv_heads(wanted))
+        return differs(file, "kv_heads:", (double)kv,
+                       (double)lsi_transformer_kv_heads(wanted));
+    if (d != lsi_transformer_d_head(wanted))
+        return differs(file, "d_head", (double)d,
+                       (double)lsi_transformer_d_head(wanted));
+    if (lsi_transformer_theta(has) != lsi_transformer_theta(wanted))
+        return differs(file, "rope_theta", lsi_transformer_theta(has),
+                       lsi_transformer_theta(wanted));
+    LS_TRY(compare_scaling(file, &has->rope_scaling, &wanted->rope_scaling));
+    return has->rope_halves == wanted->rope_halves
+               ? LS_OK
+               : differs(file, "rope_halves", has->rope_halves,
+                         wanted->rope_halves);
+}
+
+/* What shapes do not show. */
+static ls_status compare(const lsi_safetensors_file *file,
+                         const ls_transformer_config *has,
+                         const ls_transformer_config *wanted)
+{
+    const double eps = lsi_transformer_eps(has),
+                 wanted_eps = lsi_transformer_eps(wanted);
+    if (has->d_model != wanted->d_model)
+        return LS_OK; /* which shapes do show */
+    if (has->heads != wanted->heads)
+        return differs(file, "heads:", (double)has->heads,
+                       (double)wanted->heads);
+    if (eps != wanted_eps)
+        return differs(file, "norm_eps", eps, wanted_eps);
+    return wanted->kind == LS_TRANSFORMER_GPT2
+               ? LS_OK
+               : compare_rotary(file, has, wanted);
+}
+
+/* A model that shares its head cannot have that of the file. */
+static ls_status check_head(const lsi_safetensors_file *file,
+                            const ls_transformer_config *wanted)
+{
+    bool own;
+    if (wanted->kind != LS_TRANSFORMER_GPT2 || wanted->untied_head)
+        return LS_OK;
+    LS_TRY(lsi_gpt2_has_own_head(file, &own));
+    return own ? lsi_fail(LS_ERR_FORMAT,
+                          "'%s' has a head of its own, " LSI_GPT2_HEAD
+                          " is not wte.weight; expected a model whose head is "
+                          "the embedding (untied_head is false)",
+                          file->path)
+               : LS_OK;
+}
+
+/* A tied head may be stored as well; what is not tied must not be dropped. */
+static ls_status check_llama(const lsi_safetensors_file *file,
+                             const ls_transformer_config *wanted)
+{
+    ls_transformer_config has;
+    bool found;
+    LS_TRY(lsi_llama_read_json(file->path, &has, &found));
+    if (!found)
+        return LS_OK;
+    LS_TRY(compare(file, &has, wanted));
+    return has.untied_head == wanted->untied_head
+               ? LS_OK
+               : differs(file, "untied_head", has.untied_head,
+                         wanted->untied_head);
+}
+
+/* Of another kind there are other tensors, of which the first is named. */
+static ls_status check_same(const lsi_safetensors_file *file,
+                            const ls_transformer_config *wanted)
+{
+    ls_transformer_config has;
+    lsi_gpt2_json json = {0};
+    LS_TRY(check_head(file, wanted));
+    if (read_metadata(file, &has))
+        return has.kind == wanted->kind ? compare(file, &has, wanted) : LS_OK;
+    if (wanted->kind == LS_TRANSFORMER_LLAMA)
+        return check_llama(file, wanted);
+    if (wanted->kind != LS_TRANSFORMER_GPT2)
+        return LS_OK;
+    LS_TRY(lsi_gpt2_read_json(file->path, &json));
+    has = *wanted;
+    has.heads = json.heads;
+    has.norm_eps = json.norm_eps;
+    return json.found ? compare(file, &has, wanted) : LS_OK;
+}
+
+static ls_status fill(const ls_transformer *model,
+                      const lsi_safetensors_file *file)
+{
+    tensor_list list = {0};
+    const bool gpt2 = model->config.kind == LS_TRANSFORMER_GPT2;
+    ls_status status = check_same(file, &model->config);
+    if (status == LS_OK)
+        status = make_list(model, gpt2 && lsi_gpt2_is_published(file), &list);
+    if (status == LS_OK)
+        status = lsi_safetensors_fill(file, list.items, list.n);
+    free_list(&list);
+    return status;
+}
+
+ls_status ls_transformer_load(ls_transformer *model, const char *path)
+{
+    LS_NEED(model);
+    LS_NEED(path);
+    lsi_safetensors_file file;
+    lsi_weights_path place;
+    LS_TRY(lsi_transformer_open_file(&file, path, &place));
+    const ls_status status = fill(model, &file);
+    ls_params_changed(model->params);
+    lsi_safetensors_close(&file);
+    return status;
+}
+
+/* ---- types --------------------------------------------------------------- */
+
+static ls_dtype type_of(const lsi_safetensors_entry *e)
+{
+    static const ls_dtype halves[] = {LS_BF16, LS_F16};
+    for (size_t i = 0; i < 2; i++)
+        if (strcmp(e->dtype, lsi_safetensors_dtype_of(halves[i]).text) == 0)
+            return halves[i];
+    return LS_F32;
+}
+
+ls_status lsi_transformer_keep_types(const ls_transformer *model,
+                                     const char *path)
+{
+    lsi_safetensors_file file;
+    lsi_weights_path place;
+    LS_TRY(lsi_transformer_open_file(&file, path, &place));
+    for (size_t i = 0; i < ls_params_count(model->params); i++) {
+        ls_tensor *p = ls_params_get(model->params, i);
+        const lsi_safetensors_entry *e =
+            lsi_safetensors_find(&file, ls_params_name(model->params, i));
+        if (e != NULL && ls_tensor_ndim(p) == 2)
+            lsi_params_set_dtype(model->params, i, type_of(e));
+    }
+    lsi_safetensors_close(&file);
+    return LS_OK;
+}

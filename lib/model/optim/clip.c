@@ -1,0 +1,154 @@
+/* Clipping by the norm of all gradients; see clip.h. */
+#include "model/optim/clip.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "array/compute/array.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/autograd/params.h"
+
+struct ls_clip {
+    ls_params *params;
+    double max_norm;
+    size_t n_blocks;
+    lsi_device *device; /* of the parameters; NULL: the host */
+    double *there;      /* sums on it */
+    double sums[];
+};
+
+static size_t blocks_of(size_t elements)
+{
+    return (elements + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
+}
+
+static ls_status take_there(ls_clip *clip)
+{
+    void *block = NULL;
+    clip->device = clip->params->storage.device;
+    if (clip->device == NULL)
+        return LS_OK;
+    LS_TRY(lsi_device_take(clip->device, clip->n_blocks * sizeof(double),
+                           "the norm of gradients", &block));
+    clip->there = block;
+    return LS_OK;
+}
+
+ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
+{
+    LS_NEED(out);
+    LS_NEED(params);
+    const size_t count = params->storage.count;
+    if (params->storage.memory == LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_clip_new: the parameters are not allocated; call "
+                        "ls_params_allocate first");
+    if (!(max_norm > 0) || isinf(max_norm))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_clip_new: max_norm is %g, must be positive and "
+                        "finite",
+                        max_norm);
+    const size_t n = blocks_of(count);
+    void *block;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_clip) + n * sizeof(double),
+                            LS_MEMORY_OTHER, "the norm of gradients"));
+    ls_clip *clip = block;
+    clip->params = params;
+    clip->max_norm = max_norm;
+    clip->n_blocks = n;
+    const ls_status status = take_there(clip);
+    if (status != LS_OK)
+        ls_clip_free(&clip);
+    else
+        *out = clip;
+    return status;
+}
+
+void ls_clip_free(ls_clip **clip)
+{
+    if (clip == NULL || *clip == NULL)
+        return;
+    if ((*clip)->there != NULL)
+        lsi_device_give((*clip)->device, (*clip)->there,
+                        (*clip)->n_blocks * sizeof(double));
+    lsi_free(*clip);
+    *clip = NULL;
+}
+
+void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad)
+{
+    lsi_array_squares(clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
+                      lsi_range_size(range));
+}
+
+/* Of gradients on a device; the sums come here. */
+static ls_status measure_there(ls_clip *clip, const float *grad, size_t count)
+{
+    lsi_array_squares(clip->there, grad, count);
+    return lsi_device_copy(clip->device, clip->sums, clip->there,
+                           clip->n_blocks * sizeof(double),
+                           LSI_TRANSFER_FROM_DEVICE);
+}
+
+double *lsi_clip_sums(ls_clip *clip, size_t *n)
+{
+    *n = clip->n_blocks;
+    return clip->sums;
+}
+
+void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
+{
+    double total = 0;
+    for (size_t b = 0; b < clip->n_blocks; b++)
+        total += clip->sums[b];
+    const double size = sqrt(total) * fabs(*grad_scale);
+    const double factor = clip->max_norm / (size + 1e-6);
+    if (isfinite(size))
+        *grad_scale *= factor < 1 ? factor : 1;
+    *norm = size;
+}
+
+ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
+                              bool *finite)
+{
+    LS_NEED(clip);
+    LS_NEED(grad_scale);
+    LS_NEED(finite);
+    double size;
+    const size_t count = clip->params->storage.count;
+    const float *const grad = clip->params->storage.flat_grad;
+    const lsi_params_owner *const owner = clip->params->sharing.owner;
+    ls_params_finish_grad(clip->params);
+    if (clip->device != NULL) {
+        LS_TRY(measure_there(clip, grad, count));
+    } else if (owner == NULL) {
+        lsi_clip_measure(clip, (lsi_range){0, count}, grad);
+    } else {
+        memset(clip->sums, 0, clip->n_blocks * sizeof(double));
+        lsi_clip_measure(clip, owner->reduced, grad + owner->reduced.begin);
+        LS_TRY(owner->add_up(owner->context, clip->sums, clip->n_blocks));
+    }
+    lsi_clip_scale(clip, grad_scale, &size);
+    *finite = isfinite(size);
+    if (norm != NULL)
+        *norm = size;
+    return LS_OK;
+}
+
+ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
+{
+    LS_NEED(clip);
+    LS_NEED(grad_scale);
+    double size;
+    bool finite;
+    LS_TRY(ls_clip_grad_scaled(clip, grad_scale, &size, &finite));
+    if (!finite)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "clipping: the norm of the gradients is %g; one of "
+                        "them, or their scale, is infinite or NaN",
+                        size);
+    if (norm != NULL)
+        *norm = size;
+    return LS_OK;
+}

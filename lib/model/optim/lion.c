@@ -1,0 +1,90 @@
+/*
+ * Lion, as optim.h writes it out. One array of state, the running mean of
+ * gradients: half of what AdamW keeps.
+ */
+#include <math.h>
+
+#include "array/compute/optimizers.h"
+#include "base/error.h"
+#include "model/optim/optimizer.h"
+
+static int n_states(const void *options)
+{
+    (void)options;
+    return 1;
+}
+
+static void update(const lsi_optimizer_update *u)
+{
+    const ls_lion_options *o = u->options;
+    const lsi_lion numbers = {.grad_scale = (float)u->grad_scale,
+                              .beta1 = (float)o->beta1,
+                              .rest1 = (float)(1 - o->beta1),
+                              .beta2 = (float)o->beta2,
+                              .rest2 = (float)(1 - o->beta2),
+                              .lr = (float)u->lr,
+                              .decay = (float)(u->lr * o->weight_decay)};
+    lsi_step_lion(u->param, u->state[0], u->grad, u->n, &numbers);
+}
+
+static ls_status check(const void *options)
+{
+    const ls_lion_options *o = options;
+    LS_TRY(lsi_check_lr("lion", o->lr));
+    LS_TRY(lsi_check_beta("lion", "beta1", o->beta1));
+    LS_TRY(lsi_check_beta("lion", "beta2", o->beta2));
+    return lsi_check_weight_decay("lion", o->weight_decay);
+}
+
+static const ls_lion_options defaults = {
+    .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
+
+static void read(void *options, double lr, const lsi_optimizer_flags *flags)
+{
+    *(ls_lion_options *)options = (ls_lion_options){
+        lr, flags->lion_beta1, flags->lion_beta2, flags->weight_decay};
+}
+
+const lsi_optimizer_kind lsi_optimizer_lion = {
+    .name = "lion",
+    .options_bytes = sizeof(ls_lion_options),
+    .usual_options = &defaults,
+    .state_names = {"exp_avg"},
+    .check = check,
+    .n_states = n_states,
+    .update = update,
+    .read = read,
+};
+
+ls_lion_options ls_lion_defaults(void)
+{
+    return defaults;
+}
+
+ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
+                      ls_lion_options options)
+{
+    LS_NEED(out);
+    LS_NEED(params);
+    return ls_lion_new_with(out, params, NULL, 0, options);
+}
+
+ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
+                           ls_tensor *const *group, size_t n,
+                           ls_lion_options options)
+{
+    LS_NEED(out);
+    LS_NEED(params);
+    const lsi_param_group_spec spec = {&lsi_optimizer_lion, &options,
+                                       options.lr, group, n};
+    return lsi_optimizer_new(out, params, &spec);
+}
+
+ls_status ls_lion_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
+                            size_t n, ls_lion_options options)
+{
+    LS_NEED(optimizer);
+    const lsi_param_group_spec spec = {&lsi_optimizer_lion, &options,
+                                       options.lr, group, n};
+    return lsi_optimizer_add_group(optimizer, &spec);
+}

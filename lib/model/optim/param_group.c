@@ -1,0 +1,229 @@
+/* Groups of parameters; see param_group.h. */
+#include "model/optim/param_group.h"
+
+#include <string.h>
+
+#include "array/compute/array.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/autograd/params.h"
+#include "model/autograd/params/adopt.h"
+#include "model/tensor/floats.h"
+#include "model/tensor/tensor.h"
+
+/* ---- members ------------------------------------------------------------- */
+
+static ls_status check_member(const ls_optimizer *optimizer,
+                              const ls_tensor *tensor)
+{
+    const lsi_param *param = tensor != NULL ? tensor->param : NULL;
+    if (param == NULL || param->set != optimizer->params)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "a parameter group may hold only parameters of the "
+                        "optimizer's set");
+    if (!param->trainable)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s' is not trained and cannot be in a parameter "
+                        "group",
+                        param->name);
+    return LS_OK;
+}
+
+static ls_status check_free(const ls_optimizer *optimizer, size_t index)
+{
+    for (size_t g = 0; g < optimizer->n_groups; g++) {
+        if (optimizer->groups[g]->members[index])
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s' is in parameter group %zu already",
+                            ls_params_name(optimizer->params, index), g);
+    }
+    return LS_OK;
+}
+
+static ls_status enlist(const ls_optimizer *optimizer, bool *members,
+                        const lsi_param_group_spec *spec)
+{
+    const ls_params *params = optimizer->params;
+    for (size_t i = 0; spec->params == NULL && i < ls_params_count(params); i++)
+        members[i] = ls_params_is_trainable(params, i);
+    for (size_t i = 0; spec->params != NULL && i < spec->n; i++) {
+        LS_TRY(check_member(optimizer, spec->params[i]));
+        const lsi_param *param = spec->params[i]->param;
+        if (members[param->index])
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s' is twice in a parameter group", param->name);
+        members[param->index] = true;
+    }
+    for (size_t i = 0; i < ls_params_count(params); i++) {
+        if (members[i])
+            LS_TRY(check_free(optimizer, i));
+    }
+    return LS_OK;
+}
+
+/* ---- segments ------------------------------------------------------------ */
+
+/* Ranges come in the order of the layout. */
+static void append(lsi_param_group *group, lsi_range range)
+{
+    if (lsi_range_size(range) == 0)
+        return;
+    const size_t n = group->n_segments;
+    if (n > 0 && group->segments[n - 1].range.end == range.begin)
+        group->segments[n - 1].range.end = range.end;
+    else
+        group->segments[group->n_segments++] =
+            (lsi_state_segment){range, group->count};
+    group->count += lsi_range_size(range);
+}
+
+static ls_status find_segments(lsi_param_group *group, const ls_params *params)
+{
+    size_t n_owned;
+    const lsi_range *owned = lsi_params_owned(params, &n_owned);
+    const size_t n = ls_params_count(params);
+    void *block = NULL;
+    LS_TRY(lsi_alloc(&block, (n + n_owned) * sizeof(lsi_state_segment),
+                     LS_MEMORY_STATE, "segments of an optimizer"));
+    group->segments = block;
+    /* The last parameter lies first. */
+    for (size_t i = n; i-- > 0;) {
+        for (size_t o = 0; group->members[i] && o < n_owned; o++)
+            append(group,
+                   lsi_range_common(lsi_params_range(params, i), owned[o]));
+    }
+    return LS_OK;
+}
+
+const lsi_state_segment *lsi_param_group_segment(const lsi_param_group *group,
+                                                 size_t at)
+{
+    size_t low = 0, high = group->n_segments;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (group->segments[middle].at <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &group->segments[low];
+}
+
+/* How many elements of the state lie before a place in the layout. */
+static size_t elements_before(const lsi_param_group *group, size_t place)
+{
+    size_t low = 0, high = group->n_segments;
+    while (low < high) { /* the first segment that ends behind it */
+        const size_t middle = low + (high - low) / 2;
+        if (group->segments[middle].range.end <= place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == group->n_segments)
+        return group->count;
+    const lsi_state_segment *s = &group->segments[low];
+    return s->at + (place > s->range.begin ? place - s->range.begin : 0);
+}
+
+lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range)
+{
+    return (lsi_range){elements_before(group, range.begin),
+                       elements_before(group, range.end)};
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
+                      const lsi_param_group_spec *spec)
+{
+    void *block = NULL;
+    const lsi_optimizer_kind *kind = spec->kind;
+    LS_TRY(kind->check(spec->options));
+    LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
+                     "options of an optimizer"));
+    memcpy(group->options, spec->options, kind->options_bytes);
+    group->device = optimizer->params->storage.device;
+    group->lr = spec->lr;
+    group->kind = kind;
+    LS_TRY(lsi_alloc_zeroed(&block,
+                            ls_params_count(optimizer->params) * sizeof(bool),
+                            LS_MEMORY_STATE, "members of a group"));
+    group->members = block;
+    LS_TRY(enlist(optimizer, group->members, spec));
+    LS_TRY(find_segments(group, optimizer->params));
+    const int n_states = kind->n_states(spec->options);
+    for (int i = 0; i < n_states; i++) {
+        LS_TRY(lsi_floats_new(&group->state[i], group->device, group->count,
+                              LS_MEMORY_STATE, kind->state_names[i]));
+        group->state_names[i] = kind->state_names[i];
+        group->n_states++;
+    }
+    return LS_OK;
+}
+
+static void copy_segment(const ls_params *params,
+                         const lsi_state_segment *segment, float *out)
+{
+    const lsi_range range = segment->range;
+    for (size_t at = range.begin, n; at < range.end; at += n) {
+        n = range.end - at;
+        const float *const weights = lsi_params_weights(params, at, &n);
+        if (weights != NULL)
+            lsi_array_copy(out + at - range.begin, weights, LS_F32, n);
+        else
+            lsi_array_zero(out + at - range.begin, LS_F32, n);
+    }
+}
+
+ls_status lsi_param_group_add_average(lsi_param_group *group,
+                                      const ls_params *params, double decay)
+{
+    LS_TRY(lsi_floats_new(&group->average, group->device, group->count,
+                          LS_MEMORY_STATE, "averages of weights"));
+    group->decay = decay;
+    for (size_t i = 0; i < group->n_segments; i++) {
+        const lsi_state_segment *const s = &group->segments[i];
+        copy_segment(params, s, group->average + s->at);
+    }
+    group->state[group->n_states] = group->average;
+    group->state_names[group->n_states++] = LSI_EMA_STATE;
+    return LS_OK;
+}
+
+void lsi_param_group_drop_average(lsi_param_group *group)
+{
+    if (group->average == NULL)
+        return;
+    lsi_floats_free(group->average, group->device, group->count);
+    group->average = NULL;
+    group->n_states--;
+}
+
+ls_status lsi_param_group_new(lsi_param_group **out,
+                              const ls_optimizer *optimizer,
+                              const lsi_param_group_spec *spec)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_param_group), LS_MEMORY_STATE,
+                            "a group of an optimizer"));
+    lsi_param_group *group = block;
+    const ls_status status = fill(group, optimizer, spec);
+    if (status != LS_OK) {
+        lsi_param_group_free(&group);
+        return status;
+    }
+    *out = group;
+    return LS_OK;
+}
+
+void lsi_param_group_free(lsi_param_group **group)
+{
+    for (int i = 0; i < (*group)->n_states; i++)
+        lsi_floats_free((*group)->state[i], (*group)->device, (*group)->count);
+    lsi_free((*group)->segments);
+    lsi_free((*group)->members);
+    lsi_free((*group)->options);
+    lsi_free(*group);
+    *group = NULL;
+}

@@ -1,0 +1,87 @@
+/*
+ * Inside an optimizer: groups of parameters and where their state lies.
+ *
+ * The state of a group is dense: that of its segments, in the order of the flat
+ * layout, one behind the other.
+ */
+#ifndef LS_MODEL_OPTIM_PARAM_GROUP_H
+#define LS_MODEL_OPTIM_PARAM_GROUP_H
+
+#include "model/optim/ema.h"
+#include "model/optim/optimizer.h"
+
+/* A range of the flat layout; its state begins at element `at`. */
+typedef struct lsi_state_segment {
+    lsi_range range;
+    size_t at;
+} lsi_state_segment;
+
+typedef struct lsi_param_group {
+    const lsi_optimizer_kind *kind;
+    void *options;
+    double lr;
+    uint64_t steps;
+    bool *members; /* by index of the parameter */
+    lsi_state_segment *segments;
+    size_t n_segments;
+    size_t count; /* elements of all segments */
+    /* Arrays of state and what they are called; those of the kind first. */
+    float *state[LSI_OPTIMIZER_MAX_STATES + 1];
+    const char *state_names[LSI_OPTIMIZER_MAX_STATES + 1];
+    int n_states;
+    lsi_device *device; /* where state and average lie; NULL: the host */
+    float *average;     /* of the weights, the last of them; or NULL */
+    double decay;       /* of that */
+} lsi_param_group;
+
+struct ls_optimizer {
+    const lsi_optimizer_kind *kind;
+    ls_params *params;
+    unsigned division; /* params->divisions when it was made */
+    lsi_param_group **groups;
+    size_t n_groups;
+    lsi_ema ema;
+};
+
+/* n elements of a group that follow each other in all arrays. */
+typedef struct lsi_state_run {
+    size_t flat; /* where they begin in the flat layout */
+    size_t at;   /* and in the arrays of state */
+    size_t n;
+    float *weights;
+} lsi_state_run;
+
+typedef void (*lsi_state_run_fn)(const ls_params *params,
+                                 const lsi_param_group *group,
+                                 lsi_state_run run, double argument);
+
+/*
+ * Calls fn for all elements that this rank owns, and tells the owner of the set
+ * that they have moved.
+ */
+void lsi_optimizer_walk(const ls_optimizer *optimizer, lsi_state_run_fn fn,
+                        double argument);
+
+/* LS_ERR_STATE if the ranks have divided the set since it was made. */
+ls_status lsi_optimizer_check_division(const ls_optimizer *optimizer,
+                                       const char *function);
+
+/* *out is the caller's. */
+ls_status lsi_param_group_new(lsi_param_group **out,
+                              const ls_optimizer *optimizer,
+                              const lsi_param_group_spec *spec);
+void lsi_param_group_free(lsi_param_group **group);
+
+/* An average that begins with the weights as they are. */
+ls_status lsi_param_group_add_average(lsi_param_group *group,
+                                      const ls_params *params, double decay);
+void lsi_param_group_drop_average(lsi_param_group *group);
+
+/* The segment that holds element `at` of the state; any if there is none. */
+const lsi_state_segment *lsi_param_group_segment(const lsi_param_group *group,
+                                                 size_t at);
+
+/* Which elements of the state belong to a range of the flat layout. */
+lsi_range lsi_param_group_part(const lsi_param_group *group, lsi_range range);
+
+#endif

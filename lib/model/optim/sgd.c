@@ -1,0 +1,85 @@
+/*
+ * Stochastic gradient descent with momentum:
+ * v = momentum * v + g + weight_decay * p; p -= lr * v.
+ * One array of state with momentum, none without.
+ */
+#include "array/compute/optimizers.h"
+#include "base/error.h"
+#include "model/optim/optimizer.h"
+
+static int n_states(const void *options)
+{
+    const ls_sgd_options *o = options;
+    return (float)o->momentum > 0 ? 1 : 0;
+}
+
+static void update(const lsi_optimizer_update *u)
+{
+    const ls_sgd_options *o = u->options;
+    const lsi_sgd numbers = {.lr = (float)u->lr,
+                             .momentum = (float)o->momentum,
+                             .weight_decay = (float)o->weight_decay,
+                             .grad_scale = (float)u->grad_scale,
+                             .first = u->step == 0};
+    lsi_step_sgd(u->param, u->state[0], u->grad, u->n, &numbers);
+}
+
+/* Comparisons are written so that NaN is refused. */
+static ls_status check(const void *options)
+{
+    const ls_sgd_options *o = options;
+    LS_TRY(lsi_check_lr("sgd", o->lr));
+    if (!(o->momentum >= 0 && (float)o->momentum < 1))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "sgd: momentum is %g, must be at least 0 and below 1",
+                        o->momentum);
+    return lsi_check_weight_decay("sgd", o->weight_decay);
+}
+
+static const ls_sgd_options usual_options = {
+    .lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
+
+static void read(void *options, double lr, const lsi_optimizer_flags *flags)
+{
+    *(ls_sgd_options *)options =
+        (ls_sgd_options){lr, flags->momentum, flags->weight_decay};
+}
+
+const lsi_optimizer_kind lsi_optimizer_sgd = {
+    .name = "sgd",
+    .options_bytes = sizeof(ls_sgd_options),
+    .usual_options = &usual_options,
+    .state_names = {"momentum_buffer"},
+    .check = check,
+    .n_states = n_states,
+    .update = update,
+    .read = read,
+};
+
+ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
+                     ls_sgd_options options)
+{
+    LS_NEED(out);
+    LS_NEED(params);
+    return ls_sgd_new_with(out, params, NULL, 0, options);
+}
+
+ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
+                          ls_tensor *const *group, size_t n,
+                          ls_sgd_options options)
+{
+    LS_NEED(out);
+    LS_NEED(params);
+    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                       group, n};
+    return lsi_optimizer_new(out, params, &spec);
+}
+
+ls_status ls_sgd_add_group(ls_optimizer *optimizer, ls_tensor *const *group,
+                           size_t n, ls_sgd_options options)
+{
+    LS_NEED(optimizer);
+    const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
+                                       group, n};
+    return lsi_optimizer_add_group(optimizer, &spec);
+}

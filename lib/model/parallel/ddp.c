@@ -1,0 +1,330 @@
+/*
+ * Data parallelism over a parameter set.
+ *
+ * Backward is seeded with the weight of the rank's samples, so gradients are
+ * sums over samples; the weights are summed over micro-steps and then, behind
+ * the gradients, over ranks. Sum divided by weight is the mean over all
+ * samples, however unevenly they are spread.
+ */
+#include "model/parallel/ddp.h"
+#include "model/autograd/params/drop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "array/compute/threads.h"
+#include "base/error.h"
+#include "base/live.h"
+#include "base/spans.h"
+#include "model/autograd/tape.h"
+#include "model/parallel/ddp_state.h"
+
+/* Floats that a thread steps and then sends on while its cache holds them. */
+enum { PIECE = 1 << 16 };
+
+/* ---- the same start on all ranks ----------------------------------------- */
+
+static ls_status broadcast_tensor(ls_group *group, ls_tensor *tensor)
+{
+    return ls_broadcast(group, lsi_tensor_raw(tensor),
+                        (size_t)ls_tensor_count(tensor),
+                        ls_tensor_dtype(tensor), 0);
+}
+
+static ls_status broadcast_parameters(const ls_ddp *ddp)
+{
+    size_t count;
+    float *const flat = ls_params_flat(ddp->params, &count);
+    /* One copy of all ranks is nothing to send. */
+    if (flat != NULL &&
+        (!ddp->params->sharing.one_copy || !lsi_ddp_on_one_node(ddp)))
+        LS_TRY(ls_broadcast(ddp->group, flat, count, LS_F32, 0));
+    for (size_t i = 0; i < ls_params_count(ddp->params); i++) {
+        if (flat == NULL || !ls_params_is_trainable(ddp->params, i))
+            LS_TRY(broadcast_tensor(ddp->group, ls_params_get(ddp->params, i)));
+    }
+    ls_params_changed(ddp->params);
+    return LS_OK;
+}
+
+ls_status lsi_ddp_broadcast_buffers(ls_ddp *ddp)
+{
+    for (size_t i = 0; i < ls_params_buffer_count(ddp->params); i++)
+        LS_TRY(broadcast_tensor(ddp->group, ls_params_buffer(ddp->params, i)));
+    return LS_OK;
+}
+
+/* ---- what the parameter set tells ---------------------------------------- */
+
+static ls_status on_ready(void *context, size_t index)
+{
+    ls_ddp *const ddp = context;
+    LS_TRY(lsi_params_count_grad(ddp->params, index));
+    if (!ddp->syncing)
+        return LS_OK;
+    lsi_params_fold(ddp->params, index);
+    if (ddp->news != NULL)
+        lsi_ddp_tell_news(ddp); /* as late as can be */
+    return lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
+}
+
+static void on_forgotten(void *context)
+{
+    lsi_ddp_forget(context);
+}
+
+static ls_status check_spoiled(const ls_ddp *ddp)
+{
+    return ddp->spoiled
+               ? lsi_fail(LS_ERR_STATE,
+                          "the last backward failed, and its gradients are "
+                          "only partly there: begin the step again with "
+                          "ls_params_zero_grad")
+               : LS_OK;
+}
+
+static ls_status before_step(void *context)
+{
+    ls_ddp *const ddp = context;
+    ls_status status = check_spoiled(ddp);
+    if (status == LS_OK && ddp->begun)
+        status = lsi_fail(LS_ERR_STATE,
+                          "the gradients are on their way: a step comes after "
+                          "ls_ddp_finish");
+    if (status == LS_OK && ddp->unsynced > 0)
+        status =
+            lsi_fail(LS_ERR_STATE,
+                     "the gradients of %zu micro-step%s are this rank's alone: "
+                     "the last ls_ddp_backward before a step needs sync = true",
+                     ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    return status == LS_OK ? lsi_ddp_before_step(ddp)
+                           : lsi_ddp_refuse_step(ddp, status);
+}
+
+static void moved(void *context, lsi_range range)
+{
+    lsi_ddp_moved(context, range);
+}
+
+static ls_status after_step(void *context)
+{
+    return lsi_ddp_after_step(context);
+}
+
+static ls_status add_up(void *context, double *sums, size_t n)
+{
+    return lsi_ddp_add_up(context, sums, n);
+}
+
+/* ---- making -------------------------------------------------------------- */
+
+static void add_spans(ls_ddp *ddp)
+{
+    size_t count;
+    float *const grads = ls_params_flat_grad(ddp->params, &count);
+    for (size_t i = ls_params_count(ddp->params); i-- > 0;) {
+        if (!ls_params_is_trainable(ddp->params, i))
+            continue;
+        const ls_tensor *const tensor = ls_params_get(ddp->params, i);
+        const lsi_range range = lsi_params_range(ddp->params, i);
+        lsi_ddp_add_span(ddp, i,
+                         (lsi_grad_range){grads + range.begin,
+                                          (size_t)ls_tensor_count(tensor),
+                                          lsi_range_size(range)});
+    }
+    ddp->extra = (lsi_grad_range){lsi_params_grad_extra(ddp->params),
+                                  LSI_GRAD_EXTRA, LSI_GRAD_EXTRA};
+}
+
+static ls_status check_params(const ls_params *params,
+                              const ls_ddp_options *options)
+{
+    LS_TRY(lsi_params_reach(params, "ls_ddp_new"));
+    if (params->storage.memory == LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
+                                      "ls_params_allocate has laid out");
+    if (params->sharing.owner != NULL)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_new: another ls_ddp has these parameters");
+    const lsi_strategy *strategy;
+    LS_TRY(lsi_strategy_find(options->strategy, &strategy));
+    if (params->sharing.one_copy && strategy->share < LSI_SHARE_WEIGHTS)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_new: the ranks have one copy of these "
+                        "parameters, which only strategies \"shared\" and "
+                        "\"fsdp\" can use");
+    return LS_OK;
+}
+
+static ls_status prepare(ls_ddp *ddp, ls_params *params,
+                         const ls_ddp_options *given)
+{
+    ls_ddp_options options;
+    ls_status status = lsi_ddp_read_options(&options, given);
+    if (status == LS_OK)
+        status = check_params(params, &options);
+    if (status == LS_OK) {
+        ddp->params = params;
+        add_spans(ddp);
+    }
+    LS_TRY(lsi_ddp_plan(ddp, &options, status));
+    LS_TRY(broadcast_parameters(ddp));
+    LS_TRY(lsi_ddp_broadcast_buffers(ddp));
+    ddp->owner = (lsi_params_owner){.context = ddp,
+                                    .ready = on_ready,
+                                    .forgotten = on_forgotten,
+                                    .before_step = before_step,
+                                    .after_step = after_step,
+                                    .add_up = add_up};
+    if (ddp->strategy->share >= LSI_SHARE_STATE && lsi_ddp_on_one_node(ddp)) {
+        ddp->owner.moved = moved;
+        ddp->owner.piece = (size_t)lsi_threads() * PIECE;
+    }
+    params->sharing.owner =
+        &ddp->owner; /* from here on ls_ddp_free undoes it */
+    LS_TRY(lsi_ddp_take_part(ddp));
+    if (ddp->strategy->share != LSI_SHARE_ALL)
+        lsi_params_use_all_grads(params);
+    return LS_OK;
+}
+
+ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
+                     const ls_ddp_options *options)
+{
+    LS_NEED(out);
+    LS_NEED(group);
+    LS_NEED(params);
+    const size_t n = ls_params_count(params);
+    ls_ddp *ddp;
+    LS_TRY(lsi_ddp_make(&ddp, group, n, n));
+    const ls_status status = prepare(ddp, params, options);
+    if (status != LS_OK) {
+        ls_ddp_free(&ddp);
+        return status;
+    }
+    *out = ddp;
+    return LS_OK;
+}
+
+void lsi_ddp_defer_scale(ls_ddp *ddp)
+{
+    ddp->deferred = true;
+}
+
+double lsi_ddp_grad_scale(const ls_ddp *ddp)
+{
+    return ddp->scale;
+}
+
+double lsi_ddp_waited(const ls_ddp *ddp)
+{
+    return ddp->waited + lsi_reducer_waited(ddp->reducer);
+}
+
+/* ---- backward ------------------------------------------------------------ */
+
+static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s",
+             ls_params_name(ddp->params, ddp->index_of[span]));
+}
+
+/* Zeros are a gradient, too. */
+static ls_status fill_unused(ls_ddp *ddp)
+{
+    for (size_t i = 0; i < ddp->n; i++) {
+        const size_t index = ddp->index_of[i];
+        if (ddp->params->params.items[index]->written != 0)
+            continue;
+        LS_TRY(lsi_params_count_grad(ddp->params, index));
+        lsi_ddp_set_unused(ddp, i);
+    }
+    return LS_OK;
+}
+
+static ls_status synchronise(ls_ddp *ddp)
+{
+    LSI_SPAN(PHASE, "gradient sync", 0, 0);
+    ls_params_finish_grad(ddp->params);
+    LS_TRY(lsi_ddp_finish(ddp, describe));
+    if (!ddp->deferred)
+        lsi_ddp_scale(ddp);
+    return LS_OK;
+}
+
+ls_status ls_ddp_set_loss_scale(ls_ddp *ddp, double scale)
+{
+    LS_NEED(ddp);
+    if (ddp->params == NULL || !(scale > 0) || isinf(scale))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_set_loss_scale needs a ddp over parameters and "
+                        "a positive, finite scale, not %g",
+                        scale);
+    if (ddp->unsynced > 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "the loss scale cannot change between micro-steps: "
+                        "%zu were not synchronised yet",
+                        ddp->unsynced);
+    ddp->loss_scale = scale;
+    return LS_OK;
+}
+
+static ls_status check_backward(const ls_ddp *ddp, const ls_tape *tape,
+                                const ls_tensor *loss, double weight)
+{
+    if (tape->status != LS_OK) /* say again what went wrong first */
+        return lsi_fail(tape->status, "%s", tape->message);
+    LS_TRY(lsi_ddp_check_weight(weight));
+    if (loss == NULL && weight > 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_backward: loss is NULL for samples of weight "
+                        "%g; only a rank without samples may pass NULL",
+                        weight);
+    return check_spoiled(ddp);
+}
+
+/* `status` says whether the rank can take part. */
+static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
+                     bool sync, ls_status status)
+{
+    if (sync)
+        LS_TRY(lsi_ddp_begin(ddp));
+    if (status != LS_OK)
+        lsi_tape_abandon(tape, status);
+    else if (loss != NULL)
+        status = ls_backward(tape, loss, scale);
+    if (!sync)
+        return status;
+    if (status == LS_OK)
+        status = fill_unused(ddp);
+    if (status == LS_OK)
+        return synchronise(ddp);
+    ddp->syncing = false;
+    return lsi_reducer_refuse(ddp->reducer, status);
+}
+
+ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
+                          double weight, bool sync)
+{
+    LS_NEED(ddp);
+    LS_NEED(tape);
+    if (ddp->params == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_backward needs a ddp over parameters");
+    ls_status status = check_backward(ddp, tape, loss, weight);
+    const bool sound = status == LS_OK;
+    if (sound) {
+        lsi_live_add_samples(weight);
+        ddp->weight += weight;
+        ddp->unsynced++;
+        ddp->has_loss |= loss != NULL;
+    }
+    status = run(ddp, tape, loss, weight * ddp->loss_scale, sync, status);
+    if (status != LS_OK && (sound || sync)) {
+        /* What failed is no micro-step, and took those before it along. */
+        lsi_ddp_forget(ddp);
+        ddp->spoiled = true;
+    }
+    return status;
+}

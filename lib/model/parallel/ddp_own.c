@@ -1,0 +1,204 @@
+/*
+ * A reduction of gradients that the program has made itself, of a parameter set
+ * or of ranges of memory.
+ *
+ * What a rank does wrong between begin and finish does not end its part in the
+ * reduction: others may wait for it already. It is told to them where the rank
+ * arrives next, in finish or, if the program gives up, in ls_ddp_free.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "model/autograd/params/adopt.h"
+#include "model/autograd/params/drop.h"
+#include "model/parallel/ddp_state.h"
+
+static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
+{
+    const size_t index = ddp->index_of[span];
+    if (ddp->params != NULL)
+        snprintf(text, bytes, "%s", ls_params_name(ddp->params, index));
+    else
+        snprintf(text, bytes, "range %zu", index);
+}
+
+/* Keeps the sentence of an error for the other ranks. */
+static ls_status keep(ls_ddp *ddp, ls_status status)
+{
+    if (ddp->wrong == LS_OK) {
+        ddp->wrong = status;
+        snprintf(ddp->reason, LSI_REASON_BYTES, "%s", ls_last_error());
+    }
+    return status;
+}
+
+static ls_status say_again(const ls_ddp *ddp)
+{
+    return lsi_fail(ddp->wrong, "%s", ddp->reason);
+}
+
+/* ---- begin --------------------------------------------------------------- */
+
+static ls_status check_begin(const ls_ddp *ddp, double weight)
+{
+    LS_TRY(lsi_ddp_check_weight(weight));
+    if (ddp->unsynced > 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_begin: %zu micro-step%s of ls_ddp_backward "
+                        "were not synchronised; end them with sync = true, or "
+                        "forget them with ls_params_zero_grad",
+                        ddp->unsynced, ddp->unsynced == 1 ? "" : "s");
+    return LS_OK;
+}
+
+ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
+{
+    LS_NEED(ddp);
+    if (ddp->begun)
+        return lsi_fail(LS_ERR_STATE, "ls_ddp_begin: a reduction of gradients "
+                                      "has begun and not ended; call "
+                                      "ls_ddp_finish first");
+    const ls_status status = check_begin(ddp, weight);
+    ddp->wrong = LS_OK;
+    ddp->spoiled = false;
+    ddp->weight = status == LS_OK ? weight : 0;
+    ddp->has_loss = ddp->weight > 0;
+    LS_TRY(lsi_ddp_begin(ddp));
+    ddp->begun = true;
+    return status == LS_OK ? LS_OK : keep(ddp, status);
+}
+
+/* ---- ready --------------------------------------------------------------- */
+
+static ls_status check_index(const ls_ddp *ddp, size_t index)
+{
+    const ls_params *const params = ddp->params;
+    if (params == NULL)
+        return index < ddp->n
+                   ? LS_OK
+                   : lsi_fail(LS_ERR_ARGUMENT,
+                              "ls_ddp_ready: there is no range %zu of %zu",
+                              index, ddp->n);
+    if (index >= ls_params_count(params))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_ready: there is no parameter %zu of %zu", index,
+                        ls_params_count(params));
+    if (ddp->span_of[index] == SIZE_MAX)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "ls_ddp_ready: '%s' (parameter %zu) is frozen and has "
+                        "no gradient",
+                        ls_params_name(params, index), index);
+    return LS_OK;
+}
+
+static ls_status check_ready(const ls_ddp *ddp, size_t index)
+{
+    char name[128];
+    LS_TRY(check_index(ddp, index));
+    const size_t span = ddp->span_of[index];
+    describe(ddp, span, name, sizeof(name));
+    if (!ddp->begun)
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_ready: the gradient of '%s' is ready on rank "
+                        "%d, but no reduction has begun; call ls_ddp_begin "
+                        "first",
+                        name, ls_group_rank(ddp->group));
+    if (lsi_reducer_is_ready(ddp->reducer, span))
+        return lsi_fail(LS_ERR_STATE,
+                        "ls_ddp_ready: the gradient of '%s' is ready for a "
+                        "second time since ls_ddp_begin, on rank %d",
+                        name, ls_group_rank(ddp->group));
+    return LS_OK;
+}
+
+ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
+{
+    LS_NEED(ddp);
+    if (ddp->begun && ddp->wrong != LS_OK)
+        return say_again(ddp);
+    ls_status status = check_ready(ddp, index);
+    if (status == LS_OK && ddp->params != NULL)
+        status = lsi_params_count_grad(ddp->params, index);
+    if (status == LS_OK && ddp->params != NULL)
+        lsi_params_take_grad(ddp->params, index);
+    if (status == LS_OK)
+        status = lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
+    return status == LS_OK || !ddp->begun ? status : keep(ddp, status);
+}
+
+/* ---- finish -------------------------------------------------------------- */
+
+/* Whoever was not ready counts as zero. */
+static ls_status fill_missing(ls_ddp *ddp)
+{
+    for (size_t i = 0; i < ddp->n; i++) {
+        if (lsi_reducer_is_ready(ddp->reducer, i))
+            continue;
+        if (ddp->params != NULL)
+            LS_TRY(lsi_params_count_grad(ddp->params, ddp->index_of[i]));
+        lsi_ddp_set_unused(ddp, i);
+    }
+    return LS_OK;
+}
+
+static void make_means(ls_ddp *ddp)
+{
+    lsi_ddp_scale(ddp);
+    if (ddp->params == NULL)
+        return;
+    for (size_t i = 0; i < ddp->n; i++)
+        ddp->params->params.items[ddp->index_of[i]]->written = 1;
+    if (ddp->shard == 0)
+        lsi_params_give_grads(ddp->params);
+}
+
+/* A rank that cannot finish tells the others why. */
+static ls_status give_up(ls_ddp *ddp)
+{
+    const ls_status status = say_again(ddp);
+    ddp->syncing = ddp->begun = false;
+    lsi_ddp_forget(ddp);
+    ddp->spoiled = ddp->params != NULL;
+    return lsi_reducer_refuse(ddp->reducer, status);
+}
+
+ls_status ls_ddp_finish(ls_ddp *ddp)
+{
+    LS_NEED(ddp);
+    if (!ddp->begun) {
+        LS_TRY(lsi_ddp_begin(ddp)); /* others may have, and wait for this one */
+        ddp->wrong = LS_OK;
+        (void)keep(ddp, lsi_fail(LS_ERR_STATE,
+                                 "ls_ddp_finish on rank %d, "
+                                 "where ls_ddp_begin has not "
+                                 "been called",
+                                 ls_group_rank(ddp->group)));
+        return give_up(ddp);
+    }
+    if (ddp->wrong == LS_OK) {
+        const ls_status status = fill_missing(ddp);
+        if (status != LS_OK)
+            (void)keep(ddp, status);
+    }
+    if (ddp->wrong != LS_OK)
+        return give_up(ddp);
+    const ls_status status = lsi_ddp_finish(ddp, describe);
+    ddp->begun = false;
+    if (status == LS_OK)
+        make_means(ddp);
+    else
+        ddp->spoiled = ddp->params != NULL;
+    return status;
+}
+
+void lsi_ddp_abandon(ls_ddp *ddp)
+{
+    if (!ddp->begun)
+        return;
+    if (ddp->wrong == LS_OK)
+        (void)keep(ddp, lsi_fail(LS_ERR_STATE,
+                                 "rank %d has called ls_ddp_free between "
+                                 "ls_ddp_begin and ls_ddp_finish",
+                                 ls_group_rank(ddp->group)));
+    (void)give_up(ddp);
+}

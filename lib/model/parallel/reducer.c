@@ -1,0 +1,291 @@
+#include "model/parallel/reducer.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "comm/api/request.h"
+#include "comm/core/agree.h"
+
+enum { REASON_BYTES = 512 };
+
+static const double HOLD_SECONDS = 1, SPIN_SECONDS = 0.001;
+
+typedef struct bucket {
+    ls_request *request;
+    size_t first, spans, missing; /* of them, those that are not ready */
+} bucket;
+
+struct lsi_reducer {
+    lsi_start start;
+    bool open;
+    bool one_at_a_time, holds; /* so asked, and so far kept in this reduction */
+    size_t n, buckets;
+    size_t started, done; /* buckets */
+    bucket *bucket;
+    size_t *bucket_of; /* [n] */
+    bool *ready;       /* [n] */
+    void (*on_done)(void *context, lsi_range spans);
+    void *context;
+    double waited;
+};
+
+/* ---- planning ------------------------------------------------------------ */
+
+static bool extra_follows(const lsi_reducer_plan *plan)
+{
+    if (plan->n == 0 || plan->shard != 0)
+        return false;
+    const lsi_grad_range *const last = &plan->spans[plan->n - 1];
+    return last->data + last->extent == plan->extra.data;
+}
+
+static ls_status plan_sum(ls_group *channel, lsi_grad_range range,
+                          ls_request **out)
+{
+    return ls_all_reduce_plan(channel, range.data, range.data, range.extent,
+                              LS_F32, LS_SUM, out);
+}
+
+static ls_status plan_request(ls_group *channel, const lsi_reducer_plan *plan,
+                              lsi_grad_range range, ls_request **out)
+{
+    if (plan->shard == 0)
+        return plan_sum(channel, range, out);
+    const lsi_shards shards = {(size_t)(range.data - plan->spans[0].data),
+                               plan->shard};
+    return lsi_reduce_shards_plan(
+        channel, (lsi_buffer){range.data, range.extent, LS_F32}, shards, out);
+}
+
+static lsi_grad_range join(const lsi_grad_range *spans, lsi_range range)
+{
+    const lsi_grad_range *const first = &spans[range.begin];
+    const lsi_grad_range *const last = &spans[range.end - 1];
+    const float *const end = last->data + last->extent;
+    return (lsi_grad_range){.data = first->data,
+                            .extent = (size_t)(end - first->data)};
+}
+
+static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
+                              const lsi_reducer_plan *plan,
+                              const lsi_range *layout, size_t buckets)
+{
+    const bool along = extra_follows(plan);
+    for (size_t b = 0; b < buckets; b++) {
+        lsi_grad_range range = join(plan->spans, layout[b]);
+        if (along && b + 1 == buckets)
+            range.extent += plan->extra.extent;
+        for (size_t i = layout[b].begin; i < layout[b].end; i++)
+            r->bucket_of[i] = b;
+        LS_TRY(plan_request(channel, plan, range, &r->bucket[b].request));
+        r->bucket[b].first = layout[b].begin;
+        r->bucket[b].spans = lsi_range_size(layout[b]);
+        r->buckets++;
+    }
+    if (along)
+        return LS_OK;
+    LS_TRY(plan_sum(channel, plan->extra, &r->bucket[buckets].request));
+    r->buckets++;
+    return LS_OK;
+}
+
+/* *layout is the caller's. */
+static ls_status alloc_plan(lsi_reducer **out, size_t n, lsi_range **layout)
+{
+    void *block;
+    const char *const what = "the plan of gradients";
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_reducer), LS_MEMORY_COMM, what));
+    lsi_reducer *const r = *out = block;
+    r->n = n;
+    LS_TRY(lsi_alloc_zeroed(&block, (n + 1) * sizeof(bucket), LS_MEMORY_COMM,
+                            what));
+    r->bucket = block;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(size_t), LS_MEMORY_COMM, what));
+    r->bucket_of = block;
+    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(bool), LS_MEMORY_COMM, what));
+    r->ready = block;
+    LS_TRY(
+        lsi_alloc_zeroed(&block, n * sizeof(lsi_range), LS_MEMORY_COMM, what));
+    *layout = block;
+    return LS_OK;
+}
+
+ls_status lsi_reducer_new(lsi_reducer **out, ls_group *channel,
+                          const lsi_reducer_plan *plan)
+{
+    lsi_reducer *r = NULL;
+    lsi_range *layout = NULL;
+    ls_status status = alloc_plan(&r, plan->n, &layout);
+    status = lsi_agree_to_plan(channel, status);
+    if (status == LS_OK) {
+        assert(r != NULL && layout != NULL); /* or it would not have agreed */
+        r->start = plan->start;
+        r->one_at_a_time = plan->one_at_a_time;
+        r->on_done = plan->done;
+        r->context = plan->context;
+        status = plan_buckets(r, channel, plan, layout,
+                              lsi_bucket_layout(plan->spans, plan->n,
+                                                plan->bucket_bytes, layout));
+    }
+    lsi_free(layout);
+    if (status != LS_OK) {
+        lsi_reducer_free(&r);
+        return status;
+    }
+    *out = r;
+    return LS_OK;
+}
+
+void lsi_reducer_free(lsi_reducer **reducer)
+{
+    lsi_reducer *const r = *reducer;
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->buckets; i++)
+        ls_request_free(&r->bucket[i].request);
+    lsi_free(r->bucket);
+    lsi_free(r->bucket_of);
+    lsi_free(r->ready);
+    lsi_free(r);
+    *reducer = NULL;
+}
+
+/* ---- reducing ------------------------------------------------------------ */
+
+ls_status lsi_reducer_begin(lsi_reducer *r)
+{
+    if (r->open)
+        return lsi_fail(LS_ERR_STATE,
+                        "a reduction of gradients has begun and not ended");
+    for (size_t b = 0; b < r->buckets; b++)
+        r->bucket[b].missing = r->bucket[b].spans;
+    memset(r->ready, 0, r->n * sizeof(bool));
+    r->started = r->done = 0;
+    r->open = true;
+    r->holds = r->one_at_a_time;
+    return LS_OK;
+}
+
+static ls_status start_next(lsi_reducer *r)
+{
+    LS_TRY(ls_start(r->bucket[r->started].request));
+    r->started++;
+    return LS_OK;
+}
+
+/* The next bucket has arrived, or failed. */
+static ls_status end_next(lsi_reducer *r, ls_status status)
+{
+    const bucket *const b = &r->bucket[r->done++];
+    if (status == LS_OK && r->on_done != NULL && b->spans > 0)
+        r->on_done(r->context, (lsi_range){b->first, b->first + b->spans});
+    return status;
+}
+
+/* Moves what is in flight. */
+static ls_status poll(lsi_reducer *r)
+{
+    while (r->done < r->started) {
+        const ls_status status = ls_test(r->bucket[r->done].request);
+        if (status == LS_IN_PROGRESS)
+            return LS_OK;
+        LS_TRY(end_next(r, status));
+    }
+    return LS_OK;
+}
+
+/*
+ * Waits until one bucket is on its way at most. Another rank may need this one
+ * in something else before it comes to the bucket; so it gives up after a
+ * while, until the next reduction.
+ */
+static ls_status hold(lsi_reducer *r)
+{
+    const double begin = lsi_clock_seconds();
+    double waited = 0;
+    while (r->started - r->done > 1 && waited < HOLD_SECONDS) {
+        if (waited < SPIN_SECONDS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        LS_TRY(poll(r));
+        waited = lsi_clock_seconds() - begin;
+    }
+    r->holds = waited < HOLD_SECONDS;
+    r->waited += waited;
+    return LS_OK;
+}
+
+ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
+{
+    if (!r->open)
+        return lsi_fail(LS_ERR_STATE,
+                        "gradients %zu are ready, but no reduction has begun",
+                        i);
+    if (i >= r->n || r->ready[i])
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        i >= r->n ? "there are no gradients %zu"
+                                  : "gradients %zu are ready for a second time",
+                        i);
+    r->ready[i] = true;
+    r->bucket[r->bucket_of[i]].missing--;
+    if (r->start != LSI_START_READY)
+        return LS_OK;
+    /* What lies behind the last bucket may have to wait for finish. */
+    while (r->started < r->buckets && r->bucket[r->started].spans > 0 &&
+           r->bucket[r->started].missing == 0)
+        LS_TRY(start_next(r));
+    LS_TRY(poll(r));
+    return r->holds ? hold(r) : LS_OK;
+}
+
+bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)
+{
+    return r->ready[i];
+}
+
+static ls_status finish(lsi_reducer *r)
+{
+    while (r->done < r->buckets) {
+        while (r->started < r->buckets &&
+               (r->start != LSI_START_IN_TURN || r->started == r->done))
+            LS_TRY(start_next(r));
+        LS_TRY(end_next(r, ls_wait(r->bucket[r->done].request)));
+    }
+    return LS_OK;
+}
+
+ls_status lsi_reducer_finish(lsi_reducer *r)
+{
+    const double begin = lsi_clock_seconds();
+    r->open = false;
+    ls_status status = finish(r);
+    if (status != LS_OK)
+        status = lsi_reducer_refuse(r, status);
+    r->waited += lsi_clock_seconds() - begin;
+    return status;
+}
+
+ls_status lsi_reducer_refuse(lsi_reducer *r, ls_status status)
+{
+    char reason[REASON_BYTES];
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    r->open = false;
+    while (r->done < r->started)
+        (void)ls_wait(r->bucket[r->done++].request);
+    (void)lsi_fail(status, "%s", reason);
+    for (; r->started < r->buckets; r->done = ++r->started)
+        (void)lsi_refuse_planned(r->bucket[r->started].request, status);
+    return lsi_fail(status, "%s", reason);
+}
+
+double lsi_reducer_waited(const lsi_reducer *r)
+{
+    return r->waited;
+}

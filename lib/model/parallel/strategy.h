@@ -1,0 +1,55 @@
+/*
+ * How gradients travel: what tells the strategies of data parallelism apart.
+ */
+#ifndef LS_MODEL_PARALLEL_STRATEGY_H
+#define LS_MODEL_PARALLEL_STRATEGY_H
+
+#include <stdint.h>
+
+#include "lockstep/parallel.h"
+
+/* What travels together. */
+typedef enum lsi_bucketing {
+    LSI_BUCKETS_EACH, /* each parameter by itself */
+    LSI_BUCKETS_ONE,  /* everything */
+    LSI_BUCKETS_LIMIT /* as many as fit the bucket size */
+} lsi_bucketing;
+
+/* When it starts. */
+typedef enum lsi_start {
+    LSI_START_IN_TURN, /* after backward, each when the last has arrived */
+    LSI_START_AFTER,   /* after backward, all at once */
+    LSI_START_READY    /* during backward, when all of it is final */
+} lsi_start;
+
+/* Of what a rank has its part only. */
+typedef enum lsi_sharding {
+    LSI_SHARE_NOTHING,
+    LSI_SHARE_TENSORS, /* state; it owns whole parameters */
+    LSI_SHARE_STATE,   /* state, and reduced gradients */
+    LSI_SHARE_WEIGHTS, /* as STATE; the ranks of a node have one copy */
+    LSI_SHARE_ALL      /* as WEIGHTS; a rank drops the gradients of others */
+} lsi_sharding;
+
+typedef struct lsi_strategy {
+    ls_ddp_strategy id;
+    const char *text;
+    lsi_bucketing buckets;
+    lsi_start start;
+    lsi_sharding share;
+} lsi_strategy;
+
+/* All strategies; *n is how many. */
+const lsi_strategy *lsi_strategies(size_t *n);
+
+/* The row of that strategy. LS_ERR_ARGUMENT if there is none. */
+ls_status lsi_strategy_find(ls_ddp_strategy id, const lsi_strategy **out);
+
+/*
+ * The strategy and the most bytes of a bucket that these options ask for, or
+ * what is wrong with them. Local.
+ */
+ls_status lsi_strategy_of(const ls_ddp_options *options,
+                          const lsi_strategy **out, uint64_t *bucket_bytes);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * Contents: copying between any strides and types, filling, reading one
+ * element.
+ */
+#include <math.h>
+
+#include "array/compute/array.h"
+#include "array/compute/copy.h"
+#include "base/error.h"
+#include "model/tensor/tensor.h"
+
+/* ---- copy ---------------------------------------------------------------- */
+
+static lsi_strided strided(const ls_tensor *tensor)
+{
+    return lsi_strided_of(lsi_tensor_raw(tensor), tensor->dtype, tensor->ndim,
+                          tensor->strides);
+}
+
+/* Both on the host, or both on one device. */
+static ls_status copy_elements(const ls_tensor *dst, const ls_tensor *src)
+{
+    lsi_device *const device = lsi_tensor_device(dst);
+    if (device != NULL && dst->dtype == src->dtype &&
+        ls_tensor_is_contiguous(dst) && ls_tensor_is_contiguous(src))
+        return lsi_device_copy(device, lsi_tensor_raw(dst), lsi_tensor_raw(src),
+                               (size_t)dst->count * ls_dtype_size(dst->dtype),
+                               LSI_TRANSFER_ON_DEVICE);
+    const lsi_strided to = strided(dst), from = strided(src);
+    lsi_copy_strided(&to, &from, dst->ndim, dst->shape);
+    return lsi_device_failure(device);
+}
+
+/* From the first to one past the last byte that a tensor touches. */
+static void extent_of(const ls_tensor *tensor, uintptr_t *begin, uintptr_t *end)
+{
+    int64_t last = 0;
+    for (int d = 0; d < tensor->ndim; d++)
+        last += (tensor->shape[d] - 1) * tensor->strides[d];
+    *begin = (uintptr_t)lsi_tensor_raw(tensor);
+    *end = *begin + (size_t)(last + 1) * ls_dtype_size(tensor->dtype);
+}
+
+static bool overlap(const ls_tensor *a, const ls_tensor *b)
+{
+    uintptr_t a_begin = 0, a_end = 0, b_begin = 0, b_end = 0;
+    extent_of(a, &a_begin, &a_end);
+    extent_of(b, &b_begin, &b_end);
+    return a_begin < b_end && b_begin < a_end;
+}
+
+/* Through a dense tensor of its own, as if src had been read first. */
+static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
+{
+    ls_tensor *between = NULL;
+    LS_TRY(lsi_tensor_make_like(&between, lsi_tensor_device(src), src->dtype,
+                                src));
+    ls_status status = copy_elements(between, src);
+    if (status == LS_OK)
+        status = copy_elements(dst, between);
+    ls_tensor_free(&between);
+    return status;
+}
+
+static ls_status copy_in_place(ls_tensor *dst, const ls_tensor *src)
+{
+    if (dst->count == 0)
+        return LS_OK;
+    if (overlap(dst, src))
+        return copy_overlapping(dst, src);
+    return copy_elements(dst, src);
+}
+
+static ls_status check_memory(const ls_tensor *tensor, const char *function)
+{
+    LS_TRY(lsi_tensor_reach(tensor, function));
+    return lsi_tensor_plain(tensor);
+}
+
+ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
+{
+    LS_NEED_TENSOR(dst);
+    LS_NEED_TENSOR(src);
+    const lsi_device *const device = lsi_tensor_device(dst);
+    if (device != lsi_tensor_device(src))
+        return lsi_tensor_transfer(dst, src);
+    if (device == NULL) {
+        LS_TRY(check_memory(dst, "ls_tensor_copy"));
+        LS_TRY(check_memory(src, "ls_tensor_copy"));
+    }
+    if (!lsi_shape_equal(dst, src))
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_tensor_copy: shape %s cannot be copied into %s",
+                        lsi_shape_of(src).text, lsi_shape_of(dst).text);
+    return copy_in_place(dst, src);
+}
+
+/* ---- fill and item ------------------------------------------------------- */
+
+/* Integers are rounded to the nearest; what does not fit them is an error. */
+static ls_status integer_for(ls_dtype dtype, double value, int64_t *out)
+{
+    const double low = dtype == LS_U8    ? 0.0
+                       : dtype == LS_I32 ? (double)INT32_MIN
+                                         : -0x1p63;
+    const double end = dtype == LS_U8    ? 0x1p8
+                       : dtype == LS_I32 ? 0x1p31
+                                         : 0x1p63;
+    const double rounded = nearbyint(value);
+    if (!(rounded >= low && rounded < end))
+        return lsi_fail(LS_ERR_ARGUMENT, "%g does not fit a tensor of %s",
+                        value, ls_dtype_name(dtype));
+    *out = (int64_t)rounded;
+    return LS_OK;
+}
+
+static ls_status element_for(ls_dtype dtype, double value, void *element)
+{
+    const bool is_integer =
+        dtype == LS_U8 || dtype == LS_I32 || dtype == LS_I64;
+    int64_t integer = 0;
+    if (is_integer) {
+        LS_TRY(integer_for(dtype, value, &integer));
+        lsi_array_convert(element, dtype, &integer, LS_I64, 1);
+    } else {
+        lsi_array_convert(element, dtype, &value, LS_F64, 1);
+    }
+    return LS_OK;
+}
+
+ls_status ls_tensor_fill(ls_tensor *tensor, double value)
+{
+    LS_NEED_TENSOR(tensor);
+    uint64_t element = 0;
+    if (lsi_tensor_device(tensor) != NULL) {
+        LS_TRY(element_for(tensor->dtype, value, &element));
+        return lsi_tensor_fill_on_device(tensor, &element);
+    }
+    LS_TRY(check_memory(tensor, "ls_tensor_fill"));
+    LS_TRY(element_for(tensor->dtype, value, &element));
+    if (tensor->count == 0)
+        return LS_OK;
+    const lsi_strided dst = strided(tensor);
+    const lsi_strided src = {.data = &element, .dtype = tensor->dtype};
+    lsi_copy_strided(&dst, &src, tensor->ndim, tensor->shape);
+    return LS_OK;
+}
+
+/* The one element, of a device's memory through the host's. */
+static ls_status read_element(const ls_tensor *tensor, double *out)
+{
+    uint64_t element = 0;
+    const void *from = lsi_tensor_raw(tensor);
+    lsi_device *const device = lsi_tensor_device(tensor);
+    if (device != NULL) {
+        LS_TRY(lsi_device_copy(device, &element, from,
+                               ls_dtype_size(tensor->dtype),
+                               LSI_TRANSFER_FROM_DEVICE));
+        from = &element;
+    }
+    lsi_array_convert(out, LS_F64, from, tensor->dtype, 1);
+    return LS_OK;
+}
+
+ls_status ls_tensor_item(const ls_tensor *tensor, double *out)
+{
+    LS_NEED_TENSOR(tensor);
+    LS_TRY(lsi_tensor_exists(tensor, "ls_tensor_item"));
+    LS_TRY(lsi_tensor_plain(tensor));
+    LS_NEED(out);
+    if (tensor->count != 1)
+        return lsi_fail(LS_ERR_SHAPE,
+                        "ls_tensor_item: the tensor of shape %s has %lld "
+                        "elements, not one",
+                        lsi_shape_of(tensor).text, (long long)tensor->count);
+    return read_element(tensor, out);
+}

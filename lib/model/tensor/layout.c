@@ -1,0 +1,103 @@
+/* Changing the order in which a storage holds an image; see tensor.h. */
+#include <string.h>
+
+#include "base/error.h"
+#include "model/tensor/tensor.h"
+
+static ls_status reorder(const ls_tensor *tensor, void *dst,
+                         lsi_layout dst_layout, const void *src,
+                         lsi_layout src_layout)
+{
+    if (tensor->count == 0)
+        return LS_OK;
+    return lsi_reorder(dst, dst_layout, src, src_layout, tensor->dtype,
+                       tensor->shape);
+}
+
+ls_status lsi_tensor_plain(const ls_tensor *tensor)
+{
+    lsi_storage *storage = tensor->storage;
+    if (storage->layout == LSI_LAYOUT_PLAIN)
+        return LS_OK;
+    void *old = NULL;
+    LS_TRY(lsi_storage_renew(storage, &old));
+    const ls_status status =
+        reorder(tensor, storage->data, LSI_LAYOUT_PLAIN, old, storage->layout);
+    if (status != LS_OK) { /* leave it as it was */
+        void *fresh = storage->data;
+        storage->data = old;
+        lsi_storage_drop(storage, fresh);
+        return status;
+    }
+    storage->layout = LSI_LAYOUT_PLAIN;
+    lsi_storage_drop(storage, old);
+    return LS_OK;
+}
+
+ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function)
+{
+    if (lsi_tensor_memory(tensor) == LSI_MEMORY_HOST)
+        return LS_OK;
+    if (lsi_tensor_memory(tensor) == LSI_MEMORY_DEVICE)
+        return lsi_fail(LS_ERR_STATE,
+                        "%s: the tensor of shape %s is on %s; copy it to one "
+                        "on the host first",
+                        function, lsi_shape_of(tensor).text,
+                        lsi_device_name(tensor->storage->device));
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: the parameter of shape %s has no memory yet; call "
+                    "ls_params_allocate first",
+                    function, lsi_shape_of(tensor).text);
+}
+
+ls_status lsi_tensor_lies_on(const ls_tensor *tensor, const lsi_device *device,
+                             const char *function)
+{
+    const lsi_device *const on = lsi_tensor_device(tensor);
+    if (device == NULL)
+        return lsi_tensor_reach(tensor, function);
+    if (on == device)
+        return LS_OK;
+    LS_TRY(lsi_tensor_exists(tensor, function));
+    return lsi_fail(LS_ERR_STATE,
+                    "%s: the tensor of shape %s is on %s, the tape computes on "
+                    "%s; copy it to one there first",
+                    function, lsi_shape_of(tensor).text,
+                    on != NULL ? lsi_device_name(on) : "the host",
+                    lsi_device_name(device));
+}
+
+ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function)
+{
+    return lsi_tensor_device(tensor) != NULL
+               ? LS_OK
+               : lsi_tensor_reach(tensor, function);
+}
+
+/*
+ * The tensor gets a storage of its own, since views of the plain one may
+ * exist.
+ */
+ls_status lsi_tensor_set_layout(ls_tensor *tensor, lsi_layout layout)
+{
+    lsi_storage *old = tensor->storage;
+    if (old->layout == layout)
+        return LS_OK;
+    if (layout == LSI_LAYOUT_PLAIN)
+        return lsi_tensor_plain(tensor);
+    lsi_storage *fresh = NULL;
+    LS_TRY(lsi_storage_new(&fresh, tensor->pool,
+                           (size_t)tensor->count * ls_dtype_size(tensor->dtype),
+                           old->tag));
+    const ls_status status = reorder(tensor, fresh->data, layout,
+                                     lsi_tensor_raw(tensor), old->layout);
+    if (status != LS_OK) {
+        lsi_storage_release(fresh);
+        return status;
+    }
+    fresh->layout = layout;
+    tensor->storage = fresh;
+    tensor->offset = 0;
+    lsi_storage_release(old);
+    return LS_OK;
+}

@@ -1,0 +1,254 @@
+/*
+ * The pool: lists by size class; see pool.h. Blocks of data may lie where only
+ * operations reach, so what is kept is listed in records beside them. Each
+ * block has a record, on the list of its class while it is kept and on `spare`
+ * while it is out, so that giving a block back cannot fail. A header is kept in
+ * a list that runs through the headers themselves.
+ */
+#include "model/tensor/pool.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/memory_record.h"
+
+enum {
+    UNIT = 64,      /* bytes; the smallest class and the alignment */
+    STEP_BITS = 4,  /* 2^4 classes to each doubling */
+    CLASSES = 1024, /* more than any 64-bit size needs */
+    HEADER_CLASSES = 16
+};
+
+typedef struct record {
+    struct record *next;
+    void *block;
+    size_t bytes; /* of the block, rounded */
+} record;
+
+struct lsi_pool {
+    pthread_mutex_t lock;
+    lsi_device *device; /* or NULL */
+    bool closed;
+    size_t out; /* blocks and headers in use */
+    record *kept[CLASSES];
+    record *spare;
+    record *headers[HEADER_CLASSES]; /* each its own record */
+};
+
+/* The class of a size, and the size that all blocks of that class have. */
+static unsigned class_of(size_t bytes, size_t *rounded)
+{
+    const size_t last = (bytes > 0 ? bytes - 1 : 0) / UNIT; /* units - 1 */
+    const unsigned log2 = last > 0 ? 63U - (unsigned)__builtin_clzll(last) : 0U;
+    const unsigned shift = log2 > STEP_BITS ? log2 - STEP_BITS : 0U;
+    const size_t mantissa = last >> shift;
+    *rounded = ((mantissa + 1) << shift) * UNIT;
+    return (shift << STEP_BITS) + (unsigned)mantissa;
+}
+
+ls_status lsi_pool_new(lsi_pool **out, lsi_device *device_or_null)
+{
+    void *block = NULL;
+    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_pool), LS_MEMORY_OTHER, "pool"));
+    lsi_pool *pool = block;
+    pool->device = device_or_null;
+    pthread_mutex_init(&pool->lock, NULL);
+    *out = pool;
+    return LS_OK;
+}
+
+lsi_device *lsi_pool_device(const lsi_pool *pool)
+{
+    return pool->device;
+}
+
+static void destroy(lsi_pool *pool)
+{
+    pthread_mutex_destroy(&pool->lock);
+    lsi_free(pool);
+}
+
+static record *pop(record **list)
+{
+    record *const first = *list;
+    if (first != NULL)
+        *list = first->next;
+    return first;
+}
+
+static void push(record **list, record *r)
+{
+    r->next = *list;
+    *list = r;
+}
+
+static void free_block(const lsi_pool *pool, void *block, size_t bytes)
+{
+    if (pool->device != NULL)
+        lsi_device_give(pool->device, block, bytes);
+    else
+        lsi_free(block);
+}
+
+static void free_kept(lsi_pool *pool)
+{
+    record *r;
+    for (unsigned c = 0; c < CLASSES; c++) {
+        while ((r = pop(&pool->kept[c])) != NULL) {
+            free_block(pool, r->block, r->bytes);
+            lsi_free(r);
+        }
+    }
+    for (unsigned c = 0; c < HEADER_CLASSES; c++) {
+        while ((r = pop(&pool->headers[c])) != NULL)
+            lsi_free(r);
+    }
+}
+
+void lsi_pool_close(lsi_pool **pool)
+{
+    if (pool == NULL || *pool == NULL)
+        return;
+    lsi_pool *closing = *pool;
+    *pool = NULL;
+    pthread_mutex_lock(&closing->lock);
+    free_kept(closing);
+    closing->closed = true;
+    const bool last = closing->out == 0;
+    pthread_mutex_unlock(&closing->lock);
+    if (last)
+        destroy(closing);
+}
+
+void lsi_pool_trim(lsi_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    free_kept(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static ls_status once(lsi_device *device, size_t bytes, const char *what,
+                      void **out)
+{
+    return device != NULL ? lsi_device_take(device, bytes, what, out)
+                          : lsi_alloc_kept(out, bytes, what);
+}
+
+/* On the device, or if that is NULL the host. */
+static ls_status allocate(lsi_pool *pool, lsi_device *device, size_t bytes,
+                          const char *what, void **out)
+{
+    const ls_status status = once(device, bytes, what, out);
+    if (status != LS_ERR_MEMORY && status != LS_ERR_BUDGET)
+        return status;
+    lsi_pool_trim(pool);
+    return once(device, bytes, what, out);
+}
+
+/* A block and the record that it has from then on. */
+static ls_status allocate_both(lsi_pool *pool, size_t bytes, const char *what,
+                               void **out)
+{
+    void *r = NULL, *block = NULL;
+    LS_TRY(allocate(pool, NULL, sizeof(record), what, &r));
+    const ls_status status = allocate(pool, pool->device, bytes, what, &block);
+    if (status != LS_OK) {
+        lsi_free(r);
+        return status;
+    }
+    pthread_mutex_lock(&pool->lock);
+    push(&pool->spare, r);
+    pthread_mutex_unlock(&pool->lock);
+    *out = block;
+    return LS_OK;
+}
+
+/* After an allocation; a failed one is not in use. */
+static ls_status taken(lsi_pool *pool, ls_status status)
+{
+    if (status != LS_OK) {
+        pthread_mutex_lock(&pool->lock);
+        pool->out--;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    return status;
+}
+
+/* In use before the lock is left, so that a close waits for us. */
+ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
+                        void **out)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    record *const r = pop(&pool->kept[class]);
+    if (r != NULL) {
+        *out = r->block;
+        push(&pool->spare, r);
+    }
+    pool->out++;
+    pthread_mutex_unlock(&pool->lock);
+    if (r == NULL)
+        LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
+    if (lsi_memory_is_recorded() && pool->device == NULL)
+        lsi_memory_note_taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
+    return LS_OK;
+}
+
+ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
+                               void **out)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    assert(class < HEADER_CLASSES);
+    pthread_mutex_lock(&pool->lock);
+    record *const r = pop(&pool->headers[class]);
+    if (r != NULL)
+        *out = r;
+    pool->out++;
+    pthread_mutex_unlock(&pool->lock);
+    return r != NULL ? LS_OK
+                     : taken(pool, allocate(pool, NULL, rounded, what, out));
+}
+
+/* Leaves the lock; frees what a closed pool does not keep. */
+static void given(lsi_pool *pool, void *held)
+{
+    const bool closed = pool->closed;
+    const bool last = --pool->out == 0 && closed;
+    pthread_mutex_unlock(&pool->lock);
+    if (closed)
+        lsi_free(held);
+    if (last)
+        destroy(pool);
+}
+
+void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    if (lsi_memory_is_recorded() && pool->device == NULL)
+        lsi_memory_note_given(block, 0, LS_MEMORY_ACTIVATIONS);
+    pthread_mutex_lock(&pool->lock);
+    record *const r = pop(&pool->spare);
+    r->block = block;
+    r->bytes = rounded;
+    if (!pool->closed)
+        push(&pool->kept[class], r);
+    else
+        free_block(pool, block, rounded);
+    given(pool, r);
+}
+
+void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes)
+{
+    size_t rounded = 0;
+    const unsigned class = class_of(bytes, &rounded);
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->closed)
+        push(&pool->headers[class], header);
+    given(pool, header);
+}

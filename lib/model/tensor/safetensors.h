@@ -1,0 +1,113 @@
+/*
+ * What reading and writing safetensors files share.
+ *
+ *     u64, little endian   n, bytes of the header
+ *     n bytes              JSON: {"name": {"dtype": "F32", "shape": [2, 3],
+ *                          "data_offsets": [begin, end]}, ...} and optionally
+ *                          "__metadata__": {"key": "value", ...}
+ *     the rest             the elements; offsets count from here, cover all
+ *                          of it, and do not overlap
+ */
+#ifndef LS_MODEL_TENSOR_SAFETENSORS_H
+#define LS_MODEL_TENSOR_SAFETENSORS_H
+
+#include <ctype.h>
+
+#include "base/atomic_file.h"
+#include "lockstep/tensor.h"
+
+struct json_t;
+
+/* What the header says about one tensor. */
+typedef struct lsi_safetensors_entry {
+    const char *name;  /* in the header */
+    const char *dtype; /* likewise */
+    int ndim;
+    int64_t shape[LS_MAX_DIMS]; /* of the first LS_MAX_DIMS dimensions */
+    uint64_t begin, end;
+    size_t shard; /* of an index */
+} lsi_safetensors_entry;
+
+typedef struct lsi_safetensors_file {
+    const char *path;
+    const char *prefix;  /* what the file puts before the names of tensors */
+    const char *outside; /* the name before which it does not; or NULL */
+    bool widens;         /* bf16 and f16 may fill tensors of f32 */
+    int fd;
+    uint64_t data_begin, data_size;
+    struct json_t *header;
+    lsi_safetensors_entry *entries; /* sorted by (begin, end) */
+    size_t n_entries;
+    /* Of an index: the files that it names, whose paths are theirs. */
+    struct lsi_safetensors_file *shards;
+    size_t n_shards;
+    char *own_path;
+} lsi_safetensors_file;
+
+/*
+ * On success the file is the caller's to close; it refers to the path. A name
+ * that ends with ".index.json" is that of an index, as Hugging Face's libraries
+ * write it: {"weight_map": {"tensor": "file beside it", ...}}. Its tensors are
+ * then read as if they were in one file, without metadata.
+ */
+ls_status lsi_safetensors_open(lsi_safetensors_file *file, const char *path);
+void lsi_safetensors_close(lsi_safetensors_file *file);
+
+/* For an index (safetensors_index.c). */
+#define LSI_SAFETENSORS_INDEX ".index.json"
+ls_status lsi_safetensors_open_index(lsi_safetensors_file *file,
+                                     const char *path);
+void lsi_safetensors_close_shards(lsi_safetensors_file *file);
+
+/* Bytes of an entry's tensor, from an offset that lies in it. */
+ls_status lsi_safetensors_read(const lsi_safetensors_file *file,
+                               const lsi_safetensors_entry *entry,
+                               uint64_t offset, void *out, size_t bytes);
+
+/* The tensor of that name, behind the file's prefix; NULL if there is none. */
+const lsi_safetensors_entry *
+lsi_safetensors_find(const lsi_safetensors_file *file, const char *name);
+
+/* If the file has `first` behind the prefix only, that is its prefix. */
+void lsi_safetensors_try_prefix(lsi_safetensors_file *file, const char *prefix,
+                                const char *first);
+
+/* As ls_safetensors_load. */
+ls_status lsi_safetensors_fill(const lsi_safetensors_file *file,
+                               const ls_named_tensor *tensors, size_t n);
+
+/* What the metadata have for a key, while it is open; NULL if nothing. */
+const char *lsi_safetensors_text(const lsi_safetensors_file *file,
+                                 const char *key);
+
+/* As ls_safetensors_save; *sum is of the file. */
+ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                               size_t n, const char *const *metadata,
+                               lsi_file_sum *sum);
+
+#define LSI_SAFETENSORS_METADATA "__metadata__"
+
+enum {
+    LSI_SAFETENSORS_PREFIX = 8,             /* bytes of n */
+    LSI_SAFETENSORS_MAX_HEADER = 100000000, /* as other readers have it */
+};
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#    error "elements are read and written as they lie in memory"
+#endif
+
+/* "BF16" for LS_BF16: our names in capitals. */
+typedef struct lsi_safetensors_dtype {
+    char text[8];
+} lsi_safetensors_dtype;
+
+static inline lsi_safetensors_dtype lsi_safetensors_dtype_of(ls_dtype dtype)
+{
+    const char *name = ls_dtype_name(dtype);
+    lsi_safetensors_dtype out = {""};
+    for (size_t i = 0; name[i] != '\0' && i + 1 < sizeof out.text; i++)
+        out.text[i] = (char)toupper((unsigned char)name[i]);
+    return out;
+}
+
+#endif

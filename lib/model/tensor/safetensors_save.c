@@ -1,0 +1,229 @@
+/*
+ * Writing safetensors. Wider types come first, so that every tensor is aligned
+ * to its elements; within a type the caller's order stays.
+ */
+#include <endian.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "model/tensor/safetensors.h"
+#include "model/tensor/tensor.h"
+
+static size_t bytes_of(const ls_tensor *tensor)
+{
+    return (size_t)tensor->count * ls_dtype_size(tensor->dtype);
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+typedef struct place {
+    const ls_named_tensor *named;
+    size_t size; /* of an element */
+    size_t index;
+} place;
+
+static int compare_places(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static ls_status check_tensor(const char *path, const ls_named_tensor *named)
+{
+    if (named->name == NULL || named->tensor == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': a tensor to save or its name is NULL", path);
+    if (strcmp(named->name, LSI_SAFETENSORS_METADATA) == 0)
+        return lsi_fail(LS_ERR_ARGUMENT, "'%s': no tensor can be called '%s'",
+                        path, named->name);
+    if (lsi_tensor_memory(named->tensor) == LSI_MEMORY_NONE)
+        return lsi_fail(LS_ERR_STATE,
+                        "'%s': '%s' has no memory yet; call "
+                        "ls_params_allocate first",
+                        path, named->name);
+    return LS_OK;
+}
+
+static ls_status sort_places(const char *path, const ls_named_tensor *tensors,
+                             size_t n, place **out)
+{
+    void *block = NULL;
+    for (size_t i = 0; i < n; i++)
+        LS_TRY(check_tensor(path, &tensors[i]));
+    LS_TRY(lsi_alloc(&block, n * sizeof(place), LS_MEMORY_OTHER,
+                     "a safetensors header"));
+    *out = block;
+    for (size_t i = 0; i < n; i++)
+        (*out)[i] =
+            (place){&tensors[i], ls_dtype_size(tensors[i].tensor->dtype), i};
+    if (n > 0)
+        qsort(*out, n, sizeof(place), compare_places);
+    return LS_OK;
+}
+
+/* ---- header -------------------------------------------------------------- */
+
+static json_t *describe(const ls_tensor *tensor, uint64_t begin)
+{
+    json_t *shape = json_array();
+    for (int d = 0; d < tensor->ndim; d++) {
+        if (json_array_append_new(shape, json_integer(tensor->shape[d])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
+                     lsi_safetensors_dtype_of(tensor->dtype).text, "shape",
+                     shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + bytes_of(tensor)));
+}
+
+static ls_status add_metadata(json_t *header, const char *path,
+                              const char *const *metadata)
+{
+    json_t *object = json_object();
+    if (json_object_set_new(header, LSI_SAFETENSORS_METADATA, object) != 0)
+        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
+    for (; metadata[0] != NULL; metadata += 2) {
+        if (metadata[1] == NULL)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s': the metadata '%s' has no value", path,
+                            metadata[0]);
+        json_t *value = json_string(metadata[1]);
+        if (json_object_set_new(object, metadata[0], value) != 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s': the metadata '%s' is not UTF-8", path,
+                            metadata[0]);
+    }
+    return LS_OK;
+}
+
+static ls_status add_tensors(json_t *header, const char *path,
+                             const place *places, size_t n)
+{
+    uint64_t begin = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = places[i].named->name;
+        const ls_tensor *tensor = places[i].named->tensor;
+        if (json_object_get(header, name) != NULL)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s': two tensors are called '%s'", path, name);
+        json_t *entry = describe(tensor, begin);
+        if (entry == NULL)
+            return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
+                            path);
+        if (json_object_set_new(header, name, entry) != 0)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s': the name of a tensor is not UTF-8", path);
+        begin += bytes_of(tensor);
+    }
+    return LS_OK;
+}
+
+/* ---- file ---------------------------------------------------------------- */
+
+/* Blanks at the end make the elements begin at a multiple of 8. */
+static ls_status write_header(lsi_atomic_file *file, const char *text)
+{
+    static const char blanks[] = "        ";
+    const size_t length = strlen(text);
+    const size_t padding = (8 - length % 8) % 8;
+    const uint64_t prefix = htole64(length + padding);
+    if (length + padding > LSI_SAFETENSORS_MAX_HEADER)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "'%s': a header of %zu bytes is too long for "
+                        "safetensors",
+                        file->path, length);
+    LS_TRY(lsi_atomic_file_write(file, &prefix, sizeof prefix));
+    LS_TRY(lsi_atomic_file_write(file, text, length));
+    return lsi_atomic_file_write(file, blanks, padding);
+}
+
+static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
+{
+    if (ls_tensor_is_contiguous(tensor) && lsi_tensor_device(tensor) == NULL) {
+        LS_TRY(lsi_tensor_plain(tensor));
+        return lsi_atomic_file_write(file, lsi_tensor_raw(tensor),
+                                     bytes_of(tensor));
+    }
+    ls_tensor *dense = NULL;
+    LS_TRY(lsi_tensor_make_like(&dense, NULL, tensor->dtype, tensor));
+    ls_status status = ls_tensor_copy(dense, tensor);
+    if (status == LS_OK)
+        status =
+            lsi_atomic_file_write(file, lsi_tensor_raw(dense), bytes_of(dense));
+    ls_tensor_free(&dense);
+    return status;
+}
+
+static ls_status write_all(lsi_atomic_file *file, const json_t *header,
+                           const place *places, size_t n)
+{
+    char *text = lsi_json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header",
+                        file->path);
+    const ls_status status = write_header(file, text);
+    free(text);
+    LS_TRY(status);
+    for (size_t i = 0; i < n; i++)
+        LS_TRY(write_tensor(file, places[i].named->tensor));
+    return LS_OK;
+}
+
+static ls_status write_file(const char *path, const json_t *header,
+                            const place *places, size_t n, lsi_file_sum *sum)
+{
+    lsi_atomic_file file = {.fd = -1};
+    LS_TRY(lsi_atomic_file_open(&file, path));
+    const ls_status status = write_all(&file, header, places, n);
+    *sum = file.sum;
+    if (status == LS_OK)
+        return lsi_atomic_file_commit(&file);
+    lsi_atomic_file_abandon(&file);
+    return status;
+}
+
+ls_status ls_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                              size_t n, const char *const *metadata)
+{
+    LS_NEED(path);
+    if (n > 0)
+        LS_NEED(tensors);
+    lsi_file_sum sum;
+    LS_TRY(lsi_make_parents(path));
+    return lsi_safetensors_save(path, tensors, n, metadata, &sum);
+}
+
+ls_status lsi_safetensors_save(const char *path, const ls_named_tensor *tensors,
+                               size_t n, const char *const *metadata,
+                               lsi_file_sum *sum)
+{
+    place *places = NULL;
+    ls_status status = LS_OK;
+    LS_TRY(sort_places(path, tensors, n, &places));
+    json_t *header = json_object();
+    if (header == NULL) {
+        status =
+            lsi_fail(LS_ERR_MEMORY, "'%s': no memory for the header", path);
+        goto free_places;
+    }
+    if (metadata != NULL)
+        LS_TRY_GOTO(status, add_metadata(header, path, metadata), free_header);
+    LS_TRY_GOTO(status, add_tensors(header, path, places, n), free_header);
+    status = write_file(path, header, places, n, sum);
+
+free_header:
+    json_decref(header);
+free_places:
+    lsi_free(places);
+    return status;
+}

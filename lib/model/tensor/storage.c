@@ -1,0 +1,120 @@
+/* Storages: reference-counted memory: owned, wrapped, pooled, a device's. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "model/tensor/tensor.h"
+
+static ls_status take(lsi_pool *pool, size_t bytes, ls_memory_tag tag,
+                      void **out)
+{
+    if (pool != NULL)
+        return lsi_pool_take(pool, bytes, "a tensor", out);
+    return lsi_alloc(out, bytes, tag, "a tensor");
+}
+
+static void give(lsi_pool *pool, void *block, size_t bytes)
+{
+    if (pool != NULL)
+        lsi_pool_give(pool, block, bytes);
+    else
+        lsi_free(block);
+}
+
+static ls_status new_header(lsi_storage **out, lsi_storage header)
+{
+    void *block = NULL;
+    if (header.pool != NULL)
+        LS_TRY(lsi_pool_take_header(header.pool, sizeof header, "a tensor",
+                                    &block));
+    else
+        LS_TRY(lsi_alloc(&block, sizeof header, LS_MEMORY_OTHER, "a tensor"));
+    lsi_storage *storage = block;
+    *storage = header;
+    atomic_init(&storage->refs, 1);
+    *out = storage;
+    return LS_OK;
+}
+
+ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
+                          ls_memory_tag tag)
+{
+    lsi_storage header = {
+        .kind = pool != NULL ? LSI_STORAGE_POOLED : LSI_STORAGE_OWNED,
+        .memory = LSI_MEMORY_HOST,
+        .tag = tag,
+        .bytes = bytes,
+        .pool = pool,
+        .device = pool != NULL ? lsi_pool_device(pool) : NULL,
+    };
+    if (header.device != NULL)
+        header.memory = LSI_MEMORY_DEVICE;
+    LS_TRY(take(pool, bytes, tag, &header.data));
+    const ls_status status = new_header(out, header);
+    if (status != LS_OK)
+        give(pool, header.data, bytes);
+    return status;
+}
+
+ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
+                             size_t bytes)
+{
+    lsi_storage header = {
+        .kind = LSI_STORAGE_DEVICE,
+        .memory = LSI_MEMORY_DEVICE,
+        .bytes = bytes,
+        .device = device,
+    };
+    LS_TRY(lsi_device_take(device, bytes, "a tensor", &header.data));
+    const ls_status status = new_header(out, header);
+    if (status != LS_OK)
+        lsi_device_give(device, header.data, bytes);
+    return status;
+}
+
+ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device, void *data,
+                           size_t bytes)
+{
+    return new_header(
+        out, (lsi_storage){
+                 .kind = LSI_STORAGE_WRAPPED,
+                 .memory = device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST,
+                 .data = data,
+                 .bytes = bytes,
+                 .device = device,
+             });
+}
+
+lsi_storage *lsi_storage_retain(lsi_storage *storage)
+{
+    atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
+    return storage;
+}
+
+void lsi_storage_release(lsi_storage *storage)
+{
+    if (storage == NULL ||
+        atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    lsi_pool *pool = storage->pool;
+    lsi_storage_drop(storage, storage->data);
+    if (pool != NULL)
+        lsi_pool_give_header(pool, storage, sizeof *storage);
+    else
+        lsi_free(storage);
+}
+
+ls_status lsi_storage_renew(lsi_storage *storage, void **old)
+{
+    void *fresh = NULL;
+    LS_TRY(take(storage->pool, storage->bytes, storage->tag, &fresh));
+    *old = storage->data;
+    storage->data = fresh;
+    return LS_OK;
+}
+
+void lsi_storage_drop(const lsi_storage *storage, void *data)
+{
+    if (storage->kind == LSI_STORAGE_DEVICE)
+        lsi_device_give(storage->device, data, storage->bytes);
+    else if (storage->kind != LSI_STORAGE_WRAPPED)
+        give(storage->pool, data, storage->bytes);
+}

@@ -1,0 +1,228 @@
+/*
+ * Inside a tensor.
+ *
+ * A tensor is a shape over a storage; views are further tensors over the same
+ * one. Both come either from the accounting allocator or from a pool.
+ *
+ * Layouts. Convolutions like their images in another order than (N, C, H, W),
+ * and converting at every step would cost as much as it gains. A storage may
+ * therefore hold a whole f32 (N, C, H, W) tensor in a layout of
+ * compute/dense.h. The rule that keeps this invisible:
+ *
+ *   - a storage that is not PLAIN belongs to exactly one tensor, which covers
+ *     all of it: whoever makes a view or hands out memory (ls_tensor_map,
+ *     lsi_tensor_alias, ls_tensor_copy, ...) makes it PLAIN first, in place;
+ *   - shape and strides are those of the plain tensor, always;
+ *   - only operations that say so look at the layout, by lsi_tensor_layout
+ *     and lsi_tensor_raw.
+ *
+ * So a convolution's result stays as the convolution left it while only
+ * convolutions, pooling and element-wise operations use it, and turns plain
+ * the moment that anyone else looks.
+ */
+#ifndef LS_MODEL_TENSOR_TENSOR_H
+#define LS_MODEL_TENSOR_TENSOR_H
+
+#include <stdatomic.h>
+
+#include "array/compute/dense.h"
+#include "array/device/device.h"
+#include "base/memory.h"
+#include "lockstep/profile.h"
+#include "lockstep/tensor.h"
+#include "model/tensor/pool.h"
+
+typedef enum lsi_storage_kind {
+    LSI_STORAGE_OWNED,   /* by lsi_alloc */
+    LSI_STORAGE_WRAPPED, /* the caller's memory, here or on a device */
+    LSI_STORAGE_POOLED,  /* from a pool, which gets it back */
+    LSI_STORAGE_DEVICE   /* a device's memory; always PLAIN */
+} lsi_storage_kind;
+
+typedef struct lsi_storage {
+    atomic_int refs;
+    lsi_storage_kind kind;
+    lsi_memory_kind memory;
+    lsi_layout layout;
+    ls_memory_tag tag;
+    void *data;
+    size_t bytes;
+    lsi_pool *pool;     /* or NULL */
+    lsi_device *device; /* or NULL */
+} lsi_storage;
+
+struct lsi_param;
+
+struct ls_tensor {
+    atomic_int refs;
+    ls_dtype dtype;
+    int ndim;
+    int64_t shape[LS_MAX_DIMS];
+    int64_t strides[LS_MAX_DIMS]; /* in elements */
+    int64_t count;
+    size_t offset;        /* of the first element, in bytes */
+    lsi_storage *storage; /* NULL: a parameter that is not allocated yet */
+    lsi_pool *pool;       /* where this struct came from, or NULL */
+
+    /* For autograd, which alone reads and writes these (0 at first). */
+    struct ls_tape *tape; /* that knows the tensor, or NULL */
+    int slot;             /* its place there */
+    struct lsi_param *param;
+};
+
+/* ---- making tensors (storage.c, tensor.c) -------------------------------- */
+
+typedef struct lsi_tensor_spec {
+    ls_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    lsi_layout layout; /* PLAIN unless f32 and four dimensions */
+    lsi_pool *pool;    /* NULL: from the allocator, under `tag`; of a device
+                          only what is PLAIN */
+    ls_memory_tag tag;
+} lsi_tensor_spec;
+
+/* A dense tensor with undefined contents. *out is the caller's. */
+ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec);
+
+/*
+ * A dense tensor in a device's memory, with undefined contents; *out is the
+ * caller's. Copies, fills, items and files reach it through the host, tapes of
+ * the device compute with it, and what else reads or writes elements refuses
+ * it. It goes before the device does.
+ */
+ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
+                             ls_dtype dtype, int ndim, const int64_t *shape);
+
+/* As ls_tensor_new, on the host whatever new tensors usually lie on. */
+ls_status lsi_tensor_new_on_host(ls_tensor **out, ls_dtype dtype, int ndim,
+                                 const int64_t *shape);
+
+/* One with the shape of another, on a device or, if that is NULL, the host. */
+ls_status lsi_tensor_make_like(ls_tensor **out, lsi_device *device_or_null,
+                               ls_dtype dtype, const ls_tensor *shape);
+
+/* A tensor with a shape and no storage, for lsi_tensor_set_memory. */
+ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
+                                const int64_t *shape);
+
+/* Gives a tensor of lsi_tensor_make_empty memory that outlives it, of a device
+ * or the host. */
+ls_status lsi_tensor_set_memory(ls_tensor *tensor, lsi_device *device_or_null,
+                                void *data);
+
+ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
+                          ls_memory_tag tag);
+ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
+                             size_t bytes);
+ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device_or_null,
+                           void *data, size_t bytes);
+lsi_storage *lsi_storage_retain(lsi_storage *storage);
+void lsi_storage_release(lsi_storage *storage);
+/* Exchanges the storage's memory for fresh memory of the same size; *old has
+ * to be given to lsi_storage_drop. */
+ls_status lsi_storage_renew(lsi_storage *storage, void **old);
+void lsi_storage_drop(const lsi_storage *storage, void *data);
+
+/* ---- shapes (shape.c) ---------------------------------------------------- */
+
+/*
+ * Checks 0 <= ndim <= LS_MAX_DIMS, extents >= 0, and that the bytes fit an
+ * address space. *count gets the elements.
+ */
+ls_status lsi_shape_check(ls_dtype dtype, int ndim, const int64_t *shape,
+                          int64_t *count);
+void lsi_shape_strides(int ndim, const int64_t *shape, int64_t *strides);
+bool lsi_shape_equal(const ls_tensor *a, const ls_tensor *b);
+
+/* "(32, 3, 32, 32)", for messages. */
+typedef struct lsi_shape_text {
+    char text[LS_MAX_DIMS * 22 + 3];
+} lsi_shape_text;
+lsi_shape_text lsi_shape_format(int ndim, const int64_t *shape);
+lsi_shape_text lsi_shape_of(const ls_tensor *tensor);
+
+/* ---- tensors that are NULL (missing.c) ----------------------------------- */
+
+/* As LS_NEED: the error is that of the thread's failed tape if there is one. */
+#define LS_NEED_TENSOR(tensor)                                                 \
+    do {                                                                       \
+        if ((tensor) == NULL)                                                  \
+            return lsi_tensor_missing(__func__, #tensor);                      \
+    } while (0)
+ls_status lsi_tensor_missing(const char *function, const char *argument);
+
+/* A tape of this thread has failed; and its error is over. */
+void lsi_tensor_blame(const void *tape, ls_status status, const char *message);
+void lsi_tensor_forgive(const void *tape);
+
+/* ---- views (view.c) ------------------------------------------------------ */
+
+/* Another tensor over the same elements. */
+ls_status lsi_tensor_alias(const ls_tensor *tensor, lsi_pool *pool,
+                           ls_tensor **out);
+
+/* Turn an alias into a view; see the functions of lockstep/tensor.h. */
+ls_status lsi_view_reshape(ls_tensor *alias, int ndim, const int64_t *shape);
+ls_status lsi_view_narrow(ls_tensor *alias, int dim, int64_t begin,
+                          int64_t end);
+ls_status lsi_view_slice(ls_tensor *alias, int dim, int64_t begin, int64_t end,
+                         int64_t step);
+ls_status lsi_view_transpose(ls_tensor *alias, int a, int b);
+
+/* ---- memory (layout.c) --------------------------------------------------- */
+
+static inline lsi_layout lsi_tensor_layout(const ls_tensor *tensor)
+{
+    return tensor->storage->layout;
+}
+
+/* The first byte, in whatever layout there is. */
+static inline void *lsi_tensor_raw(const ls_tensor *tensor)
+{
+    return (char *)tensor->storage->data + tensor->offset;
+}
+
+static inline lsi_memory_kind lsi_tensor_memory(const ls_tensor *tensor)
+{
+    return tensor->storage != NULL ? tensor->storage->memory : LSI_MEMORY_NONE;
+}
+
+/*
+ * Whether operations reach the tensor's elements; LS_ERR_STATE, in the name of
+ * `function`, if it has no memory that they know.
+ */
+ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function);
+
+/* Whether it lies where `device` computes; NULL is the host. */
+ls_status lsi_tensor_lies_on(const ls_tensor *tensor, const lsi_device *device,
+                             const char *function);
+
+/* The same of what needs no elements, for which a device's memory will do. */
+ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function);
+
+/* The device that a tensor lies on, NULL if it is not on one. */
+static inline lsi_device *lsi_tensor_device(const ls_tensor *tensor)
+{
+    return tensor->storage != NULL ? tensor->storage->device : NULL;
+}
+
+/* Makes a tensor of the host's one with the same contents on a device; nothing
+ * if that is NULL. A failure leaves it as it was. */
+ls_status lsi_tensor_move_to(lsi_device *device_or_null, ls_tensor **tensor);
+
+/* dst = src of one shape where they lie apart, one of them on a device. What is
+ * not dense, or of another type, is made so on its own side. */
+ls_status lsi_tensor_transfer(ls_tensor *dst, const ls_tensor *src);
+
+/* Fills a tensor on a device with an element of its type, which is the host's.
+ */
+ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, const void *element);
+
+/* Makes the storage PLAIN. */
+ls_status lsi_tensor_plain(const ls_tensor *tensor);
+
+/* Makes the tensor's memory be in `layout`; dense f32 (N, C, H, W) only. */
+ls_status lsi_tensor_set_layout(ls_tensor *tensor, lsi_layout layout);
+
+#endif
