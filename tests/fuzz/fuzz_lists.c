@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "command/list.h"
+#include "cli/frame/list.h"
 #include "fuzz.h"
 
 static ls_status count_word(void *context, const char *word)

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "fuzz.h"
 
-#include "cli/cmd_run.c" /* the functions of its own that read words */
+#include "cli/commands/cmd_run.c" /* the functions of its own that read words */
 
 enum { WORDS = 12 };
 

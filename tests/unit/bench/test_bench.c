@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "bench/bench.h"
+#include "cli/bench/bench.h"
 #include "testing.h"
 
 const lsi_command lsi_command_root = {.name = ""};

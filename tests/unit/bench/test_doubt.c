@@ -1,5 +1,5 @@
 /* Which two rows are the fastest, and when they cannot be told apart. */
-#include "bench/doubt.h"
+#include "cli/bench/doubt.h"
 #include "testing.h"
 
 static const lsi_column columns[] = {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
-#include "bench/pattern.h"
+#include "cli/bench/pattern.h"
 #include "testing.h"
 
 enum { COUNT = 2500 }; /* more than two periods */

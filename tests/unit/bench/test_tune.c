@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bench/tune.h"
+#include "cli/bench/tune.h"
 
 enum { FLAT, DIRECT, COPY, STAGED };
 

@@ -1,7 +1,7 @@
 /*
  * Lists of numbers and sizes in flags.
  */
-#include "command/list.h"
+#include "cli/frame/list.h"
 #include "testing.h"
 
 static void numbers(void **state)

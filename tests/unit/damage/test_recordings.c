@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/report/report.h"
+#include "cli/commands/report/report.h"
 #include "report/diagnosis.h"
 #include "report/memory_profile.h"
 

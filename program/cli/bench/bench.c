@@ -1,0 +1,406 @@
+/*
+ * One process coordinates: it starts the ranks for each number of them, and
+ * collects their rows through a file in memory that rank 0 inherits. Started
+ * by another launcher there is no coordinator, and rank 0 reports itself. In
+ * both cases it is rank 0 that shows a row as soon as it is there.
+ */
+#include "cli/bench/bench.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/meminfo.h"
+#include "base/memory_record.h"
+#include "base/span_file.h"
+#include "base/span_steps.h"
+#include "cli/frame/list.h"
+#include "launch/launch.h"
+#include "lockstep/profile.h"
+#include "report/progress.h"
+#include "report/result.h"
+
+/*
+ * For rank 0: the descriptor of the file in memory, and whether the titles are
+ * still to be shown ("7 titles") or were by ranks before ("7").
+ */
+#define ROWS_VARIABLE "LOCKSTEP_ROWS_FD"
+
+/* ---- the report ------------------------------------------------------- */
+
+static ls_status check_outputs(const lsi_bench_common *flags)
+{
+    LS_TRY(lsi_result_check(flags->json));
+    return lsi_result_check(flags->csv);
+}
+
+static ls_status write_csv(const char *path, const lsi_table *table)
+{
+    lsi_result_stream stream;
+    LS_TRY(lsi_result_open(&stream, path));
+    return lsi_result_close(&stream, lsi_table_csv(table, stream.file));
+}
+
+static const lsi_bench *bench_of(const lsi_invocation *call)
+{
+    return (const void *)call->command;
+}
+
+/* And not the rows in another form, or they in a file. */
+static bool shows_table(const lsi_bench_common *flags)
+{
+    return !lsi_result_is_stdout(flags->json) &&
+           !lsi_result_is_stdout(flags->csv);
+}
+
+static ls_status new_table(const lsi_bench *bench,
+                           const lsi_bench_common *flags, lsi_table **table)
+{
+    LS_TRY(lsi_table_new(table, bench->columns, bench->n_columns));
+    lsi_table_set_runs(*table, flags->iterations);
+    if (flags->wide)
+        lsi_table_show_wide(*table);
+    return LS_OK;
+}
+
+/* What is below the rows that have been shown. */
+static ls_status report(const lsi_invocation *call,
+                        const lsi_bench_common *flags, const lsi_table *table)
+{
+    const lsi_bench *const bench = bench_of(call);
+    LS_TRY(lsi_table_status(table));
+    if (shows_table(flags) && bench->at_end)
+        LS_TRY(lsi_table_markdown(table, stdout));
+    if (shows_table(flags) && bench->foot != NULL) {
+        bench->foot(table, stdout);
+        fflush(stdout);
+    }
+    if (flags->json != NULL)
+        LS_TRY(lsi_table_json_write(table, call->line_argc,
+                                    (const char *const *)call->line_argv,
+                                    flags->json));
+    if (flags->csv != NULL)
+        LS_TRY(write_csv(flags->csv, table));
+    return LS_OK;
+}
+
+/* ---- a rank ----------------------------------------------------------- */
+
+/*
+ * Takes the place of the rows handed over before, which are the first of these.
+ * A line feed at the end says that these are all.
+ */
+static ls_status hand_over(int fd, const lsi_table *table, bool all)
+{
+    char *text;
+    LS_TRY(lsi_table_dump(table, &text));
+    ls_status status = LS_OK;
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
+        status = lsi_fail_errno(LS_ERR_SYSTEM, "cannot hand over rows");
+    if (status == LS_OK)
+        status = lsi_write_all(fd, text, strlen(text), "the rows of results");
+    if (status == LS_OK && all)
+        status = lsi_write_all(fd, "\n", 1, "the rows of results");
+    free(text);
+    return status;
+}
+
+/* Keeps the rows so far of rank 0: the result if the job breaks off. */
+static ls_status keep(const lsi_bench_common *common)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    if (fd == NULL || ls_group_rank(common->group) != 0)
+        return LS_OK;
+    return hand_over((int)strtol(fd, NULL, 10), common->table, false);
+}
+
+/* The rows that are new, on rank 0's standard output. */
+static ls_status show(const lsi_bench *bench, lsi_bench_common *common)
+{
+    const char *const rows = getenv(ROWS_VARIABLE);
+    if (ls_group_rank(common->group) != 0 || bench->at_end ||
+        !shows_table(common))
+        return LS_OK;
+    if (common->shown == 0 && (rows == NULL || strchr(rows, ' ') != NULL))
+        LS_TRY(lsi_table_markdown_titles(common->table, stdout));
+    LS_TRY(lsi_table_markdown_rows(common->table, common->shown, stdout));
+    common->shown = lsi_table_row_count(common->table);
+    return LS_OK;
+}
+
+void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
+{
+    const size_t used = strlen(common->told);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(common->told + used, sizeof(common->told) - used, format, args);
+    va_end(args);
+}
+
+static ls_status measure_case(const lsi_bench *bench, lsi_bench_common *common,
+                              size_t i, lsi_progress_bar *progress)
+{
+    common->told[0] = '\0';
+    LS_TRY(bench->measure(common, i));
+    LS_TRY(keep(common));
+    lsi_progress_end(progress); /* until it is drawn again */
+    LS_TRY(show(bench, common));
+    if (ls_group_rank(common->group) == 0)
+        fputs(common->told, stderr);
+    return LS_OK;
+}
+
+static ls_status measure_cases(const lsi_bench *bench, lsi_bench_common *common)
+{
+    lsi_progress_bar progress;
+    ls_status status = LS_OK;
+    const bool shown =
+        bench->progress != NULL && ls_group_rank(common->group) == 0;
+    lsi_progress_begin(&progress, shown ? stderr : NULL, bench->progress,
+                       (int64_t)common->cases);
+    for (size_t i = 0; i < common->cases && status == LS_OK; i++) {
+        char note[64];
+        if (bench->describe != NULL)
+            bench->describe(common, i, note, sizeof(note));
+        lsi_progress_update(&progress, (int64_t)i,
+                            bench->describe != NULL ? note : NULL);
+        status = measure_case(bench, common, i, &progress);
+    }
+    lsi_progress_end(&progress);
+    return status;
+}
+
+/* Files of several numbers of ranks have a folder each. */
+static ls_status start_in(const char *flag, const char *name, bool apart,
+                          ls_status (*start)(const char *folder))
+{
+    char folder[PATH_MAX];
+    lsi_launched launched;
+    if (name == NULL || !apart)
+        return start(name);
+    LS_TRY(lsi_cli_launched(&launched));
+    if (snprintf(folder, sizeof(folder), "%s/%d-ranks", name, launched.size) >=
+        (int)sizeof(folder))
+        return lsi_fail(LS_ERR_IO, "%s: the folder's name is too long", flag);
+    return start(folder);
+}
+
+static ls_status start_recording(const lsi_bench *bench,
+                                 const lsi_bench_common *common)
+{
+    const char *const ranks =
+        common->ranks != NULL ? common->ranks : bench->ranks;
+    const bool apart = strchr(ranks, ',') != NULL;
+    LS_TRY(start_in("--trace", common->trace, apart, lsi_span_start));
+    return start_in("--memory", common->memory, apart, lsi_memory_record_in);
+}
+
+static ls_status measure(const lsi_bench *bench, lsi_bench_common *common)
+{
+    LS_TRY(start_recording(bench, common));
+    LS_TRY(lsi_cli_open_group(common->threads, &common->group));
+    ls_status status = bench->open(common);
+    if (status == LS_OK)
+        status = measure_cases(bench, common);
+    if (bench->close != NULL)
+        bench->close(common);
+    ls_group_close(&common->group);
+    return status;
+}
+
+/* Of a job that broke off, the rows so far are a result, too. */
+static ls_status report_so_far(const lsi_invocation *call,
+                               const lsi_bench_common *flags,
+                               const lsi_table *table, ls_status status)
+{
+    char reason[1024];
+    if (status != LS_OK && lsi_table_row_count(table) == 0)
+        return status;
+    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    const ls_status told = report(call, flags, table);
+    return status == LS_OK ? told : lsi_fail(status, "%s", reason);
+}
+
+static int be_rank(const lsi_invocation *call, const lsi_bench *bench,
+                   lsi_bench_common *common, bool reports)
+{
+    const char *fd = getenv(ROWS_VARIABLE);
+    lsi_cli_set_deterministic(common->deterministic);
+    ls_status status = LS_OK;
+    if (reports && fd == NULL)
+        status = check_outputs(common);
+    if (status == LS_OK)
+        status = new_table(bench, common, &common->table);
+    if (status == LS_OK)
+        status = measure(bench, common);
+    if (status == LS_OK && reports && fd != NULL)
+        status = hand_over((int)strtol(fd, NULL, 10), common->table, true);
+    else if (common->table != NULL && reports && fd == NULL)
+        status = report_so_far(call, common, common->table, status);
+    lsi_table_free(&common->table);
+    if (status == LS_OK && common->wrong)
+        status = lsi_fail(LS_ERR_STATE, "results are wrong; see the table");
+    return status == LS_OK ? 0 : lsi_cli_rank_error();
+}
+
+/* ---- the coordinator -------------------------------------------------- */
+
+static ls_status collect(int fd, lsi_table *table, bool *all)
+{
+    struct stat info;
+    *all = false;
+    if (fstat(fd, &info) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    if (info.st_size == 0)
+        return LS_OK; /* the ranks failed, and have said so */
+    const size_t bytes = (size_t)info.st_size;
+    void *text = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (text == MAP_FAILED)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "no rows of results");
+    lsi_table_load(table, text, bytes);
+    *all = ((const char *)text)[bytes - 1] == '\n';
+    munmap(text, bytes);
+    return lsi_table_status(table);
+}
+
+/* Runs the bench as n ranks and adds their rows; `all`: all there should be. */
+static ls_status run_ranks(const lsi_invocation *call,
+                           const lsi_bench_common *flags, int n,
+                           lsi_table *table, int *exit_status, bool *all)
+{
+    char text[32];
+    const int fd = memfd_create("lockstep-rows", 0);
+    if (fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot collect rows of results");
+    snprintf(text, sizeof(text), "%d%s", fd,
+             lsi_table_row_count(table) == 0 ? " titles" : "");
+    ls_status status = LS_OK;
+    if (setenv(ROWS_VARIABLE, text, 1) != 0)
+        status = lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
+    if (status == LS_OK)
+        status = lsi_cli_launch_self(
+            call, &(lsi_rank_flags){n, flags->threads, flags->bind},
+            exit_status);
+    unsetenv(ROWS_VARIABLE);
+    if (status == LS_OK)
+        status = collect(fd, table, all);
+    close(fd);
+    return status;
+}
+
+/* The same of ranks that were started here. */
+static ls_status report_rest(const lsi_invocation *call,
+                             const lsi_bench_common *flags,
+                             const lsi_table *table, bool complete)
+{
+    const size_t rows = lsi_table_row_count(table);
+    if (!complete && rows == 0)
+        return LS_OK;
+    if (!complete)
+        fprintf(stderr, "lockstep: %s broke off after %zu row%s\n",
+                call->argv[0], rows, rows == 1 ? "" : "s");
+    return report(call, flags, table);
+}
+
+/* Who knows nccl-tests may take -n for a number of runs. */
+static void note_many(const lsi_invocation *call, const lsi_list *ranks)
+{
+    const int cpus = lsi_cpus_available();
+    for (size_t i = 0; i < ranks->n; i++) {
+        if (ranks->values[i] <= cpus)
+            continue;
+        fprintf(stderr,
+                "lockstep: %s: -n %d: more ranks than CPUs, of which there are "
+                "%d; the number of runs is --iterations\n",
+                call->argv[0], (int)ranks->values[i], cpus);
+        return;
+    }
+}
+
+static int coordinate(const lsi_invocation *call, const lsi_bench_common *flags,
+                      const lsi_bench *bench, const lsi_list *ranks)
+{
+    lsi_table *table = NULL;
+    int exit_status = 0;
+    bool complete = true;
+    ls_status status = new_table(bench, flags, &table);
+    for (size_t i = 0; i < ranks->n && status == LS_OK && complete; i++) {
+        int ended;
+        status = run_ranks(call, flags, (int)ranks->values[i], table, &ended,
+                           &complete);
+        if (status == LS_OK && exit_status == 0)
+            exit_status = ended;
+    }
+    if (status == LS_OK)
+        status = report_rest(call, flags, table, complete);
+    lsi_table_free(&table);
+    return status == LS_OK ? exit_status : lsi_cli_error();
+}
+
+static bool contains(const lsi_list *list, int64_t value)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->values[i] == value)
+            return true;
+    }
+    return false;
+}
+
+static int run_parsed(const lsi_invocation *call, const lsi_bench *bench,
+                      lsi_bench_common *common)
+{
+    lsi_list ranks;
+    lsi_launched launched;
+    if (lsi_cli_launched(&launched) != LS_OK)
+        return lsi_cli_error();
+    if (lsi_span_limit_steps("--trace-steps", common->trace_steps) != LS_OK ||
+        bench->parse(bench, common) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    const char *text = common->ranks != NULL ? common->ranks : bench->ranks;
+    if (lsi_list_of_numbers("--ranks", text, 1, LSI_LAUNCH_MAX_RANKS, &ranks) !=
+        LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    if (launched.size > 0 && common->ranks != NULL &&
+        !contains(&ranks, launched.size))
+        return lsi_cli_usage("%s: --ranks %s, but a launcher started %d ranks",
+                             call->argv[0], text, launched.size);
+    if (lsi_result_is_stdout(common->json) && lsi_result_is_stdout(common->csv))
+        return lsi_cli_usage("%s: --json - and --csv - cannot both be printed",
+                             call->argv[0]);
+    if (launched.size > 0)
+        return be_rank(call, bench, common, launched.rank == 0);
+    if (check_outputs(common) != LS_OK)
+        return lsi_cli_error();
+    if (common->ranks != NULL && shows_table(common))
+        note_many(call, &ranks);
+    return coordinate(call, common, bench, &ranks);
+}
+
+/* The state is not counted as memory: what is measured is. */
+int lsi_bench_run(const lsi_invocation *call)
+{
+    const lsi_bench *const bench = bench_of(call);
+    void *const state = calloc(1, bench->state_bytes);
+    int exit_status;
+    if (state == NULL)
+        return lsi_cli_usage("no memory");
+    if (lsi_cli_parse(call, state, NULL, &exit_status))
+        exit_status = run_parsed(call, bench, state);
+    free(state);
+    return exit_status;
+}
+
+void lsi_bench_set_budget(int64_t bytes)
+{
+    const int64_t available = lsi_memory_available();
+    if (bytes <= 0) /* not known: no limit */
+        bytes = available < 0 ? 0 : available / 10 * 9;
+    ls_memory_set_budget((size_t)bytes);
+}

@@ -1,0 +1,128 @@
+/*
+ * What every benchmark does around its measuring: its common flags, starting
+ * its ranks (for each number listed in turn), progress, showing and keeping the
+ * rows so far, one table of all rows, the files. A benchmark is one constant
+ * and one struct, which holds its flags, what follows from them, and what a
+ * rank measures with:
+ *
+ *     typedef struct state {
+ *         lsi_bench_common common;
+ *         const char *sizes;
+ *         lsi_list size_list;
+ *         float *data;
+ *     } state;
+ *     #define ROW(...) LSI_OPTION(state, __VA_ARGS__)
+ *     static const lsi_option options[] = {
+ *         LSI_BENCH_ROWS("2", "5", "50"), ROW(sizes, ...)};
+ *
+ *     const lsi_bench lsi_bench_example = {
+ *         .command = {.name = "example", ..., .run = lsi_bench_run},
+ *         .state_bytes = sizeof(state), ...};
+ */
+#ifndef LS_CLI_BENCH_BENCH_H
+#define LS_CLI_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/frame/command.h"
+#include "cli/frame/ranks.h"
+#include "lockstep/group.h"
+#include "report/table.h"
+
+/* The first member of a benchmark's struct. */
+typedef struct lsi_bench_common {
+    const char *ranks; /* "2", or "2,4,6"; NULL: not given */
+    const char *bind;
+    int64_t threads, warmup, iterations;
+    bool deterministic;
+    const char *json, *csv, *trace, *trace_steps, *memory;
+    bool wide;
+    /* On a rank: */
+    ls_group *group;
+    lsi_table *table; /* rank 0's is the result, the others' are dropped */
+    size_t shown;     /* of its rows */
+    size_t cases;     /* open says how many there are */
+    bool wrong;       /* a result was not right: rows as always, but exit 1 */
+    char told[1024];  /* what is left of it after a case; see lsi_bench_tell */
+} lsi_bench_common;
+
+#define LSI_BENCH_OUTPUT_ROWS                                                  \
+    ROW(common.trace, STRING, "trace", 0, "DIR", NULL,                         \
+        "write what each rank spends its time on, for `lockstep trace` and "   \
+        "`lockstep profile`; of several numbers of ranks each in a folder of " \
+        "its own there"),                                                      \
+        ROW(common.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL, \
+            "trace only these steps, such as 2:3 for steps 2 to 4; a "         \
+            "benchmark without steps traces all, or nothing if FIRST is over " \
+            "1"),                                                              \
+        ROW(common.memory, STRING, "memory", 0, "DIR", NULL,                   \
+            "write what takes each rank's memory, for `lockstep memory`, in "  \
+            "folders as --trace does"),                                        \
+        ROW(common.json, STRING, "json", 'J', "FILE", NULL,                    \
+            "write the rows as JSON; - prints them instead of the table"),     \
+        ROW(common.csv, STRING, "csv", 0, "FILE", NULL,                        \
+            "write the rows as CSV; - prints them instead of the table"),      \
+        ROW(common.wide, BOOL, "wide", 0, NULL, NULL,                          \
+            "show all columns, in lines of more than 100 characters")
+
+/* The rows of the common flags, to be used where ROW is defined. */
+#define LSI_BENCH_ROWS(ranks_, warmup_, iterations_)                           \
+    ROW(common.ranks, LIST, "ranks", 'n', "N,...", NULL,                       \
+        "ranks to start (default " ranks_ "); of several numbers each in "     \
+        "turn"),                                                               \
+        LSI_THREADS_ROW(common.threads), LSI_BIND_ROW(common.bind),            \
+        LSI_DETERMINISTIC_ROW(common.deterministic),                           \
+        ROW(common.warmup, INT, "warmup", 'w', "N", warmup_, "warm-up runs",   \
+            .min = 0, .max = 1e9),                                             \
+        ROW(common.iterations, INT, "iterations", 0, "N", iterations_,         \
+            "measured runs", .min = 1, .max = 1e9),                            \
+        LSI_BENCH_OUTPUT_ROWS
+
+typedef struct lsi_bench lsi_bench;
+
+struct lsi_bench {
+    lsi_command command; /* first; its run is lsi_bench_run */
+    size_t state_bytes;  /* of the struct, which begins as zeros */
+    const lsi_column *columns;
+    size_t n_columns;
+    const char *ranks;    /* what is started if the flags say nothing */
+    const char *progress; /* the label of a bar over the cases; NULL: none */
+    bool at_end;          /* shows no rows before all are there */
+    /* Prints what stands below the table, whose rows may be some; or NULL. */
+    void (*foot)(const lsi_table *table, FILE *stream);
+    /*
+     * Reads the flags further, before ranks are started and on each of them.
+     * What fails is a mistake of usage.
+     */
+    ls_status (*parse)(const lsi_bench *bench, void *state);
+    /*
+     * Makes what a rank measures with, and sets common.cases. Close gives it
+     * back, also after an error. Both are called on all ranks; or NULL.
+     */
+    ls_status (*open)(void *state);
+    void (*close)(void *state);
+    /* Measures a case and adds its rows; on all ranks. */
+    ls_status (*measure)(void *state, size_t i);
+    /* What the bar shows of a case while it runs; or NULL. */
+    void (*describe)(const void *state, size_t i, char *note, size_t bytes);
+};
+
+/*
+ * Tells about a case on stderr, as rank 0, as soon as its rows are kept: from
+ * then on they are a result even if the job breaks off.
+ */
+void lsi_bench_tell(lsi_bench_common *common, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Runs the benchmark whose command was called: returns the exit status. */
+int lsi_bench_run(const lsi_invocation *call);
+
+/*
+ * Limits memory to so many bytes or, for 0, to what the machine could give; so
+ * that what does not fit is a row that says so.
+ */
+void lsi_bench_set_budget(int64_t bytes);
+
+#endif

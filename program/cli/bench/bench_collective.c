@@ -1,0 +1,486 @@
+/*
+ * lockstep bench all-reduce and its like: nccl-tests' flags, columns and
+ * definitions. A size is what the larger of the two buffers of a rank holds;
+ * algbw is size over time, busbw that times a factor of the operation. Every
+ * run begins at a barrier; its time is that of the slowest rank. The result is
+ * checked before and after the timed runs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/collectives.h"
+#include "cli/bench/foot.h"
+#include "cli/bench/kinds.h"
+#include "cli/bench/used_algorithm.h"
+#include "cli/frame/list.h"
+#include "comm/api/select.h"
+
+/* Where results go: out of place, in place, or both in turn. */
+typedef struct places {
+    bool out, in;
+} places;
+
+typedef struct state {
+    lsi_bench_common common;
+    lsi_list_steps steps;
+    int64_t root, checks, threads, gpus;
+    const char *sizes, *dtype, *op, *buffers, *place, *algorithm, *preset;
+    char ranks[32]; /* as -t and -g say */
+    const lsi_bench_collective *collective;
+    lsi_list size_list;
+    lsi_bench_kinds kinds;
+    places places;
+    size_t kind; /* the one that x is of */
+    lsi_exercise x;
+    unsigned char *data[2];
+    double *times;
+} state;
+
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS("2", "5", "20"),
+    ROW(steps.min, BYTES, "minbytes", 'b', "SIZE", "1k", "smallest size",
+        .min = 0, .max = 1e12),
+    ROW(steps.max, BYTES, "maxbytes", 'e', "SIZE", "16m", "largest size",
+        .min = 0, .max = 1e12),
+    ROW(steps.factor, INT, "stepfactor", 'f', "N", "4",
+        "factor from one size to the next", .min = 2, .max = 1 << 20),
+    ROW(steps.add, BYTES, "stepbytes", 'i', "SIZE", NULL,
+        "difference from one size to the next; instead of -f", .min = 0,
+        .max = 1e12),
+    ROW(sizes, LIST, "sizes", 0, "SIZE,...", NULL,
+        "these sizes, such as 4k,10m; instead of -b and -e"),
+    ROW(dtype, STRING, "datatype", 'd', "TYPE", "f32",
+        "f32, f64, f16, bf16, i8, u8, i32, i64 or bool, some also by "
+        "nccl-tests' names (float, double, half, bfloat16, int8, uint8, int32, "
+        "int64); all: each in turn but bool"),
+    ROW(op, STRING, "op", 'o', "OP", "sum",
+        "reduction: sum, avg, min, max or prod; all: each in turn that the "
+        "type has"),
+    ROW(root, INT, "root", 'r', "RANK", "0", "root, where there is one",
+        .min = 0, .max = 1023),
+    ROW(checks, INT, "check", 'c', "N", "2",
+        "how often the result is checked, the first time before the timed "
+        "runs; 0: never",
+        .min = 0, .max = 1e6),
+    ROW(threads, INT, "nthreads", 't', "N", NULL,
+        "ranks to start, as nccl-tests has it: so many times -g; instead of -n",
+        .min = 1, .max = 1024),
+    ROW(gpus, INT, "ngpus", 'g', "N", NULL, "the same: so many times -t",
+        .min = 1, .max = 1024),
+    ROW(buffers, CHOICE, "buffers", 0, "KIND", "private",
+        "memory of each rank alone, or from ls_shared_alloc",
+        .choices = "private|shared"),
+    ROW(place, CHOICE, "place", 0, "PLACE", "both", "out of place, in place",
+        .choices = "out|in|both"),
+    ROW(algorithm, STRING, "algorithm", 0, "NAME", NULL,
+        "this one instead of what the selection table says"),
+    ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
+        "single-node: f32, 1, 10, 100 and 1000 MB (of 10^6 bytes), 2, 4 and 6 "
+        "ranks, in place",
+        .choices = "single-node"),
+};
+
+#define REAL(name_, title_, unit_, ...)                                        \
+    {                                                                          \
+        .name = (name_), .title = (title_), .unit = (unit_),                   \
+        .type = LSI_COLUMN_REAL, .decimals = 2, __VA_ARGS__                    \
+    }
+#define INT(name_, title_, ...)                                                \
+    {                                                                          \
+        .name = (name_), .title = (title_), .type = LSI_COLUMN_INT,            \
+        __VA_ARGS__                                                            \
+    }
+
+/* A root is a column only of operations that have one. */
+#define COLUMNS(...)                                                           \
+    {.name = "op", .type = LSI_COLUMN_TEXT, .wide = true, .width = 10},        \
+        INT("ranks", NULL, .unit = NULL),                                      \
+        INT("bytes", "size", .unit = "B", .width = 10),                        \
+        INT("count", NULL, .wide = true, .width = 9),                          \
+        {.name = "dtype", .title = "type", .type = LSI_COLUMN_TEXT},           \
+        {.name = "redop", .type = LSI_COLUMN_TEXT, .wide = true},              \
+        __VA_ARGS__{.name = "algorithm", .type = LSI_COLUMN_TEXT, .width = 9}, \
+        {.name = "buffers", .type = LSI_COLUMN_TEXT, .wide = true},            \
+        {.name = "in_place", .title = "in place", .type = LSI_COLUMN_BOOL},    \
+        REAL("time_us.min", "min", "us", .wide = true, .width = 10),           \
+        REAL("time_us.median", "time", "us", .width = 10),                     \
+        REAL("time_us.mean", "", NULL, .wide = true),                          \
+        REAL("time_us.p99", "p99", "us", .wide = true, .width = 10),           \
+        REAL("time_us.max", "", NULL, .wide = true),                           \
+        REAL("algbw_gbps", "algbw", "GB/s", .wide = false),                    \
+        REAL("busbw_gbps", "busbw", NULL, .width = 6),                         \
+        INT("wrong", "#wrong", .unit = NULL),                                  \
+        INT("peak_bytes", "", .unit = NULL)
+static const lsi_column columns[] = {COLUMNS()};
+static const lsi_column columns_with_root[] = {
+    COLUMNS(INT("root", NULL, .wide = true), )};
+
+/* ---- sizes ------------------------------------------------------------ */
+
+static ls_status list_sizes(state *b)
+{
+    static const lsi_list single_node = {
+        {1000000, 10000000, 100000000, 1000000000}, 4};
+    if (!b->collective->has_data) {
+        b->size_list = (lsi_list){.n = 1};
+        return LS_OK;
+    }
+    if (b->sizes != NULL)
+        return lsi_list_of_sizes("--sizes", b->sizes, 0, INT64_C(1) << 40,
+                                 &b->size_list);
+    if (b->preset != NULL) {
+        b->size_list = single_node;
+        return LS_OK;
+    }
+    return lsi_list_of_steps(&b->steps, &b->size_list);
+}
+
+/* Of the larger buffer, for each element of a block. */
+static size_t unit_bytes(const state *b)
+{
+    const lsi_bench_collective *c = b->collective;
+    const bool blocks = c->sends_blocks || c->receives_blocks;
+    return (blocks ? (size_t)ls_group_size(b->x.group) : 1) *
+           ls_dtype_size(b->x.dtype);
+}
+
+/* Elements of a block: as many as the larger buffer holds in `size` bytes. */
+static size_t block_count(const state *b, int64_t size)
+{
+    return (size_t)size / unit_bytes(b);
+}
+
+static int64_t largest_size(const state *b)
+{
+    int64_t largest = 0;
+    for (size_t i = 0; i < b->size_list.n; i++)
+        if (b->size_list.values[i] > largest)
+            largest = b->size_list.values[i];
+    return largest;
+}
+
+/* ---- measuring -------------------------------------------------------- */
+
+/* Adds the elements that are wrong on all ranks after one run. */
+static ls_status check(state *b, int64_t *sum)
+{
+    const lsi_bench_collective *c = b->collective;
+    lsi_bench_collective_fill(c, &b->x);
+    LS_TRY(c->run(&b->x));
+    int64_t wrong = (int64_t)c->wrong(&b->x);
+    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
+    *sum += wrong;
+    return LS_OK;
+}
+
+static ls_status repeat(state *b, int64_t times)
+{
+    for (int64_t i = 0; i < times; i++)
+        LS_TRY(b->collective->run(&b->x));
+    return LS_OK;
+}
+
+static ls_status time_runs(state *b, lsi_stats *out)
+{
+    LS_TRY(repeat(b, b->common.warmup));
+    for (int64_t i = 0; i < b->common.iterations; i++) {
+        LS_TRY(ls_barrier(b->x.group));
+        const uint64_t start = lsi_clock_ns();
+        LS_TRY(b->collective->run(&b->x));
+        b->times[i] = (double)(lsi_clock_ns() - start) * 1e-9;
+    }
+    const size_t n = (size_t)b->common.iterations;
+    LS_TRY(ls_all_reduce(b->x.group, b->times, b->times, n, LS_F64, LS_MAX));
+    return lsi_stats_of(b->times, n, out);
+}
+
+/*
+ * Asks for --algorithm at this size, from here on. What a size is to the
+ * selection table is what a rank sends.
+ */
+static ls_status select_algorithm(const state *b)
+{
+    const lsi_bench_collective *c = b->collective;
+    char line[128];
+    if (b->algorithm == NULL)
+        return LS_OK;
+    size_t bytes = b->x.count * ls_dtype_size(b->x.dtype);
+    if (c->sends_blocks)
+        bytes *= (size_t)ls_group_size(b->x.group);
+    snprintf(line, sizeof(line), "%s:%zu-%zu:%.64s", c->select, bytes,
+             bytes + 1, b->algorithm);
+    return ls_group_select(b->x.group, line);
+}
+
+/* The algorithm that the last run has used. */
+static const char *used_algorithm(const state *b)
+{
+    if (strcmp(b->collective->name, "send-recv") == 0)
+        return "messages";
+    return lsi_used_algorithm(b->x.group);
+}
+
+static ls_status peak_of_all(const state *b, int64_t *out)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    *out = (int64_t)memory.peak_bytes;
+    return ls_all_reduce(b->x.group, out, out, 1, LS_I64, LS_MAX);
+}
+
+typedef struct result {
+    lsi_stats stats;
+    int64_t wrong, peak_bytes;
+    const char *algorithm;
+} result;
+
+static void add_row(state *b, const result *r)
+{
+    const lsi_exercise *x = &b->x;
+    const lsi_bench_collective *c = b->collective;
+    const int ranks = ls_group_size(x->group);
+    const size_t bytes = x->count * unit_bytes(b);
+    const double algbw = (double)bytes / r->stats.median * 1e-9;
+    lsi_table_row(b->common.table);
+    lsi_table_text(b->common.table, "op", c->name);
+    lsi_table_int(b->common.table, "ranks", ranks);
+    lsi_table_int(b->common.table, "bytes", (int64_t)bytes);
+    lsi_table_int(b->common.table, "count", (int64_t)x->count);
+    if (c->has_data)
+        lsi_table_text(b->common.table, "dtype", ls_dtype_name(x->dtype));
+    if (c->reduces)
+        lsi_table_text(b->common.table, "redop", ls_reduce_op_name(x->op));
+    if (c->has_root)
+        lsi_table_int(b->common.table, "root", x->root);
+    lsi_table_text(b->common.table, "algorithm", r->algorithm);
+    if (c->has_data)
+        lsi_table_text(b->common.table, "buffers", b->buffers);
+    lsi_table_bool(b->common.table, "in_place", x->send == x->recv);
+    lsi_table_stats(b->common.table, "time_us", &r->stats, 1e6);
+    lsi_table_real(b->common.table, "algbw_gbps", algbw);
+    lsi_table_real(b->common.table, "busbw_gbps", algbw * c->bus_factor(ranks));
+    if (b->checks > 0)
+        lsi_table_int(b->common.table, "wrong", r->wrong);
+    lsi_table_int(b->common.table, "peak_bytes", r->peak_bytes);
+}
+
+static ls_status measure_one(state *b, int64_t size, bool in_place)
+{
+    result r = {.wrong = 0};
+    b->x.count = block_count(b, size);
+    b->x.send = b->data[0];
+    b->x.recv = b->data[in_place ? 0 : 1];
+    ls_memory_reset_peak();
+    LS_TRY(select_algorithm(b));
+    if (b->checks > 0)
+        LS_TRY(check(b, &r.wrong));
+    else
+        lsi_bench_collective_fill(b->collective, &b->x);
+    LS_TRY(time_runs(b, &r.stats));
+    LS_TRY(b->collective->run(&b->x));
+    r.algorithm = used_algorithm(b);
+    if (b->algorithm != NULL && strcmp(b->algorithm, r.algorithm) != 0)
+        return lsi_fail(LS_ERR_STATE, "%s was asked for, but %s was used",
+                        b->algorithm, r.algorithm);
+    for (int64_t i = 1; i < b->checks; i++)
+        LS_TRY(check(b, &r.wrong));
+    LS_TRY(peak_of_all(b, &r.peak_bytes));
+    b->common.wrong |= r.wrong != 0;
+    add_row(b, &r);
+    return LS_OK;
+}
+
+static ls_status choose_places(state *b)
+{
+    const lsi_bench_collective *c = b->collective;
+    const char *place = b->preset != NULL ? "in" : b->place;
+    const bool both = strcmp(place, "both") == 0;
+    b->places = (places){
+        .out = c->out_of_place && (both || strcmp(place, "out") == 0),
+        .in = c->in_place && (both || strcmp(place, "in") == 0),
+    };
+    if (!b->places.out && !b->places.in)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s cannot be done %s place", c->name,
+                        strcmp(place, "in") == 0 ? "in" : "out of");
+    return LS_OK;
+}
+
+/* The first row would pay for ranks that have just begun: cold memory, and
+ * cores that they do not yet share evenly. So the largest size goes first. */
+static ls_status warm_up(state *b)
+{
+    b->x.count = block_count(b, largest_size(b));
+    b->x.send = b->data[0];
+    b->x.recv = b->data[b->places.out ? 1 : 0];
+    lsi_bench_collective_fill(b->collective, &b->x);
+    return repeat(b, b->common.warmup);
+}
+
+/* From here on data is of that type, and added up or the like. */
+static ls_status set_kind(state *b, size_t kind)
+{
+    lsi_pattern_free(&b->x.pattern);
+    b->kind = kind;
+    b->x.dtype = b->kinds.all[kind].dtype;
+    b->x.op = b->kinds.all[kind].op;
+    /* Data that is only moved may be any. */
+    return lsi_pattern_new(&b->x.pattern, ls_group_size(b->x.group), b->x.dtype,
+                           b->collective->reduces ? b->x.op : LS_MAX);
+}
+
+/* Of each kind every size, out of place, in place, or both. */
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    const size_t ways = (size_t)b->places.out + b->places.in;
+    const size_t sizes = b->size_list.n;
+    if (i / ways / sizes != b->kind)
+        LS_TRY(set_kind(b, i / ways / sizes));
+    return measure_one(b, b->size_list.values[i / ways % sizes],
+                       b->places.in && (i % ways == 1 || !b->places.out));
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+static ls_status allocate(state *b)
+{
+    const bool shared = strcmp(b->buffers, "shared") == 0;
+    const size_t bytes = (size_t)largest_size(b);
+    const size_t n = (size_t)b->common.iterations;
+    void *block;
+    LS_TRY(lsi_alloc(&block, n * sizeof(double), LS_MEMORY_OTHER, "times"));
+    b->times = block;
+    for (int i = 0; i < (b->places.out ? 2 : 1); i++) {
+        LS_TRY(shared ? ls_shared_alloc(b->x.group, bytes, &block)
+                      : lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
+                                         "buffers to communicate"));
+        b->data[i] = block;
+    }
+    return LS_OK;
+}
+
+static void close_buffers(void *opaque)
+{
+    state *const b = opaque;
+    const bool shared = strcmp(b->buffers, "shared") == 0;
+    for (int i = 0; i < 2; i++) {
+        void *block = b->data[i];
+        if (block != NULL && shared)
+            (void)ls_shared_free(b->x.group, &block); /* a group that failed */
+        else
+            lsi_free(block);
+    }
+    lsi_free(b->times);
+    lsi_pattern_free(&b->x.pattern);
+}
+
+/* ---- the bench -------------------------------------------------------- */
+
+static ls_status open_buffers(void *opaque)
+{
+    state *const b = opaque;
+    b->x.group = b->common.group;
+    b->x.root = (int)b->root;
+    b->common.cases =
+        b->kinds.n * b->size_list.n * ((size_t)b->places.out + b->places.in);
+    LS_TRY(set_kind(b, 0));
+    LS_TRY(allocate(b));
+    return warm_up(b);
+}
+
+/* Whether there is such an algorithm: ranks find out whether it can be used. */
+static ls_status check_algorithm(const state *b)
+{
+    const char *const operation = b->collective->select;
+    lsi_select_table table = {0};
+    char line[128];
+    if (b->algorithm == NULL)
+        return LS_OK;
+    if (operation == NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "%s has no algorithms to choose from",
+                        b->collective->name);
+    snprintf(line, sizeof(line), "%s:0-1:%.64s", operation, b->algorithm);
+    return lsi_select_parse(line, &table);
+}
+
+/* -t and -g say how many ranks there are where -n does not. */
+static ls_status count_ranks(state *b)
+{
+    if (b->threads == 0 && b->gpus == 0)
+        return LS_OK;
+    if (b->common.ranks != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "-n %s says how many ranks to start, and so do -t and "
+                        "-g; -n is no number of runs here, that is "
+                        "--iterations",
+                        b->common.ranks);
+    snprintf(b->ranks, sizeof(b->ranks), "%" PRId64,
+             (b->threads > 0 ? b->threads : 1) * (b->gpus > 0 ? b->gpus : 1));
+    b->common.ranks = b->ranks;
+    return LS_OK;
+}
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
+{
+    state *const b = opaque;
+    b->collective = lsi_bench_collective_find(bench->command.name);
+    LS_TRY(count_ranks(b));
+    if (b->preset != NULL && b->common.ranks == NULL)
+        b->common.ranks = "2,4,6";
+    LS_TRY(choose_places(b));
+    LS_TRY(lsi_bench_kinds_parse(b->dtype, b->op, b->collective->reduces,
+                                 &b->kinds));
+    LS_TRY(check_algorithm(b));
+    return list_sizes(b);
+}
+
+#define TEXT                                                                   \
+    "Columns and definitions are those of nccl-tests: size is what the "       \
+    "larger buffer of a rank holds, algbw is size over time, busbw that "      \
+    "times a factor of the operation (2(n-1)/n for all-reduce; (n-1)/n for "   \
+    "reduce-scatter, all-gather and all-to-all; else 1), #wrong counts "       \
+    "elements that are not right; below are their sum and the mean busbw of "  \
+    "all rows. The time is the median over the runs of "                       \
+    "the slowest rank's; each run begins at a barrier. All runs use the same " \
+    "buffers, and nothing is written to them in between: what fits the "       \
+    "caches is measured in the caches, as where a result has just been "       \
+    "computed; take more than all caches hold together to measure memory."
+
+#define BENCH(id, name_, columns_, summary_)                                   \
+    const lsi_bench lsi_bench_##id = {                                         \
+        .command = {.name = (name_),                                           \
+                    .summary = "Measure " summary_,                            \
+                    .text = TEXT,                                              \
+                    .options = options,                                        \
+                    .n_options = sizeof(options) / sizeof(options[0]),         \
+                    .run = lsi_bench_run},                                     \
+        .state_bytes = sizeof(state),                                          \
+        .columns = (columns_),                                                 \
+        .n_columns = sizeof(columns_) / sizeof((columns_)[0]),                 \
+        .ranks = "2",                                                          \
+        .progress = (name_),                                                   \
+        .foot = lsi_bench_foot,                                                \
+        .parse = parse,                                                        \
+        .open = open_buffers,                                                  \
+        .measure = measure,                                                    \
+        .close = close_buffers,                                                \
+    };
+
+BENCH(all_reduce, "all-reduce", columns, "all-reduce: a reduction to all ranks")
+BENCH(reduce, "reduce", columns_with_root, "reduce: a reduction to one rank")
+BENCH(reduce_scatter, "reduce-scatter", columns,
+      "reduce-scatter: a reduced block to each rank")
+BENCH(broadcast, "broadcast", columns_with_root,
+      "broadcast: a copy from one rank to all")
+BENCH(all_gather, "all-gather", columns,
+      "all-gather: a block of each rank to all")
+BENCH(all_to_all, "all-to-all", columns,
+      "all-to-all: a block from each to each rank")
+BENCH(send_recv, "send-recv", columns, "send-recv: messages around a ring")
+BENCH(barrier, "barrier", columns, "barrier: waiting for all ranks")

@@ -1,0 +1,312 @@
+/*
+ * lockstep bench lm: the steps of training language models, in one process.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array/compute/threads.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/span_steps.h"
+#include "base/spans.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/lm_case.h"
+#include "cli/frame/dtype_flag.h"
+#include "cli/frame/list.h"
+#include "lockstep/profile.h"
+
+enum { MAX_SIZES = 16, SIZE_BYTES = 16 };
+
+typedef struct state {
+    lsi_bench_common common;
+    const char *sizes, *contexts, *batches, *dtypes, *passes, *warmups;
+    int64_t budget;
+    bool quick;
+    char size_names[MAX_SIZES][SIZE_BYTES];
+    size_t n_sizes;
+    lsi_list context_list, batch_list, warmup_list;
+    lsi_dtype_list types;
+    double *seconds[LSI_LM_PHASES]; /* [iterations] */
+} state;
+
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(sizes, LIST, "size", 0, "NAME,...", NULL,
+        "of the models: tiny, small, medium, large, xl, 2.7B, 10B, gpt2 "
+        "(default small)"),
+    ROW(contexts, LIST, "context", 'c', "N,...", "128", "tokens of a sequence"),
+    ROW(batches, LIST, "batch", 'b', "N,...", "4", "sequences at once"),
+    LSI_DTYPES_ROW(dtypes),
+    ROW(passes, CHOICE, "passes", 0, "WHICH", "all",
+        "of a step: all; forward and backward, without an optimizer; or "
+        "forward alone, which keeps nothing for a backward",
+        .choices = "all|backward|forward"),
+    ROW(warmups, LIST, "warmup", 'w', "N,...", NULL,
+        "steps that are not measured; of several numbers each in turn, with a "
+        "new model (default 5,0,1,2)"),
+    ROW(common.iterations, INT, "iterations", 0, "N", NULL,
+        "measured steps (default 10)", .min = 1, .max = 1e9),
+    LSI_THREADS_ROW(common.threads),
+    ROW(budget, BYTES, "budget", 0, "BYTES", "0",
+        "memory to use at most; 0: what this machine has free", .min = 0,
+        .max = 1e18),
+    ROW(quick, BOOL, "quick", 'q', NULL, NULL,
+        "unless told otherwise the size tiny, warm-ups 1 and 0, three steps"),
+    LSI_BENCH_OUTPUT_ROWS,
+};
+
+#define MS(column, name_, unit_)                                               \
+    {.name = column ".min", .title = "", .type = LSI_COLUMN_REAL},             \
+        {.name = column ".median", .title = "", .type = LSI_COLUMN_REAL},      \
+        {.name = column ".mean",                                               \
+         .title = name_,                                                       \
+         .unit = (unit_),                                                      \
+         .type = LSI_COLUMN_REAL,                                              \
+         .decimals = 1,                                                        \
+         .width = 6},                                                          \
+    {                                                                          \
+        .name = column ".std", .title = "std", .type = LSI_COLUMN_REAL,        \
+        .decimals = 1, .wide = true, .width = 5                                \
+    }
+
+static const lsi_column columns[] = {
+    {.name = "size", .title = "Size", .width = 6},
+    {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT, .wide = true},
+    {.name = "dtype", .title = "Type"},
+    {.name = "passes", .title = "Passes", .wide = true, .width = 8},
+    {.name = "ranks", .title = "", .type = LSI_COLUMN_INT},
+    {.name = "threads",
+     .title = "Threads",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    {.name = "warmup", .title = "Warm-up", .type = LSI_COLUMN_INT},
+    {.name = "iterations",
+     .title = "Steps",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    MS("forward_ms", "Forward", "ms"),
+    MS("backward_ms", "Backward", NULL),
+    MS("optimizer_ms", "Optimizer", NULL),
+    MS("step_ms", "Step", NULL),
+    {.name = "peak_bytes",
+     .title = "Peak bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true,
+     .width = 11},
+    {.name = "status", .title = "Status", .width = 13},
+};
+
+/* ---- the sizes ----------------------------------------------------------- */
+
+static ls_status read_size(void *opaque, const char *word)
+{
+    state *const b = opaque;
+    ls_transformer_config unused;
+    LS_TRY(ls_transformer_size(word, &unused));
+    if (b->n_sizes == MAX_SIZES)
+        return lsi_fail(LS_ERR_ARGUMENT, "--size has more than %d words",
+                        MAX_SIZES);
+    snprintf(b->size_names[b->n_sizes++], SIZE_BYTES, "%s", word);
+    return LS_OK;
+}
+
+static const char *or_else(const char *flag, const char *otherwise)
+{
+    return flag != NULL ? flag : otherwise;
+}
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
+{
+    state *const b = opaque;
+    const char *const size = b->quick ? "tiny" : "small";
+    const char *const warmups = b->quick ? "1,0" : "5,0,1,2";
+    (void)bench;
+    if (b->common.iterations == 0)
+        b->common.iterations = b->quick ? 3 : 10;
+    LS_TRY(lsi_each_word("--size", or_else(b->sizes, size), read_size, b));
+    LS_TRY(lsi_cli_dtypes(b->dtypes, &b->types));
+    LS_TRY(lsi_list_of_numbers("--context", b->contexts, 1, 1 << 20,
+                               &b->context_list));
+    LS_TRY(
+        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
+    return lsi_list_of_numbers("--warmup", or_else(b->warmups, warmups), 0,
+                               1 << 20, &b->warmup_list);
+}
+
+/* ---- one case ------------------------------------------------------------ */
+
+typedef struct lm_case {
+    state *bench;
+    const char *size;
+    int64_t warmup;
+    lsi_lm_case lm;
+} lm_case;
+
+static ls_status warm_up(lm_case *c)
+{
+    double unused[LSI_LM_PHASES];
+    LSI_SPAN(PHASE, "warm-up", 0, 0);
+    for (int64_t i = 0; i < c->warmup; i++)
+        LS_TRY(lsi_lm_case_step(&c->lm, unused));
+    return LS_OK;
+}
+
+static ls_status run_steps(lm_case *c)
+{
+    double seconds[LSI_LM_PHASES];
+    LS_TRY(warm_up(c));
+    for (int64_t i = 0; i < c->bench->common.iterations; i++) {
+        lsi_span_begin_step((uint64_t)i + 1);
+        const uint64_t began = lsi_span_begin();
+        LS_TRY(lsi_lm_case_step(&c->lm, seconds));
+        lsi_span_step(began, (uint64_t)i + 1);
+        for (int p = 0; p < LSI_LM_PHASES; p++)
+            c->bench->seconds[p][i] = seconds[p];
+    }
+    return LS_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void record_case(const lm_case *c, const char *status)
+{
+    lsi_table *const table = c->bench->common.table;
+    lsi_table_row(table);
+    lsi_table_text(table, "size", c->size);
+    lsi_table_int(table, "context", c->lm.config.context);
+    lsi_table_int(table, "batch", c->lm.batch);
+    lsi_table_text(table, "dtype", ls_dtype_name(c->lm.dtype));
+    lsi_table_text(table, "passes", c->bench->passes);
+    lsi_table_int(table, "ranks", 1);
+    lsi_table_int(table, "threads", lsi_threads());
+    lsi_table_int(table, "warmup", c->warmup);
+    lsi_table_text(table, "status", status);
+}
+
+static ls_status record_times(const lm_case *c)
+{
+    state *const b = c->bench;
+    const size_t n = (size_t)b->common.iterations;
+    static const char *const names[LSI_LM_PHASES] = {
+        "forward_ms", "backward_ms", "optimizer_ms", "step_ms"};
+    const bool ran[LSI_LM_PHASES] = {true, c->lm.backward, c->lm.optimize,
+                                     true};
+    lsi_stats stats[LSI_LM_PHASES];
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    for (int p = 0; p < LSI_LM_PHASES; p++)
+        LS_TRY(lsi_stats_of(b->seconds[p], n, &stats[p]));
+    record_case(c, "ok");
+    lsi_table_int(b->common.table, "iterations", b->common.iterations);
+    lsi_table_int(b->common.table, "peak_bytes", (int64_t)memory.peak_bytes);
+    for (int p = 0; p < LSI_LM_PHASES; p++)
+        if (ran[p])
+            lsi_table_stats(b->common.table, names[p], &stats[p], 1e3);
+    return LS_OK;
+}
+
+static ls_status measure_case(lm_case *c)
+{
+    ls_status status = lsi_lm_case_new(&c->lm);
+    if (status == LS_OK)
+        status = run_steps(c);
+    if (status == LS_OK)
+        status = record_times(c);
+    lsi_lm_case_free(&c->lm);
+    if (status != LS_ERR_BUDGET && status != LS_ERR_MEMORY)
+        return status;
+    record_case(c, "out of memory");
+    lsi_bench_tell(&c->bench->common,
+                   "%s, context %" PRId64 ", batch %" PRId64 ", %s: %s\n",
+                   c->size, c->lm.config.context, c->lm.batch,
+                   ls_dtype_name(c->lm.dtype), ls_last_error());
+    return LS_OK;
+}
+
+/* Warm-ups vary fastest, then the type, the batch, the context. */
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    lm_case c = {.bench = b,
+                 .lm = {.optimize = strcmp(b->passes, "all") == 0,
+                        .backward = strcmp(b->passes, "forward") != 0}};
+    c.warmup = b->warmup_list.values[i % b->warmup_list.n];
+    i /= b->warmup_list.n;
+    c.lm.dtype = b->types.values[i % (size_t)b->types.n];
+    i /= (size_t)b->types.n;
+    c.lm.batch = b->batch_list.values[i % b->batch_list.n];
+    i /= b->batch_list.n;
+    c.size = b->size_names[i / b->context_list.n];
+    LS_TRY(ls_transformer_size(c.size, &c.lm.config));
+    c.lm.config.context = b->context_list.values[i % b->context_list.n];
+    return measure_case(&c);
+}
+
+static void describe(const void *opaque, size_t i, char *note, size_t bytes)
+{
+    const state *const b = opaque;
+    const size_t one_size = b->context_list.n * b->batch_list.n *
+                            (size_t)b->types.n * b->warmup_list.n;
+    snprintf(note, bytes, "%s", b->size_names[i / one_size]);
+}
+
+/* The times are not counted as memory: what is measured is. */
+static ls_status open_cases(void *opaque)
+{
+    state *const b = opaque;
+    const size_t n = (size_t)b->common.iterations;
+    b->common.cases = b->n_sizes * b->context_list.n * b->batch_list.n *
+                      (size_t)b->types.n * b->warmup_list.n;
+    b->seconds[0] = malloc(n * LSI_LM_PHASES * sizeof(double));
+    if (b->seconds[0] == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %zu times",
+                        n * LSI_LM_PHASES);
+    for (int phase = 1; phase < LSI_LM_PHASES; phase++)
+        b->seconds[phase] = b->seconds[0] + (size_t)phase * n;
+    lsi_bench_set_budget(b->budget);
+    for (int i = 0; i < b->types.n; i++)
+        lsi_cli_dtype_note(b->types.values[i]);
+    return LS_OK;
+}
+
+static void close_cases(void *opaque)
+{
+    state *const b = opaque;
+    free(b->seconds[0]);
+}
+
+const lsi_bench lsi_bench_lm = {
+    .command =
+        {.name = "lm",
+         .summary = "Time the steps of training language models",
+         .text =
+             "A step is forward with the loss, backward, and AdamW, on random "
+             "tokens; --passes leaves out the last or both, with what they "
+             "keep in "
+             "memory. A case that "
+             "does not fit in the budget is a row that says so. Peak is the "
+             "most "
+             "that was in use at once, the model included. Products are "
+             "planned "
+             "once in the life of a process: a case without warm-up pays for "
+             "fresh "
+             "memory, and only the first of its shapes for plans. Of a bench "
+             "that "
+             "is interrupted, the rows so far are shown and written.",
+         .options = options,
+         .n_options = sizeof(options) / sizeof(options[0]),
+         .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "1",
+    .progress = "lm",
+    .parse = parse,
+    .describe = describe,
+    .open = open_cases,
+    .measure = measure,
+    .close = close_cases,
+};

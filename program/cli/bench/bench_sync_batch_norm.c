@@ -1,0 +1,392 @@
+/*
+ * lockstep bench sync-batch-norm: forward, a sum and backward of both
+ * implementations, for each number of features and rows, or images. The result
+ * of each case is compared with sums in double over the rows of all ranks. What
+ * a pass holds is counted of each implementation in a pass of its own, which is
+ * recorded and not timed.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/memory_record.h"
+#include "base/rng.h"
+#include "cli/bench/bench.h"
+#include "cli/frame/list.h"
+#include "comm/core/agree.h"
+#include "lockstep/parallel.h"
+
+static const double tolerance = 1e-3;
+
+typedef struct state {
+    lsi_bench_common common;
+    const char *features, *batches, *implementation;
+    int64_t side;
+    lsi_list feature_list, batch_list;
+    ls_sync_bn_kind kinds[2];
+    size_t n_kinds;
+} state;
+
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS("2", "5", "1000"),
+    ROW(features, LIST, "features", 0, "N,...", "128,256,512,1024",
+        "columns of the input"),
+    ROW(batches, LIST, "batch", 0, "N,...", "32,64",
+        "rows of the input of each rank"),
+    ROW(side, INT, "side", 0, "N", "0",
+        "side of images, which rows are then: (batch, features, N, N)",
+        .min = 0, .max = 1 << 12),
+    ROW(implementation, CHOICE, "implementation", 0, "KIND", "both",
+        "which one to measure", .choices = "both|fused|gathered"),
+};
+
+static const lsi_column columns[] = {
+    {.name = "implementation", .title = "Method", .width = 8},
+    {.name = "features", .title = "Features", .type = LSI_COLUMN_INT},
+    {.name = "batch", .title = "Batch", .type = LSI_COLUMN_INT},
+    {.name = "side", .title = "Side", .type = LSI_COLUMN_INT, .wide = true},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "time_us.min",
+     .title = "Min",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1,
+     .width = 9},
+    {.name = "time_us.median",
+     .title = "Median",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1,
+     .width = 9},
+    {.name = "time_us.mean",
+     .title = "Mean",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1,
+     .wide = true,
+     .width = 9},
+    {.name = "time_us.p99",
+     .title = "p99",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1,
+     .wide = true,
+     .width = 9},
+    {.name = "time_us.max",
+     .title = "Max",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1,
+     .width = 9},
+    {.name = "layer_bytes",
+     .title = "Layer bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    {.name = "saved_bytes",
+     .title = "Saved bytes",
+     .type = LSI_COLUMN_INT,
+     .wide = true},
+    {.name = "peak_bytes", .title = "Peak bytes", .type = LSI_COLUMN_INT},
+};
+
+/*
+ * Of the rank that holds most: what the layer has between two passes, and, of
+ * one pass beside the layer and its input, what is in use between forward and
+ * backward, and the most at any time.
+ */
+enum { LAYER_BYTES, SAVED_BYTES, PEAK_BYTES, N_BYTES };
+
+/* One row of the table, and what it is measured with. */
+typedef struct bench_case {
+    lsi_bench_common *common;
+    ls_group *group;
+    ls_sync_bn_kind kind;
+    int64_t features, batch, side;
+    int64_t bytes[N_BYTES];
+    ls_params *params;
+    ls_sync_bn *bn;
+    ls_tape *tape;
+    ls_tensor *x;
+} bench_case;
+
+/* Of a row: those of an image, or one. */
+static int64_t pixels_of(const bench_case *c)
+{
+    return c->side > 0 ? c->side * c->side : 1;
+}
+
+static ls_status make_input(bench_case *c)
+{
+    const int64_t shape[4] = {c->batch, c->features, c->side, c->side};
+    const lsi_rng_key key = {42, (uint64_t)ls_group_rank(c->group)};
+    LS_TRY(ls_tensor_new(&c->x, LS_F32, c->side > 0 ? 4 : 2, shape));
+    float *x;
+    LS_TRY(ls_tensor_map_f32(c->x, &x));
+    for (int64_t i = 0; i < ls_tensor_count(c->x); i++)
+        x[i] = (float)lsi_rng_normal(key, 0, (uint64_t)i);
+    return LS_OK;
+}
+
+static ls_status make(bench_case *c)
+{
+    const ls_sync_bn_options bn = {.kind = c->kind};
+    ls_memory_stats before, after;
+    ls_status status = make_input(c);
+    if (status == LS_OK)
+        status = ls_params_new(&c->params);
+    LS_TRY(lsi_agree_to_plan(c->group, status));
+    ls_memory_total(&before);
+    LS_TRY(ls_sync_bn_new(&c->bn, c->group, c->params, "bn", c->features, bn));
+    ls_memory_total(&after);
+    c->bytes[LAYER_BYTES] = (int64_t)(after.live_bytes - before.live_bytes);
+    LS_TRY(ls_params_allocate(c->params, c->group, 0));
+    return lsi_agree_to_plan(c->group, ls_tape_new(&c->tape));
+}
+
+static void release(bench_case *c)
+{
+    ls_tape_free(&c->tape);
+    ls_sync_bn_free(&c->bn);
+    ls_params_free(&c->params);
+    ls_tensor_free(&c->x);
+}
+
+/* Forward, and the sum of the first half of the rows; NULL: it has failed. */
+static ls_tensor *forward(const bench_case *c)
+{
+    ls_tape *const tape = c->tape;
+    if (ls_tape_watch(tape, c->x) != LS_OK)
+        return NULL;
+    ls_tensor *const y = ls_sync_bn_forward(c->bn, tape, c->x);
+    ls_tensor *const half = ls_narrow(tape, y, 0, 0, c->batch / 2);
+    return ls_sum(tape, half);
+}
+
+static ls_status pass(const bench_case *c)
+{
+    ls_tensor *const sum = forward(c);
+    LS_TRY(ls_tape_status(c->tape));
+    return ls_backward(c->tape, sum, 1.0);
+}
+
+static ls_status time_passes(const bench_case *c, double *seconds)
+{
+    const int64_t warmup = c->common->warmup;
+    const int64_t n = c->common->iterations;
+    for (int64_t i = -warmup; i < n; i++) {
+        LS_TRY(ls_barrier(c->group));
+        const double begin = lsi_clock_seconds();
+        LS_TRY(pass(c));
+        ls_tape_reset(c->tape);
+        if (i >= 0)
+            seconds[i] = lsi_clock_seconds() - begin;
+    }
+    /* An iteration takes as long as its slowest rank. */
+    return ls_all_reduce(c->group, seconds, seconds, (size_t)n, LS_F64, LS_MAX);
+}
+
+/* ---- checking ----------------------------------------------------------- */
+
+/* Where the r-th number of a column is: pixels are rows, too. */
+static int64_t place(const bench_case *c, int64_t r, int64_t column)
+{
+    const int64_t pixels = pixels_of(c);
+    return (r / pixels * c->features + column) * pixels + r % pixels;
+}
+
+/*
+ * What the gradient of this rank's rows should be for one column of all ranks'
+ * rows, all[((rank * batch + row) * features + column) * pixels + pixel],
+ * computed in double. Returns the largest difference from dx.
+ */
+static double column_error(const bench_case *c, const float *all,
+                           const float *dx, int64_t column)
+{
+    const int64_t pixels = pixels_of(c), batch = c->batch * pixels;
+    const int64_t ranks = ls_group_size(c->group), half = c->batch / 2 * pixels;
+    const int64_t rows = ranks * batch;
+    double mean = 0, variance = 0, sum_dy_xhat = 0, worst = 0;
+    for (int64_t r = 0; r < rows; r++)
+        mean += (double)all[place(c, r, column)] / (double)rows;
+    for (int64_t r = 0; r < rows; r++)
+        variance +=
+            pow((double)all[place(c, r, column)] - mean, 2) / (double)rows;
+    const double inv_std = 1 / sqrt(variance + 1e-5);
+    for (int64_t r = 0; r < rows; r++) {
+        if (r % batch < half)
+            sum_dy_xhat += ((double)all[place(c, r, column)] - mean) * inv_std;
+    }
+    const int64_t first = ls_group_rank(c->group) * batch;
+    for (int64_t r = 0; r < batch; r++) {
+        const double x = (double)all[place(c, first + r, column)];
+        const double expected =
+            inv_std *
+            ((r < half ? 1 : 0) - (double)(ranks * half) / (double)rows -
+             (x - mean) * inv_std * sum_dy_xhat / (double)rows);
+        worst = fmax(worst, fabs((double)dx[place(c, r, column)] - expected));
+    }
+    return worst;
+}
+
+static ls_status compare(const bench_case *c, float *all, double *worst)
+{
+    const size_t count = (size_t)ls_tensor_count(c->x);
+    float *x, *dx;
+    LS_TRY(ls_tensor_map_f32(c->x, &x));
+    LS_TRY(ls_all_gather(c->group, x, all, count, LS_F32));
+    LS_TRY(pass(c));
+    LS_TRY(ls_tensor_map_f32(ls_tape_grad(c->tape, c->x), &dx));
+    *worst = 0;
+    for (int64_t column = 0; column < c->features; column++)
+        *worst = fmax(*worst, column_error(c, all, dx, column));
+    ls_tape_reset(c->tape);
+    return ls_all_reduce(c->group, worst, worst, 1, LS_F64, LS_MAX);
+}
+
+static ls_status check(const bench_case *c)
+{
+    void *all;
+    double worst;
+    const size_t bytes = (size_t)ls_tensor_count(c->x) * sizeof(float);
+    LS_TRY(lsi_alloc(&all, bytes * (size_t)ls_group_size(c->group),
+                     LS_MEMORY_OTHER, "all ranks' inputs"));
+    const ls_status status = compare(c, all, &worst);
+    lsi_free(all);
+    LS_TRY(status);
+    if (!(worst <= tolerance))
+        c->common->wrong = true;
+    return LS_OK;
+}
+
+/* ---- measuring ---------------------------------------------------------- */
+
+/* Of a pass that is recorded; what tapes keep unused is not in it. */
+static ls_status count_pass(bench_case *c)
+{
+    lsi_memory_reset_in_use();
+    const int64_t before = lsi_memory_in_use().now;
+    ls_tensor *const sum = forward(c);
+    LS_TRY(ls_tape_status(c->tape));
+    c->bytes[SAVED_BYTES] = lsi_memory_in_use().now - before;
+    LS_TRY(ls_backward(c->tape, sum, 1.0));
+    c->bytes[PEAK_BYTES] = lsi_memory_in_use().peak - before;
+    ls_tape_reset(c->tape);
+    return LS_OK;
+}
+
+/* A recording of all of the process (--memory) serves as well. */
+static ls_status count_memory(bench_case *c)
+{
+    const bool recorded = lsi_memory_is_recorded();
+    if (!recorded)
+        LS_TRY(ls_memory_record_start(""));
+    const ls_status status = count_pass(c);
+    if (!recorded)
+        LS_TRY(ls_memory_record_stop());
+    LS_TRY(status);
+    return ls_all_reduce(c->group, c->bytes, c->bytes, N_BYTES, LS_I64, LS_MAX);
+}
+
+static ls_status record(const bench_case *c, const double *seconds)
+{
+    lsi_table *const table = c->common->table;
+    lsi_stats stats;
+    LS_TRY(lsi_stats_of(seconds, (size_t)c->common->iterations, &stats));
+    lsi_table_row(table);
+    lsi_table_text(table, "implementation",
+                   c->kind == LS_SYNC_BN_FUSED ? "fused" : "gathered");
+    lsi_table_int(table, "features", c->features);
+    lsi_table_int(table, "batch", c->batch);
+    lsi_table_int(table, "side", c->side);
+    lsi_table_int(table, "ranks", ls_group_size(c->group));
+    lsi_table_stats(table, "time_us", &stats, 1e6);
+    lsi_table_int(table, "layer_bytes", c->bytes[LAYER_BYTES]);
+    lsi_table_int(table, "saved_bytes", c->bytes[SAVED_BYTES]);
+    lsi_table_int(table, "peak_bytes", c->bytes[PEAK_BYTES]);
+    return LS_OK;
+}
+
+static ls_status measure_made(bench_case *c, double *seconds)
+{
+    LS_TRY(make(c));
+    LS_TRY(time_passes(c, seconds));
+    LS_TRY(count_memory(c));
+    LS_TRY(record(c, seconds));
+    return check(c);
+}
+
+static ls_status measure_case(bench_case c)
+{
+    void *seconds;
+    LS_TRY(lsi_alloc(&seconds, (size_t)c.common->iterations * sizeof(double),
+                     LS_MEMORY_OTHER, "times"));
+    const ls_status status = measure_made(&c, seconds);
+    release(&c);
+    lsi_free(seconds);
+    return status;
+}
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
+{
+    state *const b = opaque;
+    (void)bench;
+    LS_TRY(lsi_list_of_numbers("--features", b->features, 1, 1 << 20,
+                               &b->feature_list));
+    LS_TRY(
+        lsi_list_of_numbers("--batch", b->batches, 1, 1 << 20, &b->batch_list));
+    if (b->implementation[0] != 'g')
+        b->kinds[b->n_kinds++] = LS_SYNC_BN_FUSED;
+    if (b->implementation[0] != 'f')
+        b->kinds[b->n_kinds++] = LS_SYNC_BN_GATHERED;
+    return LS_OK;
+}
+
+static ls_status open_cases(void *opaque)
+{
+    state *const b = opaque;
+    b->common.cases = b->n_kinds * b->feature_list.n * b->batch_list.n;
+    return LS_OK;
+}
+
+/* Batches vary fastest, then features. */
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    const size_t batches = b->batch_list.n, features = b->feature_list.n;
+    const bench_case c = {.common = &b->common,
+                          .group = b->common.group,
+                          .side = b->side,
+                          .kind = b->kinds[i / batches / features],
+                          .features =
+                              b->feature_list.values[i / batches % features],
+                          .batch = b->batch_list.values[i % batches]};
+    return measure_case(c);
+}
+
+const lsi_bench lsi_bench_sync_batch_norm = {
+    .command = {.name = "sync-batch-norm",
+                .summary = "Time batch normalisation over all ranks",
+                .text = "An iteration is forward, the sum of the first half of "
+                        "each rank's "
+                        "rows, and backward; ranks begin it together, and it "
+                        "takes as long "
+                        "as the slowest of them. Results are compared with "
+                        "sums in double; "
+                        "a difference above 1e-3 makes the exit status 1. "
+                        "Peak bytes are the most that an iteration has in use "
+                        "at once, beside the layer and its input; --wide has "
+                        "what is kept for backward, and what the layer holds.",
+                .options = options,
+                .n_options = sizeof(options) / sizeof(options[0]),
+                .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .parse = parse,
+    .open = open_cases,
+    .measure = measure,
+};

@@ -1,0 +1,343 @@
+/*
+ * lockstep bench tune: times every algorithm that the ranks of this machine can
+ * use, for the operations and sizes that the selection table knows, and prints
+ * the line that chooses the fastest.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/collectives.h"
+#include "cli/bench/tune.h"
+#include "cli/frame/list.h"
+#include "comm/api/select_file.h"
+#include "comm/coll/algorithm.h"
+#include "report/result.h"
+
+/* The smallest size leaves the sizes below for this program's own calls. */
+enum { ROUNDS = 3, FEW_RUNS = 3, MOST_RUNS = 1000, LEAST_BYTES = 16 };
+
+/* Long runs vary less; then so many seconds are enough. */
+#define ENOUGH_SECONDS 0.05
+
+typedef struct state {
+    lsi_bench_common common;
+    const char *sizes, *save;
+    lsi_list size_list;
+    lsi_exercise x;
+    unsigned char *buffers[LSI_TUNE_KINDS][2]; /* send, recv */
+    /* Of the operation that is being measured; algorithms end with NULL. */
+    lsi_tune tune;
+    const lsi_algorithm *algorithms[LSI_TUNE_ALGORITHMS + 1];
+    char line[LSI_SELECT_FILE_BYTES / 2]; /* of the operations before */
+} state;
+
+#define ROW(...) LSI_OPTION(state, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_BENCH_ROWS("2", "2", "9"),
+    ROW(sizes, LIST, "sizes", 0, "SIZE,...", "256,1k,4k,16k,64k,256k,1m,4m",
+        "bytes that a rank sends, ascending"),
+    ROW(save, STRING, "save", 0, "FILE", NULL,
+        "write the line to a file, for LOCKSTEP_SELECT=@FILE on this machine"),
+};
+
+static const lsi_column columns[] = {
+    {.name = "op", .type = LSI_COLUMN_TEXT},
+    {.name = "ranks", .type = LSI_COLUMN_INT},
+    {.name = "bytes", .title = "size", .unit = "B", .type = LSI_COLUMN_INT},
+    {.name = "buffers", .type = LSI_COLUMN_TEXT},
+    {.name = "algorithm", .type = LSI_COLUMN_TEXT},
+    {.name = "time_us",
+     .title = "time",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "chosen", .type = LSI_COLUMN_BOOL},
+};
+
+static const char *const operations[] = {"all-reduce",     "reduce",
+                                         "reduce-scatter", "broadcast",
+                                         "all-gather",     "all-to-all"};
+
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+static const char *const kinds[LSI_TUNE_KINDS] = {"private", "shared"};
+
+/* ---- measuring -------------------------------------------------------- */
+
+/* Of one run, seconds of the slowest rank; so all ranks get the same. */
+static ls_status time_run(state *b, const lsi_bench_collective *c,
+                          double *seconds)
+{
+    LS_TRY(ls_barrier(b->x.group));
+    const uint64_t start = lsi_clock_ns();
+    LS_TRY(c->run(&b->x));
+    *seconds = (double)(lsi_clock_ns() - start) * 1e-9;
+    return ls_all_reduce(b->x.group, seconds, seconds, 1, LS_F64, LS_MAX);
+}
+
+static ls_status check(state *b, const lsi_bench_collective *c)
+{
+    lsi_bench_collective_fill(c, &b->x);
+    LS_TRY(c->run(&b->x));
+    int64_t wrong = (int64_t)c->wrong(&b->x);
+    LS_TRY(ls_all_reduce(b->x.group, &wrong, &wrong, 1, LS_I64, LS_SUM));
+    b->common.wrong |= wrong != 0;
+    return LS_OK;
+}
+
+/*
+ * The median, which nothing that happens once can move; the least of all
+ * rounds, which are far apart, so that a stranger does not disturb each.
+ */
+static ls_status time_algorithm(state *b, const lsi_bench_collective *c,
+                                double *best)
+{
+    double runs[MOST_RUNS], seconds = 0;
+    lsi_stats stats;
+    for (int64_t i = 0; i < b->common.warmup; i++)
+        LS_TRY(time_run(b, c, &seconds));
+    size_t n = 0;
+    double total = 0;
+    while (n < (size_t)b->common.iterations && n < MOST_RUNS &&
+           (n < FEW_RUNS || total < ENOUGH_SECONDS)) {
+        LS_TRY(time_run(b, c, &runs[n]));
+        total += runs[n++];
+    }
+    LS_TRY(lsi_stats_of(runs, n, &stats));
+    if (*best == 0 || stats.median < *best)
+        *best = stats.median;
+    return LS_OK;
+}
+
+/* Leaves 0 if the ranks cannot use the algorithm for these buffers. */
+static ls_status measure_algorithm(state *b, const lsi_bench_collective *c,
+                                   const lsi_algorithm *algorithm, size_t bytes,
+                                   double *seconds)
+{
+    char line[128];
+    if (algorithm->in_cells && bytes > LSI_FLAT_BYTES)
+        return LS_OK;
+    snprintf(line, sizeof(line), "%s:%zu-%zu:%s", c->select, bytes, bytes + 1,
+             algorithm->name);
+    /* Ruled out for this job, or for these buffers: alike on all ranks. */
+    ls_status status = ls_group_select(b->x.group, line);
+    if (status == LS_ERR_ARGUMENT)
+        return LS_OK;
+    if (status == LS_OK)
+        status = check(b, c);
+    if (status == LS_ERR_UNSUPPORTED)
+        return LS_OK;
+    LS_TRY(status);
+    return time_algorithm(b, c, seconds);
+}
+
+/* ---- an operation ----------------------------------------------------- */
+
+static void begin_operation(state *b, const lsi_bench_collective *c)
+{
+    const lsi_algorithm *row;
+    lsi_tune *const tune = &b->tune;
+    *tune = (lsi_tune){.operation = c->select, .n_sizes = (int)b->size_list.n};
+    memset(b->algorithms, 0, sizeof(b->algorithms));
+    for (int i = 0; (row = lsi_algorithm_at(i)) != NULL; i++) {
+        if (strcmp(lsi_operation_name(row->operation), c->select) != 0 ||
+            tune->n_algorithms == LSI_TUNE_ALGORITHMS)
+            continue;
+        const bool direct = (row->needs & LSI_PATH_SEND_SEEN) != 0;
+        b->algorithms[tune->n_algorithms] = row;
+        tune->algorithms[tune->n_algorithms++] =
+            (lsi_tune_algorithm){.name = row->name,
+                                 .in_cells = row->in_cells,
+                                 .direct = direct,
+                                 .limited = row->needs != 0 && !direct};
+    }
+}
+
+static ls_status measure_size(state *b, const lsi_bench_collective *c,
+                              size_t at)
+{
+    const size_t n = (size_t)ls_group_size(b->x.group);
+    const size_t unit = ls_dtype_size(LS_F32) * (c->sends_blocks ? n : 1);
+    lsi_tune_times *times = &b->tune.times[at];
+    times->bytes = (size_t)b->size_list.values[at];
+    /* What is sent is the size, but for a part of an element. */
+    b->x.count = times->bytes < unit ? 1 : times->bytes / unit;
+    for (int kind = 0; kind < LSI_TUNE_KINDS; kind++) {
+        b->x.send = b->buffers[kind][0];
+        b->x.recv = b->buffers[kind][c->out_of_place ? 1 : 0];
+        for (int i = 0; b->algorithms[i] != NULL; i++)
+            LS_TRY(measure_algorithm(b, c, b->algorithms[i], b->x.count * unit,
+                                     &times->seconds[kind][i]));
+    }
+    return LS_OK;
+}
+
+static void add_rows(state *b, const lsi_bench_collective *c)
+{
+    const lsi_tune *const tune = &b->tune;
+    for (int s = 0; s < tune->n_sizes; s++)
+        for (int kind = 0; kind < LSI_TUNE_KINDS; kind++)
+            for (int i = 0; i < tune->n_algorithms; i++) {
+                const double seconds = tune->times[s].seconds[kind][i];
+                const int chosen = kind == LSI_TUNE_SHARED
+                                       ? tune->choices[s].shared
+                                       : tune->choices[s].other;
+                if (seconds == 0)
+                    continue;
+                lsi_table_row(b->common.table);
+                lsi_table_text(b->common.table, "op", c->name);
+                lsi_table_int(b->common.table, "ranks",
+                              ls_group_size(b->x.group));
+                lsi_table_int(b->common.table, "bytes",
+                              (int64_t)tune->times[s].bytes);
+                lsi_table_text(b->common.table, "buffers", kinds[kind]);
+                lsi_table_text(b->common.table, "algorithm",
+                               tune->algorithms[i].name);
+                lsi_table_real(b->common.table, "time_us", seconds * 1e6);
+                lsi_table_bool(b->common.table, "chosen", i == chosen);
+            }
+}
+
+/* Its rows, and its part of the line. */
+static void end_operation(state *b, const lsi_bench_collective *c)
+{
+    size_t used = strlen(b->line);
+    if (used > 0)
+        b->line[used++] = ',';
+    lsi_tune_choose(&b->tune);
+    add_rows(b, c);
+    (void)lsi_tune_line(&b->tune, LSI_FLAT_BYTES, b->line + used,
+                        sizeof(b->line) - used);
+}
+
+/* ---- the line --------------------------------------------------------- */
+
+static bool prints_rows(const lsi_bench_common *common)
+{
+    return lsi_result_is_stdout(common->json) ||
+           lsi_result_is_stdout(common->csv);
+}
+
+static ls_status report(const state *b)
+{
+    char text[LSI_SELECT_FILE_BYTES];
+    if (ls_group_rank(b->x.group) != 0)
+        return LS_OK;
+    if (!prints_rows(&b->common)) {
+        printf("LOCKSTEP_SELECT='%s'\n\n", b->line);
+        fflush(stdout);
+    }
+    if (b->save == NULL)
+        return LS_OK;
+    (void)lsi_select_file_text(b->line, ls_group_size(b->x.group), text,
+                               sizeof(text));
+    return lsi_result_write(b->save, text, strlen(text));
+}
+
+/* All sizes of an operation in turn, and that in rounds; then the next. */
+static ls_status measure(void *opaque, size_t i)
+{
+    state *const b = opaque;
+    const size_t n = b->size_list.n, each = ROUNDS * n;
+    const lsi_bench_collective *const c =
+        lsi_bench_collective_find(operations[i / each]);
+    if (i % each == 0)
+        begin_operation(b, c);
+    LS_TRY(measure_size(b, c, i % n));
+    if (i % each < each - 1)
+        return LS_OK;
+    end_operation(b, c);
+    if (i / each < OPERATIONS - 1)
+        return LS_OK;
+    LS_TRY(ls_group_select(b->x.group, b->line)); /* or it is of no use */
+    return report(b);
+}
+
+/* ---- the bench -------------------------------------------------------- */
+
+static ls_status open_buffers(void *opaque)
+{
+    state *const b = opaque;
+    b->common.cases = OPERATIONS * ROUNDS * b->size_list.n;
+    b->x.group = b->common.group;
+    b->x.dtype = LS_F32;
+    b->x.op = LS_SUM;
+    const size_t n = (size_t)ls_group_size(b->x.group);
+    const size_t bytes = n * (size_t)b->size_list.values[b->size_list.n - 1];
+    void *block;
+    for (int i = 0; i < 2; i++) {
+        LS_TRY(lsi_alloc_zeroed(&block, bytes, LS_MEMORY_OTHER,
+                                "buffers to communicate"));
+        b->buffers[LSI_TUNE_PRIVATE][i] = block;
+        LS_TRY(ls_shared_alloc(b->x.group, bytes, &block));
+        b->buffers[LSI_TUNE_SHARED][i] = block;
+    }
+    return lsi_pattern_new(&b->x.pattern, (int)n, LS_F32, LS_SUM);
+}
+
+static void close_buffers(void *opaque)
+{
+    state *const b = opaque;
+    for (int i = 0; i < 2; i++) {
+        void *block = b->buffers[LSI_TUNE_SHARED][i];
+        lsi_free(b->buffers[LSI_TUNE_PRIVATE][i]);
+        if (block != NULL)
+            (void)ls_shared_free(b->x.group, &block);
+    }
+    lsi_pattern_free(&b->x.pattern);
+}
+
+static ls_status parse(const lsi_bench *bench, void *opaque)
+{
+    state *const b = opaque;
+    lsi_list *const list = &b->size_list;
+    (void)bench;
+    if (b->common.ranks != NULL && strchr(b->common.ranks, ',') != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT, "--ranks %s: a line is for one number",
+                        b->common.ranks);
+    LS_TRY(lsi_result_check(b->save));
+    LS_TRY(lsi_list_of_sizes("--sizes", b->sizes, LEAST_BYTES, INT64_C(1) << 30,
+                             list));
+    if (list->n > LSI_TUNE_SIZES)
+        return lsi_fail(LS_ERR_ARGUMENT, "--sizes has more than %d",
+                        (int)LSI_TUNE_SIZES);
+    for (size_t i = 1; i < list->n; i++)
+        if (list->values[i] <= list->values[i - 1])
+            return lsi_fail(LS_ERR_ARGUMENT, "--sizes %s does not ascend",
+                            b->sizes);
+    return LS_OK;
+}
+
+const lsi_bench lsi_bench_tune = {
+    .command =
+        {.name = "tune",
+         .summary = "Measure which algorithm is best for which size here",
+         .text =
+             "Times every algorithm for all-reduce, reduce, reduce-scatter, "
+             "broadcast, all-gather and all-to-all (f32, sum), with private "
+             "and "
+             "with shared buffers, and prints the selection line of the "
+             "fastest: set LOCKSTEP_SELECT to it, or save it and set "
+             "LOCKSTEP_SELECT=@FILE. What one line must serve is chosen by the "
+             "product of both times. Where results are within 5% nothing is "
+             "changed from one size to the next. Nothing reads such a file "
+             "unless it is asked to.",
+         .options = options,
+         .n_options = sizeof(options) / sizeof(options[0]),
+         .run = lsi_bench_run},
+    .state_bytes = sizeof(state),
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .ranks = "2",
+    .progress = "tune",
+    .at_end = true,
+    .parse = parse,
+    .open = open_buffers,
+    .measure = measure,
+    .close = close_buffers,
+};

@@ -1,0 +1,51 @@
+/*
+ * What data parallelism is measured with: a model that can be any size, and a
+ * batch of random numbers for each rank.
+ */
+#ifndef LS_CLI_BENCH_DDP_MODEL_H
+#define LS_CLI_BENCH_DDP_MODEL_H
+
+#include "lockstep/lockstep.h"
+
+/* Layers of the "mlp", and how wide they are if nothing is said. */
+enum { LSI_MLP_LAYERS = 8, LSI_MLP_WIDTH = 4096 };
+
+typedef struct lsi_ddp_model_spec {
+    bool is_lm;
+    int64_t width;                /* of the mlp */
+    ls_transformer_config config; /* of the lm */
+    int64_t batch, context;       /* batch * context rows, or tokens */
+    ls_dtype dtype;               /* of products */
+} lsi_ddp_model_spec;
+
+/* "mlp", "mlp:WIDTH" or "lm:SIZE"; what is not in that is the caller's. */
+ls_status lsi_ddp_model_parse(const char *text, lsi_ddp_model_spec *out);
+
+/* How many parameters it has; takes no memory for them. Local. */
+ls_status lsi_ddp_model_parameters(const lsi_ddp_model_spec *spec,
+                                   int64_t *out);
+
+typedef struct lsi_ddp_model {
+    lsi_ddp_model_spec spec;
+    ls_params *params;
+    ls_tape *tape;
+    ls_linear_layer layers[LSI_MLP_LAYERS];
+    ls_transformer *lm;
+    ls_tensor *x, *y;
+} lsi_ddp_model;
+
+/* After an error, too, the model is to be released. Collective. */
+ls_status lsi_ddp_model_init(lsi_ddp_model *model, ls_group *group,
+                             const lsi_ddp_model_spec *spec);
+
+/* The mean over lsi_ddp_model_weight samples or tokens. */
+ls_tensor *lsi_ddp_model_loss(lsi_ddp_model *model);
+double lsi_ddp_model_weight(const lsi_ddp_model *model);
+
+/* Collective. */
+void lsi_ddp_model_release(lsi_ddp_model *model);
+
+/* A number that differs if any bit of any weight does. */
+uint64_t lsi_ddp_model_hash(const lsi_ddp_model *model);
+
+#endif

@@ -1,0 +1,79 @@
+#include "cli/bench/kinds.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static const struct {
+    const char *name;
+    ls_dtype dtype;
+} nccl_names[] = {
+    {"float", LS_F32},     {"double", LS_F64}, {"half", LS_F16},
+    {"bfloat16", LS_BF16}, {"int8", LS_I8},    {"uint8", LS_U8},
+    {"int32", LS_I32},     {"int", LS_I32},    {"int64", LS_I64},
+};
+
+static const ls_dtype all_types[] = {LS_F32, LS_F64, LS_F16, LS_BF16,
+                                     LS_I8,  LS_U8,  LS_I32, LS_I64};
+static const ls_reduce_op all_ops[] = {LS_SUM, LS_PROD, LS_MAX, LS_MIN, LS_AVG};
+
+static bool is_all(const char *text)
+{
+    return strcmp(text, "all") == 0;
+}
+
+static ls_status parse_dtype(const char *text, ls_dtype *out)
+{
+    for (size_t i = 0; i < sizeof(nccl_names) / sizeof(nccl_names[0]); i++) {
+        if (strcmp(text, nccl_names[i].name) == 0) {
+            *out = nccl_names[i].dtype;
+            return LS_OK;
+        }
+    }
+    return ls_dtype_parse(text, out);
+}
+
+/* An average of integers is none. */
+static bool has(ls_dtype dtype, ls_reduce_op op)
+{
+    const bool real = dtype == LS_F32 || dtype == LS_F64 || dtype == LS_F16 ||
+                      dtype == LS_BF16;
+    return real || op != LS_AVG;
+}
+
+static void add_ops(lsi_bench_kinds *out, ls_dtype dtype,
+                    const ls_reduce_op *ops, size_t n, bool choose)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!choose || has(dtype, ops[i]))
+            out->all[out->n++] = (lsi_bench_kind){dtype, ops[i]};
+}
+
+ls_status lsi_bench_kinds_parse(const char *dtype, const char *op, bool reduces,
+                                lsi_bench_kinds *out)
+{
+    ls_dtype type = LS_F32;
+    ls_reduce_op one = LS_SUM;
+    const ls_dtype *types = all_types;
+    const ls_reduce_op *ops = all_ops;
+    size_t n_types = sizeof(all_types) / sizeof(all_types[0]);
+    size_t n_ops = sizeof(all_ops) / sizeof(all_ops[0]);
+    const bool choose = is_all(dtype) || is_all(op);
+    if (!is_all(dtype)) {
+        LS_TRY(parse_dtype(dtype, &type));
+        types = &type;
+        n_types = 1;
+    }
+    if (!is_all(op))
+        LS_TRY(ls_reduce_op_parse(op, &one));
+    if (!is_all(op) || !reduces) {
+        ops = &one;
+        n_ops = 1;
+    }
+    out->n = 0;
+    for (size_t i = 0; i < n_types; i++)
+        add_ops(out, types[i], ops, n_ops, choose);
+    if (out->n == 0)
+        return lsi_fail(LS_ERR_ARGUMENT, "no type has the reduction %s", op);
+    return LS_OK;
+}

@@ -1,0 +1,56 @@
+/*
+ * From measured times to a selection line. Pure.
+ *
+ * An entry of the line serves private and shared buffers alike, so what is
+ * chosen for a size is the list of algorithms with the least product of the
+ * two times: one that all memory can do, or `direct` where buffers are shared
+ * and another where they are not.
+ */
+#ifndef LS_CLI_BENCH_TUNE_H
+#define LS_CLI_BENCH_TUNE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { LSI_TUNE_ALGORITHMS = 12, LSI_TUNE_SIZES = 24, LSI_TUNE_NAMES = 64 };
+
+enum { LSI_TUNE_PRIVATE, LSI_TUNE_SHARED, LSI_TUNE_KINDS };
+
+typedef struct lsi_tune_algorithm {
+    const char *name;
+    bool in_cells; /* stands alone, for little data */
+    bool direct;   /* for shared buffers only */
+    bool limited;  /* does not work everywhere: needs something behind it */
+} lsi_tune_algorithm;
+
+/* Seconds at one size; 0 where an algorithm cannot be used. */
+typedef struct lsi_tune_times {
+    size_t bytes;
+    double seconds[LSI_TUNE_KINDS][LSI_TUNE_ALGORITHMS];
+} lsi_tune_times;
+
+/* What serves a size: indices of algorithms. */
+typedef struct lsi_tune_choice {
+    int shared, other; /* the same if there is one for all memory */
+} lsi_tune_choice;
+
+typedef struct lsi_tune {
+    const char *operation;
+    lsi_tune_algorithm algorithms[LSI_TUNE_ALGORITHMS];
+    int n_algorithms;
+    lsi_tune_times times[LSI_TUNE_SIZES]; /* ascending sizes */
+    lsi_tune_choice choices[LSI_TUNE_SIZES];
+    int n_sizes;
+} lsi_tune;
+
+/* Fills in the choices; one as good as that for the size before keeps it. */
+void lsi_tune_choose(lsi_tune *tune);
+
+/*
+ * "all_reduce:0-8k:flat;8k-inf:direct|staged"; `most_in_cells` is what an
+ * algorithm in cells can serve. Cut to fit. Returns text.
+ */
+char *lsi_tune_line(const lsi_tune *tune, size_t most_in_cells, char *text,
+                    size_t bytes);
+
+#endif

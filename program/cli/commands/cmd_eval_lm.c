@@ -1,0 +1,203 @@
+/*
+ * lockstep eval lm: how well a language model predicts texts.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/commands/eval_columns.h"
+#include "cli/commands/lm_flags.h"
+#include "cli/commands/lm_model.h"
+#include "cli/frame/ranks.h"
+#include "comm/api/outcome.h"
+#include "report/result.h"
+#include "report/table.h"
+#include "train/jobs/lm_eval.h"
+
+enum { USUAL_CONTEXT = 2048 };
+
+typedef struct args {
+    lsi_rank_flags ranks;
+    lsi_lm_model_flags model;
+    const char *data, *tokens, *json;
+    int64_t context, stride;
+    bool deterministic;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_RANK_ROWS(ranks, "1"),
+    LSI_DETERMINISTIC_ROW(deterministic),
+    LSI_LM_MODEL_ROWS(model),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "text, which a tokenizer makes tokens of, or tokens: a file, a folder, "
+        "or a pattern such as 'shards/*.bin'; more may follow the flags"),
+    LSI_LM_TOKENS_ROW(tokens),
+    ROW(context, INT, "context", 'c', "N", NULL,
+        "tokens that the model sees at once (default: its context, at most "
+        "2048)",
+        .min = 1, .max = 1 << 20),
+    ROW(stride, INT, "stride", 0, "N", NULL,
+        "tokens from one window to the next (default: the context); fewer give "
+        "each token more to be predicted from, and take longer",
+        .min = 1, .max = 1 << 20),
+    ROW(json, STRING, "json", 0, "FILE", NULL,
+        "write the rows as JSON; - is standard output"),
+};
+
+static const lsi_column columns[] = {
+    LSI_EVAL_SUBJECT,
+    LSI_EVAL_RANKS,
+    {.name = "context", .title = "Context", .type = LSI_COLUMN_INT},
+    {.name = "stride", .title = "Stride", .type = LSI_COLUMN_INT},
+    {.name = "tokens", .title = "Tokens", .type = LSI_COLUMN_INT},
+    LSI_EVAL_LOSS,
+    {.name = "perplexity",
+     .title = "Perplexity",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 3},
+    LSI_EVAL_SPEED("tokens", "Tokens"),
+};
+
+typedef struct session {
+    const args *args;
+    const lsi_invocation *call;
+    ls_group *group;
+    lsi_lm_model model;
+    lsi_table *table;
+    lsi_lm_eval_options options;
+    bool agreed; /* all ranks have the same error */
+} session;
+
+static ls_status open_text(const session *s, const char *path,
+                           lsi_lm_text *text)
+{
+    const lsi_lm_reader reader = {.tokenizer = s->model.tokenizer,
+                                  .bytes = s->model.bytes,
+                                  .vocabulary = s->model.vocabulary};
+    return lsi_lm_text_open(text, path, lsi_cli_token_format(s->args->tokens),
+                            &reader);
+}
+
+static void add_row(const session *s, const char *path,
+                    const lsi_lm_eval_result *result, double seconds)
+{
+    lsi_table_row(s->table);
+    lsi_table_text(s->table, "model", s->args->model.model);
+    lsi_table_text(s->table, "data", path);
+    lsi_table_int(s->table, "ranks", ls_group_size(s->group));
+    lsi_table_int(s->table, "context", s->options.context);
+    lsi_table_int(s->table, "stride", s->options.stride);
+    lsi_table_int(s->table, "tokens", result->tokens);
+    lsi_table_real(s->table, "loss", result->loss);
+    lsi_table_real(s->table, "perplexity", exp(result->loss));
+    lsi_table_real(s->table, "seconds", seconds);
+    lsi_table_real(s->table, "tokens_per_second",
+                   (double)result->tokens / seconds);
+}
+
+static ls_status evaluate(session *s, const char *path)
+{
+    lsi_lm_text text = {0};
+    lsi_lm_eval_result result;
+    ls_status status =
+        lsi_share_outcome(s->group, open_text(s, path, &text), &s->agreed);
+    const double begun = lsi_clock_seconds();
+    if (status == LS_OK)
+        status = lsi_evaluate_lm(s->group, &s->model.lm, &text, &s->options,
+                                 &result, &s->agreed);
+    if (status == LS_OK)
+        add_row(s, path, &result, lsi_clock_seconds() - begun);
+    lsi_lm_text_close(&text);
+    return status;
+}
+
+static ls_status begin(session *s)
+{
+    const args *a = s->args;
+    const bool first = ls_group_rank(s->group) == 0;
+    if (first)
+        LS_TRY(lsi_result_check(a->json));
+    LS_TRY(
+        lsi_table_new(&s->table, columns, sizeof columns / sizeof columns[0]));
+    LS_TRY(lsi_cli_lm_open(&a->model, first, &s->model));
+    const int64_t context = s->model.context;
+    const int64_t usual = context < USUAL_CONTEXT ? context : USUAL_CONTEXT;
+    s->options.context = a->context > 0 ? a->context : usual;
+    s->options.stride = a->stride > 0 ? a->stride : s->options.context;
+    if (s->options.context > context)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--context %lld is more than the model's, %lld",
+                        (long long)s->options.context, (long long)context);
+    return s->options.stride <= s->options.context
+               ? LS_OK
+               : lsi_fail(LS_ERR_ARGUMENT,
+                          "--stride %lld is more than the context, %lld; "
+                          "tokens between the windows would not be predicted",
+                          (long long)s->options.stride,
+                          (long long)s->options.context);
+}
+
+static ls_status write_rows(const session *s)
+{
+    if (ls_group_rank(s->group) != 0)
+        return LS_OK;
+    if (!lsi_result_is_stdout(s->args->json))
+        LS_TRY(lsi_table_markdown(s->table, stdout));
+    return s->args->json != NULL
+               ? lsi_table_json_write(s->table, s->call->line_argc,
+                                      (const char *const *)s->call->line_argv,
+                                      s->args->json)
+               : LS_OK;
+}
+
+/* --data, and what follows the flags. */
+static ls_status run_all(session *s, int rest)
+{
+    LS_TRY(lsi_share_outcome(s->group, begin(s), &s->agreed));
+    LS_TRY(evaluate(s, s->args->data));
+    for (int i = rest; i < s->call->argc; i++)
+        LS_TRY(evaluate(s, s->call->argv[i]));
+    return lsi_share_outcome(s->group, write_rows(s), &s->agreed);
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status, rest = 0;
+    session s = {.args = &a, .call = call};
+    if (!lsi_cli_parse(call, &a, &rest, &exit_status))
+        return exit_status;
+    if (a.model.model == NULL || a.data == NULL)
+        return lsi_cli_usage("%s: --%s is missing", call->argv[0],
+                             a.model.model == NULL ? "model PATH"
+                                                   : "data FILE");
+    if (!lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    lsi_cli_set_deterministic(a.deterministic);
+    if (lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    const bool first = ls_group_rank(s.group) == 0;
+    const ls_status status = run_all(&s, rest);
+    lsi_cli_lm_close(&s.model);
+    lsi_table_free(&s.table);
+    exit_status = lsi_cli_rank_exit(status, s.agreed && !first);
+    ls_group_close(&s.group);
+    return exit_status;
+}
+
+const lsi_command lsi_command_eval_lm = {
+    .name = "lm",
+    .summary = "Loss and perplexity of a language model on texts",
+    .arguments = "[FILE ...]",
+    .text =
+        "A row for each file: the mean loss of its tokens but the first, which "
+        "nothing predicts; perplexity, e to the loss; tokens predicted each "
+        "second. A window of --context tokens predicts as many; the next "
+        "begins --stride further, and of it count the predictions that none "
+        "before has made. The ranks divide the windows.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

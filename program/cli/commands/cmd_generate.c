@@ -1,0 +1,133 @@
+/*
+ * lockstep generate: text, or tokens, from a trained language model.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/commands/continuations.h"
+#include "cli/commands/lm_model.h"
+#include "cli/frame/command.h"
+#include "cli/frame/ranks.h"
+#include "train/jobs/generate.h"
+
+typedef struct args {
+    lsi_lm_model_flags model;
+    lsi_option_texts prompt;
+    const char *prompts;
+    int64_t tokens, top_k, seed, threads;
+    double temperature;
+    bool ignore_end;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_LM_MODEL_ROWS(model),
+    ROW(prompt, TEXTS, "prompt", 'p', "TEXT", NULL,
+        "text to continue (default: a new line); without a tokenizer for a "
+        "model of other tokens than bytes their numbers: 464,3290; given "
+        "several times all are continued at once, and each line of the output "
+        "is one of them"),
+    ROW(prompts, STRING, "prompts", 0, "FILE", NULL,
+        "a prompt on each line; all are continued at once, as above"),
+    ROW(tokens, INT, "tokens", 't', "N", "200", "tokens to generate", .min = 0,
+        .max = 1e9),
+    ROW(temperature, REAL, "temperature", 0, "X", "0.8",
+        "below 1 likely tokens become more likely; 0: always the most likely",
+        .min = 0, .max = 1e6),
+    ROW(top_k, INT, "top-k", 0, "K", "0",
+        "draw from the K most likely tokens only; 0: from all", .min = 0,
+        .max = 1e9),
+    ROW(ignore_end, BOOL, "ignore-end", 0, NULL, NULL,
+        "go on after the token that ends a text, if a tokenizer says which it "
+        "is"),
+    ROW(seed, INT, "seed", 's', "N", "0", "seed of the draws", .min = 0,
+        .max = 9e15),
+    LSI_THREADS_ROW(threads),
+};
+
+static ls_status take_prompts(const args *a, lsi_continuations *texts)
+{
+    if (a->prompts != NULL)
+        return lsi_continuations_read(texts, a->prompts);
+    if (a->prompt.n == 0)
+        return lsi_continuations_add(texts, "\n");
+    for (size_t i = 0; i < a->prompt.n; i++)
+        LS_TRY(lsi_continuations_add(texts, a->prompt.all[i]));
+    return LS_OK;
+}
+
+static ls_status generate(const args *a, const lsi_lm_model *m,
+                          lsi_continuations *texts)
+{
+    lsi_prompt *prompts = NULL;
+    void *block = NULL;
+    LS_TRY(take_prompts(a, texts));
+    LS_TRY(lsi_continuations_begin(texts));
+    LS_TRY(lsi_alloc(&block, (size_t)texts->n * sizeof(lsi_prompt),
+                     LS_MEMORY_DATA, "the prompts"));
+    prompts = block;
+    for (int64_t i = 0; i < texts->n; i++)
+        prompts[i] =
+            (lsi_prompt){texts->items[i].tokens, texts->items[i].n_tokens};
+    const int64_t end =
+        m->tokenizer != NULL ? ls_tokenizer_end(m->tokenizer) : -1;
+    const lsi_generation generation = {
+        .prompts = prompts,
+        .n_prompts = texts->n,
+        .tokens = a->tokens,
+        .limit = m->bytes               ? LSI_BYTE_TOKENS
+                 : m->tokenizer != NULL ? ls_tokenizer_vocabulary(m->tokenizer)
+                                        : 0,
+        .has_end = end >= 0 && !a->ignore_end,
+        .end = end,
+        .sampling = {.temperature = a->temperature,
+                     .top_k = a->top_k,
+                     .seed = (uint64_t)a->seed},
+        .emit = lsi_continuations_emit,
+        .context = texts};
+    const ls_status status = lsi_generate(m->lm.transformer, &generation);
+    lsi_free(prompts);
+    LS_TRY(status);
+    return lsi_continuations_end(texts);
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    lsi_lm_model m = {.vocabulary = 0};
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    if (a.model.model == NULL)
+        return lsi_cli_usage("%s: --model PATH is missing", call->argv[0]);
+    if (a.prompt.n > 0 && a.prompts != NULL)
+        return lsi_cli_usage("%s: --prompt and --prompts exclude each other",
+                             call->argv[0]);
+    lsi_cli_set_threads(a.threads, lsi_cpus_available());
+    ls_status status = lsi_cli_lm_open(&a.model, true, &m);
+    lsi_continuations texts = {.model = &m};
+    if (status == LS_OK)
+        status = generate(&a, &m, &texts);
+    lsi_continuations_free(&texts);
+    lsi_cli_lm_close(&m);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_generate = {
+    .name = "generate",
+    .summary = "Write text with a trained language model",
+    .text = "The model sees the tokens so far and draws the next; a text may "
+            "become longer than its context. Equal seeds give equal text. A "
+            "model of bytes, or with a tokenizer, writes the prompt and then "
+            "text, character by character; any other the numbers of the tokens "
+            "that follow the prompt. With a tokenizer a text ends with the "
+            "token that ends texts, if it has one.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,185 @@
+/* lockstep info: what was built, and what it runs on. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "array/compute/dense.h"
+#include "array/device/find.h"
+#include "base/cpu.h"
+#include "base/cpus.h"
+#include "base/cpuset.h"
+#include "base/json.h"
+#include "base/meminfo.h"
+#include "base/module.h"
+#include "cli/frame/command.h"
+#include "comm/net/mpi/modules.h"
+#include "lockstep/version.h"
+#include "report/machine.h"
+
+typedef struct args {
+    bool json;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(json, BOOL, "json", 0, NULL, NULL, "print one JSON object"),
+};
+
+/* "always [madvise] never" has the choice in brackets. */
+static json_t *huge_pages(void)
+{
+    char text[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    if (file == NULL)
+        return json_string("none");
+    const char *line = fgets(text, sizeof(text), file);
+    fclose(file);
+    const char *begin = line != NULL ? strchr(text, '[') : NULL;
+    const char *end = begin != NULL ? strchr(begin, ']') : NULL;
+    if (end == NULL)
+        return json_string("unknown");
+    return json_stringn(begin + 1, (size_t)(end - begin) - 1);
+}
+
+enum { DEVICES = 64 }; /* more than any machine has */
+
+/* The GPUs; null, and why, if there are none. */
+static json_t *devices(char *why, size_t bytes)
+{
+    int n = 0;
+    lsi_device_entry entries[DEVICES];
+    if (lsi_device_list(entries, DEVICES, &n) != LS_OK) {
+        snprintf(why, bytes, "%s", ls_last_error());
+        return json_null();
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < n && i < DEVICES; i++) {
+        const lsi_device_facts *facts = &entries[i].facts;
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "device",
+                                              entries[i].name, "name",
+                                              facts->name, "memory_bytes",
+                                              (json_int_t)facts->memory,
+                                              "detail", facts->detail));
+    }
+    return list;
+}
+
+/* What this build can talk to besides the memory of one machine. */
+static int add_optional_parts(json_t *info, char *why, size_t bytes)
+{
+    char modules[64];
+    lsi_mpi_modules(modules, sizeof(modules));
+    return json_object_set_new(info, "mpi",
+                               modules[0] == '\0' ? json_null()
+                                                  : json_string(modules)) |
+           json_object_set_new(info, "ucx",
+                               lsi_module_is_there("ucx") ? json_string("yes")
+                                                          : json_null()) |
+           json_object_set_new(info, "gpu", devices(why, bytes));
+}
+
+/* `why`: if there is no GPU. */
+static json_t *collect(char *why, size_t bytes)
+{
+    char affinity[256] = "unknown";
+    lsi_cpuset cpus;
+    if (lsi_cpuset_own(&cpus))
+        lsi_cpuset_text(&cpus, affinity, sizeof(affinity));
+    json_t *info = json_pack("{s:s}", "lockstep", ls_version_string());
+    json_object_update_new(info, lsi_machine_json());
+    json_t *more =
+        json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:s}", "isa_of_cpu",
+                  lsi_isa_name(lsi_cpu_isa()), "affinity", affinity, "threads",
+                  lsi_threads_default(lsi_cpus_available()),
+                  "memory_available_bytes", (json_int_t)lsi_memory_available(),
+                  "page_bytes", (int)sysconf(_SC_PAGESIZE), "huge_pages",
+                  huge_pages(), "onednn", lsi_dense_version());
+    json_object_update_new(info, more);
+    if (add_optional_parts(info, why, bytes) != 0) {
+        json_decref(info);
+        return NULL;
+    }
+    return info;
+}
+
+static void print_line(const char *name, const json_t *value)
+{
+    printf("%-24s", name);
+    if (json_is_string(value))
+        puts(json_string_value(value));
+    else if (json_is_integer(value))
+        printf("%" JSON_INTEGER_FORMAT "\n", json_integer_value(value));
+    else
+        puts("none");
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void print_devices(const char *name, const json_t *list, const char *why)
+{
+    size_t i;
+    const json_t *one;
+    if (json_is_null(list))
+        printf("%-24snone (%s)\n", name, why);
+    json_array_foreach(list, i, one)
+    {
+        const char *const model = text_of(one, "name");
+        const char *const detail = text_of(one, "detail");
+        printf("%-24s%s: ", name, text_of(one, "device"));
+        if (*model != '\0')
+            printf("%s, %.1f GiB%s", model,
+                   json_number_value(json_object_get(one, "memory_bytes")) /
+                       0x1p30,
+                   *detail != '\0' ? ", " : "");
+        puts(detail);
+    }
+}
+
+static void print_text(json_t *info, const char *why)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(info, name, value)
+    {
+        if (strcmp(name, "gpu") == 0)
+            print_devices(name, value, why);
+        else
+            print_line(name, value);
+    }
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int status;
+    if (!lsi_cli_parse(call, &a, NULL, &status))
+        return status;
+    lsi_isa isa;
+    if (lsi_isa_from_env(&isa) != LS_OK)
+        return lsi_cli_error();
+    char why[512] = "";
+    json_t *info = collect(why, sizeof(why));
+    char *text = lsi_json_dumps(info, JSON_INDENT(2));
+    if (text == NULL)
+        return lsi_cli_usage("no memory");
+    if (a.json)
+        puts(text);
+    else
+        print_text(info, why);
+    free(text);
+    json_decref(info);
+    return 0;
+}
+
+const lsi_command lsi_command_info = {
+    .name = "info",
+    .summary = "Print what was built and what it runs on",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

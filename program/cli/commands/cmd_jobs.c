@@ -1,0 +1,98 @@
+/*
+ * lockstep jobs: this user's running jobs. See launch/running_jobs.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "cli/frame/command.h"
+#include "launch/running_jobs.h"
+#include "report/result.h"
+#include "report/table.h"
+
+typedef struct args {
+    const char *json;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(json, STRING, "json", 0, "FILE", NULL,
+        "write the jobs as JSON, too (\"-\": to stdout, instead)"),
+};
+
+static const lsi_column columns[] = {
+    {.name = "run", .title = "Run", .type = LSI_COLUMN_TEXT},
+    {.name = "launcher", .title = "Launcher", .type = LSI_COLUMN_INT},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "started", .title = "Of", .type = LSI_COLUMN_INT},
+    {.name = "restart", .title = "Restart", .type = LSI_COLUMN_INT},
+    {.name = "seconds",
+     .title = "Running",
+     .type = LSI_COLUMN_REAL,
+     .unit = "s"},
+    {.name = "cpus", .title = "CPUs", .type = LSI_COLUMN_TEXT},
+    {.name = "command", .title = "Command", .type = LSI_COLUMN_TEXT},
+};
+
+static void fill(lsi_table *table, const lsi_job_found *jobs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char cpus[512];
+        lsi_cpuset_text(&jobs[i].cpus, cpus, sizeof(cpus));
+        lsi_table_row(table);
+        lsi_table_text(table, "cpus", cpus);
+        lsi_table_text(table, "run", jobs[i].run);
+        lsi_table_int(table, "launcher", jobs[i].launcher);
+        lsi_table_int(table, "ranks", jobs[i].ranks);
+        lsi_table_int(table, "started", jobs[i].size);
+        lsi_table_int(table, "restart", jobs[i].restart);
+        lsi_table_real(table, "seconds", jobs[i].seconds);
+        lsi_table_text(table, "command", jobs[i].command);
+    }
+}
+
+static ls_status print(const args *a, const lsi_table *table,
+                       const lsi_invocation *call)
+{
+    if (!lsi_result_is_stdout(a->json))
+        LS_TRY(lsi_table_markdown(table, stdout));
+    if (a->json == NULL)
+        return LS_OK;
+    return lsi_table_json_write(table, call->line_argc,
+                                (const char *const *)call->line_argv, a->json);
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    lsi_job_found *jobs = NULL;
+    size_t n = 0;
+    lsi_table *table = NULL;
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status))
+        return exit_status;
+    ls_status status = lsi_find_jobs(&jobs, &n);
+    if (status == LS_OK)
+        status = lsi_table_new(&table, columns,
+                               sizeof(columns) / sizeof(columns[0]));
+    if (status == LS_OK) {
+        fill(table, jobs, n);
+        status = print(&a, table, call);
+    }
+    lsi_table_free(&table);
+    free(jobs);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_jobs = {
+    .name = "jobs",
+    .summary = "List your running jobs on this machine",
+    .text = "A job is what `lockstep run`, or a command with -n, has started. "
+            "Run is what the logs are called by: a random number, or "
+            "--rdzv-id. CPUs are those on which one of its ranks may run; "
+            "`lockstep topo RUN` shows which rank is where. `lockstep stop` "
+            "ends one.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,404 @@
+/*
+ * lockstep plan: what training would take, by calculation.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/commands/plan_facts.h"
+#include "cli/commands/plan_training.h"
+#include "cli/frame/command.h"
+#include "model/nets/lm.h"
+#include "plan/communication.h"
+#include "plan/sharding.h"
+#include "report/result.h"
+#include "report/table.h"
+
+typedef struct args {
+    const char *preset;
+    lsi_plan_flags run; /* of presets, too, as far as they have a meaning */
+    int64_t tokens, data_ranks, tensor_ranks, data_links, tensor_links;
+    double sharded_gb;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+#define COUNT(field_, name_, help_)                                            \
+    ROW(field_, INT, name_, 0, "N", NULL, help_, .min = 1, .max = 1e15)
+#define AMOUNT(field_, name_, value_, help_)                                   \
+    ROW(field_, REAL, name_, 0, value_, NULL, help_, .min = 1e-9, .max = 1e15)
+static const lsi_option options[] = {
+    ROW(preset, CHOICE, "preset", 0, "NAME", NULL,
+        "instead of a model: communication-accounting, a large model of linear "
+        "layers, its memory and the batch from which on links do not bound a "
+        "step; sharding-accounting, memory of a rank at three moments with and "
+        "without a divided optimizer",
+        .choices = "communication-accounting|sharding-accounting"),
+    ROW(run.model, STRING, "model", 0, "NAME", NULL,
+        "a language model by its size; all: each of them on one rank (for "
+        "sharding: default xl)"),
+    ROW(run.ranks, INT, "ranks", 'n', "N", NULL,
+        "that train it (default 1; for sharding 2)", .min = 1, .max = 1 << 20),
+    ROW(run.nodes, INT, "nodes", 0, "N", NULL,
+        "on which they are, as many on each (default 1)", .min = 1,
+        .max = 1 << 20),
+    ROW(run.ranks_per_node, INT, "ranks-per-node", 0, "N", NULL,
+        "of a --sweep (default: CPUs of this machine)", .min = 1,
+        .max = 1 << 20),
+    ROW(run.sweep, STRING, "sweep", 0, "ranks=A..B", NULL,
+        "a row for each power of two from A to B, or of a list: ranks=1,2,6"),
+    ROW(run.calibrate, BOOL, "calibrate", 0, NULL, NULL,
+        "measure steps of the model, and an all-reduce, on this machine first, "
+        "with as many ranks as a node has"),
+    ROW(run.verify, BOOL, "verify", 0, NULL, NULL,
+        "predict steps of 1, 2 and 4 ranks under three strategies, run them "
+        "here, and say how far off times and memory are; some minutes (--model "
+        "default: tiny and small)"),
+    ROW(run.strategy, STRING, "strategy", 0, "NAME", NULL,
+        "how gradients travel (docs/parallel.md; default flat)"),
+    ROW(run.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,
+        "most gradients that travel together, in millions of bytes (default: "
+        "all)",
+        .min = 1e-6, .max = 1e9),
+    ROW(run.dtype, CHOICE, "dtype", 0, "TYPE", NULL,
+        "of products (default f32)", .choices = "f32|bf16|f16"),
+    ROW(run.batch, INT, "batch", 'b', "N", NULL,
+        "sequences of a rank (default 4)", .min = 1, .max = 1 << 20),
+    ROW(run.context, INT, "context", 'c', "N", NULL,
+        "tokens of a sequence (default 128)", .min = 1, .max = 1 << 20),
+    ROW(run.recompute, BOOL, "recompute", 0, NULL, NULL,
+        "blocks are computed again in backward: checkpoints of activations"),
+    COUNT(run.layers, "layers",
+          "blocks (default of the size; for communication 126 of two linear "
+          "layers)"),
+    COUNT(run.d_model, "d-model",
+          "dimension of the model (default of the size; for communication "
+          "16384)"),
+    COUNT(run.d_ff, "d-ff",
+          "of the inner layers (default of the size; for communication 53248)"),
+    COUNT(run.heads, "heads", "attention heads (default of the size)"),
+    COUNT(run.vocabulary, "vocab", "tokens there are (default of the size)"),
+    AMOUNT(run.device_gb, "device-gb", "GB",
+           "memory of a node, of 10^9 bytes (default: what this machine could "
+           "give; for communication of a device that holds everything, 80)"),
+    AMOUNT(run.tflops, "tflops", "N",
+           "10^12 operations a second of a rank (default: of this machine; for "
+           "communication 460)"),
+    AMOUNT(run.device_gbps, "device-gbps", "GB/S",
+           "bandwidth of a rank's memory, with --tflops"),
+    AMOUNT(run.link_gbps, "link-gbps", "GB/S",
+           "of a node's link, in each direction (default 1.25; for "
+           "communication of both, 180)"),
+    AMOUNT(run.link_us, "link-us", "US",
+           "latency of a message between nodes (default 20)"),
+    COUNT(tokens, "tokens",
+          "for communication: whose activations are kept (default none)"),
+    AMOUNT(sharded_gb, "sharded-gb", "GB",
+           "memory of a device where all is divided (default 95)"),
+    COUNT(data_ranks, "data-ranks", "that divide batch and weights (16)"),
+    COUNT(tensor_ranks, "tensor-ranks", "that divide each layer (4)"),
+    COUNT(data_links, "data-links", "axes of links of the first (2)"),
+    COUNT(tensor_links, "tensor-links", "of the second (1)"),
+    ROW(run.json, STRING, "json", 0, "FILE", NULL,
+        "write it as JSON, too (\"-\": to stdout, instead)"),
+};
+
+/* ---- communication ------------------------------------------------------- */
+
+static void set(double *field, double value)
+{
+    if (value != 0)
+        *field = value;
+}
+
+static lsi_communication_plan plan_of(const args *a)
+{
+    lsi_communication_plan p = lsi_communication_defaults();
+    set(&p.d_model, (double)a->run.d_model);
+    set(&p.d_ff, (double)a->run.d_ff);
+    set(&p.blocks, (double)a->run.layers);
+    set(&p.tokens, (double)a->tokens);
+    set(&p.device_bytes, a->run.device_gb * 1e9);
+    set(&p.sharded_bytes, a->sharded_gb * 1e9);
+    set(&p.flops, a->run.tflops * 1e12);
+    set(&p.link_bytes, a->run.link_gbps * 1e9);
+    set(&p.data_ranks, (double)a->data_ranks);
+    set(&p.tensor_ranks, (double)a->tensor_ranks);
+    set(&p.data_links, (double)a->data_links);
+    set(&p.tensor_links, (double)a->tensor_links);
+    return p;
+}
+
+/* d: what makes a smaller batch do; none of it is calculated but the first. */
+static const char *const smaller_batches[] = {
+    "the split of the ranks between batch and layers at which both wait least",
+    "more links, or axes of them, for either",
+    "pipeline parallelism with micro-batches",
+    "collectives that carry fewer bytes, or run beside the products",
+    "activations divided along the sequence, too",
+    "data parallelism in levels: within a node first, then between nodes",
+};
+
+static ls_status print_communication(const lsi_facts *facts)
+{
+    LS_TRY(lsi_plan_print_facts(facts));
+    printf("\nA smaller batch does with (d):\n");
+    const size_t n = sizeof(smaller_batches) / sizeof(smaller_batches[0]);
+    for (size_t i = 0; i < n; i++)
+        printf("- %s\n", smaller_batches[i]);
+    return LS_OK;
+}
+
+static json_t *communication_json(const lsi_facts *facts)
+{
+    json_t *values = lsi_plan_facts_json(facts);
+    json_t *options_d = json_array();
+    const size_t n = sizeof(smaller_batches) / sizeof(smaller_batches[0]);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(options_d, json_string(smaller_batches[i]));
+    json_object_set_new(values, "smaller_batch_options", options_d);
+    return values;
+}
+
+/* ---- sharding ------------------------------------------------------------ */
+
+static const lsi_column byte_columns[] = {
+    {.name = "sharding", .title = "Sharding"},
+    {.name = "moment", .title = "Moment"},
+    {.name = "parameters", .title = "Parameters", .type = LSI_COLUMN_INT},
+    {.name = "gradients", .title = "Gradients", .type = LSI_COLUMN_INT},
+    {.name = "state", .title = "State", .type = LSI_COLUMN_INT},
+    {.name = "total", .title = "Total", .type = LSI_COLUMN_INT},
+    {.name = "gib",
+     .title = "Total",
+     .unit = "GiB",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+};
+
+static ls_status print_sharding(const lsi_state_plan *plan, const char *model)
+{
+    lsi_table *table = NULL;
+    LS_TRY(lsi_table_new(&table, byte_columns,
+                         sizeof(byte_columns) / sizeof(byte_columns[0])));
+    for (int i = 0; i < LSI_STATE_PLAN_WAYS * LSI_STATE_PLAN_MOMENTS; i++) {
+        const int way = i / LSI_STATE_PLAN_MOMENTS;
+        const int moment = i % LSI_STATE_PLAN_MOMENTS;
+        const lsi_state_plan_bytes *const b = &plan->bytes[way][moment];
+        lsi_table_row(table);
+        lsi_table_text(table, "sharding", lsi_state_plan_way_names[way]);
+        lsi_table_text(table, "moment", lsi_state_plan_moment_names[moment]);
+        lsi_table_int(table, "parameters", b->parameters);
+        lsi_table_int(table, "gradients", b->gradients);
+        lsi_table_int(table, "state", b->state);
+        lsi_table_int(table, "total", b->total);
+        lsi_table_real(table, "gib", (double)b->total / 0x1p30);
+    }
+    printf("%s: %" PRId64 " parameters, f32, AdamW, %d rank%s; bytes of a "
+           "rank, without activations\n\n",
+           model, plan->parameters, plan->ranks, plan->ranks == 1 ? "" : "s");
+    const ls_status status = lsi_table_markdown(table, stdout);
+    lsi_table_free(&table);
+    LS_TRY(status);
+    printf("\nNumbers that travel in a step, of each rank, in units of the "
+           "model's, for many ranks:\n"
+           "- none: %d, an all-reduce of the gradients\n"
+           "- state: %d, and a broadcast of each weight from its owner\n"
+           "- zero1: %d, a reduce-scatter and an all-gather; parts are equal, "
+           "whatever the tensors' sizes\n",
+           plan->traffic[LSI_STATE_PLAN_NONE],
+           plan->traffic[LSI_STATE_PLAN_STATE],
+           plan->traffic[LSI_STATE_PLAN_ZERO1]);
+    return LS_OK;
+}
+
+static json_t *sharding_json(const lsi_state_plan *plan, const char *model)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < LSI_STATE_PLAN_WAYS * LSI_STATE_PLAN_MOMENTS; i++) {
+        const int way = i / LSI_STATE_PLAN_MOMENTS;
+        const int moment = i % LSI_STATE_PLAN_MOMENTS;
+        const lsi_state_plan_bytes *const b = &plan->bytes[way][moment];
+        json_array_append_new(
+            rows, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i}", "sharding",
+                            lsi_state_plan_way_names[way], "moment",
+                            lsi_state_plan_moment_names[moment], "parameters",
+                            (json_int_t)b->parameters, "gradients",
+                            (json_int_t)b->gradients, "state",
+                            (json_int_t)b->state, "total", (json_int_t)b->total,
+                            "traffic", plan->traffic[way]));
+    }
+    return json_pack("{s:s, s:I, s:i, s:o}", "model", model, "parameters",
+                     (json_int_t)plan->parameters, "ranks", plan->ranks, "rows",
+                     rows);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static bool prints(const args *a)
+{
+    return !lsi_result_is_stdout(a->run.json);
+}
+
+static ls_status account_communication(const lsi_invocation *call,
+                                       const args *a)
+{
+    const lsi_communication_plan plan = plan_of(a);
+    lsi_facts facts;
+    LS_TRY(lsi_communication_account(&plan, &facts));
+    if (prints(a))
+        LS_TRY(print_communication(&facts));
+    return a->run.json != NULL ? lsi_plan_write(call, a->run.json, a->preset,
+                                                communication_json(&facts))
+                               : LS_OK;
+}
+
+static ls_status account_sharding(const lsi_invocation *call, const args *a)
+{
+    const char *const model = a->run.model != NULL ? a->run.model : "xl";
+    ls_transformer_config config;
+    lsi_state_plan plan;
+    int64_t parameters;
+    LS_TRY(ls_transformer_size(model, &config));
+    LS_TRY(lsi_lm_parameters(&config, &parameters));
+    LS_TRY(lsi_state_plan_fill(
+        parameters, a->run.ranks > 0 ? (int)a->run.ranks : 2, &plan));
+    if (prints(a))
+        LS_TRY(print_sharding(&plan, model));
+    return a->run.json != NULL ? lsi_plan_write(call, a->run.json, a->preset,
+                                                sharding_json(&plan, model))
+                               : LS_OK;
+}
+
+/* What a plan is of: bits, as a flag may have a meaning for several. */
+enum { COMMUNICATION = 1, SHARDING = 2, TRAINING = 4 };
+
+/* The flag that means nothing to it; NULL: there is none. */
+static const char *stray_flag(const args *a, unsigned what)
+{
+    const lsi_plan_flags *const r = &a->run;
+    const struct {
+        const char *name;
+        bool given;
+        unsigned of;
+    } all[] = {
+        {"--model", r->model != NULL, SHARDING | TRAINING},
+        {"--ranks", r->ranks != 0, SHARDING | TRAINING},
+        {"--nodes", r->nodes != 0, TRAINING},
+        {"--ranks-per-node", r->ranks_per_node != 0, TRAINING},
+        {"--sweep", r->sweep != NULL, TRAINING},
+        {"--calibrate", r->calibrate, TRAINING},
+        {"--verify", r->verify, TRAINING},
+        {"--strategy", r->strategy != NULL, TRAINING},
+        {"--bucket-mb", r->bucket_mb != 0, TRAINING},
+        {"--dtype", r->dtype != NULL, TRAINING},
+        {"--batch", r->batch != 0, TRAINING},
+        {"--context", r->context != 0, TRAINING},
+        {"--recompute", r->recompute, TRAINING},
+        {"--layers", r->layers != 0, COMMUNICATION | TRAINING},
+        {"--d-model", r->d_model != 0, COMMUNICATION | TRAINING},
+        {"--d-ff", r->d_ff != 0, COMMUNICATION | TRAINING},
+        {"--heads", r->heads != 0, TRAINING},
+        {"--vocab", r->vocabulary != 0, TRAINING},
+        {"--device-gb", r->device_gb != 0, COMMUNICATION | TRAINING},
+        {"--tflops", r->tflops != 0, COMMUNICATION | TRAINING},
+        {"--device-gbps", r->device_gbps != 0, TRAINING},
+        {"--link-gbps", r->link_gbps != 0, COMMUNICATION | TRAINING},
+        {"--link-us", r->link_us != 0, TRAINING},
+        {"--tokens", a->tokens != 0, COMMUNICATION},
+        {"--sharded-gb", a->sharded_gb != 0, COMMUNICATION},
+        {"--data-ranks", a->data_ranks != 0, COMMUNICATION},
+        {"--tensor-ranks", a->tensor_ranks != 0, COMMUNICATION},
+        {"--data-links", a->data_links != 0, COMMUNICATION},
+        {"--tensor-links", a->tensor_links != 0, COMMUNICATION},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].given && (all[i].of & what) == 0)
+            return all[i].name;
+    return NULL;
+}
+
+static unsigned what_of(const args *a)
+{
+    if (a->preset == NULL)
+        return TRAINING;
+    return strcmp(a->preset, "sharding-accounting") == 0 ? SHARDING
+                                                         : COMMUNICATION;
+}
+
+/* What is wrong about flags that exclude each other; NULL: nothing. */
+static const char *contradiction(const lsi_plan_flags *r)
+{
+    const bool all = r->model != NULL && strcmp(r->model, "all") == 0;
+    const bool changed = r->layers != 0 || r->d_model != 0 || r->d_ff != 0 ||
+                         r->heads != 0 || r->vocabulary != 0;
+    if ((r->tflops != 0) != (r->device_gbps != 0))
+        return "--tflops and --device-gbps go together";
+    if (r->tflops != 0 && (r->calibrate || r->verify))
+        return "--tflops is of another machine than --calibrate measures";
+    if (changed && (r->calibrate || r->verify))
+        return "--calibrate measures named sizes, without --layers and others";
+    if (r->recompute && (r->calibrate || r->verify))
+        return "--calibrate measures steps without --recompute";
+    if (r->sweep != NULL && (r->ranks != 0 || r->nodes != 0))
+        return "--sweep names the ranks: leave --ranks and --nodes out";
+    if (r->ranks_per_node != 0 && r->sweep == NULL)
+        return "--ranks-per-node is of --sweep; otherwise say --nodes";
+    if (r->verify && (r->sweep != NULL || r->ranks != 0 || r->nodes != 0 ||
+                      r->strategy != NULL))
+        return "--verify chooses ranks and strategies itself";
+    if (all && (r->sweep != NULL || r->calibrate || r->verify))
+        return "--model all is of memory: name one for times";
+    return NULL;
+}
+
+static ls_status account(const lsi_invocation *call, const args *a,
+                         unsigned what)
+{
+    if (what == TRAINING)
+        return lsi_plan_training(call, &a->run);
+    return what == SHARDING ? account_sharding(call, a)
+                            : account_communication(call, a);
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int status;
+    if (!lsi_cli_parse(call, &a, NULL, &status))
+        return status;
+    if (a.preset == NULL && a.run.model == NULL && !a.run.verify)
+        return lsi_cli_usage("plan: say what to calculate, by --model NAME, "
+                             "--model all, or --preset "
+                             "communication-accounting or sharding-accounting");
+    const unsigned what = what_of(&a);
+    const char *const stray = stray_flag(&a, what);
+    if (stray != NULL)
+        return lsi_cli_usage("plan: %s has no meaning with --%s %s", stray,
+                             what == TRAINING ? "model" : "preset",
+                             what == TRAINING ? a.run.model : a.preset);
+    const char *const wrong = what == TRAINING ? contradiction(&a.run) : NULL;
+    if (wrong != NULL)
+        return lsi_cli_usage("plan: %s", wrong);
+    if (lsi_result_check(a.run.json) != LS_OK)
+        return lsi_cli_error();
+    const ls_status made = account(call, &a, what);
+    if (made == LS_ERR_ARGUMENT)
+        return lsi_cli_usage("%s", ls_last_error());
+    return made == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_plan = {
+    .name = "plan",
+    .summary = "Calculate what training would take",
+    .text = "Prints numbers and the formulas that they follow from "
+            "(docs/plan.md). Nothing is trained: models of any number of "
+            "parameters, and more ranks than there are, are possible. Only "
+            "--calibrate and --verify run steps; without them, or rates of "
+            "another machine, times follow from this machine's highest rates, "
+            "which are measured once.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,364 @@
+/*
+ * lockstep profile DIR: tables and answers from what the ranks have recorded.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/commands/machine_peaks.h"
+#include "cli/frame/command.h"
+#include "report/attempts.h"
+#include "report/profile.h"
+#include "report/result.h"
+#include "report/table.h"
+
+typedef struct args {
+    const char *json, *range, *phase;
+    int64_t rank, warmup, threads, top, attempt;
+    bool measure;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(range, STRING, "range", 0, "NAME", NULL,
+        "only what lies in ranges, phases or operations of that name"),
+    ROW(phase, STRING, "phase", 0, "NAME", NULL,
+        "only what lies in that phase: forward, backward, optimizer, ..."),
+    ROW(attempt, INT, "attempt", 0, "N", "-1",
+        "traces of attempt N of a run that was restarted, 0 for the first; "
+        "-1: the newest",
+        .min = -1, .max = 1e6),
+    ROW(rank, INT, "rank", 'r', "N", "-1", "only that rank; -1: all", .min = -1,
+        .max = 1e6),
+    ROW(warmup, INT, "warmup", 'w', "N", "-1",
+        "steps to leave out; -1: the first, or what the benchmark has called "
+        "its warm-up",
+        .min = -1, .max = 1e12),
+    ROW(top, INT, "top", 0, "N", "20", "kernels to show; JSON has all",
+        .min = 1, .max = 1e6),
+    ROW(threads, INT, "threads", 0, "N", "0",
+        "threads that a rank had, for what this machine can; 0: its CPUs "
+        "divided by the ranks",
+        .min = 0, .max = 1024),
+    ROW(measure, BOOL, "measure", 0, NULL, NULL,
+        "measure again what this machine can, which is measured once and kept "
+        "in ~/.cache/lockstep"),
+    ROW(json, STRING, "json", 0, "FILE", NULL,
+        "write the rows and the answers as JSON; - prints them instead of the "
+        "tables"),
+};
+
+static const lsi_column columns[] = {
+    {.name = "kernel", .title = "Kernel"},
+    {.name = "calls", .title = "Calls", .type = LSI_COLUMN_INT},
+    {.name = "total_ms",
+     .title = "Total",
+     .unit = "ms",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 2},
+    {.name = "mean_us",
+     .title = "Mean",
+     .unit = "us",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "share",
+     .title = "Share",
+     .unit = "%",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "gflops",
+     .title = "GFLOP/s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "gb_per_s",
+     .title = "GB/s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+    {.name = "of_roofline",
+     .title = "Of roofline",
+     .unit = "%",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 0},
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void add_row(lsi_table *table, const lsi_profile *p, const char *name,
+                    const lsi_profile_sum *sum)
+{
+    const double seconds = (double)sum->ns * 1e-9;
+    lsi_table_row(table);
+    lsi_table_text(table, "kernel", name);
+    lsi_table_int(table, "calls", (int64_t)sum->calls);
+    lsi_table_real(table, "total_ms", seconds * 1e3);
+    if (sum->calls > 0)
+        lsi_table_real(table, "mean_us", seconds * 1e6 / (double)sum->calls);
+    lsi_table_real(table, "share", 100.0 * (double)sum->ns / (double)p->time);
+}
+
+static void add_kernel(lsi_table *table, const lsi_profile *p,
+                       const lsi_profile_kernel *kernel,
+                       const lsi_profile_peaks *peaks)
+{
+    const lsi_profile_sum sum = lsi_profile_total(kernel);
+    const double seconds = (double)sum.ns * 1e-9;
+    add_row(table, p, kernel->name, &sum);
+    if (sum.ns == 0)
+        return;
+    if (sum.work > 0)
+        lsi_table_real(table, "gflops", (double)sum.work / seconds * 1e-9);
+    if (sum.bytes > 0)
+        lsi_table_real(table, "gb_per_s", (double)sum.bytes / seconds * 1e-9);
+    const double share = lsi_profile_of_roofline(kernel->name, &sum, peaks);
+    if (share > 0)
+        lsi_table_real(table, "of_roofline", 100 * share);
+}
+
+/* What makes up the rest of the time. */
+static void add_rest(lsi_table *table, const lsi_profile *p)
+{
+    lsi_profile_sum waits = {0}, rest = {.ns = p->time};
+    for (size_t i = 0; i < p->n_phases; i++)
+        waits.ns += p->waited[i];
+    for (size_t i = 0; i < p->n; i++)
+        rest.ns -= lsi_profile_total(&p->kernel[i]).ns;
+    rest.ns -= waits.ns;
+    if (waits.ns > 0)
+        add_row(table, p, "(waiting for ranks)", &waits);
+    add_row(table, p, "(between kernels)", &rest);
+}
+
+static ls_status make_table(const lsi_profile *p, size_t most,
+                            const lsi_profile_peaks *peaks, lsi_table **out)
+{
+    LS_TRY(lsi_table_new(out, columns, sizeof(columns) / sizeof(columns[0])));
+    for (size_t i = 0; i < p->n && i < most; i++)
+        add_kernel(*out, p, &p->kernel[i], peaks);
+    add_rest(*out, p);
+    return lsi_table_status(*out);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static json_t *phases_json(const lsi_profile *p)
+{
+    json_t *const list = json_array();
+    for (size_t i = 0; i < p->n_phases; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:f, s:f, s:f}", "phase", p->phase[i],
+                            "entered", (json_int_t)p->entered[i], "wall_ms",
+                            (double)p->wall[i] * 1e-6, "alone_ms",
+                            (double)p->alone[i] * 1e-6, "waited_ms",
+                            (double)p->waited[i] * 1e-6));
+    return list;
+}
+
+static json_t *slowest_json(const lsi_profile *p)
+{
+    json_t *const list = json_array();
+    for (size_t i = 0; i < p->n_slowest; i++) {
+        const lsi_profile_slowest *const s = &p->slowest[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:I, s:i, s:s, s:f, s:f}", "step", (json_int_t)s->step,
+                      "rank", s->rank, "phase", p->phase[s->phase], "phase_ms",
+                      (double)s->ns * 1e-6, "step_ms", (double)s->all * 1e-6));
+    }
+    return list;
+}
+
+static json_t *answers_json(const lsi_profile_answer *answers)
+{
+    json_t *const all = json_object();
+    for (int i = 0; i < LSI_PROFILE_ANSWERS; i++)
+        json_object_set_new(all, answers[i].key, json_string(answers[i].text));
+    return all;
+}
+
+static json_t *peaks_json(const lsi_profile_peaks *peaks, int threads)
+{
+    return json_pack("{s:i, s:f, s:f, s:f}", "threads", threads, "f32_gflops",
+                     peaks->f32 * 1e-9, "bf16_gflops", peaks->bf16 * 1e-9,
+                     "gb_per_s", peaks->bytes * 1e-9);
+}
+
+typedef struct findings {
+    const lsi_profile *profile;
+    lsi_profile_answer answers[LSI_PROFILE_ANSWERS];
+    lsi_profile_peaks peaks;
+    int threads;
+} findings;
+
+static ls_status write_json(const lsi_invocation *call, const args *a,
+                            const findings *f)
+{
+    const lsi_profile *const p = f->profile;
+    lsi_table *table = NULL;
+    char *text = NULL;
+    json_t *json = NULL;
+    ls_status status = make_table(p, p->n, &f->peaks, &table);
+    if (status == LS_OK)
+        status = lsi_table_json(table, call->line_argc,
+                                (const char *const *)call->line_argv, &text);
+    lsi_table_free(&table);
+    LS_TRY(status);
+    json = json_loads(text, 0, NULL);
+    free(text);
+    const double overlap = lsi_profile_overlap(p);
+    char part[160];
+    lsi_profile_part(p, part, sizeof(part));
+    json_object_update_new(
+        json,
+        json_pack("{s:s, s:f, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o}", "part",
+                  part, "part_ms", (double)p->time * 1e-6 / (double)p->steps,
+                  "ranks", p->ranks, "steps", (json_int_t)p->steps, "step_ms",
+                  (double)p->step_ns * 1e-6 / (double)p->steps, "overlap",
+                  overlap < 0 ? json_null() : json_real(overlap), "peaks",
+                  peaks_json(&f->peaks, f->threads), "phases", phases_json(p),
+                  "slowest", slowest_json(p), "answers",
+                  answers_json(f->answers)));
+    text = json != NULL ? lsi_json_dumps(json, JSON_INDENT(1)) : NULL;
+    json_decref(json);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for the profile");
+    status = lsi_result_write(a->json, text, strlen(text));
+    free(text);
+    return status;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+/* The rows and their shares are of that, and not of whole steps. */
+static void print_part(const lsi_profile *p)
+{
+    char part[160];
+    if (p->only_range == NULL && p->only_phase == NULL)
+        return;
+    lsi_profile_part(p, part, sizeof(part));
+    printf("Only %s: %.3f ms a step. Totals and shares are of that.\n\n", part,
+           (double)p->time * 1e-6 / (double)p->steps);
+}
+
+static ls_status print(const args *a, const findings *f)
+{
+    const lsi_profile *const p = f->profile;
+    lsi_table *table = NULL;
+    printf("%d rank%s, %llu step%s%s of %.3f ms%s; this machine can do %.0f "
+           "GFLOP/s "
+           "in f32, %.0f in bf16, and %.1f GB/s with %d thread%s\n\n",
+           p->ranks, p->ranks == 1 ? "" : "s", (unsigned long long)p->steps,
+           p->steps == 1 ? "" : "s", p->ranks > 1 ? " of all ranks," : "",
+           (double)p->step_ns * 1e-6 / (double)p->steps,
+           p->no_steps ? " (none is marked, so all counts as one)" : "",
+           f->peaks.f32 * 1e-9, f->peaks.bf16 * 1e-9, f->peaks.bytes * 1e-9,
+           f->threads, f->threads == 1 ? "" : "s");
+    print_part(p);
+    ls_status status = make_table(p, (size_t)a->top, &f->peaks, &table);
+    if (status == LS_OK)
+        status = lsi_table_markdown(table, stdout);
+    lsi_table_free(&table);
+    for (int i = 0; i < LSI_PROFILE_ANSWERS && status == LS_OK; i++)
+        printf("\n%s: %s\n", f->answers[i].title, f->answers[i].text);
+    return status;
+}
+
+/* Ranks of the host that has the most of them. */
+static int ranks_of_a_host(const lsi_timeline *t)
+{
+    int most = 1;
+    for (size_t i = 0; i < t->n; i++) {
+        int n = 0;
+        for (size_t j = 0; j < t->n; j++)
+            n += strcmp(t->process[i]->boot, t->process[j]->boot) == 0;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/*
+ * Whether matrix products were faster than they can be. What is small may lie
+ * in caches, and be faster than memory is.
+ */
+static bool is_beyond(const lsi_profile *p, const lsi_profile_peaks *peaks)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const char *const name = p->kernel[i].name;
+        const lsi_profile_sum sum = lsi_profile_total(&p->kernel[i]);
+        const double peak =
+            strstr(name, "bf16") != NULL ? peaks->bf16 : peaks->f32;
+        if (strncmp(name, "gemm_", 5) == 0 &&
+            (double)sum.work > peak * (double)sum.ns * 1e-9)
+            return true;
+    }
+    return false;
+}
+
+static ls_status report(const lsi_invocation *call, const args *a,
+                        const lsi_timeline *timeline, const lsi_profile *p)
+{
+    findings f = {.profile = p, .threads = (int)a->threads};
+    if (f.threads == 0)
+        f.threads = lsi_cpus_available() / ranks_of_a_host(timeline);
+    f.threads = f.threads > 0 ? f.threads : 1;
+    LS_TRY(lsi_machine_peaks(f.threads, a->measure, &f.peaks));
+    if (is_beyond(p, &f.peaks))
+        LS_TRY(lsi_machine_peaks_raise(f.threads, &f.peaks));
+    lsi_profile_answer_all(p, f.answers);
+    if (!lsi_result_is_stdout(a->json))
+        LS_TRY(print(a, &f));
+    return a->json == NULL ? LS_OK : write_json(call, a, &f);
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    const char *folder;
+    lsi_attempts attempts;
+    lsi_timeline *timeline = NULL;
+    lsi_profile *profile = NULL;
+    if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
+        return exit_status;
+    if (folder == NULL)
+        return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
+    if (a.range != NULL && a.phase != NULL)
+        return lsi_cli_usage("%s: give --range or --phase, not both",
+                             call->argv[0]);
+    const lsi_profile_filter filter = {a.range, a.phase, (int)a.rank, a.warmup};
+    ls_status status = lsi_result_check(a.json);
+    if (status == LS_OK)
+        status = lsi_find_attempt(folder, ".lstrace", a.attempt, &attempts);
+    if (status == LS_OK)
+        status = lsi_timeline_read(attempts.folder, &timeline);
+    if (status == LS_OK) {
+        lsi_tell_attempt(&attempts);
+        lsi_timeline_warn(timeline, stderr);
+        status = lsi_profile_of(timeline, &filter, &profile);
+    }
+    if (status == LS_OK)
+        status = report(call, &a, timeline, profile);
+    lsi_profile_free(&profile);
+    lsi_timeline_free(&timeline);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_profile = {
+    .name = "profile",
+    .summary = "Tell what a traced run spends its time on",
+    .arguments = "DIR",
+    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
+            "ranks ran. A row is a kernel, over all steps behind the warm-up "
+            "and all ranks, with its rates against what this machine can: the "
+            "roofline, which is measured once. Below are answers: forward "
+            "against the wall clock, the kernel with the most time, what else "
+            "counts, the share of matrix products, softmax against products in "
+            "attention, how much of communication is behind computation, and "
+            "which rank was the slowest in what (docs/profiling.md).",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

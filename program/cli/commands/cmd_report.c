@@ -1,0 +1,270 @@
+/*
+ * lockstep report: measures what is not measured yet, and writes it all down.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/commands/report/report.h"
+#include "cli/frame/command.h"
+#include "report/result.h"
+
+typedef struct args {
+    const char *out, *peers, *data, *again, *only;
+    bool quick, full;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(quick, BOOL, "quick", 'q', NULL, NULL,
+        "small sizes and few runs: some minutes"),
+    ROW(full, BOOL, "full", 0, NULL, NULL,
+        "the sizes of the reports: hours; what is done unless there is --quick "
+        "or a FILE"),
+    ROW(out, STRING, "out", 'o', "DIR", "report",
+        "folder of index.html, report.md, plots, rows and traces"),
+    ROW(peers, STRING, "peers", 0, "FILE", NULL,
+        "rows of other programs, to stand beside (docs/report.md)"),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "CIFAR-100 for the pipeline (default: a built-in set)"),
+    ROW(only, LIST, "only", 0, "NAME,...", NULL,
+        "measure only these sections or measurements; the page has all that "
+        "is there"),
+    ROW(again, LIST, "again", 0, "NAME,...", NULL,
+        "measure these again, though they are there"),
+};
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static ls_status check_list(const char *flag, const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        char word[64];
+        bool known = false;
+        const size_t length = strcspn(list, ",");
+        snprintf(word, sizeof(word), "%.*s", (int)length, list);
+        for (size_t i = 0; i < lsi_sections_count; i++) {
+            const lsi_section *const s = lsi_sections[i];
+            known |= strcmp(s->id, word) == 0;
+            for (size_t k = 0; k < s->n; k++)
+                known |= strcmp(s->measurements[k].id, word) == 0;
+        }
+        if (!known)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "%s has \"%s\", which is neither a section nor a "
+                            "measurement; docs/report.md lists them",
+                            flag, word);
+        list += length + (list[length] == ',');
+    }
+    return LS_OK;
+}
+
+static ls_status read_peers(lsi_study *r, const char *path)
+{
+    json_error_t error;
+    if (path == NULL)
+        return LS_OK;
+    r->peers = json_load_file(path, 0, &error);
+    if (r->peers == NULL)
+        return lsi_fail(LS_ERR_FORMAT, "cannot read %s: %s (line %d)", path,
+                        error.text, error.line);
+    if (!json_is_array(json_object_get(r->peers, "rows")))
+        return lsi_fail(LS_ERR_FORMAT,
+                        "%s has no \"rows\" of other programs "
+                        "(docs/report.md)",
+                        path);
+    return LS_OK;
+}
+
+/* Metrics of a run: a file, or a folder with metrics.jsonl. */
+static ls_status read_run(lsi_study *r, const char *path)
+{
+    char file[PATH_MAX];
+    struct stat about;
+    json_t *rows = NULL;
+    const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    snprintf(file, sizeof(file), "%s%s", path, folder ? "/metrics.jsonl" : "");
+    LS_TRY(lsi_rows_read(file, LSI_ROWS_METRICS, &rows));
+    const char *const name = strrchr(path, '/');
+    json_object_set_new(
+        rows, "name",
+        json_string(name != NULL && name[1] != '\0' ? name + 1 : path));
+    json_array_append_new(r->compared, rows);
+    if (json_array_size(json_object_get(rows, "rows")) == 0)
+        return lsi_fail(LS_ERR_FORMAT, "%s has no lines of --metrics", file);
+    return LS_OK;
+}
+
+/* ---- the folder ---------------------------------------------------------- */
+
+static ls_status make_folder(const char *path)
+{
+    if (lsi_make_folders(path))
+        return LS_OK;
+    return lsi_fail_errno(LS_ERR_IO, "cannot make the folder %s", path);
+}
+
+static const char title[] = "What data-parallel training costs";
+
+/* A page of somebody else is not overwritten; ours has its title soon. */
+static ls_status check_ours(const char *name)
+{
+    enum { HEAD = 400 };
+    char head[HEAD + 1] = "";
+    struct stat about;
+    if (stat(name, &about) != 0 || !S_ISREG(about.st_mode))
+        return LS_OK;
+    FILE *const file = fopen(name, "rb");
+    if (file == NULL)
+        return lsi_fail_errno(LS_ERR_IO, "cannot read %s", name);
+    const size_t n = fread(head, 1, HEAD, file);
+    fclose(file);
+    if (n == 0 || strstr(head, title) != NULL)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "%s is not what this command has written; name another "
+                    "folder by --out, or remove it",
+                    name);
+}
+
+/* Everything is said first that would stand in the way at the end. */
+static ls_status enter_folder(const char *path)
+{
+    LS_TRY(make_folder(path));
+    if (chdir(path) != 0)
+        return lsi_fail_errno(LS_ERR_IO, "cannot write into %s", path);
+    LS_TRY(check_ours("index.html"));
+    LS_TRY(check_ours("report.md"));
+    LS_TRY(make_folder("rows"));
+    LS_TRY(make_folder("plots"));
+    LS_TRY(make_folder("traces"));
+    LS_TRY(lsi_result_check("index.html"));
+    LS_TRY(lsi_result_check("report.md"));
+    return lsi_result_check("rows/measured.json");
+}
+
+/* ---- the page ------------------------------------------------------------ */
+
+/* The first tells what everything was measured on. */
+static bool has_content(const lsi_study *r, const lsi_section *s)
+{
+    if (s->n == 0)
+        return json_array_size(r->compared) > 0;
+    if (s == lsi_sections[0] || (r->runs && r->only == NULL))
+        return true;
+    for (size_t i = 0; i < s->n; i++) {
+        if (json_object_get(r->measured, s->measurements[i].id) != NULL)
+            return true;
+        json_t *const rows = lsi_rows_of(s->measurements[i].id);
+        json_decref(rows);
+        if (rows != NULL)
+            return true;
+    }
+    return false;
+}
+
+static ls_status write_file(const lsi_document *document, bool html)
+{
+    lsi_result_stream stream;
+    LS_TRY(lsi_result_open(&stream, html ? "index.html" : "report.md"));
+    return lsi_result_close(
+        &stream, html ? lsi_document_html(document, stream.file)
+                      : lsi_document_markdown(document, "plots", stream.file));
+}
+
+static ls_status write_page(lsi_study *r)
+{
+    LS_TRY(lsi_document_new(&r->document, title));
+    for (size_t i = 0; i < lsi_sections_count; i++) {
+        const lsi_section *const s = lsi_sections[i];
+        if (!has_content(r, s))
+            continue;
+        lsi_document_heading(r->document, 2, "%s", s->title);
+        lsi_study_commands(r, s);
+        s->write(r);
+    }
+    LS_TRY(write_file(r->document, true));
+    return write_file(r->document, false);
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+/* `data` is room for the path of the data, which outlives the call. */
+static ls_status make(lsi_study *r, const args *a, char data[PATH_MAX])
+{
+    r->plots = lsi_plot_available();
+    LS_TRY(check_list("--only", a->only));
+    LS_TRY(check_list("--again", a->again));
+    LS_TRY(read_peers(r, a->peers));
+    if (a->data != NULL) {
+        if (realpath(a->data, data) == NULL)
+            return lsi_fail_errno(LS_ERR_IO, "cannot read %s", a->data);
+        r->data = data;
+    }
+    LS_TRY(enter_folder(a->out));
+    LS_TRY(lsi_study_open(r));
+    if (!r->plots)
+        fprintf(stderr, "report: gnuplot is not installed, so there will be "
+                        "tables and no plots\n");
+    if (r->runs)
+        LS_TRY(lsi_study_measure(r));
+    LS_TRY(write_page(r));
+    fprintf(
+        stderr, "report: %s/index.html and %s/report.md%s\n", a->out, a->out,
+        r->ended_by != 0 ? ", of what was there when it was interrupted" : "");
+    return LS_OK;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    char data[PATH_MAX];
+    int rest, exit_status;
+    if (!lsi_cli_parse(call, &a, &rest, &exit_status))
+        return exit_status;
+    if (a.quick && a.full)
+        return lsi_cli_usage("%s: --quick or --full, not both", call->argv[0]);
+    lsi_study r = {.quick = a.quick,
+                   .runs = a.quick || a.full || rest == call->argc,
+                   .again = a.again,
+                   .only = a.only,
+                   .compared = json_array()};
+    ls_status status = LS_OK;
+    for (int i = rest; i < call->argc && status == LS_OK; i++)
+        status = read_run(&r, call->argv[i]);
+    if (status == LS_OK)
+        status = make(&r, &a, data);
+    lsi_document_free(&r.document);
+    json_decref(r.measured);
+    json_decref(r.peers);
+    json_decref(r.compared);
+    if (status != LS_OK)
+        return lsi_cli_error();
+    if (r.ended_by != 0)
+        return 128 + r.ended_by;
+    return r.failed > 0 ? LSI_EXIT_ERROR : 0;
+}
+
+const lsi_command lsi_command_report = {
+    .name = "report",
+    .summary = "Measure what training costs, and write it down as a page",
+    .arguments = "[FILE...]",
+    .text = "Runs the benchmarks of this program one after the other and "
+            "writes index.html, which needs no other file, and report.md: the "
+            "machine, the commands, tables, plots and what follows from them. "
+            "What is measured already stays as it is in DIR/rows, so a report "
+            "that was interrupted goes on with the same command. FILE is what "
+            "--metrics of a run has written, or a folder with metrics.jsonl: "
+            "runs are compared, and nothing is measured without --quick or "
+            "--full. Plots need the program gnuplot.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

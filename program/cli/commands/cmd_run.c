@@ -1,0 +1,486 @@
+/*
+ * lockstep run -n N -- PROGRAM ARGS...: torchrun for any program. torchrun's
+ * flags are taken where they make sense; where they do not, the error says what
+ * would.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "cli/commands/rank_outputs.h"
+#include "cli/commands/run_hosts.h"
+#include "cli/commands/run_over_ssh.h"
+#include "cli/frame/command.h"
+#include "cli/frame/ranks.h"
+#include "launch/launch.h"
+#include "launch/ssh_agent.h"
+#include "report/result.h"
+
+typedef struct args {
+    const char *ranks; /* "4", or torchrun's "auto" and "cpu" */
+    const char *ranks_torchrun;
+    int64_t threads;
+    double timeout, grace;
+    const char *bind;
+    bool report_bindings;
+    bool deterministic;
+    lsi_output_flags output;
+    bool no_python, is_module, by_path;
+    const char *run_id, *role;
+    lsi_run_hosts_flags hosts;
+    int64_t max_restarts;
+    lsi_over_ssh_flags over_ssh;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(ranks, STRING, "ranks", 'n', "N", NULL,
+        "ranks to start, 1 to 1024, or \"auto\": one for each cpu (default 1)"),
+    ROW(ranks_torchrun, STRING, "nproc-per-node", 0, "N", NULL, "as --ranks"),
+    ROW(threads, INT, "threads", 0, "N", NULL,
+        "OMP_NUM_THREADS of each rank (default: as it is set, else the cpus "
+        "divided by the ranks)",
+        .min = 1, .max = 1024),
+    LSI_BIND_ROW(bind),
+    ROW(report_bindings, BOOL, "report-bindings", 0, NULL, NULL,
+        "say on stderr first how many ranks and threads there will be, and on "
+        "which CPUs (on a terminal: always)"),
+    LSI_DETERMINISTIC_ROW(deterministic),
+    ROW(timeout, REAL, "timeout", 0, "S", "0",
+        "end the ranks after this many seconds, with status 124, not counting "
+        "those for which the job was stopped; 0: never",
+        .min = 0, .max = 1e9),
+    ROW(grace, REAL, "grace", 0, "S", "3",
+        "seconds that the other ranks get after one failed, and again between "
+        "our SIGTERM and SIGKILL; they do not limit what ranks do after a "
+        "first request to end",
+        .min = 0, .max = 1e6),
+    ROW(max_restarts, INT, "max-restarts", 0, "K", "0",
+        "start all ranks again when one has failed, at most so often; they "
+        "find the number of restarts in LOCKSTEP_RESTART, and `lockstep train` "
+        "goes on from the checkpoints that it has made in this run",
+        .min = 0, .max = 1e6),
+    ROW(output.tagged, BOOL, "tag-output", 0, NULL, NULL,
+        "put [rank] in front of each line of output"),
+    ROW(output.log_folder, STRING, "log-dir", 0, "DIR", NULL,
+        "write all output of each rank to stdout.log and stderr.log in "
+        "DIR/RUN/ATTEMPT/RANK as well"),
+    ROW(output.log_size, BYTES, "log-size", 0, "BYTES", NULL,
+        "begin a new log file after this many bytes (64k, 10m, 1g) and the end "
+        "of a line; older ones are stdout.log.1, .2 and so on",
+        .min = 1, .max = 1e18),
+    ROW(output.log_files, INT, "log-files", 0, "N", "0",
+        "older files to keep of each log; 0: all", .min = 0, .max = 1e6),
+    ROW(output.console, CHOICE, "console", 0, "WHAT", "all",
+        "all: every line of every rank; rank0: all of rank 0, and the error "
+        "lines of the others with host:rank: before them, equal ones of "
+        "several ranks as one, at most 200 lines a second",
+        .choices = "all|rank0"),
+    ROW(output.report, STRING, "report", 0, "FILE", NULL,
+        "write at the end, as JSON, what became of the run: attempts, who "
+        "failed first, how, and its last words (docs/run-output.md)"),
+    ROW(output.redirects, STRING, "redirects", 'r', "STREAMS", NULL,
+        "show these only in the logs: 1 stdout, 2 stderr, 3 both, or by rank, "
+        "0:1,1:3"),
+    ROW(output.tee, STRING, "tee", 't', "STREAMS", NULL,
+        "show these here with [rank] in front of each line, and in the logs"),
+    ROW(output.filter, STRING, "local-ranks-filter", 0, "RANKS", NULL,
+        "show the output of these ranks only, such as 0,1"),
+    ROW(is_module, BOOL, "module", 'm', NULL, NULL,
+        "PROGRAM is a Python module: python3 -m PROGRAM"),
+    ROW(no_python, BOOL, "no-python", 0, NULL, NULL,
+        "run a PROGRAM that ends in .py as it is, not by python3"),
+    ROW(by_path, BOOL, "run-path", 0, NULL, NULL,
+        "run PROGRAM by Python's runpy.run_path"),
+    ROW(hosts.master_port, INT, "master-port", 0, "PORT", NULL,
+        "MASTER_PORT of the ranks (default: one that is free)", .min = 1,
+        .max = 65535),
+    ROW(run_id, STRING, "rdzv-id", 0, "ID", NULL,
+        "what the run is called in logs and in TORCHELASTIC_RUN_ID (default: "
+        "a random one)"),
+    ROW(role, STRING, "role", 0, "NAME", "default", "ROLE_NAME of the ranks"),
+    ROW(hosts.nodes, STRING, "nnodes", 0, "N", "1",
+        "hosts of the job, on each of which this command is run: a number, or "
+        "MIN:MAX for a job that goes on with fewer when a host is lost"),
+    ROW(hosts.node_rank, INT, "node-rank", 0, "K", "-1",
+        "the number of this host, from 0; that with 0 has the endpoint. -1: by "
+        "arrival",
+        .min = -1, .max = LSI_LAUNCH_MAX_NODES - 1),
+    ROW(hosts.endpoint, STRING, "rdzv-endpoint", 0, "HOST:PORT", NULL,
+        "where the hosts of the job meet: an address of one of them, port "
+        "29400 "
+        "if none is given. With one host it names this machine: localhost"),
+    ROW(hosts.backend, STRING, "rdzv-backend", 0, "NAME", NULL,
+        "static (each host has its --node-rank) or c10d (it may be left out). "
+        "With one host static also makes the endpoint's port MASTER_PORT"),
+    ROW(hosts.conf, STRING, "rdzv-conf", 0, "KEY=S,...", NULL,
+        "seconds: join_timeout (600), how long hosts wait for enough of them; "
+        "last_call_timeout (30), and then for more, up to MAX"),
+    ROW(hosts.master_address, STRING, "master-addr", 0, "ADDRESS", "127.0.0.1",
+        "with several hosts and --master-port, instead of --rdzv-endpoint"),
+    ROW(hosts.monitor_interval, REAL, "monitor-interval", 0, "S", "0.1",
+        "a host from which nothing has come for 50 times this is lost (at "
+        "least 1 s). The end of a rank or of a launcher is noticed at once",
+        .min = 0, .max = 1e9),
+    ROW(hosts.standalone, BOOL, "standalone", 0, NULL, NULL,
+        "accepted for torchrun compatibility: one host, which is the default"),
+    ROW(over_ssh.hosts, STRING, "hosts", 0, "HOSTS", NULL,
+        "start the job on these hosts, over ssh: a:2,b:2, or a file with lines "
+        "\"a slots=2\". A host that says no number has that of --ranks"),
+    ROW(over_ssh.agent, STRING, "ssh", 0, "COMMAND", NULL,
+        "what starts a command line on a host, instead of ssh "
+        "(LOCKSTEP_SSH): COMMAND HOST LINE"),
+    ROW(over_ssh.exported, STRING, "export", 'x', "NAME[=VALUE]", NULL,
+        "a variable that ranks on other hosts get as well; may be given more "
+        "than once"),
+    ROW(over_ssh.on_host, BOOL, "on-host", 0, NULL, NULL,
+        "what --hosts starts on each host: the rest comes on the standard "
+        "input"),
+};
+
+enum { N_OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+/* ---- torchrun's spelling ---------------------------------------------- */
+
+/* torchrun's flags that cannot mean anything here, and what to do instead. */
+static const struct refused {
+    const char *name, *instead;
+} refused[] = {
+    {"start-method", "every rank is a program of its own"},
+    {"local-addr", "LOCKSTEP_INTERFACE names the interface of this host"},
+    {"event-log-handler", "events are lines of the standard error"},
+    {"logs-specs", "--log-dir, --redirects and --tee say what is logged"},
+    {"duplicate-stdout-filters", "--log-dir keeps all output"},
+    {"duplicate-stderr-filters", "--log-dir keeps all output"},
+    {"numa-binding", "--bind=numa and --bind=core"},
+    {"signals-to-handle", "all that ask a job to end are passed on"},
+    {"virtual-local-rank", "LOCAL_RANK is the rank"},
+};
+
+static const lsi_option *find_option(const char *name, size_t length)
+{
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        if (strncmp(options[i].name, name, length) == 0 &&
+            options[i].name[length] == '\0')
+            return &options[i];
+    }
+    return NULL;
+}
+
+static const struct refused *find_refused(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (strncmp(refused[i].name, name, length) == 0 &&
+            refused[i].name[length] == '\0')
+            return &refused[i];
+    }
+    return NULL;
+}
+
+/* Whether the flag's value is the next word: not --name=value, not a switch. */
+static bool takes_next(const char *word)
+{
+    if (word[1] != '-')
+        return word[2] == '\0';
+    const size_t length = strlen(word + 2);
+    const lsi_option *option = find_option(word + 2, length);
+    return option != NULL && !lsi_option_stands_alone(option);
+}
+
+/*
+ * torchrun takes --nproc_per_node for --nproc-per-node. Changes our own flags
+ * only: it stops at the program.
+ */
+static ls_status read_torchrun_flags(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        char *word = argv[i];
+        if (word[0] != '-' || word[1] == '\0' || strcmp(word, "--") == 0)
+            return LS_OK;
+        const size_t length = word[1] == '-' ? strcspn(word, "=") : 0;
+        for (size_t k = 2; k < length; k++)
+            word[k] = word[k] == '_' ? '-' : word[k];
+        const struct refused *no =
+            length > 2 ? find_refused(word + 2, length - 2) : NULL;
+        if (no != NULL)
+            return lsi_fail(LS_ERR_ARGUMENT, "run: %.*s is not supported: %s",
+                            (int)length, word, no->instead);
+        if (takes_next(word))
+            i++;
+    }
+    return LS_OK;
+}
+
+static ls_status check_torchrun(const args *a, bool several)
+{
+    if (!several && a->hosts.node_rank > 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --node-rank %lld: there is one host, number 0; "
+                        "--nnodes says how many",
+                        (long long)a->hosts.node_rank);
+    if (!several && strcmp(a->hosts.master_address, "127.0.0.1") != 0 &&
+        strcmp(a->hosts.master_address, "localhost") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --master-addr %s: with one host it is 127.0.0.1",
+                        a->hosts.master_address);
+    if (a->is_module + a->by_path + a->no_python > 1)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --module, --run-path and --no-python exclude "
+                        "each other; give one");
+    return LS_OK;
+}
+
+/* The port of an endpoint on this machine, or 0 if it names none. */
+static ls_status read_endpoint(const char *text, int *port)
+{
+    const char *colon = strrchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    char *end = NULL;
+    const long value = colon != NULL ? strtol(colon + 1, &end, 10) : 0;
+    const bool here = (length == 9 && (strncmp(text, "localhost", 9) == 0 ||
+                                       strncmp(text, "127.0.0.1", 9) == 0)) ||
+                      (length == 5 && strncmp(text, "[::1]", 5) == 0);
+    if (!here)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-endpoint %s: with one host (--nnodes says "
+                        "how many) it is localhost or 127.0.0.1, with :PORT or "
+                        "without",
+                        text);
+    if (colon != NULL &&
+        (end == colon + 1 || *end != '\0' || value < 0 || value > 65535))
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-endpoint %s: the port is 0 to 65535",
+                        text);
+    *port = (int)value;
+    return LS_OK;
+}
+
+/* The name of a folder of the logs. */
+static ls_status check_run_id(const char *id)
+{
+    if (id == NULL || (id[0] != '\0' && id[0] != '.' &&
+                       strchr(id, '/') == NULL && strlen(id) < 200))
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "run: --rdzv-id \"%s\" is to name a folder of logs: 1 to "
+                    "199 characters without /, not beginning with a dot",
+                    id);
+}
+
+/* What the rendezvous flags mean here: at most MASTER_PORT and the run's id. */
+static ls_status read_rendezvous(args *a, bool several)
+{
+    int port = 0;
+    const bool is_static =
+        a->hosts.backend == NULL || strcmp(a->hosts.backend, "static") == 0;
+    LS_TRY(check_run_id(a->run_id));
+    if (!is_static && strcmp(a->hosts.backend, "c10d") != 0)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: --rdzv-backend %s is not supported: it is static "
+                        "or c10d",
+                        a->hosts.backend);
+    if (several)
+        return LS_OK;
+    if (a->hosts.endpoint != NULL)
+        LS_TRY(read_endpoint(a->hosts.endpoint, &port));
+    if (is_static && a->hosts.master_port == 0)
+        a->hosts.master_port = port;
+    return LS_OK;
+}
+
+/* ---- the rest --------------------------------------------------------- */
+
+static ls_status read_ranks(const args *a, int *out)
+{
+    const char *text = a->ranks ? a->ranks : a->ranks_torchrun;
+    const char *name = a->ranks ? "-n" : "--nproc-per-node";
+    if (a->ranks != NULL && a->ranks_torchrun != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: -n and --nproc-per-node mean the same; give one");
+    if (text == NULL) {
+        *out = 1;
+        return LS_OK;
+    }
+    if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0) {
+        *out = lsi_cpus_available();
+        return LS_OK;
+    }
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < 1 ||
+        value > LSI_LAUNCH_MAX_RANKS)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "run: %s \"%s\" is not a number of ranks: 1 to %d",
+                        name, text, LSI_LAUNCH_MAX_RANKS);
+    *out = (int)value;
+    return LS_OK;
+}
+
+/* ---- Python ----------------------------------------------------------- */
+
+enum { MAX_PREFIX = 5 };
+
+/* What stands before the program: an interpreter, if it needs one. */
+static int choose_prefix(const args *a, const char *program,
+                         char *prefix[MAX_PREFIX])
+{
+    static char python[] = "python3", unbuffered[] = "-u", module[] = "-m",
+                code[] = "-c",
+                by_path[] = "import runpy, sys; del sys.argv[0]; "
+                            "runpy.run_path(sys.argv[0], run_name='__main__')";
+    const size_t length = strlen(program);
+    const bool is_script =
+        length > 3 && strcmp(program + length - 3, ".py") == 0;
+    int n = 0;
+    if (a->no_python || (!a->is_module && !a->by_path && !is_script))
+        return 0;
+    prefix[n++] = python;
+    prefix[n++] = unbuffered;
+    if (a->is_module)
+        prefix[n++] = module;
+    if (a->by_path) {
+        prefix[n++] = code;
+        prefix[n++] = by_path;
+    }
+    return n;
+}
+
+/* The program with its interpreter; freed by the caller with free(). */
+static char **command_line(const args *a, int argc, char **argv)
+{
+    char *prefix[MAX_PREFIX];
+    const int n = choose_prefix(a, argv[0], prefix);
+    char **line = calloc((size_t)(n + argc) + 1, sizeof(*line));
+    if (line == NULL)
+        return NULL;
+    memcpy(line, prefix, (size_t)n * sizeof(*line));
+    memcpy(line + n, argv, (size_t)argc * sizeof(*line));
+    return line;
+}
+
+/* ---- starting --------------------------------------------------------- */
+
+static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
+                  lsi_launch_config *config)
+{
+    config->argv = argv;
+    config->ranks = ranks;
+    config->nodes = h->several ? &h->nodes : NULL;
+    config->threads = (int)a->threads;
+    config->master_port = (int)a->hosts.master_port;
+    config->timeout = a->timeout;
+    config->grace = a->grace;
+    config->bind = lsi_binding_parse(a->bind);
+    config->tells_places = a->report_bindings || isatty(STDERR_FILENO);
+    config->run_id = a->run_id;
+    config->role = a->role;
+    config->max_restarts = (int)a->max_restarts;
+    /* Not after the ranks have worked for days. */
+    if (lsi_result_check_file(config->report) != LS_OK) {
+        (void)lsi_fail(LS_ERR_IO, "no report: %s", ls_last_error());
+        return lsi_cli_error();
+    }
+    int exit_status;
+    if (lsi_launch(config, &exit_status) != LS_OK)
+        return lsi_cli_error();
+    return exit_status;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int rest;
+    int status;
+    int ranks = 1;
+    lsi_launch_config config = {0};
+    lsi_run_hosts h;
+    lsi_rank_output *outputs = NULL;
+    if (read_torchrun_flags(call->argc, call->argv) != LS_OK)
+        return lsi_cli_usage("%s", ls_last_error());
+    if (!lsi_cli_parse(call, &a, &rest, &status))
+        return status;
+    if (a.over_ssh.on_host)
+        return lsi_ssh_serve();
+    if (a.over_ssh.hosts != NULL && rest < call->argc)
+        return lsi_run_over_ssh(&a.over_ssh, call, rest, options, N_OPTIONS);
+    if (lsi_run_hosts_read(&a.hosts, &h) != LS_OK ||
+        check_torchrun(&a, h.several) != LS_OK ||
+        read_rendezvous(&a, h.several) != LS_OK ||
+        read_ranks(&a, &ranks) != LS_OK ||
+        lsi_rank_outputs_read(&a.output, ranks, &config, &outputs) != LS_OK)
+        return lsi_cli_usage("%s", ls_last_error());
+    char **line = NULL;
+    if (rest >= call->argc)
+        status = lsi_cli_usage("run: which program? lockstep run -n %d -- "
+                               "PROGRAM [ARGS...]",
+                               ranks);
+    else if ((line = command_line(&a, call->argc - rest, call->argv + rest)) ==
+             NULL) {
+        (void)lsi_fail(LS_ERR_MEMORY, "no memory for the command line");
+        status = lsi_cli_error();
+    } else {
+        lsi_cli_set_deterministic(a.deterministic);
+        status = launch(&a, ranks, &h, line, &config);
+    }
+    free(line);
+    free(outputs);
+    return status;
+}
+
+const lsi_command lsi_command_run = {
+    .name = "run",
+    .summary = "Start ranks of any program on this machine, or on several",
+    .arguments = "[--] PROGRAM [ARGS...]",
+    .text =
+        "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
+        "GROUP_RANK, MASTER_ADDR, MASTER_PORT and LOCKSTEP_JOB in its "
+        "environment, and torchrun's other variables. A PROGRAM that ends in "
+        ".py is run by python3. Rank 0 reads the standard input "
+        "unless that is a terminal; the others read nothing.\n\n"
+        "Signals (INT, TERM, HUP, QUIT, USR2, TSTP, CONT) go to all "
+        "ranks. A first request to end (INT, TERM, HUP, QUIT) leaves them all "
+        "the time that they take to save what they have; a second one sends "
+        "SIGTERM and, after the grace, SIGKILL. Requests within a second are "
+        "one, as is one that is sent to every process of the job; but each "
+        "Ctrl-C counts. A rank that dies of such a signal, or ends with 128 + "
+        "its number, has not failed then. USR1 goes to processes of ranks that "
+        "handle it, and the launcher prints what each rank does.\n\n"
+        "With --nnodes, the same command runs on each of so many hosts; they "
+        "meet at --rdzv-endpoint, start their ranks, of which they may have "
+        "different numbers, and are one job: the first failure on any host "
+        "ends "
+        "it on all, and its status is that of all. All hosts need the same "
+        "secret (LOCKSTEP_SECRET_FILE, LOCKSTEP_SECRET) unless the endpoint is "
+        "a loopback address. When a host is lost, --max-restarts starts the "
+        "ranks of the others again, once another has taken its place or if "
+        "there are at least MIN of --nnodes MIN:MAX. A signal to one launcher "
+        "is one to all ranks (USR1 and USR2: to those of its host).\n\n"
+        "When a rank fails it is named, the others get a grace, then SIGTERM, "
+        "then, a grace later, SIGKILL. Nothing that a rank started outlives "
+        "the job. With --max-restarts, all are then started again, in a job of "
+        "its own (LOCKSTEP_JOB) within the same run (LOCKSTEP_RUN); not after "
+        "exit status 2, which says that the command line is wrong. Only if the "
+        "launcher and the supervisor below it are both "
+        "killed by SIGKILL at once, there is nobody to end what a rank has "
+        "put into a process group of its own.\n\n"
+        "With --tag-output, --log-dir, --console rank0 or "
+        "--local-ranks-filter (docs/run-output.md), lines pass through a "
+        "buffer of 256 KB a stream. "
+        "When nobody reads (a pager, Ctrl-S) and it is full, ranks wait when "
+        "they write, as they would for the reader itself: nothing is lost. "
+        "When they have ended, the launcher waits for the reader; if the job "
+        "was to end (a request, the timeout), only until nobody has read for "
+        "the grace, and it says that output is lost. Ranks whose reader is "
+        "gone get SIGPIPE; any other error of writing costs what was to be "
+        "written.\n\n"
+        "Exit status: 0 if all ranks ended with 0; that of the first that "
+        "failed, 128 + n if signal n killed it; 1 output could not be written; "
+        "or the hosts could not meet, or one was lost; 2 wrong usage; 124 "
+        "timeout; "
+        "126 the program cannot be run; 127 there is no such program.",
+    .options = options,
+    .n_options = N_OPTIONS,
+    .run = run,
+};

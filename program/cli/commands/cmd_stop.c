@@ -1,0 +1,61 @@
+/*
+ * lockstep stop JOB: asks the launcher of a running job to end it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/frame/command.h"
+#include "launch/running_jobs.h"
+
+typedef struct args {
+    bool kill;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(kill, BOOL, "kill", 0, NULL, NULL,
+        "end it at once, without asking: nothing is saved"),
+};
+
+static ls_status stop(const lsi_job_found *job, bool at_once)
+{
+    if (kill(job->launcher, at_once ? SIGKILL : SIGTERM) != 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM,
+                              "stop: cannot signal the launcher (pid %d)",
+                              (int)job->launcher);
+    printf("%s %s (%d ranks, launcher %d)\n", at_once ? "killed" : "asked",
+           job->run, job->size, (int)job->launcher);
+    return LS_OK;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int rest;
+    int exit_status;
+    lsi_job_found job;
+    if (!lsi_cli_parse(call, &a, &rest, &exit_status))
+        return exit_status;
+    if (rest + 1 != call->argc || call->argv[rest][0] == '\0')
+        return lsi_cli_usage("stop: which job? lockstep jobs lists them");
+    ls_status status = lsi_find_job(call->argv[rest], &job);
+    if (status == LS_OK)
+        status = stop(&job, a.kill);
+    return status == LS_OK ? 0 : lsi_cli_error();
+}
+
+const lsi_command lsi_command_stop = {
+    .name = "stop",
+    .summary = "End one of your running jobs",
+    .arguments = "JOB",
+    .text = "JOB is a run as `lockstep jobs` lists it, the beginning of its "
+            "name, or the pid of its launcher. The launcher gets SIGTERM, as "
+            "from kill: training that has a checkpoint folder saves first. "
+            "Asked a second time it waits for the grace only (lockstep run "
+            "--grace).",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

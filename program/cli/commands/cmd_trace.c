@@ -1,0 +1,104 @@
+/*
+ * lockstep trace merge: what all ranks have recorded, as one timeline.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "cli/frame/command.h"
+#include "report/attempts.h"
+#include "report/result.h"
+#include "report/timeline.h"
+
+typedef struct args {
+    const char *out;
+    int64_t attempt;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    ROW(out, STRING, "out", 'o', "FILE", NULL,
+        "the timeline as JSON (\"-\": to stdout; default: timeline.json in "
+        "the folder of the traces)"),
+    ROW(attempt, INT, "attempt", 0, "N", "-1",
+        "traces of attempt N of a run that was restarted, 0 for the first; "
+        "-1: the newest",
+        .min = -1, .max = 1e6),
+};
+
+static ls_status write(const lsi_timeline *timeline, const char *path)
+{
+    lsi_result_stream stream;
+    LS_TRY(lsi_result_open(&stream, path));
+    return lsi_result_close(&stream,
+                            lsi_timeline_chrome(timeline, stream.file));
+}
+
+static void tell(const lsi_timeline *timeline, const char *path)
+{
+    size_t spans = 0;
+    for (size_t i = 0; i < timeline->n; i++)
+        spans += timeline->process[i]->n;
+    lsi_timeline_warn(timeline, stderr);
+    fprintf(stderr,
+            "%zu spans of %zu process%s in %s; open it at "
+            "https://ui.perfetto.dev or chrome://tracing\n",
+            spans, timeline->n, timeline->n == 1 ? "" : "es", path);
+}
+
+static ls_status merge_folder(const args *a, const char *folder)
+{
+    char usual[PATH_MAX + 32];
+    lsi_attempts attempts;
+    lsi_timeline *timeline = NULL;
+    LS_TRY(lsi_find_attempt(folder, ".lstrace", a->attempt, &attempts));
+    snprintf(usual, sizeof(usual), "%s/timeline.json", attempts.folder);
+    const char *const path = a->out != NULL ? a->out : usual;
+    /* Whether the folder is one is for its reader to say. */
+    if (a->out != NULL)
+        LS_TRY(lsi_result_check(path));
+    LS_TRY(lsi_timeline_read(attempts.folder, &timeline));
+    const ls_status status = write(timeline, path);
+    if (status == LS_OK) {
+        lsi_tell_attempt(&attempts);
+        tell(timeline, path);
+    }
+    lsi_timeline_free(&timeline);
+    return status;
+}
+
+static int merge(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    const char *folder;
+    if (!lsi_cli_parse_argument(call, &a, &folder, &exit_status))
+        return exit_status;
+    if (folder == NULL)
+        return lsi_cli_usage("%s: name one folder of traces", call->argv[0]);
+    return merge_folder(&a, folder) == LS_OK ? 0 : lsi_cli_error();
+}
+
+static const lsi_command merge_command = {
+    .name = "merge",
+    .summary = "Make one timeline of what all ranks have recorded",
+    .arguments = "DIR",
+    .text = "DIR is the folder that --trace or LOCKSTEP_TRACE named when the "
+            "ranks ran; files of other machines may be copied into it. The "
+            "timeline is in Chrome's trace event form. Clocks of machines are "
+            "compared by the collectives that their ranks had in common; how "
+            "well they are known then is told, and is in the file "
+            "(docs/profiling.md).",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = merge,
+};
+
+static const lsi_command *const children[] = {&merge_command};
+
+const lsi_command lsi_command_trace = {
+    .name = "trace",
+    .summary = "Work with what --trace has recorded",
+    .children = children,
+    .n_children = sizeof(children) / sizeof(children[0]),
+};

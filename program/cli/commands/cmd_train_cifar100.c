@@ -1,0 +1,47 @@
+/*
+ * lockstep train cifar100: the CIFAR-100 pipeline on one or more ranks.
+ */
+#include "cli/commands/image_training.h"
+#include "cli/commands/recipe_flags.h"
+
+#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define USUAL_PREFETCH "0" /* it lies in memory */
+#define DATA_HELP                                                              \
+    "CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst (default: a "     \
+    "built-in set of the same shape)"
+static const lsi_option options[] = {
+#include "cli/commands/image_rows.def"
+};
+
+static int run(const lsi_invocation *call)
+{
+    const lsi_image_flags usual = {
+        .name = "cifar100", .model = "cifar-net", .cifar100 = true};
+    return lsi_cli_train_images(call, &usual);
+}
+
+const lsi_command lsi_command_train_cifar100 = {
+    .name = "cifar100",
+    .summary = "Train a small network to tell 100 classes of images apart",
+    .text =
+        "Progress goes to stderr, the summary to stdout "
+        "(docs/training-output.md). A line of --metrics "
+        "is {\"event\":\"epoch\", \"epoch\", \"train_loss\", "
+        "\"train_accuracy\", \"train_seconds\", \"waited_seconds\", "
+        "\"images_per_second\", "
+        "\"val_loss\", \"val_accuracy\", \"peak_bytes\", \"collectives\", "
+        "\"ranks\"}: "
+        "waited_seconds is how long the rank that waited most has waited for "
+        "data while it trained, "
+        "peak_bytes the most that the largest rank held at once in the "
+        "epoch, collectives what the group did in it, validation included, "
+        "ranks a list with these numbers of each \"rank\": loss and accuracy "
+        "of the images that it was given, its time and its peak. "
+        "With --dtype f16 there are \"loss_scale\", the one after the epoch, "
+        "and \"skipped\", how many steps were skipped so far. A run with "
+        "--resume leaves the lines of epochs before its checkpoint and writes "
+        "the others again.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

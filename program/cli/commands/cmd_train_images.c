@@ -1,0 +1,55 @@
+/*
+ * lockstep train images: a network that tells classes of images apart, on one
+ * or more ranks.
+ */
+#include "cli/commands/image_training.h"
+#include "cli/commands/recipe_flags.h"
+
+static const char model_choices[] =
+#define X(id, text) "|" text
+#include "model/nets/image_nets.def"
+#undef X
+    ;
+
+#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
+#define USUAL_PREFETCH "2"
+#define DATA_HELP                                                              \
+    "images: a folder with a folder for each class, or with train/ and val/ "  \
+    "of such; CIFAR in binary form; arrays (docs/images.md). Where nothing "   \
+    "is "                                                                      \
+    "set aside to validate with, a tenth is, drawn by the seed (default: a "   \
+    "built-in set of 3 x 32 x 32)"
+static const lsi_option options[] = {
+    ROW(model, CHOICE, "model", 0, "NAME", "resnet18",
+        "network (docs/images.md)", .choices = &model_choices[1]),
+    ROW(image_size, INT, "image-size", 0, "N", "0",
+        "side to which images are resized and cropped; 0: that of the data",
+        .min = 0, .max = 4096),
+    ROW(augment, BOOL, "augment", 0, NULL, NULL,
+        "train on images mirrored at random, and cropped at random from the "
+        "image with an eighth of its side more on each side"),
+    ROW(verify, BOOL, "verify", 0, NULL, "true",
+        "compare the CRC-32 of arrays in an .npz, on one rank of each node "
+        "(docs/data.md)"),
+    ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",
+        "share of a label that goes to all classes evenly", .min = 0, .max = 1),
+#include "cli/commands/image_rows.def"
+};
+
+static int run(const lsi_invocation *call)
+{
+    const lsi_image_flags usual = {.name = "images"};
+    return lsi_cli_train_images(call, &usual);
+}
+
+const lsi_command lsi_command_train_images = {
+    .name = "images",
+    .summary = "Train a network to tell classes of images apart",
+    .text = "Progress goes to stderr, the summary to stdout. The lines of "
+            "--metrics are those of `lockstep train cifar100`. What --save "
+            "writes has the network, the side of its images and the names of "
+            "the classes in its metadata; `lockstep eval images` reads it.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

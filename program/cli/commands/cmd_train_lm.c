@@ -1,0 +1,301 @@
+/*
+ * lockstep train lm: a Transformer language model on one or more ranks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "array/compute/threads.h"
+#include "base/error.h"
+#include "base/memory_record.h"
+#include "base/span_file.h"
+#include "base/span_steps.h"
+#include "cli/commands/ddp_flags.h"
+#include "cli/commands/lm_flags.h"
+#include "cli/commands/lm_log.h"
+#include "cli/commands/recipe_flags.h"
+#include "cli/commands/resume_flags.h"
+#include "cli/frame/dtype_flag.h"
+#include "cli/frame/ranks.h"
+#include "model/checkpoint/find.h"
+#include "model/nets/lm.h"
+#include "report/result.h"
+
+typedef struct args {
+    lsi_rank_flags ranks;
+    const char *data, *tokens, *tokenizer;
+    lsi_lm_shape_flags shape;
+    int64_t steps, batch_size, accumulate, tokens_per_step, seed;
+    lsi_recipe recipe;
+    lsi_resume_options resume;
+    const char *dtype;
+    bool recompute;
+    lsi_ddp_flags ddp;
+    bool deterministic;
+    int64_t validate_every, validate_batches, log_every;
+    const char *model, *init, *save;
+    lsi_run_outputs outputs;
+} args;
+
+#define ROW(...) LSI_OPTION(args, __VA_ARGS__)
+static const lsi_option options[] = {
+    LSI_RANK_ROWS(ranks, "1"),
+    LSI_DETERMINISTIC_ROW(deterministic),
+    ROW(data, STRING, "data", 0, "PATH", NULL,
+        "text or tokens: a file, a folder, or a pattern such as "
+        "'shards/*.bin' (default: a built-in text)"),
+    LSI_LM_TOKENS_ROW(tokens),
+    ROW(tokenizer, STRING, "tokenizer", 0, "PATH", NULL,
+        "encode text by this tokenizer.json, or GPT-2's vocab.json beside its "
+        "merges.txt, which the model's file then keeps; for a file of tokens "
+        "the one that has made them (default: with --model the one that its "
+        "file keeps)"),
+    LSI_LM_SHAPE_ROWS(shape),
+    ROW(steps, INT, "steps", 0, "N", "200", "optimizer steps", .min = 0,
+        .max = 1e12),
+    ROW(batch_size, INT, "batch-size", 'b', "N", "8",
+        "sequences of a rank in each micro-step", .min = 1, .max = 1e6),
+    ROW(accumulate, INT, "accumulate", 0, "N", "1",
+        "micro-steps for each step of the optimizer", .min = 1, .max = 1e6),
+    ROW(tokens_per_step, INT, "tokens-per-step", 0, "N", "0",
+        "tokens of all ranks for each step of the optimizer, from which its "
+        "micro-steps follow; 0: as --accumulate says",
+        .min = 0, .max = 1e15),
+#define USUAL_OPTIMIZER "adamw"
+#include "cli/commands/recipe_rows.def"
+    LSI_DTYPE_ROW(dtype),
+    ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
+        "keep only what enters each block and compute the blocks again in "
+        "backward: less memory, the same bits, about a third more time"),
+    LSI_DDP_ROWS(ddp),
+    ROW(seed, INT, "seed", 's', "N", "0",
+        "seed of initial weights, of the pieces of data, and of the built-in "
+        "text",
+        .min = 0, .max = 9e15),
+    ROW(validate_every, INT, "validate-every", 0, "N", "100",
+        "steps between validations on the last tenth of the data; 0: none",
+        .min = 0, .max = 1e12),
+    ROW(validate_batches, INT, "validate-batches", 0, "N", "4",
+        "batches of each rank in a validation, the same each time", .min = 1,
+        .max = 1e9),
+    ROW(log_every, INT, "log-every", 0, "N", NULL,
+        "steps between lines (default 10; none on a terminal, which shows all "
+        "steps in one)",
+        .min = 1, .max = 1e12),
+    ROW(model, STRING, "model", 'm', "PATH", NULL,
+        "go on from this model: what `lockstep generate --model` takes; it "
+        "says "
+        "the shape, and the optimizer begins anew"),
+    ROW(init, STRING, "init", 0, "FILE", NULL,
+        "begin with the weights of this safetensors file, of the shape that "
+        "the "
+        "flags say"),
+    ROW(save, STRING, "save", 0, "FILE", NULL,
+        "write the trained model as safetensors, for `lockstep generate`"),
+#define METRICS_LINES "each step and each validation"
+#include "cli/commands/output_rows.def"
+    LSI_RESUME_ROWS(resume),
+};
+
+typedef struct session {
+    const args *args;
+    ls_group *group;
+    lsi_lm_log log;
+    lsi_path weights; /* of --model */
+    ls_tokenizer *tokenizer;
+} session;
+
+static ls_status take_model(session *s, lsi_lm_options *out)
+{
+    const args *a = s->args;
+    bool bytes;
+    if (a->init != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--model and --init exclude each other");
+    LS_TRY(lsi_checkpoint_weights(a->model, &s->weights));
+    LS_TRY(
+        lsi_cli_lm_shape_of(&a->shape, s->weights.text, &out->model, &bytes));
+    out->init = s->weights.text;
+    out->length = a->shape.context;
+    out->not_bytes = !bytes;
+    return LS_OK;
+}
+
+/* The model has its vocabulary unless the flags or --model say otherwise. */
+static ls_status take_tokenizer(session *s, lsi_lm_options *job)
+{
+    const args *a = s->args;
+    if (a->tokenizer != NULL)
+        LS_TRY(ls_tokenizer_open(&s->tokenizer, a->tokenizer));
+    else if (a->model != NULL)
+        LS_TRY(lsi_lm_kept_tokenizer(s->weights.text, &s->tokenizer));
+    if (s->tokenizer == NULL)
+        return LS_OK;
+    const int64_t n = ls_tokenizer_vocabulary(s->tokenizer);
+    job->tokenizer = s->tokenizer;
+    if (a->model != NULL)
+        return lsi_lm_check_tokenizer(
+            s->weights.text, job->model.vocabulary, s->tokenizer,
+            a->tokenizer != NULL ? a->tokenizer : s->weights.text);
+    if (a->shape.vocabulary == 0)
+        job->model.vocabulary = n;
+    if (n <= job->model.vocabulary)
+        return LS_OK;
+    return lsi_fail(LS_ERR_ARGUMENT,
+                    "the tokenizer '%s' has %" PRId64 " tokens; --vocab should "
+                    "be at least that, or be left out",
+                    a->tokenizer, n);
+}
+
+/* Text has 256 tokens unless the flags say otherwise. */
+static ls_status job_of(session *s, lsi_lm_options *out)
+{
+    const args *a = s->args;
+    *out = (lsi_lm_options){.data = a->data,
+                            .format = lsi_cli_token_format(a->tokens),
+                            .init = a->init,
+                            .steps = a->steps,
+                            .batch_size = a->batch_size,
+                            .accumulate = a->accumulate,
+                            .tokens_per_step = a->tokens_per_step,
+                            .recipe = a->recipe,
+                            .dtype = lsi_cli_dtype(a->dtype),
+                            .recompute = a->recompute,
+                            .validate_every = a->validate_every,
+                            .validate_batches = a->validate_batches,
+                            .seed = (uint64_t)a->seed,
+                            .save = a->save,
+                            .resume = a->resume};
+    if (a->model != NULL)
+        return take_model(s, out);
+    out->text_vocabulary = a->shape.vocabulary == 0 && a->tokenizer == NULL;
+    return lsi_cli_lm_shape(&a->shape, &out->model);
+}
+
+static ls_status on_begin(void *context, const lsi_lm_start *start)
+{
+    session *s = context;
+    const args *const a = s->args;
+    const bool lines = s->log.tells && !a->outputs.quiet;
+    if (s->log.tells)
+        LS_TRY(lsi_result_check_file(a->save));
+    if (lines)
+        lsi_cli_dtype_note(lsi_cli_dtype(a->dtype));
+    LS_TRY(lsi_lm_log_open(&s->log, start, &a->outputs));
+    if (lines)
+        lsi_cli_tell_resume(&a->resume, start->step);
+    return LS_OK;
+}
+
+static ls_status on_step(void *context, const lsi_lm_step *step)
+{
+    session *s = context;
+    return lsi_lm_log_step(&s->log, step);
+}
+
+static ls_status on_validation(void *context, int64_t step, double loss)
+{
+    session *s = context;
+    return lsi_lm_log_validation(&s->log, step, loss);
+}
+
+static void on_saved(void *context, int64_t step, const char *folder)
+{
+    session *s = context;
+    lsi_run_log_saved(s->log.run, step, folder);
+}
+
+/* Runs as one rank. */
+static int train(session *s, lsi_lm_options *job)
+{
+    const lsi_lm_events events = {.context = s,
+                                  .begin = on_begin,
+                                  .step = on_step,
+                                  .validation = on_validation,
+                                  .saved = on_saved};
+    bool agreed = false;
+    ls_status status = take_tokenizer(s, job);
+    if (status == LS_OK)
+        status = lsi_train_lm(s->group, job, &events, &agreed);
+    if (status == LS_OK)
+        status = lsi_lm_log_summary(&s->log);
+    lsi_lm_log_close(&s->log);
+    ls_tokenizer_free(&s->tokenizer);
+    return lsi_cli_train_exit(status, agreed && !s->log.tells);
+}
+
+static bool check_shape(const lsi_invocation *call, const lsi_lm_options *job,
+                        int *exit_status)
+{
+    if (ls_transformer_check(&job->model) == LS_OK)
+        return true;
+    *exit_status = lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    return false;
+}
+
+static int run(const lsi_invocation *call)
+{
+    args a;
+    int exit_status;
+    lsi_lm_options job;
+    session s = {.args = &a};
+    if (!lsi_cli_parse(call, &a, NULL, &exit_status) ||
+        !lsi_cli_check_resume(call, &a.resume, &exit_status))
+        return exit_status;
+    if (lsi_span_limit_steps("--trace-steps", a.outputs.trace_steps) != LS_OK)
+        return lsi_cli_usage("%s: %s", call->argv[0], ls_last_error());
+    if (a.accumulate > 1 && a.tokens_per_step > 0)
+        return lsi_cli_usage("train lm: --accumulate and --tokens-per-step "
+                             "both say how many micro-steps a step has; give "
+                             "one");
+    if (job_of(&s, &job) != LS_OK)
+        return lsi_cli_error();
+    if (!check_shape(call, &job, &exit_status) ||
+        !lsi_cli_ddp_options(call, &a.ddp, &job.ddp, &job.choose_ddp,
+                             &exit_status) ||
+        !lsi_cli_as_rank(call, &a.ranks, 1, &exit_status))
+        return exit_status;
+    lsi_cli_set_deterministic(a.deterministic);
+    if (lsi_span_start(a.outputs.trace) != LS_OK ||
+        lsi_memory_record_in(a.outputs.memory) != LS_OK ||
+        lsi_cli_open_group(a.ranks.threads, &s.group) != LS_OK)
+        return lsi_cli_rank_error();
+    s.log = (lsi_lm_log){
+        .tells = ls_group_rank(s.group) == 0,
+        .size = a.model != NULL ? a.model : a.shape.size,
+        .about = {.job = "lm",
+                  .unit = "tokens",
+                  .resumes = a.resume.resume,
+                  .perplexity = true,
+                  .steps = a.steps,
+                  .every = a.log_every,
+                  .ranks = ls_group_size(s.group),
+                  .threads = lsi_threads(),
+                  .strategy = a.ddp.strategy,
+                  .dtype = a.dtype,
+                  .optimizer = a.recipe.optimizer},
+        .summary = {.data = a.data, .seed = (uint64_t)a.seed, .save = a.save}};
+    exit_status = train(&s, &job);
+    ls_group_close(&s.group);
+    return exit_status;
+}
+
+const lsi_command lsi_command_train_lm = {
+    .name = "lm",
+    .summary = "Train a Transformer language model on text or tokens",
+    .text =
+        "Progress goes to stderr, the summary to stdout "
+        "(docs/training-output.md). A line of "
+        "--metrics is {\"event\":\"step\", \"step\", \"loss\", \"lr\", "
+        "\"gradient_norm\", \"seconds\", \"tokens_per_second\"} or "
+        "{\"event\":\"validation\", \"step\", \"val_loss\"}; a step with "
+        "--dtype f16 also has \"loss_scale\", the one after it, and "
+        "\"skipped\", how "
+        "many steps were skipped so far. The loss is that "
+        "of the step's batch before the step, over all ranks. Which pieces of "
+        "the data a step sees depends on the seed and on all sequences of the "
+        "step together, not on how many ranks or micro-steps share them.",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,276 @@
+/* What `lockstep generate` reads and writes; see continuations.h. */
+#include "cli/commands/continuations.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "lockstep/profile.h"
+
+enum { MOST_PROMPTS = 1 << 16, MOST_BYTES = 1 << 30 };
+
+/* ---- prompts as tokens --------------------------------------------------- */
+
+static ls_status take_bytes(const char *text, int64_t vocabulary,
+                            lsi_continuation *out)
+{
+    for (; text[out->n_tokens] != '\0'; out->n_tokens++) {
+        const unsigned char byte = (unsigned char)text[out->n_tokens];
+        if (byte >= vocabulary)
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "--prompt has the byte %d; the model's tokens are "
+                            "bytes below %" PRId64,
+                            byte, vocabulary);
+        out->tokens[out->n_tokens] = byte;
+    }
+    return LS_OK;
+}
+
+static ls_status take_numbers(const char *text, int64_t vocabulary,
+                              lsi_continuation *out)
+{
+    for (const char *next = text;; next++) {
+        char *end;
+        errno = 0;
+        const long long token = strtoll(next, &end, 10);
+        if (end == next || errno != 0 || token < 0 || token >= vocabulary ||
+            (*end != ',' && *end != '\0'))
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "the model's tokens are numbers below %" PRId64
+                            "; --prompt should be some of them, as 464,3290, "
+                            "or name its tokenizer (--tokenizer FILE)",
+                            vocabulary);
+        out->tokens[out->n_tokens++] = token;
+        if (*end == '\0')
+            return LS_OK;
+        next = end;
+    }
+}
+
+static ls_status take_text(const lsi_lm_model *m, const char *text,
+                           lsi_continuation *out)
+{
+    int64_t *ids = NULL, n = 0;
+    void *block = NULL;
+    LS_TRY(
+        ls_tokenizer_encode(m->tokenizer, text, strlen(text), true, &n, &ids));
+    ls_status status = lsi_alloc(&block, (size_t)n * sizeof *ids,
+                                 LS_MEMORY_DATA, "the prompt");
+    if (status == LS_OK && n > 0)
+        memcpy(block, ids, (size_t)n * sizeof *ids);
+    out->tokens = block;
+    for (int64_t i = 0; i < n && status == LS_OK; i++)
+        if (ids[i] >= m->vocabulary)
+            status = lsi_fail(LS_ERR_ARGUMENT,
+                              "the tokenizer makes token %" PRId64 " of the "
+                              "prompt; the model's are below %" PRId64,
+                              ids[i], m->vocabulary);
+    ls_free(ids);
+    out->n_tokens = n;
+    return status == LS_OK && n == 0
+               ? lsi_fail(LS_ERR_ARGUMENT,
+                          "the tokenizer makes no tokens of the prompt; there "
+                          "must be something to continue from")
+               : status;
+}
+
+static ls_status take(const lsi_lm_model *m, const char *text,
+                      lsi_continuation *out)
+{
+    void *block = NULL;
+    if (text[0] == '\0')
+        return lsi_fail(
+            LS_ERR_ARGUMENT,
+            "--prompt is empty; there must be something to continue "
+            "from");
+    if (m->tokenizer != NULL)
+        return take_text(m, text, out);
+    LS_TRY(lsi_alloc(&block, strlen(text) * sizeof(int64_t), LS_MEMORY_DATA,
+                     "the prompt"));
+    out->tokens = block;
+    return m->bytes ? take_bytes(text, m->vocabulary, out)
+                    : take_numbers(text, m->vocabulary, out);
+}
+
+/* Twice the room, so that many do not take the square of the time. */
+static ls_status grow(lsi_continuations *texts)
+{
+    void *block = NULL;
+    const int64_t room = texts->room > 0 ? 2 * texts->room : 16;
+    LS_TRY(lsi_alloc_zeroed(&block, (size_t)room * sizeof(lsi_continuation),
+                            LS_MEMORY_DATA, "the prompts"));
+    if (texts->n > 0)
+        memcpy(block, texts->items,
+               (size_t)texts->n * sizeof(lsi_continuation));
+    lsi_free(texts->items);
+    texts->items = block;
+    texts->room = room;
+    return LS_OK;
+}
+
+ls_status lsi_continuations_add(lsi_continuations *texts, const char *prompt)
+{
+    if (texts->n == texts->room)
+        LS_TRY(grow(texts));
+    return take(texts->model, prompt, &texts->items[texts->n++]);
+}
+
+static ls_status add_lines(lsi_continuations *texts, const char *path,
+                           char *text)
+{
+    for (char *line = text; *line != '\0';) {
+        char *end = strchr(line, '\n');
+        const bool last = end == NULL;
+        if (!last)
+            *end = '\0';
+        if (texts->n == MOST_PROMPTS)
+            return lsi_fail(LS_ERR_ARGUMENT, "'%s' has more than %d prompts",
+                            path, (int)MOST_PROMPTS);
+        if (line[0] == '\0')
+            return lsi_fail(LS_ERR_ARGUMENT,
+                            "'%s': line %" PRId64 " is empty; each line must "
+                            "be a prompt",
+                            path, texts->n + 1);
+        LS_TRY(lsi_continuations_add(texts, line));
+        line = last ? line + strlen(line) : end + 1;
+    }
+    return texts->n > 0
+               ? LS_OK
+               : lsi_fail(LS_ERR_ARGUMENT,
+                          "'%s' is empty; each line must be a prompt", path);
+}
+
+ls_status lsi_continuations_read(lsi_continuations *texts, const char *path)
+{
+    char *text = NULL;
+    size_t bytes;
+    LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
+    const size_t length = strlen(text);
+    const ls_status status =
+        length == bytes
+            ? add_lines(texts, path, text)
+            : lsi_fail(LS_ERR_FORMAT,
+                       "'%s' is not text: byte %zu is zero; each line must be "
+                       "a prompt",
+                       path, length);
+    lsi_free(text);
+    return status;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+/* What nobody can read need not be drawn. */
+static ls_status flush(void)
+{
+    return fflush(stdout) == 0
+               ? LS_OK
+               : lsi_fail_errno(LS_ERR_IO, "cannot write to standard "
+                                           "output");
+}
+
+/* At once if there is one text, else at the end. */
+static ls_status put(const lsi_continuations *texts, lsi_continuation *t,
+                     const char *bytes, size_t n)
+{
+    if (texts->n == 1) {
+        fwrite(bytes, 1, n, stdout);
+        return LS_OK;
+    }
+    if (t->bytes + n > t->capacity) {
+        void *block = NULL;
+        const size_t capacity = 2 * (t->bytes + n) + 64;
+        LS_TRY(lsi_alloc(&block, capacity, LS_MEMORY_DATA, "a text"));
+        if (t->bytes > 0)
+            memcpy(block, t->written, t->bytes);
+        lsi_free(t->written);
+        t->written = block;
+        t->capacity = capacity;
+    }
+    memcpy(t->written + t->bytes, bytes, n);
+    t->bytes += n;
+    return LS_OK;
+}
+
+static ls_status put_token(const lsi_continuations *texts, lsi_continuation *t,
+                           int64_t token)
+{
+    char text[32];
+    const char *more = text;
+    size_t n = 1;
+    if (t->decoder != NULL) {
+        LS_TRY(ls_decoder_push(t->decoder, token, &more, &n));
+    } else if (texts->model->bytes) {
+        text[0] = (char)token;
+    } else {
+        n = (size_t)snprintf(text, sizeof text, "%s%" PRId64,
+                             t->begun ? "," : "", token);
+        t->begun = true;
+    }
+    return put(texts, t, more, n);
+}
+
+/* Numbers of a prompt are known to who gave them. */
+ls_status lsi_continuations_begin(lsi_continuations *texts)
+{
+    const lsi_lm_model *m = texts->model;
+    for (int64_t i = 0; i < texts->n; i++) {
+        lsi_continuation *t = &texts->items[i];
+        if (m->tokenizer != NULL)
+            LS_TRY(ls_decoder_new(&t->decoder, m->tokenizer, false));
+        for (int64_t k = 0;
+             k < t->n_tokens && (m->bytes || m->tokenizer != NULL); k++)
+            LS_TRY(put_token(texts, t, t->tokens[k]));
+    }
+    return flush();
+}
+
+ls_status lsi_continuations_emit(void *context, int64_t index, int64_t token)
+{
+    lsi_continuations *texts = context;
+    LS_TRY(put_token(texts, &texts->items[index], token));
+    return flush();
+}
+
+/* A line break inside a text would make two of it. */
+static void print(const lsi_continuation *t)
+{
+    for (size_t i = 0; i < t->bytes; i++) {
+        if (t->written[i] == '\n')
+            fputs("\\n", stdout);
+        else if (t->written[i] == '\\')
+            fputs("\\\\", stdout);
+        else
+            putchar(t->written[i]);
+    }
+}
+
+ls_status lsi_continuations_end(lsi_continuations *texts)
+{
+    for (int64_t i = 0; i < texts->n; i++) {
+        lsi_continuation *t = &texts->items[i];
+        const char *more = "";
+        size_t n = 0;
+        if (t->decoder != NULL) {
+            LS_TRY(ls_decoder_finish(t->decoder, &more, &n));
+            LS_TRY(put(texts, t, more, n));
+        }
+        print(t);
+        putchar('\n');
+    }
+    return flush();
+}
+
+void lsi_continuations_free(lsi_continuations *texts)
+{
+    for (int64_t i = 0; i < texts->n; i++) {
+        lsi_free(texts->items[i].tokens);
+        lsi_free(texts->items[i].written);
+        ls_decoder_free(&texts->items[i].decoder);
+    }
+    lsi_free(texts->items);
+}

@@ -1,0 +1,51 @@
+/*
+ * The flags of everything that trains on several ranks: how gradients travel.
+ *
+ *     struct args { lsi_ddp_flags ddp; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_DDP_ROWS(ddp), ...};
+ */
+#ifndef LS_CLI_COMMANDS_DDP_FLAGS_H
+#define LS_CLI_COMMANDS_DDP_FLAGS_H
+
+#include "cli/frame/command.h"
+#include "lockstep/parallel.h"
+#include "report/run_log.h"
+#include "train/ddp_choice.h"
+
+typedef struct lsi_ddp_flags {
+    const char *strategy;
+    double bucket_mb; /* 0: not given */
+} lsi_ddp_flags;
+
+/* "auto|naive|flat|..." */
+extern const char lsi_strategy_choices[];
+
+#define LSI_DDP_ROWS(field)                                                    \
+    ROW(field.strategy, CHOICE, "strategy", 0, "NAME", "flat",                 \
+        "how gradients travel; all give the same weights; auto measures "      \
+        "those that there is memory for, and takes the fastest "               \
+        "(docs/parallel.md)",                                                  \
+        .choices = lsi_strategy_choices),                                      \
+        ROW(field.bucket_mb, REAL, "bucket-mb", 0, "X", NULL,                  \
+            "most gradients that travel together, in millions of bytes "       \
+            "(default: all; for strategies with buckets)",                     \
+            .min = 1e-6, .max = 1e9)
+
+/*
+ * The options that the flags stand for; *automatic: their strategy is to be
+ * chosen. False if they contradict each other,
+ * with the usage error told and *exit_status set.
+ */
+bool lsi_cli_ddp_options(const lsi_invocation *call, const lsi_ddp_flags *flags,
+                         ls_ddp_options *out, bool *automatic,
+                         int *exit_status);
+
+/* Before the log of a run is opened: what a choice means for it. */
+void lsi_cli_expect_strategy(lsi_run_about *about, const lsi_ddp_choice *choice,
+                             int64_t choices);
+
+/* Then: which strategy was chosen, if it was, and why. */
+ls_status lsi_cli_tell_strategy(lsi_run_log *log, const lsi_ddp_choice *choice);
+
+#endif

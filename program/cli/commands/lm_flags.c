@@ -1,0 +1,95 @@
+#include "cli/commands/lm_flags.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/nets/lm.h"
+
+const char lsi_lm_size_choices[] =
+#define X(name, KIND, d_model, d_ff, layers, heads, vocabulary) "|" name
+    LS_TRANSFORMER_SIZE_LIST(X)
+#undef X
+    ;
+
+static void replace(int64_t *value, int64_t flag)
+{
+    if (flag > 0)
+        *value = flag;
+}
+
+static ls_attention_method attention_of(const lsi_lm_shape_flags *flags)
+{
+    return strcmp(flags->attention, "naive") == 0 ? LS_ATTENTION_NAIVE
+                                                  : LS_ATTENTION_FLASH;
+}
+
+ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
+                           ls_transformer_config *out)
+{
+    LS_TRY(ls_transformer_size(flags->size, out));
+    replace(&out->layers, flags->layers);
+    replace(&out->d_model, flags->d_model);
+    replace(&out->heads, flags->heads);
+    replace(&out->d_ff, flags->d_ff);
+    replace(&out->vocabulary, flags->vocabulary);
+    out->context = flags->context > 0 ? flags->context : LSI_LM_USUAL_CONTEXT;
+    out->norm_eps = flags->norm_eps;
+    out->untied_head = flags->untied_head;
+    out->rope_halves = strcmp(flags->rope, "halves") == 0;
+    out->attention = attention_of(flags);
+    return LS_OK;
+}
+
+/* The first flag that a file of weights leaves no choice about, or NULL. */
+static const char *said_twice(const lsi_lm_shape_flags *f)
+{
+    return f->layers > 0       ? "layers"
+           : f->d_model > 0    ? "d-model"
+           : f->heads > 0      ? "heads"
+           : f->d_ff > 0       ? "d-ff"
+           : f->vocabulary > 0 ? "vocab"
+           : f->untied_head    ? "untied-head"
+                               : NULL;
+}
+
+ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
+                              const char *weights, ls_transformer_config *out,
+                              bool *bytes)
+{
+    const char *twice = said_twice(flags);
+    if (twice != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--%s and --model exclude each other: '%s' says it",
+                        twice, weights);
+    LS_TRY(ls_transformer_read_config(weights, out));
+    LS_TRY(lsi_lm_has_bytes(weights, out->vocabulary, bytes));
+    out->attention = attention_of(flags);
+    if (flags->context > out->context)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--context %" PRId64 " does not fit '%s', which has "
+                        "%s%" PRId64 " positions",
+                        flags->context, weights,
+                        out->kind == LS_TRANSFORMER_GPT2 ? "learned " : "",
+                        out->context);
+    if (out->kind == LS_TRANSFORMER_GPT2)
+        return LS_OK; /* sequences are shorter, and the model keeps all */
+    if (flags->context > 0)
+        out->context = flags->context;
+    else if (out->context > LSI_LM_MOST_CONTEXT)
+        out->context = LSI_LM_MOST_CONTEXT;
+    return LS_OK;
+}
+
+ls_token_format lsi_cli_token_format(const char *name)
+{
+    static const char *const names[] = {
+        [LS_TOKENS_BY_NAME] = "by-name", [LS_TOKENS_TEXT] = "text",
+        [LS_TOKENS_LLMC] = "llmc",       [LS_TOKENS_U16] = "u16",
+        [LS_TOKENS_U32] = "u32",         [LS_TOKENS_BYTES] = "bytes",
+        [LS_TOKENS_NPY] = "npy"};
+    int format = LS_TOKENS_BY_NAME;
+    while (strcmp(names[format], name) != 0)
+        format++;
+    return (ls_token_format)format;
+}

@@ -1,0 +1,83 @@
+/*
+ * The flags that name the shape of a language model.
+ *
+ *     struct args { lsi_lm_shape_flags shape; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_LM_SHAPE_ROWS(shape), ...};
+ */
+#ifndef LS_CLI_COMMANDS_LM_FLAGS_H
+#define LS_CLI_COMMANDS_LM_FLAGS_H
+
+#include "cli/frame/command.h"
+#include "lockstep/data.h"
+#include "lockstep/transformer.h"
+
+typedef struct lsi_lm_shape_flags {
+    const char *size, *rope, *attention;
+    int64_t layers, d_model, heads, d_ff, vocabulary, context; /* 0: as size */
+    double norm_eps;
+    bool untied_head;
+} lsi_lm_shape_flags;
+
+/* "|tiny|small|...": the bar before the first name is to be skipped. */
+extern const char lsi_lm_size_choices[];
+
+#define LSI_LM_SHAPE_ROWS(field)                                               \
+    ROW(field.size, CHOICE, "size", 0, "NAME", "tiny", "of the model",         \
+        .choices = &lsi_lm_size_choices[1]),                                   \
+        ROW(field.context, INT, "context", 'c', "N", NULL,                     \
+            "tokens of a sequence (default: 128; with --model its context, "   \
+            "at "                                                              \
+            "most 1024)",                                                      \
+            .min = 1, .max = 1 << 20),                                         \
+        ROW(field.layers, INT, "layers", 0, "N", NULL,                         \
+            "blocks (default: those of the size; so the next four)", .min = 1, \
+            .max = 1 << 20),                                                   \
+        ROW(field.d_model, INT, "d-model", 0, "N", NULL,                       \
+            "dimension of the model (d_model)", .min = 1, .max = 1 << 20),     \
+        ROW(field.heads, INT, "heads", 0, "N", NULL, "attention heads",        \
+            .min = 1, .max = 1 << 20),                                         \
+        ROW(field.d_ff, INT, "d-ff", 0, "N", NULL,                             \
+            "dimension of the feed-forward layers (d_ff)", .min = 1,           \
+            .max = 1 << 20),                                                   \
+        ROW(field.vocabulary, INT, "vocab", 0, "N", NULL,                      \
+            "size of the vocabulary (text: 256)", .min = 1, .max = 1 << 20),   \
+        ROW(field.norm_eps, REAL, "norm-eps", 0, "X", "1e-5",                  \
+            "epsilon of the normalisations", .min = 1e-30, .max = 0.999),      \
+        ROW(field.untied_head, BOOL, "untied-head", 0, NULL, NULL,             \
+            "gpt2: an untied head (that of rope is always untied)"),           \
+        ROW(field.rope, CHOICE, "rope", 0, "LAYOUT", "pairs",                  \
+            "where a rotated pair goes: back to its place, or to both halves " \
+            "of the head",                                                     \
+            .choices = "pairs|halves"),                                        \
+        ROW(field.attention, CHOICE, "attention", 0, "NAME", "flash",          \
+            "flash, or naive, which stores the scores",                        \
+            .choices = "flash|naive")
+
+/* What a file of --data has. */
+#define LSI_LM_TOKENS_ROW(field)                                               \
+    ROW(field, CHOICE, "tokens", 0, "FORMAT", "by-name",                       \
+        "what the data are: text, of which each byte is a token; bytes that "  \
+        "are no text; files of llm.c; .npy arrays; or raw u16 and u32. "       \
+        "Unless said, a file's first bytes tell, and raw tokens are called "   \
+        ".u16 or .u32",                                                        \
+        .choices = "by-name|text|bytes|llmc|npy|u16|u32")
+ls_token_format lsi_cli_token_format(const char *name);
+
+/* Those of a sequence if neither flags nor a file say it. */
+enum { LSI_LM_USUAL_CONTEXT = 128, LSI_LM_MOST_CONTEXT = 1024 };
+
+/* The configuration that the flags stand for; not checked. */
+ls_status lsi_cli_lm_shape(const lsi_lm_shape_flags *flags,
+                           ls_transformer_config *out);
+
+/*
+ * That of a file of weights (as of lsi_checkpoint_weights), of which the flags
+ * say the context and how attention is computed. Learned positions are kept,
+ * also if the flags' context is shorter. *bytes: whether its tokens are bytes.
+ */
+ls_status lsi_cli_lm_shape_of(const lsi_lm_shape_flags *flags,
+                              const char *weights, ls_transformer_config *out,
+                              bool *bytes);
+
+#endif

@@ -1,0 +1,175 @@
+/* Steps, validations and the summary of training a language model. */
+#include "cli/commands/lm_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "cli/commands/ddp_flags.h"
+#include "lockstep/profile.h"
+#include "report/table.h"
+
+/* The model's configuration, and how many tokens there are. */
+static void describe(lsi_lm_log *log, const lsi_lm_start *start)
+{
+    static const char *const kinds[] = {
+#define X(NAME, value, text) [LS_TRANSFORMER_##NAME] = text,
+        LS_TRANSFORMER_KIND_LIST(X)
+#undef X
+    };
+    const ls_transformer_config *const c = start->model;
+    snprintf(log->model, sizeof(log->model),
+             "%s, %" PRId64 " layer%s, d_model %" PRId64 ", %" PRId64
+             " head%s, d_ff %" PRId64 ", vocabulary %" PRId64
+             ", context %" PRId64 "; %" PRId64 " parameters",
+             kinds[c->kind], c->layers, c->layers == 1 ? "" : "s", c->d_model,
+             c->heads, c->heads == 1 ? "" : "s", c->d_ff, c->vocabulary,
+             c->context, start->parameters);
+    snprintf(log->counts, sizeof(log->counts),
+             "%" PRId64 " tokens to train, %" PRId64 " to validate, %" PRId64
+             " a step",
+             start->train_tokens, start->val_tokens, start->step_tokens);
+    log->about.model = log->model;
+}
+
+ls_status lsi_lm_log_open(lsi_lm_log *log, const lsi_lm_start *start,
+                          const lsi_run_outputs *outputs)
+{
+    log->start = *start;
+    log->last = (lsi_lm_step){.step = start->step, .loss = start->loss};
+    log->summary.recipe = *start->recipe;
+    log->about.first = start->step;
+    log->about.kept_lines = start->told;
+    lsi_cli_expect_strategy(&log->about, start->choice, start->choices);
+    describe(log, start);
+    LS_TRY(
+        lsi_run_log_open(&log->run, &log->about, log->tells ? outputs : NULL));
+    lsi_run_log_say(log->run,
+                    "lm: %" PRId64 " parameters, context %" PRId64
+                    "; %s; %d rank%s x %d thread%s",
+                    start->parameters, start->length, log->counts,
+                    log->about.ranks, log->about.ranks == 1 ? "" : "s",
+                    log->about.threads, log->about.threads == 1 ? "" : "s");
+    return lsi_cli_tell_strategy(log->run, start->choice);
+}
+
+void lsi_lm_log_close(lsi_lm_log *log)
+{
+    lsi_run_log_close(&log->run);
+}
+
+static double tokens_per_second(const lsi_lm_log *log, double seconds,
+                                int64_t steps)
+{
+    return seconds > 0.0
+               ? (double)log->start.step_tokens * (double)steps / seconds
+               : 0.0;
+}
+
+ls_status lsi_lm_log_step(lsi_lm_log *log, const lsi_lm_step *step)
+{
+    const lsi_run_step told = {.step = step->step,
+                               .loss = step->loss,
+                               .lr = step->lr,
+                               .gradient_norm = step->gradient_norm,
+                               .loss_scale = step->loss_scale,
+                               .skipped = step->skipped,
+                               .seconds = step->seconds,
+                               .units = (double)log->start.step_tokens};
+    log->last = *step;
+    if (step->step > log->start.step + 1)
+        log->seconds += step->seconds;
+    return lsi_run_log_step(log->run, &told);
+}
+
+ls_status lsi_lm_log_validation(lsi_lm_log *log, int64_t step, double loss)
+{
+    const lsi_run_validation told = {.step = step, .loss = loss};
+    log->val_loss = loss;
+    log->validated = true;
+    return lsi_run_log_validation(log->run, &told);
+}
+
+/* ---- the summary --------------------------------------------------------- */
+
+static const lsi_column columns[] = {
+    {.name = "size", .title = "Size"},
+    {.name = "parameters", .title = "Parameters", .type = LSI_COLUMN_INT},
+    {.name = "ranks", .title = "Ranks", .type = LSI_COLUMN_INT},
+    {.name = "steps", .title = "Steps", .type = LSI_COLUMN_INT},
+    {.name = "loss",
+     .title = "Last loss",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+    {.name = "val_loss",
+     .title = "Validation loss",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 4},
+    {.name = "tokens_per_second",
+     .title = "Tokens/s",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 0},
+    {.name = "peak_megabytes",
+     .title = "Peak memory",
+     .unit = "MB",
+     .type = LSI_COLUMN_REAL,
+     .decimals = 1},
+};
+
+static ls_status fill(const lsi_lm_log *log, lsi_table *table)
+{
+    ls_memory_stats memory;
+    ls_memory_total(&memory);
+    lsi_table_row(table);
+    lsi_table_text(table, "size", log->size);
+    lsi_table_int(table, "parameters", log->start.parameters);
+    lsi_table_int(table, "ranks", log->about.ranks);
+    lsi_table_int(table, "steps", log->last.step);
+    if (log->last.step > 0)
+        lsi_table_real(table, "loss", log->last.loss);
+    if (log->validated)
+        lsi_table_real(table, "val_loss", log->val_loss);
+    const int64_t timed = log->last.step - log->start.step - 1;
+    if (timed > 0)
+        lsi_table_real(table, "tokens_per_second",
+                       tokens_per_second(log, log->seconds, timed));
+    lsi_table_real(table, "peak_megabytes", (double)memory.peak_bytes / 1e6);
+    return lsi_table_markdown(table, stdout);
+}
+
+/* What was trained, as it was configured, on stderr. */
+static void tell_summary(const lsi_lm_log *log)
+{
+    char result[200];
+    lsi_run_summary summary = log->summary;
+    int used = snprintf(result, sizeof(result), "%" PRId64 " step%s",
+                        log->last.step, log->last.step == 1 ? "" : "s");
+    if (log->last.step > 0)
+        used += snprintf(result + used, sizeof(result) - (size_t)used,
+                         ", loss %.4f (perplexity %.4g)", log->last.loss,
+                         exp(log->last.loss));
+    if (log->validated)
+        snprintf(result + used, sizeof(result) - (size_t)used,
+                 ", validation loss %.4f (perplexity %.4g)", log->val_loss,
+                 exp(log->val_loss));
+    summary.about = &log->about;
+    summary.model = log->model;
+    summary.counts = log->counts;
+    summary.result = result;
+    lsi_run_summary_tell(log->run, &summary);
+}
+
+ls_status lsi_lm_log_summary(const lsi_lm_log *log)
+{
+    lsi_table *table;
+    if (!log->tells)
+        return LS_OK;
+    LS_TRY(lsi_run_log_end(log->run));
+    tell_summary(log);
+    LS_TRY(
+        lsi_table_new(&table, columns, sizeof(columns) / sizeof(columns[0])));
+    const ls_status status = fill(log, table);
+    lsi_table_free(&table);
+    return status;
+}

@@ -1,0 +1,89 @@
+/* A trained language model that a command uses; see lm_model.h. */
+#include "cli/commands/lm_model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "model/checkpoint/find.h"
+#include "model/nn/transformer.h"
+
+static ls_status read_config(const lsi_lm_model_flags *f, const char *path,
+                             ls_transformer_config *out)
+{
+    if (f->size == NULL)
+        return lsi_transformer_read_config(path, f->heads, out);
+    LS_TRY(ls_transformer_size(f->size, out));
+    out->heads = f->heads > 0 ? f->heads : out->heads;
+    return LS_OK;
+}
+
+/* ---- the tokenizer ------------------------------------------------------- */
+
+static bool is_beside(const char *weights, const char *name, lsi_path *out)
+{
+    const char *slash = strrchr(weights, '/');
+    const int n = slash != NULL ? (int)(slash + 1 - weights) : 0;
+    const int all =
+        snprintf(out->text, sizeof out->text, "%.*s%s", n, weights, name);
+    return all < (int)sizeof out->text && access(out->text, F_OK) == 0;
+}
+
+/* NULL: there is none. */
+static const char *tokenizer_of(const lsi_lm_model_flags *f,
+                                const char *weights, bool bytes, lsi_path *path)
+{
+    if (f->tokenizer != NULL)
+        return f->tokenizer;
+    if (!bytes && (is_beside(weights, "tokenizer.json", path) ||
+                   is_beside(weights, "vocab.json", path)))
+        return path->text;
+    return NULL;
+}
+
+/* By the flag, else the one that the file keeps, else the one beside it. */
+static ls_status open_tokenizer(const lsi_lm_model_flags *f,
+                                const char *weights, lsi_lm_model *m)
+{
+    lsi_path beside;
+    if (f->tokenizer == NULL)
+        LS_TRY(lsi_lm_kept_tokenizer(weights, &m->tokenizer));
+    if (m->tokenizer != NULL) {
+        m->bytes = false;
+        return lsi_lm_check_tokenizer(weights, m->vocabulary, m->tokenizer,
+                                      weights);
+    }
+    const char *path = tokenizer_of(f, weights, m->bytes, &beside);
+    if (path == NULL)
+        return LS_OK;
+    LS_TRY(ls_tokenizer_open(&m->tokenizer, path));
+    m->bytes = false;
+    return lsi_lm_check_tokenizer(weights, m->vocabulary, m->tokenizer, path);
+}
+
+/* ---- the model ----------------------------------------------------------- */
+
+ls_status lsi_cli_lm_open(const lsi_lm_model_flags *flags, bool tells,
+                          lsi_lm_model *out)
+{
+    ls_transformer_config config;
+    lsi_path path;
+    *out = (lsi_lm_model){0};
+    LS_TRY(lsi_checkpoint_weights(flags->model, &path));
+    LS_TRY(read_config(flags, path.text, &config));
+    LS_TRY(lsi_lm_has_bytes(path.text, config.vocabulary, &out->bytes));
+    out->vocabulary = config.vocabulary;
+    out->context = config.context;
+    LS_TRY(open_tokenizer(flags, path.text, out));
+    LS_TRY(lsi_lm_open(&out->lm, &config, path.text));
+    if (tells && strcmp(path.text, flags->model) != 0)
+        fprintf(stderr, "weights of '%s'\n", path.text);
+    return LS_OK;
+}
+
+void lsi_cli_lm_close(lsi_lm_model *m)
+{
+    lsi_lm_free(&m->lm);
+    ls_tokenizer_free(&m->tokenizer);
+}

@@ -1,0 +1,90 @@
+#include "cli/commands/plan_facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "report/machine.h"
+#include "report/result.h"
+#include "report/table.h"
+
+static const lsi_column fact_columns[] = {
+    {.name = "part", .title = "Part"},
+    {.name = "name", .title = "Quantity"},
+    {.name = "value", .title = "Value"},
+    {.name = "unit", .title = "Unit"},
+    {.name = "formula", .title = "Formula"},
+};
+
+/* Whole numbers of doubles up to here are exact. */
+static const double most_whole = 0x1p53;
+
+/* Digits of a real that is shown: those that mean something. */
+static void value_text(const lsi_fact *fact, char text[32])
+{
+    const double v = fact->value;
+    if (fact->whole && v < most_whole)
+        snprintf(text, 32, "%.0f", v);
+    else if (v >= 1e6 || (v < 0.1 && v > 0))
+        snprintf(text, 32, "%.4g", v);
+    else
+        snprintf(text, 32, "%.*f", v >= 100 ? 1 : 2, v);
+}
+
+ls_status lsi_plan_print_facts(const lsi_facts *facts)
+{
+    lsi_table *table = NULL;
+    LS_TRY(lsi_table_new(&table, fact_columns,
+                         sizeof(fact_columns) / sizeof(fact_columns[0])));
+    for (size_t i = 0; i < facts->n; i++) {
+        const lsi_fact *const fact = &facts->all[i];
+        char text[32];
+        value_text(fact, text);
+        lsi_table_row(table);
+        lsi_table_text(table, "part", fact->part);
+        lsi_table_text(table, "name", fact->name);
+        lsi_table_text(table, "value", text);
+        lsi_table_text(table, "unit", fact->unit);
+        lsi_table_text(table, "formula", fact->formula);
+    }
+    const ls_status status = lsi_table_markdown(table, stdout);
+    lsi_table_free(&table);
+    return status;
+}
+
+json_t *lsi_plan_facts_json(const lsi_facts *facts)
+{
+    json_t *values = json_object();
+    for (size_t i = 0; i < facts->n; i++) {
+        const lsi_fact *const fact = &facts->all[i];
+        const bool whole = fact->whole && fact->value < most_whole;
+        json_object_set_new(values, fact->name,
+                            whole ? json_integer((json_int_t)fact->value)
+                                  : json_real(fact->value));
+    }
+    return values;
+}
+
+ls_status lsi_plan_write(const lsi_invocation *call, const char *path,
+                         const char *preset, json_t *values)
+{
+    json_t *document =
+        lsi_origin_json(call->line_argc, (const char *const *)call->line_argv);
+    if (preset != NULL)
+        json_object_set_new(document, "preset", json_string(preset));
+    const int failed = values == NULL || json_object_update(document, values);
+    json_decref(values);
+    char *text = failed ? NULL
+                        : lsi_json_dumps(document, JSON_INDENT(2) |
+                                                       JSON_REAL_PRECISION(15));
+    json_decref(document);
+    if (text == NULL)
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %s", path);
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    const ls_status status = lsi_result_write(path, text, length + 1);
+    free(text);
+    return status;
+}

@@ -1,0 +1,209 @@
+#include "cli/commands/plan_measure.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/program.h"
+#include "launch/launch.h"
+
+enum { MOST_WORDS = 32, MOST_BYTES = 16 << 20 };
+enum { LITTLE = 8192, LEAST_MUCH = 1 << 20, MOST_MUCH = 256 << 20 };
+
+static const double grace_seconds = 3;
+
+/* ---- a bench ------------------------------------------------------------- */
+
+/* argv[0] and what follows --json are filled in; what it prints is dropped. */
+static ls_status launch(char **argv, int ranks, int *exit_status)
+{
+    char path[LSI_PROGRAM_BYTES];
+    static const lsi_rank_output nowhere[LSI_LAUNCH_MAX_RANKS];
+    LS_TRY(lsi_program_path(path));
+    argv[0] = path;
+    const lsi_launch_config config = {
+        .argv = argv,
+        .ranks = ranks,
+        .grace = grace_seconds,
+        .bind = lsi_binding_parse("cpu"),
+        .outputs = nowhere,
+        .quiet_exit = true,
+        .no_input = true,
+    };
+    return lsi_launch(&config, exit_status);
+}
+
+static ls_status read_rows(const char *path, json_t **out)
+{
+    char *text;
+    size_t bytes;
+    json_error_t error;
+    LS_TRY(lsi_read_regular(path, MOST_BYTES, &text, &bytes));
+    const ls_status status = lsi_json_loadb(text, bytes, 0, out, &error);
+    lsi_free(text);
+    return status;
+}
+
+static ls_status run_to(const char *path, const char *const *words, int ranks,
+                        json_t **out)
+{
+    static char flag[] = "--json";
+    char *argv[MOST_WORDS] = {NULL};
+    char copies[MOST_WORDS][64], file[4200];
+    int n = 1, exit_status;
+    for (; words[n - 1] != NULL; n++) {
+        snprintf(copies[n], sizeof(copies[n]), "%s", words[n - 1]);
+        argv[n] = copies[n];
+    }
+    snprintf(file, sizeof(file), "%s", path);
+    argv[n] = flag;
+    argv[n + 1] = file;
+    LS_TRY(launch(argv, ranks, &exit_status));
+    if (exit_status != 0)
+        return lsi_fail(LS_ERR_STATE,
+                        "measuring by `lockstep %s %s` on %d ranks ended with "
+                        "exit status %d",
+                        words[0], words[1], ranks, exit_status);
+    return read_rows(path, out);
+}
+
+/* The document that the bench writes; NULL ends the words. */
+static ls_status run_bench(const char *const *words, int ranks, json_t **out)
+{
+    char folder[4096], path[4096 + sizeof("/rows.json")];
+    const char *const place = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/lockstep-plan-XXXXXX",
+             place != NULL ? place : "/tmp");
+    if (mkdtemp(folder) == NULL)
+        return lsi_fail_errno(LS_ERR_IO, "cannot make '%s'", folder);
+    snprintf(path, sizeof(path), "%s/rows.json", folder);
+    const ls_status status = run_to(path, words, ranks, out);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    return status;
+}
+
+/* A number of a row; "a.b" is b of a. NAN: it is not there. */
+static double number(json_t *document, size_t row, const char *name)
+{
+    char word[64];
+    json_t *at = json_array_get(json_object_get(document, "rows"), row);
+    for (;;) {
+        const size_t length = strcspn(name, ".");
+        snprintf(word, sizeof(word), "%.*s", (int)length, name);
+        at = json_object_get(at, word);
+        if (name[length] == '\0')
+            break;
+        name += length + 1;
+    }
+    return json_is_number(at) ? json_number_value(at) : NAN;
+}
+
+static ls_status no_room(const lsi_plan_case *c)
+{
+    return lsi_fail(LS_ERR_MEMORY,
+                    "there is no memory to measure %s on %d rank%s; leave "
+                    "--calibrate out or take a smaller --batch",
+                    c->model, c->ranks, c->ranks == 1 ? "" : "s");
+}
+
+/* ---- what is measured ---------------------------------------------------- */
+
+ls_status lsi_plan_measure_meeting(int ranks, double bytes, double *meeting,
+                                   double *memory)
+{
+    char sizes[64];
+    json_t *json;
+    const double much = fmin(fmax(bytes, LEAST_MUCH), MOST_MUCH);
+    snprintf(sizes, sizeof(sizes), "%d,%.0f", LITTLE, much);
+    const char *const words[] = {
+        "bench",    "all-reduce", "--sizes",      sizes,     "--buffers",
+        "shared",   "--place",    "in",           "--check", "0",
+        "--warmup", "3",          "--iterations", "15",      NULL};
+    LS_TRY(run_bench(words, ranks, &json));
+    const double first = 1e-6 * number(json, 0, "time_us.min");
+    const double second = 1e-6 * number(json, 1, "time_us.min");
+    json_decref(json);
+    if (!(first > 0 && second > first))
+        return lsi_fail(LS_ERR_STATE,
+                        "an all-reduce of %.0f bytes took %g s and one of %d "
+                        "%g s, and should take longer; the machine is too busy "
+                        "to be measured",
+                        much, second, LITTLE, first);
+    *meeting = first;
+    *memory = 2.0 * (much - LITTLE) / (second - first);
+    return LS_OK;
+}
+
+/* The row of one strategy. */
+static ls_status run_steps(const lsi_plan_case *c, const char *strategy,
+                           const char *bucket_mb, json_t **out)
+{
+    char model[32], batch[32], context[32];
+    snprintf(model, sizeof(model), "lm:%s", c->model);
+    snprintf(batch, sizeof(batch), "%" PRId64, c->batch);
+    snprintf(context, sizeof(context), "%" PRId64, c->context);
+    const char *const words[] = {
+        "bench",    "ddp",         "--model",
+        model,      "--dtype",     c->dtype,
+        "--batch",  batch,         "--context",
+        context,    "--strategy",  strategy,
+        "--warmup", "2",           "--iterations",
+        "12",       "--bucket-mb", bucket_mb != NULL ? bucket_mb : "1",
+        NULL};
+    return run_bench(words, c->ranks, out);
+}
+
+/* The shortest step without its all-reduce, in parts as they are on average. */
+static lsi_plan_compute compute_of(json_t *json, double reduces)
+{
+    const double forward = number(json, 0, "forward_s");
+    const double backward = number(json, 0, "backward_s");
+    const double optimizer = number(json, 0, "optimizer_s");
+    const double whole = forward + backward + optimizer;
+    const double unit = (number(json, 0, "step_time_min_s") - reduces) / whole;
+    return (lsi_plan_compute){forward * unit, backward * unit,
+                              optimizer * unit};
+}
+
+ls_status lsi_plan_measure_compute(const lsi_plan_case *c, double gradients,
+                                   lsi_plan_compute *out)
+{
+    const int cpus = lsi_cpus_available();
+    const double share = fmax(1, (double)c->ranks / cpus);
+    double meeting, memory;
+    lsi_plan_case at_once = *c;
+    json_t *json;
+    at_once.ranks = c->ranks < cpus ? c->ranks : cpus;
+    LS_TRY(
+        lsi_plan_measure_meeting(at_once.ranks, gradients, &meeting, &memory));
+    LS_TRY(run_steps(&at_once, "flat", NULL, &json));
+    *out = compute_of(json, meeting + 2 * gradients / memory);
+    json_decref(json);
+    out->forward *= share;
+    out->backward *= share;
+    out->optimizer *= share;
+    return isnan(out->optimizer) ? no_room(c) : LS_OK;
+}
+
+ls_status lsi_plan_measure_step(const lsi_plan_case *c, const char *strategy,
+                                const char *bucket_mb, double *seconds,
+                                double *bytes)
+{
+    json_t *json;
+    LS_TRY(run_steps(c, strategy, bucket_mb, &json));
+    *seconds = number(json, 0, "step_time_min_s");
+    *bytes = fmax(number(json, 0, "peak_bytes.before_step.total"),
+                  number(json, 0, "peak_bytes.after_step.total"));
+    json_decref(json);
+    return isnan(*seconds) ? no_room(c) : LS_OK;
+}

@@ -1,0 +1,13 @@
+/*
+ * lockstep plan --verify: predictions beside what is measured.
+ */
+#ifndef LS_CLI_COMMANDS_PLAN_VERIFY_H
+#define LS_CLI_COMMANDS_PLAN_VERIFY_H
+
+#include "cli/commands/plan_training.h"
+
+/* Rows are printed as they are there; all are written as JSON. */
+ls_status lsi_plan_verify(const lsi_invocation *call,
+                          const lsi_plan_flags *flags);
+
+#endif

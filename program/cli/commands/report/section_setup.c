@@ -1,0 +1,123 @@
+/*
+ * What everything was measured on, with which versions, and beside what.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/busy.h"
+#include "base/cpus.h"
+#include "cli/commands/report/report.h"
+
+static const lsi_measurement info[] = {
+    {"info", LSI_ROWS_OUTPUT, NULL, "info --json", 1, 1, false},
+};
+
+static json_t *read_info(void)
+{
+    char *const text = lsi_study_lines("info");
+    json_t *const parsed = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    free(text);
+    return parsed;
+}
+
+/* Of a device; one that cannot be described has only a place. */
+static const char *model_of(const json_t *device)
+{
+    const char *const model =
+        json_string_value(json_object_get(device, "name"));
+    return model != NULL && model[0] != '\0'
+               ? model
+               : json_string_value(json_object_get(device, "device"));
+}
+
+static void put_value(lsi_study *r, const char *key, const json_t *value)
+{
+    char text[160] = "none";
+    const char *const cells[] = {key, text};
+    if (json_is_string(value))
+        snprintf(text, sizeof(text), "%s", json_string_value(value));
+    else if (json_is_number(value))
+        snprintf(text, sizeof(text), "%.15g", json_number_value(value));
+    else if (json_array_size(value) > 0) /* devices, of one kind mostly */
+        snprintf(text, sizeof(text), "%zu: %s", json_array_size(value),
+                 model_of(json_array_get(value, 0)));
+    lsi_document_row(r->document, cells, 2);
+}
+
+/* How much else ran when each measurement ended. */
+static void put_load(lsi_study *r)
+{
+    const char *id;
+    const json_t *one;
+    double least = INFINITY, most = 0, sum = 0;
+    int n = 0;
+    json_object_foreach(r->measured, id, one)
+    {
+        const double load = lsi_number_at(one, "others_cpus");
+        if (!isfinite(load) || !(lsi_number_at(one, "seconds") > 0))
+            continue;
+        least = fmin(least, load);
+        most = fmax(most, load);
+        sum += load;
+        n++;
+    }
+    if (n == 0)
+        return;
+    lsi_document_paragraph(
+        r->document,
+        "Right after the measurements other processes used %.1f to %.1f of the "
+        "%d CPUs, %.1f on average.%s",
+        least, most, lsi_cpus_available(), sum / n,
+        lsi_busy_rule(sum / n, lsi_cpus_available())
+            ? " The machine was busy: times are longer, and vary more, than on "
+              "an idle machine."
+            : "");
+}
+
+static void put_peers(lsi_study *r)
+{
+    const char *const recorded = lsi_string_at(r->peers, "recorded");
+    if (r->peers != NULL)
+        lsi_document_paragraph(
+            r->document, "Rows of other programs come from a file%s%s%s%s.",
+            recorded[0] != '\0' ? ", recorded " : "", recorded,
+            lsi_string_at(r->peers, "machine")[0] != '\0' ? " on " : "",
+            lsi_string_at(r->peers, "machine"));
+}
+
+static void write_setup(lsi_study *r)
+{
+    static const char *const titles[] = {"What", "Which"};
+    const char *key;
+    const json_t *value;
+    json_t *const all = read_info();
+    lsi_document_paragraph(
+        r->document,
+        "Every figure of this page comes from rows that the commands below "
+        "have written; the folder of the page has them in `rows`. %s",
+        r->quick ? "It is the quick form, with small sizes and few runs." : "");
+    if (json_is_object(all)) {
+        lsi_document_table(r->document, titles, NULL, 2);
+        json_object_foreach(all, key, value)
+        {
+            put_value(r, key, value);
+        }
+    }
+    put_load(r);
+    put_peers(r);
+    if (!r->plots)
+        lsi_document_paragraph(r->document,
+                               "There are no plots: they need the program "
+                               "gnuplot, which is not installed here.");
+    json_decref(all);
+}
+
+const lsi_section lsi_section_setup = {
+    .id = "setup",
+    .title = "Setup",
+    .measurements = info,
+    .n = sizeof(info) / sizeof(info[0]),
+    .write = write_setup,
+};

@@ -1,0 +1,71 @@
+#include "cli/commands/resume_flags.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "cli/frame/ranks.h"
+#include "train/stop.h"
+
+/*
+ * Ranks that the launcher has started again go on from what their run has
+ * saved; not from what lay in the folder before.
+ */
+static void go_on_after_restart(lsi_resume_options *flags)
+{
+    const char *const restart = getenv("LOCKSTEP_RESTART");
+    flags->run = getenv("LOCKSTEP_RUN");
+    flags->of_run_only = false; /* no flag has set it */
+    if (flags->run == NULL || flags->folder == NULL || flags->resume ||
+        restart == NULL || strtol(restart, NULL, 10) <= 0)
+        return;
+    flags->resume = true;
+    flags->of_run_only = true;
+}
+
+bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
+                          int *exit_status)
+{
+    const bool used = flags->every > 0 || flags->resume;
+    if (flags->new_schedule && !flags->resume) {
+        *exit_status =
+            lsi_cli_usage("%s: --new-schedule needs --resume", call->argv[0]);
+        return false;
+    }
+    if (used == (flags->folder != NULL)) {
+        go_on_after_restart(flags);
+        return true;
+    }
+    if (used)
+        *exit_status =
+            lsi_cli_usage("%s: %s needs --checkpoint-dir DIR", call->argv[0],
+                          flags->resume ? "--resume" : "--save-every");
+    else
+        *exit_status = lsi_cli_usage(
+            "%s: --checkpoint-dir needs --save-every N or --resume",
+            call->argv[0]);
+    return false;
+}
+
+void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step)
+{
+    if (!flags->resume)
+        return;
+    if (step > 0)
+        fprintf(stderr, "resumed after step %" PRId64 " from '%s'\n", step,
+                flags->folder);
+    else
+        fprintf(stderr,
+                "no checkpoint in '%s' yet: starting from the beginning\n",
+                flags->folder);
+}
+
+int lsi_cli_train_exit(ls_status status, bool told)
+{
+    const int number = lsi_stop_ended();
+    if (number == 0)
+        return lsi_cli_rank_exit(status, told);
+    if (!told)
+        fprintf(stderr, "lockstep: %s\n", ls_last_error());
+    return 128 + number;
+}

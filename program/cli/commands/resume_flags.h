@@ -1,0 +1,46 @@
+/*
+ * The flags of checkpoints, for every command that trains.
+ *
+ *     struct args { lsi_resume_options resume; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_RESUME_ROWS(resume), ...};
+ */
+#ifndef LS_CLI_COMMANDS_RESUME_FLAGS_H
+#define LS_CLI_COMMANDS_RESUME_FLAGS_H
+
+#include "cli/frame/command.h"
+#include "train/resume.h"
+
+#define LSI_RESUME_ROWS(field)                                                 \
+    ROW(field.folder, STRING, "checkpoint-dir", 0, "DIR", NULL,                \
+        "folder of this run's checkpoints (docs/checkpoints.md)"),             \
+        ROW(field.every, INT, "save-every", 0, "N", "0",                       \
+            "steps of the optimizer between checkpoints; 0: none", .min = 0,   \
+            .max = 1e12),                                                      \
+        ROW(field.keep, INT, "keep", 0, "K", "2",                              \
+            "checkpoints that stay, the newest; 0: all", .min = 0,             \
+            .max = 1e6),                                                       \
+        ROW(field.resume, BOOL, "resume", 0, NULL, NULL,                       \
+            "resume from the newest checkpoint as if the run had not ended; "  \
+            "from the beginning if there is none yet"),                        \
+        ROW(field.new_schedule, BOOL, "new-schedule", 0, NULL, NULL,           \
+            "resume with another learning rate and schedule than the "         \
+            "checkpoint was made with")
+
+/*
+ * Whether the flags fit together; if not the usage error is told and
+ * *exit_status set. Completes them by what the launcher says of restarts.
+ */
+bool lsi_cli_check_resume(const lsi_invocation *call, lsi_resume_options *flags,
+                          int *exit_status);
+
+/* Says where a run with --resume begins, on stderr; 0: at the beginning. */
+void lsi_cli_tell_resume(const lsi_resume_options *flags, int64_t step);
+
+/*
+ * As lsi_cli_rank_exit, for training: if a signal has ended it, says what was
+ * saved, and the exit status is 128 + its number.
+ */
+int lsi_cli_train_exit(ls_status status, bool told);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * What has been trained, as it was configured: the lines with which a run's
+ * log ends.
+ */
+#ifndef LS_CLI_COMMANDS_RUN_SUMMARY_H
+#define LS_CLI_COMMANDS_RUN_SUMMARY_H
+
+#include "report/run_log.h"
+#include "train/recipe.h"
+
+typedef struct lsi_run_summary {
+    const lsi_run_about *about;
+    const char *model;  /* in words, with its size */
+    const char *data;   /* where they are from; NULL: built-in */
+    const char *counts; /* how many, of the data and in a step */
+    lsi_recipe recipe;
+    uint64_t seed;
+    const char *result; /* in words */
+    const char *save;   /* where the model is; NULL: nowhere */
+} lsi_run_summary;
+
+void lsi_run_summary_tell(lsi_run_log *log, const lsi_run_summary *summary);
+
+#endif

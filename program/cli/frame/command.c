@@ -1,0 +1,211 @@
+/*
+ * From the words of a command line to a function.
+ */
+#include "cli/frame/command.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { NAME_BYTES = 128, NEAR_ENOUGH = 3 };
+
+int lsi_cli_usage(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "lockstep: %s\n", text);
+    return LSI_EXIT_USAGE;
+}
+
+int lsi_cli_error(void)
+{
+    fprintf(stderr, "lockstep: %s\n", ls_last_error());
+    return LSI_EXIT_ERROR;
+}
+
+static const lsi_command *find_child(const lsi_command *parent,
+                                     const char *name)
+{
+    for (size_t i = 0; i < parent->n_children; i++) {
+        if (strcmp(parent->children[i]->name, name) == 0)
+            return parent->children[i];
+    }
+    return NULL;
+}
+
+static const char *nearest_child(const lsi_command *parent, const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = NEAR_ENOUGH + 1;
+    for (size_t i = 0; i < parent->n_children; i++) {
+        const char *known = parent->children[i]->name;
+        const size_t distance = lsi_edit_distance(name, strlen(name), known);
+        if (distance < best_distance && distance < strlen(name)) {
+            best = known;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+/* "lockstep" or "lockstep bench", to be followed by more. */
+static const char *shown_name(const lsi_command *command)
+{
+    static char text[NAME_BYTES];
+    snprintf(text, sizeof(text), "lockstep%s%s",
+             command == &lsi_command_root ? "" : " ",
+             command == &lsi_command_root ? "" : command->name);
+    return text;
+}
+
+static ls_status fail_unknown(const lsi_command *parent, const char *name)
+{
+    const char *near = nearest_child(parent, name);
+    if (near != NULL)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "unknown command \"%s\"; did you mean \"%s %s\"?", name,
+                        shown_name(parent), near);
+    return lsi_fail(
+        LS_ERR_ARGUMENT,
+        "unknown command \"%s\"; \"%s --help\" lists the valid ones", name,
+        shown_name(parent));
+}
+
+ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
+                       const lsi_command **out, int *used)
+{
+    const lsi_command *command = root;
+    int next = 0;
+    while (command->n_children > 0 && next < argc && argv[next][0] != '-') {
+        const lsi_command *child = find_child(command, argv[next]);
+        if (child == NULL)
+            return fail_unknown(command, argv[next]);
+        command = child;
+        next++;
+    }
+    *out = command;
+    *used = next;
+    return LS_OK;
+}
+
+/* The words that led to a command, with blanks between them. */
+static void join(char out[NAME_BYTES], char **words, int n)
+{
+    out[0] = '\0';
+    size_t used = 0;
+    for (int i = 0; i < n && used < NAME_BYTES; i++)
+        used += (size_t)snprintf(out + used, NAME_BYTES - used, "%s%s",
+                                 i == 0 ? "" : " ", words[i]);
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* A command with children was named, but none of them. */
+static int group_alone(const lsi_command *command, const char *name,
+                       const char *next_word)
+{
+    if (next_word == NULL && command != &lsi_command_root) {
+        lsi_cli_help(stderr, command, name);
+        return LSI_EXIT_USAGE;
+    }
+    if (next_word == NULL || asks_for_help(next_word)) {
+        lsi_cli_help(stdout, command, name);
+        return 0;
+    }
+    return lsi_cli_usage("unknown flag %s; \"%s --help\" lists the valid ones",
+                         next_word, shown_name(command));
+}
+
+/* argv as the command sees it is a copy: ranks are started with the original.
+ */
+static int run_command(const lsi_command *command, char *name, int used,
+                       int argc, char **argv)
+{
+    char **words = calloc((size_t)(argc - used) + 1, sizeof(char *));
+    if (words == NULL)
+        return lsi_cli_usage("no memory");
+    words[0] = name;
+    for (int i = 1; i < argc - used; i++)
+        words[i] = argv[used + i];
+    const lsi_invocation call = {
+        .command = command,
+        .argc = argc - used,
+        .argv = words,
+        .line_argc = argc,
+        .line_argv = argv,
+    };
+    const int status = command->run(&call);
+    free(words);
+    return status;
+}
+
+int lsi_cli_dispatch(int argc, char **argv)
+{
+    const lsi_command *command;
+    int used;
+    char name[NAME_BYTES];
+    /* As other programs are asked. */
+    static char version[] = "version";
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        argv[1] = version;
+    if (lsi_cli_find(&lsi_command_root, argc - 1, argv + 1, &command, &used) !=
+        LS_OK)
+        return lsi_cli_usage("%s", ls_last_error());
+    join(name, argv + 1, used);
+    if (command->run == NULL)
+        return group_alone(command, name, argv[1 + used]);
+    return run_command(command, name, used, argc, argv);
+}
+
+bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
+                   int *exit_status)
+{
+    const lsi_command *command = call->command;
+    bool help = false;
+    if (lsi_options_parse(command->options, command->n_options, call->argc,
+                          call->argv, out, rest, &help) != LS_OK) {
+        *exit_status = lsi_cli_usage("%s", ls_last_error());
+        return false;
+    }
+    if (help) {
+        lsi_cli_help(stdout, command, call->argv[0]);
+        *exit_status = 0;
+        return false;
+    }
+    return true;
+}
+
+/* Takes the argument away if it stands before the flags; else NULL. */
+static const char *leading_argument(lsi_invocation *call)
+{
+    if (call->argc < 2 || call->argv[1][0] == '-')
+        return NULL;
+    const char *const argument = call->argv[1];
+    call->argv[1] = call->argv[0];
+    call->argv++;
+    call->argc--;
+    return argument;
+}
+
+bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
+                            const char **argument, int *exit_status)
+{
+    int rest;
+    lsi_invocation flags = *call;
+    *argument = leading_argument(&flags);
+    if (!lsi_cli_parse(&flags, out, &rest, exit_status))
+        return false;
+    if (*argument == NULL && rest < flags.argc)
+        *argument = flags.argv[rest++];
+    if (rest != flags.argc)
+        *argument = NULL;
+    return true;
+}

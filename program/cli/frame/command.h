@@ -1,0 +1,78 @@
+/*
+ * Commands form a tree: `lockstep bench all-reduce` is the child "all-reduce"
+ * of the child "bench" of the root. A command describes itself by one
+ * constant, from which dispatch, help and docs/commands.md come.
+ */
+#ifndef LS_CLI_FRAME_COMMAND_H
+#define LS_CLI_FRAME_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/options.h"
+#include "lockstep/status.h"
+
+enum { LSI_EXIT_ERROR = 1, LSI_EXIT_USAGE = 2 };
+
+typedef struct lsi_command lsi_command;
+
+/* One use of a command. */
+typedef struct lsi_invocation {
+    const lsi_command *command;
+    int argc;    /* of the command: argv[0] is its full name, */
+    char **argv; /* such as "bench all-reduce" */
+    int line_argc;
+    char **line_argv; /* of the whole program */
+} lsi_invocation;
+
+struct lsi_command {
+    const char *name;
+    const char *summary;   /* one line, no full stop */
+    const char *arguments; /* behind the flags in the usage; or NULL */
+    const char *text;      /* what else is to be said; or NULL */
+    const lsi_option *options;
+    size_t n_options;
+    int (*run)(const lsi_invocation *call); /* returns the exit status */
+    const lsi_command *const *children;     /* then run is NULL */
+    size_t n_children;
+};
+
+/* The program itself: its children are the rows of commands.def. */
+extern const lsi_command lsi_command_root;
+
+/* Finds the command that a command line names, and runs it. */
+int lsi_cli_dispatch(int argc, char **argv);
+
+/*
+ * The child that argv[0] names, its child that argv[1] names, ...: *used says
+ * how many words it took. LS_ERR_ARGUMENT names the nearest one there is.
+ */
+ls_status lsi_cli_find(const lsi_command *root, int argc, char **argv,
+                       const lsi_command **out, int *used);
+
+/*
+ * Parses a call's flags into the command's struct. false: do no more, the exit
+ * status is in *exit_status (help was printed, or the error said).
+ */
+bool lsi_cli_parse(const lsi_invocation *call, void *out, int *rest,
+                   int *exit_status);
+
+/*
+ * The same of a command with one argument, which may stand before its flags or
+ * behind them; *argument is NULL if there is none, or more than one.
+ */
+bool lsi_cli_parse_argument(const lsi_invocation *call, void *out,
+                            const char **argument, int *exit_status);
+
+/* The help text; `name` is the full name, "" for the program itself. */
+void lsi_cli_help(FILE *stream, const lsi_command *command, const char *name);
+
+/* Says "lockstep: ..." on stderr; returns LSI_EXIT_USAGE. */
+int lsi_cli_usage(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* Says ls_last_error(): returns LSI_EXIT_ERROR. See also ranks.h. */
+int lsi_cli_error(void);
+
+#endif

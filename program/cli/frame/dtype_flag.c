@@ -1,0 +1,58 @@
+#include "cli/frame/dtype_flag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "array/compute/compute.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "cli/frame/list.h"
+
+ls_dtype lsi_cli_dtype(const char *name)
+{
+    if (strcmp(name, "f16") == 0)
+        return LS_F16;
+    return strcmp(name, "bf16") == 0 ? LS_BF16 : LS_F32;
+}
+
+static ls_status read_dtype(void *context, const char *word)
+{
+    lsi_dtype_list *const list = context;
+    ls_dtype dtype;
+    LS_TRY(ls_dtype_parse(word, &dtype));
+    if (dtype != LS_F32 && dtype != LS_BF16)
+        return lsi_fail(LS_ERR_ARGUMENT,
+                        "--dtype has %s; it must be f32 or bf16", word);
+    if (list->n == LS_DTYPE_COUNT)
+        return lsi_fail(LS_ERR_ARGUMENT, "--dtype has more than %d words",
+                        LS_DTYPE_COUNT);
+    list->values[list->n++] = dtype;
+    return LS_OK;
+}
+
+ls_status lsi_cli_dtypes(const char *text, lsi_dtype_list *out)
+{
+    out->n = 0;
+    return lsi_each_word("--dtype", text, read_dtype, out);
+}
+
+static const char *note_of(ls_dtype dtype)
+{
+    if (dtype == LS_F16)
+        return "products are computed in f32 from rounded inputs, not faster; "
+               "losses are scaled, and steps that overflow skipped";
+    if (lsi_compute_isa() < LSI_ISA_AVX512_BF16)
+        return "this processor has no instructions for it (AVX-512 BF16 or "
+               "AMX), or may not use them: products are not faster than in "
+               "f32";
+    return lsi_cpu_has_amx_bf16()
+               ? "this processor multiplies it by AMX, much faster than f32"
+               : "this processor multiplies it by AVX-512 BF16, about twice as "
+                 "fast as f32";
+}
+
+void lsi_cli_dtype_note(ls_dtype dtype)
+{
+    if (dtype != LS_F32)
+        fprintf(stderr, "%s: %s\n", ls_dtype_name(dtype), note_of(dtype));
+}

@@ -1,0 +1,164 @@
+/*
+ * Becoming several ranks, or being one.
+ */
+#include "cli/frame/ranks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "array/compute/threads.h"
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/program.h"
+#include "comm/bootstrap/environment.h"
+#include "comm/node/rank_cpus.h"
+#include "launch/launch.h"
+
+/*
+ * A descriptor that holds one token: who takes it may say what went wrong.
+ * Ranks inherit it.
+ */
+#define TOKEN_VARIABLE "LOCKSTEP_ERROR_FD"
+
+static const double grace_seconds = 3;
+
+/*
+ * A job of one rank that Slurm describes may just be the shell of a batch
+ * script; torchrun's variables and our own are set for ranks only.
+ */
+ls_status lsi_cli_launched(lsi_launched *out)
+{
+    lsi_world world;
+    LS_TRY(lsi_world_from_env(&world));
+    const bool is_rank = world.size > 1 || getenv("WORLD_SIZE") != NULL;
+    *out = (lsi_launched){world.rank, is_rank ? world.size : 0};
+    return LS_OK;
+}
+
+void lsi_cli_set_threads(int64_t threads, int cpus)
+{
+    lsi_threads_set(threads > 0 ? (int)threads : lsi_threads_default(cpus));
+}
+
+ls_status lsi_cli_open_group(int64_t threads, ls_group **out)
+{
+    /* This program may: it has no handler. */
+    setenv("LOCKSTEP_SIGTERM", "1", 0);
+    LS_TRY(ls_group_from_env(out));
+    uint64_t group_of_quota;
+    lsi_cli_set_threads(threads,
+                        lsi_rank_cpus_share(*out, lsi_cpus_available(),
+                                            lsi_cpus_quota(&group_of_quota)));
+    return LS_OK;
+}
+
+void lsi_cli_set_deterministic(bool deterministic)
+{
+    if (deterministic)
+        setenv("LOCKSTEP_DETERMINISTIC", "1", 1);
+}
+
+/* ---- who may say what went wrong -------------------------------------- */
+
+static ls_status make_token(int *fd)
+{
+    char text[16];
+    *fd = eventfd(1, EFD_NONBLOCK);
+    if (*fd < 0)
+        return lsi_fail_errno(LS_ERR_SYSTEM, "cannot start ranks");
+    snprintf(text, sizeof(text), "%d", *fd);
+    if (setenv(TOKEN_VARIABLE, text, 1) != 0) {
+        close(*fd);
+        return lsi_fail_errno(LS_ERR_MEMORY, "cannot start ranks");
+    }
+    return LS_OK;
+}
+
+/* Without a token (other launchers) everybody may speak. */
+static bool take_token(void)
+{
+    const char *text = getenv(TOKEN_VARIABLE);
+    uint64_t tokens;
+    if (text == NULL)
+        return true;
+    const int fd = (int)strtol(text, NULL, 10);
+    return read(fd, &tokens, sizeof(tokens)) == sizeof(tokens) ||
+           errno != EAGAIN;
+}
+
+int lsi_cli_rank_error(void)
+{
+    char text[1024]; /* the next call may fail, too */
+    lsi_launched launched;
+    snprintf(text, sizeof(text), "%s", ls_last_error());
+    if (!take_token())
+        return LSI_EXIT_ERROR;
+    if (lsi_cli_launched(&launched) == LS_OK && launched.size > 1)
+        fprintf(stderr, "lockstep: rank %d: %s\n", launched.rank, text);
+    else
+        fprintf(stderr, "lockstep: %s\n", text);
+    return LSI_EXIT_ERROR;
+}
+
+int lsi_cli_rank_exit(ls_status status, bool told)
+{
+    if (status == LS_OK)
+        return 0;
+    return told ? LSI_EXIT_ERROR : lsi_cli_rank_error();
+}
+
+/* ---- starting --------------------------------------------------------- */
+
+ls_status lsi_cli_launch_self(const lsi_invocation *call,
+                              const lsi_rank_flags *flags, int *exit_status)
+{
+    char path[LSI_PROGRAM_BYTES];
+    int token;
+    LS_TRY(lsi_program_path(path));
+    LS_TRY(make_token(&token));
+    char *const name = call->line_argv[0];
+    call->line_argv[0] = path;
+    const lsi_launch_config config = {
+        .argv = call->line_argv,
+        .ranks = (int)flags->n,
+        .threads = (int)flags->threads,
+        .grace = grace_seconds,
+        .bind = lsi_binding_parse(flags->bind),
+        .quiet_exit = true,
+        .no_input = true,
+    };
+    const ls_status status = lsi_launch(&config, exit_status);
+    call->line_argv[0] = name;
+    unsetenv(TOKEN_VARIABLE);
+    close(token);
+    return status;
+}
+
+bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
+                     int usual, int *exit_status)
+{
+    lsi_launched launched;
+    if (lsi_cli_launched(&launched) != LS_OK) {
+        *exit_status = lsi_cli_error();
+        return false;
+    }
+    const int n = flags->n > 0 ? (int)flags->n : usual;
+    if (launched.size > 0 && flags->n > 0 && flags->n != launched.size) {
+        *exit_status = lsi_cli_usage(
+            "%s: -n %d, but this is one of %d ranks that a launcher started; "
+            "leave -n out or make them agree",
+            call->argv[0], n, launched.size);
+        return false;
+    }
+    if (launched.size > 0 || n == 1)
+        return true;
+    lsi_rank_flags all = *flags;
+    all.n = n;
+    if (lsi_cli_launch_self(call, &all, exit_status) != LS_OK)
+        *exit_status = lsi_cli_error();
+    return false;
+}

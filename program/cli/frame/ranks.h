@@ -1,0 +1,113 @@
+/*
+ * Commands that run as several ranks. They start these themselves (with -n),
+ * by running the same command line again under the launcher, or run as one
+ * rank of those that `lockstep run`, torchrun or mpirun started.
+ *
+ *     struct args { lsi_rank_flags ranks; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_RANK_ROWS(ranks, "1"), ...};
+ *
+ *     static int run(const lsi_invocation *call)
+ *     {
+ *         struct args a;
+ *         int status;
+ *         if (!lsi_cli_parse(call, &a, NULL, &status) ||
+ *             !lsi_cli_as_rank(call, &a.ranks, 1, &status))
+ *             return status;
+ *         ... here this process is one rank ...
+ *     }
+ */
+#ifndef LS_CLI_FRAME_RANKS_H
+#define LS_CLI_FRAME_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/frame/command.h"
+#include "launch/binding.h"
+#include "lockstep/group.h"
+
+typedef struct lsi_rank_flags {
+    int64_t n;       /* 0: not given */
+    int64_t threads; /* 0: not given */
+    const char *bind;
+} lsi_rank_flags;
+
+/*
+ * The rows for a field of that name, to be used where ROW is defined. `usual`
+ * is what a command starts if it is told nothing.
+ */
+#define LSI_RANK_ROWS(field, usual)                                            \
+    ROW(field.n, INT, "ranks", 'n', "N", NULL,                                 \
+        "ranks to start (default " usual "); one that another launcher has "   \
+        "started takes their number from it",                                  \
+        .min = 1, .max = 1024),                                                \
+        LSI_THREADS_ROW(field.threads), LSI_BIND_ROW(field.bind)
+
+#define LSI_BIND_ROW(field)                                                    \
+    ROW(field, MODE, "bind", 0, "core|numa|none", "cpu",                       \
+        "where ranks may run: by cpu, each on neighbouring CPUs of its own "   \
+        "(not if there are too few); by core, on cores of its own within a "   \
+        "NUMA node; by numa, on all of a node; none, --no-bind, everywhere",   \
+        .choices = LSI_BINDING_NAMES)
+
+#define LSI_THREADS_ROW(field)                                                 \
+    ROW(field, INT, "threads", 0, "N", NULL,                                   \
+        "threads of each rank (default OMP_NUM_THREADS, else the cpus "        \
+        "divided "                                                             \
+        "by the ranks)",                                                       \
+        .min = 1, .max = 1024)
+
+#define LSI_DETERMINISTIC_ROW(field)                                           \
+    ROW(field, BOOL, "deterministic", 0, NULL, NULL,                           \
+        "refuse algorithms that add in an order of their own, so that "        \
+        "results do not depend on the algorithm (LOCKSTEP_DETERMINISTIC=1)")
+
+/* Does what the flag of that row says, for this process and its ranks. */
+void lsi_cli_set_deterministic(bool deterministic);
+
+/*
+ * true: this process is one rank; go on.
+ * false: it was not, has started the ranks and waited for them, or the flags
+ * disagree with the environment; *exit_status is what the command returns.
+ * `usual` ranks are started if the flags name no number.
+ */
+bool lsi_cli_as_rank(const lsi_invocation *call, const lsi_rank_flags *flags,
+                     int usual, int *exit_status);
+
+/* Which rank of which job this process is, if a launcher has started it. */
+typedef struct lsi_launched {
+    int rank;
+    int size; /* 0: no launcher has started it */
+} lsi_launched;
+
+/* LS_ERR_ARGUMENT if the launcher's variables contradict each other. */
+ls_status lsi_cli_launched(lsi_launched *out);
+
+/* Sets this process's threads: as the flag says, or by OMP_NUM_THREADS. */
+void lsi_cli_set_threads(int64_t threads, int cpus);
+
+/* Opens the group of a rank and sets its threads. */
+ls_status lsi_cli_open_group(int64_t threads, ls_group **out);
+
+/*
+ * Runs the whole command line of the call again as flags->n ranks. When one
+ * exits with an error the launcher adds nothing: the rank has said why.
+ */
+ls_status lsi_cli_launch_self(const lsi_invocation *call,
+                              const lsi_rank_flags *flags, int *exit_status);
+
+/*
+ * As lsi_cli_error, for a rank: of the ranks that the command has started
+ * itself only the first that fails says why; the errors of the others follow
+ * from that.
+ */
+int lsi_cli_rank_error(void);
+
+/*
+ * The exit status of a rank. `told` says that an error is one that all ranks
+ * have, so that another one tells it.
+ */
+int lsi_cli_rank_exit(ls_status status, bool told);
+
+#endif
