@@ -39,30 +39,9 @@
                      ls_last_error());                                         \
     } while (0)
 
-/*
- * Where a test reaches the tensor's memory if that is a device's, after all
- * that the device has been given; NULL if it is the host's. Only in programs
- * that run on a device (unit/device/on_device.c).
- */
-__attribute__((weak)) void *test_device_data(const ls_tensor *tensor);
-__attribute__((weak)) void *test_device_floats(const float *floats);
-
-#define on_a_device() (test_device_data != NULL)
-
-/* Skips what is different on a device. */
-#define only_on_the_host()                                                     \
-    do {                                                                       \
-        if (on_a_device())                                                     \
-            skip();                                                            \
-    } while (0)
-
 /* The memory of a tensor, also of one that is only read. */
 static inline void *tensor_data(const ls_tensor *tensor)
 {
-    void *const there =
-        test_device_data != NULL ? test_device_data(tensor) : NULL;
-    if (there != NULL)
-        return there;
     const union {
         const ls_tensor *constant;
         ls_tensor *tensor;

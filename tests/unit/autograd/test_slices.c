@@ -86,7 +86,7 @@ static float *slice_of(ls_tensor *tensor, int slice)
     bool accumulate;
     float *const data = lsi_param_slice(tensor->param, slice, &accumulate);
     assert_true(accumulate);
-    return floats_of(data);
+    return data;
 }
 
 /* Two micro-steps of the batch in slices, and of each slice's rows alone. */
@@ -157,7 +157,7 @@ static void slices_fold_as_ranks_do(void **state)
     assert_ok(ls_params_add(params, "p", 1, &n, zero, &p));
     assert_ok(ls_params_allocate(params, NULL, 0));
     for (int j = 0; j < 4; j++) {
-        *floats_of(lsi_param_slice(p->param, j, &accumulate)) = parts[j];
+        *lsi_param_slice(p->param, j, &accumulate) = parts[j];
         assert_false(accumulate);
     }
     lsi_params_fold(params, 0);
@@ -166,7 +166,7 @@ static void slices_fold_as_ranks_do(void **state)
     assert_true(*(float *)tensor_data(ls_grad(p)) == 0x1p-23F);
 
     ls_params_zero_grad(params); /* what nobody has written is zero */
-    *floats_of(lsi_param_slice(p->param, 3, &accumulate)) = 5;
+    *lsi_param_slice(p->param, 3, &accumulate) = 5;
     assert_false(accumulate);
     ls_params_finish_grad(params);
     assert_true(*(float *)tensor_data(ls_grad(p)) == 5);

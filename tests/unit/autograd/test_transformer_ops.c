@@ -21,7 +21,6 @@ static void assert_fails(const ls_tensor *result, ls_status status,
 static void indices_are_checked(void **state)
 {
     (void)state;
-    only_on_the_host();
     const int64_t above[] = {0, 4, 5}, below[] = {-1};
     assert_fails(ls_embedding(tape, matrix(5, 2), labels_of(above, 3)),
                  LS_ERR_ARGUMENT,

@@ -150,7 +150,6 @@ static size_t state_bytes(void)
 static void a_shard_keeps_its_state_only(void **state)
 {
     (void)state;
-    only_on_the_host();
     size_t count;
     ls_params *params = make_set(lengths, SET);
     (void)flat_of(params, &count);
