@@ -58,9 +58,6 @@ endif()
 
 # ---- of what stands on it ----
 
-# The module for GPUs takes CUDA's driver when it runs; building it takes nothing.
-option(LOCKSTEP_CUDA "Build the module for NVIDIA's GPUs" ON)
-
 find_package(OpenMP REQUIRED COMPONENTS C)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "array/compute/dense.h"
-#include "array/device/find.h"
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "base/cpuset.h"
@@ -43,31 +42,8 @@ static json_t *huge_pages(void)
     return json_stringn(begin + 1, (size_t)(end - begin) - 1);
 }
 
-enum { DEVICES = 64 }; /* more than any machine has */
-
-/* The GPUs; null, and why, if there are none. */
-static json_t *devices(char *why, size_t bytes)
-{
-    int n = 0;
-    lsi_device_entry entries[DEVICES];
-    if (lsi_device_list(entries, DEVICES, &n) != LS_OK) {
-        snprintf(why, bytes, "%s", ls_last_error());
-        return json_null();
-    }
-    json_t *list = json_array();
-    for (int i = 0; i < n && i < DEVICES; i++) {
-        const lsi_device_facts *facts = &entries[i].facts;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "device",
-                                              entries[i].name, "name",
-                                              facts->name, "memory_bytes",
-                                              (json_int_t)facts->memory,
-                                              "detail", facts->detail));
-    }
-    return list;
-}
-
 /* What this build can talk to besides the memory of one machine. */
-static int add_optional_parts(json_t *info, char *why, size_t bytes)
+static int add_optional_parts(json_t *info)
 {
     char modules[64];
     lsi_mpi_modules(modules, sizeof(modules));
@@ -76,12 +52,10 @@ static int add_optional_parts(json_t *info, char *why, size_t bytes)
                                                   : json_string(modules)) |
            json_object_set_new(info, "ucx",
                                lsi_module_is_there("ucx") ? json_string("yes")
-                                                          : json_null()) |
-           json_object_set_new(info, "gpu", devices(why, bytes));
+                                                          : json_null());
 }
 
-/* `why`: if there is no GPU. */
-static json_t *collect(char *why, size_t bytes)
+static json_t *collect(void)
 {
     char affinity[256] = "unknown";
     lsi_cpuset cpus;
@@ -97,7 +71,7 @@ static json_t *collect(char *why, size_t bytes)
                   "page_bytes", (int)sysconf(_SC_PAGESIZE), "huge_pages",
                   huge_pages(), "onednn", lsi_dense_version());
     json_object_update_new(info, more);
-    if (add_optional_parts(info, why, bytes) != 0) {
+    if (add_optional_parts(info) != 0) {
         json_decref(info);
         return NULL;
     }
@@ -115,42 +89,11 @@ static void print_line(const char *name, const json_t *value)
         puts("none");
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static void print_devices(const char *name, const json_t *list, const char *why)
-{
-    size_t i;
-    const json_t *one;
-    if (json_is_null(list))
-        printf("%-24snone (%s)\n", name, why);
-    json_array_foreach(list, i, one)
-    {
-        const char *const model = text_of(one, "name");
-        const char *const detail = text_of(one, "detail");
-        printf("%-24s%s: ", name, text_of(one, "device"));
-        if (*model != '\0')
-            printf("%s, %.1f GiB%s", model,
-                   json_number_value(json_object_get(one, "memory_bytes")) /
-                       0x1p30,
-                   *detail != '\0' ? ", " : "");
-        puts(detail);
-    }
-}
-
-static void print_text(json_t *info, const char *why)
+static void print_text(json_t *info)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(info, name, value)
-    {
-        if (strcmp(name, "gpu") == 0)
-            print_devices(name, value, why);
-        else
-            print_line(name, value);
-    }
+    json_object_foreach(info, name, value) print_line(name, value);
 }
 
 static int run(const lsi_invocation *call)
@@ -162,15 +105,14 @@ static int run(const lsi_invocation *call)
     lsi_isa isa;
     if (lsi_isa_from_env(&isa) != LS_OK)
         return lsi_cli_error();
-    char why[512] = "";
-    json_t *info = collect(why, sizeof(why));
+    json_t *info = collect();
     char *text = lsi_json_dumps(info, JSON_INDENT(2));
     if (text == NULL)
         return lsi_cli_usage("no memory");
     if (a.json)
         puts(text);
     else
-        print_text(info, why);
+        print_text(info);
     free(text);
     json_decref(info);
     return 0;
