@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -40,25 +39,25 @@ static void binary_range(void *context, size_t begin, size_t end)
     s->binary(s->y + begin, s->a + begin, s->b + begin, end - begin);
 }
 
-void lsi_host_array_add(float *y, const float *a, const float *b, size_t n)
+void lsi_array_add(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "add", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->add});
 }
 
-void lsi_host_array_sub(float *y, const float *a, const float *b, size_t n)
+void lsi_array_sub(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "sub", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->sub});
 }
 
-void lsi_host_array_mul(float *y, const float *a, const float *b, size_t n)
+void lsi_array_mul(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "mul", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->mul});
 }
 
-void lsi_host_array_div(float *y, const float *a, const float *b, size_t n)
+void lsi_array_div(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "div", 12 * n, n);
     run(n, binary_range, &(span){y, a, b, .binary = lsi_kernels_get()->div});
@@ -71,7 +70,7 @@ static void scale_range(void *context, size_t begin, size_t end)
                              end - begin);
 }
 
-void lsi_host_array_scale(float *y, const float *a, float factor, size_t n)
+void lsi_array_scale(float *y, const float *a, float factor, size_t n)
 {
     LSI_SPAN(KERNEL, "scale", 8 * n, n);
     run(n, scale_range, &(span){.y = y, .a = a, .factor = factor});
@@ -88,7 +87,7 @@ static void blend_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_array_blend(float *y, const float *a, float part, size_t n)
+void lsi_array_blend(float *y, const float *a, float part, size_t n)
 {
     LSI_SPAN(KERNEL, "blend", 12 * n, 3 * n);
     run(n, blend_range, &(span){.y = y, .a = a, .factor = part});
@@ -110,7 +109,7 @@ static void swap_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_array_swap(float *a, float *b, size_t n)
+void lsi_array_swap(float *a, float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "swap", 16 * n, 0);
     lsi_parallel_for(n, GRAIN, swap_range, &(pair){a, b});
@@ -122,17 +121,16 @@ static void fill_range(void *context, size_t begin, size_t end)
     lsi_kernels_get()->fill(s->y + begin, s->factor, end - begin);
 }
 
-void lsi_host_array_fill(float *y, float value, size_t n)
+void lsi_array_fill(float *y, float value, size_t n)
 {
     LSI_SPAN(KERNEL, "fill", 4 * n, 0);
     run(n, fill_range, &(span){.y = y, .factor = value});
 }
 
-void lsi_host_array_spread(float *y, const float *scalar, double factor,
-                           size_t n)
+void lsi_array_spread(float *y, const float *scalar, double factor, size_t n)
 {
     LSI_SPAN(KERNEL, "spread", 4 * n, 0);
-    lsi_host_array_fill(y, (float)((double)*scalar * factor), n);
+    lsi_array_fill(y, (float)((double)*scalar * factor), n);
 }
 
 static void dropout_range(void *context, size_t begin, size_t end)
@@ -143,8 +141,8 @@ static void dropout_range(void *context, size_t begin, size_t end)
                                d->sub, begin, d->threshold, d->factor);
 }
 
-void lsi_host_array_dropout(float *y, const float *x, size_t n,
-                            const lsi_dropout *dropout)
+void lsi_array_dropout(float *y, const float *x, size_t n,
+                       const lsi_dropout *dropout)
 {
     LSI_SPAN(KERNEL, "dropout", 8 * n, n);
     run(n, dropout_range, &(span){.y = y, .a = x, .dropout = dropout});
@@ -165,7 +163,7 @@ static void fold_range(void *context, size_t begin, size_t end)
                               LS_F32, LS_SUM, 1.0);
 }
 
-void lsi_host_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n)
+void lsi_array_fold(float *dst, float *const *srcs, int n_srcs, size_t n)
 {
     LSI_SPAN(KERNEL, "fold", 4 * n * (size_t)(n_srcs + 1), n * (size_t)n_srcs);
     lsi_parallel_for(n, GRAIN, fold_range, &(fold_job){dst, srcs, n_srcs});
@@ -228,7 +226,7 @@ double lsi_array_total_bce(const float *x, const float *t, size_t n)
     return total_of(lsi_kernels_get()->bce_with_logits, x, t, n);
 }
 
-void lsi_host_array_sum(float *y, const float *a, size_t n, double factor)
+void lsi_array_sum(float *y, const float *a, size_t n, double factor)
 {
     LSI_SPAN(KERNEL, "sum", 4 * n, n);
     *y = (float)(lsi_array_total(a, NULL, n) * factor);
@@ -249,8 +247,8 @@ static void column_range(void *context, size_t begin, size_t end)
 }
 
 /* Threads take columns: the order of the sum over rows is the kernel's. */
-void lsi_host_array_column_sum(float *out, const float *a, size_t rows,
-                               size_t cols, bool accumulate)
+void lsi_array_column_sum(float *out, const float *a, size_t rows, size_t cols,
+                          bool accumulate)
 {
     LSI_SPAN(KERNEL, "column_sum", 4 * rows * cols, rows * cols);
     const size_t grain = GRAIN / (rows + 1);
@@ -273,7 +271,7 @@ static void squares_range(void *context, size_t begin, size_t end)
                                (last < job->n ? last : job->n) - first);
 }
 
-void lsi_host_array_squares(double *sums, const float *a, size_t n)
+void lsi_array_squares(double *sums, const float *a, size_t n)
 {
     LSI_SPAN(KERNEL, "squares", 4 * n, 2 * n);
     lsi_parallel_for((n + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK,
@@ -297,8 +295,8 @@ static void convert_range(void *context, size_t begin, size_t end)
                                s->src_dtype, end - begin);
 }
 
-void lsi_host_array_convert(void *dst, ls_dtype dst_dtype, const void *src,
-                            ls_dtype src_dtype, size_t n)
+void lsi_array_convert(void *dst, ls_dtype dst_dtype, const void *src,
+                       ls_dtype src_dtype, size_t n)
 {
     LSI_SPAN(KERNEL, "convert",
              n * (ls_dtype_size(dst_dtype) + ls_dtype_size(src_dtype)), 0);
@@ -315,22 +313,21 @@ static void accumulate_range(void *context, size_t begin, size_t end)
                               s->dst_dtype, LS_SUM, 1.0);
 }
 
-void lsi_host_array_accumulate(void *dst, const void *src, ls_dtype dtype,
-                               size_t n)
+void lsi_array_accumulate(void *dst, const void *src, ls_dtype dtype, size_t n)
 {
     LSI_SPAN(KERNEL, "accumulate", 3 * n * ls_dtype_size(dtype), n);
     lsi_parallel_for(n, GRAIN, accumulate_range,
                      &(typed_span){dst, src, dtype, dtype});
 }
 
-void lsi_host_array_zero(void *dst, ls_dtype dtype, size_t n)
+void lsi_array_zero(void *dst, ls_dtype dtype, size_t n)
 {
     LSI_SPAN(KERNEL, "zero", n * ls_dtype_size(dtype), 0);
     if (n > 0) /* else there may be no array */
         memset(dst, 0, n * ls_dtype_size(dtype));
 }
 
-void lsi_host_array_copy(void *dst, const void *src, ls_dtype dtype, size_t n)
+void lsi_array_copy(void *dst, const void *src, ls_dtype dtype, size_t n)
 {
     LSI_SPAN(KERNEL, "copy", 2 * n * ls_dtype_size(dtype), 0);
     if (n > 0)
@@ -356,8 +353,8 @@ static void correct_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_array_correct_halves(uint16_t *dst, ls_dtype dtype,
-                                   const float *src, size_t n)
+void lsi_array_correct_halves(uint16_t *dst, ls_dtype dtype, const float *src,
+                              size_t n)
 {
     LSI_SPAN(KERNEL, "correct_halves", 6 * n, n);
     lsi_parallel_for(n, HALVES_BLOCK, correct_range,

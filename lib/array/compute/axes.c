@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "array/compute/array.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -194,25 +193,24 @@ static void sum(const lsi_axes *axes, float *y, const float *x,
     axes_job j = {plan_of(axes), y, x, times, factor};
     const size_t kept = j.p.kept.count, summed = j.p.summed.count;
     if (j.p.rows && j.p.kept.n == 0 && j.p.summed.n == 0 && times == NULL)
-        lsi_host_array_sum(y, x, j.p.inner, factor);
+        lsi_array_sum(y, x, j.p.inner, factor);
     else if (j.p.rows)
         lsi_parallel_for(kept, grain_of(summed * j.p.inner), sum_rows, &j);
     else if (summed == 0)
-        lsi_host_array_zero(y, LS_F32, kept * j.p.inner);
+        lsi_array_zero(y, LS_F32, kept * j.p.inner);
     else if (j.p.inner > 0)
         lsi_parallel_for(kept * j.p.inner, grain_of(summed), sum_columns, &j);
 }
 
-void lsi_host_axes_sum(const lsi_axes *axes, float *y, const float *x,
-                       double factor)
+void lsi_axes_sum(const lsi_axes *axes, float *y, const float *x, double factor)
 {
     LSI_SPAN(KERNEL, "axes_sum", 4 * lsi_work_elements(axes->ndim, axes->shape),
              lsi_work_elements(axes->ndim, axes->shape));
     sum(axes, y, x, NULL, factor);
 }
 
-void lsi_host_axes_sum_products(const lsi_axes *axes, float *y, const float *a,
-                                const float *b)
+void lsi_axes_sum_products(const lsi_axes *axes, float *y, const float *a,
+                           const float *b)
 {
     LSI_SPAN(KERNEL, "axes_sum_products",
              8 * lsi_work_elements(axes->ndim, axes->shape),
@@ -240,8 +238,8 @@ static void spread_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_axes_spread(const lsi_axes *axes, float *dx, const float *dy,
-                          double factor)
+void lsi_axes_spread(const lsi_axes *axes, float *dx, const float *dy,
+                     double factor)
 {
     LSI_SPAN(KERNEL, "axes_spread",
              4 * lsi_work_elements(axes->ndim, axes->shape),
@@ -289,7 +287,7 @@ static void max_columns(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_axes_max(const lsi_axes *axes, float *y, const float *x)
+void lsi_axes_max(const lsi_axes *axes, float *y, const float *x)
 {
     LSI_SPAN(KERNEL, "axes_max", 4 * lsi_work_elements(axes->ndim, axes->shape),
              lsi_work_elements(axes->ndim, axes->shape));
@@ -363,9 +361,8 @@ static void max_columns_backward(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_axes_max_backward(const lsi_axes *axes, float *dx,
-                                const float *dy, const float *x, const float *y,
-                                uint64_t *counts)
+void lsi_axes_max_backward(const lsi_axes *axes, float *dx, const float *dy,
+                           const float *x, const float *y, uint64_t *counts)
 {
     LSI_SPAN(KERNEL, "axes_max_backward",
              8 * lsi_work_elements(axes->ndim, axes->shape),

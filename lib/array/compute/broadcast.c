@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -243,9 +242,8 @@ static void broadcast_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_broadcast_binary(lsi_binary_op op, float *y, int ndim,
-                               const int64_t *shape, lsi_repeated a,
-                               lsi_repeated b)
+void lsi_broadcast_binary(lsi_binary_op op, float *y, int ndim,
+                          const int64_t *shape, lsi_repeated a, lsi_repeated b)
 {
     LSI_SPAN(KERNEL, "broadcast", 12 * lsi_work_elements(ndim, shape),
              lsi_work_elements(ndim, shape));

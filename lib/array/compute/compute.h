@@ -2,10 +2,8 @@
  * Operations on whole arrays, for the tape, the optimizers and all other code
  * that computes. An operation picks the kernels for this machine (only this
  * layer uses the table of lib/array/kernels), divides the work among threads,
- * and plans what oneDNN does; or, for those of operations.def, gives it to the
- * device where its arrays lie. Its callers have checked that they lie together
- * (lsi_tensor_lies_on); scalars are arrays of one element, which operations
- * read and write themselves.
+ * and plans what oneDNN does. Scalars are arrays of one element, which
+ * operations read and write themselves.
  */
 #ifndef LS_ARRAY_COMPUTE_COMPUTE_H
 #define LS_ARRAY_COMPUTE_COMPUTE_H

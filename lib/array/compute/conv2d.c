@@ -1,7 +1,6 @@
 /* Convolutions: checks, plans, and the choice of who computes. */
 #include "array/compute/onednn/conv2d.h"
 #include "array/compute/dense.h"
-#include "array/compute/host.h"
 #include "array/compute/plan_cache.h"
 #include "array/compute/threads.h"
 #include "array/compute/winograd.h"
@@ -19,8 +18,8 @@ struct lsi_conv2d_plan {
 
 /* No padding: its bytes are compared. */
 typedef struct conv2d_key {
-    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups;
-    int32_t bias, relu, threads, dtype, dsrc_dtype, on_device;
+    int64_t n, c, h, w, o, kh, kw, stride, padding, dilation, groups, threads;
+    int32_t bias, relu, dtype, dsrc_dtype;
 } conv2d_key;
 
 static ls_status check(const lsi_conv2d_shape *s)
@@ -64,7 +63,7 @@ static ls_status choose_dtype(lsi_conv2d_shape *s)
 {
     const int64_t channels = lsi_kernels_get()->bf16_channels;
     bool half = s->n > 0 && s->dtype == LS_BF16 && channels > 0 &&
-                s->c >= channels && s->o >= channels && !s->on_device;
+                s->c >= channels && s->o >= channels;
     if (half)
         LS_TRY(lsi_conv2d_is_fast(s, &half));
     if (!half)
@@ -87,7 +86,6 @@ static lsi_conv2d_shape shape_of(const conv2d_key *k)
                               .groups = k->groups,
                               .bias = k->bias,
                               .relu = k->relu,
-                              .on_device = k->on_device,
                               .dtype = (ls_dtype)k->dtype,
                               .dsrc_dtype = (ls_dtype)k->dsrc_dtype};
 }
@@ -101,8 +99,8 @@ static ls_status make_plan(const void *key, void **out)
                             "convolution plan"));
     lsi_conv2d_plan *plan = block;
     plan->shape = shape;
-    const bool plain = lsi_kernels_get()->isa == LSI_ISA_REF ||
-                       plan->shape.n == 0 || plan->shape.on_device;
+    const bool plain =
+        lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;
     const ls_status status =
         plain ? LS_OK : lsi_onednn_conv2d_new(&plan->onednn, &plan->shape);
     if (status != LS_OK) {
@@ -149,7 +147,6 @@ ls_status lsi_conv2d_plan_get(const lsi_conv2d_shape *shape,
                             .groups = s->groups,
                             .bias = s->bias,
                             .relu = s->relu,
-                            .on_device = s->on_device,
                             .threads = lsi_threads(),
                             .dtype = (int32_t)s->dtype,
                             .dsrc_dtype = (int32_t)s->dsrc_dtype};
@@ -179,10 +176,6 @@ lsi_layout lsi_conv2d_dst_layout(const lsi_conv2d_plan *plan)
 ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
                              const void *weight, const float *bias_or_null)
 {
-    lsi_device *const device = lsi_device_of(dst);
-    if (device != NULL)
-        return LSI_ON_DEVICE(device, conv2d_forward, &plan->shape, dst, src,
-                             weight, bias_or_null);
     LSI_SPAN(KERNEL, "conv2d", lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
     if (plan->winograd)
@@ -197,10 +190,6 @@ ls_status lsi_conv2d_forward(lsi_conv2d_plan *plan, void *dst, const void *src,
 ls_status lsi_conv2d_backward_data(lsi_conv2d_plan *plan, void *dsrc,
                                    const void *ddst, const void *weight)
 {
-    lsi_device *const device = lsi_device_of(dsrc);
-    if (device != NULL)
-        return LSI_ON_DEVICE(device, conv2d_backward_data, &plan->shape, dsrc,
-                             ddst, weight);
     LSI_SPAN(KERNEL, "conv2d_backward_data",
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
@@ -217,10 +206,6 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
                                      float *dbias_or_null, const void *src,
                                      const void *ddst, bool accumulate)
 {
-    lsi_device *const device = lsi_device_of(dweight);
-    if (device != NULL)
-        return LSI_ON_DEVICE(device, conv2d_backward_weight, &plan->shape,
-                             dweight, dbias_or_null, src, ddst, accumulate);
     LSI_SPAN(KERNEL, "conv2d_backward_weight",
              lsi_work_conv2d_bytes(&plan->shape),
              lsi_work_conv2d(&plan->shape));
@@ -232,33 +217,5 @@ ls_status lsi_conv2d_backward_weight(lsi_conv2d_plan *plan, float *dweight,
             plan->onednn, dweight, dbias_or_null, src, ddst, accumulate);
     lsi_ref_conv2d_backward_weight(&plan->shape, dweight, dbias_or_null, src,
                                    ddst, accumulate);
-    return LS_OK;
-}
-
-/* ---- plain arrays, for devices whose memory is the host's ---------------- */
-
-ls_status lsi_host_conv2d_forward(const lsi_conv2d_shape *shape, void *dst,
-                                  const void *src, const void *weight,
-                                  const float *bias_or_null)
-{
-    lsi_ref_conv2d_forward(shape, dst, src, weight, bias_or_null);
-    return LS_OK;
-}
-
-ls_status lsi_host_conv2d_backward_data(const lsi_conv2d_shape *shape,
-                                        void *dsrc, const void *ddst,
-                                        const void *weight)
-{
-    lsi_ref_conv2d_backward_data(shape, dsrc, ddst, weight);
-    return LS_OK;
-}
-
-ls_status lsi_host_conv2d_backward_weight(const lsi_conv2d_shape *shape,
-                                          float *dweight, float *dbias_or_null,
-                                          const void *src, const void *ddst,
-                                          bool accumulate)
-{
-    lsi_ref_conv2d_backward_weight(shape, dweight, dbias_or_null, src, ddst,
-                                   accumulate);
     return LS_OK;
 }

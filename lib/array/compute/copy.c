@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -266,8 +265,8 @@ static walk plan_walk(const lsi_strided *dst, const lsi_strided *src, int ndim,
     return w;
 }
 
-void lsi_host_copy_strided(const lsi_strided *dst, const lsi_strided *src,
-                           int ndim, const int64_t *shape)
+void lsi_copy_strided(const lsi_strided *dst, const lsi_strided *src, int ndim,
+                      const int64_t *shape)
 {
     LSI_SPAN(KERNEL, "copy_strided",
              lsi_work_elements(ndim, shape) *

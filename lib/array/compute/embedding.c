@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "array/compute/compute.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -32,8 +31,8 @@ static void gather(void *context, size_t begin, size_t end)
     }
 }
 
-ls_status lsi_host_embedding_forward(const lsi_embedding *e, const void *table,
-                                     ls_dtype dtype, float *y)
+ls_status lsi_embedding_forward(const lsi_embedding *e, const void *table,
+                                ls_dtype dtype, float *y)
 {
     LSI_SPAN(KERNEL, "embedding", e->n * e->cols * (4 + ls_dtype_size(dtype)),
              0);
@@ -59,16 +58,16 @@ static void scatter(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_embedding_backward(const lsi_embedding *e, const float *dy,
-                                 float *dtable)
+void lsi_embedding_backward(const lsi_embedding *e, const float *dy,
+                            float *dtable)
 {
     LSI_SPAN(KERNEL, "embedding_backward", 12 * e->n * e->cols, e->n * e->cols);
     lsi_parallel_for(e->cols, 64, scatter,
                      &(embedding_job){e, dtable, dy, LS_F32});
 }
 
-void lsi_host_embedding_places(int64_t *indices, size_t n, int64_t first,
-                               int64_t period)
+void lsi_embedding_places(int64_t *indices, size_t n, int64_t first,
+                          int64_t period)
 {
     for (size_t i = 0; i < n; i++)
         indices[i] = first + (int64_t)i % period;

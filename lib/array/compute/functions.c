@@ -2,7 +2,6 @@
 #include "array/compute/functions.h"
 #include "base/spans.h"
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -30,8 +29,7 @@ static void forward_range(void *context, size_t begin, size_t end)
     kernels[j->function](j->out + begin, j->a + begin, end - begin);
 }
 
-void lsi_host_array_unary(lsi_unary function, float *y, const float *a,
-                          size_t n)
+void lsi_array_unary(lsi_unary function, float *y, const float *a, size_t n)
 {
     LSI_SPAN(KERNEL, "unary", 8 * n, n);
     function_job job = {.function = function, .out = y, .a = a};
@@ -75,9 +73,8 @@ static void backward_range(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_array_unary_backward(lsi_unary function, float *dx,
-                                   const float *dy, const float *saved,
-                                   size_t n)
+void lsi_array_unary_backward(lsi_unary function, float *dx, const float *dy,
+                              const float *saved, size_t n)
 {
     LSI_SPAN(KERNEL, "unary_backward", 12 * n, 2 * n);
     function_job job = {function, dx, dy, saved};

@@ -2,7 +2,6 @@
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/dense.h"
 #include "array/compute/half_gemm.h"
-#include "array/compute/host.h"
 #include "array/compute/panel_gemm.h"
 #include "array/compute/work.h"
 #include "array/kernels/kernels.h"
@@ -64,8 +63,8 @@ static ls_status run(const lsi_gemm_shape *shape, void *c, const void *a,
     return LS_OK;
 }
 
-ls_status lsi_host_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
-                            const void *b, const float *bias_or_null)
+ls_status lsi_gemm_run(const lsi_gemm_shape *shape, void *c, const void *a,
+                       const void *b, const float *bias_or_null)
 {
     LSI_SPAN(KERNEL, lsi_work_gemm_name(shape), lsi_work_gemm_bytes(shape, 1),
              lsi_work_gemm(shape, 1));

@@ -7,7 +7,6 @@
  */
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
-#include "array/compute/host.h"
 #include "array/compute/onednn/gemm.h"
 #include "array/compute/panel_gemm.h"
 #include "array/compute/work.h"
@@ -83,7 +82,7 @@ static void simplify(lsi_gemm_shape *g, lsi_gemm_batch *batch)
 static ls_status run_each(products p)
 {
     if (p.batch.ndim == 0)
-        return lsi_host_gemm_run(&p.g, p.c, p.a, p.b, NULL);
+        return lsi_gemm_run(&p.g, p.c, p.a, p.b, NULL);
     const int64_t ab_size = (int64_t)ls_dtype_size(p.g.ab_dtype);
     const int64_t c_size = (int64_t)ls_dtype_size(p.g.c_dtype);
     const int64_t n = p.batch.extent[0], a = p.batch.a[0] * ab_size;
@@ -132,9 +131,9 @@ static ls_status run_added(products p, int from)
     return LS_OK;
 }
 
-ls_status lsi_host_gemm_run_batch(const lsi_gemm_shape *shape,
-                                  const lsi_gemm_batch *batch, void *c,
-                                  const void *a, const void *b)
+ls_status lsi_gemm_run_batch(const lsi_gemm_shape *shape,
+                             const lsi_gemm_batch *batch, void *c,
+                             const void *a, const void *b)
 {
     LSI_SPAN(
         KERNEL, lsi_work_gemm_batch_name(shape),
@@ -149,7 +148,7 @@ ls_status lsi_host_gemm_run_batch(const lsi_gemm_shape *shape,
     }
     if (all == 0 || of_c == 0) { /* sums of nothing */
         if (!shape->accumulate)
-            lsi_host_array_zero(c, shape->c_dtype, (size_t)of_c);
+            lsi_array_zero(c, shape->c_dtype, (size_t)of_c);
         return LS_OK;
     }
     simplify(&p.g, &p.batch);

@@ -5,7 +5,7 @@
  */
 #include "array/compute/half_gemm.h"
 
-#include "array/compute/host.h"
+#include "array/compute/copy.h"
 #include "array/compute/plan_cache.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -80,7 +80,7 @@ static void convert(stored to, stored from, int64_t rows, int64_t cols)
     const lsi_strided out = {(void *)(uintptr_t)to.data, to.dtype, {to.ld, 1}};
     const lsi_strided in = {
         (void *)(uintptr_t)from.data, from.dtype, {from.ld, 1}};
-    lsi_host_copy_strided(&out, &in, 2, extents);
+    lsi_copy_strided(&out, &in, 2, extents);
 }
 
 /* In f32, dense, at `place`. */

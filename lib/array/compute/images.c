@@ -1,6 +1,5 @@
 /* Pooling and reorders: the kernels of the table, spread over threads. */
 #include "array/compute/dense.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/layout.h"
@@ -36,8 +35,8 @@ static size_t slabs(const lsi_pool2d *s)
     return (size_t)(s->n * (s->c / lsi_layout_block(s->src_layout, s->c)));
 }
 
-void lsi_host_max_pool2d_forward(const lsi_pool2d *shape, float *dst,
-                                 uint8_t *index, const float *src)
+void lsi_max_pool2d_forward(const lsi_pool2d *shape, float *dst, uint8_t *index,
+                            const float *src)
 {
     LSI_SPAN(KERNEL, "max_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -50,8 +49,8 @@ void lsi_host_max_pool2d_forward(const lsi_pool2d *shape, float *dst,
         lsi_parallel_for(slabs(shape), 1, forward_range, &call);
 }
 
-void lsi_host_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
-                                  const float *ddst, const uint8_t *index)
+void lsi_max_pool2d_backward(const lsi_pool2d *shape, float *dsrc,
+                             const float *ddst, const uint8_t *index)
 {
     LSI_SPAN(KERNEL, "max_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -100,16 +99,15 @@ static void run_windows(window_call call)
             window_range, &call);
 }
 
-void lsi_host_avg_window2d(const lsi_window2d *shape, float *dst,
-                           const float *src)
+void lsi_avg_window2d(const lsi_window2d *shape, float *dst, const float *src)
 {
     LSI_SPAN(KERNEL, "avg_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
     run_windows((window_call){.shape = shape, .y = dst, .x = src});
 }
 
-void lsi_host_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
-                                    const float *ddst)
+void lsi_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst)
 {
     LSI_SPAN(KERNEL, "avg_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -117,8 +115,8 @@ void lsi_host_avg_window2d_backward(const lsi_window2d *shape, float *dsrc,
         (window_call){.shape = shape, .y = dsrc, .x = ddst, .backward = true});
 }
 
-void lsi_host_max_window2d(const lsi_window2d *shape, float *dst,
-                           uint8_t *index, const float *src)
+void lsi_max_window2d(const lsi_window2d *shape, float *dst, uint8_t *index,
+                      const float *src)
 {
     LSI_SPAN(KERNEL, "max_pool2d",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);
@@ -126,8 +124,8 @@ void lsi_host_max_window2d(const lsi_window2d *shape, float *dst,
         (window_call){.shape = shape, .y = dst, .x = src, .index_out = index});
 }
 
-void lsi_host_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
-                                    const float *ddst, const uint8_t *index)
+void lsi_max_window2d_backward(const lsi_window2d *shape, float *dsrc,
+                               const float *ddst, const uint8_t *index)
 {
     LSI_SPAN(KERNEL, "max_pool2d_backward",
              5 * (uint64_t)(shape->n * shape->c * shape->h * shape->w), 0);

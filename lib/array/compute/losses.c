@@ -3,7 +3,6 @@
 
 #include "array/compute/array.h"
 #include "array/compute/compute.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -38,9 +37,8 @@ static void forward_rows(void *context, size_t begin, size_t end)
         ce->labels + begin, ce->smoothing, end - begin, ce->cols);
 }
 
-ls_status lsi_host_cross_entropy_forward(const lsi_cross_entropy *ce,
-                                         float *mean, float *losses,
-                                         lsi_softmax_row *saved)
+ls_status lsi_cross_entropy_forward(const lsi_cross_entropy *ce, float *mean,
+                                    float *losses, lsi_softmax_row *saved)
 {
     LSI_SPAN(KERNEL, "cross_entropy", 4 * ce->rows * ce->cols,
              3 * ce->rows * ce->cols);
@@ -67,10 +65,9 @@ static void backward_rows(void *context, size_t begin, size_t end)
         job->accumulate);
 }
 
-void lsi_host_cross_entropy_backward(const lsi_cross_entropy *ce,
-                                     const float *dy,
-                                     const lsi_softmax_row *saved, float *dx,
-                                     bool accumulate)
+void lsi_cross_entropy_backward(const lsi_cross_entropy *ce, const float *dy,
+                                const lsi_softmax_row *saved, float *dx,
+                                bool accumulate)
 {
     LSI_SPAN(KERNEL, "cross_entropy_backward", 8 * ce->rows * ce->cols,
              3 * ce->rows * ce->cols);
@@ -84,19 +81,18 @@ void lsi_host_cross_entropy_backward(const lsi_cross_entropy *ce,
 
 /* ---- squared differences ------------------------------------------------- */
 
-void lsi_host_mse_forward(float *y, const float *a, const float *b, size_t n)
+void lsi_mse_forward(float *y, const float *a, const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "mse", 8 * n, 3 * n);
     *y = n > 0 ? (float)(lsi_array_total(a, b, n) / (double)n) : 0.0F;
 }
 
-void lsi_host_mse_backward(float *da, const float *dy, double sign,
-                           const float *a, const float *b, size_t n)
+void lsi_mse_backward(float *da, const float *dy, double sign, const float *a,
+                      const float *b, size_t n)
 {
     LSI_SPAN(KERNEL, "mse_backward", 12 * n, 2 * n);
-    lsi_host_array_sub(da, a, b, n);
-    lsi_host_array_scale(da, da,
-                         (float)(sign * (2.0 * (double)*dy / (double)n)), n);
+    lsi_array_sub(da, a, b, n);
+    lsi_array_scale(da, da, (float)(sign * (2.0 * (double)*dy / (double)n)), n);
 }
 
 /* ---- binary cross entropy ------------------------------------------------ */
@@ -107,7 +103,7 @@ typedef struct bce_job {
     float factor;
 } bce_job;
 
-void lsi_host_bce_forward(float *y, const float *x, const float *t, size_t n)
+void lsi_bce_forward(float *y, const float *x, const float *t, size_t n)
 {
     LSI_SPAN(KERNEL, "bce", 8 * n, 5 * n);
     *y = n > 0 ? (float)(lsi_array_total_bce(x, t, n) / (double)n) : 0.0F;
@@ -120,19 +116,19 @@ static void bce_range(void *context, size_t begin, size_t end)
         j->dx + begin, j->x + begin, j->t + begin, j->factor, end - begin);
 }
 
-void lsi_host_bce_backward(float *dx, const float *dy, const float *x,
-                           const float *t, size_t n)
+void lsi_bce_backward(float *dx, const float *dy, const float *x,
+                      const float *t, size_t n)
 {
     LSI_SPAN(KERNEL, "bce_backward", 12 * n, 4 * n);
     bce_job job = {dx, x, t, (float)((double)*dy / (double)n)};
     lsi_parallel_for(n, grain(1), bce_range, &job);
 }
 
-void lsi_host_bce_target_backward(float *dt, const float *dy, const float *x,
-                                  size_t n)
+void lsi_bce_target_backward(float *dt, const float *dy, const float *x,
+                             size_t n)
 {
     LSI_SPAN(KERNEL, "bce_target_backward", 8 * n, n);
-    lsi_host_array_scale(dt, x, (float)(-(double)*dy / (double)n), n);
+    lsi_array_scale(dt, x, (float)(-(double)*dy / (double)n), n);
 }
 
 /* ---- accuracy ------------------------------------------------------------ */

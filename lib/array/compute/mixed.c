@@ -2,7 +2,6 @@
 #include "array/compute/mixed.h"
 #include "base/spans.h"
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -67,7 +66,7 @@ static void add(const lsi_kernels *k, float *const *p, size_t n)
     k->add(p[0], p[1], p[2], n);
 }
 
-void lsi_host_mixed_add(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
+void lsi_mixed_add(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
 {
     LSI_SPAN(KERNEL, "add",
              n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
@@ -80,7 +79,7 @@ static void relu(const lsi_kernels *k, float *const *p, size_t n)
     k->relu(p[0], p[1], n);
 }
 
-void lsi_host_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n)
+void lsi_mixed_relu(lsi_mixed y, lsi_mixed x, size_t n)
 {
     LSI_SPAN(KERNEL, "relu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)), n);
     run((mixed_job){{y, x}, 1, 2, .fn = relu}, n);
@@ -91,8 +90,7 @@ static void relu_backward(const lsi_kernels *k, float *const *p, size_t n)
     k->relu_backward(p[0], p[1], p[2], n, false);
 }
 
-void lsi_host_mixed_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y,
-                                  size_t n)
+void lsi_mixed_relu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed y, size_t n)
 {
     LSI_SPAN(KERNEL, "relu_backward",
              n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(y)),
@@ -105,7 +103,7 @@ static void swiglu(const lsi_kernels *k, float *const *p, size_t n)
     k->swiglu(p[0], p[1], p[2], n);
 }
 
-void lsi_host_mixed_swiglu(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
+void lsi_mixed_swiglu(lsi_mixed y, lsi_mixed a, lsi_mixed b, size_t n)
 {
     LSI_SPAN(KERNEL, "swiglu",
              n * (lsi_mixed_size(y) + lsi_mixed_size(a) + lsi_mixed_size(b)),
@@ -118,8 +116,8 @@ static void swiglu_backward(const lsi_kernels *k, float *const *p, size_t n)
     k->swiglu_backward(p[0], p[1], p[2], p[3], p[4], n);
 }
 
-void lsi_host_mixed_swiglu_backward(const lsi_mixed *out, const lsi_mixed *in,
-                                    size_t n)
+void lsi_mixed_swiglu_backward(const lsi_mixed *out, const lsi_mixed *in,
+                               size_t n)
 {
     LSI_SPAN(KERNEL, "swiglu_backward",
              n * (lsi_mixed_size(out[0]) + lsi_mixed_size(out[1]) +
@@ -137,7 +135,7 @@ static void gelu(const lsi_kernels *k, float *const *p, size_t n)
     k->gelu(p[0], p[1], n);
 }
 
-void lsi_host_mixed_gelu(lsi_mixed y, lsi_mixed x, size_t n)
+void lsi_mixed_gelu(lsi_mixed y, lsi_mixed x, size_t n)
 {
     LSI_SPAN(KERNEL, "gelu", n * (lsi_mixed_size(y) + lsi_mixed_size(x)),
              10 * n);
@@ -154,8 +152,8 @@ static void gelu_backward_add(const lsi_kernels *k, float *const *p, size_t n)
     k->gelu_backward(p[0], p[1], p[2], n, true);
 }
 
-void lsi_host_mixed_gelu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed x,
-                                  size_t n, bool accumulate)
+void lsi_mixed_gelu_backward(lsi_mixed dx, lsi_mixed dy, lsi_mixed x, size_t n,
+                             bool accumulate)
 {
     LSI_SPAN(KERNEL, "gelu_backward",
              n * (lsi_mixed_size(dx) + lsi_mixed_size(dy) + lsi_mixed_size(x)),

@@ -2,7 +2,6 @@
 #include "array/compute/optimizers.h"
 #include "base/spans.h"
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -23,8 +22,8 @@ static void sgd_range(void *context, size_t begin, size_t end)
                            s->weight_decay, s->grad_scale, s->first);
 }
 
-void lsi_host_step_sgd(float *p, float *v_or_null, const float *g, size_t n,
-                       const lsi_sgd *numbers)
+void lsi_step_sgd(float *p, float *v_or_null, const float *g, size_t n,
+                  const lsi_sgd *numbers)
 {
     LSI_SPAN(KERNEL, "step_sgd", (v_or_null != NULL ? 20 : 12) * n,
              (v_or_null != NULL ? 6 : 3) * n);
@@ -39,8 +38,8 @@ static void adamw_range(void *context, size_t begin, size_t end)
                              j->g + begin, end - begin, j->numbers);
 }
 
-void lsi_host_step_adamw(float *p, float *m, float *v, const float *g, size_t n,
-                         const lsi_adamw *numbers)
+void lsi_step_adamw(float *p, float *m, float *v, const float *g, size_t n,
+                    const lsi_adamw *numbers)
 {
     LSI_SPAN(KERNEL, "step_adamw", 28 * n, 15 * n);
     step_job job = {p, m, v, g, numbers};
@@ -54,8 +53,8 @@ static void lion_range(void *context, size_t begin, size_t end)
                             end - begin, j->numbers);
 }
 
-void lsi_host_step_lion(float *p, float *m, const float *g, size_t n,
-                        const lsi_lion *numbers)
+void lsi_step_lion(float *p, float *m, const float *g, size_t n,
+                   const lsi_lion *numbers)
 {
     LSI_SPAN(KERNEL, "step_lion", 20 * n, 9 * n);
     step_job job = {.p = p, .m = m, .g = g, .numbers = numbers};

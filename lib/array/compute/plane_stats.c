@@ -3,11 +3,9 @@
 
 #include <math.h>
 
-#include "array/compute/host.h"
-
-void lsi_host_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
-                                const float *weight_or_null,
-                                const float *bias_or_null)
+void lsi_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
+                           const float *weight_or_null,
+                           const float *bias_or_null)
 {
     for (size_t i = 0; i < stats->count; i++) {
         const size_t c = i % channels;
@@ -17,9 +15,9 @@ void lsi_host_plane_stats_scale(const lsi_plane_stats *stats, size_t channels,
     }
 }
 
-void lsi_host_plane_stats_batch_dx(const lsi_plane_stats *stats,
-                                   const float *sum_dz, const float *sum_dz_d,
-                                   double n, float *p, float *q)
+void lsi_plane_stats_batch_dx(const lsi_plane_stats *stats, const float *sum_dz,
+                              const float *sum_dz_d, double n, float *p,
+                              float *q)
 {
     const double per_number = n > 0 ? 1 / n : 0;
     for (size_t c = 0; c < stats->count; c++) {
@@ -52,16 +50,16 @@ static void group_statistics(const lsi_plane_stats *s, const float *m2,
     }
 }
 
-void lsi_host_plane_stats_group(const lsi_plane_stats *stats, const float *m2,
-                                lsi_plane_groups groups)
+void lsi_plane_stats_group(const lsi_plane_stats *stats, const float *m2,
+                           lsi_plane_groups groups)
 {
     for (size_t at = 0; at < stats->count; at += groups.size)
         group_statistics(stats, m2, at, groups);
 }
 
-void lsi_host_plane_stats_group_dx(const lsi_plane_stats *stats,
-                                   const float *sum_dz, const float *sum_dz_d,
-                                   lsi_plane_groups groups, float *p, float *q)
+void lsi_plane_stats_group_dx(const lsi_plane_stats *stats, const float *sum_dz,
+                              const float *sum_dz_d, lsi_plane_groups groups,
+                              float *p, float *q)
 {
     const double m = (double)(groups.size * groups.pixels);
     for (size_t at = 0; at < stats->count; at += groups.size) {

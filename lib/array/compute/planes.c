@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "array/compute/host.h"
+#include "array/compute/mixed.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "array/kernels/layout.h"
@@ -258,8 +258,8 @@ static void moments_of_units(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_planes_moments(const lsi_planes *s, lsi_mixed x, float *mean,
-                             float *m2)
+void lsi_planes_moments(const lsi_planes *s, lsi_mixed x, float *mean,
+                        float *m2)
 {
     LSI_SPAN(KERNEL, "planes_moments", plane_elements(s) * lsi_mixed_size(x),
              4 * plane_elements(s));
@@ -270,8 +270,8 @@ void lsi_host_planes_moments(const lsi_planes *s, lsi_mixed x, float *mean,
                   moments_of_units);
 }
 
-void lsi_host_planes_merge(const lsi_planes *s, const float *means,
-                           const float *m2s, float *mean, float *m2)
+void lsi_planes_merge(const lsi_planes *s, const float *means, const float *m2s,
+                      float *mean, float *m2)
 {
     const double pixels = (double)s->pixels;
     for (size_t c = 0; c < s->channels; c++) {
@@ -285,7 +285,7 @@ void lsi_host_planes_merge(const lsi_planes *s, const float *means,
     }
 }
 
-void lsi_host_planes_fold(const lsi_planes *s, const float *sums, float *out)
+void lsi_planes_fold(const lsi_planes *s, const float *sums, float *out)
 {
     for (size_t c = 0; c < s->channels; c++) {
         double total = 0;
@@ -328,9 +328,8 @@ static void affine_units(void *context, size_t begin, size_t end)
     with_lanes(context, begin, end, affine_piece);
 }
 
-void lsi_host_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
-                            lsi_mixed y, lsi_mixed x, lsi_mixed residual,
-                            bool relu)
+void lsi_planes_affine(const lsi_planes *s, const lsi_plane_affine *a,
+                       lsi_mixed y, lsi_mixed x, lsi_mixed residual, bool relu)
 {
     LSI_SPAN(KERNEL, "planes_affine",
              plane_elements(s) * lsi_mixed_size(x) +
@@ -407,8 +406,8 @@ static void sums_of_units(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_planes_sums(const lsi_planes *s, const lsi_plane_affine *a,
-                          const lsi_plane_sums *sums)
+void lsi_planes_sums(const lsi_planes *s, const lsi_plane_affine *a,
+                     const lsi_plane_sums *sums)
 {
     LSI_SPAN(KERNEL, "planes_sums",
              plane_elements(s) * lsi_mixed_size(sums->dy) +
@@ -417,8 +416,8 @@ void lsi_host_planes_sums(const lsi_planes *s, const lsi_plane_affine *a,
     for_units(&(job){.s = *s, .a = *a, .sums = *sums}, sums_of_units);
 }
 
-void lsi_host_planes_total(const lsi_planes *s, lsi_mixed x, float *sums,
-                           float *spare)
+void lsi_planes_total(const lsi_planes *s, lsi_mixed x, float *sums,
+                      float *spare)
 {
     LSI_SPAN(KERNEL, "planes_total", plane_elements(s) * lsi_mixed_size(x),
              plane_elements(s));
@@ -432,7 +431,7 @@ void lsi_host_planes_total(const lsi_planes *s, lsi_mixed x, float *sums,
     for (size_t i = 0; i < s->images * s->channels; i++)
         sums[i] = spare[i] = 0;
     if (s->pixels > 0)
-        lsi_host_planes_sums(s, &a, &of);
+        lsi_planes_sums(s, &a, &of);
 }
 
 static void fill_piece(const job *j, const unit *u, const piece *p, void *state)
@@ -459,7 +458,7 @@ static void fill_units(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values)
+void lsi_planes_fill(const lsi_planes *s, lsi_mixed y, const float *values)
 {
     LSI_SPAN(KERNEL, "planes_fill", plane_elements(s) * lsi_mixed_size(y), 0);
     for_units(
@@ -488,8 +487,8 @@ static void dx_of_units(void *context, size_t begin, size_t end)
     with_lanes(context, begin, end, dx_of_piece);
 }
 
-void lsi_host_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
-                        const lsi_plane_dx *g)
+void lsi_planes_dx(const lsi_planes *s, const lsi_plane_affine *a,
+                   const lsi_plane_dx *g)
 {
     LSI_SPAN(KERNEL, "planes_dx",
              plane_elements(s) * lsi_mixed_size(g->dx) +

@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -37,8 +36,8 @@ static void turn(void *context, size_t begin, size_t end)
     }
 }
 
-void lsi_host_rope_forward(const lsi_rope *rope, float *to, const float *from,
-                           const float *cosine, const float *sine, size_t rows)
+void lsi_rope_forward(const lsi_rope *rope, float *to, const float *from,
+                      const float *cosine, const float *sine, size_t rows)
 {
     LSI_SPAN(KERNEL, "rope", 8 * rows * rope->heads * rope->d,
              3 * rows * rope->heads * rope->d);
@@ -46,8 +45,8 @@ void lsi_host_rope_forward(const lsi_rope *rope, float *to, const float *from,
     lsi_parallel_for(rows, GRAIN, turn, &j);
 }
 
-void lsi_host_rope_backward(const lsi_rope *rope, float *to, const float *from,
-                            const float *cosine, const float *sine, size_t rows)
+void lsi_rope_backward(const lsi_rope *rope, float *to, const float *from,
+                       const float *cosine, const float *sine, size_t rows)
 {
     LSI_SPAN(KERNEL, "rope_backward", 8 * rows * rope->heads * rope->d,
              3 * rows * rope->heads * rope->d);

@@ -2,7 +2,6 @@
 #include "array/compute/row_norm.h"
 #include "base/spans.h"
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -38,7 +37,7 @@ static void forward_block(void *context, size_t block, int worker)
         j->eps);
 }
 
-void lsi_host_row_norm_forward(const lsi_row_norm *norm, float *y, float eps)
+void lsi_row_norm_forward(const lsi_row_norm *norm, float *y, float eps)
 {
     LSI_SPAN(KERNEL, "row_norm", 8 * norm->rows * norm->cols,
              4 * norm->rows * norm->cols);
@@ -60,8 +59,8 @@ static void backward_block(void *context, size_t block, int worker)
         n->weight, rows_of_block(n, block), n->cols, g->accumulate);
 }
 
-void lsi_host_row_norm_backward(const lsi_row_norm *norm,
-                                const lsi_row_norm_gradients *gradients)
+void lsi_row_norm_backward(const lsi_row_norm *norm,
+                           const lsi_row_norm_gradients *gradients)
 {
     LSI_SPAN(KERNEL, "row_norm_backward", 12 * norm->rows * norm->cols,
              10 * norm->rows * norm->cols);

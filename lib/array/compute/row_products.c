@@ -3,7 +3,6 @@
 
 #include "array/compute/array.h"
 #include "array/compute/dense.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -74,18 +73,18 @@ static ls_status widen(const lsi_row_products *p, float *y, const float *x,
                                       .b_transposed = true,
                                       .ab_dtype = LS_F32,
                                       .c_dtype = LS_F32};
-        lsi_host_array_convert(block, LS_F32, (const char *)w + r * stride,
-                               p->w_dtype, n * p->in);
-        status = lsi_host_gemm_run(&shape, y + r, x, block,
-                                   bias != NULL ? bias + r : NULL);
+        lsi_array_convert(block, LS_F32, (const char *)w + r * stride,
+                          p->w_dtype, n * p->in);
+        status = lsi_gemm_run(&shape, y + r, x, block,
+                              bias != NULL ? bias + r : NULL);
     }
     lsi_free(block);
     return status;
 }
 
-ls_status lsi_host_row_products_run(const lsi_row_products *p, float *y,
-                                    const float *x, const void *w,
-                                    const float *bias_or_null)
+ls_status lsi_row_products_run(const lsi_row_products *p, float *y,
+                               const float *x, const void *w,
+                               const float *bias_or_null)
 {
     LSI_SPAN(KERNEL, "gemm_few_rows",
              p->in * p->out * ls_dtype_size(p->w_dtype),

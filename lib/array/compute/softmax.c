@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 
@@ -161,8 +160,8 @@ static void run(softmax_job *j, lsi_range_fn rows, lsi_range_fn by_columns)
         lsi_parallel_for(tasks_of(s), grain_of(s.n * COLUMNS), by_columns, j);
 }
 
-void lsi_host_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
-                      const float *x)
+void lsi_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
+                 const float *x)
 {
     LSI_SPAN(KERNEL, "softmax", 8 * shape.outer * shape.n * shape.inner,
              5 * shape.outer * shape.n * shape.inner);
@@ -170,8 +169,8 @@ void lsi_host_softmax(lsi_softmax_kind kind, lsi_along shape, float *y,
         forward_rows, forward_range);
 }
 
-void lsi_host_softmax_backward(lsi_softmax_kind kind, lsi_along shape,
-                               float *dx, const float *dy, const float *y)
+void lsi_softmax_backward(lsi_softmax_kind kind, lsi_along shape, float *dx,
+                          const float *dy, const float *y)
 {
     LSI_SPAN(KERNEL, "softmax_backward",
              12 * shape.outer * shape.n * shape.inner,

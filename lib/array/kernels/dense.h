@@ -59,7 +59,6 @@ typedef struct lsi_conv2d_shape {
     ls_dtype dsrc_dtype; /* that, or f32 */
     int64_t dilation;    /* of the filter's taps; a plan takes 0 for 1 */
     int64_t groups;      /* each of c / groups and o / groups; likewise */
-    bool on_device;      /* its arrays: PLAIN and f32 then */
 } lsi_conv2d_shape;
 
 /* Rows (columns) of the output for as many of the input and of the filter. */

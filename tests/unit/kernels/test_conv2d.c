@@ -275,9 +275,9 @@ static void check_backward_weight(const conv *c, bool accumulate)
         expect_same(db, old_db, (size_t)s->o, "the bias of a layer without");
 }
 
-/* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types, dilation, groups,
- * on_device */
-#define F32 LS_F32, LS_F32, 1, 1, false
+/* n, c, h, w, o, kh, kw, stride, padding, bias, relu, types, dilation, groups
+ */
+#define F32 LS_F32, LS_F32, 1, 1
 static const lsi_conv2d_shape shapes[] = {
     {2, 3, 18, 20, 32, 3, 3, 1, 0, true, true, F32}, /* few channels */
     {2, 1, 9, 7, 16, 3, 3, 1, 1, true, false, F32},
@@ -295,13 +295,13 @@ static const lsi_conv2d_shape shapes[] = {
     {1, 2, 5, 5, 3, 5, 5, 1, 0, true, true, F32}, /* one output */
     {1, 1, 1, 1, 1, 1, 1, 1, 0, true, false, F32},
     {1, 3, 4, 4, 8, 3, 3, 3, 2, false, true, F32},
-    {2, 16, 9, 10, 32, 3, 3, 1, 2, true, true, LS_F32, LS_F32, 2, 1, false},
-    {2, 6, 9, 7, 4, 3, 2, 2, 1, true, false, LS_F32, LS_F32, 2, 2, false},
-    {2, 32, 8, 9, 64, 3, 3, 1, 1, true, true, LS_F32, LS_F32, 1, 2, false},
-    {1, 64, 7, 7, 64, 3, 3, 2, 1, false, false, LS_F32, LS_F32, 1, 8, false},
-    {2, 32, 9, 9, 32, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 32, false},
-    {2, 7, 8, 9, 7, 5, 5, 2, 2, false, true, LS_F32, LS_F32, 1, 7, false},
-    {1, 5, 6, 6, 15, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 5, false},
+    {2, 16, 9, 10, 32, 3, 3, 1, 2, true, true, LS_F32, LS_F32, 2, 1},
+    {2, 6, 9, 7, 4, 3, 2, 2, 1, true, false, LS_F32, LS_F32, 2, 2},
+    {2, 32, 8, 9, 64, 3, 3, 1, 1, true, true, LS_F32, LS_F32, 1, 2},
+    {1, 64, 7, 7, 64, 3, 3, 2, 1, false, false, LS_F32, LS_F32, 1, 8},
+    {2, 32, 9, 9, 32, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 32},
+    {2, 7, 8, 9, 7, 5, 5, 2, 2, false, true, LS_F32, LS_F32, 1, 7},
+    {1, 5, 6, 6, 15, 3, 3, 1, 1, true, false, LS_F32, LS_F32, 1, 5},
     {2, 64, 12, 21, 64, 3, 3, 1, 1, false, false, F32}, /* Winograd in bf16 */
     {5, 64, 8, 7, 128, 3, 3, 1, 0, false, true, F32},
     {1, 128, 13, 14, 64, 3, 3, 1, 2, false, false, F32},

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "array/compute/operations.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 #include "base/spans.h"
@@ -181,18 +180,6 @@ static bool has_keys(const lsi_attention *a)
     return a->batch > 0 && a->kv_heads > 0 && a->keys > 0;
 }
 
-/* The counts are the host's, and a device would look at them later. */
-static ls_status check_place(const lsi_attention *a, const void *where)
-{
-    const lsi_device *const device = lsi_device_of(where);
-    if (a->key_counts == NULL || device == NULL)
-        return LS_OK;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "attention: key_counts are for arrays on the host, and "
-                    "these are on %s",
-                    lsi_device_name(device));
-}
-
 ls_status ls_attention_forward(const ls_attention_shape *shape,
                                ls_attention_method m, void *o, float *saved,
                                const void *q, const void *k, const void *v)
@@ -211,17 +198,8 @@ ls_status ls_attention_forward(const ls_attention_shape *shape,
         LS_NEED(k);
         LS_NEED(v);
     }
-    LS_TRY(check_place(&a, o));
     LSI_SPAN(OPERATION, "attention", 0, 0);
-    return lsi_attention_forward(&a, m, o, saved,
-                                 (lsi_attention_inputs){q, k, v});
-}
-
-ls_status lsi_host_attention_forward(const lsi_attention *a,
-                                     ls_attention_method m, void *o,
-                                     float *saved, lsi_attention_inputs in)
-{
-    return methods[m].forward(a, o, saved, in);
+    return methods[m].forward(&a, o, saved, (lsi_attention_inputs){q, k, v});
 }
 
 ls_status ls_attention_backward(const ls_attention_shape *shape,
@@ -248,17 +226,8 @@ ls_status ls_attention_backward(const ls_attention_shape *shape,
         LS_NEED(k);
         LS_NEED(v);
     }
-    LS_TRY(check_place(&a, dq));
     LSI_SPAN(OPERATION, "attention backward", 0, 0);
-    return lsi_attention_backward(
-        &a, m, (lsi_attention_inputs){q, k, v},
+    return methods[m].backward(
+        &a, (lsi_attention_inputs){q, k, v},
         (lsi_attention_gradients){dq, dk, dv, dout, o, saved});
-}
-
-ls_status lsi_host_attention_backward(const lsi_attention *a,
-                                      ls_attention_method m,
-                                      lsi_attention_inputs in,
-                                      lsi_attention_gradients g)
-{
-    return methods[m].backward(a, in, g);
 }

@@ -81,15 +81,6 @@ static inline uint64_t lsi_attention_bytes(const lsi_attention *a, int arrays)
            (a->half ? 2 : 4);
 }
 
-/* A checked problem; where key_counts are given, all is on the host. */
-ls_status lsi_attention_forward(const lsi_attention *a,
-                                ls_attention_method method, void *o,
-                                float *saved, lsi_attention_inputs in);
-ls_status lsi_attention_backward(const lsi_attention *a,
-                                 ls_attention_method method,
-                                 lsi_attention_inputs in,
-                                 lsi_attention_gradients g);
-
 ls_status lsi_attention_flash_forward(const lsi_attention *a, void *o,
                                       float *saved, lsi_attention_inputs in);
 ls_status lsi_attention_flash_backward(const lsi_attention *a,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "array/compute/dense.h"
-#include "array/compute/host.h"
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
 #include "base/error.h"
@@ -89,7 +88,7 @@ static ls_status run(const naive_head *h, naive_product p)
                                  .accumulate = p.accumulate,
                                  .ab_dtype = h->a->half ? LS_BF16 : LS_F32,
                                  .c_dtype = p.c_dtype};
-    return lsi_host_gemm_run(&gemm, p.c, p.a.data, p.b.data, NULL);
+    return lsi_gemm_run(&gemm, p.c, p.a.data, p.b.data, NULL);
 }
 
 /* to (queries, keys) = x (queries, d) y (keys, d)^T */

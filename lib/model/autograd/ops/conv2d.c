@@ -428,7 +428,6 @@ ls_tensor *ls_conv2d(ls_tape *tape, ls_tensor *x, ls_tensor *weight,
         !apply_options(tape, options, &shape) || !check(tape, operands, &shape))
         return NULL;
     assert(shape.stride >= 1);
-    shape.on_device = tape->device != NULL;
     shape.dtype = operands[X]->dtype;
     shape.dsrc_dtype = x->dtype;
     return compute(tape, &shape, inputs, operands);
