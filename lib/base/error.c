@@ -12,7 +12,7 @@
 #undef lsi_fail
 #undef lsi_fail_errno
 
-enum { MESSAGE_BYTES = 1024 };
+enum { MESSAGE_BYTES = sizeof((lsi_error){0}.text) };
 
 static _Thread_local char last_error[MESSAGE_BYTES];
 
@@ -24,6 +24,15 @@ const char *ls_last_error(void)
 void lsi_restore_error(const char *text)
 {
     snprintf(last_error, sizeof(last_error), "%s", text);
+}
+
+ls_status lsi_error_keep(lsi_error *error, ls_status status)
+{
+    if (status != LS_OK && error->status == LS_OK) {
+        error->status = status;
+        memcpy(error->text, last_error, sizeof(last_error));
+    }
+    return status;
 }
 
 static void record(int error_number, const char *format, va_list args)
@@ -77,6 +86,12 @@ ls_status lsi_fail(ls_status status, const char *format, ...)
     lsi_vfail(status, format, args);
     va_end(args);
     return status;
+}
+
+ls_status lsi_error_again(const lsi_error *error)
+{
+    return error->status == LS_OK ? LS_OK
+                                  : lsi_fail(error->status, "%s", error->text);
 }
 
 ls_status lsi_fail_errno(ls_status status, const char *format, ...)

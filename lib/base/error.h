@@ -23,6 +23,19 @@ ls_status lsi_vfail(ls_status status, const char *format, va_list args)
 ls_status lsi_fail_errno(ls_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* An error that is kept while other calls may fail. All zeros: none. */
+typedef struct lsi_error {
+    ls_status status;
+    char text[1024];
+} lsi_error;
+
+/* Keeps `status`, unless LS_OK or not the first, and its sentence; returns it.
+ */
+ls_status lsi_error_keep(lsi_error *error, ls_status status);
+
+/* Fails with what was kept; LS_OK if nothing was. */
+ls_status lsi_error_again(const lsi_error *error);
+
 /* Puts back what ls_last_error has returned before something else failed. */
 void lsi_restore_error(const char *text);
 

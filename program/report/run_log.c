@@ -22,9 +22,8 @@ struct lsi_run_log {
     lsi_run_sink sinks[SINKS];
     double begun; /* this process */
     double
-        first_done; /* the first of its steps, which also plans; 0: not yet */
-    ls_status status;
-    char message[1024]; /* of the status */
+        first_done;  /* the first of its steps, which also plans; 0: not yet */
+    lsi_error error; /* the first */
 };
 
 ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
@@ -46,20 +45,6 @@ ls_status lsi_run_log_open(lsi_run_log **out, const lsi_run_about *about,
 
 /* ---- the first error stays ----------------------------------------------- */
 
-static void keep(lsi_run_log *log, ls_status status)
-{
-    if (status == LS_OK || log->status != LS_OK)
-        return;
-    log->status = status;
-    snprintf(log->message, sizeof(log->message), "%s", ls_last_error());
-}
-
-static ls_status kept(const lsi_run_log *log)
-{
-    return log->status == LS_OK ? LS_OK
-                                : lsi_fail(log->status, "%s", log->message);
-}
-
 /* ---- telling the sinks --------------------------------------------------- */
 
 /* At the pace so far, with all that is done between steps. */
@@ -77,12 +62,13 @@ static double seconds_left(lsi_run_log *log, int64_t step, double now)
 ls_status lsi_run_log_strategy(lsi_run_log *log,
                                const lsi_run_strategy *strategy)
 {
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->strategy != NULL)
-            keep(log, sink->strategy(sink->self, strategy));
+            (void)lsi_error_keep(&log->error,
+                                 sink->strategy(sink->self, strategy));
     }
-    return kept(log);
+    return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
@@ -92,33 +78,34 @@ ls_status lsi_run_log_step(lsi_run_log *log, const lsi_run_step *step)
     told.rate = step->seconds > 0 ? step->units / step->seconds : 0;
     told.elapsed = now - log->begun;
     told.left = seconds_left(log, step->step, now);
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->step != NULL)
-            keep(log, sink->step(sink->self, &told));
+            (void)lsi_error_keep(&log->error, sink->step(sink->self, &told));
     }
-    return kept(log);
+    return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_validation(lsi_run_log *log,
                                  const lsi_run_validation *validation)
 {
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->validation != NULL)
-            keep(log, sink->validation(sink->self, validation));
+            (void)lsi_error_keep(&log->error,
+                                 sink->validation(sink->self, validation));
     }
-    return kept(log);
+    return lsi_error_again(&log->error);
 }
 
 ls_status lsi_run_log_epoch(lsi_run_log *log, const lsi_run_epoch *epoch)
 {
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->epoch != NULL)
-            keep(log, sink->epoch(sink->self, epoch));
+            (void)lsi_error_keep(&log->error, sink->epoch(sink->self, epoch));
     }
-    return kept(log);
+    return lsi_error_again(&log->error);
 }
 
 void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
@@ -132,10 +119,11 @@ void lsi_run_log_part(lsi_run_log *log, const lsi_run_part *part)
 
 void lsi_run_log_saved(lsi_run_log *log, int64_t step, const char *folder)
 {
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->saved != NULL)
-            keep(log, sink->saved(sink->self, step, folder));
+            (void)lsi_error_keep(&log->error,
+                                 sink->saved(sink->self, step, folder));
     }
 }
 
@@ -155,12 +143,12 @@ void lsi_run_log_say(lsi_run_log *log, const char *format, ...)
 
 ls_status lsi_run_log_end(lsi_run_log *log)
 {
-    for (size_t i = 0; i < SINKS && log->status == LS_OK; i++) {
+    for (size_t i = 0; i < SINKS && log->error.status == LS_OK; i++) {
         const lsi_run_sink *const sink = &log->sinks[i];
         if (sink->end != NULL)
-            keep(log, sink->end(sink->self));
+            (void)lsi_error_keep(&log->error, sink->end(sink->self));
     }
-    return kept(log);
+    return lsi_error_again(&log->error);
 }
 
 void lsi_run_log_close(lsi_run_log **log)

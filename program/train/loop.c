@@ -352,14 +352,13 @@ static ls_status run(lsi_loop *l)
 
 ls_status lsi_loop_run(lsi_loop *loop)
 {
-    char message[1024];
+    lsi_error error = {.status = LS_OK};
     *loop->agreed = false;
-    const ls_status status = run(loop);
     /* To release what ranks share fails, too, if they are not together. */
-    snprintf(message, sizeof(message), "%s", ls_last_error());
+    (void)lsi_error_keep(&error, run(loop));
     lsi_resume_close(&loop->resume);
     ls_checkpoint_close(&loop->found);
     unequip(loop);
     loop->job->release(loop->self);
-    return status == LS_OK ? LS_OK : lsi_fail(status, "%s", message);
+    return lsi_error_again(&error);
 }

@@ -4,15 +4,13 @@
  */
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 
 #include "array/kernels/kernels.h"
 #include "base/error.h"
 
 static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
 static lsi_kernels process_table;
-static ls_status process_status;
-static char process_error[256];
+static lsi_error process_error;
 
 #define IF_ANY(fill) fill
 #if defined(__x86_64__)
@@ -46,18 +44,14 @@ static void climb(lsi_kernels *table, lsi_isa isa)
 static void fill(void)
 {
     lsi_isa isa = lsi_cpu_isa();
-    process_status = lsi_isa_from_env(&isa);
-    if (process_status != LS_OK)
-        snprintf(process_error, sizeof process_error, "%s", ls_last_error());
+    (void)lsi_error_keep(&process_error, lsi_isa_from_env(&isa));
     climb(&process_table, isa);
 }
 
 ls_status lsi_kernels_check(void)
 {
     pthread_once(&fill_once, fill);
-    if (process_status == LS_OK)
-        return LS_OK;
-    return lsi_fail(process_status, "%s", process_error);
+    return lsi_error_again(&process_error);
 }
 
 const lsi_kernels *lsi_kernels_get(void)

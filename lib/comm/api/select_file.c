@@ -61,7 +61,7 @@ static ls_status take_line(const char *line, bool *machine, char *text,
 
 static ls_status read_lines(FILE *file, const char *path, char *text)
 {
-    char line[4096], reason[512];
+    char line[4096];
     bool machine = false;
     size_t used = 0;
     text[0] = '\0';
@@ -73,8 +73,7 @@ static ls_status read_lines(FILE *file, const char *path, char *text)
         const ls_status status = take_line(line, &machine, text, &used);
         if (status == LS_OK)
             continue;
-        snprintf(reason, sizeof(reason), "%s", ls_last_error());
-        return lsi_fail(status, "%s:%d: %s", path, number, reason);
+        return lsi_fail(status, "%s:%d: %s", path, number, ls_last_error());
     }
     if (used == 0)
         return lsi_fail(LS_ERR_FORMAT, "%s has no selection lines", path);

@@ -181,9 +181,7 @@ static ls_status meet(const char *name, int rank, int size,
 /* All that ranks say of each other counts in this group. */
 static ls_status name_group(const char *name, ls_status status)
 {
-    char reason[512];
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
-    return lsi_fail(status, "group \"%s\": %s", name, reason);
+    return lsi_fail(status, "group \"%s\": %s", name, ls_last_error());
 }
 
 ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,

@@ -14,18 +14,16 @@
 
 static ls_status load(const lsi_wire **out)
 {
-    char reason[512];
     const ls_status status = lsi_ucx_load(out);
     if (status == LS_OK)
         return LS_OK;
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
     return lsi_fail(status,
                     "these ranks are on several machines, which UCX joins, "
                     "but %s; install libucx-dev and build the library again, "
                     "by CMake or pip, or install the package "
                     "liblockstep%d.%d-ucx, and say by LOCKSTEP_MODULES where "
                     "it is if that is not beside the library",
-                    reason, LS_VERSION_MAJOR, LS_VERSION_MINOR);
+                    ls_last_error(), LS_VERSION_MAJOR, LS_VERSION_MINOR);
 }
 
 /* Under the lock of the wire. */

@@ -38,9 +38,8 @@ static double deadline_in(double seconds)
 /* Adds where it happened. */
 static ls_status fail_at(const client *c, ls_status status)
 {
-    char why[512];
-    snprintf(why, sizeof(why), "%s", ls_last_error());
-    return lsi_fail(status, "the rendezvous at %s: %s", c->endpoint, why);
+    return lsi_fail(status, "the rendezvous at %s: %s", c->endpoint,
+                    ls_last_error());
 }
 
 /* Waits for something to be read, or for room to write. */

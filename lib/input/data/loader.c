@@ -22,15 +22,14 @@
 #include "base/structs.h"
 #include "input/data/dataset.h"
 
-enum { MAX_PREFETCH = 1024, MAX_THREADS = 64, ERROR_BYTES = 512 };
+enum { MAX_PREFETCH = 1024, MAX_THREADS = 64 };
 
 typedef struct slot {
     void *fields[LS_MAX_FIELDS];
-    ls_batch whole;   /* tensors over them, for a batch of full size */
-    int64_t left;     /* items that have not been read yet */
-    ls_status status; /* of the first piece that could not be read */
+    ls_batch whole; /* tensors over them, for a batch of full size */
+    int64_t left;   /* items that have not been read yet */
     int64_t failed_at;
-    char error[ERROR_BYTES];
+    lsi_error error; /* of the first piece that could not be read */
 } slot;
 
 struct ls_loader {
@@ -95,7 +94,7 @@ static piece claim(ls_loader *loader)
     if (done == 0) {
         slot *s = slot_of(loader, batch);
         s->left = left;
-        s->status = LS_OK;
+        s->error.status = LS_OK;
     }
     loader->next += n;
     return (piece){begin, n};
@@ -121,11 +120,11 @@ static void note_result(ls_loader *loader, piece p, ls_status status)
 {
     slot *s = slot_of(loader, p.begin / loader->batch_size);
     s->left -= p.n;
-    if (status == LS_OK || (s->status != LS_OK && s->failed_at < p.begin))
+    if (status == LS_OK || (s->error.status != LS_OK && s->failed_at < p.begin))
         return;
-    s->status = status;
     s->failed_at = p.begin;
-    snprintf(s->error, sizeof s->error, "%s", ls_last_error());
+    s->error.status = LS_OK;
+    (void)lsi_error_keep(&s->error, status);
 }
 
 /* With the lock held: whether all of a batch has been read. */
@@ -428,8 +427,7 @@ ls_status ls_loader_next(ls_loader *loader, ls_batch *batch)
     pthread_cond_broadcast(&loader->may_read);
     await_batch(loader);
     pthread_mutex_unlock(&loader->lock);
-    if (s->status != LS_OK)
-        return lsi_fail(s->status, "%s", s->error);
+    LS_TRY(lsi_error_again(&s->error));
     LS_TRY(hand_out(loader, loader->taken, batch));
     loader->taken++;
     return LS_OK;

@@ -342,7 +342,7 @@ typedef struct job {
     size_t n;
     bool first;
     atomic_int status; /* the first error */
-    char error[512];
+    lsi_error error;
 } job;
 
 static void encode_part(void *context, size_t task, int worker)
@@ -356,7 +356,7 @@ static void encode_part(void *context, size_t task, int worker)
                                          j->first && task == 0, &p->ids);
     if (status != LS_OK &&
         atomic_compare_exchange_strong(&j->status, &none, (int)status))
-        snprintf(j->error, sizeof j->error, "%s", ls_last_error());
+        (void)lsi_error_keep(&j->error, status);
 }
 
 /* Divides it; *n is how many parts there are. */
@@ -392,9 +392,9 @@ ls_status lsi_encode(lsi_encoders *encoders, lsi_text text, bool first,
         return encode_text(encoders->each[0], text, first, out);
     LS_TRY(divide(encoders->tokenizer, text, &j.parts, &j.n));
     lsi_parallel_tasks(j.n, encode_part, &j);
-    ls_status status = (ls_status)atomic_load(&j.status);
-    status =
-        status == LS_OK ? collect(&j, out) : lsi_fail(status, "%s", j.error);
+    ls_status status = lsi_error_again(&j.error);
+    if (status == LS_OK)
+        status = collect(&j, out);
     for (size_t i = 0; i < j.n; i++)
         lsi_free(j.parts[i].ids.at);
     lsi_free(j.parts);

@@ -97,7 +97,7 @@ typedef struct counting {
     lsi_word_counts *each; /* of each thread */
     size_t rank, ranks;
     atomic_int status; /* the first error */
-    char error[512];
+    lsi_error error;
 } counting;
 
 static ls_status count_word(void *context, lsi_text word)
@@ -122,7 +122,7 @@ static void count_task(void *context, size_t task, int worker)
     const ls_status status = count_block(c, task, worker);
     if (status != LS_OK &&
         atomic_compare_exchange_strong(&c->status, &none, (int)status))
-        snprintf(c->error, sizeof c->error, "%s", ls_last_error());
+        (void)lsi_error_keep(&c->error, status);
 }
 
 static ls_status count_own(counting *c, lsi_word_counts *out)
@@ -137,9 +137,7 @@ static ls_status count_own(counting *c, lsi_word_counts *out)
     if (c->rank < blocks)
         lsi_parallel_tasks((blocks - c->rank - 1) / c->ranks + 1, count_task,
                            c);
-    const ls_status status = (ls_status)atomic_load(&c->status);
-    if (status != LS_OK)
-        return lsi_fail(status, "%s", c->error);
+    LS_TRY(lsi_error_again(&c->error));
     for (int i = 0; i < c->encoders.n; i++)
         LS_TRY(add_all(out, &c->each[i]));
     return LS_OK;

@@ -144,17 +144,17 @@ ls_status lsi_tape_walk_inner(ls_tape *inner, int last)
 
 void lsi_tape_abandon(ls_tape *tape, ls_status status)
 {
-    char reason[sizeof tape->message];
+    lsi_error error = {.status = LS_OK};
     const bool walking = tape->phase == LSI_TAPE_WALKING;
     if (tape->phase == LSI_TAPE_WALKED)
         return;
-    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    (void)lsi_error_keep(&error, status);
     for (int n = tape->n_nodes - 1; n >= 0; n--) {
         const ls_node *node = &tape->nodes[n];
         if (node->abandon == NULL || (walking && !node->live))
             continue;
         node->abandon(node, status);
-        (void)lsi_fail(status, "%s", reason);
+        (void)lsi_error_again(&error);
     }
     tape->phase = LSI_TAPE_WALKED;
 }

@@ -90,11 +90,11 @@ static ls_status make_place(saving *s)
  */
 static ls_status clear_place(const saving *s, ls_status status)
 {
-    char reason[1024];
-    snprintf(reason, sizeof reason, "%s", ls_last_error());
+    lsi_error error = {.status = LS_OK};
+    (void)lsi_error_keep(&error, status);
     if (lsi_step_remove(s->folder, s->step) != LS_OK)
         lsi_log(LSI_LOG_WARN, "%s", ls_last_error());
-    return lsi_fail(status, "%s", reason);
+    return lsi_error_again(&error);
 }
 
 /* ---- a rank's file ------------------------------------------------------- */

@@ -22,21 +22,6 @@ static void describe(const ls_ddp *ddp, size_t span, char *text, size_t bytes)
         snprintf(text, bytes, "range %zu", index);
 }
 
-/* Keeps the sentence of an error for the other ranks. */
-static ls_status keep(ls_ddp *ddp, ls_status status)
-{
-    if (ddp->wrong == LS_OK) {
-        ddp->wrong = status;
-        snprintf(ddp->reason, LSI_REASON_BYTES, "%s", ls_last_error());
-    }
-    return status;
-}
-
-static ls_status say_again(const ls_ddp *ddp)
-{
-    return lsi_fail(ddp->wrong, "%s", ddp->reason);
-}
-
 /* ---- begin --------------------------------------------------------------- */
 
 static ls_status check_begin(const ls_ddp *ddp, double weight)
@@ -59,13 +44,13 @@ ls_status ls_ddp_begin(ls_ddp *ddp, double weight)
                                       "has begun and not ended; call "
                                       "ls_ddp_finish first");
     const ls_status status = check_begin(ddp, weight);
-    ddp->wrong = LS_OK;
+    ddp->wrong.status = LS_OK;
     ddp->spoiled = false;
     ddp->weight = status == LS_OK ? weight : 0;
     ddp->has_loss = ddp->weight > 0;
     LS_TRY(lsi_ddp_begin(ddp));
     ddp->begun = true;
-    return status == LS_OK ? LS_OK : keep(ddp, status);
+    return lsi_error_keep(&ddp->wrong, status);
 }
 
 /* ---- ready --------------------------------------------------------------- */
@@ -114,8 +99,8 @@ static ls_status check_ready(const ls_ddp *ddp, size_t index)
 ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
 {
     LS_NEED(ddp);
-    if (ddp->begun && ddp->wrong != LS_OK)
-        return say_again(ddp);
+    if (ddp->begun && ddp->wrong.status != LS_OK)
+        return lsi_error_again(&ddp->wrong);
     ls_status status = check_ready(ddp, index);
     if (status == LS_OK && ddp->params != NULL)
         status = lsi_params_count_grad(ddp->params, index);
@@ -123,7 +108,7 @@ ls_status ls_ddp_ready(ls_ddp *ddp, size_t index)
         lsi_params_take_grad(ddp->params, index);
     if (status == LS_OK)
         status = lsi_reducer_ready(ddp->reducer, ddp->span_of[index]);
-    return status == LS_OK || !ddp->begun ? status : keep(ddp, status);
+    return !ddp->begun ? status : lsi_error_keep(&ddp->wrong, status);
 }
 
 /* ---- finish -------------------------------------------------------------- */
@@ -155,7 +140,7 @@ static void make_means(ls_ddp *ddp)
 /* A rank that cannot finish tells the others why. */
 static ls_status give_up(ls_ddp *ddp)
 {
-    const ls_status status = say_again(ddp);
+    const ls_status status = lsi_error_again(&ddp->wrong);
     ddp->syncing = ddp->begun = false;
     lsi_ddp_forget(ddp);
     ddp->spoiled = ddp->params != NULL;
@@ -167,20 +152,17 @@ ls_status ls_ddp_finish(ls_ddp *ddp)
     LS_NEED(ddp);
     if (!ddp->begun) {
         LS_TRY(lsi_ddp_begin(ddp)); /* others may have, and wait for this one */
-        ddp->wrong = LS_OK;
-        (void)keep(ddp, lsi_fail(LS_ERR_STATE,
-                                 "ls_ddp_finish on rank %d, "
-                                 "where ls_ddp_begin has not "
-                                 "been called",
-                                 ls_group_rank(ddp->group)));
+        ddp->wrong.status = LS_OK;
+        (void)lsi_error_keep(&ddp->wrong, lsi_fail(LS_ERR_STATE,
+                                                   "ls_ddp_finish on rank %d, "
+                                                   "where ls_ddp_begin has not "
+                                                   "been called",
+                                                   ls_group_rank(ddp->group)));
         return give_up(ddp);
     }
-    if (ddp->wrong == LS_OK) {
-        const ls_status status = fill_missing(ddp);
-        if (status != LS_OK)
-            (void)keep(ddp, status);
-    }
-    if (ddp->wrong != LS_OK)
+    if (ddp->wrong.status == LS_OK)
+        (void)lsi_error_keep(&ddp->wrong, fill_missing(ddp));
+    if (ddp->wrong.status != LS_OK)
         return give_up(ddp);
     const ls_status status = lsi_ddp_finish(ddp, describe);
     ddp->begun = false;
@@ -195,10 +177,11 @@ void lsi_ddp_abandon(ls_ddp *ddp)
 {
     if (!ddp->begun)
         return;
-    if (ddp->wrong == LS_OK)
-        (void)keep(ddp, lsi_fail(LS_ERR_STATE,
-                                 "rank %d has called ls_ddp_free between "
-                                 "ls_ddp_begin and ls_ddp_finish",
-                                 ls_group_rank(ddp->group)));
+    if (ddp->wrong.status == LS_OK)
+        (void)lsi_error_keep(&ddp->wrong,
+                             lsi_fail(LS_ERR_STATE,
+                                      "rank %d has called ls_ddp_free between "
+                                      "ls_ddp_begin and ls_ddp_finish",
+                                      ls_group_rank(ddp->group)));
     (void)give_up(ddp);
 }

@@ -32,7 +32,6 @@ static ls_status alloc_spans(ls_ddp *ddp, size_t spans, size_t indices)
 {
     LS_TRY(alloc_array(&ddp->spans, spans, sizeof(lsi_grad_range)));
     LS_TRY(alloc_array(&ddp->unused, spans, sizeof(bool)));
-    LS_TRY(alloc_array(&ddp->reason, LSI_REASON_BYTES, 1));
     LS_TRY(alloc_array(&ddp->index_of, spans, sizeof(size_t)));
     LS_TRY(alloc_array(&ddp->span_of, indices, sizeof(size_t)));
     for (size_t i = 0; i < indices; i++)
@@ -81,7 +80,6 @@ void ls_ddp_free(ls_ddp **out)
     lsi_free(ddp->index_of);
     lsi_free(ddp->unused);
     lsi_free(ddp->spans);
-    lsi_free(ddp->reason);
     lsi_free(ddp);
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/error.h"
 #include "model/autograd/params.h"
 #include "model/parallel/ddp.h"
 #include "model/parallel/reducer.h"
@@ -17,8 +18,6 @@ enum {
     LSI_EXTRA_UNUSED, /* spans that no loss has used */
     LSI_EXTRA_NEWS    /* LSI_DDP_NEWS of them: ranks on which each is set */
 };
-
-enum { LSI_REASON_BYTES = 512 };
 
 struct ls_ddp {
     ls_group *group, *channel;
@@ -38,8 +37,7 @@ struct ls_ddp {
     bool own_extra;  /* allocated here, in memory shared by `group` */
     bool syncing;    /* a backward whose gradients travel */
     bool begun;      /* by ls_ddp_begin */
-    ls_status wrong; /* what this rank did since then, in `reason`; or LS_OK */
-    char *reason;    /* [LSI_REASON_BYTES] */
+    lsi_error wrong; /* the first mistake of this rank since then */
     bool spoiled;    /* gradients are partly there; until they are forgotten */
     bool has_loss;   /* there was one since the last sync */
     size_t unsynced; /* micro-steps since then */

@@ -12,8 +12,6 @@
 #include "comm/api/request.h"
 #include "comm/core/agree.h"
 
-enum { REASON_BYTES = 512 };
-
 static const double HOLD_SECONDS = 1, SPIN_SECONDS = 0.001;
 
 typedef struct bucket {
@@ -274,15 +272,15 @@ ls_status lsi_reducer_finish(lsi_reducer *r)
 
 ls_status lsi_reducer_refuse(lsi_reducer *r, ls_status status)
 {
-    char reason[REASON_BYTES];
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    lsi_error error = {.status = LS_OK};
+    (void)lsi_error_keep(&error, status);
     r->open = false;
     while (r->done < r->started)
         (void)ls_wait(r->bucket[r->done++].request);
-    (void)lsi_fail(status, "%s", reason);
+    (void)lsi_error_again(&error);
     for (; r->started < r->buckets; r->done = ++r->started)
         (void)lsi_refuse_planned(r->bucket[r->started].request, status);
-    return lsi_fail(status, "%s", reason);
+    return lsi_error_again(&error);
 }
 
 double lsi_reducer_waited(const lsi_reducer *r)

@@ -71,7 +71,7 @@ static ls_status path_beside(const file *f, const char *name, char **out)
 
 static ls_status open_shard(const file *f, const char *name, file *out)
 {
-    char *path = NULL, why[512];
+    char *path = NULL;
     LS_TRY(path_beside(f, name, &path));
     const ls_status status = lsi_safetensors_open(out, path);
     if (status == LS_OK) {
@@ -79,13 +79,12 @@ static ls_status open_shard(const file *f, const char *name, file *out)
         return LS_OK;
     }
     lsi_free(path);
-    snprintf(why, sizeof why, "%s", ls_last_error());
     return status == LS_ERR_IO
                ? lsi_fail(status,
                           "%s, which '%s' names: all its shards must "
                           "lie beside it",
-                          why, f->path)
-               : lsi_fail(status, "%s", why);
+                          ls_last_error(), f->path)
+               : status;
 }
 
 /* A name that a file beside the index can have. */

@@ -220,12 +220,12 @@ static ls_status report_so_far(const lsi_invocation *call,
                                const lsi_bench_common *flags,
                                const lsi_table *table, ls_status status)
 {
-    char reason[1024];
+    lsi_error error = {.status = LS_OK};
     if (status != LS_OK && lsi_table_row_count(table) == 0)
         return status;
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
+    (void)lsi_error_keep(&error, status);
     const ls_status told = report(call, flags, table);
-    return status == LS_OK ? told : lsi_fail(status, "%s", reason);
+    return status == LS_OK ? told : lsi_error_again(&error);
 }
 
 static int be_rank(const lsi_invocation *call, const lsi_bench *bench,

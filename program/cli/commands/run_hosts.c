@@ -80,11 +80,9 @@ static ls_status read_meeting_point(lsi_run_hosts_flags *a, lsi_run_hosts *out)
         a->master_port = 0;
     } else
         snprintf(text, sizeof(text), "%.290s", a->endpoint);
-    if (lsi_endpoint_parse(text, &parsed) != LS_OK) {
-        char why[512];
-        snprintf(why, sizeof(why), "%s", ls_last_error());
-        return lsi_fail(LS_ERR_ARGUMENT, "run: --rdzv-endpoint: %s", why);
-    }
+    if (lsi_endpoint_parse(text, &parsed) != LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT, "run: --rdzv-endpoint: %s",
+                        ls_last_error());
     if (parsed.port == 0)
         parsed.port = USUAL_PORT;
     lsi_endpoint_print(&parsed, out->endpoint);

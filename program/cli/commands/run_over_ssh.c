@@ -177,11 +177,8 @@ static ls_status run(const lsi_over_ssh_flags *flags, words *w,
     };
     int ranks;
     LS_TRY(read_ranks(w->ranks, &ranks));
-    if (lsi_ssh_hosts_read(flags->hosts, ranks, &config.hosts) != LS_OK) {
-        char why[512];
-        snprintf(why, sizeof(why), "%s", ls_last_error());
-        return lsi_fail(LS_ERR_ARGUMENT, "run: --hosts: %s", why);
-    }
+    if (lsi_ssh_hosts_read(flags->hosts, ranks, &config.hosts) != LS_OK)
+        return lsi_fail(LS_ERR_ARGUMENT, "run: --hosts: %s", ls_last_error());
     const ls_status status = lsi_ssh_launch(&config, exit_status);
     free(config.hosts.hosts);
     return status;

@@ -102,10 +102,8 @@ ls_status lsi_mpi_load(const lsi_wire **out)
     const ls_status status = lsi_wire_load(chosen->module, out);
     if (status == LS_OK)
         return LS_OK;
-    char reason[512];
-    snprintf(reason, sizeof(reason), "%s", ls_last_error());
     return lsi_fail(status, "%s has started these ranks, but %s", chosen->text,
-                    reason);
+                    ls_last_error());
 }
 
 ls_status lsi_mpi_join(const lsi_wire *wire, int rank, int size, double seconds)

@@ -115,10 +115,8 @@ static ls_status check_rows(const lsi_study *r, const lsi_section *s,
     json_decref(rows);
     if (status != LS_ERR_FORMAT)
         return status;
-    char why[LINE_BYTES];
-    snprintf(why, sizeof(why), "%s", ls_last_error());
-    return lsi_fail(status, "%s; remove it, or measure it with --again %s", why,
-                    m->id);
+    return lsi_fail(status, "%s; remove it, or measure it with --again %s",
+                    ls_last_error(), m->id);
 }
 
 ls_status lsi_study_open(lsi_study *r)
