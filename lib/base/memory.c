@@ -355,3 +355,16 @@ void lsi_free(void *block)
     }
     free(header);
 }
+
+ls_status lsi_alloc_larger(void *array, size_t used, size_t bytes,
+                           ls_memory_tag tag, const char *what)
+{
+    void *before, *larger;
+    memcpy(&before, array, sizeof(before));
+    LS_TRY(lsi_alloc(&larger, bytes, tag, what));
+    if (used > 0)
+        memcpy(larger, before, used);
+    lsi_free(before);
+    memcpy(array, &larger, sizeof(larger));
+    return LS_OK;
+}

@@ -30,6 +30,13 @@ ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
 void lsi_free(void *block);
 
 /*
+ * Replaces the block that the pointer at `array` points to, or NULL, by one of
+ * `bytes` that begins with the first `used` bytes.
+ */
+ls_status lsi_alloc_larger(void *array, size_t used, size_t bytes,
+                           ls_memory_tag tag, const char *what);
+
+/*
  * lsi_alloc of activations for a pool, which has to say itself when the block
  * is in use (lsi_memory_note_taken, lsi_memory_note_given).
  */

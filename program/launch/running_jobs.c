@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "launch/process_stat.h"
 
 /*
@@ -198,15 +199,9 @@ typedef struct list {
 /* Room for one more; its place, or NULL without memory. */
 static void *next_place(list *l)
 {
-    if (l->n == l->room) {
-        const size_t room = 2 * l->room + 16;
-        char *const more = realloc(l->items, room * l->size);
-        if (more == NULL)
-            return NULL;
-        l->items = more;
-        l->room = room;
-    }
-    return l->items + l->n * l->size;
+    return lsi_grow_array(&l->items, l->n, &l->room, l->size)
+               ? l->items + l->n * l->size
+               : NULL;
 }
 
 /* Calls fn for each rank there is, until it fails. */

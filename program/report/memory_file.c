@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/memory_lines.h"
-#include "report/grow.h"
 
 enum { MOST_THINGS = 1 << 20, NUMBERS = 9 };
 
@@ -68,11 +68,9 @@ static ls_status add_change(reader *r, int kind, int64_t bytes)
     r->live[kind] += bytes;
     if (r->live[kind] >= MOST || r->live[kind] <= -MOST)
         return wrong(r, "has an impossible number of bytes");
-    void *changes = f->changes;
-    if (!lsi_grow_array(&changes, f->n_changes, &r->change_room,
+    if (!lsi_grow_array(&f->changes, f->n_changes, &r->change_room,
                         sizeof(*f->changes)))
         return no_memory(r);
-    f->changes = changes;
     f->changes[f->n_changes++] =
         (lsi_memory_change){r->time, r->live[kind], (uint8_t)kind};
     if (r->live[kind] > f->peak_of[kind])
@@ -216,11 +214,9 @@ static ls_status take_block(reader *r, const char *line)
     if (f->n_blocks > 0 && (int64_t)f->blocks[f->n_blocks - 1].id >= n[0])
         return wrong(r, "has a number out of turn");
     LS_TRY(set_time(r, n[1]));
-    void *blocks = f->blocks;
-    if (!lsi_grow_array(&blocks, f->n_blocks, &r->block_room,
+    if (!lsi_grow_array(&f->blocks, f->n_blocks, &r->block_room,
                         sizeof(*f->blocks)))
         return no_memory(r);
-    f->blocks = blocks;
     lsi_memory_block *const b = &f->blocks[f->n_blocks++];
     *b = (lsi_memory_block){.id = (uint64_t)n[0],
                             .taken = n[1],
@@ -304,10 +300,8 @@ static ls_status take_map(reader *r, const char *line)
     lsi_memory_file *const f = r->file;
     const size_t n = strlen(line + 2);
     while (r->maps_room < f->maps_bytes + n + 1) {
-        void *maps = f->maps;
-        if (!lsi_grow_array(&maps, r->maps_room, &r->maps_room, 1))
+        if (!lsi_grow_array(&f->maps, r->maps_room, &r->maps_room, 1))
             return no_memory(r);
-        f->maps = maps;
     }
     if (f->maps == NULL)
         return no_memory(r);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "report/profile_steps.h"
 
 enum { DEEPEST = 256 };
@@ -56,14 +57,8 @@ static lsi_profile_kernel *add_kernel(walk *w, const char *name)
     for (size_t i = 0; i < p->n; i++)
         if (strcmp(p->kernel[i].name, name) == 0)
             return &p->kernel[i];
-    if (p->n == w->room) {
-        const size_t room = w->room == 0 ? 64 : 2 * w->room;
-        void *const larger = realloc(p->kernel, room * sizeof(*p->kernel));
-        if (larger == NULL)
-            return NULL;
-        p->kernel = larger;
-        w->room = room;
-    }
+    if (!lsi_grow_array(&p->kernel, p->n, &w->room, sizeof(*p->kernel)))
+        return NULL;
     p->kernel[p->n] = (lsi_profile_kernel){.name = name};
     return &p->kernel[p->n++];
 }

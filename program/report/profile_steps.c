@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "report/grow.h"
+#include "base/grow.h"
 
 /* ---- where they are ------------------------------------------------------ */
 
@@ -31,10 +31,8 @@ static ls_status no_memory(void)
 static ls_status keep(lsi_timeline_span **list, size_t *n, size_t *room,
                       const lsi_timeline_span *span)
 {
-    void *array = *list;
-    if (!lsi_grow_array(&array, *n, room, sizeof(*span)))
+    if (!lsi_grow_array(&*list, *n, room, sizeof(*span)))
         return no_memory();
-    *list = array;
     (*list)[(*n)++] = *span;
     return LS_OK;
 }

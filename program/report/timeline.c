@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "report/folder.h"
-#include "report/grow.h"
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -176,10 +176,8 @@ static bool is_of(const lsi_timeline_process *p, const char *boot)
 static ls_status take_meeting(void *context, const lsi_timeline_span *s)
 {
     meetings *const m = context;
-    void *all = m->all;
-    if (!lsi_grow_array(&all, m->n, &m->room, sizeof(meeting)))
+    if (!lsi_grow_array(&m->all, m->n, &m->room, sizeof(meeting)))
         return lsi_fail(LS_ERR_MEMORY, "no memory for a timeline");
-    m->all = all;
     m->all[m->n++] = (meeting){s->work, s->id, s->begin, s->end};
     return LS_OK;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/json.h"
-#include "report/grow.h"
 #include "report/timeline_private.h"
 
 /* Rows of groups lie below those of threads. */
@@ -334,10 +334,8 @@ static ls_status take_part(void *context, const lsi_timeline_span *s)
     if ((b->any_after && by_key(&one, &b->after) <= 0) ||
         (b->cut && by_key(&one, &b->last) > 0))
         return LS_OK;
-    void *parts = b->parts;
-    if (!lsi_grow_array(&parts, b->n, &b->room, sizeof(part)))
+    if (!lsi_grow_array(&b->parts, b->n, &b->room, sizeof(part)))
         return lsi_fail(LS_ERR_MEMORY, "no memory for the timeline");
-    b->parts = parts;
     b->parts[b->n++] = one;
     if (b->n >= b->most) {
         cut_batch(b);

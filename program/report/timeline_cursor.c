@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "report/grow.h"
+#include "base/grow.h"
 #include "report/timeline_private.h"
 
 /* Ticks and nanoseconds are below: decades. */
@@ -319,12 +319,10 @@ static ls_status open_chunks(lsi_timeline_cursor *c)
     for (; c->next < n; c->next++) {
         const size_t chunk = c->order[c->next];
         const open_chunk *const top = c->open;
-        void *open = c->open;
         if (c->n > 0 && c->first[chunk] > top->entries[top->next].span.begin)
             break;
-        if (!lsi_grow_array(&open, c->n, &c->room, sizeof(open_chunk)))
+        if (!lsi_grow_array(&c->open, c->n, &c->room, sizeof(open_chunk)))
             return no_memory();
-        c->open = open;
         LS_TRY(read_chunk(c, chunk));
     }
     return LS_OK;

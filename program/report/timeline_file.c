@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/span_file.h"
-#include "report/grow.h"
 #include "report/timeline_private.h"
 
 enum { MOST_NAMES = 1 << 16, MOST_THREADS = 1 << 16, HEAD_BYTES = 5 };
@@ -101,11 +101,9 @@ static ls_status take_clock(reader *r)
         source->n_clocks > 0 ? &source->clocks[source->n_clocks - 1] : NULL;
     if (last != NULL && (pair.ticks <= last->ticks || pair.ns < last->ns))
         return wrong(r, "its clock goes backwards");
-    void *clocks = source->clocks;
-    if (!lsi_grow_array(&clocks, source->n_clocks, &source->clock_room,
+    if (!lsi_grow_array(&source->clocks, source->n_clocks, &source->clock_room,
                         sizeof(pair)))
         return no_memory(r);
-    source->clocks = clocks;
     source->clocks[source->n_clocks++] = pair;
     if (wall < (uint64_t)MOST_TIME)
         r->process->wall_ns = (int64_t)wall - pair.ns;
@@ -185,13 +183,11 @@ static ls_status take_spans(reader *r, lsi_timeline_chunk chunk)
     }
     if (r->at != r->end)
         return wrong(r, "it has more bytes than spans in a part");
-    void *chunks = source->chunks;
     if (chunk.n == 0)
         return LS_OK;
-    if (!lsi_grow_array(&chunks, source->n_chunks, &source->chunk_room,
+    if (!lsi_grow_array(&source->chunks, source->n_chunks, &source->chunk_room,
                         sizeof(chunk)))
         return no_memory(r);
-    source->chunks = chunks;
     source->chunks[source->n_chunks++] = chunk;
     r->process->n += chunk.n;
     return LS_OK;
@@ -449,11 +445,9 @@ static ls_status make_process(lsi_timeline_process **out)
 
 static ls_status add_path(lsi_timeline_source *source, const char *path)
 {
-    void *files = source->files;
-    if (!lsi_grow_array(&files, source->n_files, &source->file_room,
+    if (!lsi_grow_array(&source->files, source->n_files, &source->file_room,
                         sizeof(char *)))
         return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);
-    source->files = files;
     source->files[source->n_files] = strdup(path);
     if (source->files[source->n_files] == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to read %s", path);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 
 typedef struct line {
     int depth;
@@ -35,22 +36,11 @@ void lsi_tree_free(lsi_tree **tree)
     *tree = NULL;
 }
 
-static bool grow(lsi_tree *tree)
-{
-    const size_t room = 2 * tree->room + 16;
-    line *const lines = realloc(tree->lines, room * sizeof(*lines));
-    if (lines == NULL)
-        return false;
-    tree->lines = lines;
-    tree->room = room;
-    return true;
-}
-
 void lsi_tree_add(lsi_tree *tree, int depth, const char *format, ...)
 {
     char *text;
     va_list arguments;
-    if (tree->n == tree->room && !grow(tree)) {
+    if (!lsi_grow_array(&tree->lines, tree->n, &tree->room, sizeof(line))) {
         tree->is_short = true;
         return;
     }

@@ -34,15 +34,10 @@ typedef struct folder {
 
 /* ---- names --------------------------------------------------------------- */
 
-static ls_status grow(void **block, size_t used, size_t bytes)
+static ls_status grow(void *block, size_t used, size_t bytes)
 {
-    void *larger = NULL;
-    LS_TRY(lsi_alloc(&larger, bytes, LS_MEMORY_DATA, "names of images"));
-    if (used > 0)
-        memcpy(larger, *block, used);
-    lsi_free(*block);
-    *block = larger;
-    return LS_OK;
+    return lsi_alloc_larger(block, used, bytes, LS_MEMORY_DATA,
+                            "names of images");
 }
 
 static ls_status add_name(names *all, const char *name)
@@ -50,12 +45,12 @@ static ls_status add_name(names *all, const char *name)
     const size_t bytes = strlen(name) + 1;
     if (all->bytes + bytes > all->room) {
         const size_t room = 2 * all->room + bytes + 1024;
-        LS_TRY(grow((void **)&all->text, all->bytes, room));
+        LS_TRY(grow(&all->text, all->bytes, room));
         all->room = room;
     }
     if (all->count == all->most) {
         const size_t most = 2 * (size_t)all->most + 64;
-        LS_TRY(grow((void **)&all->at, (size_t)all->count * sizeof(size_t),
+        LS_TRY(grow(&all->at, (size_t)all->count * sizeof(size_t),
                     most * sizeof(size_t)));
         all->most = (int64_t)most;
     }
@@ -174,7 +169,7 @@ static ls_status label_images(folder *f, int64_t begin, int32_t label)
     const int64_t count = f->images.count;
     if (count > f->labelled) {
         const size_t room = 2 * (size_t)count + 64;
-        LS_TRY(grow((void **)&f->labels, (size_t)begin * sizeof(int32_t),
+        LS_TRY(grow(&f->labels, (size_t)begin * sizeof(int32_t),
                     room * sizeof(int32_t)));
         f->labelled = (int64_t)room;
     }

@@ -4,30 +4,23 @@
 #include "base/memory.h"
 
 /* Replaces `at` by a block of at least twice the room. */
-static ls_status grow(void **at, size_t used, size_t *room, size_t needed,
+static ls_status grow(void *at, size_t used, size_t *room, size_t needed,
                       size_t size)
 {
     size_t wish = *room < 64 ? 64 : *room * 2;
-    void *block = NULL;
     if (wish < needed)
         wish = needed;
-    LS_TRY(lsi_alloc(&block, wish * size, LS_MEMORY_DATA, "text or tokens"));
-    if (used > 0)
-        memcpy(block, *at, used * size);
-    lsi_free(*at);
-    *at = block;
+    LS_TRY(lsi_alloc_larger(at, used * size, wish * size, LS_MEMORY_DATA,
+                            "text or tokens"));
     *room = wish;
     return LS_OK;
 }
 
 ls_status lsi_bytes_reserve(lsi_bytes *bytes, size_t more)
 {
-    void *at = bytes->at;
     if (bytes->room - bytes->n >= more)
         return LS_OK;
-    LS_TRY(grow(&at, bytes->n, &bytes->room, bytes->n + more, 1));
-    bytes->at = at;
-    return LS_OK;
+    return grow(&bytes->at, bytes->n, &bytes->room, bytes->n + more, 1);
 }
 
 ls_status lsi_bytes_add(lsi_bytes *bytes, const void *data, size_t n)
@@ -41,10 +34,7 @@ ls_status lsi_bytes_add(lsi_bytes *bytes, const void *data, size_t n)
 
 ls_status lsi_ids_reserve(lsi_ids *ids, size_t more)
 {
-    void *at = ids->at;
     if (ids->room - ids->n >= more)
         return LS_OK;
-    LS_TRY(grow(&at, ids->n, &ids->room, ids->n + more, sizeof *ids->at));
-    ids->at = at;
-    return LS_OK;
+    return grow(&ids->at, ids->n, &ids->room, ids->n + more, sizeof *ids->at);
 }

@@ -35,26 +35,21 @@ static uint32_t *slot_of(const lsi_pairs *p, uint32_t left, uint32_t right)
 }
 
 /* Doubles a block of `used` elements. */
-static ls_status enlarge(void **block, size_t used, size_t *room, size_t size)
+static ls_status enlarge(void *block, size_t used, size_t *room, size_t size)
 {
     const size_t wish = *room == 0 ? 1024 : 2 * *room;
-    void *larger = NULL;
-    LS_TRY(lsi_alloc(&larger, wish * size, LS_MEMORY_DATA, "counted pairs"));
-    if (used > 0)
-        memcpy(larger, *block, used * size);
-    lsi_free(*block);
-    *block = larger;
+    LS_TRY(lsi_alloc_larger(block, used * size, wish * size, LS_MEMORY_DATA,
+                            "counted pairs"));
     *room = wish;
     return LS_OK;
 }
 
 static ls_status grow(lsi_pairs *p)
 {
-    void *all = p->all, *slots = NULL;
+    void *slots = NULL;
     if (p->n >= UINT32_MAX / 2)
         return lsi_fail(LS_ERR_MEMORY, "the texts have too many pairs");
-    LS_TRY(enlarge(&all, p->n, &p->room, sizeof *p->all));
-    p->all = all;
+    LS_TRY(enlarge(&p->all, p->n, &p->room, sizeof *p->all));
     LS_TRY(lsi_alloc_zeroed(&slots, 2 * p->room * sizeof *p->slots,
                             LS_MEMORY_DATA, "counted pairs"));
     lsi_free(p->slots);
@@ -108,10 +103,8 @@ static ls_status push(lsi_pairs *p, uint32_t index)
 {
     const lsi_pair *const pair = &p->all[index];
     const lsi_ranked_pair moved = {pair->count, pair->left, pair->right, index};
-    void *heap = p->heap;
     if (p->n_heap == p->heap_room)
-        LS_TRY(enlarge(&heap, p->n_heap, &p->heap_room, sizeof *p->heap));
-    p->heap = heap;
+        LS_TRY(enlarge(&p->heap, p->n_heap, &p->heap_room, sizeof *p->heap));
     size_t i = p->n_heap++;
     for (; i > 0 && before(&moved, &p->heap[(i - 1) / 2]); i = (i - 1) / 2)
         p->heap[i] = p->heap[(i - 1) / 2];

@@ -89,13 +89,9 @@ static ls_status reserve(lsi_param_list *list)
     if (list->count < list->capacity)
         return LS_OK;
     const size_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, capacity * sizeof(lsi_param *), LS_MEMORY_OTHER,
-                     "a parameter set"));
-    if (list->count > 0)
-        memcpy(block, list->items, list->count * sizeof(lsi_param *));
-    lsi_free(list->items);
-    list->items = block;
+    LS_TRY(lsi_alloc_larger(&list->items, list->count * sizeof(lsi_param *),
+                            capacity * sizeof(lsi_param *), LS_MEMORY_OTHER,
+                            "a parameter set"));
     list->capacity = capacity;
     return LS_OK;
 }

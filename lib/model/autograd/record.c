@@ -54,10 +54,8 @@ typedef struct record {
 /* Counted at once, so that a reset gives back what a failure left. */
 static ls_status add_node(ls_tape *tape, ls_node **out)
 {
-    void *nodes = tape->nodes;
-    LS_TRY(lsi_tape_grow(&nodes, &tape->nodes_capacity, tape->n_nodes + 1,
+    LS_TRY(lsi_tape_grow(&tape->nodes, &tape->nodes_capacity, tape->n_nodes + 1,
                          sizeof(ls_node)));
-    tape->nodes = nodes;
     *out = &tape->nodes[tape->n_nodes++];
     **out = (ls_node){0};
     return LS_OK;

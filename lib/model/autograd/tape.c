@@ -190,20 +190,16 @@ bool lsi_tape_has(ls_tape *tape, const void *argument, const char *function,
 
 /* ---- ownership ----------------------------------------------------------- */
 
-ls_status lsi_tape_grow(void **array, int *capacity, int needed, size_t size)
+ls_status lsi_tape_grow(void *array, int *capacity, int needed, size_t size)
 {
     if (needed <= *capacity)
         return LS_OK;
     int larger = *capacity > 0 ? *capacity : 32;
     while (larger < needed)
         larger *= 2;
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (size_t)larger * size, LS_MEMORY_OTHER,
-                     "a tape's lists"));
-    if (*capacity > 0)
-        memcpy(block, *array, (size_t)*capacity * size);
-    lsi_free(*array);
-    *array = block;
+    LS_TRY(lsi_alloc_larger(array, (size_t)*capacity * size,
+                            (size_t)larger * size, LS_MEMORY_OTHER,
+                            "a tape's lists"));
     *capacity = larger;
     return LS_OK;
 }
@@ -211,14 +207,12 @@ ls_status lsi_tape_grow(void **array, int *capacity, int needed, size_t size)
 /* Takes over the reference, even on failure. */
 static ls_status append(lsi_tensor_list *list, ls_tensor *tensor)
 {
-    void *items = list->items;
-    const ls_status status =
-        lsi_tape_grow(&items, &list->capacity, list->count + 1, sizeof tensor);
+    const ls_status status = lsi_tape_grow(&list->items, &list->capacity,
+                                           list->count + 1, sizeof tensor);
     if (status != LS_OK) {
         ls_tensor_free(&tensor);
         return status;
     }
-    list->items = items;
     list->items[list->count++] = tensor;
     return LS_OK;
 }
@@ -332,10 +326,8 @@ bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor)
 
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node)
 {
-    void *slots = tape->slots;
-    LS_TRY(lsi_tape_grow(&slots, &tape->slots_capacity, tape->n_slots + 1,
+    LS_TRY(lsi_tape_grow(&tape->slots, &tape->slots_capacity, tape->n_slots + 1,
                          sizeof(lsi_slot)));
-    tape->slots = slots;
     tensor->tape = tape;
     tensor->slot = tape->n_slots;
     tape->slots[tape->n_slots++] =

@@ -183,6 +183,6 @@ void lsi_tape_release_node(ls_node *node);
  * Makes *array (of `size`-byte elements) have room for `needed`; what is there
  * stays. The capacity is kept over resets.
  */
-ls_status lsi_tape_grow(void **array, int *capacity, int needed, size_t size);
+ls_status lsi_tape_grow(void *array, int *capacity, int needed, size_t size);
 
 #endif

@@ -119,13 +119,9 @@ static ls_status reserve(tensors *t)
     if (t->n < t->capacity)
         return LS_OK;
     const size_t capacity = 2 * t->capacity + 16;
-    void *block;
-    LS_TRY(lsi_alloc(&block, capacity * sizeof(ls_named_tensor),
-                     LS_MEMORY_OTHER, "the tensors of a checkpoint"));
-    if (t->n > 0)
-        memcpy(block, t->items, t->n * sizeof(ls_named_tensor));
-    lsi_free(t->items);
-    t->items = block;
+    LS_TRY(lsi_alloc_larger(&t->items, t->n * sizeof(ls_named_tensor),
+                            capacity * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
+                            "the tensors of a checkpoint"));
     t->capacity = capacity;
     return LS_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/memory.h"
 #include "cli/frame/command.h"
 #include "cli/frame/ranks.h"
@@ -60,7 +61,7 @@ static const lsi_option options[] = {
 
 typedef struct names {
     char **all; /* each from malloc */
-    size_t n;
+    size_t n, room;
 } names;
 
 static void free_names(names *list)
@@ -72,12 +73,8 @@ static void free_names(names *list)
 
 static ls_status add_name(names *list, const char *name)
 {
-    char **all = realloc(list->all, (list->n + 1) * sizeof *all);
-    if (all != NULL) {
-        list->all = all;
-        all[list->n] = strdup(name);
-    }
-    if (all == NULL || all[list->n] == NULL)
+    if (!lsi_grow_array(&list->all, list->n, &list->room, sizeof(char *)) ||
+        (list->all[list->n] = strdup(name)) == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for a list of names");
     list->n++;
     return LS_OK;

@@ -182,13 +182,9 @@ static ls_status put(const lsi_continuations *texts, lsi_continuation *t,
         return LS_OK;
     }
     if (t->bytes + n > t->capacity) {
-        void *block = NULL;
         const size_t capacity = 2 * (t->bytes + n) + 64;
-        LS_TRY(lsi_alloc(&block, capacity, LS_MEMORY_DATA, "a text"));
-        if (t->bytes > 0)
-            memcpy(block, t->written, t->bytes);
-        lsi_free(t->written);
-        t->written = block;
+        LS_TRY(lsi_alloc_larger(&t->written, t->bytes, capacity, LS_MEMORY_DATA,
+                                "a text"));
         t->capacity = capacity;
     }
     memcpy(t->written + t->bytes, bytes, n);
