@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/span_file.h"
 #include "base/spans.h"
 #include "lockstep/profile.h"
@@ -55,10 +56,7 @@ static void in_child(void)
     depth = 0;
 }
 
-static void watch_forks(void)
-{
-    (void)pthread_atfork(NULL, NULL, in_child);
-}
+static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 /*
  * The descriptor stays open: by it the page is found. Who maps it relies on its
@@ -82,12 +80,11 @@ static void *map_page(void)
 /* Under the lock. NULL if there is no memory for it. */
 static lsi_live_page *make_page(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     void *const at = map_page();
     refused = at == MAP_FAILED;
     if (refused)
         return NULL;
-    pthread_once(&once, watch_forks);
+    lsi_guard_forks(&fork_guard);
     lsi_live_page *const page = at;
     page->pid = (int32_t)getpid();
     lsi_span_get_rank(&page->rank, &page->size);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
 #include "comm/state/bell.h"
@@ -40,16 +41,6 @@ static bool is_own(const ls_group *group)
 
 /* ---- forks --------------------------------------------------------------- */
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* The groups are the parent's; a child must not move what is in flight. */
 static void in_child(void)
 {
@@ -61,13 +52,9 @@ static void in_child(void)
     members = NULL;
     own_members = 0;
     returned = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    after_fork();
 }
 
-static void mind_forks(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, in_child);
-}
+static lsi_fork_guard fork_guard = {.lock = &lock, .in_child = in_child};
 
 /* ---- borrowing ----------------------------------------------------------- */
 
@@ -91,10 +78,9 @@ static void lend(ls_group *group)
 
 void lsi_coprogress_join(ls_group *group)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (is_own(group))
         return;
-    pthread_once(&once, mind_forks);
+    lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);
     if (!is_held(group)) {
         group->coprogress.next_member = members;

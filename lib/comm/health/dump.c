@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
 #include "base/thread.h"
@@ -136,16 +137,6 @@ static void *watch(void *unused)
     return NULL;
 }
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* A child has neither the thread nor a place in the groups. */
 static void in_child(void)
 {
@@ -155,22 +146,16 @@ static void in_child(void)
     if (sigaction(SIGUSR1, NULL, &action) == 0 &&
         action.sa_handler == on_signal)
         (void)sigaction(SIGUSR1, &before, NULL);
-    after_fork();
 }
 
-static void mind_forks(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, in_child);
-}
+static lsi_fork_guard fork_guard = {.lock = &lock, .in_child = in_child};
 
 static void listen_to_signal(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sigaction action;
     if (sigaction(SIGUSR1, NULL, &before) != 0 ||
         (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN))
         return;
-    pthread_once(&once, mind_forks);
     if (sem_init(&asked, 0, 0) != 0 || !lsi_thread_watch(watch, NULL)) {
         lsi_log(LSI_LOG_WARN, "SIGUSR1 is not served: there is no thread");
         return;
@@ -198,6 +183,7 @@ void lsi_dump_join(ls_group *group)
         lsi_log(LSI_LOG_WARN,
                 "LOCKSTEP_RECORD: cannot write to the folder %s: %s", folder,
                 strerror(errno));
+    lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);
     group->recording.next = groups;
     groups = group;

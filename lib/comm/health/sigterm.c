@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
 #include "base/thread.h"
@@ -97,10 +98,7 @@ static void in_child(void)
         (void)signal(SIGTERM, SIG_DFL);
 }
 
-static void mind_forks(void)
-{
-    (void)pthread_atfork(NULL, NULL, in_child);
-}
+static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 /* Unless the program handles the signal itself. */
 static bool handle(int number, void (*handler)(int))
@@ -127,10 +125,9 @@ static ls_status is_asked(bool *out)
 
 ls_status lsi_sigterm_listen(const ls_group *group)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     bool asked;
     LS_TRY(is_asked(&asked));
-    pthread_once(&once, mind_forks);
+    lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);
     if (subject == NULL)
         subject = group;

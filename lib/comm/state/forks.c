@@ -1,8 +1,7 @@
 #include "comm/state/forks.h"
 
-#include <pthread.h>
-
 #include "base/error.h"
+#include "base/fork.h"
 
 unsigned lsi_forks;
 
@@ -11,15 +10,11 @@ static void in_child(void)
     lsi_forks++;
 }
 
-static void mind_forks(void)
-{
-    (void)pthread_atfork(NULL, NULL, in_child);
-}
+static lsi_fork_guard fork_guard = {.in_child = in_child};
 
 void lsi_count_forks(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, mind_forks);
+    lsi_guard_forks(&fork_guard);
 }
 
 ls_status lsi_refuse_inherited(const ls_group *group)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "model/checkpoint/cache.h"
 #include "model/checkpoint/folder.h"
@@ -24,16 +25,6 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static lsi_folder_lock *locks;
 
-static void before_fork(void)
-{
-    pthread_mutex_lock(&mutex);
-}
-
-static void after_fork(void)
-{
-    pthread_mutex_unlock(&mutex);
-}
-
 static void in_child(void)
 {
     for (lsi_folder_lock *lock = locks; lock != NULL; lock = lock->next) {
@@ -41,13 +32,9 @@ static void in_child(void)
         lock->held = false;
     }
     locks = NULL;
-    after_fork();
 }
 
-static void mind_forks(void)
-{
-    (void)pthread_atfork(before_fork, after_fork, in_child);
-}
+static lsi_fork_guard fork_guard = {.lock = &mutex, .in_child = in_child};
 
 static void strike_off(lsi_folder_lock *lock)
 {
@@ -140,8 +127,7 @@ static void warn_of_no_locks(const char *folder)
 static ls_status try_lock(lsi_folder_lock *lock, const char *path, int *fd,
                           lsi_file_lock *got)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, mind_forks);
+    lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&mutex);
     const ls_status status = open_file(path, fd);
     if (status == LS_OK)
