@@ -3,6 +3,7 @@
  */
 #include "comm/api/group.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static ls_status map(ls_group *group, uint64_t offset)
 /* The last thing that is done with the region. */
 static void depart(ls_group *group)
 {
+    assert(!lsi_is_inherited(group));
     if (lsi_space_let_go(&group->memory.header->hold, group->memory.sharers))
         lsi_space_give_back(group, group->memory.region_offset,
                             group->memory.layout.bytes);

@@ -4,6 +4,9 @@
 #include "comm/api/request.h"
 
 #include "array/compute/serial.h"
+#include <assert.h>
+
+#include "array/compute/serial.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/api/check.h"
@@ -13,6 +16,7 @@
 #include "comm/core/engine.h"
 #include "comm/core/wait.h"
 #include "comm/health/recorder.h"
+#include "comm/state/forks.h"
 
 /* A collective to be planned. */
 typedef struct wanted {
@@ -125,6 +129,7 @@ ls_status lsi_reduce_shards_plan(ls_group *group, lsi_buffer data,
 /* Submits what has been prepared. */
 static ls_status submit(ls_request *request)
 {
+    assert(!request->in_flight && !request->is_message);
     lsi_coprogress_take(request->group);
     LS_TRY(lsi_collective_submit(&request->op));
     request->group->counters->collectives++;
@@ -223,6 +228,7 @@ ls_status ls_start(ls_request *request)
 
 ls_status lsi_refuse_planned(ls_request *request, ls_status status)
 {
+    assert(!request->is_message && !request->is_over);
     return lsi_refuse(request->group, &request->op.call, status);
 }
 
@@ -275,6 +281,7 @@ ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
 /* This thread's last error may be about another request. */
 static ls_status outcome(ls_request *request)
 {
+    assert(request->in_flight && *done_flag(request));
     request->in_flight = false;
     lsi_polling_over(request->group);
     bring(request);
@@ -350,6 +357,8 @@ void ls_request_free(ls_request **request)
     ls_request *const freed = *request;
     if (freed->in_flight)
         (void)ls_wait(freed);
+    assert(!freed->in_flight || freed->group->failed ||
+           lsi_is_inherited(freed->group));
     if (freed->on_done != NULL)
         (void)lsi_on_done_remove(freed->group, &freed->completion);
     discard(freed);

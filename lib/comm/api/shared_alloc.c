@@ -5,6 +5,7 @@
  */
 #include "comm/api/shared_alloc.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -124,6 +125,7 @@ ls_status lsi_shared_alloc_sparse(ls_group *group, size_t bytes, void **data)
 static lsi_shared *own(ls_group *group, const lsi_shared *found)
 {
     lsi_shared *mine = group->memory.shared;
+    assert(group->dup_of == NULL);
     while (mine != found)
         mine = mine->next;
     return mine;

@@ -1,5 +1,6 @@
 #include "comm/coll/points.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "array/compute/serial.h"
@@ -89,6 +90,7 @@ void lsi_post_receive(lsi_collective *op, lsi_buffer buffer, int peer)
 static void begin_step(lsi_collective *op,
                        void (*post)(lsi_collective *op, int step))
 {
+    assert(op->step == 0 || (op->out.done && op->in.done));
     op->step++;
     op->out.done = op->in.done = true; /* unless the step posts them */
     post(op, (int)op->step);

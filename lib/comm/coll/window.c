@@ -1,5 +1,7 @@
 #include "comm/coll/window.h"
 
+#include <assert.h>
+
 bool lsi_window_free(const lsi_collective *op)
 {
     ls_group *group = op->group;
@@ -12,9 +14,11 @@ ls_status lsi_window_steps(lsi_collective *op, size_t steps,
                            void (*step)(lsi_collective *op, size_t k))
 {
     ls_group *group = op->group;
+    assert(op == group->queue.first && op->step <= steps);
     if (op->step == 0) {
         if (!op->ahead && !lsi_window_free(op))
             return LS_IN_PROGRESS;
+        assert(group->queue.staged <= op->sequence);
         group->queue.staged = op->sequence;
         op->step = op->ahead;
     }

@@ -1,5 +1,6 @@
 #include "comm/core/agree.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@ ls_status lsi_refuse(ls_group *group, const lsi_call *call, ls_status status)
     /* What is ahead in the queue may fail, too, and record its own reason. */
     char reason[LSI_REASON_BYTES];
     lsi_collective *op = &group->call;
+    assert(status != LS_OK);
     snprintf(reason, sizeof(reason), "%s", ls_last_error());
     op->group = group;
     op->call = *call;
@@ -26,6 +28,7 @@ ls_status lsi_exchange(ls_group *group, const lsi_call *call, const void *send,
                        size_t bytes, void *recv)
 {
     lsi_collective *op = &group->call;
+    assert(bytes <= LSI_FLAT_BYTES);
     LS_TRY(lsi_collective_prepare(op, group, call, send, recv));
     op->block = bytes;
     return lsi_collective_complete(op);

@@ -1,11 +1,13 @@
 #include "comm/core/collective.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/core/paths.h"
 #include "comm/state/algorithm.h"
+#include "comm/state/forks.h"
 
 /* The most private memory that any candidate may ask for. */
 static size_t scratch_needed(const lsi_collective *op)
@@ -46,6 +48,8 @@ ls_status lsi_collective_prepare(lsi_collective *op, ls_group *group,
                                  const lsi_call *call, const void *send,
                                  void *recv)
 {
+    assert(op->state == LSI_COLLECTIVE_IDLE || lsi_has_failed(group) ||
+           lsi_is_inherited(group));
     op->group = group;
     op->call = *call;
     op->send = send;

@@ -7,11 +7,13 @@
  */
 #include "comm/core/coprogress.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/held.h"
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
 #include "comm/state/bell.h"
@@ -60,16 +62,18 @@ static lsi_fork_guard fork_guard = {.lock = &lock, .in_child = in_child};
 
 /*
  * Whether this thread has borrowed it, and calls a function of the program's
- * that uses it, although another thread waits for it already. Under the lock.
+ * that uses it, although another thread waits for it already.
  */
 static bool is_held(const ls_group *group)
 {
+    assert(lsi_mutex_held(&lock));
     return group->coprogress.borrowed > 0 && group->coprogress.holder == self();
 }
 
-/* Under the lock. */
 static void lend(ls_group *group)
 {
+    assert(lsi_mutex_held(&lock));
+    assert(group->coprogress.borrowed == 0 || is_held(group));
     group->coprogress.borrowed++;
     group->coprogress.holder = self();
 }
@@ -83,6 +87,7 @@ void lsi_coprogress_join(ls_group *group)
     lsi_guard_forks(&fork_guard);
     pthread_mutex_lock(&lock);
     if (!is_held(group)) {
+        assert(atomic_load(&group->coprogress.mover) == 0);
         group->coprogress.next_member = members;
         members = group;
         atomic_store(&group->coprogress.mover, self());
@@ -91,19 +96,21 @@ void lsi_coprogress_join(ls_group *group)
     pthread_mutex_unlock(&lock);
 }
 
-/* Releases what this thread has done. Under the lock. */
+/* Releases what this thread has done. */
 static void strike(ls_group *group)
 {
     ls_group **link = &members;
+    assert(lsi_mutex_held(&lock) && is_own(group));
     while (*link != group)
         link = &(*link)->coprogress.next_member;
     *link = group->coprogress.next_member;
     atomic_store(&group->coprogress.mover, 0);
 }
 
-/* Whoever has it may sleep, and looks at the mover before. Under the lock. */
+/* Whoever has it may sleep, and looks at the mover before. */
 static void await_return(ls_group *group)
 {
+    assert(lsi_mutex_held(&lock) && is_own(group));
     if (group->coprogress.borrowed > 0)
         lsi_wake_all(group);
     while (group->coprogress.borrowed > 0)
@@ -132,6 +139,7 @@ void lsi_coprogress_leave(ls_group *group)
     if (!is_own(group))
         return;
     pthread_mutex_lock(&lock);
+    assert(group->coprogress.borrowed == 0);
     strike(group);
     pthread_mutex_unlock(&lock);
     own_members--;
@@ -168,6 +176,7 @@ ls_group *lsi_coprogress_borrow(const ls_group *group)
 static void progress(ls_group *group)
 {
     char text[TEXT_BYTES];
+    assert(group->coprogress.holder == self());
     snprintf(text, sizeof(text), "%s", ls_last_error());
     if (lsi_progress(group) != LS_OK)
         lsi_restore_error(text);
@@ -201,7 +210,8 @@ static bool is_due(const ls_group *group)
     return false;
 }
 
-/* One that is borrowed is so by this thread, which its functions may use. */
+/* One that is borrowed is so by this thread (lend), which its functions may
+ * use. */
 ls_group *lsi_coprogress_borrow_completed(const ls_group *group)
 {
     if (!lsi_coprogress_due(group))
@@ -217,9 +227,9 @@ ls_group *lsi_coprogress_borrow_completed(const ls_group *group)
     return other;
 }
 
-/* Under the lock. */
 static void give_back(ls_group *group)
 {
+    assert(is_held(group));
     if (--group->coprogress.borrowed == 0 && is_own(group) && is_idle(group)) {
         strike(group);
         own_members--;

@@ -7,6 +7,7 @@
  */
 #include "comm/core/counts.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -42,6 +43,7 @@ static void add_up(lsi_block_table *counted, size_t *begin,
     begin[0] = 0;
     for (size_t r = 0; r < counted->room; r++) {
         begin[r + 1] = begin[r] + counts[r];
+        assert(begin[r + 1] >= begin[r]);
         counted->most = counts[r] > counted->most ? counts[r] : counted->most;
     }
 }
@@ -68,6 +70,7 @@ void lsi_counts_publish(const lsi_collective *op)
     const lsi_block_table *c = &op->counted;
     if (!lsi_operation_has_counts(op->call.operation))
         return;
+    assert(c->room == (size_t)op->group->size);
     uint64_t *table = lsi_cell_table(op, op->group->rank);
     const size_t *own =
         op->call.operation == LSI_OP_ALL_GATHERV ? c->receives : c->sends;
@@ -82,6 +85,7 @@ void lsi_counts_hear(lsi_collective *op, int rank)
     if (op->call.operation != LSI_OP_ALL_TO_ALLV || op->call.refusal != LS_OK ||
         op->refuser >= 0)
         return;
+    assert(op->phase == 1);
     const uint64_t *table = lsi_cell_table(op, rank);
     const size_t most = (size_t)table[op->group->size + 1];
     c->from[rank] = (size_t)table[op->group->rank];

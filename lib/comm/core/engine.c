@@ -29,7 +29,10 @@ bool lsi_all_completed(ls_group *group, uint64_t sequence)
         if (group->queue.seen[r] >= sequence || !lsi_shares_memory(group, r))
             continue;
         /* Acquires: what that rank has loaded may be overwritten. */
-        group->queue.seen[r] = atomic_load(&lsi_member_of(group, r)->completed);
+        const uint64_t completed =
+            atomic_load(&lsi_member_of(group, r)->completed);
+        assert(completed >= group->queue.seen[r]);
+        group->queue.seen[r] = completed;
         if (group->queue.seen[r] < sequence) {
             group->queue.waits_completed = true;
             return false;
@@ -52,11 +55,15 @@ static bool all_stamped(const ls_group *group, uint64_t sequence,
 void lsi_collective_publish(lsi_collective *op)
 {
     ls_group *group = op->group;
+    lsi_cell *own = lsi_cell_of(group, op->sequence, group->rank);
     const uint64_t stamp = lsi_stamp(op->sequence, ++op->phase);
+    assert(op->state >= LSI_COLLECTIVE_ENTERED);
+    assert(op->phase < (uint32_t)1 << LSI_PHASE_BITS);
+    assert(atomic_load(&own->stamp) < stamp);
     op->cursor = 0;
     group->activity++;
     /* Releases all that this rank has stored, in cells, windows and buffers. */
-    atomic_store(&lsi_cell_of(group, op->sequence, group->rank)->stamp, stamp);
+    atomic_store(&own->stamp, stamp);
     /* Only the last to arrive wakes those who sleep. */
     if (atomic_load(&group->memory.header->sleepers) != 0 &&
         all_stamped(group, op->sequence, stamp))
@@ -67,6 +74,7 @@ ls_status lsi_collective_arrived(lsi_collective *op)
 {
     ls_group *group = op->group;
     const uint64_t stamp = lsi_stamp(op->sequence, op->phase);
+    assert(op->phase >= 1 && op->cursor >= 0 && op->cursor <= group->size);
     for (; op->cursor < group->size; op->cursor++) {
         const lsi_cell *cell = lsi_cell_of(group, op->sequence, op->cursor);
         /* Acquires what that rank has stored before its stamp. */
@@ -115,6 +123,7 @@ static void publish_data(lsi_collective *op)
     lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
     if (!op->offers) {
         cell->bytes = lsi_sent(op);
+        assert(cell->bytes <= LSI_FLAT_BYTES);
         lsi_pack(op);
         return;
     }
@@ -128,6 +137,7 @@ static void publish_data(lsi_collective *op)
 static bool enter(lsi_collective *op)
 {
     ls_group *group = op->group;
+    assert(op->state == LSI_COLLECTIVE_QUEUED && op->phase == 0);
     if (op->sequence > LSI_CELLS &&
         !lsi_all_completed(group, op->sequence - LSI_CELLS))
         return false;
@@ -157,6 +167,7 @@ ls_status lsi_collective_submit(lsi_collective *op)
     ls_group *group = op->group;
     if (lsi_has_failed(group) || lsi_is_inherited(group))
         return lsi_report_failure(group);
+    assert(op->state == LSI_COLLECTIVE_IDLE);
     op->sequence = ++group->queue.sequence;
     op->state = LSI_COLLECTIVE_QUEUED;
     op->algorithm = NULL;
@@ -191,6 +202,7 @@ void lsi_collective_withdraw(lsi_collective *op)
     }
     if (*link == NULL)
         return;
+    assert(lsi_has_failed(op->group) || lsi_is_inherited(op->group));
     *link = op->next;
     if (queue->last == op)
         queue->last = before;
@@ -221,6 +233,7 @@ static const char *needs_of(const lsi_algorithm *algorithm, uint64_t able)
  */
 static ls_status agree_on_algorithm(lsi_collective *op)
 {
+    assert(op->phase == 1 && op->cursor == op->group->size);
     op->algorithm = op->candidates[0];
     assert(op->algorithm != NULL);
     if (!op->offers)
@@ -244,6 +257,8 @@ static ls_status agree_on_algorithm(lsi_collective *op)
 static void finish(lsi_collective *op, ls_status status)
 {
     ls_group *group = op->group;
+    assert(op == group->queue.first && op->state == LSI_COLLECTIVE_RUNNING);
+    assert(op->sequence > group->queue.completed);
     op->state = LSI_COLLECTIVE_IDLE;
     op->done = true;
     op->status = status;
@@ -262,6 +277,7 @@ static void finish(lsi_collective *op, ls_status status)
 
 static ls_status advance(lsi_collective *op)
 {
+    assert(op->state >= LSI_COLLECTIVE_ENTERED && !op->done);
     if (op->state == LSI_COLLECTIVE_ENTERED) {
         const ls_status status = lsi_collective_arrived(op);
         if (status != LS_OK)

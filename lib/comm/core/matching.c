@@ -11,6 +11,7 @@
  */
 #include "comm/core/matching.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -102,6 +103,8 @@ static bool is_for_any(const lsi_message *message)
 static void settle(ls_group *group, lsi_message *message, int peer,
                    uint64_t tag)
 {
+    assert(is_for_any(message) || message->peer == peer);
+    assert(tags_match(message->tag, tag));
     strike(is_for_any(message) ? &group->streams.any
                                : &stream_from(group, peer)->waiting,
            message);
@@ -114,6 +117,7 @@ static void settle(ls_group *group, lsi_message *message, int peer,
 
 void lsi_matching_ask(ls_group *group, lsi_message *message)
 {
+    assert(message->turn == 0 && !message->done);
     message->turn = ++group->streams.turns;
     append(is_for_any(message) ? &group->streams.any
                                : &stream_from(group, message->peer)->waiting,
@@ -143,6 +147,7 @@ void lsi_matching_withdraw(ls_group *group, lsi_message *message)
 
 void lsi_matching_probe(ls_group *group, lsi_probe *probe)
 {
+    assert((probe == NULL) != (group->streams.probe == NULL));
     group->streams.probe = probe;
     if (probe == NULL)
         return;
@@ -207,6 +212,7 @@ static ls_status keep(ls_group *group, const lsi_stream *stream,
 static void deliver(ls_group *group, lsi_message *kept)
 {
     lsi_message *to = kept->claimed_by;
+    assert(kept->done && to->envelope.bytes == kept->envelope.bytes);
     if (kept->envelope.bytes != 0)
         memcpy(to->data, kept->data, kept->envelope.bytes);
     if (to->record != 0)
@@ -219,6 +225,7 @@ static void deliver(ls_group *group, lsi_message *kept)
 
 void lsi_matching_complete(ls_group *group, lsi_message *kept)
 {
+    assert(kept->kept && !kept->done);
     kept->done = true;
     if (kept->claimed_by != NULL)
         deliver(group, kept);
@@ -272,6 +279,7 @@ static bool is_wanted(const ls_group *group, const lsi_stream *stream)
 ls_status lsi_matching_next(ls_group *group, lsi_stream *stream, bool any)
 {
     lsi_envelope envelope;
+    assert(stream->matches && stream->first == NULL);
     if (!is_wanted(group, stream))
         return LS_OK;
     const ls_status status =

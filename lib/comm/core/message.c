@@ -4,10 +4,13 @@
  */
 #include "comm/core/message.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "comm/core/matching.h"
 #include "comm/health/recorder.h"
 #include "comm/state/channels.h"
+#include "comm/state/forks.h"
 
 /* ---- queues -------------------------------------------------------------- */
 
@@ -47,6 +50,7 @@ void lsi_message_send_tag(ls_group *group, lsi_message *message, int class_,
                           lsi_buffer buffer, lsi_peer_tag to)
 {
     const int peer = to.peer;
+    assert(peer >= 0 && peer < group->size);
     prepare(message, buffer);
     message->envelope.tag = (uint64_t)to.tag;
     group->counters->messages++;
@@ -58,6 +62,7 @@ void lsi_message_send_tag(ls_group *group, lsi_message *message, int class_,
 void lsi_message_receive(ls_group *group, lsi_message *message, int class_,
                          lsi_buffer buffer, int peer)
 {
+    assert(!group->streams.of[class_][1][peer].matches);
     prepare(message, buffer);
     enqueue(group, &group->streams.of[class_][1][peer], message);
 }
@@ -94,6 +99,7 @@ void lsi_message_withdraw(ls_group *group, lsi_message *message)
     const bool receives = message->turn != 0;
     if (message->done)
         return;
+    assert(lsi_has_failed(group) || lsi_is_inherited(group));
     if (receives)
         lsi_matching_withdraw(group, message);
     if (message->peer != LS_ANY_RANK)
@@ -105,6 +111,7 @@ void lsi_message_withdraw(ls_group *group, lsi_message *message)
 
 static void finish(ls_group *group, lsi_stream *stream, lsi_message *message)
 {
+    assert(message->opened && !message->done);
     group->activity++;
     stream->first = stream->matches ? NULL : message->next;
     if (message->kept) {

@@ -1,5 +1,6 @@
 #include "comm/core/on_done.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -10,8 +11,8 @@ enum { TEXT_BYTES = 1024 };
 void lsi_on_done_add(ls_group *group, lsi_on_done *completion)
 {
     lsi_on_done **link = &group->completions;
-    while (*link != NULL)
-        link = &(*link)->next;
+    for (; *link != NULL; link = &(*link)->next)
+        assert(*link != completion);
     completion->next = NULL;
     *link = completion;
 }
@@ -44,6 +45,7 @@ static lsi_on_done *take(ls_group *group)
 static void call_one(ls_group *group, lsi_on_done *due)
 {
     const bool done = *due->done;
+    assert(done || group->failed);
     due->call(due, done ? LS_OK : lsi_report_failure(group));
 }
 

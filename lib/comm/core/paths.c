@@ -1,5 +1,6 @@
 #include "comm/core/paths.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "array/compute/serial.h"
@@ -46,6 +47,7 @@ lsi_range lsi_block_of(const lsi_collective *op, int rank)
 {
     const size_t count = op->call.count;
     const size_t r = (size_t)rank;
+    assert(rank >= 0 && rank < op->group->size);
     const lsi_operation_row *row = lsi_operation_of(op->call.operation);
     if (op->call.operation == LSI_OP_REDUCE_SCATTERV)
         return (lsi_range){op->counted.sends[r], op->counted.sends[r + 1]};
@@ -82,6 +84,7 @@ size_t lsi_delivery_offset(const lsi_collective *op, size_t begin)
     if (lsi_operation_of(op->call.operation)->sends == LSI_EXTENT_BLOCKS ||
         op->call.operation == LSI_OP_REDUCE_SCATTERV || op->cut.window.end != 0)
         begin -= lsi_block_of(op, op->group->rank).begin;
+    assert(begin <= SIZE_MAX / 2); /* it lay in this rank's block */
     return begin * op->item;
 }
 
@@ -106,6 +109,7 @@ void lsi_make_offer(lsi_collective *op, lsi_offer *offer)
 {
     const ls_group *group = op->group;
     const bool alone = group->size == 1;
+    assert(op->offers);
     *offer = (lsi_offer){.able = LSI_PATH_NODES};
     if (lsi_spans_nodes(group))
         return; /* between nodes there are messages only */

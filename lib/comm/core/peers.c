@@ -1,5 +1,7 @@
 #include "comm/core/peers.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "comm/core/engine.h"
 #include "comm/health/awaited.h"
@@ -9,6 +11,7 @@
 
 static ls_status post_dead(ls_group *group, int rank)
 {
+    assert(rank != group->rank);
     lsi_post_failure(group,
                      &(lsi_failure){.status = LS_ERR_PEER_DEAD,
                                     .rank_a = rank,

@@ -1,5 +1,6 @@
 #include "comm/core/refusal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -8,6 +9,7 @@ enum { CALL_BYTES = 128 };
 
 void lsi_publish_refusal(const lsi_collective *op, lsi_cell *cell)
 {
+    assert(op->call.refusal != LS_OK);
     snprintf((char *)cell->payload, LSI_REASON_BYTES, "%s", op->reason);
     cell->bytes = LSI_REASON_BYTES;
 }
@@ -17,6 +19,7 @@ ls_status lsi_report_refusal(const lsi_collective *op)
     char name[CALL_BYTES];
     const int own = op->group->rank;
     const int rank = op->call.refusal != LS_OK ? own : op->refuser;
+    assert(rank >= 0 && op->phase == 1);
     const lsi_cell *cell = lsi_cell_of(op->group, op->sequence, rank);
     const char *reason = (const char *)cell->payload;
     const lsi_call call =

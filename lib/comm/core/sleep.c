@@ -6,6 +6,7 @@
  */
 #include "comm/core/sleep.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -117,6 +118,7 @@ static uint64_t wait_for_any(ls_group *group, const ls_group *others,
  */
 static void announce(ls_group *group)
 {
+    assert(atomic_load(&lsi_member_of(group, group->rank)->asleep) == 0);
     group->waiting.sleeper =
         (lsi_sleeper){.bell = atomic_load(&group->memory.header->bell),
                       .activity = group->activity,
@@ -135,6 +137,7 @@ static bool is_quiet(const ls_group *group)
 
 static void take_back(ls_group *group)
 {
+    assert(atomic_load(&group->memory.header->sleepers) > 0);
     atomic_store(&lsi_member_of(group, group->rank)->asleep, 0);
     if (group->waiting.sleeper.for_cells)
         atomic_fetch_sub(&group->memory.header->cell_waiters, 1);

@@ -23,6 +23,7 @@
  */
 #include "comm/core/wait.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <sched.h>
 
@@ -143,6 +144,7 @@ static int choose_spins(ls_group *group)
 
 static void choose(ls_group *group, lsi_patience *patience)
 {
+    assert(patience->looks == 0 && patience->spins == 0);
     const bool late = group->waiting.late > 0;
     const bool crowded = group->waiting.crowded;
     if (late)
@@ -253,6 +255,7 @@ static uint64_t time_of(ls_group *group)
 
 static void begin(lsi_patience *patience, uint64_t now)
 {
+    assert(patience->began_ns == 0);
     patience->began_ns = patience->checked_ns = now;
     patience->since_ns = lsi_clock_ns();
 }
@@ -260,6 +263,7 @@ static void begin(lsi_patience *patience, uint64_t now)
 static ls_status look(ls_group *group, lsi_patience *patience, uint64_t now)
 {
     uint64_t told_for = 0;
+    assert(patience->began_ns != 0 && now >= patience->checked_ns);
     const bool told = lsi_spans_nodes(group) && lsi_sigterm_told(&told_for);
     if (!told && now - patience->checked_ns < LSI_SLICE_NS)
         return LS_OK;
@@ -398,6 +402,7 @@ ls_status lsi_collective_complete(lsi_collective *op)
     lsi_coprogress_take(op->group);
     LS_TRY(lsi_collective_submit(op));
     const ls_status status = lsi_wait_for(op->group, &op->done);
+    assert(status != LS_OK || op->state == LSI_COLLECTIVE_IDLE);
     if (status == LS_OK)
         return op->status;
     lsi_collective_withdraw(op);

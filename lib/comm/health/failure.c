@@ -37,12 +37,14 @@ static bool note(ls_group *group, const lsi_failure *failure)
 
 void lsi_post_failure(ls_group *group, const lsi_failure *failure)
 {
+    assert(failure->status != LS_OK);
     if (note(group, failure))
         lsi_channels_tell_failure(group, failure);
 }
 
 void lsi_hear_failure(ls_group *group, const lsi_failure *failure)
 {
+    assert(failure->rank_a >= 0 && failure->rank_a < group->size);
     (void)note(group, failure);
 }
 

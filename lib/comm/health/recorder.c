@@ -1,5 +1,6 @@
 #include "comm/health/recorder.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -30,6 +31,7 @@ static void begin(lsi_record *record, uint64_t number, const lsi_call *call,
                   uint64_t apart, size_t bytes)
 {
     const lsi_fingerprint print = lsi_fingerprint_of(call);
+    assert(number > OWN(record->number));
     const bool timed = bytes >= LONG_BYTES || number % TIMED_EVERY == 0;
     PUT(record->number, 0);
     PUT(record->what, print.what);
@@ -45,6 +47,7 @@ static void begin(lsi_record *record, uint64_t number, const lsi_call *call,
 static void end(lsi_record *record, uint64_t result)
 {
     const uint64_t state = OWN(record->state);
+    assert((state & LSI_RECORD_DONE) == 0);
     if ((state & LSI_RECORD_TIMED) != 0)
         PUT(record->ended, lsi_ticks());
     PUT(record->state, state | result);

@@ -1,5 +1,6 @@
 #include "comm/health/sigterm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/held.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
 #include "base/thread.h"
@@ -57,6 +59,7 @@ void lsi_sigterm_came(void)
 static void say_who_has_died(const ls_group *group)
 {
     const int rank = lsi_find_dead(group);
+    assert(lsi_mutex_held(&lock) && group == subject);
     if (rank < 0)
         return;
     char text[LSI_HOST_BYTES + 128];

@@ -11,12 +11,14 @@
  */
 #include "comm/net/arrivals.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/schedule/tree.h"
 #include "comm/state/bell.h"
+#include "comm/state/channels.h"
 
 typedef struct record {
     uint64_t sequence, what, count; /* of the call */
@@ -48,6 +50,8 @@ void lsi_arrivals_close(lsi_arrivals *arrivals)
 static void append_own(const ls_group *group, lsi_arrivals *arrivals, int rank)
 {
     const lsi_cell *cell = lsi_cell_of(group, arrivals->sequence, rank);
+    assert(cell->bytes <= LSI_PAYLOAD_BYTES &&
+           arrivals->used + record_bytes(cell->bytes) <= arrivals->room);
     const record r = {.sequence = arrivals->sequence,
                       .what = cell->what,
                       .count = cell->count,
@@ -99,6 +103,8 @@ static void publish(const ls_group *group, const record *r, const void *payload)
 {
     const int rank = (int)r->rank;
     lsi_cell *cell = lsi_cell_of(group, r->sequence, rank);
+    assert(!lsi_shares_memory(group, rank));
+    assert(atomic_load(&cell->stamp) < lsi_stamp(r->sequence, 1));
     cell->what = r->what;
     cell->count = r->count;
     cell->completed = r->sequence - 1;
@@ -164,6 +170,7 @@ static ls_status post(ls_group *group, lsi_arrivals *arrivals)
     const int from = lsi_dissemination_receives_from(net->node, k, round);
     const size_t bytes =
         prefix(group, arrivals, lsi_dissemination_blocks(k, round));
+    assert(!arrivals->in.pending && !arrivals->out.pending);
     LS_TRY(lsi_internode_receive(
         group, &arrivals->in, arrivals->bundle + arrivals->used,
         arrivals->room - arrivals->used, net->rank[net->first[from]],

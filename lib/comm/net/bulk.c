@@ -2,6 +2,8 @@
  * Long messages between ranks of different nodes, in fragments that MPI sends
  * without asking. Both ends know how long a bulk message is and cut it alike.
  */
+#include <assert.h>
+
 #include "base/error.h"
 #include "comm/net/internode.h"
 
@@ -12,6 +14,7 @@ size_t lsi_bulk_fragments(size_t bytes)
 
 static size_t bytes_of(const lsi_bulk *bulk, size_t fragment)
 {
+    assert(fragment < lsi_bulk_fragments(bulk->bytes));
     const size_t left = bulk->bytes - fragment * LSI_WIRE_PIECE;
     return left < LSI_WIRE_PIECE ? left : LSI_WIRE_PIECE;
 }
@@ -33,6 +36,8 @@ ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk)
 {
     const size_t fragments = lsi_bulk_fragments(bulk->bytes);
     while (bulk->arrived < fragments) {
+        assert(bulk->arrived <= bulk->posted &&
+               bulk->posted <= bulk->arrived + bulk->room);
         while (bulk->posted + bulk->held < fragments &&
                bulk->posted < bulk->arrived + bulk->room)
             LS_TRY(post(group, bulk));

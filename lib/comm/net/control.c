@@ -1,5 +1,7 @@
 #include "comm/net/control.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/suspending_clock.h"
 #include "comm/health/failure.h"
@@ -31,6 +33,7 @@ static bool say_next(lsi_internode *net, int rank)
 static void say(ls_group *group, const lsi_control *message, int rank)
 {
     lsi_control_slot *control = &group->net->control[rank];
+    assert(!lsi_shares_memory(group, rank));
     if (!control->has_next || message->about >= control->next.about)
         control->next = *message;
     control->has_next = true;

@@ -1,8 +1,10 @@
 #include "comm/net/internode.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "base/error.h"
+#include "base/held.h"
 #include "base/memory.h"
 #include "comm/core/engine.h"
 #include "comm/health/failure.h"
@@ -43,6 +45,7 @@ void lsi_peers_let_go(const lsi_wire *wire, const int *peer, int size)
 
 static void enlist(lsi_internode *net, lsi_wire_request *request)
 {
+    assert(request->pending && request->link == NULL);
     request->next = net->pending;
     request->link = &net->pending;
     if (request->next != NULL)
@@ -52,6 +55,7 @@ static void enlist(lsi_internode *net, lsi_wire_request *request)
 
 static void strike(lsi_wire_request *request)
 {
+    assert(request->pending && *request->link == request);
     *request->link = request->next;
     if (request->next != NULL)
         request->next->link = request->link;
@@ -91,6 +95,7 @@ ls_status lsi_internode_garbled(ls_group *group, int rank)
 /* The tag of a message to a rank. */
 static int tag_of(const lsi_internode *net, int rank, int about)
 {
+    assert(about >= 0 && about < LSI_TAGS);
     return net->id[rank] * LSI_TAGS + about;
 }
 
@@ -197,6 +202,7 @@ void lsi_wire_retire(const lsi_internode *net)
 static void drop(lsi_internode *net, lsi_wire_request *request)
 {
     void *owned = NULL;
+    assert(lsi_mutex_held(&lock) && !request->receives);
     if (request == &net->arrivals.out) {
         owned = net->arrivals.bundle;
         net->arrivals.bundle = NULL;

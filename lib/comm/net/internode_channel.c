@@ -11,6 +11,7 @@
  */
 #include "comm/net/internode_channel.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -137,6 +138,7 @@ static ls_status peek(ls_group *group, lsi_stream *stream,
 
 static void take_head(lsi_stream *stream, lsi_message *message)
 {
+    assert(stream->receives && !message->wire.posted);
     message->wire.posted = true;
     message->wire.arrived = stream->envelope;
     stream->head_posted = stream->head_arrived = false;
@@ -146,6 +148,7 @@ static ls_status post_head(ls_group *group, lsi_stream *stream,
                            lsi_message *message)
 {
     const int tag = LSI_TAG_ENVELOPE + class_of(group, stream);
+    assert(!message->wire.posted);
     while (!stream->receives && stream->position >= limit_of(stream)) {
         const ls_status status = take_credit(group, stream, message);
         if (status != LS_OK)

@@ -15,6 +15,7 @@
  */
 #include "comm/node/channel_memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -48,6 +49,7 @@ static void ring_write(const ls_group *group, lsi_channel *channel,
     const size_t capacity = group->memory.layout.channel_bytes;
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
+    assert(bytes <= capacity);
     lsi_copy_out(channel->data + at, data, first);
     lsi_copy_out(channel->data, (const unsigned char *)data + first,
                  bytes - first);
@@ -59,6 +61,7 @@ static void ring_read(const ls_group *group, const lsi_channel *channel,
     const size_t capacity = group->memory.layout.channel_bytes;
     const size_t at = (size_t)(position % capacity);
     const size_t first = least(bytes, capacity - at);
+    assert(bytes <= capacity);
     memcpy(data, channel->data + at, first);
     memcpy((unsigned char *)data + first, channel->data, bytes - first);
 }
@@ -66,20 +69,24 @@ static void ring_read(const ls_group *group, const lsi_channel *channel,
 /* Bytes that this end may write or read now: acquires the other's position. */
 static size_t available(const ls_group *group, const lsi_stream *stream)
 {
-    if (stream->receives)
-        return (size_t)(atomic_load(&stream->channel->head) - stream->position);
-    return group->memory.layout.channel_bytes -
-           (size_t)(stream->position - atomic_load(&stream->channel->tail));
+    const size_t capacity = group->memory.layout.channel_bytes;
+    const size_t filled =
+        stream->receives
+            ? (size_t)(atomic_load(&stream->channel->head) - stream->position)
+            : (size_t)(stream->position - atomic_load(&stream->channel->tail));
+    assert(filled <= capacity);
+    return stream->receives ? filled : capacity - filled;
 }
 
 static void advance(ls_group *group, lsi_stream *stream, size_t bytes)
 {
+    _Atomic uint64_t *own =
+        stream->receives ? &stream->channel->tail : &stream->channel->head;
     stream->position += bytes;
     group->activity++;
+    assert(atomic_load(own) < stream->position);
     /* Releases the bytes that were written, or the room they were read from. */
-    atomic_store(stream->receives ? &stream->channel->tail
-                                  : &stream->channel->head,
-                 stream->position);
+    atomic_store(own, stream->position);
     lsi_wake_rank(group, stream->peer);
 }
 
@@ -89,6 +96,7 @@ static void advance(ls_group *group, lsi_stream *stream, size_t bytes)
 static ls_status move_envelope(ls_group *group, lsi_stream *stream,
                                lsi_message *message)
 {
+    assert(!message->opened && message->moved == 0);
     if (available(group, stream) < UNIT)
         return LS_IN_PROGRESS;
     if (stream->receives) {

@@ -5,11 +5,13 @@
  */
 #include "comm/node/inproc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/held.h"
 #include "base/memory.h"
 #include "comm/node/channel_memory.h"
 
@@ -36,6 +38,7 @@ static ls_status add_range(inproc_node *node, uint64_t offset, size_t bytes,
                            range **out)
 {
     void *block = NULL;
+    assert(lsi_mutex_held(&node->lock));
     LS_TRY(lsi_alloc(&block, sizeof(range), LS_MEMORY_COMM, "a shared range"));
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -85,6 +88,7 @@ static ls_status inproc_reserve(lsi_node_memory *node, uint64_t offset,
 static range **find(inproc_node *node, const void *address)
 {
     range **link = &node->ranges;
+    assert(lsi_mutex_held(&node->lock));
     while ((*link)->address != address)
         link = &(*link)->next;
     return link;
@@ -111,6 +115,7 @@ static void inproc_unmap(lsi_node_memory *base, void *address, size_t bytes)
     (void)bytes;
     pthread_mutex_lock(&node->lock);
     range **link = find(node, address), *found = *link;
+    assert(found->users > 0 && bytes <= found->bytes);
     if (--found->users == 0) {
         *link = found->next;
         munmap(address, found->bytes);

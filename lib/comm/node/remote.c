@@ -6,6 +6,7 @@
  */
 #include "comm/node/remote.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/held.h"
 #include "comm/health/failure.h"
 #include "comm/node/channel_memory.h"
 #include "comm/state/channels.h"
@@ -98,6 +100,7 @@ static bool is_for_all(pid_t pid)
 static pid_t common_ancestor(const ls_group *group)
 {
     line own = {.n = 0};
+    assert(lsi_mutex_held(&lock));
     for (pid_t pid = getpid(); pid > 0 && own.n < GENERATIONS;
          pid = parent_of(pid))
         own.pid[own.n++] = pid;
@@ -141,6 +144,7 @@ void lsi_remote_dismiss(ls_group *group)
         return;
     group->memory.admits = false;
     pthread_mutex_lock(&lock);
+    assert(groups > 0);
     if (--groups == 0) {
         (void)prctl(PR_SET_PTRACER, 0, 0, 0, 0);
         admitted = 0;

@@ -4,6 +4,7 @@
  */
 #include "comm/node/shared.h"
 
+#include <assert.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -71,6 +72,7 @@ void *lsi_shared_resolve(const ls_group *group, uint64_t token, int rank)
     const lsi_shared *s = find_id(group, token >> OFFSET_BITS);
     if (s == NULL)
         return NULL; /* a rank that has nothing to offer */
+    assert((token & (((uint64_t)1 << OFFSET_BITS) - 1)) < s->stride);
     return s->base + (size_t)rank * s->stride +
            (token & (((uint64_t)1 << OFFSET_BITS) - 1));
 }
@@ -135,6 +137,7 @@ ls_status lsi_shared_attach(ls_group *group, uint64_t offset,
     unsigned char *behind =
         (unsigned char *)base + (size_t)group->size * made.stride;
     lsi_shared *shared = block;
+    assert(find_id(group, group->memory.shared_id) == NULL);
     *shared = (lsi_shared){.next = group->memory.shared,
                            .base = base,
                            .stride = made.stride,
@@ -154,6 +157,7 @@ ls_status lsi_shared_reserve(const ls_group *group, const lsi_shared *shared)
     const size_t from = begin / LSI_PAGE * LSI_PAGE;
     const size_t to =
         (begin + shared->stride + LSI_PAGE - 1) / LSI_PAGE * LSI_PAGE;
+    assert(to <= shared->mapped);
     return group->memory.node->transport->reserve(
         group->memory.node, shared->offset + from, shared->base + from,
         to - from);

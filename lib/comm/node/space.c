@@ -6,7 +6,9 @@
  * costs nothing but the number.
  */
 #include "comm/node/space.h"
+
 #include "comm/node/transport.h"
+#include <assert.h>
 
 enum { EMPTY, HELD, FULL }; /* a row */
 
@@ -38,6 +40,7 @@ uint64_t lsi_space_take(ls_group *group, uint64_t bytes)
     uint64_t offset;
     /* Huge pages need the same alignment in the file as in memory. */
     const uint64_t unit = bytes >= LSI_HUGE_PAGE ? LSI_HUGE_PAGE : LSI_PAGE;
+    assert(bytes > 0 && bytes % LSI_PAGE == 0);
     if (find_vacancy(job, bytes, &offset))
         return offset;
     offset = atomic_fetch_add(&job->end, bytes + unit - LSI_PAGE);
@@ -54,6 +57,7 @@ void lsi_space_give_back(ls_group *group, uint64_t offset, uint64_t bytes)
         if (!hold(row, EMPTY))
             continue;
         row->offset = offset;
+        assert(atomic_load(&row->state) == HELD);
         atomic_store(&row->bytes, bytes);
         atomic_store(&row->state, FULL);
         return;
