@@ -1,6 +1,8 @@
 /* The arena: a chain of chunks; see arena.h. */
 #include "model/autograd/arena.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -42,6 +44,7 @@ ls_status lsi_arena_take(lsi_arena *arena, size_t bytes, void **out)
     }
     *out = arena->current->bytes + arena->used;
     arena->used += size;
+    assert(arena->used <= arena->current->size);
     return LS_OK;
 }
 

@@ -2,6 +2,8 @@
 #include "model/autograd/autocast.h"
 
 #include "array/compute/array.h"
+#include <assert.h>
+
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
 #include "model/autograd/params.h"
@@ -67,6 +69,7 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
         param->half_shared = place != NULL;
         param->half_version = 0;
     }
+    assert(param->half_version <= param->set->version);
     if (param->half_version != param->set->version) {
         if (param->half_shared)
             lsi_param_look_at_halves(param);
@@ -80,6 +83,7 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
 
 void lsi_tape_forget_rounded(ls_tape *tape)
 {
+    assert((tape->rounded == NULL) == (tape->rounded_from == NULL));
     ls_tensor_free(&tape->rounded_from);
     ls_tensor_free(&tape->rounded);
 }

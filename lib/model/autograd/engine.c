@@ -6,6 +6,7 @@
  * after it the gradient is final and the hook is called. What a node held is
  * given back as soon as it is done.
  */
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -36,6 +37,7 @@ static void mark_live(ls_tape *tape, int last)
             if (node->inputs[i] == NULL)
                 continue;
             lsi_slot *slot = lsi_tape_slot(tape, node->inputs[i]);
+            assert(slot == NULL || slot->node < n);
             if (slot != NULL)
                 slot->live = true;
         }
@@ -77,6 +79,7 @@ static ls_status announce(const ls_node *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
         lsi_param *param = trained(node, i);
+        assert(param == NULL || param->pending > 0);
         if (param != NULL && --param->pending == 0)
             LS_TRY(lsi_param_ready(param));
     }
@@ -109,6 +112,7 @@ static ls_status run_backward(ls_tape *tape, ls_node *node)
 static ls_status visit(ls_tape *tape, ls_node *node)
 {
     const bool inner = tape->outer != NULL;
+    assert(tape->phase == LSI_TAPE_WALKING && !tape->holds_temps);
     node->abandon = NULL; /* from here on this is backward's business */
     if (any_output_has_grad(tape, node)) {
         const uint64_t began = lsi_span_begin();
@@ -137,6 +141,8 @@ static ls_status walk(ls_tape *tape, int last)
 
 ls_status lsi_tape_walk_inner(ls_tape *inner, int last)
 {
+    assert(inner->outer->phase == LSI_TAPE_WALKING);
+    assert(inner->phase == LSI_TAPE_RECORDING);
     inner->phase = LSI_TAPE_WALKING;
     mark_live(inner, last);
     return walk(inner, last);
@@ -146,6 +152,7 @@ void lsi_tape_abandon(ls_tape *tape, ls_status status)
 {
     lsi_error error = {.status = LS_OK};
     const bool walking = tape->phase == LSI_TAPE_WALKING;
+    assert(status != LS_OK);
     if (tape->phase == LSI_TAPE_WALKED)
         return;
     (void)lsi_error_keep(&error, status);
@@ -186,6 +193,7 @@ static ls_status check_loss(const ls_tape *tape, const ls_tensor *loss)
 static ls_status seed(const ls_tape *tape, lsi_slot *slot, double scale)
 {
     const ls_tensor *loss = slot->tensor;
+    assert(slot->grad == NULL);
     LS_TRY(
         lsi_tensor_make(&slot->grad, &(lsi_tensor_spec){.dtype = loss->dtype,
                                                         .ndim = loss->ndim,

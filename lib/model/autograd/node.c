@@ -2,6 +2,8 @@
 #include "model/autograd/node.h"
 
 #include "array/compute/array.h"
+#include <assert.h>
+
 #include "base/error.h"
 #include "model/autograd/params.h"
 
@@ -135,6 +137,7 @@ ls_status lsi_node_grad_slice(ls_tape *tape, ls_node *node, int index,
     ls_tensor *grad = NULL;
     const ls_tensor *const input = ls_node_input(node, index);
     lsi_param *const param = input != NULL ? input->param : NULL;
+    assert(slice >= 0 && slice < LSI_MAX_SLICES);
     *out = (lsi_slice_grad){0};
     if (param != NULL && param->grad != NULL) {
         out->data = lsi_param_slice(param, slice, &out->accumulate);
@@ -183,6 +186,8 @@ ls_status lsi_target_close(const lsi_target *target)
 {
     if (target->grad == target->out)
         return LS_OK;
+    assert(target->out->dtype == target->grad->dtype &&
+           target->out->count == target->grad->count);
     LS_TRY(lsi_tensor_set_layout(target->out, lsi_tensor_layout(target->grad)));
     lsi_array_accumulate(lsi_tensor_raw(target->grad),
                          lsi_tensor_raw(target->out), target->grad->dtype,

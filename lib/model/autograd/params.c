@@ -3,6 +3,7 @@
 #include "model/autograd/params/adopt.h"
 #include "model/autograd/params/init.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "array/compute/compute.h"
@@ -124,6 +125,7 @@ free_block:
 
 void lsi_params_remove_last(ls_params *params)
 {
+    assert(params->storage.memory == LSI_MEMORY_NONE);
     free_param(params->params.items[--params->params.count]);
 }
 

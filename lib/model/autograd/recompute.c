@@ -11,6 +11,8 @@
  * where its alias begins, so that sums have the order that they would have
  * without all this.
  */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/autograd/node.h"
@@ -67,6 +69,8 @@ static ls_status run(ls_tape *tape, const call *c, ls_tensor *const *inputs,
                      ls_tensor ***aliases, ls_tensor **result)
 {
     ls_tape *const inner = tape->inner;
+    assert(inner->n_nodes == 0 && inner->n_slots == 0);
+    assert(inner->pool == tape->pool && inner->outer == tape);
     inner->random_key = c->random_key;
     inner->random_step = c->random_step;
     inner->random_ops = c->random_ops;
@@ -93,6 +97,7 @@ static void move_grads(const ls_tape *from, ls_tensor *const *source,
             target[i] != NULL ? lsi_tape_slot(to, target[i]) : NULL;
         if (a == NULL || b == NULL || a->grad == NULL)
             continue;
+        assert(b->grad == NULL);
         b->grad = a->grad;
         a->grad = NULL;
     }
@@ -120,6 +125,7 @@ static ls_status walk_again(ls_tape *tape, ls_node *node, const call *c)
 
 static ls_status recompute_backward(ls_tape *tape, ls_node *node)
 {
+    assert(tape->phase == LSI_TAPE_WALKING);
     tape->inner->again = true;
     const ls_status status = walk_again(tape, node, ls_node_state(node));
     tape->inner->again = false;

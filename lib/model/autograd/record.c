@@ -1,4 +1,5 @@
 /* Recording operations as nodes. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -79,6 +80,7 @@ static ls_status fill_node(ls_tape *tape, ls_node *node, const record *r)
 static ls_status record_node(ls_tape *tape, const record *r)
 {
     ls_node *node = NULL;
+    assert(tape->training && tape->phase == LSI_TAPE_RECORDING);
     LS_TRY(add_node(tape, &node));
     LS_TRY(fill_node(tape, node, r));
     for (int i = 0; i < r->n_outputs; i++) {

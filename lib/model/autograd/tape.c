@@ -1,6 +1,7 @@
 /* The tape's life, its errors, and what it owns. */
 #include "model/autograd/tape.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ static void free_slots(ls_tape *tape)
 {
     for (int i = 0; i < tape->n_slots; i++) {
         lsi_slot *slot = &tape->slots[i];
+        assert(slot->tensor->tape == tape && slot->tensor->slot == i);
         slot->tensor->tape = NULL;
         ls_tensor_free(&slot->grad);
         ls_tensor_free(&slot->tensor);
@@ -238,6 +240,7 @@ int lsi_tape_mark(const ls_tape *tape)
 void lsi_tape_keep_only(ls_tape *tape, int mark, const ls_tensor *result)
 {
     ls_tensor *kept = NULL;
+    assert(mark >= 0 && mark <= tape->owned.count);
     if (result == NULL || lsi_tape_slot(tape, result) != NULL)
         return;
     while (tape->owned.count > mark) {
@@ -264,6 +267,7 @@ void lsi_tape_free_temps(ls_tape *tape)
 
 void lsi_tape_hold_temps(ls_tape *tape, bool hold)
 {
+    assert(tape->holds_temps != hold);
     tape->holds_temps = hold;
     lsi_tape_free_temps(tape);
 }
@@ -326,6 +330,8 @@ bool lsi_tape_needs(const ls_tape *tape, const ls_tensor *tensor)
 
 ls_status lsi_tape_add_slot(ls_tape *tape, ls_tensor *tensor, int node)
 {
+    assert(tensor->tape == NULL && tensor->param == NULL);
+    assert(node >= -1 && node < tape->n_nodes);
     LS_TRY(lsi_tape_grow(&tape->slots, &tape->slots_capacity, tape->n_slots + 1,
                          sizeof(lsi_slot)));
     tensor->tape = tape;

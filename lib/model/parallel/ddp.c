@@ -9,6 +9,7 @@
 #include "model/parallel/ddp.h"
 #include "model/autograd/params/drop.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,7 @@ static ls_status on_ready(void *context, size_t index)
     LS_TRY(lsi_params_count_grad(ddp->params, index));
     if (!ddp->syncing)
         return LS_OK;
+    assert(!lsi_reducer_is_ready(ddp->reducer, ddp->span_of[index]));
     lsi_params_fold(ddp->params, index);
     if (ddp->news != NULL)
         lsi_ddp_tell_news(ddp); /* as late as can be */

@@ -85,6 +85,7 @@ void ls_ddp_free(ls_ddp **out)
 
 void lsi_ddp_add_span(ls_ddp *ddp, size_t index, lsi_grad_range span)
 {
+    assert(ddp->span_of[index] == SIZE_MAX);
     ddp->index_of[ddp->n] = index;
     ddp->span_of[index] = ddp->n;
     ddp->spans[ddp->n++] = span;
@@ -233,6 +234,7 @@ static unsigned hear(const float *extra)
 void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 {
     const lsi_grad_range *const s = &ddp->spans[span];
+    assert(ddp->syncing && !ddp->unused[span]);
     lsi_array_zero(s->data, LS_F32, s->extent);
     if (!ddp->has_loss)
         return; /* a rank without samples need not use anything */
@@ -245,6 +247,7 @@ void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
 ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
 {
     const float *const extra = ddp->extra.data;
+    assert(ddp->syncing);
     ddp->syncing = false;
     LS_TRY(lsi_reducer_finish(ddp->reducer));
     /* No sample anywhere: the gradients are zero and stay so. */

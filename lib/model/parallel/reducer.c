@@ -76,6 +76,8 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
 {
     const bool along = extra_follows(plan);
     for (size_t b = 0; b < buckets; b++) {
+        assert(layout[b].begin == (b == 0 ? 0 : layout[b - 1].end) &&
+               layout[b].end > layout[b].begin);
         lsi_grad_range range = join(plan->spans, layout[b]);
         if (along && b + 1 == buckets)
             range.extent += plan->extra.extent;
@@ -86,6 +88,7 @@ static ls_status plan_buckets(lsi_reducer *r, ls_group *channel,
         r->bucket[b].spans = lsi_range_size(layout[b]);
         r->buckets++;
     }
+    assert(buckets == 0 || layout[buckets - 1].end == plan->n);
     if (along)
         return LS_OK;
     LS_TRY(plan_sum(channel, plan->extra, &r->bucket[buckets].request));
@@ -161,6 +164,7 @@ ls_status lsi_reducer_begin(lsi_reducer *r)
     if (r->open)
         return lsi_fail(LS_ERR_STATE,
                         "a reduction of gradients has begun and not ended");
+    assert(r->done == r->started);
     for (size_t b = 0; b < r->buckets; b++)
         r->bucket[b].missing = r->bucket[b].spans;
     memset(r->ready, 0, r->n * sizeof(bool));
@@ -172,6 +176,8 @@ ls_status lsi_reducer_begin(lsi_reducer *r)
 
 static ls_status start_next(lsi_reducer *r)
 {
+    assert(r->started < r->buckets &&
+           !r->bucket[r->started].request->in_flight);
     LS_TRY(ls_start(r->bucket[r->started].request));
     r->started++;
     return LS_OK;
@@ -180,6 +186,7 @@ static ls_status start_next(lsi_reducer *r)
 /* The next bucket has arrived, or failed. */
 static ls_status end_next(lsi_reducer *r, ls_status status)
 {
+    assert(r->done < r->started);
     const bucket *const b = &r->bucket[r->done++];
     if (status == LS_OK && r->on_done != NULL && b->spans > 0)
         r->on_done(r->context, (lsi_range){b->first, b->first + b->spans});
@@ -232,6 +239,7 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
                                   : "gradients %zu are ready for a second time",
                         i);
     r->ready[i] = true;
+    assert(r->bucket[r->bucket_of[i]].missing > 0);
     r->bucket[r->bucket_of[i]].missing--;
     if (r->start != LSI_START_READY)
         return LS_OK;
@@ -245,6 +253,7 @@ ls_status lsi_reducer_ready(lsi_reducer *r, size_t i)
 
 bool lsi_reducer_is_ready(const lsi_reducer *r, size_t i)
 {
+    assert(i < r->n);
     return r->ready[i];
 }
 
@@ -256,6 +265,7 @@ static ls_status finish(lsi_reducer *r)
             LS_TRY(start_next(r));
         LS_TRY(end_next(r, ls_wait(r->bucket[r->done].request)));
     }
+    assert(r->started == r->buckets);
     return LS_OK;
 }
 

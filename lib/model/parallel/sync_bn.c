@@ -181,6 +181,7 @@ static ls_status parameter_gradient(ls_tape *tape, ls_node *node, int input,
 
 float *lsi_bn_sums_of(const ls_sync_bn *bn, int slice)
 {
+    assert(slice >= 0 && slice < bn->slices);
     return slice == 0 ? bn->sums
                       : bn->slice_sums + (size_t)(slice - 1) * 2 * bn->stride;
 }

@@ -1,5 +1,6 @@
 #include "model/autograd/params/adopt.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "array/compute/array.h"
@@ -187,6 +188,7 @@ float *lsi_params_weights(const ls_params *params, size_t at, size_t *n)
     if (!s->scattered)
         return s->flat + at;
     const lsi_param *const param = find_place(s, at);
+    assert(param->offset <= at);
     const size_t count = (size_t)param->tensor->count;
     const size_t from = at - param->offset;
     const bool padding = from >= count;
@@ -234,6 +236,7 @@ void lsi_params_write_back(const ls_params *params, bool trained_only)
 void lsi_params_take_grad(ls_params *params, size_t index)
 {
     lsi_param *const param = params->params.items[index];
+    assert(param->trainable);
     if (param->adopted.grad != NULL)
         lsi_array_convert(lsi_tensor_raw(param->grad), LS_F32,
                           param->adopted.grad, param->adopted.grad_dtype,

@@ -1,5 +1,7 @@
 #include "model/autograd/params/drop.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "comm/node/shared.h"
@@ -64,6 +66,7 @@ static void begin_dropping(ls_params *params)
 {
     const lsi_range own = own_part(params);
     const size_t kept = lsi_range_size(own);
+    assert(own.end <= params->storage.count && !params->sharing.drops_grads);
     discard(params, 0, own.begin);
     discard(params, own.end, params->storage.count);
     params->sharing.grads_uncounted =

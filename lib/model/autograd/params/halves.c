@@ -1,5 +1,6 @@
 #include "model/autograd/params/halves.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -32,6 +33,7 @@ ls_status lsi_params_share_halves(ls_params *params, ls_group *group,
                                   size_t capacity)
 {
     const size_t bytes = header_at(capacity) + LINE;
+    assert(params->sharing.halves.home == NULL);
     LS_TRY(lsi_shared_alloc_sparse(group, bytes, &params->sharing.halves.home));
     lsi_memory_discharge(bytes, LS_MEMORY_COMM);
     params->sharing.halves.bytes = bytes;
@@ -112,6 +114,7 @@ static void unlock(header *h)
 void lsi_param_look_at_halves(lsi_param *param)
 {
     const lsi_halves *const halves = &param->set->sharing.halves;
+    assert(param->half_shared);
     lock(halves->header);
     lsi_array_correct_halves(halves->first + param->offset, param->half->dtype,
                              param->set->storage.flat + param->offset,

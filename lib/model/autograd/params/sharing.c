@@ -1,5 +1,6 @@
 #include "model/autograd/params/sharing.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ ls_status lsi_params_set_owned(ls_params *params, const lsi_range *ranges,
                                size_t n)
 {
     void *block;
+    assert(n == 0 || ranges[n - 1].end <= params->storage.count);
     LS_TRY(lsi_alloc(&block, n * sizeof(lsi_range), LS_MEMORY_OTHER,
                      "the ranges of a rank"));
     if (n > 0)
@@ -84,6 +86,7 @@ static void move_charge(const ls_params *params, ls_memory_tag from,
 ls_status lsi_params_share_grads(ls_params *params, ls_group *group)
 {
     const size_t count = params->storage.count + LSI_GRAD_EXTRA;
+    assert(params->sharing.group == NULL);
     void *shared = NULL;
     LS_TRY(lsi_shared_alloc_sparse(group, count * sizeof(float), &shared));
     params->storage.flat_grad = shared;
@@ -116,6 +119,7 @@ void lsi_params_leave_grads(ls_params *params)
 static void set_home(ls_params *params, ls_group *group, void *home,
                      size_t bytes, size_t counted)
 {
+    assert(params->sharing.home == NULL && counted <= bytes);
     lsi_memory_discharge(bytes - counted, LS_MEMORY_COMM);
     lsi_memory_move(counted, LS_MEMORY_COMM, LS_MEMORY_PARAMETERS);
     params->sharing.home = home;
@@ -164,6 +168,7 @@ ls_status lsi_params_share(ls_params *params, ls_group *group, size_t capacity,
         return lsi_fail(LS_ERR_STATE, "the parameters are shared in another "
                                       "way; free the set and make a new one");
     const size_t bytes = capacity * sizeof(float);
+    assert(capacity >= params->storage.count);
     const size_t size = (size_t)ls_group_local_size(group);
     LS_TRY(one_copy ? lsi_shared_alloc_sparse(group, bytes, &home)
                     : ls_shared_alloc(group, bytes, &home));

@@ -1,5 +1,7 @@
 /* Gradients of the slices of a batch: where they lie, and folding them. */
 #include "array/compute/array.h"
+#include <assert.h>
+
 #include "base/error.h"
 #include "model/autograd/params.h"
 #include "model/tensor/tensor.h"
@@ -33,6 +35,7 @@ float *lsi_param_slice(lsi_param *param, int slice, bool *accumulate)
 {
     const int used = slice < param->set->storage.slices ? slice : 0;
     const uint64_t bit = (uint64_t)1 << used;
+    assert(slice >= 0 && slice < LSI_MAX_SLICES);
     *accumulate = (param->written & bit) != 0;
     param->written |= bit;
     return slice_at(param, used);
