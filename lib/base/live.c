@@ -1,5 +1,6 @@
 #include "base/live.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/held.h"
 #include "base/span_file.h"
 #include "base/spans.h"
 #include "lockstep/profile.h"
@@ -77,9 +79,15 @@ static void *map_page(void)
     return at;
 }
 
-/* Under the lock. NULL if there is no memory for it. */
+static lsi_live_page *get_page(void)
+{
+    return atomic_load_explicit(&own_page, memory_order_acquire);
+}
+
+/* NULL if there is no memory for it. */
 static lsi_live_page *make_page(void)
 {
+    assert(lsi_mutex_held(&lock) && get_page() == NULL);
     void *const at = map_page();
     refused = at == MAP_FAILED;
     if (refused)
@@ -94,11 +102,6 @@ static lsi_live_page *make_page(void)
     page->version = LSI_LIVE_VERSION;
     atomic_store_explicit(&own_page, page, memory_order_release);
     return page;
-}
-
-static lsi_live_page *get_page(void)
-{
-    return atomic_load_explicit(&own_page, memory_order_acquire);
 }
 
 static lsi_live_page *get_or_make_page(void)
@@ -273,9 +276,10 @@ void lsi_live_add_samples(double samples)
 
 /* ---- waiting for long ---------------------------------------------------- */
 
-/* Under the lock; NULL if all places are taken. */
+/* NULL if all places are taken. */
 static lsi_live_wait *find_place(lsi_live_page *page, unsigned *place)
 {
+    assert(lsi_mutex_held(&lock));
     for (unsigned i = 0; i < LSI_LIVE_WAITS && *place == 0; i++)
         if (GET(wait[i].since_ns) == 0)
             *place = i + 1;

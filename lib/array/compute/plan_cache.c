@@ -8,6 +8,7 @@
  */
 #include "array/compute/plan_cache.h"
 
+#include <assert.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/held.h"
 #include "base/memory.h"
 
 enum { IDLE, HELD, GONE };
@@ -68,21 +70,22 @@ static void release(cache *c)
     c->held = NULL;
 }
 
-/* With the lock. */
 static void unlink_plan(const limited_plan *p)
 {
     limited_plan **at = &all;
+    assert(lsi_mutex_held(&all_lock) && n_all > 0);
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
     n_all--;
 }
 
-/* With the lock, so that nobody else drops. NULL if all are held. */
+/* NULL if all are held. */
 static limited_plan *least_recent(void)
 {
     limited_plan *oldest = NULL;
     uint64_t least = UINT64_MAX;
+    assert(lsi_mutex_held(&all_lock));
     for (limited_plan *p = all; p != NULL; p = p->next) {
         const uint64_t used =
             atomic_load_explicit(&p->used, memory_order_relaxed);
@@ -97,6 +100,7 @@ static limited_plan *least_recent(void)
 
 static void destroy_plan(const lsi_plan_kind *kind, void *plan)
 {
+    assert(lsi_mutex_held(&all_lock));
     kind->destroy(plan);
     lsi_memory_discharge(kind->hidden_bytes(), LS_MEMORY_OTHER);
 }
@@ -121,6 +125,7 @@ static void make_room(void)
 static void give_up_room(void)
 {
     pthread_mutex_lock(&all_lock);
+    assert(n_all > 0);
     n_all--;
     pthread_mutex_unlock(&all_lock);
 }
@@ -340,6 +345,7 @@ static ls_status insert(cache *c, const lsi_plan_kind *kind, const void *key,
         lsi_free(copy);
         return status;
     }
+    assert(c->used < c->capacity);
     *find(c, kind, key) = (entry){.kind = kind, .key = copy, .plan = plan};
     c->used++;
     if (kind->limited) {

@@ -1,5 +1,6 @@
 #include "comm/rendezvous/handshake.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -156,5 +157,6 @@ ls_status lsi_handshake_take(lsi_handshake *shake, lsi_link *link,
         return lsi_fail(LS_ERR_FORMAT,
                         "what came is not of Lockstep's protocol");
     shake->step++;
+    assert(shake->step <= 2);
     return next->take(shake, link, frame);
 }

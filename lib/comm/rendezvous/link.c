@@ -1,5 +1,6 @@
 #include "comm/rendezvous/link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -49,16 +50,12 @@ static ls_status make_room(unsigned char **buffer, size_t used, size_t *room,
 {
     enum { LEAST = 1024 };
     size_t more = *room < LEAST ? LEAST : *room;
-    void *longer;
     if (used + bytes <= *room)
         return LS_OK;
     while (more < used + bytes)
         more *= 2;
-    LS_TRY(lsi_alloc(&longer, more, LS_MEMORY_COMM, "words of the rendezvous"));
-    if (used > 0)
-        memcpy(longer, *buffer, used);
-    lsi_free(*buffer);
-    *buffer = longer;
+    LS_TRY(lsi_alloc_larger(buffer, used, more, LS_MEMORY_COMM,
+                            "words of the rendezvous"));
     *room = more;
     return LS_OK;
 }
@@ -66,6 +63,7 @@ static ls_status make_room(unsigned char **buffer, size_t used, size_t *room,
 /* The frame handed out last makes room. */
 static void drop_taken(lsi_link *link)
 {
+    assert(link->in_taken <= link->in_used);
     link->in_used -= link->in_taken;
     if (link->in_used > 0 && link->in_taken > 0)
         memmove(link->in, link->in + link->in_taken, link->in_used);
@@ -127,6 +125,7 @@ ls_status lsi_link_next(lsi_link *link, lsi_frame *out, bool *got)
 /* What is with the kernel makes room, once it is more than what is not. */
 static void drop_sent(lsi_link *link)
 {
+    assert(link->out_sent <= link->out_used);
     const size_t left = link->out_used - link->out_sent;
     if (link->out_sent <= left)
         return;

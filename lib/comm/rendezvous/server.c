@@ -1,5 +1,6 @@
 #include "comm/rendezvous/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -165,6 +166,7 @@ static void welcome(lsi_store_server *s, int fd)
     void *block;
     limit_strangers(s);
     const int number = free_slot(s);
+    assert(number < 0 || s->peers[number] == NULL);
     if (number < 0 ||
         lsi_alloc_zeroed(&block, sizeof(lsi_store_peer), LS_MEMORY_COMM,
                          "a connection of the rendezvous")) {

@@ -1,6 +1,7 @@
 /*
  * What those who are connected ask for.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,6 +81,7 @@ static void get_value(lsi_store_server *s, lsi_store_peer *p,
         reply(p, LSI_FRAME_VALUE, value->data, value->bytes);
         return;
     }
+    assert(p->state == LSI_PEER_OPEN);
     p->state = LSI_PEER_WAITING;
     p->until = ms > 0 ? lsi_suspending_clock_seconds() + ms / 1e3 : 0;
     memcpy(p->key, frame->key, sizeof(p->key));
@@ -150,6 +152,7 @@ void lsi_store_take_answered(lsi_store_server *s)
 void lsi_store_peer_late(lsi_store_server *server, int number)
 {
     lsi_store_peer *const p = server->peers[number];
+    assert(p->state == LSI_PEER_WAITING);
     p->state = LSI_PEER_OPEN;
     p->until = 0;
     reply(p, LSI_FRAME_LATE, NULL, 0);

@@ -9,6 +9,7 @@
  * the reader that has claimed it, and to the consumer when all pieces of the
  * batch are read.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/held.h"
 #include "base/memory.h"
 #include "base/spans.h"
 #include "base/structs.h"
@@ -83,9 +85,9 @@ static bool has_work(const ls_loader *loader)
                                            loader->released + loader->n_slots;
 }
 
-/* With the lock held. */
 static piece claim(ls_loader *loader)
 {
+    assert(lsi_mutex_held(&loader->lock));
     const int64_t begin = loader->next;
     const int64_t batch = begin / loader->batch_size;
     const int64_t done = begin % loader->batch_size;
@@ -113,12 +115,13 @@ static ls_status read_piece(const ls_loader *loader, piece p)
 }
 
 /*
- * With the lock held. Errors are recorded by thread, so the sentence goes
- * along; of several in a batch it is always that of the first item.
+ * Errors are recorded by thread, so the sentence goes along; of several in a
+ * batch it is always that of the first item.
  */
 static void note_result(ls_loader *loader, piece p, ls_status status)
 {
     slot *s = slot_of(loader, p.begin / loader->batch_size);
+    assert(lsi_mutex_held(&loader->lock) && s->left >= p.n);
     s->left -= p.n;
     if (status == LS_OK || (s->error.status != LS_OK && s->failed_at < p.begin))
         return;
@@ -127,9 +130,10 @@ static void note_result(ls_loader *loader, piece p, ls_status status)
     (void)lsi_error_keep(&s->error, status);
 }
 
-/* With the lock held: whether all of a batch has been read. */
+/* Whether all of a batch has been read. */
 static bool is_read(const ls_loader *loader, int64_t batch)
 {
+    assert(lsi_mutex_held(&loader->lock));
     return loader->next >=
                batch * loader->batch_size + batch_count(loader, batch) &&
            slot_of(loader, batch)->left == 0;
@@ -147,6 +151,7 @@ static void *reader_main(void *context)
             continue;
         }
         const piece p = claim(loader);
+        assert(p.begin >= loader->taken * loader->batch_size);
         loader->reading++;
         pthread_mutex_unlock(&loader->lock);
         const ls_status status = read_piece(loader, p);
@@ -185,9 +190,10 @@ static ls_status start_readers(ls_loader *loader, int n)
     return status;
 }
 
-/* With the lock held: afterwards no reader uses anything of the epoch. */
+/* Afterwards no reader uses anything of the epoch. */
 static void stop_epoch(ls_loader *loader)
 {
+    assert(lsi_mutex_held(&loader->lock));
     loader->n = 0;
     while (loader->reading > 0)
         pthread_cond_wait(&loader->has_read, &loader->lock);
@@ -380,9 +386,10 @@ ls_status ls_loader_begin(ls_loader *loader, uint64_t epoch,
     return LS_OK;
 }
 
-/* With the lock held: waits until the next batch has been read, or reads it. */
+/* Waits until the next batch has been read, or reads it. */
 static void await_batch(ls_loader *loader)
 {
+    assert(lsi_mutex_held(&loader->lock));
     if (is_read(loader, loader->taken))
         return;
     const double begin = lsi_clock_seconds();

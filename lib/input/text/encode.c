@@ -1,5 +1,6 @@
 #include "input/text/encode.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -230,6 +231,7 @@ ls_status lsi_text_words(const lsi_encoders *encoders, int which, lsi_text text,
 {
     lsi_encoder *const e = encoders->each[which];
     lsi_ids added = {.n = 0};
+    assert(which >= 0 && which < encoders->n && e->each_word == NULL);
     e->each_word = fn;
     e->context = context;
     const ls_status status = encode_text(e, text, first, &added);

@@ -1,5 +1,7 @@
 #include "input/text/merges.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "input/text/vocabulary.h"
@@ -46,6 +48,7 @@ void lsi_merges_add(lsi_merges *merges, const lsi_merge *merge)
     lsi_merge *const slot = slot_of(merges, merge->left, merge->right);
     merges->n += slot->whole == LSI_NO_TOKEN;
     *slot = *merge;
+    assert(2 * merges->n <= merges->mask + 1);
 }
 
 const lsi_merge *lsi_merges_find(const lsi_merges *merges, uint32_t left,
@@ -72,6 +75,7 @@ static uint32_t rank_of(const lsi_merges *merges, const uint32_t *ids)
 static size_t apply_to_few(const lsi_merges *merges, uint32_t *ids, size_t n)
 {
     uint32_t ranks[FEW]; /* of the pair that begins there */
+    assert(n <= FEW);
     for (size_t i = 0; i + 1 < n; i++)
         ranks[i] = rank_of(merges, ids + i);
     while (n > 1) {
@@ -143,6 +147,7 @@ static bool append(queue *q, size_t at)
     const lsi_merge *const merge = lsi_merges_find(q->merges, left, right);
     if (merge == NULL)
         return false;
+    assert(q->n_heap < 3 * q->n);
     q->heap[q->n_heap++] =
         (candidate){(uint64_t)merge->rank << 32 | at, left, right};
     return true;
@@ -157,6 +162,7 @@ static void push(queue *q, size_t at)
 static candidate pop(queue *q)
 {
     const candidate top = q->heap[0];
+    assert(q->n_heap > 0);
     q->heap[0] = q->heap[--q->n_heap];
     if (q->n_heap > 0)
         sink(q, 0);

@@ -1,5 +1,7 @@
 #include "input/text/pairs.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -67,6 +69,7 @@ static ls_status find(lsi_pairs *p, uint32_t left, uint32_t right,
     if (p->n == p->room)
         LS_TRY(grow(p));
     uint32_t *const slot = slot_of(p, left, right);
+    assert(p->n < p->room && p->mask + 1 == 2 * p->room);
     if (*slot == 0) {
         p->all[p->n] = (lsi_pair){.left = left, .right = right};
         *slot = (uint32_t)++p->n;
@@ -114,6 +117,7 @@ static ls_status push(lsi_pairs *p, uint32_t index)
 
 static void pop(lsi_pairs *p)
 {
+    assert(p->n_heap > 0);
     p->heap[0] = p->heap[--p->n_heap];
     if (p->n_heap > 0)
         sink(p, 0);
@@ -194,6 +198,7 @@ static ls_status merge_word(lsi_pairs *p, uint32_t word, const uint32_t pair[2],
         s[n++] = whole;
         i++;
     }
+    assert(n <= w->n);
     w->n = n;
     return LS_OK;
 }

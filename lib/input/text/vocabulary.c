@@ -1,5 +1,7 @@
 #include "input/text/vocabulary.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -56,6 +58,7 @@ ls_status lsi_vocabulary_add(lsi_vocabulary *vocabulary, uint32_t id,
                              lsi_text content, uint8_t flags)
 {
     lsi_token *const token = &vocabulary->tokens[id];
+    assert(id < vocabulary->n && (token->flags & LSI_TOKEN_THERE) == 0);
     LS_TRY(keep(vocabulary, content, &token->content, &token->content_n));
     token->flags = (uint8_t)(flags | LSI_TOKEN_THERE);
     uint32_t *const slot =
@@ -69,6 +72,7 @@ ls_status lsi_vocabulary_set_text(lsi_vocabulary *vocabulary, uint32_t id,
                                   lsi_text text)
 {
     lsi_token *const token = &vocabulary->tokens[id];
+    assert(id < vocabulary->n && (token->flags & LSI_TOKEN_THERE) != 0);
     if (lsi_text_equal(lsi_vocabulary_content(vocabulary, id), text)) {
         token->text = token->content;
         token->text_n = token->content_n;

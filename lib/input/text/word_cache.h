@@ -5,6 +5,8 @@
 #ifndef LS_INPUT_TEXT_WORD_CACHE_H
 #define LS_INPUT_TEXT_WORD_CACHE_H
 
+#include <assert.h>
+
 #include "base/memory.h"
 #include "input/text/buffers.h"
 
@@ -30,10 +32,10 @@ typedef struct lsi_cache_key {
     uint8_t bytes;
 } lsi_cache_key;
 
-/* Of a word of 1 to LSI_CACHE_WORD bytes. */
 static inline lsi_cache_key lsi_cache_key_of(lsi_text word)
 {
     lsi_cache_key out = {{0, 0}, (uint8_t)word.n};
+    assert(word.n >= 1 && word.n <= LSI_CACHE_WORD);
     if (word.n >= 8) {
         memcpy(&out.key[0], word.at, 8);
         memcpy(&out.key[1], word.at + word.n - 8, 8);

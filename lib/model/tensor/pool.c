@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/held.h"
 #include "base/memory.h"
 #include "base/memory_record.h"
 
@@ -96,6 +97,7 @@ static void free_block(const lsi_pool *pool, void *block, size_t bytes)
 static void free_kept(lsi_pool *pool)
 {
     record *r;
+    assert(lsi_mutex_held(&pool->lock));
     for (unsigned c = 0; c < CLASSES; c++) {
         while ((r = pop(&pool->kept[c])) != NULL) {
             free_block(pool, r->block, r->bytes);
@@ -217,6 +219,7 @@ ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
 /* Leaves the lock; frees what a closed pool does not keep. */
 static void given(lsi_pool *pool, void *held)
 {
+    assert(lsi_mutex_held(&pool->lock) && pool->out > 0);
     const bool closed = pool->closed;
     const bool last = --pool->out == 0 && closed;
     pthread_mutex_unlock(&pool->lock);

@@ -1,4 +1,6 @@
 /* Storages: reference-counted memory: owned, wrapped, pooled, a device's. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "model/tensor/tensor.h"
@@ -85,6 +87,7 @@ ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device, void *data,
 
 lsi_storage *lsi_storage_retain(lsi_storage *storage)
 {
+    assert(atomic_load_explicit(&storage->refs, memory_order_relaxed) > 0);
     atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
     return storage;
 }
@@ -105,6 +108,8 @@ void lsi_storage_release(lsi_storage *storage)
 ls_status lsi_storage_renew(lsi_storage *storage, void **old)
 {
     void *fresh = NULL;
+    assert(storage->kind == LSI_STORAGE_OWNED ||
+           storage->kind == LSI_STORAGE_POOLED);
     LS_TRY(take(storage->pool, storage->bytes, storage->tag, &fresh));
     *old = storage->data;
     storage->data = fresh;
