@@ -81,13 +81,6 @@ static ls_status half_of(lsi_param *param, ls_dtype dtype, ls_tensor **out)
     return LS_OK;
 }
 
-void lsi_tape_forget_rounded(ls_tape *tape)
-{
-    assert((tape->rounded == NULL) == (tape->rounded_from == NULL));
-    ls_tensor_free(&tape->rounded_from);
-    ls_tensor_free(&tape->rounded);
-}
-
 /*
  * The copy lives until its operation has recorded itself, and as the last one
  * until there is another: the layers of a block that read the same tensor do so

@@ -68,6 +68,13 @@ static void free_slots(ls_tape *tape)
     tape->n_slots = 0;
 }
 
+void lsi_tape_forget_rounded(ls_tape *tape)
+{
+    assert((tape->rounded == NULL) == (tape->rounded_from == NULL));
+    ls_tensor_free(&tape->rounded_from);
+    ls_tensor_free(&tape->rounded);
+}
+
 void ls_tape_reset(ls_tape *tape)
 {
     if (tape == NULL)
