@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "input/text/read_json.h"
 #include "input/text/tokenizer.h"
 
 /*
@@ -28,34 +29,6 @@ ls_status lsi_read_decoder(struct ls_tokenizer *t, const char *path,
 /* What is found in added tokens; after the normalizer. */
 ls_status lsi_read_added(struct ls_tokenizer *t, const char *path,
                          const json_t *root);
-
-/* LS_ERR_FORMAT: "'path': what". */
-ls_status lsi_read_fail(const char *path, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* What is asked for is refused, by its name. */
-ls_status lsi_read_refuse(const char *path, const char *field,
-                          const json_t *type);
-
-/*
- * Members of an object that may be missing: then `usual`. A member of another
- * type is LS_ERR_FORMAT.
- */
-ls_status lsi_read_bool(const char *path, const json_t *object,
-                        const char *name, bool usual, bool *out);
-ls_status lsi_read_word(const char *path, const json_t *object,
-                        const char *name, lsi_word *out);
-
-/* Whether the object's "type" is that. */
-bool lsi_read_is(const json_t *object, const char *type);
-
-/* The parts of a Sequence, or the object alone; none if it is null. */
-size_t lsi_read_parts(const json_t *object, const char *list);
-const json_t *lsi_read_part(const json_t *object, const char *list,
-                            size_t index);
-
-/* The UTF-8 of a string. */
-lsi_text lsi_read_text(const json_t *string);
 
 /* A tokenizer.json of GPT-2's two files; *out is the caller's. */
 ls_status lsi_read_gpt2(const char *vocabulary, const char *merges,
