@@ -79,8 +79,8 @@ def without_times(path):
 
 
 def newest_checkpoint(folder):
-    """The bytes of its files without times, which are in the value "ranks", and
-    without lengths and sums of files, which follow from those."""
+    """The bytes of its files. Left out are times (the value "ranks"), the id of the
+    run (the value "launcher_run"), and lengths and sums of files."""
     steps = [name for name in os.listdir(folder) if name.startswith("step-")]
     newest = os.path.join(folder, max(steps, key=lambda s: int(s[5:])))
     for name in sorted(os.listdir(newest)):
@@ -88,12 +88,14 @@ def newest_checkpoint(folder):
             data = file.read()
         if name.endswith(".json"):
             header, data = json.loads(data), b""
-            header["values"].pop("ranks", None)
+            part = header["values"]
             del header["files"], header["crc32"]
         else:
             begin = 8 + int.from_bytes(data[:8], "little")
             header, data = json.loads(data[8:begin]), data[begin:]
-            header.get("__metadata__", {}).pop("ranks", None)
+            part = header.get("__metadata__", {})
+        for changing in ("ranks", "launcher_run"):
+            part.pop(changing, None)
         yield name.encode() + json.dumps(header).encode() + data
 
 
