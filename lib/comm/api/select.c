@@ -1,5 +1,6 @@
 #include "comm/api/select.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static lsi_range_row default_row(const lsi_select_table *table,
         const bool begun = a->serves.begin <= begin;
         const size_t until = begun ? a->serves.end : a->serves.begin;
         row.end = until < row.end ? until : row.end;
+        assert(!begun || kept < LSI_CANDIDATES); /* a row would be lost */
         if (begun && kept < LSI_CANDIDATES)
             row.candidates[kept++] = a;
     }

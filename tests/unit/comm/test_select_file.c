@@ -114,6 +114,69 @@ static void ranges_are_not_dropped(void **state)
     }
 }
 
+/* Algorithms of an operation that serve a size by default, in some group. */
+static int serving(const lsi_select_table *table, lsi_operation operation,
+                   size_t bytes)
+{
+    const lsi_algorithm *a;
+    int n = 0;
+    for (int i = 0; (a = lsi_algorithm_at(i)) != NULL; i++)
+        n += a->operation == operation && a->serves.begin <= bytes &&
+             bytes < a->serves.end &&
+             (table->spans ? a->serves.between_nodes : a->serves.on_a_node) &&
+             !(table->deterministic && a->own_order) &&
+             (table->copying_pays || (a->needs & LSI_PATH_COPY) == 0);
+    return n;
+}
+
+static int kept(const lsi_select_table *table, lsi_operation operation,
+                size_t bytes)
+{
+    const lsi_algorithm *const *all = lsi_select_find(table, operation, bytes);
+    int n = 0;
+    while (n < LSI_CANDIDATES && all[n] != NULL)
+        n++;
+    return n;
+}
+
+/* A size where the candidates may change: a row begins or ends there. */
+static void check_size(const lsi_select_table *table, lsi_operation operation,
+                       size_t bytes)
+{
+    const int n = serving(table, operation, bytes);
+    if (n > LSI_CANDIDATES)
+        fail_msg("%d algorithms of %s serve %zu bytes by default; a table "
+                 "keeps %d. Shorten the sizes of a row in algorithms.def, or "
+                 "raise LSI_CANDIDATES",
+                 n, lsi_operation_name(operation), bytes, LSI_CANDIDATES);
+    if (table->rows > 0 && n > 0)
+        assert_int_equal(kept(table, operation, bytes), n);
+}
+
+static void check_sizes(const lsi_select_table *table)
+{
+    const lsi_algorithm *a;
+    for (int i = 0; (a = lsi_algorithm_at(i)) != NULL; i++) {
+        check_size(table, a->operation, a->serves.begin);
+        if (a->serves.end < SIZE_MAX)
+            check_size(table, a->operation, a->serves.end);
+    }
+}
+
+static void no_default_is_dropped(void **state)
+{
+    static lsi_select_table table;
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        table = (lsi_select_table){.spans = (kind & 1) != 0,
+                                   .copying_pays = (kind & 2) != 0,
+                                   .deterministic = (kind & 4) != 0};
+        check_sizes(&table); /* before a table is filled, which asserts it */
+        lsi_select_default(&table);
+        check_sizes(&table);
+    }
+}
+
 static void use(ls_group *group, void *argument)
 {
     float x[100] = {1};
@@ -167,6 +230,7 @@ static void the_environment_can_name_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_default_is_dropped), /* first: others assert it */
         cmocka_unit_test(is_written_and_read),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(ranges_are_not_dropped),
