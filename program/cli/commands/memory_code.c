@@ -11,7 +11,10 @@ struct lsi_memory_code {
     lsi_symbols *symbols;
 };
 
-/* What lies between a model and the allocator. */
+/*
+ * Files and folders between a model and the allocator, which are not blamed for
+ * a block. tests/integration/cli/test_memory.py checks that they exist.
+ */
 static const char *const inner[] = {
     "lib/base/",
     "lib/model/tensor/",

@@ -3,11 +3,12 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import unittest
 
-from program import ProgramTest, environment
+from program import SOURCE, ProgramTest, environment
 
 KINDS = ("parameters", "gradients", "optimizer state", "activations",
          "workspace", "communication", "data", "other", "kept by pools")
@@ -103,6 +104,7 @@ class MemoryTest(ProgramTest):
         for detail in found["details"]:
             names = {r["layer"] for r in detail["layers"]}
             self.assertIn("block 1/attention", names)
+            self.check_lines(detail["largest"])
         one = self.path("m/rank-1.lsmem")
         done = self.call("memory", one)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -117,6 +119,26 @@ class MemoryTest(ProgramTest):
         done = self.call("memory", self.path("cut.lsmem"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("has no end", done.stdout)
+
+    def check_lines(self, blocks):
+        """A block is blamed on a line of the model, not of its layers."""
+        for block in blocks:
+            if block["line"] == "":  # without debug information
+                continue
+            file = block["line"].partition(" at ")[2].rpartition(":")[0]
+            self.assertTrue(os.path.isfile(os.path.join(SOURCE, file)), block)
+            if block["layer"].startswith("block "):
+                self.assertIn(os.path.basename(file),
+                              ("transformer.c", "loop.c"), block)
+
+    def test_the_layers_that_are_not_blamed(self):
+        code = os.path.join(SOURCE, "program/cli/commands/memory_code.c")
+        with open(code, encoding="ascii") as file:
+            table = file.read().partition("inner[] = {")[2].partition("}")[0]
+        paths = re.findall(r'"([^"]+)"', table)
+        self.assertGreater(len(paths), 5)
+        for path in paths:
+            self.assertTrue(os.path.exists(os.path.join(SOURCE, path)), path)
 
     def test_what_tables_show(self):
         data = self.path("text")
