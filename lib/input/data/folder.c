@@ -337,9 +337,10 @@ static ls_status open_both(lsi_image_source sets[2], const char *train,
     return status;
 }
 
-ls_status lsi_open_image_folder(lsi_image_source *out, const char *path,
-                                ls_split split)
+ls_status lsi_image_source_folder(lsi_image_source *out, const char *path,
+                                  ls_split split, bool skip_checksums)
 {
+    (void)skip_checksums;
     char train[PATH_MAX], validation[PATH_MAX];
     lsi_image_source sets[2];
     bool all_in_train = false;

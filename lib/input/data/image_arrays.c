@@ -229,8 +229,8 @@ static ls_status open_set(set *s, const char *path, ls_split split,
     return count_classes(s, path, &out->classes);
 }
 
-ls_status lsi_open_image_arrays(lsi_image_source *out, const char *path,
-                                ls_split split, bool skip_checksums)
+ls_status lsi_image_source_arrays(lsi_image_source *out, const char *path,
+                                  ls_split split, bool skip_checksums)
 {
     void *block = NULL;
     lsi_image_source made = {0};

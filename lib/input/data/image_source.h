@@ -23,17 +23,15 @@ typedef struct lsi_image_source {
     void (*free)(void *context);
 } lsi_image_source;
 
-/* A folder of classes, or one that holds two of them. */
-ls_status lsi_open_image_folder(lsi_image_source *out, const char *path,
-                                ls_split split);
-
-/* CIFAR-10 or CIFAR-100: a folder, or an archive. */
-ls_status lsi_open_cifar(lsi_image_source *out, const char *path,
-                         ls_split split);
-
-/* Arrays of bytes, of a file or a folder; see data/arrays.h. */
-ls_status lsi_open_image_arrays(lsi_image_source *out, const char *path,
-                                ls_split split, bool skip_checksums);
+/*
+ * Opens a path as the source of that name: a row of image_sources.def. The
+ * CRC-32 of files that have one is compared, unless skip_checksums.
+ */
+#define SOURCE(name, ...)                                                      \
+    ls_status lsi_image_source_##name(lsi_image_source *out, const char *path, \
+                                      ls_split split, bool skip_checksums);
+#include "input/data/image_sources.def"
+#undef SOURCE
 
 /* Whether a folder holds the files of CIFAR-10 or CIFAR-100. */
 bool lsi_is_cifar(const char *folder);

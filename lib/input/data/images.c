@@ -285,36 +285,77 @@ static ls_status check_options(const ls_image_options *o)
     return LS_OK;
 }
 
-static ls_status open_folder(lsi_image_source *out, const char *path,
-                             ls_split split)
+static bool any_folder(const char *path)
 {
-    if (lsi_is_cifar(path))
-        return lsi_open_cifar(out, path, split);
-    if (lsi_holds_arrays(path))
-        return lsi_open_image_arrays(out, path, split, false);
-    return lsi_open_image_folder(out, path, split);
+    (void)path;
+    return true;
+}
+
+enum { MOST_KINDS = 4 };
+
+static const struct {
+    bool (*holds)(const char *folder); /* or NULL */
+    struct {
+        lsi_magic magic;
+        const char *extension;
+    } files[MOST_KINDS]; /* NULL follows the last extension */
+    ls_status (*open)(lsi_image_source *out, const char *path, ls_split split,
+                      bool skip_checksums);
+} sources[] = {
+#define FILE(magic, extension) {LSI_MAGIC_##magic, extension},
+#define NONE                                                                   \
+    {                                                                          \
+        LSI_MAGIC_NONE, NULL                                                   \
+    }
+#define SOURCE(name, text, holds, files)                                       \
+    {holds, {files}, lsi_image_source_##name},
+#include "input/data/image_sources.def"
+#undef SOURCE
+};
+
+enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
+
+static const char source_texts[] =
+#define SOURCE(name, text, ...) "; " text
+#include "input/data/image_sources.def"
+#undef SOURCE
+    ;
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+static bool opens_file(int row, const char *path, lsi_magic magic)
+{
+    for (int i = 0; i < MOST_KINDS; i++) {
+        const char *const extension = sources[row].files[i].extension;
+        if (extension != NULL && sources[row].files[i].magic == magic &&
+            ends_with(path, extension))
+            return true;
+    }
+    return false;
 }
 
 static ls_status open_source(lsi_image_source *out, const char *path,
                              ls_split split, bool skip_checksums)
 {
     struct stat info;
-    lsi_magic magic;
+    lsi_magic magic = LSI_MAGIC_NONE;
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
-    if (S_ISDIR(info.st_mode))
-        return open_folder(out, path, split);
-    LS_TRY(lsi_magic_inside(path, &magic));
-    if (magic == LSI_MAGIC_TAR)
-        return lsi_open_cifar(out, path, split);
-    if (magic == LSI_MAGIC_NPY || magic == LSI_MAGIC_ZIP ||
-        magic == LSI_MAGIC_IDX)
-        return lsi_open_image_arrays(out, path, split, skip_checksums);
+    const bool is_folder = S_ISDIR(info.st_mode);
+    if (!is_folder)
+        LS_TRY(lsi_magic_inside(path, &magic));
+    for (int i = 0; i < SOURCES; i++) {
+        if (is_folder ? sources[i].holds != NULL && sources[i].holds(path)
+                      : opens_file(i, path, magic))
+            return sources[i].open(out, path, split, skip_checksums);
+    }
     return lsi_fail(LS_ERR_FORMAT,
-                    "'%s' is %s; images are read from a folder of classes, "
-                    "from the binary form of CIFAR-10 or CIFAR-100, and from "
-                    ".npy, .npz and IDX files",
-                    path, lsi_magic_name(magic));
+                    "'%s' is %s; images are read from one of: %s", path,
+                    lsi_magic_name(magic), &source_texts[2]);
 }
 
 static ls_status prepare(images *set, const char *path, ls_split split,

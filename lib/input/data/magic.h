@@ -11,26 +11,10 @@
 #include "lockstep/status.h"
 
 typedef enum lsi_magic {
-    LSI_MAGIC_NONE, /* nothing that is known here: text, raw numbers, ... */
-    LSI_MAGIC_GZIP,
-    LSI_MAGIC_ZSTD,
-    LSI_MAGIC_XZ,
-    LSI_MAGIC_BZIP2,
-    LSI_MAGIC_ZIP,
-    LSI_MAGIC_TAR,
-    LSI_MAGIC_NPY,
-    LSI_MAGIC_SAFETENSORS,
-    LSI_MAGIC_PARQUET,
-    LSI_MAGIC_HDF5,
-    LSI_MAGIC_PICKLE,
-    LSI_MAGIC_PNG,
-    LSI_MAGIC_JPEG,
-    LSI_MAGIC_GIF,
-    LSI_MAGIC_WEBP,
-    LSI_MAGIC_BMP,
-    LSI_MAGIC_TIFF,
-    LSI_MAGIC_IDX,
-    LSI_MAGIC_LLMC,
+    LSI_MAGIC_NONE, /* no known kind: text, raw numbers, ... */
+#define X(id, ...) LSI_MAGIC_##id,
+#include "input/data/magics.def"
+#undef X
 } lsi_magic;
 
 enum { LSI_MAGIC_BYTES = 512 };

@@ -13,12 +13,15 @@ static const char model_choices[] =
 
 #define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 #define USUAL_PREFETCH "2"
-#define DATA_HELP                                                              \
-    "images: a folder with a folder for each class, or with train/ and val/ "  \
-    "of such; CIFAR in binary form; arrays (docs/images.md). Where nothing "   \
-    "is "                                                                      \
-    "set aside to validate with, a tenth is, drawn by the seed (default: a "   \
-    "built-in set of 3 x 32 x 32)"
+#define DATA_HELP      data_help
+static const char data_help[] =
+    "images (docs/images.md): "
+#define SOURCE(name, text, ...) text "; "
+#include "input/data/image_sources.def"
+#undef SOURCE
+    "where nothing is set aside to validate with, a tenth is, drawn by the "
+    "seed (default: a built-in set of 3 x 32 x 32)";
+
 static const lsi_option options[] = {
     ROW(model, CHOICE, "model", 0, "NAME", "resnet18",
         "network (docs/images.md)", .choices = &model_choices[1]),
