@@ -1,15 +1,12 @@
 /* lockstep demo NAME: the first exercises of a course on the subject. */
 #include "cli/frame/command.h"
 
-#define X(id) extern const lsi_command lsi_command_demo_##id;
-#include "cli/commands/demos.def"
-#undef X
+extern const lsi_command lsi_command_demo_hello,
+    lsi_command_demo_mixed_precision, lsi_command_demo_sequential;
 
-static const lsi_command *const demos[] = {
-#define X(id) &lsi_command_demo_##id,
-#include "cli/commands/demos.def"
-#undef X
-};
+static const lsi_command *const demos[] = {&lsi_command_demo_hello,
+                                           &lsi_command_demo_mixed_precision,
+                                           &lsi_command_demo_sequential};
 
 const lsi_command lsi_command_demo = {
     .name = "demo",

@@ -1,15 +1,10 @@
-/* lockstep eval NAME: one child for each row of evals.def. */
+/* lockstep eval NAME: the list of its children. */
 #include "cli/frame/command.h"
 
-#define X(id) extern const lsi_command lsi_command_eval_##id;
-#include "cli/commands/evals.def"
-#undef X
+extern const lsi_command lsi_command_eval_images, lsi_command_eval_lm;
 
-static const lsi_command *const evals[] = {
-#define X(id) &lsi_command_eval_##id,
-#include "cli/commands/evals.def"
-#undef X
-};
+static const lsi_command *const evals[] = {&lsi_command_eval_images,
+                                           &lsi_command_eval_lm};
 
 const lsi_command lsi_command_eval = {
     .name = "eval",

@@ -1,15 +1,12 @@
-/* lockstep train NAME: one child for each row of trains.def. */
+/* lockstep train NAME: the list of its children. */
 #include "cli/frame/command.h"
 
-#define X(id) extern const lsi_command lsi_command_train_##id;
-#include "cli/commands/trains.def"
-#undef X
+extern const lsi_command lsi_command_train_cifar100, lsi_command_train_images,
+    lsi_command_train_lm;
 
-static const lsi_command *const trains[] = {
-#define X(id) &lsi_command_train_##id,
-#include "cli/commands/trains.def"
-#undef X
-};
+static const lsi_command *const trains[] = {&lsi_command_train_cifar100,
+                                            &lsi_command_train_images,
+                                            &lsi_command_train_lm};
 
 const lsi_command lsi_command_train = {
     .name = "train",
