@@ -1,46 +1,36 @@
 """The backend for PyTorch; the wheel carries the library and needs only torch.
 
-The C++ part is built for the PyTorch that is installed, also where pip builds
-in an environment of its own. Without one, or without a C++ compiler, the wheel
-is made without that part, and ctypes serves. LOCKSTEP_TORCH=cpp makes that an
-error, LOCKSTEP_TORCH=ctypes does not try.
+The module in C++ is built for the PyTorch that is installed, also where pip builds
+in an environment of its own.
 """
 import glob
 import os
+import shutil
 import site
 import sys
 import sysconfig
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-
-try:
-    from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:  # before 70.1
-    from wheel.bdist_wheel import bdist_wheel
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "lockstep"))
 from build_library import (NAME, ROOT, BuildWithLibrary,  # noqa: E402
                            HasLibrary, WithSources, fresh_folder, version)
 
-WANTED = os.environ.get("LOCKSTEP_TORCH", "")
+PACKAGES = ("cmake make g++ pkg-config libjansson-dev librandom123-dev "
+            "python3-dev")
 
 
 def cpp_extension():
     """torch.utils.cpp_extension of the PyTorch that is installed, or None."""
-    if WANTED == "ctypes":
-        return None
     for path in (sysconfig.get_path("platlib"), sysconfig.get_path("purelib"),
                  "/usr/lib/python3/dist-packages"):
         if os.path.isdir(path):
             site.addsitedir(path)  # at the end: pip's own come first
     try:
         from torch.utils import cpp_extension as found
-    except ImportError as error:
-        if WANTED == "cpp":
-            raise
-        print(f"no PyTorch to build for ({error}): ctypes will serve")
+    except ImportError:
         return None
     return found
 
@@ -48,17 +38,36 @@ def cpp_extension():
 TORCH = cpp_extension()
 
 
-class BuildOrGoWithout(TORCH.BuildExtension if TORCH else build_ext):
-    """An extension that cannot be built is left out."""
+def missing():
+    """The sentence about what the build needs and does not find, or None."""
+    if not TORCH:
+        return (f"lockstep_torch: '{sys.executable}' has no PyTorch to build for; "
+                "install it first: pip install torch --index-url "
+                "https://download.pytorch.org/whl/cpu")
+    compiler = (os.environ.get("CXX") or sysconfig.get_config_var("CXX") or
+                "c++").split()[0]
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    if not shutil.which(compiler):
+        wanted = f"a C++ compiler, and '{compiler}' is not installed"
+    elif not os.path.exists(header):
+        wanted = f"Python's headers, and '{header}' does not exist"
+    else:
+        return None
+    return (f"lockstep_torch: the build needs {wanted}; on Debian and Ubuntu: "
+            f"apt install {PACKAGES}")
+
+
+class BuildIfPossible(BuildWithLibrary):
+    """Says what is missing before anything is built."""
 
     def run(self):
-        try:
-            super().run()
-        except Exception as error:
-            if WANTED == "cpp":
-                raise
-            print(f"the C++ part is left out, ctypes will serve: {error}")
+        sentence = missing()
+        if sentence:
+            sys.exit(sentence)
+        super().run()
 
+
+class BuildModule(TORCH.BuildExtension if TORCH else build_ext):
     def copy_extensions_to_source(self):
         pass
 
@@ -71,36 +80,26 @@ class BuildOrGoWithout(TORCH.BuildExtension if TORCH else build_ext):
         super().build_extensions()
 
 
-class Wheel(bdist_wheel):
-    """Any Python will do where nothing is compiled against it."""
-
-    def get_tag(self):
-        tag = super().get_tag()
-        built = glob.glob(os.path.join(self.bdist_dir or "", "lockstep_torch",
-                                       "_C*.so"))
-        return tag if TORCH or built else ("py3", "none", tag[2])
-
-
 class Sources(WithSources):
     files = ("csrc", os.path.join("lockstep", "build_library.py"))
 
 
-def extensions():
+def extension():
     if not TORCH:
-        return []
+        return Extension("lockstep_torch._C", [])  # which is not built
     import torch
-    return [TORCH.CppExtension(
+    return TORCH.CppExtension(
         "lockstep_torch._C", sorted(glob.glob("csrc/*.cpp")),
         include_dirs=[os.path.join(ROOT, "include")],
         define_macros=[("LOCKSTEP_TORCH_VERSION", '"%s"' % ".".join(
             torch.__version__.split(".")[:2]))],
         extra_compile_args=["-O2", "-g0", "-fvisibility=hidden", "-Wall"],
-        extra_link_args=["-Wl,-rpath,$ORIGIN/../lockstep/lib", "-s"])]
+        extra_link_args=["-Wl,-rpath,$ORIGIN/../lockstep/lib", "-s"])
 
 
 os.chdir(HERE)
 fresh_folder()
-setup(version=version(), distclass=HasLibrary, ext_modules=extensions(),
+setup(version=version(), distclass=HasLibrary, ext_modules=[extension()],
       options={"egg_info": {"egg_base": "build"}},  # not among the sources
-      cmdclass={"build_py": BuildWithLibrary, "build_ext": BuildOrGoWithout,
-                "sdist": Sources, "bdist_wheel": Wheel})
+      cmdclass={"build_py": BuildIfPossible, "build_ext": BuildModule,
+                "sdist": Sources})

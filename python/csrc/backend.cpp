@@ -94,9 +94,10 @@ ls_group *Backend::meet()
     }
 }
 
+/* No tensor in shared memory is left: each keeps its backend. */
 Backend::~Backend()
 {
-    shutdown();
+    close(Engine::Shared::FREED);
 }
 
 void Backend::setTimeout(milliseconds timeout)
@@ -115,14 +116,19 @@ void Backend::abort()
 }
 
 /* Callbacks that it waits for may need Python's lock. */
-void Backend::shutdown()
+void Backend::close(Engine::Shared shared)
 {
     const WithoutPython released;
     {
         const std::lock_guard<std::mutex> lock(all().mutex);
         all().open.erase(engine_);
     }
-    engine_->close();
+    engine_->close(shared);
+}
+
+void Backend::shutdown()
+{
+    close(Engine::Shared::KEPT);
 }
 
 void shut_down_all()
@@ -136,8 +142,26 @@ void shut_down_all()
             engine = *all().open.begin();
             all().open.erase(engine);
         }
-        engine->close();
+        engine->close(Engine::Shared::KEPT);
     }
+}
+
+/* The engine's thread may hold the last tensor, and cannot wait for its own
+ * end. */
+void Backend::let_go(Backend *backend)
+{
+    auto self = c10::intrusive_ptr<Backend>::reclaim(backend);
+    if (self->engine_->is_own_thread())
+        std::thread([self = std::move(self)] {}).detach();
+}
+
+at::Tensor Backend::shared_like(const at::Tensor &like)
+{
+    void *memory = engine_->allocate_shared(std::max<size_t>(like.nbytes(), 1));
+    Backend *self = c10::intrusive_ptr<Backend>::reclaim_copy(this).release();
+    return at::from_blob(
+        memory, {like.numel()}, [self](void *) { let_go(self); },
+        like.options());
 }
 
 /* ---- starting ------------------------------------------------------------ */

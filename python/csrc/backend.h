@@ -37,6 +37,10 @@ class Backend final : public c10d::Backend
     void setTimeout(std::chrono::milliseconds timeout);
     void abort();
     void shutdown();
+
+    /* A tensor as `like`, in one dimension and in memory that all ranks map. It
+       keeps the backend. Collective. */
+    at::Tensor shared_like(const at::Tensor &like);
     uint64_t getSequenceNumberForGroup() override
     {
         return sequence_;
@@ -104,6 +108,8 @@ class Backend final : public c10d::Backend
 
   private:
     ls_group *meet();
+    void close(Engine::Shared shared);
+    static void let_go(Backend *backend);
     WorkPtr launch(Operation &&operation);
     WorkPtr receive(Operation &&operation, Tensors &tensors, int peer, int tag);
     std::chrono::milliseconds

@@ -61,7 +61,7 @@ Engine::Engine(ls_group *group)
 
 Engine::~Engine()
 {
-    close();
+    close(Shared::FREED);
 }
 
 /* In a child, a thread that is not there may be in the door for ever. */
@@ -360,6 +360,35 @@ void Engine::serve()
     }
 }
 
+/* ---- shared memory ------------------------------------------------------- */
+
+void *Engine::allocate_shared(size_t bytes)
+{
+    check_process();
+    const std::lock_guard<Door> door(door_);
+    TORCH_CHECK_WITH(DistBackendError, group_ != nullptr, CLOSED);
+    void *memory = nullptr;
+    check(ls_shared_alloc(group_, bytes, &memory));
+    shared_.push_back(memory);
+    return memory;
+}
+
+bool Engine::is_own_thread()
+{
+    const std::lock_guard<std::mutex> lock(resting_);
+    return thread_.get_id() == std::this_thread::get_id();
+}
+
+/* The mappings stay until the process ends. */
+void Engine::keep_shared()
+{
+    for (void *memory : shared_) {
+        size_t bytes = 0;
+        void *mapping = nullptr;
+        (void)ls_shared_keep(group_, memory, &bytes, &mapping);
+    }
+}
+
 /* ---- the end ------------------------------------------------------------- */
 
 void Engine::abort()
@@ -394,7 +423,7 @@ void Engine::drain()
 }
 
 /* Whether this call has. A second one waits for the first. */
-bool Engine::leave()
+bool Engine::leave(Shared shared)
 {
     const std::lock_guard<std::mutex> alone(closing_);
     drain();
@@ -425,6 +454,8 @@ bool Engine::leave()
         flight_.clear();
         delayed_.clear();
         const std::lock_guard<std::mutex> lock(aborting_);
+        if (shared == Shared::KEPT)
+            keep_shared();
         ls_group_close(&group_);
         settle(std::move(door), finished);
     }
@@ -435,7 +466,7 @@ bool Engine::leave()
  * A child that was forked has neither the thread nor a place in the group. What
  * the thread sleeps on cannot be destroyed there: that waits for the sleeper.
  */
-void Engine::close()
+void Engine::close(Shared shared)
 {
     if (process_ != this_process()) {
         if (thread_.joinable())
@@ -443,7 +474,7 @@ void Engine::close()
         (void)rouse_.release();
         return;
     }
-    if (leave())
+    if (leave(shared))
         callbacks_.stop();
 }
 

@@ -71,9 +71,19 @@ class Engine
     /* Ends all waiting on all ranks. From any thread. */
     void abort();
 
+    /* Allocates memory that all ranks map. Collective. It ends with the group.
+     */
+    void *allocate_shared(size_t bytes);
+
+    /* Whether this is the thread of the engine, which cannot close it. */
+    bool is_own_thread();
+
+    /* Shared memory of the group when it is left. */
+    enum class Shared { FREED, KEPT };
+
     /* Leaves the group. What is in flight has a second to end, unless somebody
        has given up waiting for some of it, and fails then. */
-    void close();
+    void close(Shared shared);
 
   private:
     using Works = std::vector<c10::intrusive_ptr<Work>>;
@@ -83,7 +93,7 @@ class Engine
     void give_up(Work &work);
     bool is_awaited_still() const;
     void drain();
-    bool leave();
+    bool leave(Shared shared);
 
     /* With the door held. */
     bool begin_step(Work &work);
@@ -92,6 +102,7 @@ class Engine
     void sweep(Works &finished);
     void start_delayed(Works &finished);
     void set_timeout(const Work &work);
+    void keep_shared();
     std::exception_ptr failure_of(ls_status status) const;
     void settle(std::unique_lock<Door> &&door, Works &finished);
 
@@ -99,7 +110,8 @@ class Engine
     ls_group *group_;                              /* NULL: closed */
     std::deque<c10::intrusive_ptr<Work>> flight_;  /* in order of their start */
     std::deque<c10::intrusive_ptr<Work>> delayed_; /* until a step may follow */
-    double timeout_ = -1; /* of the group, in seconds */
+    double timeout_ = -1;        /* of the group, in seconds */
+    std::vector<void *> shared_; /* memory from allocate_shared */
 
     std::mutex finishing_; /* taken with the door held, kept without it */
     Callbacks callbacks_;

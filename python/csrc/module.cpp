@@ -17,6 +17,16 @@ create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                                   name);
 }
 
+at::Tensor shared_like(const c10::intrusive_ptr<c10d::Backend> &backend,
+                       const at::Tensor &like)
+{
+    auto *ours = dynamic_cast<lockstep::Backend *>(backend.get());
+    TORCH_CHECK_TYPE(ours != nullptr, "shared_like: the backend is '",
+                     backend->getBackendName(),
+                     "'; it should be one of lockstep_torch");
+    return ours->shared_like(like);
+}
+
 } // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
@@ -26,6 +36,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
     module.attr("built_for") = LOCKSTEP_TORCH_VERSION;
     module.def("Backend", create, py::arg("store"), py::arg("rank"),
                py::arg("size"), py::arg("timeout"), py::arg("name"),
+               py::call_guard<py::gil_scoped_release>());
+    module.def("shared_like", shared_like, py::arg("backend"), py::arg("like"),
                py::call_guard<py::gil_scoped_release>());
     /* Before Python's threads and modules go. */
     py::module_::import("atexit").attr("register")(py::cpp_function(

@@ -8,9 +8,6 @@ import traceback
 from datetime import timedelta
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-if "LOCKSTEP_COMM_LIBRARY" in os.environ:  # as it lies here, not as installed
-    sys.path[:0] = [os.path.join(HERE, "..", "src"),
-                    os.path.join(HERE, "..", "lockstep", "src")]
 try:
     import torch
     import torch.distributed as dist
@@ -92,7 +89,7 @@ def backends():
     names = ["gloo"] if dist.is_gloo_available() else []
     try:
         import lockstep_torch  # noqa: F401
-        lockstep_torch.create
+        lockstep_torch._backend()
         names.append("lockstep")
     except (ImportError, OSError, AttributeError) as why:
         print(f"not tested on lockstep: {why}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times of this backend beside gloo's, in turn, in the same processes.
 
-    LOCKSTEP_COMM_LIBRARY=... python3 python/tests/speed.py
+    python3 python/tests/speed.py
 
 Prints Markdown: the median and the shortest time of rank 0 in milliseconds, and
 how often as fast. Let nothing else run; where something does, the shortest times
@@ -197,7 +197,7 @@ def main():
     parser.add_argument("--start", action="store_true")
     parser.add_argument("--overhead", action="store_true")
     asked = parser.parse_args()
-    print(f"{lockstep_torch.implementation()}, PyTorch {torch.__version__}\n")
+    print(f"PyTorch {torch.__version__}\n")
     if asked.start:
         ranks.run(asked.ranks, "lockstep", starts)
         return

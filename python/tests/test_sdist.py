@@ -11,7 +11,10 @@ import unittest
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 try:
     import setuptools  # noqa: F401
-    import wheel  # noqa: F401
+    try:
+        from setuptools.command import bdist_wheel  # noqa: F401
+    except ImportError:  # before 70.1
+        import wheel  # noqa: F401
 except ImportError:
     print("no setuptools or no wheel here: not tested")
     sys.exit(77)
@@ -22,8 +25,7 @@ class Sdist(unittest.TestCase):
         """Where its sdist has been unpacked, without the rest of a checkout."""
         subprocess.run(
             [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", folder],
-            cwd=package, env={**os.environ, "LOCKSTEP_TORCH": "ctypes"},
-            stderr=subprocess.DEVNULL, check=True)
+            cwd=package, stderr=subprocess.DEVNULL, check=True)
         [packed] = glob.glob(os.path.join(folder, "*.tar.gz"))
         with tarfile.open(packed) as file:
             file.extractall(folder)
@@ -34,7 +36,6 @@ class Sdist(unittest.TestCase):
             top = self.unpacked(package, folder)
             found = subprocess.run(
                 [sys.executable, "setup.py", "--version"], cwd=top, text=True,
-                env={**os.environ, "LOCKSTEP_TORCH": "ctypes"},
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 check=True).stdout.split()[-1]
             self.assertTrue(top.endswith("-" + found), (top, found))

@@ -23,8 +23,7 @@ class Torch(unittest.TestCase):
                 two.mpirun("ucx", RANKS, PYTHON, "-W", "ignore", PROGRAM, "--rank"),
                 env=two.environment(
                     MASTER_ADDR="h0", MASTER_PORT="29500", USE_LIBUV="0",
-                    LOCKSTEP_TORCH="ctypes", OMP_NUM_THREADS="1",
-                    LOCKSTEP_COMM_LIBRARY=library, **changes),
+                    OMP_NUM_THREADS="1", LOCKSTEP_COMM_LIBRARY=library, **changes),
                 timeout=140, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, check=False)
 

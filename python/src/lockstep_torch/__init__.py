@@ -7,8 +7,9 @@ PyTorch 2.15 finds it by itself, those before it once this package is imported.
 
 from __future__ import annotations
 
+import importlib
 import os
-import warnings
+import sys
 from datetime import timedelta
 from typing import Any, Optional
 
@@ -26,62 +27,49 @@ import torch.distributed as dist
 
 from .sync_batch_norm import SyncBatchNorm
 
-__all__ = ["SyncBatchNorm", "create", "implementation", "register",
-           "shared_buckets"]
+__all__ = ["SyncBatchNorm", "create", "register", "shared_buckets"]
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
-def _extension() -> Any:
-    """The C++ part, or None: not built, or for another PyTorch.
+_AGAIN = ("In a checkout of lockstep, type: "
+          "pip install --force-reinstall --no-deps ./python")
 
-    LOCKSTEP_TORCH=cpp insists on it, LOCKSTEP_TORCH=ctypes goes without.
-    """
-    wanted = os.environ.get("LOCKSTEP_TORCH", "")
-    if wanted not in ("", "cpp", "ctypes"):
-        raise ValueError(
-            f'LOCKSTEP_TORCH is "{wanted}" and should be cpp or ctypes')
-    if wanted == "ctypes":
-        return None
-    told = os.environ.get("LOCKSTEP_COMM_LIBRARY")
+
+def _load() -> Any:
+    """The module in C++. An ImportError says what does not fit, and what to type."""
+    here = torch.__version__
+    library = os.environ.get("LOCKSTEP_COMM_LIBRARY")
     try:
-        if told:
+        if library:
             import ctypes
-            ctypes.CDLL(told)  # what the extension then finds loaded
-        from . import _C
+            ctypes.CDLL(library)  # which the module then finds loaded
+        module = importlib.import_module("._C", __name__)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"lockstep_torch: no module in C++ was built for Python "
+            f"{sys.version_info[0]}.{sys.version_info[1]} in "
+            f"'{os.path.dirname(__file__)}'. {_AGAIN}") from error
     except ImportError as error:
-        if wanted == "cpp":
-            raise
-        if isinstance(error, ModuleNotFoundError):
-            return None
-        warnings.warn(f"lockstep_torch: the C++ part does not load, ctypes "
-                      f"serves instead: {error}")
-        return None
-    here = ".".join(torch.__version__.split(".")[:2])
-    if _C.built_for != here:
-        text = (f"lockstep_torch: the C++ part was built for PyTorch "
-                f"{_C.built_for}, and this is {here}; install the package "
-                f"again")
-        if wanted == "cpp":
-            raise ImportError(text)
-        warnings.warn(text + "; ctypes serves until then")
-        return None
-    return _C
+        raise ImportError(
+            f"lockstep_torch: its module in C++ does not load with PyTorch {here}: "
+            f"{error}. Build it for this PyTorch. {_AGAIN}") from error
+    if module.built_for != ".".join(here.split(".")[:2]):
+        raise ImportError(
+            f"lockstep_torch: its module in C++ was built for PyTorch "
+            f"{module.built_for}, and PyTorch {here} is installed. Build it for this "
+            f"PyTorch. {_AGAIN}")
+    return module
 
 
-_loaded: Optional[tuple[str, Any]] = None
+_loaded: Any = None
 
 
-def _backend() -> tuple[str, Any]:
-    """What serves here, and the class."""
+def _backend() -> Any:
+    """The module in C++, loaded once."""
     global _loaded
     if _loaded is None:
-        extension = _extension()
-        if extension is not None:
-            _loaded = "cpp", extension.Backend
-        else:
-            from ._ctypes_backend import Backend
-            _loaded = "ctypes", Backend
+        _loaded = _load()
     return _loaded
 
 
@@ -92,11 +80,6 @@ def shared_buckets(model: Any, timeout: Optional[timedelta] = None) -> None:
     """
     from .buckets import share
     share(model, timeout)
-
-
-def implementation() -> str:
-    """"cpp", or "ctypes" where the C++ part is not there."""
-    return _backend()[0]
 
 
 def create(store: Any, rank: int, size: int,
@@ -112,10 +95,7 @@ def create(store: Any, rank: int, size: int,
 def _create_as(name: str, store: Any, rank: int, size: int,
                timeout: timedelta) -> Any:
     """As create; `name` is what the backend, and its events, go by."""
-    implementation, backend = _backend()
-    if implementation == "cpp":
-        return backend(store, rank, size, timeout, name)
-    return backend(store, rank, size, timeout)
+    return _backend().Backend(store, rank, size, timeout, name)
 
 
 def _registered_name() -> str:

@@ -11,56 +11,42 @@ then nothing is copied between ranks.
 
 from __future__ import annotations
 
-import ctypes
 import math
-from ctypes import byref, c_void_p
 from datetime import timedelta
 from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
-from lockstep import _library
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from ._ctypes_backend import _MIN, _AVG, _TYPES, _Engine, _open_group, _Work
+from . import _backend
 
 _FIRST = 2  # iterations after which DDP has put its buckets into their order
 
 
-class _Average(_Work):
-    """A bucket that is being averaged; its future has a tensor."""
-
-    def _settle(self, future: torch.futures.Future[Any]) -> None:
-        if self._failure is not None:
-            future.set_exception(self._failure)
-        else:
-            future.set_result(self._result[0])
+def _reducing_by(op: Any) -> dist.AllreduceOptions:
+    options = dist.AllreduceOptions()
+    options.reduceOp = op
+    return options
 
 
 class _Buckets:
-    """The state of the hook: a group of its own, and its shared memory.
+    """The state of the hook: a separate group, and its shared memory."""
 
-    It lives as long as a tensor that lies in that memory.
-    """
-
-    def __init__(self, group: dist.ProcessGroup, seconds: float) -> None:
+    def __init__(self, group: dist.ProcessGroup, timeout: timedelta) -> None:
         self._group = group
         store = dist.distributed_c10d._get_process_group_store(group)
         # How many models there have been, in this group: ranks may have others
         # in other groups.
         opened = store.add(f"shared buckets of rank {group.rank()}", 1)
         store = dist.PrefixStore(f"shared buckets {opened}", store)
-        self._engine = _Engine(_open_group(store, group.rank(), group.size(),
-                                           seconds))
+        self._backend = _backend().Backend(store, group.rank(), group.size(),
+                                           timeout, "lockstep")
         self._iterations = 0
         self._moved: dict[int, tuple[int, int]] = {}  # of a bucket: (address, size)
         self._stay: set[tuple[int, int]] = set()
         self._unproven: set[int] = set()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_engine"):
-            self._engine.close()
 
     def hook(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         buffer, index = bucket.buffer(), bucket.index()
@@ -69,9 +55,6 @@ class _Buckets:
             work = dist.all_reduce(buffer, group=self._group, async_op=True)
             return work.get_future().then(
                 lambda done: done.value()[0] / self._group.size())
-        if buffer.dtype not in _TYPES:
-            raise ValueError(f"shared_buckets: gradients of {buffer.dtype} cannot "
-                             "be averaged")
         if self._moved.get(index, (0, 0))[0] != buffer.data_ptr() \
                 and self._iterations > _FIRST \
                 and (index, buffer.nbytes) not in self._stay:
@@ -82,26 +65,17 @@ class _Buckets:
                 raise RuntimeError(
                     "shared_buckets: the gradients do not lie in DDP's buckets any "
                     "more; has the program replaced them?")
-        work = _Average(self._engine, [buffer], None, buffer)
-        at, count, number = buffer.data_ptr(), buffer.numel(), \
-            _TYPES[buffer.dtype]
-        future = work.get_future()
-        handle = self._engine.handle
-        self._engine.start(work, [lambda request: _library.ask(
-            "ls_iall_reduce", handle, at, at, count, number, _AVG, request)])
-        return future
+        work = self._backend.allreduce([buffer], _reducing_by(dist.ReduceOp.AVG))
+        return work.get_future().then(lambda done: done.value()[0])
 
     def _move(self, bucket: dist.GradBucket, buffer: Tensor, index: int) -> None:
         """Collective: the bucket goes to shared memory on all ranks, or none."""
         fits = torch.tensor([int(_all_inside(bucket, buffer))], dtype=torch.int32)
-        with self._engine.held():
-            _library.call("ls_all_reduce", self._engine.handle, fits.data_ptr(),
-                          fits.data_ptr(), 1, _TYPES[torch.int32], _MIN)
+        self._backend.allreduce([fits], _reducing_by(dist.ReduceOp.MIN)).wait()
         if not int(fits):
             self._stay.add((index, buffer.nbytes))
             return
-        with self._engine.held():
-            shared = self._allocate(buffer)
+        shared = _backend().shared_like(self._backend, buffer)
         with torch.no_grad():
             shared.copy_(buffer)
             storage, first = shared.untyped_storage(), buffer.storage_offset()
@@ -113,18 +87,6 @@ class _Buckets:
         self._moved[index] = (buffer.data_ptr(), buffer.nbytes)
         self._unproven.add(index)
 
-    def _allocate(self, like: Tensor) -> Tensor:
-        memory = c_void_p()
-        self._engine.shared.append(memory)
-        size = max(like.nbytes, 1)
-        _library.call("ls_shared_alloc", self._engine.handle, size,
-                      byref(memory))
-        assert memory.value is not None
-        kind = type("Shared", (ctypes.c_ubyte * size,), {})
-        block = kind.from_address(memory.value)
-        block.buckets = self  # which the tensor so keeps
-        return torch.frombuffer(block, dtype=like.dtype, count=like.numel())
-
 
 def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
     """Whether the gradients of all its parameters are views of the bucket."""
@@ -135,7 +97,7 @@ def _all_inside(bucket: dist.GradBucket, buffer: Tensor) -> bool:
 
 
 def share(model: DistributedDataParallel,
-                   timeout: Optional[timedelta] = None) -> None:
+          timeout: Optional[timedelta] = None) -> None:
     """Has DDP's buckets averaged in place, in memory that all ranks map.
 
     Registers a communication hook, so the model can have no other; the gradients
@@ -157,7 +119,8 @@ def share(model: DistributedDataParallel,
                          "gradient_as_bucket_view=True")
     if any(p.device.type != "cpu" for p in model.parameters()):
         raise ValueError("shared_buckets: the model should be on the CPU")
-    seconds = 300.0 if timeout is None else timeout.total_seconds()
-    buckets = _Buckets(model.process_group, seconds)
+    if timeout is None:
+        timeout = timedelta(minutes=5)
+    buckets = _Buckets(model.process_group, timeout)
     model.register_comm_hook(
         None, lambda _, bucket: buckets.hook(bucket))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The backend without C++: every operation, and what hangs on its futures."""
+"""Every operation of the backend, and what hangs on its futures."""
 import os
 import signal
 import sys
@@ -8,7 +8,6 @@ import time
 import unittest
 from datetime import timedelta
 
-os.environ.setdefault("LOCKSTEP_TORCH", "ctypes")
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ranks
 import torch
@@ -229,8 +228,6 @@ def futures(rank, size):
     while not work.is_completed() and time.monotonic() < until:
         pass
     assert work.is_success()
-    if lockstep_torch.implementation() == "ctypes":  # in C++ as PyTorch has it
-        assert work.exception() is None
     same(work.result()[0], x)
     many = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(50)]
     for work in reversed(many):
@@ -502,36 +499,6 @@ def interrupted(rank, size):
         time.sleep(1)
 
 
-def interrupted_start(rank, size):
-    """A handler of a signal raises as soon as C has started something."""
-    if lockstep_torch.implementation() != "ctypes":
-        return
-    from lockstep import _library
-    start = _library._library.ls_iall_reduce
-
-    def call(*arguments):
-        start(*arguments)
-        _library._library.ls_iall_reduce = start
-        raise KeyboardInterrupt
-    _library._library.ls_iall_reduce = call
-    try:
-        dist.all_reduce(torch.ones(1 << 20))
-        raise AssertionError("not interrupted")
-    except KeyboardInterrupt:
-        pass
-    engine = dist.distributed_c10d._get_default_group()._engine
-    assert size == 1 or [work._kept for work in engine._flying][0]
-    for _ in range(3):
-        total = torch.ones(1 << 20)
-        dist.all_reduce(total)
-        assert total[-1] == size
-    engine._call_thread()
-    until = time.monotonic() + 20
-    while engine._flying and time.monotonic() < until:
-        time.sleep(0.001)
-    assert not engine._flying
-
-
 class Tests(unittest.TestCase):
     def on(self, sizes, work, *args, **options):
         for size in sizes:
@@ -605,9 +572,6 @@ class Tests(unittest.TestCase):
 
     def test_death(self):
         self.on((3,), dies, expect=[0, -signal.SIGKILL, 0])
-
-    def test_interrupted_start(self):
-        self.on((1, 2), interrupted_start)
 
     def test_interrupt(self):
         self.on((2,), interrupted)
