@@ -1,29 +1,32 @@
-# The libraries the project stands on; tools/packages.txt names their packages.
+# The libraries the project stands on; tools/packages/ names their packages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
-# optional_library(OPTION FOUND NAME WITHOUT): what the library can go without,
-# and then how. Only a build for another processor does so unasked.
-function(optional_library option found name without)
-  set(default ON)
-  if(CMAKE_CROSSCOMPILING AND NOT found)
-    set(default OFF)
-  endif()
-  option(LOCKSTEP_${option} "Build with ${name}" ${default})
-  if(NOT LOCKSTEP_${option})
-    message(STATUS "Without ${name}: ${without}")
-  elseif(NOT found)
-    message(FATAL_ERROR "${name} is not there. With -DLOCKSTEP_${option}=OFF the "
-      "library is built without it: ${without}.")
+# optional_library(OPTION FOUND NAME PACKAGE WITHOUT): a library that Debian has in
+# PACKAGE, and what is missing without it. LOCKSTEP_<OPTION> demands it (ON) or refuses it
+# (OFF); by default it is used where it is found.
+function(optional_library option found name package without)
+  if(DEFINED LOCKSTEP_${option})
+    if(NOT LOCKSTEP_${option})
+      message(STATUS "Without ${name}: ${without}")
+    elseif(NOT found)
+      message(FATAL_ERROR "LOCKSTEP_${option} is ON, and ${name} (${package}) is not "
+        "found. With -DLOCKSTEP_${option}=OFF the library is built without it: ${without}.")
+    endif()
+  elseif(found)
+    set(LOCKSTEP_${option} ON PARENT_SCOPE)
+  else()
+    set(LOCKSTEP_${option} OFF PARENT_SCOPE)
+    message(STATUS "Not found: ${name} (${package}): ${without}")
   endif()
 endfunction()
 
 # ---- of the library of communication ----
 
 pkg_check_modules(NETTLE IMPORTED_TARGET nettle)
-optional_library(NETTLE "${NETTLE_FOUND}" nettle
+optional_library(NETTLE "${NETTLE_FOUND}" nettle nettle-dev
   "hosts cannot meet without MPI: nothing proves that they know the secret")
 
 # All that a program which links the objects needs.
@@ -69,19 +72,20 @@ pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
 find_path(LIBDW_INCLUDE_DIR elfutils/libdwfl.h)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC IMPORTED_TARGET libutf8proc)
-optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN
+optional_library(ONEDNN "${DNNL_LIBRARY}" oneDNN libdnnl-dev
   "products and convolutions are plain loops, and slow")
-optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive
+optional_library(LIBARCHIVE "${LIBARCHIVE_FOUND}" libarchive libarchive-dev
   "datasets are read from folders, not from archives")
-optional_library(PNG "${PNG_FOUND}" libpng "PNG images are not read")
-optional_library(JPEG "${JPEG_FOUND}" libturbojpeg "JPEG images are not read")
-optional_library(HWLOC "${HWLOC_FOUND}" hwloc
+optional_library(PNG "${PNG_FOUND}" libpng libpng-dev "PNG images are not read")
+optional_library(JPEG "${JPEG_FOUND}" libturbojpeg libturbojpeg0-dev
+  "JPEG images are not read")
+optional_library(HWLOC "${HWLOC_FOUND}" hwloc libhwloc-dev
   "ranks are bound to cpus in the order of their numbers")
-optional_library(LIBDW "${LIBDW_INCLUDE_DIR}" libdw
+optional_library(LIBDW "${LIBDW_INCLUDE_DIR}" libdw libdw-dev
   "backtraces of ranks that crash have no names, only places in files")
-optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc
+optional_library(UTF8PROC "${UTF8PROC_FOUND}" utf8proc libutf8proc-dev
   "tokenizers that ask for the normal form NFC are refused")
-optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2
+optional_library(PCRE2 "${PCRE2_FOUND}" PCRE2 libpcre2-dev
   "tokenizers split text by the patterns of GPT-2 and Llama 3 only")
 
 set(LOCKSTEP_LIBRARIES ${LOCKSTEP_COMM_LIBRARIES} OpenMP::OpenMP_C

@@ -16,11 +16,12 @@ die() {
 }
 
 # What the library is built with must be a dependency of the package's, too.
-not_for_packages='^lib(c6|clang|cmocka|omp)-.*'
+not_for_packages='^(lib(c6|clang|cmocka)|python3)-.*'
 while read -r package; do
     grep -qE "^ +$package\b" debian/control ||
-        die "$package is in tools/packages.txt and not in debian/control"
-done < <(grep -E -- '-dev$' tools/packages.txt | grep -vE "$not_for_packages")
+        die "$package is in tools/packages/ and not in debian/control"
+done < <(grep -hE -- '-dev$' tools/packages/{build,test}.txt |
+    grep -vE "$not_for_packages")
 
 command -v dpkg-buildpackage >/dev/null ||
     die "there is no dpkg-buildpackage; packages are made on Debian and Ubuntu"
