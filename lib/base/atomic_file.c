@@ -280,6 +280,17 @@ void lsi_atomic_file_abandon(lsi_atomic_file *file)
     free_names(file);
 }
 
+ls_status lsi_atomic_file_put(const char *path, const void *data, size_t bytes)
+{
+    lsi_atomic_file file;
+    LS_TRY(lsi_atomic_file_open(&file, path));
+    const ls_status status = lsi_atomic_file_write(&file, data, bytes);
+    if (status == LS_OK)
+        return lsi_atomic_file_commit(&file);
+    lsi_atomic_file_abandon(&file);
+    return status;
+}
+
 /* ---- reading ------------------------------------------------------------- */
 
 static ls_status sum_descriptor(int fd, const char *path, uint64_t most,

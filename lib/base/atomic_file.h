@@ -61,6 +61,9 @@ ls_status lsi_atomic_file_commit(lsi_atomic_file *file);
 /* Leaves no trace of it. */
 void lsi_atomic_file_abandon(lsi_atomic_file *file);
 
+/* Opens, writes and commits such a file of `bytes` bytes. */
+ls_status lsi_atomic_file_put(const char *path, const void *data, size_t bytes);
+
 /*
  * Of a file's name: where the end begins that makes it the name of one that is
  * being written; NULL if it has none.

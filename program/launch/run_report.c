@@ -193,18 +193,6 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 
 /* ---- the file --------------------------------------------------------- */
 
-static ls_status write_text(const char *path, const char *text)
-{
-    lsi_atomic_file file;
-    LS_TRY(lsi_make_parents(path));
-    LS_TRY(lsi_atomic_file_open(&file, path));
-    const ls_status status = lsi_atomic_file_write(&file, text, strlen(text));
-    if (status == LS_OK)
-        return lsi_atomic_file_commit(&file);
-    lsi_atomic_file_abandon(&file);
-    return status;
-}
-
 ls_status lsi_run_report_write(const lsi_run_report *report,
                                const lsi_attempt *last, int exit_status)
 {
@@ -228,7 +216,9 @@ ls_status lsi_run_report_write(const lsi_run_report *report,
     json_decref(json);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for the report");
-    const ls_status status = write_text(config->report, text);
+    ls_status status = lsi_make_parents(config->report);
+    if (status == LS_OK)
+        status = lsi_atomic_file_put(config->report, text, strlen(text));
     free(text);
     return status;
 }

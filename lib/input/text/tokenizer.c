@@ -297,17 +297,10 @@ void ls_tokenizer_free(ls_tokenizer **tokenizer)
 
 ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer, const char *path)
 {
-    lsi_atomic_file file;
     LS_NEED(tokenizer);
     LS_NEED(path);
     LS_TRY(lsi_make_parents(path));
-    LS_TRY(lsi_atomic_file_open(&file, path));
-    const ls_status status =
-        lsi_atomic_file_write(&file, tokenizer->source.at, tokenizer->source.n);
-    if (status == LS_OK)
-        return lsi_atomic_file_commit(&file);
-    lsi_atomic_file_abandon(&file);
-    return status;
+    return lsi_atomic_file_put(path, tokenizer->source.at, tokenizer->source.n);
 }
 
 /* ---- its tokens ---------------------------------------------------------- */

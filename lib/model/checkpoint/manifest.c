@@ -113,19 +113,6 @@ static ls_status to_json(const lsi_manifest *m, json_t **out)
     return LS_OK;
 }
 
-static ls_status write_text(const char *path, const char *text)
-{
-    lsi_atomic_file file;
-    LS_TRY(lsi_atomic_file_open(&file, path));
-    ls_status status = lsi_atomic_file_write(&file, text, strlen(text));
-    if (status == LS_OK)
-        status = lsi_atomic_file_write(&file, "\n", 1);
-    if (status == LS_OK)
-        return lsi_atomic_file_commit(&file);
-    lsi_atomic_file_abandon(&file);
-    return status;
-}
-
 ls_status lsi_manifest_write(const lsi_manifest *manifest, const char *folder)
 {
     json_t *json;
@@ -134,8 +121,10 @@ ls_status lsi_manifest_write(const lsi_manifest *manifest, const char *folder)
     json_decref(json);
     if (text == NULL)
         return no_memory();
-    const ls_status status =
-        write_text(lsi_path_in(folder, LSI_MANIFEST_FILE).text, text);
+    const size_t n = strlen(text);
+    text[n] = '\n'; /* in place of its zero */
+    const ls_status status = lsi_atomic_file_put(
+        lsi_path_in(folder, LSI_MANIFEST_FILE).text, text, n + 1);
     free(text);
     return status;
 }
