@@ -194,7 +194,8 @@ static uint64_t shorten(uint64_t sleep_ns, uint64_t until_ns)
     return until_ns > now ? until_ns - now : 1;
 }
 
-void lsi_patience_rewarded(ls_group *group, lsi_patience *patience)
+/* Something has moved: begins anew, and learns from how long it took. */
+static void reward(ls_group *group, lsi_patience *patience)
 {
     if (patience->looks > FEW_SPINS && patience->looks < patience->spins) {
         group->waiting.trust += group->waiting.trust < TRUST;
@@ -288,7 +289,12 @@ static void distrust(ls_group *group, const lsi_patience *patience)
         *trust = *trust > DISTRUST ? *trust - DISTRUST : 0;
 }
 
-/* A while, but no longer than until a time of the clock; 0: never. */
+/*
+ * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
+ * until a peer does something, but no longer than until a time of the clock (0:
+ * never). Moves the other groups of this thread, too. Returns an error if a
+ * peer is gone or time is up.
+ */
 static ls_status pause_until(ls_group *group, lsi_patience *patience,
                              uint64_t until_ns)
 {
@@ -324,17 +330,12 @@ static ls_status pause_until(ls_group *group, lsi_patience *patience,
     return status;
 }
 
-ls_status lsi_pause(ls_group *group, lsi_patience *patience)
-{
-    return pause_until(group, patience, 0);
-}
-
 /* ---- testing instead of waiting ------------------------------------------ */
 
 void lsi_polling_over(ls_group *group)
 {
     if (group->waiting.polling.patience.began_ns != 0)
-        lsi_patience_rewarded(group, &group->waiting.polling.patience);
+        reward(group, &group->waiting.polling.patience);
 }
 
 /* The clock costs as much as all the rest, so ticks say whether to look. */
@@ -369,7 +370,7 @@ static ls_status wait_until(ls_group *group, const bool *done,
         if (status == LS_OK && !*done && group->activity == activity)
             status = pause_until(group, patience, until_ns);
         if (*done) {
-            lsi_patience_rewarded(group, patience);
+            reward(group, patience);
             return LS_OK;
         }
         if (status != LS_OK) {
@@ -377,7 +378,7 @@ static ls_status wait_until(ls_group *group, const bool *done,
             return status;
         }
         if (group->activity != activity)
-            lsi_patience_rewarded(group, patience);
+            reward(group, patience);
         if (until_ns != 0 && lsi_clock_ns() >= until_ns)
             return LS_IN_PROGRESS;
     }

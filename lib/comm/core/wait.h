@@ -16,16 +16,6 @@ ls_status lsi_wait_for(ls_group *group, const bool *done);
 ls_status lsi_wait_seconds(ls_group *group, const bool *done, double seconds);
 
 /*
- * Called when lsi_progress moved nothing: spins a little, yields, later sleeps
- * until a peer does something. Moves the other groups of this thread, too.
- * Returns an error if a peer is gone or time is up.
- */
-ls_status lsi_pause(ls_group *group, lsi_patience *patience);
-
-/* Something has moved: begins anew, and learns from how long it took. */
-void lsi_patience_rewarded(ls_group *group, lsi_patience *patience);
-
-/*
  * Called when a request has been tested in vain: the same without waiting. Must
  * cost next to nothing.
  */

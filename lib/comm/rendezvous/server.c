@@ -327,31 +327,9 @@ void lsi_store_server_refuse(lsi_store_server *server, int peer,
     tick(server, true);
 }
 
-void lsi_store_server_address(const lsi_store_server *server, int peer,
-                              char *out, size_t bytes)
-{
-    struct sockaddr_storage other = {.ss_family = AF_UNSPEC};
-    socklen_t length = sizeof(other);
-    const lsi_store_peer *const p = find(server, peer);
-    if (p != NULL)
-        (void)getpeername(p->link.fd, (struct sockaddr *)&other, &length);
-    lsi_address_print((const struct sockaddr *)&other, out, bytes);
-}
-
 void lsi_store_server_clear(lsi_store_server *server)
 {
     lsi_store_values_clear(&server->values);
-}
-
-bool lsi_store_server_is_flushed(const lsi_store_server *server)
-{
-    for (int i = 0; i < server->n_peers; i++) {
-        if (server->peers[i] != NULL &&
-            server->peers[i]->state != LSI_PEER_BROKEN &&
-            lsi_link_queued(&server->peers[i]->link) > 0)
-            return false;
-    }
-    return true;
 }
 
 /* ---- beginning and end ------------------------------------------------ */

@@ -58,14 +58,7 @@ void lsi_store_server_send(lsi_store_server *server, int peer, const void *data,
 void lsi_store_server_refuse(lsi_store_server *server, int peer,
                              const char *why);
 
-/* The address of a peer as text. */
-void lsi_store_server_address(const lsi_store_server *server, int peer,
-                              char *out, size_t bytes);
-
 /* Forgets all keys. */
 void lsi_store_server_clear(lsi_store_server *server);
-
-/* Whether all that was to be sent to peers is with the kernel. */
-bool lsi_store_server_is_flushed(const lsi_store_server *server);
 
 #endif
