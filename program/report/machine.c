@@ -11,7 +11,8 @@
 #include "base/cpus.h"
 #include "lockstep/version.h"
 
-const char *lsi_compiler(void)
+/* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. */
+static const char *compiler(void)
 {
 #if defined(__clang__)
     return "clang " __clang_version__;
@@ -35,7 +36,7 @@ json_t *lsi_machine_json(void)
     return json_pack("{s:s, s:s, s:i, s:I, s:s, s:s}", "cpu", lsi_cpu_model(),
                      "isa", lsi_isa_name(isa), "cpus", lsi_cpus_available(),
                      "memory_bytes", (json_int_t)memory_bytes(), "kernel",
-                     kernel, "compiler", lsi_compiler());
+                     kernel, "compiler", compiler());
 }
 
 static json_t *command_line(int argc, const char *const *argv)

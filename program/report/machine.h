@@ -18,7 +18,4 @@ json_t *lsi_machine_json(void);
  */
 json_t *lsi_origin_json(int argc, const char *const *argv);
 
-/* "gcc 12.2.0" or "clang 14.0.6": what compiled the library. Static. */
-const char *lsi_compiler(void);
-
 #endif

@@ -22,22 +22,15 @@ void lsi_word_counts_free(lsi_word_counts *counts)
 static ls_status grow(lsi_word_counts *c)
 {
     const size_t room = c->room == 0 ? 1024 : 2 * c->room;
-    void *words = NULL, *slots = NULL;
+    void *slots = NULL;
     if (room >= UINT32_MAX)
         return lsi_fail(LS_ERR_MEMORY, "the texts have too many words");
-    LS_TRY(lsi_alloc(&words, room * sizeof *c->words, LS_MEMORY_DATA,
-                     "counted words"));
-    const ls_status status = lsi_alloc_zeroed(
-        &slots, 2 * room * sizeof *c->slots, LS_MEMORY_DATA, "counted words");
-    if (status != LS_OK) {
-        lsi_free(words);
-        return status;
-    }
-    if (c->n > 0)
-        memcpy(words, c->words, c->n * sizeof *c->words);
-    lsi_free(c->words);
+    LS_TRY(lsi_alloc_larger(&c->words, c->n * sizeof *c->words,
+                            room * sizeof *c->words, LS_MEMORY_DATA,
+                            "counted words"));
+    LS_TRY(lsi_alloc_zeroed(&slots, 2 * room * sizeof *c->slots, LS_MEMORY_DATA,
+                            "counted words"));
     lsi_free(c->slots);
-    c->words = words;
     c->slots = slots;
     c->room = room;
     c->mask = 2 * room - 1;
@@ -50,8 +43,7 @@ static ls_status grow(lsi_word_counts *c)
     return LS_OK;
 }
 
-ls_status lsi_word_counts_add(lsi_word_counts *counts, lsi_text word,
-                              int64_t count)
+static ls_status add(lsi_word_counts *counts, lsi_text word, int64_t count)
 {
     lsi_word_counts *const c = counts;
     uint64_t hash = lsi_hash(LSI_HASH_START, word.at, word.n);
@@ -82,8 +74,8 @@ static ls_status add_all(lsi_word_counts *out, const lsi_word_counts *from)
 {
     for (size_t i = 0; i < from->n; i++) {
         const lsi_counted *const it = &from->words[i];
-        LS_TRY(lsi_word_counts_add(
-            out, lsi_bytes_piece(&from->pool, it->begin, it->n), it->count));
+        LS_TRY(add(out, lsi_bytes_piece(&from->pool, it->begin, it->n),
+                   it->count));
     }
     return LS_OK;
 }
@@ -102,7 +94,7 @@ typedef struct counting {
 
 static ls_status count_word(void *context, lsi_text word)
 {
-    return lsi_word_counts_add(context, word, 1);
+    return add(context, word, 1);
 }
 
 static ls_status count_block(counting *c, size_t task, int worker)
@@ -165,7 +157,7 @@ static ls_status unpack(lsi_text all, lsi_word_counts *out)
         memcpy(&count, all.at + at, sizeof count);
         memcpy(&n, all.at + at + sizeof count, sizeof n);
         at += sizeof count + sizeof n;
-        LS_TRY(lsi_word_counts_add(out, (lsi_text){all.at + at, n}, count));
+        LS_TRY(add(out, (lsi_text){all.at + at, n}, count));
         at += n;
     }
     return LS_OK;

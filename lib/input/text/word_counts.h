@@ -23,9 +23,6 @@ typedef struct lsi_word_counts {
 /* All zeros has no words. */
 void lsi_word_counts_free(lsi_word_counts *counts);
 
-ls_status lsi_word_counts_add(lsi_word_counts *counts, lsi_text word,
-                              int64_t count);
-
 /*
  * Adds all words of a corpus as the tokenizer divides it, on all threads of all
  * ranks. Collective; all ranks get the same words, in an order of their own.

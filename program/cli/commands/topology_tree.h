@@ -15,8 +15,4 @@
 void lsi_draw_topology(lsi_tree *tree, const lsi_topology *topology,
                        const lsi_cpuset *places, int ranks);
 
-/* "64 GiB", "1.5 GiB", "512 KiB". */
-enum { LSI_SIZE_TEXT = 24 };
-void lsi_size_text(char out[LSI_SIZE_TEXT], uint64_t bytes);
-
 #endif

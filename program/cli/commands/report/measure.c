@@ -33,7 +33,8 @@ enum { LINE_BYTES = 1024, MOST_WORDS = 64 };
 
 /* ---- what is known ------------------------------------------------------- */
 
-bool lsi_study_names(const char *list, const char *section, const char *id)
+/* Whether the words of a list, if there is one, name either. */
+static bool names_either(const char *list, const char *section, const char *id)
 {
     while (list != NULL && *list != '\0') {
         const size_t length = strcspn(list, ",");
@@ -96,9 +97,9 @@ static bool is_there(const lsi_study *r, const lsi_measurement *m)
 static bool is_wanted(const lsi_study *r, const lsi_section *s,
                       const lsi_measurement *m)
 {
-    if (r->only != NULL && !lsi_study_names(r->only, s->id, m->id))
+    if (r->only != NULL && !names_either(r->only, s->id, m->id))
         return false;
-    return !is_there(r, m) || lsi_study_names(r->again, s->id, m->id);
+    return !is_there(r, m) || names_either(r->again, s->id, m->id);
 }
 
 /* ---- its file ------------------------------------------------------------ */

@@ -114,9 +114,6 @@ ls_status lsi_study_open(lsi_study *report);
 /* "ok", or why its rows are not whole, or not there. */
 const char *lsi_measured_status(const lsi_study *report, const char *id);
 
-/* Whether the words of a list, if there is one, name either. */
-bool lsi_study_names(const char *list, const char *section, const char *id);
-
 /* The command line of a measurement, with its file; freed with free(). */
 char *lsi_study_command(const lsi_study *report, const lsi_measurement *m);
 
