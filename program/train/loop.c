@@ -36,37 +36,33 @@ lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
 
 /* ---- starting ------------------------------------------------------------ */
 
-static ls_status share(const lsi_loop *l, ls_status status)
+ls_status lsi_loop_share(const lsi_loop *loop, ls_status own)
 {
-    return lsi_share_outcome(l->group, status, l->agreed);
+    return lsi_share_outcome(loop->group, own, loop->agreed);
 }
 
-/* Refuses what there is no memory for. */
-static ls_status plan(lsi_loop *l)
+/* The phases follow each other as loop.h says. */
+static void enter(lsi_loop *l, lsi_loop_phase from, lsi_loop_phase to)
 {
-    lsi_training *const t = &l->training;
-    LS_TRY(share(l, l->job->plan(l->self, t)));
+    assert(l->phase == from);
+    (void)from;
+    l->phase = to;
+}
+
+ls_status lsi_loop_plan(lsi_loop *loop)
+{
+    const lsi_training *const t = &loop->training;
     const lsi_memory_plan room = {.parameters = t->parameters,
                                   .moments = lsi_recipe_moments(&t->recipe),
                                   .rounded = t->dtype != LS_F32};
-    l->choice = lsi_ddp_choice_of(&t->ddp, t->choose_ddp, t->parameters,
-                                  ls_group_size(l->group));
-    const ls_status status = lsi_ddp_choice_ask(&l->choice, l->group, room, 0);
-    *l->agreed = status == LS_ERR_MEMORY;
-    return status;
-}
-
-static ls_status find_place(lsi_loop *l)
-{
-    LS_TRY(lsi_resume_open(&l->resume, &l->found));
-    if (l->found == NULL)
-        return LS_OK;
-    LS_TRY(share(l, l->job->find_place(l->self, l->found)));
-    (void)lsi_ddp_choice_take(&l->choice, l->found, ls_group_size(l->group));
-    const char *const choices = ls_checkpoint_value(l->found, CHOICES_KEY);
-    return choices == NULL
-               ? LS_OK
-               : lsi_resume_number(l->found, CHOICES_KEY, &l->choices);
+    enter(loop, LSI_LOOP_NEW, LSI_LOOP_PLANNED);
+    loop->choice = lsi_ddp_choice_of(&t->ddp, t->choose_ddp, t->parameters,
+                                     ls_group_size(loop->group));
+    const ls_status status =
+        lsi_ddp_choice_ask(&loop->choice, loop->group, room, 0);
+    *loop->agreed = status == LS_ERR_MEMORY;
+    LS_TRY(status);
+    return lsi_resume_open(&loop->resume, &loop->found);
 }
 
 /* What every job trains with. */
@@ -90,13 +86,6 @@ static void unequip(lsi_loop *l)
     ls_tape_free(&l->tape);
     lsi_stepper_release(&l->stepper);
     ls_ddp_free(&l->ddp);
-}
-
-static ls_status go_on(lsi_loop *l)
-{
-    if (l->found == NULL)
-        return LS_OK;
-    return lsi_resume_load(l->found, l->training.params, &l->stepper);
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -135,46 +124,42 @@ static ls_status micro_steps(lsi_loop *l, int64_t n)
     return LS_OK;
 }
 
-static bool saves_after_step(const lsi_loop *l)
+static ls_status compute(lsi_loop *l, int64_t n)
 {
-    return lsi_resume_is_due(&l->resume, l->stepper.steps) ||
-           (l->stopped_by != 0 && l->resume.options->folder != NULL);
-}
-
-static ls_status report_step(const lsi_loop *l)
-{
-    LSI_SPAN(PHASE, "reporting", 0, 0);
-    return l->job->stepped(l->self);
-}
-
-static ls_status step(lsi_loop *l, int64_t n)
-{
-    const lsi_train_job *const job = l->job;
     ls_params_zero_grad(l->training.params);
     LS_TRY(ls_ddp_set_loss_scale(l->ddp, lsi_stepper_loss_scale(&l->stepper)));
-    LS_TRY(micro_steps(l, n));
-    if (job->before_step != NULL)
-        LS_TRY(job->before_step(l->self));
-    LS_TRY(lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp)));
-    LS_TRY(report_step(l));
-    /* All ranks hear of it in the same step. */
-    l->stopped_by = lsi_stop_signal(lsi_ddp_news(l->ddp));
-    return saves_after_step(l) ? job->checkpoint(l->self) : LS_OK;
+    return micro_steps(l, n);
 }
 
-ls_status lsi_loop_steps(lsi_loop *loop)
+ls_status lsi_loop_gradients(lsi_loop *loop, int64_t n)
 {
-    while (loop->stopped_by == 0) {
-        int64_t n;
-        LS_TRY(loop->job->next(loop->self, &n));
-        if (n == 0)
-            return LS_OK;
-        lsi_span_begin_step((uint64_t)loop->stepper.steps + 1);
-        const uint64_t began = lsi_span_begin();
-        LS_TRY(step(loop, n));
-        lsi_span_step(began, (uint64_t)loop->stepper.steps);
-    }
+    assert(loop->stopped_by == 0);
+    enter(loop, LSI_LOOP_OPEN, LSI_LOOP_GRADIENTS);
+    lsi_span_begin_step((uint64_t)loop->stepper.steps + 1);
+    loop->began = lsi_span_begin();
+    return compute(loop, n);
+}
+
+ls_status lsi_loop_update(lsi_loop *loop)
+{
+    enter(loop, LSI_LOOP_GRADIENTS, LSI_LOOP_UPDATED);
+    LS_TRY(lsi_stepper_step(&loop->stepper, lsi_ddp_grad_scale(loop->ddp)));
+    /* All ranks hear of it in the same step. */
+    loop->stopped_by = lsi_stop_signal(lsi_ddp_news(loop->ddp));
     return LS_OK;
+}
+
+bool lsi_loop_is_due(const lsi_loop *loop)
+{
+    assert(loop->phase == LSI_LOOP_UPDATED);
+    return lsi_resume_is_due(&loop->resume, loop->stepper.steps) ||
+           (loop->stopped_by != 0 && loop->resume.options->folder != NULL);
+}
+
+void lsi_loop_end_step(lsi_loop *loop)
+{
+    enter(loop, LSI_LOOP_UPDATED, LSI_LOOP_OPEN);
+    lsi_span_step(loop->began, (uint64_t)loop->stepper.steps);
 }
 
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
@@ -184,6 +169,7 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
     const lsi_ddp_choice_value chosen =
         lsi_ddp_choice_value_of(&loop->choice, ls_group_size(loop->group));
     size_t n = 0;
+    assert(loop->phase == LSI_LOOP_UPDATED);
     while (*values != NULL && n < 2 * LSI_JOB_VALUES - 4)
         all[n++] = *values++;
     assert(*values == NULL);
@@ -210,9 +196,7 @@ ls_status lsi_loop_save(lsi_loop *loop, const char *const *values)
 
 static ls_status try_step(lsi_loop *l, int64_t n)
 {
-    ls_params_zero_grad(l->training.params);
-    LS_TRY(ls_ddp_set_loss_scale(l->ddp, lsi_stepper_loss_scale(&l->stepper)));
-    LS_TRY(micro_steps(l, n));
+    LS_TRY(compute(l, n));
     return lsi_stepper_step(&l->stepper, lsi_ddp_grad_scale(l->ddp));
 }
 
@@ -232,10 +216,10 @@ static ls_status time_step(lsi_loop *l, int64_t n, double *seconds)
  */
 static ls_status time_steps(lsi_loop *l, double *out)
 {
-    int64_t there, each = l->training.accumulate < 2 ? 1 : 2;
+    const int64_t there = l->job->rehearse(l->self);
+    const int64_t wish = l->training.accumulate < 2 ? 1 : 2;
+    const int64_t each = wish < there ? wish : there;
     double first, least = INFINITY;
-    l->job->rehearse(l->self, &there);
-    each = each < there ? each : there;
     LS_TRY(time_step(l, each, &first));
     const double wanted = fmax(LEAST_STEPS, ENOUGH_SECONDS / first);
     int64_t n = there / each - 1;
@@ -247,6 +231,12 @@ static ls_status time_steps(lsi_loop *l, double *out)
     }
     *out = n > 0 ? least : first;
     return LS_OK;
+}
+
+static void unmake(lsi_loop *l)
+{
+    l->job->unmake(l->self);
+    l->training.params = NULL;
 }
 
 static bool has_one_copy(const lsi_ddp_candidate *candidate)
@@ -262,9 +252,8 @@ static ls_status make_for(lsi_loop *l, const lsi_ddp_candidate *candidate,
     if (l->training.params != NULL && *one_copy == has_one_copy(candidate))
         return LS_OK;
     *one_copy = has_one_copy(candidate);
-    l->job->unmake(l->self);
-    l->training.params = NULL;
-    return share(l, l->job->make(l->self, &l->training.params));
+    unmake(l);
+    return lsi_loop_share(l, l->job->make(l->self, &l->training.params));
 }
 
 static ls_status measure(lsi_loop *l)
@@ -277,11 +266,8 @@ static ls_status measure(lsi_loop *l)
             continue;
         LS_TRY(make_for(l, c, &one_copy));
         l->choice.options = c->options;
-        ls_status status = share(l, equip(l));
-        if (status == LS_OK)
-            status = share(l, time_steps(l, &c->seconds));
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_loop_share(l, equip(l)));
+        LS_TRY(lsi_loop_share(l, time_steps(l, &c->seconds)));
         unequip(l);
     }
     return LS_OK;
@@ -297,8 +283,7 @@ static ls_status choose(lsi_loop *l)
         l->rehearses = true;
         LS_TRY(measure(l));
         l->rehearses = false;
-        l->job->unmake(l->self);
-        l->training.params = NULL;
+        unmake(l);
         lsi_ddp_choice_settle(&l->choice);
         ls_memory_reset_peak();
     }
@@ -306,26 +291,47 @@ static ls_status choose(lsi_loop *l)
     return LS_OK;
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------- */
 
-static ls_status start(lsi_loop *l)
+/* What the checkpoint's run has chosen is chosen. */
+static ls_status take_choice(lsi_loop *l)
 {
-    const lsi_train_job *const job = l->job;
-    LS_TRY(share(l, job->prepare(l->self)));
-    LS_TRY(plan(l));
-    LS_TRY(find_place(l));
-    LS_TRY(share(l, lsi_recipe_settle(&l->training.recipe, &l->resume.config)));
-    LS_TRY(choose(l));
-    LS_TRY(share(l, job->make(l->self, &l->training.params)));
-    LS_TRY(share(l, job->begin(l->self)));
-    LS_TRY(share(l, equip(l)));
-    return share(l, go_on(l));
+    if (l->found == NULL)
+        return LS_OK;
+    (void)lsi_ddp_choice_take(&l->choice, l->found, ls_group_size(l->group));
+    return ls_checkpoint_value(l->found, CHOICES_KEY) == NULL
+               ? LS_OK
+               : lsi_resume_number(l->found, CHOICES_KEY, &l->choices);
 }
 
-/* Together: who has ended makes a launcher end the others. */
+ls_status lsi_loop_make(lsi_loop *loop)
+{
+    lsi_training *const t = &loop->training;
+    enter(loop, LSI_LOOP_PLANNED, LSI_LOOP_MADE);
+    LS_TRY(take_choice(loop));
+    LS_TRY(lsi_loop_share(loop,
+                          lsi_recipe_settle(&t->recipe, &loop->resume.config)));
+    LS_TRY(choose(loop));
+    return lsi_loop_share(loop, loop->job->make(loop->self, &t->params));
+}
+
+ls_status lsi_loop_open(lsi_loop *loop)
+{
+    enter(loop, LSI_LOOP_MADE, LSI_LOOP_OPEN);
+    LS_TRY(lsi_loop_share(loop, equip(loop)));
+    LS_TRY(lsi_loop_share(loop, loop->found == NULL
+                                    ? LS_OK
+                                    : lsi_resume_load(loop->found,
+                                                      loop->training.params,
+                                                      &loop->stepper)));
+    lsi_stop_listen();
+    return LS_OK;
+}
+
+/* Together: a rank that ends alone makes a launcher end the others. */
 static ls_status end_early(lsi_loop *l)
 {
-    LS_TRY(share(l, LS_OK));
+    LS_TRY(lsi_loop_share(l, LS_OK));
     *l->agreed = true;
     lsi_stop_set_ended(l->stopped_by);
     if (l->resume.options->folder != NULL)
@@ -338,27 +344,22 @@ static ls_status end_early(lsi_loop *l)
                     lsi_signal_name(l->stopped_by).text, l->stepper.steps);
 }
 
-static ls_status run(lsi_loop *l)
+ls_status lsi_loop_finish(lsi_loop *loop)
 {
-    const bool first = ls_group_rank(l->group) == 0;
-    LS_TRY(start(l));
-    lsi_stop_listen();
-    LS_TRY(lsi_loop_steps(l));
-    if (l->stopped_by != 0)
-        return end_early(l);
-    LS_TRY(lsi_stepper_swap_averages(&l->stepper));
-    return share(l, first ? l->job->save(l->self) : LS_OK);
+    enter(loop, LSI_LOOP_OPEN, LSI_LOOP_FINISHED);
+    if (loop->stopped_by != 0)
+        return end_early(loop);
+    return lsi_stepper_swap_averages(&loop->stepper);
 }
 
-ls_status lsi_loop_run(lsi_loop *loop)
+void lsi_loop_close(lsi_loop *loop)
 {
-    lsi_error error = {.status = LS_OK};
-    *loop->agreed = false;
+    char message[1024];
     /* To release what ranks share fails, too, if they are not together. */
-    (void)lsi_error_keep(&error, run(loop));
+    snprintf(message, sizeof(message), "%s", ls_last_error());
     lsi_resume_close(&loop->resume);
     ls_checkpoint_close(&loop->found);
     unequip(loop);
-    loop->job->release(loop->self);
-    return lsi_error_again(&error);
+    unmake(loop);
+    lsi_restore_error(message);
 }

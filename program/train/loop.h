@@ -1,9 +1,20 @@
 /*
- * The training loop that every job runs in: it starts with what all ranks agree
- * on, takes steps of several micro-steps (batch, forward, backward, and
- * communication once per step), makes checkpoints, and ends with one outcome
- * for all ranks. The job defines the batches, the model and the numbers that
- * are reported.
+ * The pieces of a training loop. A job calls them from top to bottom, on every
+ * rank:
+ *
+ *     lsi_loop_plan        plans the memory and finds a checkpoint
+ *     lsi_loop_make        chooses the strategy and makes the model
+ *     lsi_loop_open        makes the optimizer and loads the checkpoint
+ *     for each step:
+ *         lsi_loop_gradients   micro-steps (batch, forward, backward), one sync
+ *         lsi_loop_update      the optimizer's step
+ *         lsi_loop_is_due      whether to call lsi_loop_save
+ *         lsi_loop_end_step
+ *     lsi_loop_finish      ends all ranks with one outcome
+ *     lsi_loop_close       after an error, too
+ *
+ * Between these calls the job does its own work. Work that may fail on one
+ * rank alone goes through lsi_loop_share.
  */
 #ifndef LS_TRAIN_LOOP_H
 #define LS_TRAIN_LOOP_H
@@ -15,12 +26,12 @@
 #include "train/recipe.h"
 #include "train/resume.h"
 
-/* What a job wants trained, and how. */
+/* What a job trains, and how. */
 typedef struct lsi_training {
-    ls_params *params;  /* NULL until they are made */
-    int64_t parameters; /* how many numbers */
-    ls_ddp_options ddp; /* unless: */
-    bool choose_ddp;    /* the strategy is to be chosen */
+    ls_params *params;  /* NULL until lsi_loop_make */
+    int64_t parameters; /* elements of all parameters */
+    ls_ddp_options ddp; /* without choose_ddp */
+    bool choose_ddp;    /* the loop chooses the strategy */
     lsi_recipe recipe;
     int64_t total_steps; /* of the optimizer */
     int64_t accumulate;  /* micro-steps of most steps */
@@ -28,55 +39,35 @@ typedef struct lsi_training {
     double step_weight;  /* of all samples of a step, on all ranks */
 } lsi_training;
 
-/*
- * In the order in which they are called. All but `release` may fail, on one
- * rank alone unless the call is said to be collective. Those that may be NULL
- * say so.
- */
+/* The job's functions that the loop calls; they get `self`. */
 typedef struct lsi_train_job {
-    /* Alone, before ranks start together; fills the loop's resume.settings. */
-    ls_status (*prepare)(void *self);
-    /* Says all but `params`, before anything large is made. Collective. */
-    ls_status (*plan)(void *self, lsi_training *out);
-    /* What the checkpoint says from which the job goes on. */
-    ls_status (*find_place)(void *self, const ls_checkpoint *found);
-    /*
-     * Makes the model, the same each time; unmake takes it back. Collective.
-     */
+    /* Makes the model, equal in each call. Collective. */
     ls_status (*make)(void *self, ls_params **out);
+    /* Frees the model; does nothing without one. */
     void (*unmake)(void *self);
     /*
-     * While strategies are measured: what `forward` is called for from now on
-     * are the first micro-steps, once more. *micro_steps: how many there are,
-     * the same on all ranks. What has been read is forgotten behind it.
+     * Starts a measurement of strategies: `forward` reads the first
+     * micro-steps again. Returns their number, equal on all ranks.
      */
-    void (*rehearse)(void *self, int64_t *micro_steps);
-    /* What can still be refused is refused here. */
-    ls_status (*begin)(void *self);
+    int64_t (*rehearse)(void *self);
     /*
-     * Before each step: does what is due after those that are done, such as a
-     * validation. *micro_steps: of the next one; 0 if there is none.
-     * Collective.
-     */
-    ls_status (*next)(void *self, int64_t *micro_steps);
-    /*
-     * Reads a batch and computes its loss. Errors stick to the tape; if the
-     * model has collectives of its own, it takes part all the same.
+     * Reads a batch and computes its loss. Errors stick to the tape. A model
+     * with collectives makes them after an error, too.
      */
     lsi_forward (*forward)(void *self, int64_t micro_step);
-    /* Backward went well: counts what came out. */
+    /* Counts a micro-step whose backward pass went well. */
     ls_status (*add)(void *self, const lsi_forward *out);
-    /* Before the optimizer's step; collective, or NULL. */
-    ls_status (*before_step)(void *self);
-    /* After it. Collective. */
-    ls_status (*stepped)(void *self);
-    /* One is due: calls lsi_loop_save. Collective. */
-    ls_status (*checkpoint)(void *self);
-    /* The result, if one is wanted; on rank 0. */
-    ls_status (*save)(const void *self);
-    /* What the calls above have made, as far as they came. */
-    void (*release)(void *self);
 } lsi_train_job;
+
+typedef enum lsi_loop_phase {
+    LSI_LOOP_NEW,
+    LSI_LOOP_PLANNED,
+    LSI_LOOP_MADE,
+    LSI_LOOP_OPEN,      /* between two steps */
+    LSI_LOOP_GRADIENTS, /* gradients are summed over the ranks */
+    LSI_LOOP_UPDATED,   /* the optimizer has used them */
+    LSI_LOOP_FINISHED
+} lsi_loop_phase;
 
 /* A checkpoint of this step is whole. */
 typedef void (*lsi_saved_fn)(void *context, int64_t step, const char *folder);
@@ -89,37 +80,67 @@ typedef struct lsi_loop {
     ls_group *group;
     bool *agreed; /* as in lsi_share_outcome */
     lsi_resume resume;
+    lsi_training training; /* filled by the job before lsi_loop_plan */
     /* From here on the loop's own. */
+    lsi_loop_phase phase;
     ls_checkpoint *found;  /* from which it goes on, or NULL */
-    lsi_training training; /* what the job wants, as it is done */
     lsi_ddp_choice choice; /* how gradients travel */
     int64_t choices;       /* made in this run and in what it goes on from */
     bool rehearses;        /* nothing is counted */
     ls_ddp *ddp;           /* with deferred scale */
     lsi_stepper stepper;
     ls_tape *tape;
+    uint64_t began; /* the current step, for its span */
     int stopped_by; /* a signal (stop.h), on all ranks after the same step */
 } lsi_loop;
 
-/* A loop that can run. The options must outlive it. */
+/* A new loop. The options must outlive it. */
 lsi_loop lsi_loop_of(ls_group *group, const lsi_train_job *job, void *self,
                      const lsi_resume_options *resume, bool *agreed);
 
-/*
- * Runs the job and releases everything. Collective. If it fails with *agreed
- * true, all ranks have the same error: one of them is enough to tell. From the
- * first step on a request to end (stop.h) ends it, too, with an error that says
- * what was saved.
- */
-ls_status lsi_loop_run(lsi_loop *loop);
+/* One outcome for all ranks, as lsi_share_outcome. Collective. */
+ls_status lsi_loop_share(const lsi_loop *loop, ls_status own);
 
 /*
- * The part of it between begin and save: all steps that `next` asks for, or
- * those until a signal stops them.
+ * Refuses a training that memory does not suffice for, and opens the checkpoint
+ * to go on from (loop.found). Collective.
  */
-ls_status lsi_loop_steps(lsi_loop *loop);
+ls_status lsi_loop_plan(lsi_loop *loop);
+
+/*
+ * Settles the recipe, measures the strategies if one is to be chosen, and makes
+ * the model. Collective.
+ */
+ls_status lsi_loop_make(lsi_loop *loop);
+
+/*
+ * Makes the optimizer and the tape and loads the checkpoint. From now on a
+ * request to end (stop.h) sets stopped_by at the end of a step. Collective.
+ */
+ls_status lsi_loop_open(lsi_loop *loop);
+
+/* Gradients of `micro_steps` batches, summed over the ranks. Collective. */
+ls_status lsi_loop_gradients(lsi_loop *loop, int64_t micro_steps);
+
+/* Takes the optimizer's step with them. Collective. */
+ls_status lsi_loop_update(lsi_loop *loop);
+
+/* Whether to save after this step. */
+bool lsi_loop_is_due(const lsi_loop *loop);
 
 /* Makes a checkpoint; values as in lsi_resume_save. Collective. */
 ls_status lsi_loop_save(lsi_loop *loop, const char *const *values);
+
+void lsi_loop_end_step(lsi_loop *loop);
+
+/*
+ * After the last step: weights become their averages, if the recipe has any. A
+ * run that a signal stopped ends with an error that says what was saved.
+ * Collective.
+ */
+ls_status lsi_loop_finish(lsi_loop *loop);
+
+/* Releases the loop and the model. Keeps the error of a failed run. */
+void lsi_loop_close(lsi_loop *loop);
 
 #endif

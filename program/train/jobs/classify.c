@@ -39,8 +39,7 @@ typedef struct job {
     ls_image_net *net;
     lsi_loop loop;
     lsi_epochs epochs;
-    bool within;           /* an epoch */
-    clocks clock;          /* of that epoch */
+    clocks clock;          /* of the current epoch */
     lsi_rank_epoch *ranks; /* of that epoch, on rank 0 */
 } job;
 
@@ -118,9 +117,8 @@ static int64_t total_steps(const job *j)
     return j->options->epochs * ((micro_steps + each - 1) / each);
 }
 
-static ls_status begin(void *self)
+static ls_status begin(const job *j)
 {
-    const job *const j = self;
     const lsi_classify_start start = {
         .train_images = train_images(j),
         .val_images = ls_dataset_count(j->data.val),
@@ -131,8 +129,6 @@ static ls_status begin(void *self)
         .recipe = &j->loop.training.recipe,
         .choice = &j->loop.choice,
         .choices = j->loop.choices};
-    if (j->events->begin == NULL)
-        return LS_OK;
     return j->events->begin(j->events->context, &start);
 }
 
@@ -190,10 +186,9 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
-/* What a rank does alone before all of them start together. */
-static ls_status prepare(void *self)
+/* Each rank alone: the data, and the settings that follow from them. */
+static ls_status prepare(job *j)
 {
-    job *const j = self;
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(check_slices(j));
     LS_TRY(lsi_rank_epochs_new(j->loop.group, &j->ranks));
@@ -246,9 +241,8 @@ static ls_status save_with(job *j, const char *ranks, int64_t calls)
     return lsi_loop_save(&j->loop, values);
 }
 
-static ls_status checkpoint(void *self)
+static ls_status checkpoint(job *j)
 {
-    job *const j = self;
     char *ranks = NULL;
     const lsi_partial own = {j->epochs.report.totals, seconds(j),
                              peak_bytes(j)};
@@ -261,9 +255,10 @@ static ls_status checkpoint(void *self)
     return status;
 }
 
-static ls_status find_place(void *self, const ls_checkpoint *found)
+/* The epoch and the micro-step to go on from. */
+static ls_status find_place(job *j)
 {
-    job *const j = self;
+    const ls_checkpoint *const found = j->loop.found;
     lsi_progress_report *const report = &j->epochs.report;
     lsi_partial own;
     const char *const ranks = ls_checkpoint_value(found, "ranks");
@@ -300,21 +295,21 @@ static lsi_image_net_setup setup_of(const job *j)
                                  .seed = o->seed};
 }
 
-static ls_status plan(void *self, lsi_training *out)
+/* Collective. */
+static ls_status plan(job *j)
 {
-    const job *const j = self;
     const lsi_classify_options *const o = j->options;
     const lsi_image_net_setup net = setup_of(j);
-    *out =
-        (lsi_training){.ddp = o->ddp,
-                       .choose_ddp = o->choose_ddp,
-                       .recipe = o->recipe,
-                       .total_steps = total_steps(j),
-                       .accumulate = o->accumulate,
-                       .dtype = o->dtype,
-                       .step_weight = (double)(o->batch_size * o->accumulate *
-                                               ls_group_size(j->loop.group))};
-    return lsi_image_net_count(j->loop.group, &net, &out->parameters);
+    lsi_training *const t = &j->loop.training;
+    *t = (lsi_training){.ddp = o->ddp,
+                        .choose_ddp = o->choose_ddp,
+                        .recipe = o->recipe,
+                        .total_steps = total_steps(j),
+                        .accumulate = o->accumulate,
+                        .dtype = o->dtype,
+                        .step_weight = (double)(o->batch_size * o->accumulate *
+                                                ls_group_size(j->loop.group))};
+    return lsi_image_net_count(j->loop.group, &net, &t->parameters);
 }
 
 static ls_status make(void *self, ls_params **out)
@@ -334,16 +329,14 @@ static void unmake(void *self)
     ls_image_net_free(&j->net);
 }
 
-static void rehearse(void *self, int64_t *micro_steps)
+static int64_t rehearse(void *self)
 {
     job *const j = self;
-    *micro_steps = lsi_epochs_rehearse(&j->epochs);
+    return lsi_epochs_rehearse(&j->epochs);
 }
 
-static void release(void *self)
+static void release(job *j)
 {
-    job *const j = self;
-    unmake(j);
     lsi_images_free(&j->test_images);
     lsi_images_free(&j->train_images);
     lsi_image_data_free(&j->data);
@@ -404,16 +397,6 @@ static void begin_epoch(job *j)
     ls_memory_reset_peak();
     start_clocks(j);
     lsi_epochs_begin(&j->epochs);
-    j->within = true;
-}
-
-/* A rank that cannot write what it should tells the others. */
-static ls_status announce(const job *j, const lsi_epoch *epoch)
-{
-    ls_status own = LS_OK;
-    if (j->events->epoch != NULL)
-        own = j->events->epoch(j->events->context, epoch);
-    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
 }
 
 static ls_status end_epoch(job *j)
@@ -424,26 +407,27 @@ static ls_status end_epoch(job *j)
     LS_TRY(validate(j, &result, &own));
     LS_TRY(compare_ranks(j, own, &result));
     result.collectives = (uint64_t)epoch_collectives(j);
-    LS_TRY(announce(j, &result));
+    LS_TRY(lsi_loop_share(&j->loop,
+                          j->events->epoch(j->events->context, &result)));
     j->epochs.report = (lsi_progress_report){.epoch = result.epoch + 1};
     j->clock = (clocks){0};
-    j->within = false;
     return LS_OK;
 }
 
 /* ---- the job ------------------------------------------------------------- */
 
-static ls_status next(void *self, int64_t *micro_steps)
+static ls_status run_epoch(job *j)
 {
-    job *const j = self;
-    *micro_steps = 0;
-    while (j->epochs.report.epoch < j->options->epochs) {
-        if (!j->within)
-            begin_epoch(j);
-        *micro_steps = lsi_epochs_next(&j->epochs);
-        if (*micro_steps > 0)
-            return LS_OK;
-        LS_TRY(end_epoch(j));
+    lsi_loop *const l = &j->loop;
+    begin_epoch(j);
+    while (l->stopped_by == 0) {
+        const int64_t micro_steps = lsi_epochs_next(&j->epochs);
+        if (micro_steps == 0)
+            return end_epoch(j);
+        LS_TRY(lsi_epochs_step(&j->epochs, micro_steps));
+        if (lsi_loop_is_due(l))
+            LS_TRY(checkpoint(j));
+        lsi_loop_end_step(l);
     }
     return LS_OK;
 }
@@ -461,13 +445,6 @@ static ls_status add(void *self, const lsi_forward *out)
     return lsi_epochs_add(&j->epochs, out);
 }
 
-static ls_status stepped(void *self)
-{
-    job *const j = self;
-    lsi_epochs_stepped(&j->epochs);
-    return LS_OK;
-}
-
 /* What another program needs to make the network again; or NULL. */
 static ls_status describe(const job *j, char **out)
 {
@@ -479,9 +456,9 @@ static ls_status describe(const job *j, char **out)
     return lsi_image_file_describe(&net, j->data.train, o->seed, out);
 }
 
-static ls_status save(const void *self)
+/* The result, if one is wanted. */
+static ls_status save(const job *j)
 {
-    const job *const j = self;
     const lsi_classify_options *const o = j->options;
     if (o->save == NULL)
         return LS_OK;
@@ -505,24 +482,32 @@ static ls_status save(const void *self)
     return status;
 }
 
+static ls_status train(job *j)
+{
+    lsi_loop *const l = &j->loop;
+    LS_TRY(lsi_loop_share(l, prepare(j)));
+    LS_TRY(lsi_loop_share(l, plan(j)));
+    LS_TRY(lsi_loop_plan(l));
+    if (l->found != NULL)
+        LS_TRY(lsi_loop_share(l, find_place(j)));
+    LS_TRY(lsi_loop_make(l));
+    LS_TRY(lsi_loop_share(l, begin(j)));
+    LS_TRY(lsi_loop_open(l));
+    while (l->stopped_by == 0 && j->epochs.report.epoch < j->options->epochs)
+        LS_TRY(run_epoch(j));
+    LS_TRY(lsi_loop_finish(l));
+    return lsi_loop_share(l, ls_group_rank(l->group) == 0 ? save(j) : LS_OK);
+}
+
 ls_status lsi_classify_train(ls_group *group,
                              const lsi_classify_options *options,
                              const lsi_classify_events *events, bool *agreed)
 {
-    static const lsi_train_job classify = {.prepare = prepare,
-                                           .plan = plan,
-                                           .find_place = find_place,
-                                           .make = make,
+    static const lsi_train_job classify = {.make = make,
                                            .unmake = unmake,
                                            .rehearse = rehearse,
-                                           .begin = begin,
-                                           .next = next,
                                            .forward = forward,
-                                           .add = add,
-                                           .stepped = stepped,
-                                           .checkpoint = checkpoint,
-                                           .save = save,
-                                           .release = release};
+                                           .add = add};
     job j = {.options = options,
              .events = events,
              .epochs = {.loop = &j.loop,
@@ -533,5 +518,9 @@ ls_status lsi_classify_train(ls_group *group,
     j.loop = lsi_loop_of(group, &classify, &j, &options->resume, agreed);
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
-    return lsi_loop_run(&j.loop);
+    *agreed = false;
+    const ls_status status = train(&j);
+    lsi_loop_close(&j.loop);
+    release(&j);
+    return status;
 }

@@ -74,7 +74,7 @@ typedef struct lsi_classify_events {
      * refused (such as a file that cannot be written) is refused here.
      */
     ls_status (*begin)(void *context, const lsi_classify_start *start);
-    lsi_step_fn step;
+    lsi_step_fn step; /* or NULL */
     ls_status (*epoch)(void *context, const lsi_epoch *epoch);
     lsi_saved_fn saved; /* or NULL */
 } lsi_classify_events;

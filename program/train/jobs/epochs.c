@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/spans.h"
 #include "model/autograd/tape.h"
 
 void lsi_epochs_begin(lsi_epochs *e)
@@ -80,12 +81,21 @@ static lsi_totals gained(const lsi_totals *totals, const lsi_totals *before)
                         .weight = totals->weight - before->weight};
 }
 
-void lsi_epochs_stepped(lsi_epochs *e)
+static void report_step(lsi_epochs *e)
 {
+    LSI_SPAN(PHASE, "reporting", 0, 0);
     lsi_progress_report *const r = &e->report;
     r->stepper = &e->loop->stepper;
     r->step_totals = gained(&r->totals, &e->before);
     r->step_seconds = lsi_clock_seconds() - e->begun;
     tell(e);
     r->stepper = NULL;
+}
+
+ls_status lsi_epochs_step(lsi_epochs *e, int64_t micro_steps)
+{
+    LS_TRY(lsi_loop_gradients(e->loop, micro_steps));
+    LS_TRY(lsi_loop_update(e->loop));
+    report_step(e);
+    return LS_OK;
 }

@@ -22,7 +22,7 @@ typedef struct lsi_progress_report {
 typedef void (*lsi_step_fn)(void *context, const lsi_progress_report *report);
 
 typedef struct lsi_epochs {
-    const lsi_loop *loop;
+    lsi_loop *loop;
     const lsi_model *model;
     lsi_source source;
     int64_t accumulate; /* micro-steps for each step of the optimizer */
@@ -53,9 +53,11 @@ int64_t lsi_epochs_rehearse(lsi_epochs *epochs);
  */
 int64_t lsi_epochs_next(lsi_epochs *epochs);
 
-/* For the calls of lsi_train_job. */
+/* The step of so many micro-steps, as far as lsi_loop_update. Collective. */
+ls_status lsi_epochs_step(lsi_epochs *epochs, int64_t micro_steps);
+
+/* For lsi_train_job. */
 lsi_forward lsi_epochs_forward(lsi_epochs *epochs);
 ls_status lsi_epochs_add(lsi_epochs *epochs, const lsi_forward *out);
-void lsi_epochs_stepped(lsi_epochs *epochs);
 
 #endif

@@ -3,10 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/spans.h"
 #include "comm/api/outcome.h"
 #include "input/text/encode.h"
 #include "lockstep/version.h"
@@ -33,11 +35,10 @@ typedef struct job {
     lsi_lm_kept kept; /* of the tokenizer, in what is saved */
     lsi_lm lm;
     lsi_loop loop;
-    int64_t accumulate; /* micro-steps of a step */
-    int64_t first;      /* step of the checkpoint to resume from, or 0 */
-    double first_loss;  /* of that step */
-    lsi_lm_step step;   /* the current one */
-    double begun;       /* when it began */
+    int64_t first;     /* step of the checkpoint to resume from, or 0 */
+    double first_loss; /* of that step */
+    lsi_lm_step step;  /* the current one */
+    double begun;      /* when it began */
 } job;
 
 /* ---- settings ---------------------------------------------------------------
@@ -107,7 +108,7 @@ static ls_status collect_config(const job *j, lsi_run_config *config)
     lsi_run_config_int(config, "--context", j->length);
     lsi_run_config_int(config, "--batch-size over all ranks:",
                        o->batch_size * ls_group_size(j->loop.group));
-    lsi_run_config_int(config, "--accumulate", j->accumulate);
+    lsi_run_config_int(config, "--accumulate", j->loop.training.accumulate);
     lsi_run_config_text(config, "--dtype", ls_dtype_name(o->dtype));
     lsi_run_config_int(config, "--validate-every", o->validate_every);
     lsi_run_config_int(config, "--validate-batches", o->validate_batches);
@@ -180,7 +181,7 @@ static ls_status count_micro_steps(job *j)
     const int ranks = ls_group_size(j->loop.group);
     const int64_t each = o->batch_size * j->length * ranks;
     const int64_t n = o->tokens_per_step / each;
-    j->accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
+    j->loop.training.accumulate = o->tokens_per_step > 0 ? n : o->accumulate;
     if (n * each == o->tokens_per_step)
         return LS_OK;
     return lsi_fail(LS_ERR_ARGUMENT,
@@ -191,10 +192,9 @@ static ls_status count_micro_steps(job *j)
                     each * (n + 1));
 }
 
-/* What each rank does alone before all start together. */
-static ls_status prepare(void *self)
+/* Each rank alone: the data, and the settings that follow from them. */
+static ls_status prepare(job *j)
 {
-    job *const j = self;
     LS_TRY(open_tokens(j));
     LS_TRY(choose_model(j));
     LS_TRY(count_micro_steps(j));
@@ -204,44 +204,39 @@ static ls_status prepare(void *self)
     return make_batch(j);
 }
 
-static ls_status make_model(job *j)
-{
-    const lsi_lm_options *o = j->options;
-    LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
-    ls_transformer_set_recompute(j->lm.transformer, o->recompute);
-    if (o->init != NULL && j->loop.found == NULL &&
-        ls_group_rank(j->loop.group) == 0)
-        return ls_transformer_load(j->lm.transformer, o->init);
-    return LS_OK;
-}
-
 /* Of all ranks. */
 static int64_t step_tokens(const job *j)
 {
-    return j->targets->count * j->accumulate * ls_group_size(j->loop.group);
+    return j->targets->count * j->loop.training.accumulate *
+           ls_group_size(j->loop.group);
 }
 
-static ls_status plan(void *self, lsi_training *out)
+static ls_status plan(job *j)
 {
-    const job *const j = self;
     const lsi_lm_options *o = j->options;
-    *out = (lsi_training){.ddp = o->ddp,
-                          .choose_ddp = o->choose_ddp,
-                          .recipe = o->recipe,
-                          .total_steps = o->steps,
-                          .accumulate = j->accumulate,
-                          .dtype = o->dtype,
-                          .step_weight = (double)step_tokens(j)};
-    if (out->recipe.clip_norm <= 0)
-        out->recipe.clip_norm = LSI_CLIP_NOTHING;
-    return lsi_lm_parameters(&j->config, &out->parameters);
+    lsi_training *const t = &j->loop.training;
+    *t = (lsi_training){.ddp = o->ddp,
+                        .choose_ddp = o->choose_ddp,
+                        .recipe = o->recipe,
+                        .total_steps = o->steps,
+                        .accumulate = j->loop.training.accumulate,
+                        .dtype = o->dtype,
+                        .step_weight = (double)step_tokens(j)};
+    if (t->recipe.clip_norm <= 0)
+        t->recipe.clip_norm = LSI_CLIP_NOTHING;
+    return lsi_lm_parameters(&j->config, &t->parameters);
 }
 
 static ls_status make(void *self, ls_params **out)
 {
     job *const j = self;
-    LS_TRY(make_model(j));
+    const lsi_lm_options *o = j->options;
+    LS_TRY(lsi_lm_new(&j->lm, j->loop.group, &j->config, o->seed));
     *out = j->lm.params;
+    ls_transformer_set_recompute(j->lm.transformer, o->recompute);
+    if (o->init != NULL && j->loop.found == NULL &&
+        ls_group_rank(j->loop.group) == 0)
+        return ls_transformer_load(j->lm.transformer, o->init);
     return LS_OK;
 }
 
@@ -251,19 +246,20 @@ static void unmake(void *self)
     lsi_lm_free(&j->lm);
 }
 
-/* Always the same, of which there is no end. */
-static void rehearse(void *self, int64_t *micro_steps)
+/* The first step again and again. */
+static int64_t rehearse(void *self)
 {
     job *const j = self;
     j->step = (lsi_lm_step){.step = j->first + 1};
-    *micro_steps = INT64_MAX;
+    return INT64_MAX;
 }
 
 /* ---- checkpoints --------------------------------------------------------- */
 
-static ls_status find_place(void *self, const ls_checkpoint *found)
+/* The step to go on from. */
+static ls_status find_place(job *j)
 {
-    job *const j = self;
+    const ls_checkpoint *const found = j->loop.found;
     const char *const loss = ls_checkpoint_value(found, "loss");
     j->first = ls_checkpoint_step(found);
     j->first_loss = loss != NULL ? strtod(loss, NULL) : 0.0;
@@ -276,9 +272,8 @@ static ls_status find_place(void *self, const ls_checkpoint *found)
 }
 
 /* Before the validation that follows the step. */
-static ls_status checkpoint(void *self)
+static ls_status checkpoint(job *j)
 {
-    job *const j = self;
     char loss[32];
     snprintf(loss, sizeof(loss), "%.17g", j->step.loss);
     const char *const values[] = {
@@ -297,9 +292,8 @@ static int64_t told_before(const job *j)
 
 /* ---- starting ------------------------------------------------------------ */
 
-static ls_status begin(void *self)
+static ls_status begin(const job *j)
 {
-    const job *const j = self;
     const int64_t n = ls_tokens_count(j->tokens);
     const lsi_lm_start start = {.model = &j->config,
                                 .parameters = ls_params_numel(j->lm.params),
@@ -316,10 +310,8 @@ static ls_status begin(void *self)
     return j->events->begin(j->events->context, &start);
 }
 
-static void release(void *self)
+static void release(job *j)
 {
-    job *const j = self;
-    unmake(j);
     ls_tensor_free(&j->targets);
     ls_tensor_free(&j->inputs);
     ls_tokens_free(&j->tokens);
@@ -370,29 +362,22 @@ static ls_status add(void *self, const lsi_forward *out)
     job *const j = self;
     double own = 0.0;
     LS_TRY(ls_tensor_item(out->loss, &own));
-    j->step.loss += own / (double)j->accumulate;
+    j->step.loss += own / (double)j->loop.training.accumulate;
     return LS_OK;
 }
 
-/* Over all ranks, which have seen equally many tokens; so everywhere. */
-static ls_status share_loss(void *self)
-{
-    job *const j = self;
-    return lsi_share_mean(j->loop.group, LS_OK, &j->step.loss, j->loop.agreed);
-}
-
 /* A rank that cannot write what it should tells the others. */
-static ls_status stepped(void *self)
+static ls_status report_step(job *j)
 {
-    job *const j = self;
+    LSI_SPAN(PHASE, "reporting", 0, 0);
+    const lsi_loop *const l = &j->loop;
     lsi_lm_step *const out = &j->step;
-    out->lr = j->loop.stepper.lr;
-    out->gradient_norm = j->loop.stepper.norm;
-    out->loss_scale = j->loop.stepper.loss_scale.scale;
-    out->skipped = j->loop.stepper.loss_scale.skipped;
+    out->lr = l->stepper.lr;
+    out->gradient_norm = l->stepper.norm;
+    out->loss_scale = l->stepper.loss_scale.scale;
+    out->skipped = l->stepper.loss_scale.skipped;
     out->seconds = lsi_clock_seconds() - j->begun;
-    const ls_status own = j->events->step(j->events->context, out);
-    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
+    return lsi_loop_share(l, j->events->step(j->events->context, out));
 }
 
 /* The mean over this rank's pieces, which are the same each time. */
@@ -413,94 +398,98 @@ static ls_status evaluate(job *j, double *loss)
     return LS_OK;
 }
 
-static ls_status validate(job *j, double *loss)
-{
-    ls_tape_set_training(j->loop.tape, false);
-    const ls_status own = evaluate(j, loss);
-    ls_tape_set_training(j->loop.tape, true);
-    return lsi_share_mean(j->loop.group, own, loss, j->loop.agreed);
-}
-
 static bool validates_after(const lsi_lm_options *o, int64_t steps)
 {
     return o->validate_every > 0 &&
            (steps % o->validate_every == 0 || steps == o->steps);
 }
 
-static ls_status run_validation(job *j, int64_t steps)
+static ls_status validate(job *j, int64_t steps)
 {
+    lsi_loop *const l = &j->loop;
     double loss;
-    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
-    LS_TRY(validate(j, &loss));
-    LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
-    const ls_status own =
-        j->events->validation(j->events->context, steps, loss);
-    return lsi_share_outcome(j->loop.group, own, j->loop.agreed);
+    LS_TRY(lsi_stepper_swap_averages(&l->stepper));
+    ls_tape_set_training(l->tape, false);
+    const ls_status own = evaluate(j, &loss);
+    ls_tape_set_training(l->tape, true);
+    LS_TRY(lsi_share_mean(l->group, own, &loss, l->agreed));
+    LS_TRY(lsi_stepper_swap_averages(&l->stepper));
+    return lsi_loop_share(
+        l, j->events->validation(j->events->context, steps, loss));
 }
 
-static ls_status next(void *self, int64_t *micro_steps)
+static ls_status step(job *j)
 {
-    job *const j = self;
-    const int64_t done = j->loop.stepper.steps;
-    *micro_steps = 0;
-    if (validates_after(j->options, done))
-        LS_TRY(run_validation(j, done));
-    if (done == j->options->steps)
-        return LS_OK;
-    j->step = (lsi_lm_step){.step = done + 1};
+    lsi_loop *const l = &j->loop;
+    j->step = (lsi_lm_step){.step = l->stepper.steps + 1};
     j->begun = lsi_clock_seconds();
-    *micro_steps = j->accumulate;
+    LS_TRY(lsi_loop_gradients(l, j->loop.training.accumulate));
+    /* All ranks have seen equally many tokens. */
+    LS_TRY(lsi_share_mean(l->group, LS_OK, &j->step.loss, l->agreed));
+    LS_TRY(lsi_loop_update(l));
+    LS_TRY(report_step(j));
+    if (lsi_loop_is_due(l))
+        LS_TRY(checkpoint(j));
+    lsi_loop_end_step(l);
     return LS_OK;
 }
 
 /* ---- the job ------------------------------------------------------------- */
 
-static ls_status save(const void *self)
+/* The result, if one is wanted. */
+static ls_status save(const job *j)
 {
-    const job *const j = self;
     const lsi_lm_options *o = j->options;
     char steps[24], seed[24];
     if (o->save == NULL)
         return LS_OK;
     snprintf(steps, sizeof(steps), "%" PRId64, o->steps);
     snprintf(seed, sizeof(seed), "%" PRIu64, o->seed);
-    const char *const *const kept = j->kept.pairs;
-    const char *const metadata[] = {"lockstep",
-                                    ls_version_string(),
-                                    "steps",
-                                    steps,
-                                    "seed",
-                                    seed,
-                                    LSI_LM_TOKENS_KEY,
-                                    tokens_name(j),
-                                    kept[0],
-                                    kept[1],
-                                    kept[2],
-                                    kept[3],
-                                    kept[4],
-                                    kept[5],
-                                    NULL};
+    const char *metadata[8 + sizeof(j->kept.pairs) / sizeof(char *)] = {
+        "lockstep", ls_version_string(), "steps",       steps, "seed",
+        seed,       LSI_LM_TOKENS_KEY,   tokens_name(j)};
+    memcpy(metadata + 8, j->kept.pairs, sizeof(j->kept.pairs));
     return ls_transformer_save(j->lm.transformer, o->save, metadata);
+}
+
+static ls_status steps(job *j)
+{
+    lsi_loop *const l = &j->loop;
+    while (l->stopped_by == 0) {
+        const int64_t done = l->stepper.steps;
+        if (validates_after(j->options, done))
+            LS_TRY(validate(j, done));
+        if (done == j->options->steps)
+            return LS_OK;
+        LS_TRY(step(j));
+    }
+    return LS_OK;
+}
+
+static ls_status train(job *j)
+{
+    lsi_loop *const l = &j->loop;
+    LS_TRY(lsi_loop_share(l, prepare(j)));
+    LS_TRY(lsi_loop_share(l, plan(j)));
+    LS_TRY(lsi_loop_plan(l));
+    if (l->found != NULL)
+        LS_TRY(lsi_loop_share(l, find_place(j)));
+    LS_TRY(lsi_loop_make(l));
+    LS_TRY(lsi_loop_share(l, begin(j)));
+    LS_TRY(lsi_loop_open(l));
+    LS_TRY(steps(j));
+    LS_TRY(lsi_loop_finish(l));
+    return lsi_loop_share(l, ls_group_rank(l->group) == 0 ? save(j) : LS_OK);
 }
 
 ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
                        const lsi_lm_events *events, bool *agreed)
 {
-    static const lsi_train_job lm = {.prepare = prepare,
-                                     .plan = plan,
-                                     .find_place = find_place,
-                                     .make = make,
+    static const lsi_train_job lm = {.make = make,
                                      .unmake = unmake,
                                      .rehearse = rehearse,
-                                     .begin = begin,
-                                     .next = next,
                                      .forward = forward,
-                                     .add = add,
-                                     .before_step = share_loss,
-                                     .stepped = stepped,
-                                     .checkpoint = checkpoint,
-                                     .save = save,
-                                     .release = release};
+                                     .add = add};
     job j = {.options = options,
              .events = events,
              .length = options->length > 0 ? options->length
@@ -516,5 +505,9 @@ ls_status lsi_train_lm(ls_group *group, const lsi_lm_options *options,
     j.loop.resume.metadata = j.kept.pairs;
     j.loop.on_saved = events->saved;
     j.loop.context = events->context;
-    return lsi_loop_run(&j.loop);
+    *agreed = false;
+    const ls_status status = train(&j);
+    lsi_loop_close(&j.loop);
+    release(&j);
+    return status;
 }
