@@ -158,11 +158,11 @@ void lsi_agent_name_rank(const lsi_agent *agent, int rank, int pid, char *out,
  */
 static ls_status serve(lsi_agent *a)
 {
-    const lsi_launch_nodes *const nodes = a->config->nodes;
+    const lsi_launch_nodes *const nodes = a->terms.nodes;
     lsi_store_refusal why;
     if (nodes->node > 0)
         return LS_OK;
-    const ls_status status = lsi_coordinator_open(a->config, a->secret, a->name,
+    const ls_status status = lsi_coordinator_open(&a->terms, a->secret, a->name,
                                                   &a->coordinator, &why);
     if (status == LS_OK || nodes->node == 0)
         return status;
@@ -184,7 +184,7 @@ static ls_status open_all(lsi_agent *a)
         snprintf(a->host, sizeof(a->host), "?");
     LS_TRY(lsi_random_id(a->name));
     LS_TRY(lsi_secret_read(&a->secret));
-    LS_TRY(lsi_endpoint_parse(a->config->nodes->endpoint, &a->endpoint));
+    LS_TRY(lsi_endpoint_parse(a->terms.nodes->endpoint, &a->endpoint));
     lsi_endpoint_print(&a->endpoint, a->at);
     LS_TRY(lsi_endpoint_resolve(&a->endpoint, &a->addresses));
     a->address = a->addresses;
@@ -207,13 +207,15 @@ static ls_status open_all(lsi_agent *a)
     return LS_OK;
 }
 
-ls_status lsi_agent_open(const lsi_launch_config *config,
+ls_status lsi_agent_open(const lsi_job_terms *terms,
+                         const lsi_launch_ranks *ranks,
                          const lsi_output *output, lsi_agent **out)
 {
     lsi_agent *const a = calloc(1, sizeof(*a));
     if (a == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to meet other nodes");
-    a->config = config;
+    a->terms = *terms;
+    a->ranks = ranks;
     a->output = output;
     a->link.fd = -1;
     a->epoll = a->timer = -1;

@@ -1,5 +1,5 @@
 /*
- * A node's part in a job of several nodes (config->nodes): it connects to the
+ * A node's part in a job of several nodes: it connects to the
  * endpoint, which it serves itself if it is the one that can (coordinator.h),
  * joins, says what becomes of its ranks and hears what is to become of them.
  * The supervisor has it in its loop and does what it says.
@@ -16,6 +16,7 @@
 #define LS_LAUNCH_AGENT_H
 
 #include "launch/agent_message.h"
+#include "launch/coordinator.h"
 #include "launch/environment.h"
 #include "launch/launch.h"
 #include "launch/output.h"
@@ -38,7 +39,8 @@ double lsi_agent_silence(const lsi_launch_nodes *nodes);
  * the endpoint if this is its host. LS_ERR_ARGUMENT and others: what of that
  * was wrong.
  */
-ls_status lsi_agent_open(const lsi_launch_config *config,
+ls_status lsi_agent_open(const lsi_job_terms *terms,
+                         const lsi_launch_ranks *ranks,
                          const lsi_output *output, lsi_agent **out);
 void lsi_agent_close(lsi_agent *agent);
 

@@ -65,7 +65,7 @@ static void order(lsi_agent *a, const lsi_agent_message *message)
  */
 static bool has_restarts_left(const lsi_agent *a)
 {
-    return a->place.restart < a->config->max_restarts;
+    return a->place.restart < a->terms.limits->max_restarts;
 }
 
 void lsi_agent_look_again(lsi_agent *a)
@@ -75,7 +75,7 @@ void lsi_agent_look_again(lsi_agent *a)
     lsi_output_say(a->output,
                    "waiting %g s (join_timeout) for the endpoint %s to come "
                    "back; the same command on its host starts it again",
-                   a->config->nodes->join_seconds, a->at);
+                   a->terms.nodes->join_seconds, a->at);
 }
 
 /*
@@ -118,20 +118,20 @@ void lsi_agent_send(lsi_agent *a, const lsi_agent_message *message)
 
 static void join(lsi_agent *a)
 {
-    const lsi_launch_nodes *const nodes = a->config->nodes;
+    const lsi_launch_nodes *const nodes = a->terms.nodes;
     lsi_agent_message message = {.word = LSI_AGENT_JOIN,
                                  .least = nodes->least,
                                  .most = nodes->most,
                                  .node = nodes->node,
-                                 .local = a->config->ranks,
-                                 .port = a->config->master_port};
+                                 .local = a->ranks->n,
+                                 .port = a->ranks->master_port};
     memcpy(message.agent, a->name, sizeof(a->name));
     memcpy(message.host, a->host, sizeof(a->host));
     lsi_cpu_claim claim;
-    lsi_cpu_claim_here(a->config->ranks, &claim);
+    lsi_cpu_claim_here(a->ranks->n, &claim);
     lsi_agent_message_tell_cpus(&message, &claim);
-    if (a->config->run_id != NULL)
-        snprintf(message.run, sizeof(message.run), "%s", a->config->run_id);
+    if (a->terms.run_id != NULL)
+        snprintf(message.run, sizeof(message.run), "%s", a->terms.run_id);
     if (a->place.groups > 0) {
         message.restart = a->place.restart + 1;
         memcpy(message.past, a->place.run, sizeof(message.past));
@@ -147,7 +147,7 @@ static void retry(lsi_agent *a, int error_number)
 {
     static const double say_after = 5;
     const double now = lsi_suspending_clock_seconds();
-    const double most = a->config->nodes->join_seconds;
+    const double most = a->terms.nodes->join_seconds;
     char text[LSI_AGENT_TEXT_BYTES];
     disconnect(a);
     do /* without a secret only loopback addresses, of which there is one */
@@ -186,7 +186,7 @@ static void begin_to_connect(lsi_agent *a)
         retry(a, errno);
         return;
     }
-    lsi_link_open(&a->link, fd, lsi_agent_silence(a->config->nodes));
+    lsi_link_open(&a->link, fd, lsi_agent_silence(a->terms.nodes));
     a->connection = LSI_AGENT_CONNECTING;
     a->until = lsi_suspending_clock_seconds() + CONNECT_SECONDS;
     watch(a, true);
@@ -213,7 +213,7 @@ static void look_at_connecting(lsi_agent *a)
 
 static void start(lsi_agent *a, const lsi_agent_message *message)
 {
-    const int n = a->config->ranks;
+    const int n = a->ranks->n;
     char ranks[64];
     if (a->stage != LSI_AGENT_MEETING)
         return;
@@ -324,7 +324,7 @@ static void look_at_time(lsi_agent *a)
 {
     const lsi_agent_message ping = {.word = LSI_AGENT_PING};
     const double now = lsi_suspending_clock_seconds();
-    const double limit = lsi_agent_silence(a->config->nodes);
+    const double limit = lsi_agent_silence(a->terms.nodes);
     char why[64];
     if (a->connection == LSI_AGENT_CONNECTED &&
         now >= a->pinged + limit / LSI_AGENT_PINGS) {

@@ -20,7 +20,8 @@ typedef enum lsi_agent_connection {
 } lsi_agent_connection;
 
 struct lsi_agent {
-    const lsi_launch_config *config;
+    lsi_job_terms terms;
+    const lsi_launch_ranks *ranks;
     const lsi_output *output;
     lsi_coordinator *coordinator; /* NULL: another node serves */
     char *secret;

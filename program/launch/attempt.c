@@ -39,7 +39,7 @@ void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
         return;
     lsi_attempt_resume(a);
     a->phase = next;
-    a->next_at = lsi_suspending_clock_seconds() + a->config->grace;
+    a->next_at = lsi_suspending_clock_seconds() + a->limits->grace;
     if (next == LSI_PHASE_TERMINATING) {
         lsi_processes_signal(&a->ranks, SIGTERM);
         /* One that is stopped would not notice. */
@@ -57,7 +57,7 @@ static void time_out(lsi_attempt *a)
     if (a->has_ended)
         return;
     lsi_output_say(a->output, "timeout: %d of %d ranks did not end in %g s",
-                   a->ranks.alive, a->ranks.n, a->config->timeout);
+                   a->ranks.alive, a->ranks.n, a->limits->timeout);
     if (a->verdict < 0)
         a->verdict = LSI_EXIT_TIMEOUT;
     if (a->agent != NULL)
@@ -157,7 +157,8 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
     if (a->verdict < 0)
         a->verdict = exit_status_of(status);
     a->culprit = first->rank;
-    if (WIFEXITED(status) && (a->config->quiet_exit || a->answered_by_death))
+    if (WIFEXITED(status) &&
+        (a->ranks.wanted->quiet_exit || a->answered_by_death))
         return;
     describe(status, what, sizeof(what));
     a->first_failed = first->rank;
@@ -165,7 +166,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
         return;
     if (a->ranks.alive > 0)
         snprintf(rest, sizeof(rest), "; the others have %g s to end",
-                 a->config->grace);
+                 a->limits->grace);
     lsi_output_say(a->output, "rank %d (pid %d) %s%s",
                    lsi_processes_rank(&a->ranks, first->rank), (int)first->pid,
                    what, rest);
@@ -191,8 +192,8 @@ static bool is_by_launcher(const lsi_attempt *a, int status)
 static void note_failure(lsi_attempt *a, const lsi_process_end *end)
 {
     if (a->failures == NULL)
-        a->failures = calloc((size_t)a->config->ranks, sizeof(*a->failures));
-    if (a->failures != NULL && a->n_failures < a->config->ranks)
+        a->failures = calloc((size_t)a->ranks.setup->n, sizeof(*a->failures));
+    if (a->failures != NULL && a->n_failures < a->ranks.setup->n)
         a->failures[a->n_failures++] =
             (lsi_rank_failure){*end, is_by_launcher(a, end->status)};
 }
@@ -261,7 +262,7 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->answered_by_death = false;
     a->phase = LSI_PHASE_RUNNING;
     a->next_at = 0;
-    const int failed = lsi_processes_start(&a->ranks, a->config, mask);
+    const int failed = lsi_processes_start(&a->ranks, mask);
     a->has_started = failed == 0;
     if (failed != 0) {
         a->verdict = failed;

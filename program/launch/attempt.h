@@ -31,9 +31,10 @@ typedef struct lsi_rank_failure {
 /* Times are those of the suspending clock; 0: never. */
 typedef struct lsi_attempt {
     /* Of all attempts: lsi_attempt_start leaves them as they are. */
-    const lsi_launch_config *config;
-    const lsi_output *output; /* for what is to be said */
-    struct lsi_agent *agent;  /* of a job of several nodes, else NULL */
+    const lsi_launch_limits *limits;
+    const lsi_launch_nodes *nodes; /* NULL: this one only */
+    const lsi_output *output;      /* for what is to be said */
+    struct lsi_agent *agent;       /* of a job of several nodes, else NULL */
     lsi_processes ranks;
     double timeout_at;
     double stopped_at; /* when the ranks were told to stop; 0: they run */

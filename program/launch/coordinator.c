@@ -109,7 +109,7 @@ static void tell_failure(lsi_coordinator *c)
         running += c->members[i].takes_part && !c->members[i].is_done;
     if (running > 0)
         snprintf(rest, sizeof(rest), "; the others have %g s to end",
-                 c->config->grace);
+                 c->terms.limits->grace);
     snprintf(message.text, sizeof(message.text), "%.420s%s", c->first.text,
              rest);
     c->first.is_told = true;
@@ -195,7 +195,7 @@ static void start(lsi_coordinator *c)
     lsi_agent_message message = {.word = LSI_AGENT_START,
                                  .groups = c->n,
                                  .restart = c->restart,
-                                 .restarts = c->config->max_restarts};
+                                 .restarts = c->terms.limits->max_restarts};
     qsort_r(c->members, (size_t)c->n, sizeof(lsi_job_member), compare, c);
     message.port = c->members[0].port;
     if (lsi_random_id(message.job) != LS_OK ||
@@ -249,7 +249,7 @@ void lsi_coordinator_list_hosts(const lsi_coordinator *c, char *out,
 void lsi_coordinator_look_at_meeting(lsi_coordinator *c, double now)
 {
     static const double say_after = 5;
-    const lsi_launch_nodes *const nodes = c->config->nodes;
+    const lsi_launch_nodes *const nodes = c->terms.nodes;
     const int missing = nodes->most - c->n;
     char hosts[300], text[LSI_AGENT_TEXT_BYTES];
     bool own_is_there = false;
@@ -290,32 +290,32 @@ static bool is_worth_another(const lsi_coordinator *c, int verdict)
 {
     return verdict != 0 && c->first.is_there &&
            c->first.strength != LSI_AGENT_FINAL && !c->was_asked &&
-           c->config->max_restarts > c->restart;
+           c->terms.limits->max_restarts > c->restart;
 }
 
 static void go_on(lsi_coordinator *c)
 {
-    const lsi_launch_nodes *const nodes = c->config->nodes;
+    const lsi_launch_nodes *const nodes = c->terms.nodes;
     c->restart++;
     begin_meeting(c);
     if (!c->has_lost)
         lsi_coordinator_say(
             c, "restart %d of %d: the ranks of all nodes start again",
-            c->restart, c->config->max_restarts);
+            c->restart, c->terms.limits->max_restarts);
     else if (c->n >= nodes->least)
         lsi_coordinator_say(
             c,
             "restart %d of %d: waiting %g s for a node that returns or takes "
             "its place, then going on with %d",
-            c->restart, c->config->max_restarts, nodes->last_call_seconds,
+            c->restart, c->terms.limits->max_restarts, nodes->last_call_seconds,
             c->n);
     else
         lsi_coordinator_say(
             c,
             "restart %d of %d: waiting %g s for a node that returns or takes "
             "its place; %d of %d are there",
-            c->restart, c->config->max_restarts, nodes->join_seconds, c->n,
-            nodes->least);
+            c->restart, c->terms.limits->max_restarts, nodes->join_seconds,
+            c->n, nodes->least);
     lsi_coordinator_look_at_meeting(c, c->since);
 }
 
@@ -337,7 +337,7 @@ static void conclude(lsi_coordinator *c)
         go_on(c);
         return;
     }
-    if (c->first.is_there && c->config->max_restarts > 0 && !c->was_asked)
+    if (c->first.is_there && c->terms.limits->max_restarts > 0 && !c->was_asked)
         snprintf(text, sizeof(text), "given up after %d restart%s", c->restart,
                  c->restart == 1 ? "" : "s");
     lsi_coordinator_finish(c, verdict, text);
@@ -396,7 +396,7 @@ static void hear(void *context, int peer, const void *data, size_t bytes)
 static void look_for_silent(lsi_coordinator *c, double now)
 {
     const lsi_agent_message ping = {.word = LSI_AGENT_PING};
-    const double limit = lsi_agent_silence(c->config->nodes);
+    const double limit = lsi_agent_silence(c->terms.nodes);
     char why[64];
     if (now >= c->pinged + limit / LSI_AGENT_PINGS) {
         c->pinged = now;
@@ -437,22 +437,22 @@ bool lsi_coordinator_is_through(const lsi_coordinator *c)
 
 /* ---- beginning and end ------------------------------------------------ */
 
-ls_status lsi_coordinator_open(const lsi_launch_config *config,
-                               const char *secret, const char *own,
-                               lsi_coordinator **out, lsi_store_refusal *why)
+ls_status lsi_coordinator_open(const lsi_job_terms *terms, const char *secret,
+                               const char *own, lsi_coordinator **out,
+                               lsi_store_refusal *why)
 {
-    const lsi_launch_nodes *const nodes = config->nodes;
+    const lsi_launch_nodes *const nodes = terms->nodes;
     lsi_endpoint endpoint;
     *why = LSI_STORE_FAILED;
     lsi_coordinator *const c = calloc(1, sizeof(*c));
     if (c == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory to coordinate nodes");
-    c->config = config;
+    c->terms = *terms;
     snprintf(c->own, sizeof(c->own), "%s", own);
     const lsi_store_owner owner = {c, hear, gone};
     ls_status status = lsi_endpoint_parse(nodes->endpoint, &endpoint);
-    if (status == LS_OK && config->run_id != NULL)
-        snprintf(c->run, sizeof(c->run), "%s", config->run_id);
+    if (status == LS_OK && terms->run_id != NULL)
+        snprintf(c->run, sizeof(c->run), "%s", terms->run_id);
     else if (status == LS_OK) {
         char id[33] = "";
         status = lsi_random_id(id);

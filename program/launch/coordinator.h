@@ -22,14 +22,21 @@
 
 typedef struct lsi_coordinator lsi_coordinator;
 
+/* What holds for all nodes of a job. */
+typedef struct lsi_job_terms {
+    const lsi_launch_nodes *nodes;
+    const lsi_launch_limits *limits;
+    const char *run_id; /* NULL: a random one */
+} lsi_job_terms;
+
 /*
- * Serves the endpoint of config->nodes. `own` is the name (JOIN's `agent`) of
+ * Serves the endpoint of terms->nodes. `own` is the name (JOIN's `agent`) of
  * this node's agent, which is always the first of all nodes. *why as from
  * lsi_store_serve.
  */
-ls_status lsi_coordinator_open(const lsi_launch_config *config,
-                               const char *secret, const char *own,
-                               lsi_coordinator **out, lsi_store_refusal *why);
+ls_status lsi_coordinator_open(const lsi_job_terms *terms, const char *secret,
+                               const char *own, lsi_coordinator **out,
+                               lsi_store_refusal *why);
 void lsi_coordinator_close(lsi_coordinator *c);
 
 /* To be polled for reading; step when it is ready, and every slice. */

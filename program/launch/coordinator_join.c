@@ -21,8 +21,8 @@ static int ranks_of(const lsi_coordinator *c)
 static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
                   char *why, size_t bytes)
 {
-    const lsi_launch_nodes *const nodes = c->config->nodes;
-    const char *id = c->config->run_id != NULL ? c->config->run_id : "";
+    const lsi_launch_nodes *const nodes = c->terms.nodes;
+    const char *id = c->terms.run_id != NULL ? c->terms.run_id : "";
     char name[128];
     why[0] = '\0';
     if (strcmp(join->run, id) != 0)
@@ -37,11 +37,11 @@ static void judge(const lsi_coordinator *c, const lsi_agent_message *join,
                  join->least, join->most, nodes->least, nodes->most);
     else if (c->stage == LSI_JOB_OVER)
         snprintf(why, bytes, "the job at the endpoint is over");
-    else if (!c->has_started && join->restart > c->config->max_restarts)
+    else if (!c->has_started && join->restart > c->terms.limits->max_restarts)
         snprintf(why, bytes,
                  "the next attempt of this host is restart %d; the launcher at "
                  "the endpoint was started with --max-restarts %d",
-                 join->restart, c->config->max_restarts);
+                 join->restart, c->terms.limits->max_restarts);
     for (int i = 0; i < c->n && why[0] == '\0'; i++) {
         const lsi_job_member *const m = &c->members[i];
         if (join->node < 0 || m->node != join->node ||
@@ -103,10 +103,10 @@ static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
         return;
     c->restart = join->restart;
     c->has_lost = true;
-    if (c->config->run_id == NULL && join->past[0] != '\0')
+    if (c->terms.run_id == NULL && join->past[0] != '\0')
         memcpy(c->run, join->past, sizeof(c->run));
     lsi_coordinator_say(c, "restart %d of %d: host %s was in this job before",
-                        c->restart, c->config->max_restarts, join->host);
+                        c->restart, c->terms.limits->max_restarts, join->host);
 }
 
 void lsi_coordinator_join(lsi_coordinator *c, int peer,

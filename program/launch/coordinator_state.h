@@ -38,7 +38,7 @@ typedef struct lsi_job_failure {
 } lsi_job_failure;
 
 struct lsi_coordinator {
-    const lsi_launch_config *config;
+    lsi_job_terms terms;
     lsi_store_server *server;
     char own[33];
     char run[200];

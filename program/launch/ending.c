@@ -39,8 +39,8 @@ static void find_tail(lsi_ending *e)
 static void find_error_file(lsi_ending *e)
 {
     char path[LSI_RANK_FILE_BYTES];
-    lsi_processes_file(&e->attempt->ranks, e->attempt->config,
-                       e->first->end.rank, LSI_ERROR_FILE, path);
+    lsi_processes_file(&e->attempt->ranks, e->first->end.rank, LSI_ERROR_FILE,
+                       path);
     if (access(path, R_OK) == 0)
         (void)lsi_python_error_read(path, e->message, sizeof(e->message),
                                     &e->error_file);
@@ -77,12 +77,11 @@ static char *find_backtrace(const lsi_ending *e, const lsi_rank_failure *of,
     char path[LSI_RANK_FILE_BYTES];
     const lsi_attempt *const a = e->attempt;
     const double left = until - lsi_clock_seconds();
-    lsi_processes_file(&a->ranks, a->config, of->end.rank, LSI_CRASH_FILE,
-                       path);
+    lsi_processes_file(&a->ranks, of->end.rank, LSI_CRASH_FILE, path);
     if (left <= 0)
         return NULL;
     char *const text = lsi_backtrace_of(path, of->end.pid, left);
-    if (text != NULL && a->config->log_folder != NULL)
+    if (text != NULL && a->ranks.wanted->log_folder != NULL)
         keep_backtrace(path, text);
     return text;
 }
@@ -91,7 +90,7 @@ static char *find_backtrace(const lsi_ending *e, const lsi_rank_failure *of,
 static double backtrace_seconds(const lsi_attempt *a)
 {
     static const double most = 20;
-    const lsi_launch_nodes *const nodes = a->config->nodes;
+    const lsi_launch_nodes *const nodes = a->nodes;
     const double silence = nodes == NULL ? most : lsi_agent_silence(nodes) / 2;
     return silence < most ? silence : most;
 }
@@ -102,7 +101,8 @@ static void find_backtraces(lsi_ending *e)
     const lsi_attempt *const a = e->attempt;
     const double until = lsi_clock_seconds() + backtrace_seconds(a);
     e->backtrace = find_backtrace(e, e->first, until);
-    for (int i = 0; i < a->n_failures && a->config->log_folder != NULL; i++) {
+    for (int i = 0; i < a->n_failures && a->ranks.wanted->log_folder != NULL;
+         i++) {
         if (&a->failures[i] != e->first)
             free(find_backtrace(e, &a->failures[i], until));
     }
@@ -135,11 +135,10 @@ void lsi_ending_find(lsi_ending *e, const lsi_attempt *a)
     find_tail(e);
     find_oom(e);
     find_backtraces(e);
-    if (a->config->log_folder != NULL)
+    if (a->ranks.wanted->log_folder != NULL)
         snprintf(e->logs, sizeof(e->logs), "%.4000s/%.300s/%d/%d",
-                 a->config->log_folder,
-                 lsi_processes_run_id(&a->ranks, a->config), a->ranks.attempt,
-                 number_of_first(e));
+                 a->ranks.wanted->log_folder, lsi_processes_run_id(&a->ranks),
+                 a->ranks.attempt, number_of_first(e));
 }
 
 void lsi_ending_free(lsi_ending *e)
@@ -246,7 +245,7 @@ static bool is_alike(const lsi_rank_failure *x, const lsi_rank_failure *y)
 static void say_others(const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
-    const int n = a->config->ranks;
+    const int n = a->ranks.setup->n;
     bool told[LSI_LAUNCH_MAX_RANKS] = {false};
     for (int i = 0; i < a->n_failures; i++) {
         const lsi_rank_failure *const one = &a->failures[i];
@@ -283,7 +282,7 @@ void lsi_ending_say(const lsi_ending *e)
         say_others(e);
     if (e->first == NULL || a->first_failed < 0)
         return;
-    if (a->config->ranks > 1 || e->message[0] != '\0' || e->oom_kills > 0 ||
+    if (a->ranks.setup->n > 1 || e->message[0] != '\0' || e->oom_kills > 0 ||
         e->backtrace != NULL)
         say_first(e);
     say_backtrace(e);
@@ -292,7 +291,8 @@ void lsi_ending_say(const lsi_ending *e)
     if (e->logs[0] != '\0')
         lsi_output_say(a->output, "logs of rank %d: %s", number_of_first(e),
                        e->logs);
-    else if (!e->tail_known && a->config->ranks > 1 && !a->config->quiet_exit)
+    else if (!e->tail_known && a->ranks.setup->n > 1 &&
+             !a->ranks.wanted->quiet_exit)
         lsi_output_say(a->output,
                        "what rank %d wrote is above, among the rest; --log-dir "
                        "DIR would keep it in files",

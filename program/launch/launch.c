@@ -31,12 +31,12 @@ typedef struct front {
     int parent_pipe[2];
 } front;
 
-static ls_status check(const lsi_launch_config *config)
+static ls_status check(const lsi_launch_ranks *ranks)
 {
-    if (config->ranks < 1 || config->ranks > LSI_LAUNCH_MAX_RANKS)
+    if (ranks->n < 1 || ranks->n > LSI_LAUNCH_MAX_RANKS)
         return lsi_fail(LS_ERR_ARGUMENT, "%d ranks: 1 to %d can be started",
-                        config->ranks, LSI_LAUNCH_MAX_RANKS);
-    if (config->argv == NULL || config->argv[0] == NULL)
+                        ranks->n, LSI_LAUNCH_MAX_RANKS);
+    if (ranks->argv == NULL || ranks->argv[0] == NULL)
         return lsi_fail(LS_ERR_ARGUMENT, "no program to start");
     return LS_OK;
 }
@@ -104,7 +104,7 @@ static int supervisor_lost(const front *f, int number)
 ls_status lsi_launch(const lsi_launch_config *config, int *exit_status)
 {
     front f = {0};
-    LS_TRY(check(config));
+    LS_TRY(check(&config->ranks));
     LS_TRY(set_up(&f));
     fflush(NULL); /* or the supervisor would own a copy of what is buffered */
     const pid_t supervisor = fork();

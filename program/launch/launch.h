@@ -33,6 +33,19 @@ enum {
 /* Streams of a rank, as bits: torchrun's numbers. */
 enum { LSI_STREAM_OUT = 1, LSI_STREAM_ERR = 2, LSI_STREAMS = 3 };
 
+/* What the ranks of this node are started with. */
+typedef struct lsi_launch_ranks {
+    char *const *argv; /* the program, found by PATH, and its arguments */
+    int n;             /* 1..LSI_LAUNCH_MAX_RANKS */
+    int threads;       /* OMP_NUM_THREADS of each; 0: lsi_threads_default */
+    int master_port;   /* MASTER_PORT; 0: one that is free now */
+    lsi_binding_mode bind;
+    bool tells_places;  /* one line on stderr, before the ranks start */
+    bool no_input;      /* rank 0 reads nothing either */
+    const char *run_id; /* TORCHELASTIC_RUN_ID; NULL: a random one */
+    const char *role;   /* ROLE_NAME; NULL: "default" */
+} lsi_launch_ranks;
+
 /* Where the output of one rank goes; all zeros: nowhere. */
 typedef struct lsi_rank_output {
     unsigned char console; /* streams that this process's own ones show */
@@ -40,6 +53,26 @@ typedef struct lsi_rank_output {
     unsigned char folded;  /* of these, as console.h says */
     unsigned char passed;  /* of these, through the launcher as they are */
 } lsi_rank_output;
+
+/* Where output goes. */
+typedef struct lsi_launch_output {
+    const lsi_rank_output *of_ranks; /* one each; NULL: all to the console, not
+                                        through the launcher */
+    bool folds;                      /* some output is folded */
+    const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */
+    lsi_rotation rotation;
+    const char *report; /* a file for run_report.h; or NULL */
+    bool quiet_exit;    /* ranks report their own errors */
+} lsi_launch_output;
+
+/* How it ends, and whether it starts again. */
+typedef struct lsi_launch_limits {
+    double timeout;   /* seconds; 0: none */
+    double grace;     /* seconds that the others get after a failure, again
+                         between SIGTERM and SIGKILL, and that a stalled reader
+                         of the output gets when the job is to end */
+    int max_restarts; /* times that all ranks are started again */
+} lsi_launch_limits;
 
 /* A job whose ranks are started on several nodes, each by a launcher. */
 typedef struct lsi_launch_nodes {
@@ -52,28 +85,10 @@ typedef struct lsi_launch_nodes {
 } lsi_launch_nodes;
 
 typedef struct lsi_launch_config {
-    char *const *argv; /* the program, found by PATH, and its arguments */
-    int ranks;         /* on this node, 1..LSI_LAUNCH_MAX_RANKS */
+    lsi_launch_ranks ranks;
+    lsi_launch_output output;
+    lsi_launch_limits limits;
     const lsi_launch_nodes *nodes; /* NULL: this one only, and no port */
-    int threads;     /* OMP_NUM_THREADS of a rank; 0: lsi_threads_default */
-    int master_port; /* MASTER_PORT; 0: one that is free now */
-    double timeout;  /* seconds; 0: none */
-    double grace;    /* seconds that the others get after a failure, again
-                        between SIGTERM and SIGKILL, and that a stalled reader
-                        of the output gets when the job is to end */
-    lsi_binding_mode bind;
-    bool tells_places; /* one line on stderr, before the ranks start */
-    const lsi_rank_output *outputs; /* of each rank; NULL: all to the console,
-                                       not through the launcher */
-    const char *log_folder; /* all output in LOG/RUN/ATTEMPT/RANK; or NULL */
-    lsi_rotation rotation;
-    const char *report; /* a file for run_report.h; or NULL */
-    bool folds;         /* some output is folded */
-    const char *run_id; /* TORCHELASTIC_RUN_ID; NULL: a random one */
-    const char *role;   /* ROLE_NAME; NULL: "default" */
-    int max_restarts;   /* times that all ranks are started again */
-    bool quiet_exit;    /* ranks report their own errors */
-    bool no_input;      /* rank 0 reads nothing either */
 } lsi_launch_config;
 
 /*

@@ -22,7 +22,6 @@
 
 /* What starting needs and supervising does not. */
 typedef struct start {
-    const lsi_launch_config *config;
     const sigset_t *mask;
     lsi_job_identity job;
     lsi_placement placement;
@@ -67,23 +66,23 @@ static int fail_program(const lsi_processes *ranks, const char *program,
 }
 
 /* A terminal can serve one process group only, and that is the front's. */
-static bool reads_input(const start *s, int rank)
+static bool reads_input(const lsi_processes *ranks, int rank)
 {
-    const bool is_first = s->job.place == NULL || s->job.place->group == 0;
-    return rank == 0 && is_first && !s->config->no_input &&
+    const bool is_first = ranks->place == NULL || ranks->place->group == 0;
+    return rank == 0 && is_first && !ranks->setup->no_input &&
            !isatty(STDIN_FILENO);
 }
 
 /* Whether a rank's output is more than this process's own streams. */
-static bool is_passed_on(const lsi_launch_config *config)
+static bool is_passed_on(const lsi_launch_output *wanted)
 {
-    return config->outputs != NULL || config->log_folder != NULL;
+    return wanted->of_ranks != NULL || wanted->log_folder != NULL;
 }
 
-static lsi_rank_output output_of(const lsi_launch_config *config, int rank)
+static lsi_rank_output output_of(const lsi_launch_output *wanted, int rank)
 {
     static const lsi_rank_output everything = {.console = LSI_STREAMS};
-    return config->outputs != NULL ? config->outputs[rank] : everything;
+    return wanted->of_ranks != NULL ? wanted->of_ranks[rank] : everything;
 }
 
 /* What is in files may be left out where only people read it. */
@@ -105,10 +104,10 @@ static lsi_tag_style style_of(lsi_rank_output wanted, int stream, bool logged)
  * One stream of a rank; *end is the rank's, -1 for this process's own. The log
  * (-1: none) belongs to the tag, or is closed.
  */
-static ls_status open_stream(lsi_processes *ranks, const start *s, int rank,
-                             int i, lsi_log_file *log, int *end)
+static ls_status open_stream(lsi_processes *ranks, int rank, int i,
+                             lsi_log_file *log, int *end)
 {
-    const lsi_rank_output wanted = output_of(s->config, rank);
+    const lsi_rank_output wanted = output_of(ranks->wanted, rank);
     const int stream = i == 0 ? LSI_STREAM_OUT : LSI_STREAM_ERR;
     const bool shown = (wanted.console & stream) != 0;
     const bool changed =
@@ -136,12 +135,12 @@ static ls_status open_streams(lsi_processes *ranks, const start *s, int rank,
                               lsi_rank_logs *logs, int ends[2])
 {
     *logs = (lsi_rank_logs){.files = {{.fd = -1}, {.fd = -1}}};
-    const lsi_logs_of of = {s->config->log_folder, s->job.run_id,
+    const lsi_logs_of of = {ranks->wanted->log_folder, s->job.run_id,
                             s->job.restart, lsi_processes_rank(ranks, rank)};
     if (of.folder != NULL)
-        LS_TRY(lsi_rank_logs_open(logs, &of, s->config->rotation));
-    LS_TRY(open_stream(ranks, s, rank, 0, &logs->files[0], &ends[0]));
-    return open_stream(ranks, s, rank, 1, &logs->files[1], &ends[1]);
+        LS_TRY(lsi_rank_logs_open(logs, &of, ranks->wanted->rotation));
+    LS_TRY(open_stream(ranks, rank, 0, &logs->files[0], &ends[0]));
+    return open_stream(ranks, rank, 1, &logs->files[1], &ends[1]);
 }
 
 /* SIGUSR1 then asks ranks for records, also those that have no group yet. */
@@ -169,10 +168,10 @@ static ls_status spawn_rank(lsi_processes *ranks, start *s, int rank,
     char **environment;
     LS_TRY(lsi_environment_new(&s->job, rank, &environment));
     const lsi_spawn what = {
-        .argv = s->config->argv,
+        .argv = ranks->setup->argv,
         .environment = environment,
         .mask = s->mask,
-        .input = reads_input(s, rank) ? -1 : s->no_input,
+        .input = reads_input(ranks, rank) ? -1 : s->no_input,
         .output = outputs[0],
         .error = outputs[1],
         .place = lsi_placement_place(&s->placement, rank),
@@ -192,7 +191,7 @@ static void name_files(const lsi_processes *ranks, start *s, int rank,
                        const lsi_rank_logs *logs, char *error_file,
                        char *crash_file)
 {
-    if (s->config->log_folder != NULL) {
+    if (ranks->wanted->log_folder != NULL) {
         snprintf(error_file, LSI_RANK_FILE_BYTES, "%s", logs->error_file);
         snprintf(crash_file, LSI_RANK_FILE_BYTES, "%.4400s/crash",
                  logs->folder);
@@ -200,8 +199,8 @@ static void name_files(const lsi_processes *ranks, start *s, int rank,
         (void)unlink(error_file);
         (void)unlink(crash_file);
     } else {
-        lsi_processes_file(ranks, s->config, rank, LSI_ERROR_FILE, error_file);
-        lsi_processes_file(ranks, s->config, rank, LSI_CRASH_FILE, crash_file);
+        lsi_processes_file(ranks, rank, LSI_ERROR_FILE, error_file);
+        lsi_processes_file(ranks, rank, LSI_CRASH_FILE, crash_file);
     }
     s->job.error_file = error_file;
     s->job.crash_file = crash_file;
@@ -214,7 +213,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     lsi_rank_logs logs;
     char error_file[LSI_RANK_FILE_BYTES], crash_file[LSI_RANK_FILE_BYTES];
     ls_status status = LS_OK;
-    if (is_passed_on(s->config))
+    if (is_passed_on(ranks->wanted))
         status = open_streams(ranks, s, rank, &logs, ends);
     name_files(ranks, s, rank, &logs, error_file, crash_file);
     if (status == LS_OK)
@@ -227,7 +226,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
     if (status != LS_OK)
         return fail_start(ranks);
     if (error_number != 0)
-        return fail_program(ranks, s->config->argv[0], error_number);
+        return fail_program(ranks, ranks->setup->argv[0], error_number);
     ranks->alive++;
     lsi_deaths_watch(&ranks->deaths, rank, ranks->pids[rank]);
     return 0;
@@ -246,74 +245,72 @@ static void tell_placement(const lsi_processes *ranks, const start *s)
                        "other nodes of this job are on this machine, too: each "
                        "rank has %d thread%s, its share of the CPUs",
                        p->threads, p->threads == 1 ? "" : "s");
-    if (s->config->tells_places) {
+    if (ranks->setup->tells_places) {
         lsi_placement_line(p, text, sizeof(text));
         lsi_output_say(ranks->output, "%s", text);
     }
     /* More ranks than CPUs may be meant, as in a test; more threads are not. */
     if (lsi_placement_is_crowded(p, online, text, sizeof(text)) &&
-        (p->threads > 1 || s->config->tells_places || isatty(STDERR_FILENO)))
+        (p->threads > 1 || ranks->setup->tells_places || isatty(STDERR_FILENO)))
         lsi_output_say(ranks->output, "%s", text);
 }
 
 /* Where the output of this attempt is. */
-static void tell_console(lsi_processes *ranks, const lsi_launch_config *config)
+static void tell_console(lsi_processes *ranks)
 {
     char *folder = NULL;
-    if (config->log_folder == NULL ||
-        asprintf(&folder, "%s/%s/%d", config->log_folder,
-                 lsi_processes_run_id(ranks, config), ranks->attempt) < 0)
+    if (ranks->wanted->log_folder == NULL ||
+        asprintf(&folder, "%s/%s/%d", ranks->wanted->log_folder,
+                 lsi_processes_run_id(ranks), ranks->attempt) < 0)
         return;
     lsi_console_set_logs(ranks->console, folder);
     free(folder);
 }
 
-static ls_status make_room(lsi_processes *ranks,
-                           const lsi_launch_config *config)
+static ls_status make_room(lsi_processes *ranks)
 {
-    const size_t n = (size_t)config->ranks;
-    ranks->n = config->ranks;
+    const size_t n = (size_t)ranks->setup->n;
+    ranks->n = ranks->setup->n;
     ranks->pids = calloc(n, sizeof(*ranks->pids));
     ranks->ended = malloc(n * sizeof(*ranks->ended));
-    if (is_passed_on(config))
+    if (is_passed_on(ranks->wanted))
         ranks->tags = calloc(2 * n, sizeof(*ranks->tags));
     for (size_t i = 0; i < n && ranks->ended != NULL; i++)
         ranks->ended[i] = -1;
     if (ranks->pids == NULL || ranks->ended == NULL ||
-        (is_passed_on(config) && ranks->tags == NULL))
-        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", config->ranks);
+        (is_passed_on(ranks->wanted) && ranks->tags == NULL))
+        return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks->n);
     return LS_OK;
 }
 
 static ls_status prepare(lsi_processes *ranks, start *s)
 {
-    const lsi_launch_config *config = s->config;
-    lsi_placement_here(config->bind, config->ranks, config->threads,
-                       &s->placement);
+    const lsi_launch_ranks *const setup = ranks->setup;
+    lsi_placement_here(setup->bind, setup->n, setup->threads, &s->placement);
     if (ranks->place != NULL && ranks->place->threads > 0)
-        s->has_neighbours = lsi_placement_limit(&s->placement, config->threads,
+        s->has_neighbours = lsi_placement_limit(&s->placement, setup->threads,
                                                 ranks->place->threads);
     if (ranks->place != NULL) {
-        lsi_job_identity_of_place(&s->job, ranks->place, config->ranks,
+        lsi_job_identity_of_place(&s->job, ranks->place, setup->n,
                                   s->placement.threads);
         ranks->attempt = ranks->place->restart;
     } else
-        LS_TRY(lsi_job_identity_new(&s->job, config->ranks,
-                                    s->placement.threads, config->master_port));
+        LS_TRY(lsi_job_identity_new(&s->job, setup->n, s->placement.threads,
+                                    setup->master_port));
     memcpy(ranks->job, s->job.id, sizeof(ranks->job));
     if (ranks->attempt == 0)
         memcpy(ranks->run_id, s->job.id, sizeof(ranks->run_id));
-    s->job.run_id = lsi_processes_run_id(ranks, config);
+    s->job.run_id = lsi_processes_run_id(ranks);
     s->job.restart = ranks->attempt;
     s->job.max_restarts =
-        ranks->place != NULL ? ranks->place->restarts : config->max_restarts;
-    if (config->role != NULL)
-        s->job.role = config->role;
+        ranks->place != NULL ? ranks->place->restarts : ranks->max_restarts;
+    if (setup->role != NULL)
+        s->job.role = setup->role;
     if (ranks->console != NULL)
-        tell_console(ranks, config);
+        tell_console(ranks);
     tell_placement(ranks, s);
-    LS_TRY(make_room(ranks, config));
-    lsi_deaths_open(&ranks->deaths, config->ranks);
+    LS_TRY(make_room(ranks));
+    lsi_deaths_open(&ranks->deaths, ranks->n);
     s->no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (s->no_input < 0)
         return lsi_fail_errno(LS_ERR_SYSTEM, "cannot open /dev/null");
@@ -324,13 +321,11 @@ static ls_status prepare(lsi_processes *ranks, start *s)
     return LS_OK;
 }
 
-int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
-                        const sigset_t *mask)
+int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
 {
-    start s = {
-        .config = config, .mask = mask, .no_input = -1, .files = ranks->files};
+    start s = {.mask = mask, .no_input = -1, .files = ranks->files};
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
-    for (int rank = 0; rank < config->ranks && failed == 0; rank++)
+    for (int rank = 0; rank < ranks->setup->n && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
     tell_limits(ranks, &ranks->told_unguarded,
                 "children of ranks may outlive a launcher that is killed",
@@ -366,29 +361,29 @@ static const char *folder_for_files(void)
 }
 
 /* Nobody can guess the job's name before there is one, so nobody is there. */
-void lsi_processes_file(const lsi_processes *ranks,
-                        const lsi_launch_config *config, int rank,
-                        lsi_end_file file, char out[LSI_RANK_FILE_BYTES])
+void lsi_processes_file(const lsi_processes *ranks, int rank, lsi_end_file file,
+                        char out[LSI_RANK_FILE_BYTES])
 {
     static const char *const names[] = {
         [LSI_ERROR_FILE] = "error.json", [LSI_CRASH_FILE] = "crash"};
     const int number = lsi_processes_rank(ranks, rank);
-    if (config->log_folder != NULL)
-        snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/%.300s/%d/%d/%s",
-                 config->log_folder, lsi_processes_run_id(ranks, config),
-                 ranks->attempt, number, names[file]);
+    const char *const logs = ranks->wanted->log_folder;
+    if (logs != NULL)
+        snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/%.300s/%d/%d/%s", logs,
+                 lsi_processes_run_id(ranks), ranks->attempt, number,
+                 names[file]);
     else
         snprintf(out, LSI_RANK_FILE_BYTES, "%.4000s/lockstep-%s-%d-%s",
                  folder_for_files(), ranks->job, number, names[file]);
 }
 
-void lsi_processes_clean(const lsi_processes *ranks,
-                         const lsi_launch_config *config)
+void lsi_processes_clean(const lsi_processes *ranks)
 {
     char path[LSI_RANK_FILE_BYTES];
-    for (int rank = 0; config->log_folder == NULL && rank < ranks->n; rank++) {
+    const bool logged = ranks->wanted->log_folder != NULL;
+    for (int rank = 0; !logged && rank < ranks->n; rank++) {
         for (int i = 0; i < LSI_RANK_FILES; i++) {
-            lsi_processes_file(ranks, config, rank, (lsi_end_file)i, path);
+            lsi_processes_file(ranks, rank, (lsi_end_file)i, path);
             (void)unlink(path);
         }
     }
@@ -405,12 +400,12 @@ const lsi_tag *lsi_processes_errors(const lsi_processes *ranks, int rank)
     return NULL;
 }
 
-const char *lsi_processes_run_id(const lsi_processes *ranks,
-                                 const lsi_launch_config *config)
+const char *lsi_processes_run_id(const lsi_processes *ranks)
 {
     if (ranks->place != NULL)
         return ranks->place->run;
-    return config->run_id != NULL ? config->run_id : ranks->run_id;
+    const char *const given = ranks->setup->run_id;
+    return given != NULL ? given : ranks->run_id;
 }
 
 int lsi_processes_rank(const lsi_processes *ranks, int local)

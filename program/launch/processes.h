@@ -16,22 +16,27 @@
 #include "launch/tag.h"
 
 typedef struct lsi_processes {
+    /* Of all attempts: lsi_processes_next leaves them as they are. */
+    const lsi_launch_ranks *setup;   /* what they are started with */
+    const lsi_launch_output *wanted; /* where their output goes */
+    int max_restarts;
+    const struct rlimit *files; /* of descriptors of a rank; NULL: ours */
+    const lsi_job_place *place; /* of this node; NULL: it is the only one */
+    const lsi_output *output;   /* for what is to be said, and for the tags */
+    lsi_console *console;       /* for the tags, or NULL */
+    int orphan_guard;           /* 0: not opened yet, -1: none */
+    bool told_unguarded, told_unsaid; /* for want of descriptors */
+    char run_id[33];                  /* unless the setup names one */
+
     int n;       /* asked for */
     int alive;   /* started and not reaped */
     pid_t *pids; /* 0: not started, or reaped */
     lsi_deaths deaths;
     lsi_tag *tags;
     int n_tags;
-    int *ended;       /* what says that a rank has ended; -1: nothing */
-    int orphan_guard; /* of all attempts; 0: not opened yet, -1: none */
-    bool told_unguarded, told_unsaid; /* for want of descriptors */
+    int *ended; /* what says that a rank has ended; -1: nothing */
     char job[sizeof(((lsi_job_identity *)NULL)->id)];
-    int attempt;     /* that is running, from 0 */
-    char run_id[33]; /* of all attempts, unless the config names one */
-    const struct rlimit *files; /* of descriptors of a rank; NULL: ours */
-    const lsi_job_place *place; /* of this node; NULL: it is the only one */
-    const lsi_output *output;   /* for what is to be said, and for the tags */
-    lsi_console *console;       /* for the tags, or NULL */
+    int attempt; /* that is running, from 0 */
 } lsi_processes;
 
 /* A rank that has ended; status as from waitpid. */
@@ -42,12 +47,11 @@ typedef struct lsi_process_end {
 } lsi_process_end;
 
 /*
- * Starts all, with `output` set before. Returns 0; or, having said on stderr
- * what failed, the exit status of the job, with those alive that had been
- * started before.
+ * Starts all, with what is of all attempts set before. Returns 0; or, having
+ * said on stderr what failed, the exit status of the job, with those alive that
+ * had been started before.
  */
-int lsi_processes_start(lsi_processes *ranks, const lsi_launch_config *config,
-                        const sigset_t *mask);
+int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask);
 
 /*
  * Forgets the ranks of an attempt, which have all ended, with what they wrote:
@@ -70,20 +74,17 @@ enum { LSI_RANK_FILE_BYTES = 4608 };
  * Its name: in the folder of the rank's logs, or else in that for temporary
  * files.
  */
-void lsi_processes_file(const lsi_processes *ranks,
-                        const lsi_launch_config *config, int rank,
-                        lsi_end_file file, char out[LSI_RANK_FILE_BYTES]);
+void lsi_processes_file(const lsi_processes *ranks, int rank, lsi_end_file file,
+                        char out[LSI_RANK_FILE_BYTES]);
 
 /* What all attempts are called together. */
-const char *lsi_processes_run_id(const lsi_processes *ranks,
-                                 const lsi_launch_config *config);
+const char *lsi_processes_run_id(const lsi_processes *ranks);
 
 /* The number in the whole job of a rank of this node. */
 int lsi_processes_rank(const lsi_processes *ranks, int local);
 
 /* Removes such files, unless they lie with the logs. */
-void lsi_processes_clean(const lsi_processes *ranks,
-                         const lsi_launch_config *config);
+void lsi_processes_clean(const lsi_processes *ranks);
 
 /* Sends a signal to the process group of every rank that is alive. */
 void lsi_processes_signal(const lsi_processes *ranks, int number);

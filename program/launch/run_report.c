@@ -21,11 +21,10 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-void lsi_run_report_open(lsi_run_report *report,
-                         const lsi_launch_config *config)
+void lsi_run_report_open(lsi_run_report *report, const char *path)
 {
-    *report = (lsi_run_report){0};
-    if (config->report == NULL)
+    *report = (lsi_run_report){.path = path};
+    if (path == NULL)
         return;
     report->started = now();
     report->attempts = json_array();
@@ -196,29 +195,29 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 ls_status lsi_run_report_write(const lsi_run_report *report,
                                const lsi_attempt *last, int exit_status)
 {
-    const lsi_launch_config *const config = last->config;
+    const lsi_launch_ranks *const setup = last->ranks.setup;
     char host[65] = "", reason[64];
-    if (config->report == NULL)
+    if (report->path == NULL)
         return LS_OK;
     (void)gethostname(host, sizeof(host) - 1);
     const double ended = now();
-    json_t *const json = json_pack(
-        "{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:O?}", "format",
-        "lockstep run report", "version", 1, "run",
-        text_or_null(lsi_processes_run_id(&last->ranks, config)), "host", host,
-        "command", command_of(config->argv), "ranks", config->ranks,
-        "max_restarts", config->max_restarts, "started",
-        time_of(report->started), "ended", time_of(ended), "seconds",
-        ended - report->started, "exit_status", exit_status, "reason",
-        reason_of(last, reason), "attempts", report->attempts);
+    json_t *const json =
+        json_pack("{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:O?}",
+                  "format", "lockstep run report", "version", 1, "run",
+                  text_or_null(lsi_processes_run_id(&last->ranks)), "host",
+                  host, "command", command_of(setup->argv), "ranks", setup->n,
+                  "max_restarts", last->limits->max_restarts, "started",
+                  time_of(report->started), "ended", time_of(ended), "seconds",
+                  ended - report->started, "exit_status", exit_status, "reason",
+                  reason_of(last, reason), "attempts", report->attempts);
     char *const text =
         json == NULL ? NULL : lsi_json_dumps(json, JSON_INDENT(2));
     json_decref(json);
     if (text == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for the report");
-    ls_status status = lsi_make_parents(config->report);
+    ls_status status = lsi_make_parents(report->path);
     if (status == LS_OK)
-        status = lsi_atomic_file_put(config->report, text, strlen(text));
+        status = lsi_atomic_file_put(report->path, text, strlen(text));
     free(text);
     return status;
 }

@@ -10,13 +10,13 @@
 #include "launch/ending.h"
 
 typedef struct lsi_run_report {
+    const char *path;
     double started;   /* seconds since 1970 */
     json_t *attempts; /* NULL: nobody wants one */
 } lsi_run_report;
 
-/* Nothing is kept unless the config names a file. */
-void lsi_run_report_open(lsi_run_report *report,
-                         const lsi_launch_config *config);
+/* Nothing is kept if the path is NULL. */
+void lsi_run_report_open(lsi_run_report *report, const char *path);
 void lsi_run_report_close(lsi_run_report *report);
 
 /* Adds an attempt that has ended; `started` is when, in seconds since 1970. */

@@ -53,7 +53,8 @@ static void be_patient(supervisor *s, double now)
     bool lost = false;
     if (a->asked_by == 0 && !a->timed_out)
         return;
-    a->next_at = lsi_relay_be_patient(&s->relay, now, s->config->grace, &lost);
+    a->next_at =
+        lsi_relay_be_patient(&s->relay, now, s->config->limits.grace, &lost);
     if (lost && a->verdict < 0)
         a->verdict = a->timed_out ? LSI_EXIT_TIMEOUT : 128 + a->asked_by;
 }
@@ -254,7 +255,7 @@ static bool is_worth_another(const supervisor *s)
 {
     static const int usage = 2;
     const lsi_attempt *const a = &s->attempt;
-    const int limit = s->config->max_restarts;
+    const int limit = s->config->limits.max_restarts;
     if (a->verdict <= 0 || !a->has_started || a->asked_by != 0 ||
         a->timed_out || s->is_over || limit == 0)
         return false;
@@ -302,7 +303,7 @@ static bool meet(supervisor *s)
         a->verdict = lsi_agent_verdict(s->agent);
     else if (a->timed_out && !was_timed_out) {
         lsi_output_say(a->output, "timeout: the nodes have not met in %g s",
-                       s->config->timeout);
+                       s->config->limits.timeout);
         a->verdict = LSI_EXIT_TIMEOUT;
     } else if (a->asked_by != 0 && !was_timed_out)
         a->verdict = 128 + a->asked_by;
@@ -317,7 +318,7 @@ static void end_attempt(supervisor *s)
     lsi_ending_say(&ending);
     lsi_run_report_add(&s->report, &ending);
     lsi_ending_free(&ending);
-    lsi_processes_clean(&s->attempt.ranks, s->config);
+    lsi_processes_clean(&s->attempt.ranks);
 }
 
 /* Runs an attempt; whether there is to be another. */
@@ -374,18 +375,21 @@ static void allow_descriptors(supervisor *s)
 
 static ls_status init(supervisor *s, int parent_pipe)
 {
-    const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks;
+    const size_t polled = POLL_TAGS + 2 * (size_t)s->config->ranks.n;
+    const lsi_job_terms terms = {s->config->nodes, &s->config->limits,
+                                 s->config->ranks.run_id};
     s->front = getppid();
     block_signals();
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    LS_TRY(lsi_relay_open(&s->relay, s->config->folds));
+    LS_TRY(lsi_relay_open(&s->relay, s->config->output.folds));
     s->attempt.ranks.console = s->relay.console;
     s->attempt.output = &s->relay.output;
     s->attempt.ranks.output = &s->relay.output;
     allow_descriptors(s);
     if (s->config->nodes != NULL)
-        LS_TRY(lsi_agent_open(s->config, &s->relay.output, &s->agent));
+        LS_TRY(lsi_agent_open(&terms, &s->config->ranks, &s->relay.output,
+                              &s->agent));
     s->attempt.agent = s->agent;
     const int fds[POLL_TAGS] = {
         [POLL_SIGNALS] = open_signals(),
@@ -398,7 +402,7 @@ static ls_status init(supervisor *s, int parent_pipe)
     s->polled = calloc(polled, sizeof(*s->polled));
     if (s->polled == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks",
-                        s->config->ranks);
+                        s->config->ranks.n);
     for (int i = 0; i < POLL_TAGS; i++)
         s->polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     return LS_OK;
@@ -434,16 +438,23 @@ static void write_report(supervisor *s)
 int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
                   const sigset_t *mask)
 {
-    supervisor s = {.config = config, .attempt = {.config = config}};
+    supervisor s = {
+        .config = config,
+        .attempt = {.limits = &config->limits,
+                    .nodes = config->nodes,
+                    .ranks = {.setup = &config->ranks,
+                              .wanted = &config->output,
+                              .max_restarts = config->limits.max_restarts}}};
     if (init(&s, parent_pipe) != LS_OK) {
         fprintf(stderr, "lockstep: %s%s\n",
                 config->nodes != NULL ? "" : "cannot supervise ranks: ",
                 ls_last_error());
         return 1;
     }
-    lsi_run_report_open(&s.report, config);
-    if (config->timeout > 0)
-        s.attempt.timeout_at = lsi_suspending_clock_seconds() + config->timeout;
+    lsi_run_report_open(&s.report, config->output.report);
+    if (config->limits.timeout > 0)
+        s.attempt.timeout_at =
+            lsi_suspending_clock_seconds() + config->limits.timeout;
     while (attempt(&s, mask))
         continue;
     tell_the_end(&s);

@@ -31,12 +31,12 @@ static void read_again(const lsi_agent_message *message)
 
 static void check(const lsi_coordinator *c)
 {
-    fuzz_demand(c->n <= c->config->nodes->most);
+    fuzz_demand(c->n <= c->terms.nodes->most);
     for (int i = 0; i < c->n; i++) {
         for (int k = 0; k < i; k++)
             fuzz_demand(c->members[i].peer != c->members[k].peer);
     }
-    fuzz_demand(c->restart <= c->config->max_restarts);
+    fuzz_demand(c->restart <= c->terms.limits->max_restarts);
 }
 
 static void coordinate(fuzz_input *in)
@@ -46,13 +46,13 @@ static void coordinate(fuzz_input *in)
                                     .most = 3,
                                     .monitor_interval = 0.1,
                                     .join_seconds = 1e6};
-    const lsi_launch_config config = {.nodes = &nodes, .max_restarts = 2};
+    const lsi_launch_limits limits = {.max_restarts = 2};
     const lsi_endpoint here = {"127.0.0.1", 0};
     lsi_store_refusal why;
     lsi_coordinator *const c = calloc(1, sizeof(*c));
     fuzz_demand(c != NULL);
     const lsi_store_owner owner = {c, hear, gone};
-    c->config = &config;
+    c->terms = (lsi_job_terms){&nodes, &limits, NULL};
     strcpy(c->own, "own");
     fuzz_demand(lsi_store_serve(&here, NULL, 5, &owner, &c->server, &why) ==
                 LS_OK);

@@ -81,9 +81,9 @@ static void parse_run(int argc, char **argv)
                 hosts.nodes.most >= hosts.nodes.least &&
                 hosts.nodes.most <= LSI_LAUNCH_MAX_NODES);
     fuzz_demand(!hosts.several || hosts.nodes.endpoint[0] != '\0');
-    lsi_launch_config config = {0};
+    lsi_launch_output wanted = {0};
     lsi_rank_output *outputs = NULL;
-    if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &config, &outputs)) &&
+    if (fuzz_ok(lsi_rank_outputs_read(&a.output, ranks, &wanted, &outputs)) &&
         outputs != NULL)
         for (int i = 0; i < ranks; i++)
             fuzz_demand(outputs[i].console <= LSI_STREAMS &&

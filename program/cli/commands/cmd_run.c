@@ -363,27 +363,29 @@ static char **command_line(const args *a, int argc, char **argv)
 /* ---- starting --------------------------------------------------------- */
 
 static int launch(const args *a, int ranks, const lsi_run_hosts *h, char **argv,
-                  lsi_launch_config *config)
+                  lsi_launch_output output)
 {
-    config->argv = argv;
-    config->ranks = ranks;
-    config->nodes = h->several ? &h->nodes : NULL;
-    config->threads = (int)a->threads;
-    config->master_port = (int)a->hosts.master_port;
-    config->timeout = a->timeout;
-    config->grace = a->grace;
-    config->bind = lsi_binding_parse(a->bind);
-    config->tells_places = a->report_bindings || isatty(STDERR_FILENO);
-    config->run_id = a->run_id;
-    config->role = a->role;
-    config->max_restarts = (int)a->max_restarts;
+    const lsi_launch_config config = {
+        .ranks = {.argv = argv,
+                  .n = ranks,
+                  .threads = (int)a->threads,
+                  .master_port = (int)a->hosts.master_port,
+                  .bind = lsi_binding_parse(a->bind),
+                  .tells_places = a->report_bindings || isatty(STDERR_FILENO),
+                  .run_id = a->run_id,
+                  .role = a->role},
+        .output = output,
+        .limits = {.timeout = a->timeout,
+                   .grace = a->grace,
+                   .max_restarts = (int)a->max_restarts},
+        .nodes = h->several ? &h->nodes : NULL};
     /* Not after the ranks have worked for days. */
-    if (lsi_result_check_file(config->report) != LS_OK) {
+    if (lsi_result_check_file(output.report) != LS_OK) {
         (void)lsi_fail(LS_ERR_IO, "no report: %s", ls_last_error());
         return lsi_cli_error();
     }
     int exit_status;
-    if (lsi_launch(config, &exit_status) != LS_OK)
+    if (lsi_launch(&config, &exit_status) != LS_OK)
         return lsi_cli_error();
     return exit_status;
 }
@@ -394,7 +396,7 @@ static int run(const lsi_invocation *call)
     int rest;
     int status;
     int ranks = 1;
-    lsi_launch_config config = {0};
+    lsi_launch_output output = {0};
     lsi_run_hosts h;
     lsi_rank_output *outputs = NULL;
     if (read_torchrun_flags(call->argc, call->argv) != LS_OK)
@@ -409,7 +411,7 @@ static int run(const lsi_invocation *call)
         check_torchrun(&a, h.several) != LS_OK ||
         read_rendezvous(&a, h.several) != LS_OK ||
         read_ranks(&a, &ranks) != LS_OK ||
-        lsi_rank_outputs_read(&a.output, ranks, &config, &outputs) != LS_OK)
+        lsi_rank_outputs_read(&a.output, ranks, &output, &outputs) != LS_OK)
         return lsi_cli_usage("%s", ls_last_error());
     char **line = NULL;
     if (rest >= call->argc)
@@ -422,7 +424,7 @@ static int run(const lsi_invocation *call)
         status = lsi_cli_error();
     } else {
         lsi_cli_set_deterministic(a.deterministic);
-        status = launch(&a, ranks, &h, line, &config);
+        status = launch(&a, ranks, &h, line, output);
     }
     free(line);
     free(outputs);

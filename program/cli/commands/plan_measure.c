@@ -31,13 +31,12 @@ static ls_status launch(char **argv, int ranks, int *exit_status)
     LS_TRY(lsi_program_path(path));
     argv[0] = path;
     const lsi_launch_config config = {
-        .argv = argv,
-        .ranks = ranks,
-        .grace = grace_seconds,
-        .bind = lsi_binding_parse("cpu"),
-        .outputs = nowhere,
-        .quiet_exit = true,
-        .no_input = true,
+        .ranks = {.argv = argv,
+                  .n = ranks,
+                  .bind = lsi_binding_parse("cpu"),
+                  .no_input = true},
+        .output = {.of_ranks = nowhere, .quiet_exit = true},
+        .limits.grace = grace_seconds,
     };
     return lsi_launch(&config, exit_status);
 }

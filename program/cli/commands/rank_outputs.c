@@ -137,29 +137,29 @@ static void fill_rank0(bool logged, int ranks, lsi_rank_output *outputs)
 }
 
 ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
-                                lsi_launch_config *config,
+                                lsi_launch_output *wanted,
                                 lsi_rank_output **out)
 {
     *out = NULL;
     LS_TRY(check(flags));
-    config->folds = strcmp(flags->console, "rank0") == 0;
-    config->log_folder = flags->log_folder;
-    config->report = flags->report;
-    config->rotation.keep = (int)flags->log_files;
-    config->rotation.limit = (uint64_t)flags->log_size;
+    wanted->folds = strcmp(flags->console, "rank0") == 0;
+    wanted->log_folder = flags->log_folder;
+    wanted->report = flags->report;
+    wanted->rotation.keep = (int)flags->log_files;
+    wanted->rotation.limit = (uint64_t)flags->log_size;
     if (!flags->tagged && flags->redirects == NULL && flags->tee == NULL &&
-        flags->filter == NULL && !config->folds)
+        flags->filter == NULL && !wanted->folds)
         return LS_OK;
     lsi_rank_output *const outputs = calloc((size_t)ranks, sizeof(*outputs));
     if (outputs == NULL)
         return lsi_fail(LS_ERR_MEMORY, "no memory for %d ranks", ranks);
     ls_status status = LS_OK;
-    if (config->folds)
+    if (wanted->folds)
         fill_rank0(flags->log_folder != NULL, ranks, outputs);
     else
         status = fill(flags, ranks, outputs);
     if (status == LS_OK)
-        config->outputs = *out = outputs;
+        wanted->of_ranks = *out = outputs;
     else
         free(outputs);
     return status;

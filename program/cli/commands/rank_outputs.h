@@ -22,13 +22,13 @@ typedef struct lsi_output_flags {
 } lsi_output_flags;
 
 /*
- * Fills in what the config says of output. config->outputs, which is *out
- * and freed by the caller with free(), has an element for each rank; it is NULL
- * if all output goes to the console as it is. LS_ERR_ARGUMENT says which flag
- * is wrong and what would be right.
+ * Fills in what the launcher goes by for output. wanted->of_ranks, which is
+ * *out and freed by the caller with free(), has an element for each rank; it is
+ * NULL if all output goes to the console as it is. LS_ERR_ARGUMENT says which
+ * flag is wrong and what would be right.
  */
 ls_status lsi_rank_outputs_read(const lsi_output_flags *flags, int ranks,
-                                lsi_launch_config *config,
+                                lsi_launch_output *wanted,
                                 lsi_rank_output **out);
 
 #endif

@@ -123,13 +123,13 @@ ls_status lsi_cli_launch_self(const lsi_invocation *call,
     char *const name = call->line_argv[0];
     call->line_argv[0] = path;
     const lsi_launch_config config = {
-        .argv = call->line_argv,
-        .ranks = (int)flags->n,
-        .threads = (int)flags->threads,
-        .grace = grace_seconds,
-        .bind = lsi_binding_parse(flags->bind),
-        .quiet_exit = true,
-        .no_input = true,
+        .ranks = {.argv = call->line_argv,
+                  .n = (int)flags->n,
+                  .threads = (int)flags->threads,
+                  .bind = lsi_binding_parse(flags->bind),
+                  .no_input = true},
+        .output.quiet_exit = true,
+        .limits.grace = grace_seconds,
     };
     const ls_status status = lsi_launch(&config, exit_status);
     call->line_argv[0] = name;
