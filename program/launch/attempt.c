@@ -1,6 +1,7 @@
 /* One attempt at a job; see attempt.h. */
 #include "launch/attempt.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,16 @@ void lsi_attempt_resume(lsi_attempt *a)
 
 void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
 {
-    if (next <= a->phase)
+    assert(next <= LSI_PHASE_KILLING);
+    if (next <= a->phase && !lsi_attempt_has_ended(a))
         return;
+    if (a->phase == LSI_PHASE_DOUBT && next == LSI_PHASE_GRACE) {
+        a->phase = next; /* and goes on until next_at */
+        return;
+    }
     lsi_attempt_resume(a);
+    if (lsi_attempt_has_ended(a))
+        return;
     a->phase = next;
     a->next_at = lsi_suspending_clock_seconds() + a->limits->grace;
     if (next == LSI_PHASE_TERMINATING) {
@@ -54,7 +62,7 @@ static void time_out(lsi_attempt *a)
 {
     a->timeout_at = 0;
     a->timed_out = true;
-    if (a->has_ended)
+    if (lsi_attempt_has_ended(a))
         return;
     lsi_output_say(a->output, "timeout: %d of %d ranks did not end in %g s",
                    a->ranks.alive, a->ranks.n, a->limits->timeout);
@@ -70,8 +78,11 @@ void lsi_attempt_pass_deadlines(lsi_attempt *a, double now)
 {
     if (a->timeout_at > 0 && now >= a->timeout_at)
         time_out(a);
-    if (!a->has_ended && a->next_at > 0 && now >= a->next_at)
-        lsi_attempt_enter(a, (lsi_phase)(a->phase + 1));
+    if (lsi_attempt_has_ended(a) || a->next_at == 0 || now < a->next_at)
+        return;
+    lsi_attempt_enter(a, a->phase < LSI_PHASE_TERMINATING
+                             ? LSI_PHASE_TERMINATING
+                             : LSI_PHASE_KILLING);
 }
 
 /* ---- ranks that end --------------------------------------------------- */
@@ -104,7 +115,7 @@ static void take_answer(lsi_attempt *a, int status)
     if (a->verdict >= 0)
         return;
     a->verdict = exit_status_of(status);
-    a->answered_by_death = WIFSIGNALED(status);
+    a->answer = status;
     lsi_output_say(a->output, "ended by %s",
                    lsi_signal_name(a->verdict - 128).text);
 }
@@ -140,7 +151,6 @@ void lsi_attempt_be_told(lsi_attempt *a, int verdict, const char *text)
         snprintf(a->elsewhere, sizeof(a->elsewhere), "%s", text);
     if (a->verdict < 0)
         a->verdict = verdict;
-    a->has_failed = true;
     lsi_attempt_enter(a, LSI_PHASE_GRACE);
 }
 
@@ -158,7 +168,7 @@ static void blame(lsi_attempt *a, const lsi_process_end *first)
         a->verdict = exit_status_of(status);
     a->culprit = first->rank;
     if (WIFEXITED(status) &&
-        (a->ranks.wanted->quiet_exit || a->answered_by_death))
+        (a->ranks.wanted->quiet_exit || WIFSIGNALED(a->answer)))
         return;
     describe(status, what, sizeof(what));
     a->first_failed = first->rank;
@@ -198,27 +208,32 @@ static void note_failure(lsi_attempt *a, const lsi_process_end *end)
             (lsi_rank_failure){*end, is_by_launcher(a, end->status)};
 }
 
-/* Ranks that end are looked at; of those that have failed, who was first. */
-static bool find_suspect(lsi_attempt *a)
+/*
+ * Looks at the ranks that have ended; of those that have failed, which was
+ * first. Returns the phase that follows.
+ */
+static lsi_phase find_suspect(lsi_attempt *a)
 {
     lsi_process_end ended;
-    bool failed = false;
+    lsi_phase next = LSI_PHASE_RUNNING;
     while (lsi_processes_reap(&a->ranks, &ended)) {
         if (exit_status_of(ended.status) == 0)
             continue;
         note_failure(a, &ended);
-        a->has_failed = a->has_failed || !is_answer(ended.status);
         if (a->asked_by != 0 && is_answer(ended.status)) {
             take_answer(a, ended.status);
             continue;
         }
-        failed = true;
+        if (!is_answer(ended.status))
+            next = LSI_PHASE_GRACE;
+        else if (next == LSI_PHASE_RUNNING)
+            next = LSI_PHASE_DOUBT;
         if ((a->suspect.pid != 0 || a->verdict < 0 ||
              a->phase == LSI_PHASE_RUNNING) &&
             is_earlier(&ended, &a->suspect))
             a->suspect = ended;
     }
-    return failed;
+    return next;
 }
 
 /*
@@ -227,14 +242,14 @@ static bool find_suspect(lsi_attempt *a)
  */
 void lsi_attempt_reap(lsi_attempt *a)
 {
-    const bool failed = find_suspect(a);
+    const lsi_phase next = find_suspect(a);
     if (a->suspect.pid != 0 && (WIFSIGNALED(a->suspect.status) ||
                                 !lsi_processes_are_ending(&a->ranks))) {
         blame(a, &a->suspect);
         a->suspect = (lsi_process_end){0};
     }
-    if (failed)
-        lsi_attempt_enter(a, LSI_PHASE_GRACE);
+    if (next != LSI_PHASE_RUNNING)
+        lsi_attempt_enter(a, next);
 }
 
 /* ---- start and end ---------------------------------------------------- */
@@ -248,6 +263,7 @@ static double wall_clock(void)
 
 void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
 {
+    assert(lsi_attempt_has_ended(a) && a->ranks.alive == 0);
     a->verdict = -1;
     a->first_failed = -1;
     a->culprit = -1;
@@ -256,14 +272,11 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
     a->started = wall_clock();
     a->oom_known = lsi_cgroup_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup",
                                         &a->oom_before);
-    a->has_failed = false;
-    a->has_ended = false;
     a->suspect = (lsi_process_end){0};
-    a->answered_by_death = false;
+    a->answer = 0;
     a->phase = LSI_PHASE_RUNNING;
     a->next_at = 0;
     const int failed = lsi_processes_start(&a->ranks, mask);
-    a->has_started = failed == 0;
     if (failed != 0) {
         a->verdict = failed;
         if (a->agent != NULL)
@@ -275,13 +288,16 @@ void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask)
 
 void lsi_attempt_sweep(lsi_attempt *a)
 {
+    assert(!lsi_attempt_has_ended(a) && a->ranks.alive == 0);
+    assert(a->suspect.pid == 0); /* it was blamed when the last one ended */
     const size_t left = lsi_sweep(NULL, 0);
     if (left > 0)
         lsi_output_say(a->output,
                        "%zu of the processes that the ranks left behind may "
                        "not be ended: they are another user's",
                        left);
-    a->has_ended = true;
+    a->phase = a->ranks.started == a->ranks.setup->n ? LSI_PHASE_ENDED
+                                                     : LSI_PHASE_NOT_STARTED;
     a->next_at = 0;
 }
 

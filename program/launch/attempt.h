@@ -1,8 +1,7 @@
 /*
- * One attempt at a job: its ranks are started, watched and ended. They run;
- * after a failure comes a grace, in which the other ranks notice by themselves;
- * then SIGTERM; then SIGKILL. Whether there is another attempt, and what is
- * passed on from outside, is the supervisor's (supervisor.c).
+ * One attempt at a job: its ranks are started, watched and ended. Whether there
+ * is another attempt, and what is passed on from outside, is the supervisor's
+ * (supervisor.c).
  */
 #ifndef LS_LAUNCH_ATTEMPT_H
 #define LS_LAUNCH_ATTEMPT_H
@@ -15,11 +14,19 @@
 #include "launch/output.h"
 #include "launch/processes.h"
 
+/*
+ * An attempt goes through these in order and may leave some out. Only a
+ * request to end leads from DOUBT back to RUNNING.
+ */
 typedef enum lsi_phase {
     LSI_PHASE_RUNNING,
-    LSI_PHASE_GRACE,
-    LSI_PHASE_TERMINATING,
-    LSI_PHASE_KILLING
+    LSI_PHASE_DOUBT, /* a rank ended as if somebody had asked for it; as GRACE,
+                        until it is known whether somebody has */
+    LSI_PHASE_GRACE, /* a rank has failed; the others notice by themselves */
+    LSI_PHASE_TERMINATING, /* the ranks got SIGTERM */
+    LSI_PHASE_KILLING,     /* the ranks got SIGKILL */
+    LSI_PHASE_ENDED,       /* no rank is left */
+    LSI_PHASE_NOT_STARTED  /* no rank is left, and not all were started */
 } lsi_phase;
 
 /* A rank that ended otherwise than with status 0. */
@@ -51,20 +58,23 @@ typedef struct lsi_attempt {
     char reported[256];  /* what the other nodes have heard of it, or "" */
     char elsewhere[512]; /* what was first, if it was not that; or "" */
     lsi_phase phase;
-    double next_at;   /* when the next phase begins */
-    int verdict;      /* exit status of the job; -1: nobody failed so far */
-    bool has_started; /* all ranks have */
-    bool has_failed;  /* a rank, and not because it was asked to end */
-    int first_failed; /* that rank, once it is named; else -1 */
+    double next_at;          /* when the next phase begins */
+    int verdict;             /* exit status of the job; -1: none so far */
+    int first_failed;        /* the rank, once it is named; else -1 */
     lsi_process_end suspect; /* failed first as far as is known; pid 0: none */
-    bool answered_by_death;  /* of what was asked for, without a handler */
-    bool has_ended;          /* all ranks have */
+    int answer; /* status, as from waitpid, of the first rank that ended because
+                   it was asked to; 0: none */
 } lsi_attempt;
+
+static inline bool lsi_attempt_has_ended(const lsi_attempt *a)
+{
+    return a->phase >= LSI_PHASE_ENDED;
+}
 
 /* Starts the ranks; if that fails, the verdict says so. */
 void lsi_attempt_start(lsi_attempt *a, const sigset_t *mask);
 
-/* Goes on to a later phase; an earlier one is ignored. */
+/* Goes on to a later phase, KILLING at most; an earlier one is ignored. */
 void lsi_attempt_enter(lsi_attempt *a, lsi_phase next);
 
 /* A rank of another node, or of this, was the first that failed. */
@@ -80,7 +90,7 @@ void lsi_attempt_reap(lsi_attempt *a);
 /* What is due by now: the timeout, and the next phase. */
 void lsi_attempt_pass_deadlines(lsi_attempt *a, double now);
 
-/* When all ranks have ended: kills what they have left behind. */
+/* When no rank is left, once: kills what they have left behind. */
 void lsi_attempt_sweep(lsi_attempt *a);
 
 /* When there is to be no other. */

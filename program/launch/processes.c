@@ -227,6 +227,7 @@ static int start_rank(lsi_processes *ranks, start *s, int rank)
         return fail_start(ranks);
     if (error_number != 0)
         return fail_program(ranks, ranks->setup->argv[0], error_number);
+    ranks->started++;
     ranks->alive++;
     lsi_deaths_watch(&ranks->deaths, rank, ranks->pids[rank]);
     return 0;
@@ -348,6 +349,7 @@ void lsi_processes_next(lsi_processes *ranks)
     free(ranks->pids);
     free(ranks->tags);
     ranks->pids = NULL;
+    ranks->started = 0;
     ranks->n = 0; /* what ends before the next attempt is none of them */
     ranks->tags = NULL;
     ranks->n_tags = 0;

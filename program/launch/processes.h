@@ -29,7 +29,8 @@ typedef struct lsi_processes {
     char run_id[33];                  /* unless the setup names one */
 
     int n;       /* asked for */
-    int alive;   /* started and not reaped */
+    int started; /* of these */
+    int alive;   /* of these, not reaped yet */
     pid_t *pids; /* 0: not started, or reaped */
     lsi_deaths deaths;
     lsi_tag *tags;

@@ -149,7 +149,7 @@ static json_t *other_failures(const lsi_ending *e)
 
 static const char *reason_of(const lsi_attempt *a, char text[64])
 {
-    if (!a->has_started)
+    if (a->phase == LSI_PHASE_NOT_STARTED)
         return "could not be started";
     if (a->timed_out)
         return "timeout";

@@ -5,6 +5,7 @@
  */
 #include "launch/supervisor.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,14 @@
 #include "launch/run_report.h"
 #include "launch/signals.h"
 
+/* A later state includes the earlier ones. */
+typedef enum standing {
+    SUPERVISES,
+    ALONE,   /* was asked to end, and no other node can be told */
+    OVER,    /* what is not written yet is lost */
+    ORPHANED /* the front was killed */
+} standing;
+
 typedef struct supervisor {
     const lsi_launch_config *config;
     pid_t front;
@@ -34,9 +43,7 @@ typedef struct supervisor {
     struct rlimit files;   /* of the ranks, where this process needs more */
     struct pollfd *polled; /* signals, parent_pipe, output, agent, the tags */
     int end_requests;      /* from the front: INT, TERM, HUP, QUIT */
-    bool is_over;          /* what is not written yet is lost */
-    bool is_alone;         /* was asked to end, and no other node can be told */
-    bool is_orphan;        /* the front was killed */
+    standing standing;     /* towards the front and other nodes */
 } supervisor;
 
 enum { POLL_SIGNALS, POLL_PARENT, POLL_OUTPUT, POLL_AGENT, POLL_TAGS };
@@ -65,7 +72,7 @@ static void pass_deadlines(supervisor *s)
     if (s->attempt.stopped_at > 0)
         return;
     lsi_attempt_pass_deadlines(&s->attempt, now);
-    if (s->attempt.has_ended)
+    if (lsi_attempt_has_ended(&s->attempt))
         be_patient(s, now);
 }
 
@@ -104,14 +111,21 @@ static void pass_on(supervisor *s, int number)
         lsi_attempt_resume(&s->attempt);
 }
 
+static void be(supervisor *s, standing next)
+{
+    if (s->standing < next)
+        s->standing = next;
+}
+
 /* That the ranks of all nodes are to end, or have to. */
 static void tell_nodes(supervisor *s, int number, bool again)
 {
     if (again)
         lsi_agent_report_host(s->agent, 128 + number, LSI_AGENT_FINAL,
                               "was asked twice to end");
-    else
-        s->is_alone = !lsi_agent_report_signal(s->agent, number);
+    else if (s->standing <= ALONE)
+        s->standing =
+            lsi_agent_report_signal(s->agent, number) ? SUPERVISES : ALONE;
 }
 
 /*
@@ -131,7 +145,7 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     if (s->agent != NULL)
         tell_nodes(s, number, again);
     /* The ranks got it before us. */
-    if (a->phase == LSI_PHASE_GRACE && !a->has_failed) {
+    if (a->phase == LSI_PHASE_DOUBT) {
         a->phase = LSI_PHASE_RUNNING;
         a->next_at = 0;
     }
@@ -141,8 +155,8 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     if (!again)
         return;
     lsi_attempt_enter(a, LSI_PHASE_TERMINATING);
-    if (a->has_ended) {
-        s->is_over = true;
+    if (lsi_attempt_has_ended(a)) {
+        be(s, OVER);
         a->verdict = a->verdict < 0 ? 128 + number : a->verdict;
     }
 }
@@ -198,7 +212,7 @@ static bool is_ready(const struct pollfd *polled)
 static void step(supervisor *s)
 {
     lsi_processes *const ranks = &s->attempt.ranks;
-    const int n_tags = s->attempt.has_ended ? 0 : ranks->n_tags;
+    const int n_tags = lsi_attempt_has_ended(&s->attempt) ? 0 : ranks->n_tags;
     const double most = lsi_relay_to_poll(&s->relay, ranks->tags, n_tags,
                                           s->polled + POLL_TAGS);
     if (poll(s->polled, (nfds_t)(POLL_TAGS + n_tags), wait_ms(s, most)) < 0)
@@ -212,7 +226,7 @@ static void step(supervisor *s)
             lsi_agent_report_host(s->agent, 1, LSI_AGENT_STRONG,
                                   "is lost: its launcher was killed");
         lsi_attempt_enter(&s->attempt, LSI_PHASE_KILLING);
-        s->is_over = s->is_orphan = true;
+        be(s, ORPHANED);
     }
     if (is_ready(&s->polled[POLL_OUTPUT]))
         lsi_relay_look(&s->relay);
@@ -229,7 +243,7 @@ static void step(supervisor *s)
 static void write_what_is_left(supervisor *s)
 {
     lsi_processes *const ranks = &s->attempt.ranks;
-    while (!s->is_over &&
+    while (s->standing < OVER &&
            !lsi_relay_drain(&s->relay, ranks->tags, ranks->n_tags))
         step(s);
 }
@@ -256,8 +270,8 @@ static bool is_worth_another(const supervisor *s)
     static const int usage = 2;
     const lsi_attempt *const a = &s->attempt;
     const int limit = s->config->limits.max_restarts;
-    if (a->verdict <= 0 || !a->has_started || a->asked_by != 0 ||
-        a->timed_out || s->is_over || limit == 0)
+    if (a->verdict <= 0 || a->phase == LSI_PHASE_NOT_STARTED ||
+        a->asked_by != 0 || a->timed_out || s->standing >= OVER || limit == 0)
         return false;
     if (a->first_failed >= 0 && a->verdict == usage) {
         lsi_output_say(a->output, "no restart: exit status 2 says that the "
@@ -278,7 +292,7 @@ static bool is_worth_another(const supervisor *s)
 static bool ends_alone(const supervisor *s, bool was_timed_out)
 {
     const bool is_lost = !lsi_agent_is_connected(s->agent);
-    return (s->attempt.asked_by != 0 && (s->is_alone || is_lost)) ||
+    return (s->attempt.asked_by != 0 && (s->standing >= ALONE || is_lost)) ||
            (was_timed_out && is_lost);
 }
 
@@ -290,9 +304,10 @@ static bool meet(supervisor *s)
 {
     lsi_attempt *const a = &s->attempt;
     const bool was_timed_out = a->timed_out; /* as all others will hear */
-    a->has_ended = true;
-    while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING && !s->is_over &&
-           a->timed_out == was_timed_out && !ends_alone(s, was_timed_out))
+    assert(lsi_attempt_has_ended(a));
+    while (lsi_agent_look(s->agent) == LSI_AGENT_MEETING &&
+           s->standing < OVER && a->timed_out == was_timed_out &&
+           !ends_alone(s, was_timed_out))
         step(s);
     if (lsi_agent_look(s->agent) == LSI_AGENT_RUNNING) {
         lsi_agent_place(s->agent, &s->place);
@@ -335,7 +350,8 @@ static bool attempt(supervisor *s, const sigset_t *mask)
         lsi_agent_report_end(s->agent,
                              s->attempt.verdict < 0 ? 0 : s->attempt.verdict,
                              s->attempt.asked_by == 0 && !s->attempt.timed_out);
-    const bool again = s->agent != NULL ? !s->is_over : is_worth_another(s);
+    const bool again =
+        s->agent != NULL ? s->standing < OVER : is_worth_another(s);
     if (again)
         lsi_processes_next(&s->attempt.ranks);
     return again;
@@ -414,10 +430,10 @@ static void tell_the_end(supervisor *s)
     static const double most = 5;
     const int verdict = s->attempt.verdict;
     /* Another launcher may take the place of one that was killed. */
-    if (s->agent != NULL && !s->is_orphan)
+    if (s->agent != NULL && s->standing < ORPHANED)
         lsi_agent_dismiss(s->agent, verdict < 0 ? 1 : verdict);
     const double until = lsi_suspending_clock_seconds() + most;
-    while (s->agent != NULL && !s->is_over &&
+    while (s->agent != NULL && s->standing < OVER &&
            lsi_agent_look(s->agent) == LSI_AGENT_OVER &&
            !lsi_agent_is_through(s->agent) &&
            lsi_suspending_clock_seconds() < until)
@@ -440,7 +456,8 @@ int lsi_supervise(const lsi_launch_config *config, int parent_pipe,
 {
     supervisor s = {
         .config = config,
-        .attempt = {.limits = &config->limits,
+        .attempt = {.phase = LSI_PHASE_NOT_STARTED,
+                    .limits = &config->limits,
                     .nodes = config->nodes,
                     .ranks = {.setup = &config->ranks,
                               .wanted = &config->output,
