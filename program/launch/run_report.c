@@ -30,12 +30,6 @@ void lsi_run_report_open(lsi_run_report *report, const char *path)
     report->attempts = json_array();
 }
 
-void lsi_run_report_close(lsi_run_report *report)
-{
-    json_decref(report->attempts);
-    report->attempts = NULL;
-}
-
 /* ---- values ----------------------------------------------------------- */
 
 /* Bytes that are no UTF-8 become question marks. */
@@ -192,8 +186,8 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 
 /* ---- the file --------------------------------------------------------- */
 
-ls_status lsi_run_report_write(const lsi_run_report *report,
-                               const lsi_attempt *last, int exit_status)
+ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
+                               int exit_status)
 {
     const lsi_launch_ranks *const setup = last->ranks.setup;
     char host[65] = "", reason[64];
@@ -202,7 +196,7 @@ ls_status lsi_run_report_write(const lsi_run_report *report,
     (void)gethostname(host, sizeof(host) - 1);
     const double ended = now();
     json_t *const json =
-        json_pack("{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:O?}",
+        json_pack("{s:s,s:i,s:o,s:s,s:o,s:i,s:i,s:o,s:o,s:f,s:i,s:s,s:o?}",
                   "format", "lockstep run report", "version", 1, "run",
                   text_or_null(lsi_processes_run_id(&last->ranks)), "host",
                   host, "command", command_of(setup->argv), "ranks", setup->n,
@@ -210,6 +204,7 @@ ls_status lsi_run_report_write(const lsi_run_report *report,
                   time_of(report->started), "ended", time_of(ended), "seconds",
                   ended - report->started, "exit_status", exit_status, "reason",
                   reason_of(last, reason), "attempts", report->attempts);
+    report->attempts = NULL;
     char *const text =
         json == NULL ? NULL : lsi_json_dumps(json, JSON_INDENT(2));
     json_decref(json);

@@ -17,16 +17,15 @@ typedef struct lsi_run_report {
 
 /* Nothing is kept if the path is NULL. */
 void lsi_run_report_open(lsi_run_report *report, const char *path);
-void lsi_run_report_close(lsi_run_report *report);
 
 /* Adds an attempt that has ended; `started` is when, in seconds since 1970. */
 void lsi_run_report_add(lsi_run_report *report, const lsi_ending *ending);
 
 /*
- * Writes it, all at once, with the exit status of the run. LS_ERR_IO says why
- * not.
+ * Writes it, all at once, with the exit status of the run, and forgets it.
+ * LS_ERR_IO says why not.
  */
-ls_status lsi_run_report_write(const lsi_run_report *report,
-                               const lsi_attempt *last, int exit_status);
+ls_status lsi_run_report_write(lsi_run_report *report, const lsi_attempt *last,
+                               int exit_status);
 
 #endif

@@ -448,7 +448,6 @@ static void write_report(supervisor *s)
         lsi_output_say(a->output, "no report: %s", ls_last_error());
         a->verdict = status == 0 ? 1 : status;
     }
-    lsi_run_report_close(&s->report);
 }
 
 int lsi_supervise(const lsi_launch_config *config, int parent_pipe,

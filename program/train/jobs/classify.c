@@ -18,7 +18,6 @@
 #include "train/jobs/image_file.h"
 #include "train/jobs/images.h"
 #include "train/jobs/partial.h"
-#include "train/jobs/rank_epochs.h"
 #include "train/jobs/validate.h"
 
 /* What an epoch has taken; what its checkpoints took is left out. */
@@ -186,12 +185,25 @@ static void collect_config(const job *j, lsi_run_config *config)
     lsi_recipe_describe(&o->recipe, total_steps(j), config);
 }
 
+/* Room for what epochs are on each rank, on rank 0. */
+static ls_status make_ranks(job *j)
+{
+    void *block = NULL;
+    if (ls_group_rank(j->loop.group) == 0)
+        LS_TRY(lsi_alloc_zeroed(
+            &block,
+            (size_t)ls_group_size(j->loop.group) * sizeof(lsi_rank_epoch),
+            LS_MEMORY_OTHER, "what epochs were on each rank"));
+    j->ranks = block;
+    return LS_OK;
+}
+
 /* Each rank alone: the data, and the settings that follow from them. */
 static ls_status prepare(job *j)
 {
     LS_TRY(lsi_recipe_check(&j->options->recipe));
     LS_TRY(check_slices(j));
-    LS_TRY(lsi_rank_epochs_new(j->loop.group, &j->ranks));
+    LS_TRY(make_ranks(j));
     LS_TRY(open_data(j));
     LS_TRY(open_images(j));
     collect_config(j, &j->loop.resume.config);
@@ -349,7 +361,9 @@ static void release(job *j)
 static ls_status end_training(job *j, lsi_epoch *out, lsi_rank_epoch *own)
 {
     lsi_totals *const totals = &j->epochs.report.totals;
-    lsi_rank_epoch_train(own, totals);
+    own->train_loss = lsi_totals_loss(totals);
+    own->train_accuracy = lsi_totals_accuracy(totals);
+    own->images = totals->weight;
     LS_TRY(lsi_totals_reduce(totals, j->loop.group));
     own->train_seconds = seconds(j);
     own->waited_seconds = lsi_images_waited(j->train_images);
@@ -369,7 +383,8 @@ static ls_status validate(job *j, lsi_epoch *out, lsi_rank_epoch *own)
     LS_TRY(lsi_validate(j->loop.group, j->epochs.model, j->loop.tape,
                         j->test_images, &totals, j->loop.agreed));
     LS_TRY(lsi_stepper_swap_averages(&j->loop.stepper));
-    lsi_rank_epoch_validate(own, &totals.own);
+    own->val_loss = lsi_totals_loss(&totals.own);
+    own->val_accuracy = lsi_totals_accuracy(&totals.own);
     out->val_loss = lsi_totals_loss(&totals.all);
     out->val_accuracy = lsi_totals_accuracy(&totals.all);
     return LS_OK;
@@ -379,9 +394,14 @@ static ls_status validate(job *j, lsi_epoch *out, lsi_rank_epoch *own)
 static ls_status compare_ranks(const job *j, lsi_rank_epoch own, lsi_epoch *out)
 {
     own.peak_bytes = peak_bytes(j);
-    LS_TRY(lsi_rank_epochs_gather(j->loop.group, &own, j->ranks));
-    if (j->ranks != NULL)
-        lsi_rank_epochs_most(j->ranks, ls_group_size(j->loop.group), &own);
+    LS_TRY(ls_gather(j->loop.group, &own, j->ranks,
+                     sizeof(own) / sizeof(double), LS_F64, 0));
+    for (int r = 0; j->ranks != NULL && r < ls_group_size(j->loop.group); r++) {
+        const lsi_rank_epoch *const other = &j->ranks[r];
+        own.train_seconds = fmax(own.train_seconds, other->train_seconds);
+        own.waited_seconds = fmax(own.waited_seconds, other->waited_seconds);
+        own.peak_bytes = fmax(own.peak_bytes, other->peak_bytes);
+    }
     out->ranks = j->ranks;
     out->train_seconds = own.train_seconds;
     out->waited_seconds = own.waited_seconds;

@@ -8,7 +8,6 @@
 #include "lockstep/group.h"
 #include "model/nets/image_net.h"
 #include "train/jobs/epochs.h"
-#include "train/jobs/rank_epochs.h"
 #include "train/resume.h"
 
 typedef struct lsi_classify_options {
@@ -48,6 +47,15 @@ typedef struct lsi_classify_start {
     const lsi_ddp_choice *choice; /* of its strategy */
     int64_t choices; /* of strategies, told by this run or before */
 } lsi_classify_start;
+
+/* What an epoch was on one rank. Numbers in F64 only: it is sent as it is. */
+typedef struct lsi_rank_epoch {
+    double train_loss, train_accuracy;
+    double train_seconds, waited_seconds; /* waited for data */
+    double images;                        /* that it has trained with */
+    double val_loss, val_accuracy;        /* of its share of the validation */
+    double peak_bytes;                    /* most that it held at once */
+} lsi_rank_epoch;
 
 /* What an epoch has come to; complete on rank 0 only. */
 typedef struct lsi_epoch {
