@@ -1,5 +1,6 @@
 #include "launch/agent.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ lsi_agent_stage lsi_agent_look(const lsi_agent *agent)
 void lsi_agent_place(const lsi_agent *agent, lsi_job_place *out)
 {
     const lsi_agent_message *const p = &agent->place;
+    assert(agent->stage == LSI_AGENT_RUNNING);
     *out = (lsi_job_place){.group = p->group,
                            .groups = p->groups,
                            .offset = p->offset,
@@ -134,11 +136,13 @@ void lsi_agent_dismiss(lsi_agent *agent, int verdict)
 
 int lsi_agent_verdict(const lsi_agent *agent)
 {
+    assert(agent->stage == LSI_AGENT_OVER);
     return agent->verdict;
 }
 
 bool lsi_agent_is_through(const lsi_agent *agent)
 {
+    assert(agent->stage == LSI_AGENT_OVER);
     return agent->coordinator == NULL ||
            lsi_coordinator_is_through(agent->coordinator);
 }

@@ -1,6 +1,7 @@
 /*
  * The agent's connection: finding the endpoint, shaking hands, what comes.
  */
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static bool has_restarts_left(const lsi_agent *a)
 
 void lsi_agent_look_again(lsi_agent *a)
 {
+    assert(a->stage != LSI_AGENT_OVER);
     a->stage = LSI_AGENT_MEETING;
     a->since = a->told = lsi_suspending_clock_seconds();
     lsi_output_say(a->output,
@@ -87,6 +89,7 @@ static void lose(lsi_agent *a, const char *why, bool may_return)
     lsi_agent_message end = {.word = LSI_AGENT_END, .verdict = 1};
     const bool again = may_return && has_restarts_left(a);
     char text[LSI_AGENT_TEXT_BYTES];
+    assert(a->connection == LSI_AGENT_CONNECTED);
     snprintf(text, sizeof(text), "node 0 at %.100s is lost: %.200s", a->at,
              why);
     disconnect(a);
@@ -118,6 +121,7 @@ void lsi_agent_send(lsi_agent *a, const lsi_agent_message *message)
 
 static void join(lsi_agent *a)
 {
+    assert(a->connection == LSI_AGENT_SHAKING && a->shake.is_done);
     const lsi_launch_nodes *const nodes = a->terms.nodes;
     lsi_agent_message message = {.word = LSI_AGENT_JOIN,
                                  .least = nodes->least,
@@ -180,6 +184,7 @@ static void be_connected(lsi_agent *a)
 static void begin_to_connect(lsi_agent *a)
 {
     const struct addrinfo *const to = a->address;
+    assert(a->connection == LSI_AGENT_NONE && a->link.fd < 0);
     const int fd =
         socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {

@@ -60,6 +60,7 @@ void lsi_attempt_enter(lsi_attempt *a, lsi_phase next)
 
 static void time_out(lsi_attempt *a)
 {
+    assert(!a->timed_out);
     a->timeout_at = 0;
     a->timed_out = true;
     if (lsi_attempt_has_ended(a))
@@ -112,8 +113,10 @@ static bool is_answer(int status)
 
 static void take_answer(lsi_attempt *a, int status)
 {
+    assert(a->asked_by != 0);
     if (a->verdict >= 0)
         return;
+    assert(a->answer == 0); /* without a verdict it is the first */
     a->verdict = exit_status_of(status);
     a->answer = status;
     lsi_output_say(a->output, "ended by %s",
@@ -303,6 +306,7 @@ void lsi_attempt_sweep(lsi_attempt *a)
 
 void lsi_attempt_free(lsi_attempt *a)
 {
+    assert(lsi_attempt_has_ended(a));
     free(a->failures);
     a->failures = NULL;
     a->n_failures = 0;

@@ -8,6 +8,7 @@
  */
 #include "launch/console.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,7 @@ bool lsi_console_admits(lsi_console *c, double now)
 
 static void show_first(lsi_console *c, double now)
 {
+    assert(c->first < c->end && c->end - c->first <= WAITING_LINES);
     waiting_line *const line = &c->lines[c->first++ % WAITING_LINES];
     char *const text = malloc(HEAD_BYTES + line->bytes + COUNT_BYTES);
     if (text != NULL && lsi_console_admits(c, now)) {
@@ -173,6 +175,9 @@ void lsi_console_line(lsi_console *c, double now, int rank, const char *line,
     }
     if (c->end - c->first == WAITING_LINES)
         show_first(c, now);
+    /* They wait in the order in which they came. */
+    assert(c->first == c->end ||
+           c->lines[(c->end - 1) % WAITING_LINES].since <= now);
     waiting_line *const own = &c->lines[c->end++ % WAITING_LINES];
     *own = (waiting_line){
         .since = now, .rank = rank, .ranks = 1, .bytes = bytes, .text = text};

@@ -1,5 +1,6 @@
 #include "launch/coordinator.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,8 @@ static void tell_failure(lsi_coordinator *c)
                                  .verdict = c->first.verdict};
     char rest[64] = "";
     int running = 0;
+    assert(c->stage == LSI_JOB_RUNNING);
+    assert(c->first.is_there && !c->first.is_told); /* told once */
     for (int i = 0; i < c->n; i++)
         running += c->members[i].takes_part && !c->members[i].is_done;
     if (running > 0)
@@ -196,6 +199,8 @@ static void start(lsi_coordinator *c)
                                  .groups = c->n,
                                  .restart = c->restart,
                                  .restarts = c->terms.limits->max_restarts};
+    assert(c->stage == LSI_JOB_MEETING);
+    assert(c->n > 0 && c->n <= c->terms.nodes->most);
     qsort_r(c->members, (size_t)c->n, sizeof(lsi_job_member), compare, c);
     message.port = c->members[0].port;
     if (lsi_random_id(message.job) != LS_OK ||
@@ -228,6 +233,7 @@ static void start(lsi_coordinator *c)
 
 static void begin_meeting(lsi_coordinator *c)
 {
+    assert(c->stage != LSI_JOB_OVER);
     c->stage = LSI_JOB_MEETING;
     c->since = lsi_suspending_clock_seconds();
     c->told = c->since;
@@ -297,6 +303,7 @@ static void go_on(lsi_coordinator *c)
 {
     const lsi_launch_nodes *const nodes = c->terms.nodes;
     c->restart++;
+    assert(c->restart <= c->terms.limits->max_restarts);
     begin_meeting(c);
     if (!c->has_lost)
         lsi_coordinator_say(

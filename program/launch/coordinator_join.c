@@ -1,6 +1,7 @@
 /*
  * Who may take part.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,7 @@ static void take_up(lsi_coordinator *c, const lsi_agent_message *join)
 {
     if (c->has_started || join->restart <= c->restart)
         return;
+    assert(join->restart <= c->terms.limits->max_restarts); /* as judged */
     c->restart = join->restart;
     c->has_lost = true;
     if (c->terms.run_id == NULL && join->past[0] != '\0')

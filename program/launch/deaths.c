@@ -1,6 +1,7 @@
 /* The order in which ranks have ended; see deaths.h. */
 #include "launch/deaths.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ void lsi_deaths_watch(lsi_deaths *deaths, int rank, pid_t pid)
     struct epoll_event event = {.events = EPOLLIN, .data.fd = rank};
     if (rank >= deaths->n)
         return;
+    assert(deaths->pidfds[rank] < 0);
     /* It is closed by exec. Kernels before 5.3 have none. */
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd >= 0 && epoll_ctl(deaths->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -56,7 +58,8 @@ int lsi_deaths_next(lsi_deaths *deaths)
     if (deaths->n == 0 || epoll_wait(deaths->epoll, &event, 1, 0) != 1)
         return -1;
     const int rank = event.data.fd;
-    close(deaths->pidfds[rank]); /* which takes it out of the epoll */
+    assert(deaths->pidfds[rank] >= 0); /* each once */
+    close(deaths->pidfds[rank]);       /* which takes it out of the epoll */
     deaths->pidfds[rank] = -1;
     return rank;
 }

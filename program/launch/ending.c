@@ -1,6 +1,7 @@
 /* The end of an attempt; see ending.h. */
 #include "launch/ending.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -124,6 +125,7 @@ static const lsi_rank_failure *find_first(const lsi_attempt *a)
 
 void lsi_ending_find(lsi_ending *e, const lsi_attempt *a)
 {
+    assert(lsi_attempt_has_ended(a));
     *e = (lsi_ending){.attempt = a};
     if (a->elsewhere[0] == '\0')
         e->first = find_first(a);

@@ -3,6 +3,7 @@
  */
 #include "launch/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -75,6 +76,7 @@ static ssize_t write_some(int fd, const char *data, size_t bytes)
 static void account(lsi_sink *sink, ssize_t written, size_t tried, int error)
 {
     lsi_sink_state *state = &sink->state;
+    assert(pthread_mutex_trylock(&sink->lock) != 0);
     if (state->gone)
         return;
     if (written < 0 && error == EPIPE) {
@@ -85,6 +87,7 @@ static void account(lsi_sink *sink, ssize_t written, size_t tried, int error)
     if (written < 0 && state->error == 0)
         state->error = error;
     const size_t done = written < 0 ? tried : (size_t)written;
+    assert(done <= tried && tried <= state->waiting);
     sink->begin = (sink->begin + done) % LSI_SINK_BYTES;
     state->waiting -= done;
     state->written += written < 0 ? 0 : done;
@@ -163,6 +166,7 @@ lsi_sink_state lsi_sink_look(lsi_sink *sink)
 /* With the lock. Without a thread (a limit on them) it may stand still. */
 static void wake_writer(lsi_sink *sink)
 {
+    assert(pthread_mutex_trylock(&sink->lock) != 0);
     if (sink->has_writer) {
         pthread_cond_signal(&sink->changed);
         return;
@@ -179,6 +183,8 @@ static void wake_writer(lsi_sink *sink)
 /* With the lock, and if there is room. */
 static void add(lsi_sink *sink, const char *data, size_t bytes)
 {
+    assert(pthread_mutex_trylock(&sink->lock) != 0);
+    assert(bytes <= LSI_SINK_BYTES - sink->state.waiting);
     const size_t end = (sink->begin + sink->state.waiting) % LSI_SINK_BYTES;
     const size_t room = LSI_SINK_BYTES - end;
     const size_t first = bytes < room ? bytes : room;

@@ -3,6 +3,7 @@
  */
 #include "launch/processes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -119,6 +120,7 @@ static ls_status open_stream(lsi_processes *ranks, int rank, int i,
         .log = *log};
     if (shown && !changed && log->fd < 0)
         return LS_OK;
+    assert(ranks->n_tags < 2 * ranks->n);
     lsi_tag *const tag = &ranks->tags[ranks->n_tags];
     const ls_status status =
         lsi_tag_open(tag, lsi_processes_rank(ranks, rank), target, end);
@@ -325,6 +327,7 @@ static ls_status prepare(lsi_processes *ranks, start *s)
 int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
 {
     start s = {.mask = mask, .no_input = -1, .files = ranks->files};
+    assert(ranks->n == 0 && ranks->alive == 0); /* lsi_processes_next came */
     int failed = prepare(ranks, &s) == LS_OK ? 0 : fail_start(ranks);
     for (int rank = 0; rank < ranks->setup->n && failed == 0; rank++)
         failed = start_rank(ranks, &s, rank);
@@ -339,6 +342,7 @@ int lsi_processes_start(lsi_processes *ranks, const sigset_t *mask)
 
 void lsi_processes_next(lsi_processes *ranks)
 {
+    assert(ranks->alive == 0);
     lsi_deaths_close(&ranks->deaths);
     for (int i = 0; i < ranks->n && ranks->ended != NULL; i++) {
         if (ranks->ended[i] >= 0)
@@ -426,6 +430,8 @@ void lsi_processes_signal(const lsi_processes *ranks, int number)
 static void take_end(lsi_processes *ranks, int rank, int status,
                      lsi_process_end *ended)
 {
+    assert(ranks->pids[rank] != 0 && ranks->ended[rank] < 0); /* once each */
+    assert(ranks->alive > 0 && ranks->alive <= ranks->started);
     *ended = (lsi_process_end){
         .rank = rank, .pid = ranks->pids[rank], .status = status};
     ranks->pids[rank] = 0;

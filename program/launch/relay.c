@@ -1,6 +1,7 @@
 /* The way of ranks' output through the launcher; see relay.h. */
 #include "launch/relay.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -118,6 +119,7 @@ void lsi_relay_watch_readers(lsi_relay *relay)
         lsi_stream_reader *r = &relay->readers[i];
         lsi_sink *const sink = relay->output.sinks[i];
         const uint64_t written = lsi_sink_look(sink).written;
+        assert(written >= r->written);
         if (written != r->written || !lsi_sink_is_stuck(sink))
             r->still_since = lsi_suspending_clock_seconds();
         r->written = written;

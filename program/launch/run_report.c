@@ -1,6 +1,7 @@
 /* The report of a run; see run_report.h. */
 #include "launch/run_report.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,7 @@ void lsi_run_report_add(lsi_run_report *report, const lsi_ending *e)
 {
     const lsi_attempt *const a = e->attempt;
     char reason[64];
+    assert(lsi_attempt_has_ended(a));
     if (report->attempts == NULL)
         return;
     json_array_append_new(

@@ -139,6 +139,7 @@ static void request_end(supervisor *s, int number, bool is_from_front)
     lsi_attempt *const a = &s->attempt;
     if (!is_from_front && a->asked_by != 0)
         return;
+    assert(lsi_signal_ends(number));
     const bool again = is_from_front && ++s->end_requests > 1;
     if (a->asked_by == 0)
         a->asked_by = number;
@@ -243,6 +244,7 @@ static void step(supervisor *s)
 static void write_what_is_left(supervisor *s)
 {
     lsi_processes *const ranks = &s->attempt.ranks;
+    assert(ranks->alive == 0); /* all who wrote have ended */
     while (s->standing < OVER &&
            !lsi_relay_drain(&s->relay, ranks->tags, ranks->n_tags))
         step(s);

@@ -3,6 +3,7 @@
  */
 #include "launch/tag.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,6 +58,7 @@ ls_status lsi_tag_open(lsi_tag *tag, int rank, lsi_tag_target target,
 /* The rank is told by SIGPIPE, if it writes again. */
 static void stop(lsi_tag *tag)
 {
+    assert(tag->in >= 0); /* once */
     close(tag->in);
     tag->in = -1;
     lsi_log_file_close(&tag->target.log);
@@ -100,6 +102,7 @@ static void end_line(lsi_tag *tag, text *out)
     memcpy(begin + head, tag->line, bytes);
     begin[(size_t)head + bytes] = '\n';
     out->used += (size_t)head + bytes + 1;
+    assert(out->used <= sizeof(out->bytes));
 }
 
 /* A line that is longer than there is room becomes several. */
