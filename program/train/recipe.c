@@ -64,10 +64,26 @@ ls_status lsi_recipe_check(const lsi_recipe *recipe)
     return LS_OK;
 }
 
-/* Flags of other optimizers may be other ones when a run goes on. */
-static bool concerns(const char *owner, const char *optimizer)
+/*
+ * The flags of its optimizer; those of others may change when a run goes on. Of
+ * numbers, the decay is the last, as checkpoints have it.
+ */
+static void describe_flags(const lsi_optimizer_flags *flags,
+                           const char *optimizer, lsi_run_config *config)
 {
-    return strcmp(owner, optimizer) == 0 || strcmp(owner, "any") == 0;
+#define FLAG(kind, owner, field, name, ...)                                    \
+    if (strcmp(#owner, optimizer) == 0)                                        \
+        kind("--" name, flags->field);
+#define REAL(name, value)   lsi_run_config_real(config, name, value)
+#define CHOICE(name, value) (void)(value)
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, FLAG)
+#undef REAL
+#undef CHOICE
+    lsi_run_config_real(config, decay_name, flags->weight_decay);
+#define REAL(name, value)   (void)(value)
+#define CHOICE(name, value) lsi_run_config_text(config, name, value)
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, FLAG)
+#undef FLAG
 }
 
 void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
@@ -81,13 +97,7 @@ void lsi_recipe_describe(const lsi_recipe *recipe, int64_t total_steps,
     lsi_run_config_real(config, "--lr",
                         kind != NULL ? lr_of(recipe, kind) : recipe->lr);
     lsi_run_config_schedule(config, lr);
-#define REAL(name, value)   lsi_run_config_real(config, "--" name, value)
-#define CHOICE(name, value) lsi_run_config_text(config, "--" name, value)
-#define X(kind, owner, field, name, ...)                                       \
-    if (concerns(#owner, recipe->optimizer))                                   \
-        kind(name, flags.field);
-#include "model/optim/flags.def"
-#undef X
+    describe_flags(&flags, recipe->optimizer, config);
     if (recipe->flags.weight_decay < 0)
         lsi_run_config_usual(config, decay_name);
     lsi_run_config_real(config, "--clip-norm", recipe->clip_norm);

@@ -9,7 +9,7 @@
 #include "train/run_config.h"
 
 typedef struct lsi_recipe {
-    const char *optimizer; /* a row of optimizers.def */
+    const char *optimizer; /* a row of optim/optimizers.h */
     double lr;             /* 0: what is usual for the optimizer */
     lsi_optimizer_flags flags;
     const char *schedule; /* "constant", "cosine", ... as --schedule */

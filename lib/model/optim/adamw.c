@@ -61,13 +61,6 @@ static ls_status check(const void *options)
     return lsi_check_weight_decay("adamw", o->weight_decay);
 }
 
-static const ls_adamw_options defaults = {.lr = 1e-3,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.999,
-                                          .eps = 1e-8,
-                                          .weight_decay = 0.01,
-                                          .order = LS_ADAMW_DECAY_FIRST};
-
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
     const bool last = strcmp(flags->decay_order, "last") == 0;
@@ -83,7 +76,6 @@ static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 const lsi_optimizer_kind lsi_optimizer_adamw = {
     .name = "adamw",
     .options_bytes = sizeof(ls_adamw_options),
-    .usual_options = &defaults,
     .state_names = {"exp_avg", "exp_avg_sq"},
     .check = check,
     .n_states = n_states,
@@ -93,7 +85,9 @@ const lsi_optimizer_kind lsi_optimizer_adamw = {
 
 ls_adamw_options ls_adamw_defaults(void)
 {
-    return defaults;
+    ls_adamw_options options;
+    lsi_optimizer_usual_options(&lsi_optimizer_adamw, &options);
+    return options;
 }
 
 ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,

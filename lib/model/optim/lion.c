@@ -36,9 +36,6 @@ static ls_status check(const void *options)
     return lsi_check_weight_decay("lion", o->weight_decay);
 }
 
-static const ls_lion_options defaults = {
-    .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
-
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
     *(ls_lion_options *)options = (ls_lion_options){
@@ -48,7 +45,6 @@ static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 const lsi_optimizer_kind lsi_optimizer_lion = {
     .name = "lion",
     .options_bytes = sizeof(ls_lion_options),
-    .usual_options = &defaults,
     .state_names = {"exp_avg"},
     .check = check,
     .n_states = n_states,
@@ -58,7 +54,9 @@ const lsi_optimizer_kind lsi_optimizer_lion = {
 
 ls_lion_options ls_lion_defaults(void)
 {
-    return defaults;
+    ls_lion_options options;
+    lsi_optimizer_usual_options(&lsi_optimizer_lion, &options);
+    return options;
 }
 
 ls_status ls_lion_new(ls_optimizer **out, ls_params *params,

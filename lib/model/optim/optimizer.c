@@ -1,7 +1,9 @@
 /* The part of an optimizer that does not depend on its kind. */
 #include "model/optim/optimizer.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "array/compute/array.h"
@@ -17,7 +19,7 @@
 
 static const lsi_optimizer_kind *const kinds[] = {
 #define X(name, ...) &lsi_optimizer_##name,
-#include "model/optim/optimizers.def"
+    LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
 };
 
@@ -25,14 +27,22 @@ static const struct {
     double lr, weight_decay;
 } usual[] = {
 #define X(name, lr, weight_decay) {lr, weight_decay},
-#include "model/optim/optimizers.def"
+    LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
 };
 
+static const lsi_optimizer_flags usual_flags = {
+#define X(kind, owner, field, name, value, usual, ...) .field = (usual),
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, X)
+#undef X
+        .weight_decay = -1};
+
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Elements for a thread at a time that their average finds in a cache. */
-enum { PIECE = 1 << 15 };
+enum {
+    PIECE = 1 << 15, /* elements for a thread; their average is in a cache */
+    GRAIN = 1 << 14  /* elements worth a thread */
+};
 
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n)
 {
@@ -70,9 +80,8 @@ double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind)
 
 /* Room for the options of any kind. */
 typedef union any_options {
-#define X(name, ...) ls_##name##_options name;
-#include "model/optim/optimizers.def"
-#undef X
+    max_align_t aligned;
+    unsigned char bytes[LSI_OPTIMIZER_OPTIONS];
 } any_options;
 
 static any_options read_flags(const lsi_optimizer_kind *kind, double lr,
@@ -80,10 +89,18 @@ static any_options read_flags(const lsi_optimizer_kind *kind, double lr,
 {
     any_options options;
     lsi_optimizer_flags told = *flags;
+    assert(kind->options_bytes <= sizeof(options));
     if (told.weight_decay < 0)
         told.weight_decay = lsi_optimizer_usual_decay(kind);
     kind->read(&options, lr, &told);
     return options;
+}
+
+void lsi_optimizer_usual_options(const lsi_optimizer_kind *kind, void *options)
+{
+    const any_options usual_ones =
+        read_flags(kind, lsi_optimizer_usual_lr(kind), &usual_flags);
+    memcpy(options, &usual_ones, kind->options_bytes);
 }
 
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,
@@ -217,6 +234,32 @@ size_t ls_optimizer_groups(const ls_optimizer *optimizer)
 
 /* ---- steps --------------------------------------------------------------- */
 
+typedef struct part_job {
+    const lsi_optimizer_kind *kind;
+    const lsi_optimizer_update *whole;
+} part_job;
+
+static void update_part(void *context, size_t begin, size_t end)
+{
+    const part_job *const job = context;
+    lsi_optimizer_update part = *job->whole;
+    part.param += begin;
+    part.grad += begin;
+    part.n = end - begin;
+    for (int i = 0; i < LSI_OPTIMIZER_MAX_STATES; i++)
+        part.state[i] = part.state[i] != NULL ? part.state[i] + begin : NULL;
+    job->kind->update_part(&part);
+}
+
+/* By all threads. */
+static void update_in_parts(const lsi_optimizer_kind *kind,
+                            const lsi_optimizer_update *whole)
+{
+    LSI_SPAN(KERNEL, kind->name, 20 * whole->n, 10 * whole->n); /* about */
+    part_job job = {kind, whole};
+    lsi_parallel_for(whole->n, GRAIN, update_part, &job);
+}
+
 static void update_run(const ls_params *params, const lsi_param_group *group,
                        lsi_state_run run, double grad_scale)
 {
@@ -230,7 +273,10 @@ static void update_run(const ls_params *params, const lsi_param_group *group,
     const int own = group->n_states - (group->average != NULL);
     for (int i = 0; i < own; i++)
         update.state[i] = group->state[i] + run.at;
-    group->kind->update(&update);
+    if (group->kind->update != NULL)
+        group->kind->update(&update);
+    else
+        update_in_parts(group->kind, &update);
 }
 
 /* The same, and the average of what has become of the weights. */

@@ -11,17 +11,21 @@
  *     ls_adamw_new(&optimizer, params, options)    state of the ranges only
  *     ls_optimizer_step(optimizer, scale)          steps the ranges only
  *
- * A new one is a file with an lsi_optimizer_kind and a row in optimizers.def;
- * its step over an array is an operation (array/compute/optimizers.h);
- * if programs can tell it something that no other knows, a row in flags.def.
+ * A new one is a file with an lsi_optimizer_kind, and its row in optimizers.h
+ * with its flags. Plain C (`update_part`) is enough for it; an operation with a
+ * vector kernel (array/compute/optimizers.h) can replace that later.
  */
 #ifndef LS_MODEL_OPTIM_OPTIMIZER_H
 #define LS_MODEL_OPTIM_OPTIMIZER_H
 
 #include "base/partition.h"
 #include "lockstep/optim.h"
+#include "model/optim/optimizers.h"
 
-enum { LSI_OPTIMIZER_MAX_STATES = 2 };
+enum {
+    LSI_OPTIMIZER_MAX_STATES = 2,
+    LSI_OPTIMIZER_OPTIONS = 128 /* bytes that the options of any kind fit */
+};
 
 /* n elements that follow each other. */
 typedef struct lsi_optimizer_update {
@@ -40,33 +44,38 @@ typedef struct lsi_optimizer_update {
  * for the optimizer.
  */
 typedef struct lsi_optimizer_flags {
-#define LSI_FLAG_REAL              double
-#define LSI_FLAG_CHOICE            const char *
-#define X(kind, owner, field, ...) LSI_FLAG_##kind field;
-#include "model/optim/flags.def"
-#undef X
+#define LSI_FLAG_REAL                      double
+#define LSI_FLAG_CHOICE                    const char *
+#define LSI_FIELD(kind, owner, field, ...) LSI_FLAG_##kind field;
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, LSI_FIELD)
+#undef LSI_FIELD
+    double weight_decay;
 } lsi_optimizer_flags;
 
 typedef struct lsi_optimizer_kind {
     const char *name;
     size_t options_bytes;
-    /* Options to try the optimizer with. */
-    const void *usual_options;
     /* Of each array of state, as other programs call it. */
     const char *state_names[LSI_OPTIMIZER_MAX_STATES];
     /* LS_ERR_ARGUMENT says which of the options cannot be. */
     ls_status (*check)(const void *options);
     /* How many arrays of state these options need. */
     int (*n_states)(const void *options);
-    /* By an operation, which owns the threads; cannot fail. */
+    /*
+     * One of the two, which cannot fail. `update` calls an operation, which
+     * owns the threads. `update_part` is plain C: several threads call it, each
+     * with a part of the elements.
+     */
     void (*update)(const lsi_optimizer_update *update);
+    void (*update_part)(const lsi_optimizer_update *update);
     /* Its options as a program was told them, in the flags that it knows. */
     void (*read)(void *options, double lr, const lsi_optimizer_flags *flags);
 } lsi_optimizer_kind;
 
-#define X(name, ...) extern const lsi_optimizer_kind lsi_optimizer_##name;
-#include "model/optim/optimizers.def"
-#undef X
+#define LSI_DECLARE(name, ...)                                                 \
+    extern const lsi_optimizer_kind lsi_optimizer_##name;
+LSI_OPTIMIZERS(LSI_DECLARE, LSI_OPTIMIZER_NOT)
+#undef LSI_DECLARE
 
 /* All rows; *n is how many. */
 const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
@@ -75,6 +84,7 @@ const lsi_optimizer_kind *const *lsi_optimizer_kinds(size_t *n);
 const lsi_optimizer_kind *lsi_optimizer_find(const char *name);
 double lsi_optimizer_usual_lr(const lsi_optimizer_kind *kind);
 double lsi_optimizer_usual_decay(const lsi_optimizer_kind *kind);
+void lsi_optimizer_usual_options(const lsi_optimizer_kind *kind, void *options);
 
 /* One as a program was told; how many arrays of state it keeps. */
 ls_status lsi_optimizer_from_flags(ls_optimizer **out, ls_params *params,

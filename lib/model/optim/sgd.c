@@ -36,9 +36,6 @@ static ls_status check(const void *options)
     return lsi_check_weight_decay("sgd", o->weight_decay);
 }
 
-static const ls_sgd_options usual_options = {
-    .lr = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
-
 static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 {
     *(ls_sgd_options *)options =
@@ -48,7 +45,6 @@ static void read(void *options, double lr, const lsi_optimizer_flags *flags)
 const lsi_optimizer_kind lsi_optimizer_sgd = {
     .name = "sgd",
     .options_bytes = sizeof(ls_sgd_options),
-    .usual_options = &usual_options,
     .state_names = {"momentum_buffer"},
     .check = check,
     .n_states = n_states,

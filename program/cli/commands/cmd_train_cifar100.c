@@ -2,15 +2,13 @@
  * lockstep train cifar100: the CIFAR-100 pipeline on one or more ranks.
  */
 #include "cli/commands/image_training.h"
-#include "cli/commands/recipe_flags.h"
 
-#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
-#define USUAL_PREFETCH "0" /* it lies in memory */
-#define DATA_HELP                                                              \
-    "CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst (default: a "     \
-    "built-in set of the same shape)"
+#define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
-#include "cli/commands/image_rows.def"
+    /* Nothing is read ahead: it lies in memory. */
+    LSI_IMAGE_ROWS("CIFAR-100 in binary form: a folder, .tar.gz or .tar.zst "
+                   "(default: a built-in set of the same shape)",
+                   "0"),
 };
 
 static int run(const lsi_invocation *call)

@@ -3,7 +3,6 @@
  * or more ranks.
  */
 #include "cli/commands/image_training.h"
-#include "cli/commands/recipe_flags.h"
 
 static const char model_choices[] =
 #define X(id, text) "|" text
@@ -11,9 +10,6 @@ static const char model_choices[] =
 #undef X
     ;
 
-#define ROW(...)       LSI_OPTION(lsi_image_flags, __VA_ARGS__)
-#define USUAL_PREFETCH "2"
-#define DATA_HELP      data_help
 static const char data_help[] =
     "images (docs/images.md): "
 #define SOURCE(name, text, ...) text "; "
@@ -22,6 +18,7 @@ static const char data_help[] =
     "where nothing is set aside to validate with, a tenth is, drawn by the "
     "seed (default: a built-in set of 3 x 32 x 32)";
 
+#define ROW(...) LSI_OPTION(lsi_image_flags, __VA_ARGS__)
 static const lsi_option options[] = {
     ROW(model, CHOICE, "model", 0, "NAME", "resnet18",
         "network (docs/images.md)", .choices = &model_choices[1]),
@@ -36,7 +33,7 @@ static const lsi_option options[] = {
         "(docs/data.md)"),
     ROW(label_smoothing, REAL, "label-smoothing", 0, "X", "0",
         "share of a label that goes to all classes evenly", .min = 0, .max = 1),
-#include "cli/commands/image_rows.def"
+    LSI_IMAGE_ROWS(data_help, "2"),
 };
 
 static int run(const lsi_invocation *call)

@@ -13,6 +13,7 @@
 #include "cli/commands/ddp_flags.h"
 #include "cli/commands/lm_flags.h"
 #include "cli/commands/lm_log.h"
+#include "cli/commands/output_flags.h"
 #include "cli/commands/recipe_flags.h"
 #include "cli/commands/resume_flags.h"
 #include "cli/frame/dtype_flag.h"
@@ -61,8 +62,7 @@ static const lsi_option options[] = {
         "tokens of all ranks for each step of the optimizer, from which its "
         "micro-steps follow; 0: as --accumulate says",
         .min = 0, .max = 1e15),
-#define USUAL_OPTIMIZER "adamw"
-#include "cli/commands/recipe_rows.def"
+    LSI_RECIPE_ROWS("adamw"),
     LSI_DTYPE_ROW(dtype),
     ROW(recompute, BOOL, "activation-checkpointing", 0, NULL, NULL,
         "keep only what enters each block and compute the blocks again in "
@@ -92,8 +92,7 @@ static const lsi_option options[] = {
         "flags say"),
     ROW(save, STRING, "save", 0, "FILE", NULL,
         "write the trained model as safetensors, for `lockstep generate`"),
-#define METRICS_LINES "each step and each validation"
-#include "cli/commands/output_rows.def"
+    LSI_OUTPUT_ROWS("each step and each validation"),
     LSI_RESUME_ROWS(resume),
 };
 

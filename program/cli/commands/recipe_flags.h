@@ -1,6 +1,9 @@
 /*
- * What the flags of a recipe (cli/commands/recipe_rows.def) say of all
- * optimizers.
+ * The flags of a recipe, for every command that trains, as rows of its options:
+ *
+ *     struct args { lsi_recipe recipe; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_RECIPE_ROWS("sgd"), ...};
  */
 #ifndef LS_CLI_COMMANDS_RECIPE_FLAGS_H
 #define LS_CLI_COMMANDS_RECIPE_FLAGS_H
@@ -12,14 +15,14 @@
 /* "|sgd|adamw|lion" */
 static const char optimizer_choices[] =
 #define X(name, ...) "|" #name
-#include "model/optim/optimizers.def"
+    LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
     ;
 
 static const char lr_help[] =
     "learning rate, of a schedule the largest; unless given"
 #define X(name, lr, ...) ", " #lr " with " #name
-#include "model/optim/optimizers.def"
+    LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
     ;
 
@@ -27,8 +30,44 @@ static const char decay_help[] =
     "share of the weights, times the learning rate, that a step takes off "
     "them; unless given"
 #define X(name, lr, weight_decay) ", " #weight_decay " with " #name
-#include "model/optim/optimizers.def"
+    LSI_OPTIMIZERS(X, LSI_OPTIMIZER_NOT)
 #undef X
-    ", or what the checkpoint has that --resume goes on from";
+        ", or what the checkpoint has that --resume goes on from";
+
+/* A default as text. */
+#define LSI_DEFAULT_REAL(value)   #value
+#define LSI_DEFAULT_CHOICE(value) value
+
+/* clang-format off */
+#define LSI_OPTIMIZER_FLAG_ROW(kind, owner, field, name, value, usual, help, ...)       \
+    ROW(recipe.flags.field, kind, name, 0, value, LSI_DEFAULT_##kind(usual), help,      \
+        __VA_ARGS__),
+
+#define LSI_RECIPE_ROWS(usual_optimizer)                                                \
+    ROW(recipe.optimizer, CHOICE, "optimizer", 0, "NAME", usual_optimizer,              \
+        "optimizer", .choices = optimizer_choices + 1),                                 \
+    ROW(recipe.lr, REAL, "lr", 0, "X", NULL, lr_help, .min = 1e-12, .max = 1e6),        \
+    LSI_OPTIMIZERS(LSI_OPTIMIZER_NOT, LSI_OPTIMIZER_FLAG_ROW)                           \
+    ROW(recipe.flags.weight_decay, REAL, "weight-decay", 0, "X", NULL, decay_help,      \
+        .unset = -1, .min = 0, .max = 1e6),                                             \
+    ROW(recipe.schedule, CHOICE, "schedule", 0, "NAME", "constant",                     \
+        "learning rate after the warm-up (docs/training.md): constant; half a "         \
+        "cosine, or a line, down until the last step; with 1 / sqrt(step); constant "   \
+        "and a line at the end (wsd); or half a cosine up and one down",                \
+        .choices = "constant|cosine|linear|inverse-sqrt|wsd|one-cycle"),                \
+    ROW(recipe.decay_steps, INT, "decay-steps", 0, "N", "0",                            \
+        "of wsd, the last steps, in which it falls; 0: a tenth of all", .min = 0,       \
+        .max = 1e12),                                                                   \
+    ROW(recipe.warmup_steps, INT, "warmup-steps", 0, "N", "0",                          \
+        "steps in which the learning rate rises from 0", .min = 0, .max = 1e12),        \
+    ROW(recipe.min_lr, REAL, "min-lr", 0, "X", "0", "where a schedule that falls ends", \
+        .min = 0, .max = 1e6),                                                          \
+    ROW(recipe.clip_norm, REAL, "clip-norm", 0, "X", "0",                               \
+        "limit of the norm of all gradients together; 0: none", .min = 0,               \
+        .max = 1e30),                                                                   \
+    ROW(recipe.ema, REAL, "ema", 0, "DECAY", "0",                                       \
+        "validate and save an exponential moving average of the weights, 0.999 say "    \
+        "(docs/training.md); 0: the weights", .min = 0, .max = 0.9999999)
+/* clang-format on */
 
 #endif

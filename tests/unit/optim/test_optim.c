@@ -1,9 +1,10 @@
 /*
  * Optimizers against float64 with running error bounds, and what must hold for
- * every row of optimizers.def: the result does not depend on threads or on
+ * every row of optimizers.h: the result does not depend on threads or on
  * how the range is cut.
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,7 +175,10 @@ static ls_optimizer *make_part(const lsi_optimizer_kind *kind,
                                ls_params *params, lsi_range range)
 {
     ls_optimizer *optimizer = NULL;
-    const lsi_param_group_spec spec = {kind, kind->usual_options, 0.1, NULL, 0};
+    max_align_t options[LSI_OPTIMIZER_OPTIONS / sizeof(max_align_t)] = {0};
+    const lsi_param_group_spec spec = {kind, options, 0.1, NULL, 0};
+    if (lsi_optimizer_find(kind->name) == kind)
+        lsi_optimizer_usual_options(kind, options);
     assert_int_equal(lsi_params_set_owned(params, &range, 1), LS_OK);
     assert_int_equal(lsi_optimizer_new(&optimizer, params, &spec), LS_OK);
     return optimizer;
@@ -215,22 +219,63 @@ static void check_same(const lsi_optimizer_kind *kind, const float *expected,
     free(result);
 }
 
+static void check_cuts(const lsi_optimizer_kind *kind)
+{
+    size_t count;
+    float *expected = run_in_parts(kind, 1, 1, &count);
+    for (int threads = 2; threads <= 4; threads++)
+        check_same(kind, expected, 1, threads);
+    check_same(kind, expected, 2, 1);
+    check_same(kind, expected, 3, 2);
+    check_same(kind, expected, 8, 1);
+    free(expected);
+}
+
 static void test_threads_and_cuts_do_not_matter(void **state)
 {
     (void)state;
     const int before = lsi_threads();
-    size_t n, count;
+    size_t n;
     const lsi_optimizer_kind *const *kinds = lsi_optimizer_kinds(&n);
     assert_true(n >= 1);
-    for (size_t i = 0; i < n; i++) {
-        float *expected = run_in_parts(kinds[i], 1, 1, &count);
-        for (int threads = 2; threads <= 4; threads++)
-            check_same(kinds[i], expected, 1, threads);
-        check_same(kinds[i], expected, 2, 1);
-        check_same(kinds[i], expected, 3, 2);
-        check_same(kinds[i], expected, 8, 1);
-        free(expected);
+    for (size_t i = 0; i < n; i++)
+        check_cuts(kinds[i]);
+    lsi_threads_set(before);
+}
+
+/* An optimizer without an operation: SGD with momentum in plain C. */
+static void update_plain(const lsi_optimizer_update *u)
+{
+    for (size_t i = 0; i < u->n; i++) {
+        u->state[0][i] =
+            0.5F * u->state[0][i] + (float)u->grad_scale * u->grad[i];
+        u->param[i] -= (float)u->lr * u->state[0][i];
     }
+}
+
+static ls_status accept(const void *options)
+{
+    (void)options;
+    return LS_OK;
+}
+
+static int one_state(const void *options)
+{
+    (void)options;
+    return 1;
+}
+
+static void test_plain_c_is_enough(void **state)
+{
+    (void)state;
+    static const lsi_optimizer_kind plain = {.name = "plain",
+                                             .options_bytes = sizeof(double),
+                                             .state_names = {"mean"},
+                                             .check = accept,
+                                             .n_states = one_state,
+                                             .update_part = update_plain};
+    const int before = lsi_threads();
+    check_cuts(&plain);
     lsi_threads_set(before);
 }
 
@@ -361,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_sgd_by_hand),
         cmocka_unit_test(test_forgotten_gradients_count_as_zero),
         cmocka_unit_test(test_threads_and_cuts_do_not_matter),
+        cmocka_unit_test(test_plain_c_is_enough),
         cmocka_unit_test(test_a_range_is_kept_to),
         cmocka_unit_test(test_state_is_counted),
         cmocka_unit_test(test_bad_options),

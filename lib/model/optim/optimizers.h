@@ -1,0 +1,44 @@
+/*
+ * The optimizers that there are, and what a program uses unless told otherwise:
+ * the only place that has these numbers. A row declares lsi_optimizer_<name>
+ * (model/optim/optimizer.h).
+ *
+ *     OPTIMIZER(name, lr, weight_decay)
+ *
+ * An optimizer's flags follow its row, beside --lr and --weight-decay, which
+ * all have. `read` of the optimizer takes the field. REAL is a number, CHOICE a
+ * text.
+ *
+ *     FLAG(KIND, owner, field, "flag", "VALUE", default, "help", limits)
+ *
+ * The decay of Lion is as strong as that of AdamW: a step takes
+ * lr * weight_decay of a weight.
+ */
+#ifndef LS_MODEL_OPTIM_OPTIMIZERS_H
+#define LS_MODEL_OPTIM_OPTIMIZERS_H
+
+/* clang-format off */
+#define LSI_OPTIMIZERS(OPTIMIZER, FLAG)                                               \
+    OPTIMIZER(sgd, 0.01, 0)                                                           \
+    FLAG(REAL, sgd, momentum, "momentum", "X", 0.5, "of sgd",                         \
+         .min = 0, .max = 0.999999)                                                   \
+    OPTIMIZER(adamw, 0.001, 0.01)                                                     \
+    FLAG(REAL, adamw, beta1, "beta1", "X", 0.9,                                       \
+         "of adamw, for the mean of gradients", .min = 0, .max = 0.999999)            \
+    FLAG(REAL, adamw, beta2, "beta2", "X", 0.999,                                     \
+         "of adamw, for the mean of their squares", .min = 0, .max = 0.999999)        \
+    FLAG(REAL, adamw, eps, "eps", "X", 1e-8, "of adamw", .min = 1e-30, .max = 1)      \
+    FLAG(CHOICE, adamw, decay_order, "decay-order", "ORDER", "first",                 \
+         "whether adamw decays weights before its step, as PyTorch does, or after",   \
+         .choices = "first|last")                                                     \
+    OPTIMIZER(lion, 0.0001, 0.1)                                                      \
+    FLAG(REAL, lion, lion_beta1, "lion-beta1", "X", 0.9,                              \
+         "of lion, for the mean whose sign is the step", .min = 0, .max = 0.999999)   \
+    FLAG(REAL, lion, lion_beta2, "lion-beta2", "X", 0.99,                             \
+         "of lion, for the mean that is kept", .min = 0, .max = 0.999999)
+/* clang-format on */
+
+/* As either of the two, for lists of the other one. */
+#define LSI_OPTIMIZER_NOT(...)
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * The flags that say where a training run is told, for every command that
+ * trains, as rows of its options:
+ *
+ *     struct args { lsi_run_outputs outputs; ... };
+ *     #define ROW(...) LSI_OPTION(struct args, __VA_ARGS__)
+ *     static const lsi_option options[] = {LSI_OUTPUT_ROWS("each epoch"), ...};
+ */
+#ifndef LS_CLI_COMMANDS_OUTPUT_FLAGS_H
+#define LS_CLI_COMMANDS_OUTPUT_FLAGS_H
+
+#include "report/run_log.h"
+
+/* clang-format off */
+#define LSI_OUTPUT_ROWS(metrics_lines)                                                  \
+    ROW(outputs.quiet, BOOL, "quiet", 'q', NULL, NULL,                                 \
+        "say nothing on stderr but warnings and errors"),                              \
+    ROW(outputs.metrics, STRING, "metrics", 0, "FILE", NULL,                           \
+        "write a line of JSON for " metrics_lines),                                    \
+    ROW(outputs.tensorboard, STRING, "tensorboard", 0, "DIR", NULL,                    \
+        "write the numbers of each step and validation for TensorBoard"),              \
+    ROW(outputs.trace, STRING, "trace", 0, "DIR", NULL,                                \
+        "write what each rank spends its time on, for `lockstep trace` and "           \
+        "`lockstep profile`"),                                                         \
+    ROW(outputs.trace_steps, STRING, "trace-steps", 0, "FIRST:COUNT", NULL,            \
+        "trace only these steps, such as 100:5 for steps 100 to 104"),                 \
+    ROW(outputs.memory, STRING, "memory", 0, "DIR", NULL,                              \
+        "write what takes each rank's memory, for `lockstep memory`"),                 \
+    ROW(outputs.prometheus, STRING, "prometheus", 0, "FILE", NULL,                     \
+        "keep the newest numbers in this file, in Prometheus' text format")
+/* clang-format on */
+
+#endif
