@@ -1,43 +1,51 @@
 /* Functions of each element; see functions.h. */
 #include "array/compute/functions.h"
-#include "base/spans.h"
 
 #include "array/compute/threads.h"
 #include "array/kernels/kernels.h"
+#include "base/spans.h"
 
 enum {
     GRAIN = 1 << 12, /* elements worth a thread */
     BLOCK = 1 << 10  /* that stay in the first-level cache between two passes */
 };
 
-typedef struct function_job {
-    lsi_unary function;
-    float *out;
-    const float *a, *saved;
-} function_job;
+/* ---- the functions ------------------------------------------------------- */
 
-static void forward_range(void *context, size_t begin, size_t end)
+static void forward_exp(const lsi_kernels *k, float *y, const float *a,
+                        size_t n)
 {
-    const function_job *j = context;
-    const lsi_kernels *k = lsi_kernels_get();
-    void (*const kernels[])(float *, const float *,
-                            size_t) = {[LSI_UNARY_EXP] = k->exp,
-                                       [LSI_UNARY_LOG] = k->log,
-                                       [LSI_UNARY_SQRT] = k->sqrt,
-                                       [LSI_UNARY_TANH] = k->tanh,
-                                       [LSI_UNARY_SIGMOID] = k->sigmoid};
-    kernels[j->function](j->out + begin, j->a + begin, end - begin);
+    k->exp(y, a, n);
 }
 
-void lsi_array_unary(lsi_unary function, float *y, const float *a, size_t n)
+/* dy y */
+static void backward_exp(const lsi_kernels *k, float *dx, const float *dy,
+                         const float *y, size_t n)
 {
-    LSI_SPAN(KERNEL, "unary", 8 * n, n);
-    function_job job = {.function = function, .out = y, .a = a};
-    lsi_parallel_for(n, GRAIN, forward_range, &job);
+    k->mul(dx, dy, y, n);
+}
+
+static void forward_log(const lsi_kernels *k, float *y, const float *a,
+                        size_t n)
+{
+    k->log(y, a, n);
+}
+
+/* dy / a */
+static void backward_log(const lsi_kernels *k, float *dx, const float *dy,
+                         const float *a, size_t n)
+{
+    k->div(dx, dy, a, n);
+}
+
+static void forward_sqrt(const lsi_kernels *k, float *y, const float *a,
+                         size_t n)
+{
+    k->sqrt(y, a, n);
 }
 
 /* dy / (2 y) */
-static void sqrt_backward(const lsi_kernels *k, float *dx, const float *dy,
+static void backward_sqrt(const lsi_kernels *k, float *dx, const float *dy,
                           const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -47,34 +55,72 @@ static void sqrt_backward(const lsi_kernels *k, float *dx, const float *dy,
     }
 }
 
+static void forward_tanh(const lsi_kernels *k, float *y, const float *a,
+                         size_t n)
+{
+    k->tanh(y, a, n);
+}
+
+/* dy (1 - y^2) */
+static void backward_tanh(const lsi_kernels *k, float *dx, const float *dy,
+                          const float *y, size_t n)
+{
+    k->tanh_backward(dx, dy, y, n);
+}
+
+static void forward_sigmoid(const lsi_kernels *k, float *y, const float *a,
+                            size_t n)
+{
+    k->sigmoid(y, a, n);
+}
+
+/* dy y (1 - y) */
+static void backward_sigmoid(const lsi_kernels *k, float *dx, const float *dy,
+                             const float *y, size_t n)
+{
+    k->sigmoid_backward(dx, dy, y, n);
+}
+
+enum { OUTPUT, INPUT };
+
+#define X(name, text, saves)                                                   \
+    const lsi_unary lsi_unary_##name = {(saves) == INPUT, forward_##name,      \
+                                        backward_##name};
+LSI_UNARIES(X)
+#undef X
+
+/* ---- whole arrays -------------------------------------------------------- */
+
+typedef struct function_job {
+    const lsi_unary *function;
+    float *out;
+    const float *a, *saved;
+} function_job;
+
+static void forward_range(void *context, size_t begin, size_t end)
+{
+    const function_job *j = context;
+    j->function->forward(lsi_kernels_get(), j->out + begin, j->a + begin,
+                         end - begin);
+}
+
+void lsi_array_unary(const lsi_unary *function, float *y, const float *a,
+                     size_t n)
+{
+    LSI_SPAN(KERNEL, "unary", 8 * n, n);
+    function_job job = {.function = function, .out = y, .a = a};
+    lsi_parallel_for(n, GRAIN, forward_range, &job);
+}
+
 static void backward_range(void *context, size_t begin, size_t end)
 {
     const function_job *j = context;
-    const lsi_kernels *k = lsi_kernels_get();
-    float *dx = j->out + begin;
-    const float *dy = j->a + begin, *saved = j->saved + begin;
-    const size_t n = end - begin;
-    switch (j->function) {
-    case LSI_UNARY_EXP:
-        k->mul(dx, dy, saved, n);
-        break;
-    case LSI_UNARY_LOG:
-        k->div(dx, dy, saved, n);
-        break;
-    case LSI_UNARY_SQRT:
-        sqrt_backward(k, dx, dy, saved, n);
-        break;
-    case LSI_UNARY_TANH:
-        k->tanh_backward(dx, dy, saved, n);
-        break;
-    case LSI_UNARY_SIGMOID:
-        k->sigmoid_backward(dx, dy, saved, n);
-        break;
-    }
+    j->function->backward(lsi_kernels_get(), j->out + begin, j->a + begin,
+                          j->saved + begin, end - begin);
 }
 
-void lsi_array_unary_backward(lsi_unary function, float *dx, const float *dy,
-                              const float *saved, size_t n)
+void lsi_array_unary_backward(const lsi_unary *function, float *dx,
+                              const float *dy, const float *saved, size_t n)
 {
     LSI_SPAN(KERNEL, "unary_backward", 12 * n, 2 * n);
     function_job job = {function, dx, dy, saved};

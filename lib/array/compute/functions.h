@@ -1,25 +1,45 @@
-/* Functions of each element of an f32 array, and their gradients. */
+/*
+ * Functions of each element of an f32 array, and their gradients: a row each,
+ * from which come lsi_unary_<name>, the operation ls_<name> on the tape and its
+ * demand for a gradient check. functions.c has forward_<name> and
+ * backward_<name>. Plain C is enough for both; kernels can replace it later.
+ */
 #ifndef LS_ARRAY_COMPUTE_FUNCTIONS_H
 #define LS_ARRAY_COMPUTE_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-typedef enum lsi_unary {
-    LSI_UNARY_EXP,
-    LSI_UNARY_LOG,
-    LSI_UNARY_SQRT,
-    LSI_UNARY_TANH,
-    LSI_UNARY_SIGMOID
+struct lsi_kernels;
+
+/* X(name, "text", saves): the gradient is computed from OUTPUT or INPUT. */
+#define LSI_UNARIES(X)                                                         \
+    X(exp, "e^a", OUTPUT)                                                      \
+    X(log, "natural logarithm", INPUT)                                         \
+    X(sqrt, "square root", OUTPUT)                                             \
+    X(tanh, "hyperbolic tangent", OUTPUT)                                      \
+    X(sigmoid, "1 / (1 + e^-a)", OUTPUT)
+
+typedef struct lsi_unary {
+    bool saves_input; /* for the gradient; else the output */
+    /* On one thread. y may be a. */
+    void (*forward)(const struct lsi_kernels *k, float *y, const float *a,
+                    size_t n);
+    /* dx = dy times the derivative, on one thread. dx may be dy. */
+    void (*backward)(const struct lsi_kernels *k, float *dx, const float *dy,
+                     const float *saved, size_t n);
 } lsi_unary;
 
-/* y may be a. */
-void lsi_array_unary(lsi_unary function, float *y, const float *a, size_t n);
+#define X(name, ...) extern const lsi_unary lsi_unary_##name;
+LSI_UNARIES(X)
+#undef X
 
-/*
- * dx = dy times the derivative. `saved` is the function's output, but of a
- * logarithm its input. dx may be dy.
- */
-void lsi_array_unary_backward(lsi_unary function, float *dx, const float *dy,
-                              const float *saved, size_t n);
+/* y may be a. */
+void lsi_array_unary(const lsi_unary *function, float *y, const float *a,
+                     size_t n);
+
+/* `saved` is the function's output or input. dx may be dy. */
+void lsi_array_unary_backward(const lsi_unary *function, float *dx,
+                              const float *dy, const float *saved, size_t n);
 
 #endif

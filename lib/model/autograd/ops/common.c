@@ -5,7 +5,7 @@
 #include "model/autograd/params.h"
 
 const ls_function *const lsi_ops[] = {
-#define X(name, text) &lsi_op_##name,
+#define X(name, ...) &lsi_op_##name,
 #include "model/autograd/ops/ops.def"
 #undef X
 };

@@ -3,16 +3,11 @@
  *
  *     scale  y = a factor    da = dy factor
  *     relu   y = max(a, 0)   da = dy where y > 0, else 0
- *     exp    y = e^a         da = dy y
- *     log    y = ln a        da = dy / a
- *     sqrt   y = sqrt a      da = dy / (2 y)
- *     tanh   y = tanh a      da = dy (1 - y^2)
- *     sigmoid  y = 1 / (1 + e^-a)   da = dy y (1 - y)
  *
- * In mixed precision relu keeps the type of its input.
+ * and the functions of array/compute/functions.h. In mixed precision relu keeps
+ * the type of its input.
  */
 #include "array/compute/array.h"
-#include "array/compute/functions.h"
 #include "base/error.h"
 #include "model/autograd/ops/ops.h"
 
@@ -89,7 +84,7 @@ ls_tensor *ls_relu(ls_tape *tape, ls_tensor *a)
 /* ---- functions ----------------------------------------------------------- */
 
 static ls_status function_backward(ls_tape *tape, ls_node *node,
-                                   lsi_unary function)
+                                   const lsi_unary *function)
 {
     const ls_tensor *dy = lsi_node_grad_output_raw(tape, node, 0);
     const lsi_layout layout = lsi_tensor_layout(dy);
@@ -106,7 +101,7 @@ static ls_status function_backward(ls_tape *tape, ls_node *node,
 }
 
 static ls_tensor *apply(ls_tape *tape, const ls_function *op,
-                        lsi_unary function, ls_tensor *a)
+                        const lsi_unary *function, ls_tensor *a)
 {
     if (!lsi_op_begin_f32(tape, op, &a, 1))
         return NULL;
@@ -116,23 +111,19 @@ static ls_tensor *apply(ls_tape *tape, const ls_function *op,
         return NULL;
     lsi_array_unary(function, lsi_op_floats(y), lsi_op_floats(x),
                     (size_t)y->count);
-    ls_tensor *const saved = function == LSI_UNARY_LOG ? x : y;
+    ls_tensor *const saved = function->saves_input ? x : y;
     return ls_tape_record(tape, op, NULL, &a, 1, &y, 1, &saved, 1);
 }
 
-#define FUNCTION(name, function)                                               \
+#define X(name, ...)                                                           \
     static ls_status name##_backward(ls_tape *tape, ls_node *node)             \
     {                                                                          \
-        return function_backward(tape, node, function);                        \
+        return function_backward(tape, node, &lsi_unary_##name);               \
     }                                                                          \
     const ls_function lsi_op_##name = {#name, name##_backward, 0};             \
     ls_tensor *ls_##name(ls_tape *tape, ls_tensor *a)                          \
     {                                                                          \
-        return apply(tape, &lsi_op_##name, function, a);                       \
+        return apply(tape, &lsi_op_##name, &lsi_unary_##name, a);              \
     }
-
-FUNCTION(exp, LSI_UNARY_EXP)
-FUNCTION(log, LSI_UNARY_LOG)
-FUNCTION(sqrt, LSI_UNARY_SQRT)
-FUNCTION(tanh, LSI_UNARY_TANH)
-FUNCTION(sigmoid, LSI_UNARY_SIGMOID)
+LSI_UNARIES(X)
+#undef X

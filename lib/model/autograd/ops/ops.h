@@ -8,11 +8,12 @@
 #ifndef LS_MODEL_AUTOGRAD_OPS_OPS_H
 #define LS_MODEL_AUTOGRAD_OPS_OPS_H
 
+#include "array/compute/functions.h"
 #include "array/compute/mixed.h"
 #include "model/autograd/autocast.h"
 #include "model/autograd/node.h"
 
-#define X(name, text) extern const ls_function lsi_op_##name;
+#define X(name, ...) extern const ls_function lsi_op_##name;
 #include "model/autograd/ops/ops.def"
 #undef X
 
