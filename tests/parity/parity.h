@@ -22,8 +22,15 @@ void fill(ls_tensor *tensor, uint64_t seed, float scale);
 ls_tensor *values(uint64_t seed, int ndim, const int64_t *shape, float scale);
 ls_tensor *labels(uint64_t seed, int64_t n, int64_t classes);
 
-/* ---- the file, PARITY_VECTORS ---------------------------------------------
+/* ---- the file, PARITY_VECTORS --------------------------------------------
  */
+
+/* Runs the tests of an array; the vectors are those of the file. */
+#define run_with_vectors(tests)                                                \
+    (choose_vectors(PARITY_VECTORS),                                           \
+     cmocka_run_group_tests(tests, open_vectors, close_vectors))
+
+void choose_vectors(const char *name);
 
 /* Set-up and tear-down of a group of tests. */
 int open_vectors(void **state);

@@ -249,5 +249,5 @@ int main(void)
         cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw),
         cmocka_unit_test(cifar_network), cmocka_unit_test(every_line_was_read),
     };
-    return cmocka_run_group_tests(tests, open_vectors, close_vectors);
+    return run_with_vectors(tests);
 }

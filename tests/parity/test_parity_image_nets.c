@@ -220,5 +220,5 @@ int main(void)
         cmocka_unit_test(resnet18), cmocka_unit_test(resnet18_large),
         cmocka_unit_test(vit), cmocka_unit_test(vit_large),
         cmocka_unit_test(every_line_was_read)};
-    return cmocka_run_group_tests(tests, open_vectors, close_vectors);
+    return run_with_vectors(tests);
 }

@@ -113,5 +113,5 @@ int main(void)
         cmocka_unit_test(convolutions), cmocka_unit_test(batch_norm),
         cmocka_unit_test(pooling), cmocka_unit_test(group_norm),
         cmocka_unit_test(every_line_was_read)};
-    return cmocka_run_group_tests(tests, open_vectors, close_vectors);
+    return run_with_vectors(tests);
 }

@@ -333,5 +333,5 @@ int main(void)
         cmocka_unit_test(products),     cmocka_unit_test(losses),
         cmocka_unit_test(mlp_mixer),    cmocka_unit_test(every_line_was_read),
     };
-    return cmocka_run_group_tests(tests, open_vectors, close_vectors);
+    return run_with_vectors(tests);
 }

@@ -166,5 +166,5 @@ int main(void)
         cmocka_unit_test(gpt2),
         cmocka_unit_test(every_line_was_read),
     };
-    return cmocka_run_group_tests(tests, open_vectors, close_vectors);
+    return run_with_vectors(tests);
 }
