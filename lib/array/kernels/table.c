@@ -12,19 +12,20 @@ static pthread_once_t fill_once = PTHREAD_ONCE_INIT;
 static lsi_kernels process_table;
 static lsi_error process_error;
 
+/* A build with sanitizers may have the reference only (CMakeLists.txt). */
 #define IF_ANY(fill) fill
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(LSI_REFERENCE_ONLY)
 #    define IF_X86(fill) fill
 #else
 #    define IF_X86(fill) NULL
 #endif
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(LSI_REFERENCE_ONLY)
 #    define IF_ARM64(fill) fill
 #else
 #    define IF_ARM64(fill) NULL
 #endif
 
-/* NULL: a level of another architecture. */
+/* NULL: a level that is not in this build. */
 static void (*const fills[LSI_ISA_COUNT])(lsi_kernels *table) = {
 #define X(NAME, name, architecture, needs, onednn)                             \
     [LSI_ISA_##NAME] = IF_##architecture(lsi_kernels_fill_##name),
