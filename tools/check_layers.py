@@ -9,6 +9,10 @@ colon ends a name, the rooms (or parts) behind it are the only ones. Public
 headers and examples see public headers only. Includes are written from lib/,
 program/ or include/: "base/error.h", "cli/frame/command.h",
 "lockstep/group.h".
+
+A row of a .def file is compiled where it is included, so it can name what its
+own room does not see. A name in such a file that only headers of higher rooms
+declare fails, too.
 """
 
 import argparse
@@ -20,6 +24,13 @@ SOURCE = (".c", ".cpp", ".h", ".def", ".inc")
 ROOTS = ("lib", "program")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]*)"')
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
+TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"')
+WORD = re.compile(r"[A-Za-z_]\w*")
+# A name that a header declares: of a function or a variable at the left margin,
+# of a constant of an enum, of a macro.
+DECLARED = re.compile(
+    r"^(?!typedef\b|#|\s|\})[^;{}()=]*?\b([A-Za-z_]\w*)(?:\[[^\]]*\])*\s*[(;=]|"
+    r"^\s+([A-Z][A-Z0-9_]+)\s*(?:=[^,}]*)?,?$|^#\s*define\s+(\w+)", re.M)
 
 
 class Layers:
@@ -142,6 +153,47 @@ class Checker:
             return f"{who} may include: " + " ".join(lower or ["only itself"])
         return None
 
+    def part_of(self, path):
+        """(room, part or None) of a file of lib/ or program/."""
+        words = path.split(os.sep)
+        return words[1], (words[2] if self.layers.divided(words[1]) else None)
+
+    def sees(self, path, header):
+        """Whether a file may include a header, by their rooms."""
+        (room, part), (other, inner) = self.part_of(path), self.part_of(header)
+        if room == other:
+            return part == inner or inner in self.layers.lower.get(
+                f"{room}/{part}", ())
+        return other in self.layers.lower.get(room, ())
+
+    def check_rows(self):
+        """Names in .def files that come from higher rooms."""
+        declared, rows = {}, []
+        for root in ROOTS:
+            for path in sources(self.root, root):
+                if path.endswith(".def"):
+                    rows.append(path)
+                elif path.endswith(".h"):
+                    for groups in DECLARED.findall(self.text(path)):
+                        name = "".join(groups)
+                        declared.setdefault(name, set()).add(path)
+        for path in rows:
+            for number, line in enumerate(self.text(path).split("\n"), 1):
+                for name in WORD.findall(line):
+                    headers = declared.get(name, ())
+                    if headers and not any(self.sees(path, header)
+                                           for header in headers):
+                        self.errors.append(
+                            f"{path}:{number}: {name} is declared in "
+                            f"{sorted(headers)[0]}, which this room may not see")
+
+    def text(self, path):
+        """A file without comments and strings, its lines in their places."""
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            text = COMMENT.sub(lambda m: "\n" * m.group().count("\n"),
+                               file.read())
+        return TEXT.sub('""', text)
+
     def check_file(self, path, room):
         part = None
         if room and self.layers.divided(room):
@@ -172,6 +224,7 @@ class Checker:
                                        "in tools/layers.txt")
                 else:
                     self.check_file(path, parts[1])
+        self.check_rows()
         cycle = find_cycle(self.graph)
         if cycle:
             self.errors.append("includes in a cycle: " + " -> ".join(cycle))

@@ -74,6 +74,21 @@ class Layers(GateTest):
         self.write("lib/low/rows.def", '#include "high/y.h"\n')
         self.fails("lib/low/rows.def:1")
 
+    def test_rows_name_nothing_from_above(self):
+        self.write("lib/high/help.h",
+                   "extern const char *const decay_help;\n"
+                   "enum level {\n    LSI_LEVEL_HIGH,\n};\n"
+                   "#define TWICE(x) (2 * (x))\n"
+                   "int lsi_both(int a,\n             int b);\n")
+        self.write("lib/low/both.h", "int lsi_both(int a, int b);\n")
+        self.write("lib/low/rows.def",
+                   "/* decay_help */\nX(a, decay_help)\n"
+                   'X(b, "TWICE", lsi_both)\nX(c, LSI_LEVEL_HIGH)\n'
+                   "X(d, TWICE(2))\n")
+        self.fails("lib/low/rows.def:2: decay_help is declared in "
+                   "lib/high/help.h", "rows.def:4: LSI_LEVEL_HIGH",
+                   "rows.def:5: TWICE", "3 errors")
+
     def test_unknown_folder(self):
         self.write("lib/misc/m.c", "")
         self.write("program/low/l.c", "")
