@@ -3,8 +3,9 @@
 #define TESTS_AUTOGRAD_SHAPES_H
 
 #include "array/compute/threads.h"
-#include "mixed.h"
 #include "model/autograd/ops/ops.h"
+
+#include "mixed.h"
 
 static uint32_t drawn = 1;
 

@@ -6,8 +6,9 @@
 #include <math.h>
 
 #include "array/compute/threads.h"
-#include "mixed.h"
 #include "model/autograd/ops/ops.h"
+
+#include "mixed.h"
 
 static ls_batch_norm_args args_of(statistics s)
 {
