@@ -59,7 +59,12 @@ int lsi_deaths_next(lsi_deaths *deaths)
         return -1;
     const int rank = event.data.fd;
     assert(deaths->pidfds[rank] >= 0); /* each once */
-    close(deaths->pidfds[rank]);       /* which takes it out of the epoll */
+    /*
+     * Closing is too little: a rank that is just being started has a copy until
+     * its exec closes it.
+     */
+    (void)epoll_ctl(deaths->epoll, EPOLL_CTL_DEL, deaths->pidfds[rank], NULL);
+    close(deaths->pidfds[rank]);
     deaths->pidfds[rank] = -1;
     return rank;
 }
