@@ -134,7 +134,10 @@ class Signals(SignalTest):
 
     def test_a_question_to_who_blocks_it(self):
         process = self.started("exec python3 -c '" + WAITER + "'", ranks=1)
-        process.send_signal(signal.SIGUSR1)
+        answered = []
+        while not answered:  # the first may come before it waits
+            process.send_signal(signal.SIGUSR1)
+            answered = select.select([process.stdout], [], [], 0.5)[0]
         self.assertEqual(process.stdout.readline(), "waited\n")
 
     def test_a_question_to_who_blocks_it_for_a_moment(self):
