@@ -8,17 +8,6 @@
 #include "lockstep/profile.h"
 
 /*
- * What memory an array lies in: known of every storage and every set of
- * parameters, and looked at where operations are handed their arrays. They take
- * what lies in host memory.
- */
-typedef enum lsi_memory_kind {
-    LSI_MEMORY_NONE, /* nowhere yet */
-    LSI_MEMORY_HOST,
-    LSI_MEMORY_DEVICE /* where the host does not reach: device/device.h */
-} lsi_memory_kind;
-
-/*
  * *out is the caller's and freed by lsi_free; undefined contents. 0 bytes is
  * allowed and gives a block. `what` names the owner in errors (LS_ERR_MEMORY,
  * LS_ERR_BUDGET). *out is not written on failure.

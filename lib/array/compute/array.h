@@ -82,17 +82,4 @@ void lsi_array_correct_halves(uint16_t *dst, ls_dtype dtype, const float *src,
 void lsi_array_normalize_u8(float *y, const uint8_t *x, size_t pixels,
                             const float scale[3], const float shift[3]);
 
-/* ---- one number ---------------------------------------------------------- */
-
-/* Where the host itself has to know, or says, a number of an array. */
-static inline float lsi_array_get(const float *at)
-{
-    return *at;
-}
-
-static inline void lsi_array_set(float *at, float value)
-{
-    *at = value;
-}
-
 #endif

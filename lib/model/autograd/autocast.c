@@ -44,8 +44,6 @@ static void round_to(const ls_tensor *half, const ls_tensor *from)
 static ls_status make_half(ls_tensor **out, ls_dtype dtype,
                            const ls_tensor *like, void *place)
 {
-    if (place == NULL && lsi_tensor_device(like) != NULL)
-        return lsi_tensor_make_like(out, lsi_tensor_device(like), dtype, like);
     if (place == NULL)
         return lsi_tensor_make(out,
                                &(lsi_tensor_spec){.dtype = dtype,

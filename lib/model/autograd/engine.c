@@ -118,7 +118,6 @@ static ls_status visit(ls_tape *tape, ls_node *node)
         const uint64_t began = lsi_span_begin();
         LS_TRY(run_backward(tape, node));
         LS_TRY(tape->status);
-        LS_TRY(lsi_device_failure(tape->device));
         lsi_span_operation(node->function->name, " backward", began);
     }
     lsi_tape_free_temps(tape);

@@ -21,7 +21,6 @@ ls_status ls_params_new(ls_params **out)
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
     ls_params *params = block;
-    params->storage.device = lsi_device_default();
     params->storage.slices = 1;
     params->version = 1;
     *out = params;
@@ -76,7 +75,7 @@ static ls_status check_new_name(const ls_params *params, const char *name)
     if (has_name(&params->params, name) || has_name(&params->buffers, name))
         return lsi_fail(LS_ERR_ARGUMENT, "the parameter set already has a '%s'",
                         name);
-    if (params->storage.memory != LSI_MEMORY_NONE)
+    if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
                         "'%s' comes too late: the parameter set has been "
                         "allocated",
@@ -125,7 +124,7 @@ free_block:
 
 void lsi_params_remove_last(ls_params *params)
 {
-    assert(params->storage.memory == LSI_MEMORY_NONE);
+    assert(!params->storage.allocated);
     free_param(params->params.items[--params->params.count]);
 }
 
@@ -198,7 +197,7 @@ ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
             LS_ERR_ARGUMENT,
             "ls_params_set_trainable: the tensor is not a parameter "
             "of this set");
-    if (params->storage.memory != LSI_MEMORY_NONE)
+    if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
                         "whether '%s' is trained must be set before "
                         "ls_params_allocate",
@@ -224,7 +223,7 @@ static ls_status fill_all(const ls_params *params, uint64_t seed)
 ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
 {
     LS_NEED(params);
-    if (params->storage.memory != LSI_MEMORY_NONE)
+    if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
                         "the parameter set has been allocated before");
     if (group != NULL)
@@ -235,8 +234,7 @@ ls_status ls_params_allocate(ls_params *params, ls_group *group, uint64_t seed)
         lsi_params_undo_layout(params);
         return status;
     }
-    params->storage.memory =
-        params->storage.device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST;
+    params->storage.allocated = true;
     ls_params_changed(params);
     return LS_OK;
 }

@@ -38,7 +38,6 @@ static ls_status make_inner(ls_tape *tape)
         lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
     tape->inner = block;
     tape->inner->pool = tape->pool;
-    tape->inner->device = tape->device;
     tape->inner->outer = tape;
     tape->inner->training = true;
     return LS_OK;

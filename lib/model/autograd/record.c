@@ -167,8 +167,6 @@ ls_tensor *ls_tape_record(ls_tape *tape, const ls_function *function,
     ls_status status = check_outputs(function, outputs, n_outputs);
     if (status == LS_OK)
         status = check_inputs(tape, &r);
-    if (status == LS_OK)
-        status = lsi_device_failure(tape->device);
     if (status == LS_OK && tape->training && any_needed(tape, inputs, n_inputs))
         status = record_node(tape, &r);
     if (status != LS_OK)

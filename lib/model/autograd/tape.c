@@ -21,12 +21,11 @@ ls_status ls_tape_new(ls_tape **out)
     LS_TRY(
         lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
     ls_tape *tape = block;
-    const ls_status status = lsi_pool_new(&tape->pool, lsi_device_default());
+    const ls_status status = lsi_pool_new(&tape->pool);
     if (status != LS_OK) {
         lsi_free(tape);
         return status;
     }
-    tape->device = lsi_device_default();
     tape->training = true;
     *out = tape;
     return LS_OK;
@@ -97,29 +96,6 @@ void ls_tape_reset(ls_tape *tape)
 }
 
 /* ---- settings ------------------------------------------------------------ */
-
-ls_status lsi_tape_set_device(ls_tape *tape, lsi_device *device)
-{
-    lsi_pool *pool = NULL;
-    if (tape->owned.count > 0 || tape->n_slots > 0 || tape->inner != NULL)
-        return lsi_fail(LS_ERR_STATE, "a tape that has been used stays on its "
-                                      "device");
-    LS_TRY(lsi_pool_new(&pool, device));
-    lsi_pool_close(&tape->pool);
-    tape->pool = pool;
-    tape->device = device;
-    return LS_OK;
-}
-
-bool lsi_tape_reaches(ls_tape *tape, const char *function)
-{
-    if (tape->device != NULL)
-        ls_tape_fail(tape, LS_ERR_UNSUPPORTED,
-                     "%s: the tape computes on %s, and this is done on the "
-                     "host only",
-                     function, lsi_device_name(tape->device));
-    return tape->device == NULL;
-}
 
 void ls_tape_set_training(ls_tape *tape, bool training)
 {

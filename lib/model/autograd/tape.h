@@ -57,7 +57,6 @@ typedef struct lsi_tensor_list {
 
 struct ls_tape {
     lsi_pool *pool;
-    lsi_device *device; /* that it computes on; NULL: the host */
     lsi_arena arena;
     ls_node *nodes;
     int n_nodes, nodes_capacity;
@@ -122,17 +121,6 @@ ls_tensor *lsi_tape_stop(ls_tape *tape, ls_status status);
  * walked. Collective if there are such nodes.
  */
 void lsi_tape_abandon(ls_tape *tape, ls_status status);
-
-/*
- * The tape computes on a device from now on, which outlives it: inputs lie
- * there, and so does what it makes. LS_ERR_STATE if it holds anything, or has
- * ever recomputed.
- */
-ls_status lsi_tape_set_device(ls_tape *tape, lsi_device *device);
-
-/* Whether the tape computes on the host; else it fails, in the name of
- * `function`. */
-bool lsi_tape_reaches(ls_tape *tape, const char *function);
 
 /* Hands a reference to the tape, which gives it back at the reset. */
 ls_status lsi_tape_own(ls_tape *tape, ls_tensor *tensor);

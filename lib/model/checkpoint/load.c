@@ -287,7 +287,6 @@ static ls_status load_parts(const ls_checkpoint *c, rank_files *f,
 static ls_status load(const ls_checkpoint *c, ls_params *params,
                       ls_optimizer *optimizer)
 {
-    LS_TRY(lsi_params_reach(params, "ls_checkpoint_load"));
     if (optimizer != NULL)
         LS_TRY(lsi_ema_check_place(optimizer, "ls_checkpoint_load"));
     if (optimizer != NULL)

@@ -228,7 +228,6 @@ static ls_status find_share(const saving *s, lsi_range *share)
 
 static ls_status fill(const saving *s, tensors *t, lsi_range share)
 {
-    LS_TRY(lsi_params_reach(s->parts->params, "ls_checkpoint_save"));
     LS_TRY(add_buffers(t));
     if (s->parts->optimizer == NULL)
         return LS_OK;

@@ -45,8 +45,8 @@ ls_status ls_count_correct(const ls_tensor *logits, const ls_tensor *labels,
     LS_NEED(correct);
     LS_TRY(check_types(logits, labels));
     LS_TRY(check_shapes(logits, labels));
-    LS_TRY(lsi_tensor_reach(logits, __func__));
-    LS_TRY(lsi_tensor_reach(labels, __func__));
+    LS_TRY(lsi_tensor_check_memory(logits, __func__));
+    LS_TRY(lsi_tensor_check_memory(labels, __func__));
     const lsi_accuracy accuracy = {.x = lsi_tensor_raw(logits),
                                    .dtype = ls_tensor_dtype(logits),
                                    .row_stride = ls_tensor_strides(logits)[0],

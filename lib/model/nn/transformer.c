@@ -32,8 +32,8 @@ static ls_status make_tables(ls_transformer *m)
                      "rotary positions"));
     m->rates = block;
     lsi_transformer_rates(c, m->rates);
-    LS_TRY(lsi_tensor_new_on_host(&m->cosine, LS_F32, 2, shape));
-    LS_TRY(lsi_tensor_new_on_host(&m->sine, LS_F32, 2, shape));
+    LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
+    LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
     LS_TRY(lsi_alloc(&block, (size_t)c->context * sizeof(int64_t),
                      LS_MEMORY_OTHER, "rotary positions"));
     int64_t *places = block;
@@ -42,8 +42,7 @@ static ls_status make_tables(ls_transformer *m)
     lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine), places,
                     (size_t)c->context, m->rates, (size_t)pairs);
     lsi_free(places);
-    LS_TRY(lsi_tensor_move_to(m->params->storage.device, &m->cosine));
-    return lsi_tensor_move_to(m->params->storage.device, &m->sine);
+    return LS_OK;
 }
 
 static ls_status build(ls_transformer *m)

@@ -13,8 +13,6 @@ struct ls_clip {
     ls_params *params;
     double max_norm;
     size_t n_blocks;
-    lsi_device *device; /* of the parameters; NULL: the host */
-    double *there;      /* sums on it */
     double sums[];
 };
 
@@ -23,24 +21,12 @@ static size_t blocks_of(size_t elements)
     return (elements + LSI_SQUARES_BLOCK - 1) / LSI_SQUARES_BLOCK;
 }
 
-static ls_status take_there(ls_clip *clip)
-{
-    void *block = NULL;
-    clip->device = clip->params->storage.device;
-    if (clip->device == NULL)
-        return LS_OK;
-    LS_TRY(lsi_device_take(clip->device, clip->n_blocks * sizeof(double),
-                           "the norm of gradients", &block));
-    clip->there = block;
-    return LS_OK;
-}
-
 ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
 {
     LS_NEED(out);
     LS_NEED(params);
     const size_t count = params->storage.count;
-    if (params->storage.memory == LSI_MEMORY_NONE)
+    if (!params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
                         "ls_clip_new: the parameters are not allocated; call "
                         "ls_params_allocate first");
@@ -57,21 +43,14 @@ ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
     clip->params = params;
     clip->max_norm = max_norm;
     clip->n_blocks = n;
-    const ls_status status = take_there(clip);
-    if (status != LS_OK)
-        ls_clip_free(&clip);
-    else
-        *out = clip;
-    return status;
+    *out = clip;
+    return LS_OK;
 }
 
 void ls_clip_free(ls_clip **clip)
 {
     if (clip == NULL || *clip == NULL)
         return;
-    if ((*clip)->there != NULL)
-        lsi_device_give((*clip)->device, (*clip)->there,
-                        (*clip)->n_blocks * sizeof(double));
     lsi_free(*clip);
     *clip = NULL;
 }
@@ -80,15 +59,6 @@ void lsi_clip_measure(ls_clip *clip, lsi_range range, const float *grad)
 {
     lsi_array_squares(clip->sums + range.begin / LSI_SQUARES_BLOCK, grad,
                       lsi_range_size(range));
-}
-
-/* Of gradients on a device; the sums come here. */
-static ls_status measure_there(ls_clip *clip, const float *grad, size_t count)
-{
-    lsi_array_squares(clip->there, grad, count);
-    return lsi_device_copy(clip->device, clip->sums, clip->there,
-                           clip->n_blocks * sizeof(double),
-                           LSI_TRANSFER_FROM_DEVICE);
 }
 
 double *lsi_clip_sums(ls_clip *clip, size_t *n)
@@ -120,9 +90,7 @@ ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
     const float *const grad = clip->params->storage.flat_grad;
     const lsi_params_owner *const owner = clip->params->sharing.owner;
     ls_params_finish_grad(clip->params);
-    if (clip->device != NULL) {
-        LS_TRY(measure_there(clip, grad, count));
-    } else if (owner == NULL) {
+    if (owner == NULL) {
         lsi_clip_measure(clip, (lsi_range){0, count}, grad);
     } else {
         memset(clip->sums, 0, clip->n_blocks * sizeof(double));

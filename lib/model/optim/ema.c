@@ -64,14 +64,13 @@ static ls_status start_buffers(ls_optimizer *optimizer)
 {
     const ls_params *const params = optimizer->params;
     lsi_ema *const ema = &optimizer->ema;
-    ema->count = 0;
+    size_t count = 0;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++)
-        ema->count += elements(params, i);
-    ema->device = params->storage.device;
-    if (ema->count == 0)
+        count += elements(params, i);
+    if (count == 0)
         return LS_OK;
-    LS_TRY(lsi_floats_new(&ema->buffers, ema->device, ema->count,
-                          LS_MEMORY_STATE, "averages of buffers"));
+    LS_TRY(lsi_floats_new(&ema->buffers, count, LS_MEMORY_STATE,
+                          "averages of buffers"));
     float *at = ema->buffers;
     for (size_t i = 0; i < ls_params_buffer_count(params); i++) {
         lsi_array_copy(at, values(params, i), LS_F32, elements(params, i));
@@ -82,7 +81,7 @@ static ls_status start_buffers(ls_optimizer *optimizer)
 
 void lsi_ema_free_buffers(lsi_ema *ema)
 {
-    lsi_floats_free(ema->buffers, ema->device, ema->count);
+    lsi_free(ema->buffers);
     ema->buffers = NULL;
 }
 

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "array/device/device.h"
 #include "lockstep/optim.h"
 
 /* What that array is called where state has names. */
@@ -18,9 +17,7 @@
 typedef struct lsi_ema {
     double decay; /* 0: nothing is averaged */
     bool swapped;
-    float *buffers;     /* one behind the other, in the order of the set */
-    size_t count;       /* floats of those */
-    lsi_device *device; /* where they lie; NULL: the host */
+    float *buffers; /* one behind the other, in the order of the set */
 } lsi_ema;
 
 /* What the step that comes after `steps` others leaves of the difference. */

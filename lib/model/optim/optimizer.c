@@ -157,7 +157,7 @@ ls_status lsi_check_weight_decay(const char *kind, double weight_decay)
 
 static ls_status check_params(const ls_params *params)
 {
-    if (params != NULL && params->storage.memory != LSI_MEMORY_NONE)
+    if (params != NULL && params->storage.allocated)
         return LS_OK;
     return lsi_fail(LS_ERR_STATE,
                     "optimizer: the parameters are not allocated; call "
@@ -394,7 +394,6 @@ static ls_status step(ls_optimizer *optimizer, double grad_scale)
     lsi_optimizer_walk(optimizer,
                        optimizer->ema.decay > 0 ? average_run : update_run,
                        grad_scale);
-    LS_TRY(lsi_device_failure(optimizer->params->storage.device));
     end_step(optimizer);
     if (owner != NULL)
         LS_TRY(owner->after_step(owner->context));

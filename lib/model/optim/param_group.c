@@ -143,7 +143,6 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     LS_TRY(lsi_alloc(&group->options, kind->options_bytes, LS_MEMORY_STATE,
                      "options of an optimizer"));
     memcpy(group->options, spec->options, kind->options_bytes);
-    group->device = optimizer->params->storage.device;
     group->lr = spec->lr;
     group->kind = kind;
     LS_TRY(lsi_alloc_zeroed(&block,
@@ -154,8 +153,8 @@ static ls_status fill(lsi_param_group *group, const ls_optimizer *optimizer,
     LS_TRY(find_segments(group, optimizer->params));
     const int n_states = kind->n_states(spec->options);
     for (int i = 0; i < n_states; i++) {
-        LS_TRY(lsi_floats_new(&group->state[i], group->device, group->count,
-                              LS_MEMORY_STATE, kind->state_names[i]));
+        LS_TRY(lsi_floats_new(&group->state[i], group->count, LS_MEMORY_STATE,
+                              kind->state_names[i]));
         group->state_names[i] = kind->state_names[i];
         group->n_states++;
     }
@@ -179,8 +178,8 @@ static void copy_segment(const ls_params *params,
 ls_status lsi_param_group_add_average(lsi_param_group *group,
                                       const ls_params *params, double decay)
 {
-    LS_TRY(lsi_floats_new(&group->average, group->device, group->count,
-                          LS_MEMORY_STATE, "averages of weights"));
+    LS_TRY(lsi_floats_new(&group->average, group->count, LS_MEMORY_STATE,
+                          "averages of weights"));
     group->decay = decay;
     for (size_t i = 0; i < group->n_segments; i++) {
         const lsi_state_segment *const s = &group->segments[i];
@@ -195,7 +194,7 @@ void lsi_param_group_drop_average(lsi_param_group *group)
 {
     if (group->average == NULL)
         return;
-    lsi_floats_free(group->average, group->device, group->count);
+    lsi_free(group->average);
     group->average = NULL;
     group->n_states--;
 }
@@ -220,7 +219,7 @@ ls_status lsi_param_group_new(lsi_param_group **out,
 void lsi_param_group_free(lsi_param_group **group)
 {
     for (int i = 0; i < (*group)->n_states; i++)
-        lsi_floats_free((*group)->state[i], (*group)->device, (*group)->count);
+        lsi_free((*group)->state[i]);
     lsi_free((*group)->segments);
     lsi_free((*group)->members);
     lsi_free((*group)->options);

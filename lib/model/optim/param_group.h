@@ -29,9 +29,8 @@ typedef struct lsi_param_group {
     float *state[LSI_OPTIMIZER_MAX_STATES + 1];
     const char *state_names[LSI_OPTIMIZER_MAX_STATES + 1];
     int n_states;
-    lsi_device *device; /* where state and average lie; NULL: the host */
-    float *average;     /* of the weights, the last of them; or NULL */
-    double decay;       /* of that */
+    float *average; /* of the weights, the last of them; or NULL */
+    double decay;   /* of that */
 } lsi_param_group;
 
 struct ls_optimizer {

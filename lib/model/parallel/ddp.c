@@ -142,8 +142,7 @@ static void add_spans(ls_ddp *ddp)
 static ls_status check_params(const ls_params *params,
                               const ls_ddp_options *options)
 {
-    LS_TRY(lsi_params_reach(params, "ls_ddp_new"));
-    if (params->storage.memory == LSI_MEMORY_NONE)
+    if (!params->storage.allocated)
         return lsi_fail(LS_ERR_STATE, "ls_ddp_new needs parameters that "
                                       "ls_params_allocate has laid out");
     if (params->sharing.owner != NULL)

@@ -193,8 +193,8 @@ ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
 ls_status lsi_ddp_begin(ls_ddp *ddp)
 {
     LS_TRY(lsi_reducer_begin(ddp->reducer));
-    lsi_array_set(ddp->extra.data + LSI_EXTRA_WEIGHT, (float)ddp->weight);
-    lsi_array_set(ddp->extra.data + LSI_EXTRA_UNUSED, 0);
+    ddp->extra.data[LSI_EXTRA_WEIGHT] = (float)ddp->weight;
+    ddp->extra.data[LSI_EXTRA_UNUSED] = 0;
     lsi_ddp_tell_news(ddp);
     memset(ddp->unused, 0, ddp->n * sizeof(bool));
     ddp->syncing = true;
@@ -217,15 +217,14 @@ void lsi_ddp_tell_news(ls_ddp *ddp)
 {
     const unsigned news = ddp->news != NULL ? atomic_load(ddp->news) : 0;
     for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
-        lsi_array_set(ddp->extra.data + LSI_EXTRA_NEWS + i,
-                      (float)(news >> i & 1U));
+        ddp->extra.data[LSI_EXTRA_NEWS + i] = (float)(news >> i & 1U);
 }
 
 static unsigned hear(const float *extra)
 {
     unsigned heard = 0;
     for (unsigned i = 0; i < LSI_DDP_NEWS; i++)
-        heard |= (lsi_array_get(extra + LSI_EXTRA_NEWS + i) > 0 ? 1U : 0) << i;
+        heard |= (extra[LSI_EXTRA_NEWS + i] > 0 ? 1U : 0) << i;
     return heard;
 }
 
@@ -241,7 +240,7 @@ void lsi_ddp_set_unused(ls_ddp *ddp, size_t span)
     ddp->unused[span] = true;
     /* A span is missing, so this has not started to travel. */
     float *const unused = ddp->extra.data + LSI_EXTRA_UNUSED;
-    lsi_array_set(unused, lsi_array_get(unused) + 1);
+    *unused += 1;
 }
 
 ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
@@ -251,11 +250,11 @@ ls_status lsi_ddp_finish(ls_ddp *ddp, lsi_ddp_describe describe)
     ddp->syncing = false;
     LS_TRY(lsi_reducer_finish(ddp->reducer));
     /* No sample anywhere: the gradients are zero and stay so. */
-    const double weight = (double)lsi_array_get(extra + LSI_EXTRA_WEIGHT);
+    const double weight = (double)extra[LSI_EXTRA_WEIGHT];
     ddp->scale = weight > 0 ? 1.0 / (weight * ddp->loss_scale) : 1.0;
     ddp->heard = hear(extra);
     ls_status status = LS_OK;
-    if (lsi_array_get(extra + LSI_EXTRA_UNUSED) > 0 && !ddp->unused_as_zero)
+    if (extra[LSI_EXTRA_UNUSED] > 0 && !ddp->unused_as_zero)
         status = lsi_ddp_name_unused(ddp, describe);
     lsi_ddp_forget(ddp);
     return status;

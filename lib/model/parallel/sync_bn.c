@@ -92,7 +92,6 @@ static ls_status describe(ls_sync_bn **out, ls_group *group,
                           ls_sync_bn_options options)
 {
     void *block;
-    LS_TRY(lsi_params_reach(params, "ls_sync_bn_new"));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
                             "batch normalisation"));
     ls_sync_bn *bn = block;
@@ -411,10 +410,9 @@ static ls_tensor *forward_training(ls_sync_bn *bn, ls_tape *tape,
 static ls_tensor *input_of(const ls_sync_bn *bn, ls_tape *tape, ls_tensor *x)
 {
     if (!lsi_tape_has(tape, x, "ls_sync_bn_forward", "x") ||
-        ls_tape_status(tape) != LS_OK ||
-        !lsi_tape_reaches(tape, "sync_batch_norm"))
+        ls_tape_status(tape) != LS_OK)
         return NULL;
-    const ls_status status = lsi_tensor_reach(x, "sync_batch_norm");
+    const ls_status status = lsi_tensor_check_memory(x, "sync_batch_norm");
     if (status != LS_OK)
         return lsi_tape_stop(tape, status);
     const bool matrix = ls_tensor_ndim(x) == 2;

@@ -17,18 +17,10 @@ static lsi_strided strided(const ls_tensor *tensor)
                           tensor->strides);
 }
 
-/* Both on the host, or both on one device. */
-static ls_status copy_elements(const ls_tensor *dst, const ls_tensor *src)
+static void copy_elements(const ls_tensor *dst, const ls_tensor *src)
 {
-    lsi_device *const device = lsi_tensor_device(dst);
-    if (device != NULL && dst->dtype == src->dtype &&
-        ls_tensor_is_contiguous(dst) && ls_tensor_is_contiguous(src))
-        return lsi_device_copy(device, lsi_tensor_raw(dst), lsi_tensor_raw(src),
-                               (size_t)dst->count * ls_dtype_size(dst->dtype),
-                               LSI_TRANSFER_ON_DEVICE);
     const lsi_strided to = strided(dst), from = strided(src);
     lsi_copy_strided(&to, &from, dst->ndim, dst->shape);
-    return lsi_device_failure(device);
 }
 
 /* From the first to one past the last byte that a tensor touches. */
@@ -53,13 +45,11 @@ static bool overlap(const ls_tensor *a, const ls_tensor *b)
 static ls_status copy_overlapping(ls_tensor *dst, const ls_tensor *src)
 {
     ls_tensor *between = NULL;
-    LS_TRY(lsi_tensor_make_like(&between, lsi_tensor_device(src), src->dtype,
-                                src));
-    ls_status status = copy_elements(between, src);
-    if (status == LS_OK)
-        status = copy_elements(dst, between);
+    LS_TRY(ls_tensor_new(&between, src->dtype, src->ndim, src->shape));
+    copy_elements(between, src);
+    copy_elements(dst, between);
     ls_tensor_free(&between);
-    return status;
+    return LS_OK;
 }
 
 static ls_status copy_in_place(ls_tensor *dst, const ls_tensor *src)
@@ -68,12 +58,13 @@ static ls_status copy_in_place(ls_tensor *dst, const ls_tensor *src)
         return LS_OK;
     if (overlap(dst, src))
         return copy_overlapping(dst, src);
-    return copy_elements(dst, src);
+    copy_elements(dst, src);
+    return LS_OK;
 }
 
 static ls_status check_memory(const ls_tensor *tensor, const char *function)
 {
-    LS_TRY(lsi_tensor_reach(tensor, function));
+    LS_TRY(lsi_tensor_check_memory(tensor, function));
     return lsi_tensor_plain(tensor);
 }
 
@@ -81,13 +72,8 @@ ls_status ls_tensor_copy(ls_tensor *dst, const ls_tensor *src)
 {
     LS_NEED_TENSOR(dst);
     LS_NEED_TENSOR(src);
-    const lsi_device *const device = lsi_tensor_device(dst);
-    if (device != lsi_tensor_device(src))
-        return lsi_tensor_transfer(dst, src);
-    if (device == NULL) {
-        LS_TRY(check_memory(dst, "ls_tensor_copy"));
-        LS_TRY(check_memory(src, "ls_tensor_copy"));
-    }
+    LS_TRY(check_memory(dst, "ls_tensor_copy"));
+    LS_TRY(check_memory(src, "ls_tensor_copy"));
     if (!lsi_shape_equal(dst, src))
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_tensor_copy: shape %s cannot be copied into %s",
@@ -132,10 +118,6 @@ ls_status ls_tensor_fill(ls_tensor *tensor, double value)
 {
     LS_NEED_TENSOR(tensor);
     uint64_t element = 0;
-    if (lsi_tensor_device(tensor) != NULL) {
-        LS_TRY(element_for(tensor->dtype, value, &element));
-        return lsi_tensor_fill_on_device(tensor, &element);
-    }
     LS_TRY(check_memory(tensor, "ls_tensor_fill"));
     LS_TRY(element_for(tensor->dtype, value, &element));
     if (tensor->count == 0)
@@ -146,32 +128,16 @@ ls_status ls_tensor_fill(ls_tensor *tensor, double value)
     return LS_OK;
 }
 
-/* The one element, of a device's memory through the host's. */
-static ls_status read_element(const ls_tensor *tensor, double *out)
-{
-    uint64_t element = 0;
-    const void *from = lsi_tensor_raw(tensor);
-    lsi_device *const device = lsi_tensor_device(tensor);
-    if (device != NULL) {
-        LS_TRY(lsi_device_copy(device, &element, from,
-                               ls_dtype_size(tensor->dtype),
-                               LSI_TRANSFER_FROM_DEVICE));
-        from = &element;
-    }
-    lsi_array_convert(out, LS_F64, from, tensor->dtype, 1);
-    return LS_OK;
-}
-
 ls_status ls_tensor_item(const ls_tensor *tensor, double *out)
 {
     LS_NEED_TENSOR(tensor);
-    LS_TRY(lsi_tensor_exists(tensor, "ls_tensor_item"));
-    LS_TRY(lsi_tensor_plain(tensor));
+    LS_TRY(check_memory(tensor, "ls_tensor_item"));
     LS_NEED(out);
     if (tensor->count != 1)
         return lsi_fail(LS_ERR_SHAPE,
                         "ls_tensor_item: the tensor of shape %s has %lld "
                         "elements, not one",
                         lsi_shape_of(tensor).text, (long long)tensor->count);
-    return read_element(tensor, out);
+    lsi_array_convert(out, LS_F64, lsi_tensor_raw(tensor), tensor->dtype, 1);
+    return LS_OK;
 }

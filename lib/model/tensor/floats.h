@@ -1,19 +1,14 @@
 /*
- * Arrays of floats that are no tensors: parameters in one piece, the state of
- * optimizers. On the host they come from the accounting allocator, on a device
- * from that.
+ * Arrays of floats that are not tensors: parameters in one piece, the state of
+ * optimizers.
  */
 #ifndef LS_MODEL_TENSOR_FLOATS_H
 #define LS_MODEL_TENSOR_FLOATS_H
 
-#include "array/device/device.h"
 #include "base/memory.h"
 
-/* *out = `count` zeros, the caller's; `what` names them in errors. */
-ls_status lsi_floats_new(float **out, lsi_device *device_or_null, size_t count,
-                         ls_memory_tag tag, const char *what);
-
-/* Gives them back; accepts NULL. */
-void lsi_floats_free(float *floats, lsi_device *device_or_null, size_t count);
+/* As lsi_alloc_zeroed: *out = `count` zeros, freed by lsi_free. */
+ls_status lsi_floats_new(float **out, size_t count, ls_memory_tag tag,
+                         const char *what);
 
 #endif

@@ -34,44 +34,14 @@ ls_status lsi_tensor_plain(const ls_tensor *tensor)
     return LS_OK;
 }
 
-ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function)
+ls_status lsi_tensor_check_memory(const ls_tensor *tensor, const char *function)
 {
-    if (lsi_tensor_memory(tensor) == LSI_MEMORY_HOST)
+    if (tensor->storage != NULL)
         return LS_OK;
-    if (lsi_tensor_memory(tensor) == LSI_MEMORY_DEVICE)
-        return lsi_fail(LS_ERR_STATE,
-                        "%s: the tensor of shape %s is on %s; copy it to one "
-                        "on the host first",
-                        function, lsi_shape_of(tensor).text,
-                        lsi_device_name(tensor->storage->device));
     return lsi_fail(LS_ERR_STATE,
                     "%s: the parameter of shape %s has no memory yet; call "
                     "ls_params_allocate first",
                     function, lsi_shape_of(tensor).text);
-}
-
-ls_status lsi_tensor_lies_on(const ls_tensor *tensor, const lsi_device *device,
-                             const char *function)
-{
-    const lsi_device *const on = lsi_tensor_device(tensor);
-    if (device == NULL)
-        return lsi_tensor_reach(tensor, function);
-    if (on == device)
-        return LS_OK;
-    LS_TRY(lsi_tensor_exists(tensor, function));
-    return lsi_fail(LS_ERR_STATE,
-                    "%s: the tensor of shape %s is on %s, the tape computes on "
-                    "%s; copy it to one there first",
-                    function, lsi_shape_of(tensor).text,
-                    on != NULL ? lsi_device_name(on) : "the host",
-                    lsi_device_name(device));
-}
-
-ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function)
-{
-    return lsi_tensor_device(tensor) != NULL
-               ? LS_OK
-               : lsi_tensor_reach(tensor, function);
 }
 
 /*

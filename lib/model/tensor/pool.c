@@ -1,9 +1,8 @@
 /*
- * The pool: lists by size class; see pool.h. Blocks of data may lie where only
- * operations reach, so what is kept is listed in records beside them. Each
- * block has a record, on the list of its class while it is kept and on `spare`
- * while it is out, so that giving a block back cannot fail. A header is kept in
- * a list that runs through the headers themselves.
+ * The pool: lists by size class; see pool.h. Each block of data has a record,
+ * on the list of its class while it is kept and on `spare` while it is out, so
+ * that giving a block back cannot fail. A header is kept in a list that runs
+ * through the headers themselves.
  */
 #include "model/tensor/pool.h"
 
@@ -26,12 +25,10 @@ enum {
 typedef struct record {
     struct record *next;
     void *block;
-    size_t bytes; /* of the block, rounded */
 } record;
 
 struct lsi_pool {
     pthread_mutex_t lock;
-    lsi_device *device; /* or NULL */
     bool closed;
     size_t out; /* blocks and headers in use */
     record *kept[CLASSES];
@@ -50,20 +47,14 @@ static unsigned class_of(size_t bytes, size_t *rounded)
     return (shift << STEP_BITS) + (unsigned)mantissa;
 }
 
-ls_status lsi_pool_new(lsi_pool **out, lsi_device *device_or_null)
+ls_status lsi_pool_new(lsi_pool **out)
 {
     void *block = NULL;
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_pool), LS_MEMORY_OTHER, "pool"));
     lsi_pool *pool = block;
-    pool->device = device_or_null;
     pthread_mutex_init(&pool->lock, NULL);
     *out = pool;
     return LS_OK;
-}
-
-lsi_device *lsi_pool_device(const lsi_pool *pool)
-{
-    return pool->device;
 }
 
 static void destroy(lsi_pool *pool)
@@ -86,21 +77,13 @@ static void push(record **list, record *r)
     *list = r;
 }
 
-static void free_block(const lsi_pool *pool, void *block, size_t bytes)
-{
-    if (pool->device != NULL)
-        lsi_device_give(pool->device, block, bytes);
-    else
-        lsi_free(block);
-}
-
 static void free_kept(lsi_pool *pool)
 {
     record *r;
     assert(lsi_mutex_held(&pool->lock));
     for (unsigned c = 0; c < CLASSES; c++) {
         while ((r = pop(&pool->kept[c])) != NULL) {
-            free_block(pool, r->block, r->bytes);
+            lsi_free(r->block);
             lsi_free(r);
         }
     }
@@ -132,22 +115,14 @@ void lsi_pool_trim(lsi_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static ls_status once(lsi_device *device, size_t bytes, const char *what,
-                      void **out)
+static ls_status allocate(lsi_pool *pool, size_t bytes, const char *what,
+                          void **out)
 {
-    return device != NULL ? lsi_device_take(device, bytes, what, out)
-                          : lsi_alloc_kept(out, bytes, what);
-}
-
-/* On the device, or if that is NULL the host. */
-static ls_status allocate(lsi_pool *pool, lsi_device *device, size_t bytes,
-                          const char *what, void **out)
-{
-    const ls_status status = once(device, bytes, what, out);
+    const ls_status status = lsi_alloc_kept(out, bytes, what);
     if (status != LS_ERR_MEMORY && status != LS_ERR_BUDGET)
         return status;
     lsi_pool_trim(pool);
-    return once(device, bytes, what, out);
+    return lsi_alloc_kept(out, bytes, what);
 }
 
 /* A block and the record that it has from then on. */
@@ -155,8 +130,8 @@ static ls_status allocate_both(lsi_pool *pool, size_t bytes, const char *what,
                                void **out)
 {
     void *r = NULL, *block = NULL;
-    LS_TRY(allocate(pool, NULL, sizeof(record), what, &r));
-    const ls_status status = allocate(pool, pool->device, bytes, what, &block);
+    LS_TRY(allocate(pool, sizeof(record), what, &r));
+    const ls_status status = allocate(pool, bytes, what, &block);
     if (status != LS_OK) {
         lsi_free(r);
         return status;
@@ -195,7 +170,7 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
     pthread_mutex_unlock(&pool->lock);
     if (r == NULL)
         LS_TRY(taken(pool, allocate_both(pool, rounded, what, out)));
-    if (lsi_memory_is_recorded() && pool->device == NULL)
+    if (lsi_memory_is_recorded())
         lsi_memory_note_taken(*out, bytes, LS_MEMORY_ACTIVATIONS, what, true);
     return LS_OK;
 }
@@ -212,8 +187,7 @@ ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
         *out = r;
     pool->out++;
     pthread_mutex_unlock(&pool->lock);
-    return r != NULL ? LS_OK
-                     : taken(pool, allocate(pool, NULL, rounded, what, out));
+    return r != NULL ? LS_OK : taken(pool, allocate(pool, rounded, what, out));
 }
 
 /* Leaves the lock; frees what a closed pool does not keep. */
@@ -233,16 +207,15 @@ void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes)
 {
     size_t rounded = 0;
     const unsigned class = class_of(bytes, &rounded);
-    if (lsi_memory_is_recorded() && pool->device == NULL)
+    if (lsi_memory_is_recorded())
         lsi_memory_note_given(block, 0, LS_MEMORY_ACTIVATIONS);
     pthread_mutex_lock(&pool->lock);
     record *const r = pop(&pool->spare);
     r->block = block;
-    r->bytes = rounded;
     if (!pool->closed)
         push(&pool->kept[class], r);
     else
-        free_block(pool, block, rounded);
+        lsi_free(block);
     given(pool, r);
 }
 

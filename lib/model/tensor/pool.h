@@ -13,16 +13,11 @@
 
 #include <stddef.h>
 
-#include "array/device/device.h"
 #include "lockstep/status.h"
 
 typedef struct lsi_pool lsi_pool;
 
-/* Of the host's memory, or of that of a device, which outlives the pool. */
-ls_status lsi_pool_new(lsi_pool **out, lsi_device *device_or_null);
-
-/* The device whose memory blocks are, or NULL. */
-lsi_device *lsi_pool_device(const lsi_pool *pool);
+ls_status lsi_pool_new(lsi_pool **out);
 
 /*
  * The owner lets go: what is kept is freed now, blocks that are still out when
@@ -41,10 +36,7 @@ ls_status lsi_pool_take(lsi_pool *pool, size_t bytes, const char *what,
 /* Gives a block back; `bytes` as it was taken. */
 void lsi_pool_give(lsi_pool *pool, void *block, size_t bytes);
 
-/*
- * The same for structs that describe blocks, of up to 1 KiB: these lie in host
- * memory, wherever blocks do.
- */
+/* The same for structs that describe blocks, of up to 1 KiB. */
 ls_status lsi_pool_take_header(lsi_pool *pool, size_t bytes, const char *what,
                                void **out);
 void lsi_pool_give_header(lsi_pool *pool, void *header, size_t bytes);

@@ -337,7 +337,7 @@ static ls_status check_wanted(const file *f, const ls_named_tensor *wanted)
     if (wanted->name == NULL || tensor == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "'%s': a tensor to load or its name is NULL", f->path);
-    if (lsi_tensor_memory(tensor) == LSI_MEMORY_NONE)
+    if (tensor->storage == NULL)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "
                         "ls_params_allocate first",
@@ -374,11 +374,10 @@ static ls_status fill(const file *f, const ls_named_tensor *wanted)
     ls_tensor *tensor = wanted->tensor;
     const ls_dtype dtype = dtype_of(e, tensor->dtype);
     LS_TRY(lsi_tensor_plain(tensor));
-    if (dtype == tensor->dtype && ls_tensor_is_contiguous(tensor) &&
-        lsi_tensor_device(tensor) == NULL)
+    if (dtype == tensor->dtype && ls_tensor_is_contiguous(tensor))
         return lsi_safetensors_read(f, e, 0, lsi_tensor_raw(tensor), bytes);
     ls_tensor *dense = NULL;
-    LS_TRY(lsi_tensor_make_like(&dense, NULL, dtype, tensor));
+    LS_TRY(ls_tensor_new(&dense, dtype, tensor->ndim, tensor->shape));
     ls_status status =
         lsi_safetensors_read(f, e, 0, lsi_tensor_raw(dense), bytes);
     if (status == LS_OK)

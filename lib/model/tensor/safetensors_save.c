@@ -44,7 +44,7 @@ static ls_status check_tensor(const char *path, const ls_named_tensor *named)
     if (strcmp(named->name, LSI_SAFETENSORS_METADATA) == 0)
         return lsi_fail(LS_ERR_ARGUMENT, "'%s': no tensor can be called '%s'",
                         path, named->name);
-    if (lsi_tensor_memory(named->tensor) == LSI_MEMORY_NONE)
+    if (named->tensor->storage == NULL)
         return lsi_fail(LS_ERR_STATE,
                         "'%s': '%s' has no memory yet; call "
                         "ls_params_allocate first",
@@ -149,13 +149,13 @@ static ls_status write_header(lsi_atomic_file *file, const char *text)
 
 static ls_status write_tensor(lsi_atomic_file *file, ls_tensor *tensor)
 {
-    if (ls_tensor_is_contiguous(tensor) && lsi_tensor_device(tensor) == NULL) {
+    if (ls_tensor_is_contiguous(tensor)) {
         LS_TRY(lsi_tensor_plain(tensor));
         return lsi_atomic_file_write(file, lsi_tensor_raw(tensor),
                                      bytes_of(tensor));
     }
     ls_tensor *dense = NULL;
-    LS_TRY(lsi_tensor_make_like(&dense, NULL, tensor->dtype, tensor));
+    LS_TRY(ls_tensor_new(&dense, tensor->dtype, tensor->ndim, tensor->shape));
     ls_status status = ls_tensor_copy(dense, tensor);
     if (status == LS_OK)
         status =

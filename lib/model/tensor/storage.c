@@ -1,4 +1,4 @@
-/* Storages: reference-counted memory: owned, wrapped, pooled, a device's. */
+/* Storages: reference-counted memory: owned, wrapped, pooled. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -41,14 +41,10 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
 {
     lsi_storage header = {
         .kind = pool != NULL ? LSI_STORAGE_POOLED : LSI_STORAGE_OWNED,
-        .memory = LSI_MEMORY_HOST,
         .tag = tag,
         .bytes = bytes,
         .pool = pool,
-        .device = pool != NULL ? lsi_pool_device(pool) : NULL,
     };
-    if (header.device != NULL)
-        header.memory = LSI_MEMORY_DEVICE;
     LS_TRY(take(pool, bytes, tag, &header.data));
     const ls_status status = new_header(out, header);
     if (status != LS_OK)
@@ -56,33 +52,13 @@ ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
     return status;
 }
 
-ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
-                             size_t bytes)
+ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes)
 {
-    lsi_storage header = {
-        .kind = LSI_STORAGE_DEVICE,
-        .memory = LSI_MEMORY_DEVICE,
-        .bytes = bytes,
-        .device = device,
-    };
-    LS_TRY(lsi_device_take(device, bytes, "a tensor", &header.data));
-    const ls_status status = new_header(out, header);
-    if (status != LS_OK)
-        lsi_device_give(device, header.data, bytes);
-    return status;
-}
-
-ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device, void *data,
-                           size_t bytes)
-{
-    return new_header(
-        out, (lsi_storage){
-                 .kind = LSI_STORAGE_WRAPPED,
-                 .memory = device != NULL ? LSI_MEMORY_DEVICE : LSI_MEMORY_HOST,
-                 .data = data,
-                 .bytes = bytes,
-                 .device = device,
-             });
+    return new_header(out, (lsi_storage){
+                               .kind = LSI_STORAGE_WRAPPED,
+                               .data = data,
+                               .bytes = bytes,
+                           });
 }
 
 lsi_storage *lsi_storage_retain(lsi_storage *storage)
@@ -118,8 +94,6 @@ ls_status lsi_storage_renew(lsi_storage *storage, void **old)
 
 void lsi_storage_drop(const lsi_storage *storage, void *data)
 {
-    if (storage->kind == LSI_STORAGE_DEVICE)
-        lsi_device_give(storage->device, data, storage->bytes);
-    else if (storage->kind != LSI_STORAGE_WRAPPED)
+    if (storage->kind != LSI_STORAGE_WRAPPED)
         give(storage->pool, data, storage->bytes);
 }

@@ -69,50 +69,15 @@ ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec)
     return LS_OK;
 }
 
-ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
-                             ls_dtype dtype, int ndim, const int64_t *shape)
-{
-    ls_tensor *tensor = NULL;
-    LS_TRY(new_shaped(&tensor, NULL, dtype, ndim, shape));
-    const ls_status status =
-        lsi_storage_new_on(&tensor->storage, device, dense_bytes(tensor));
-    if (status != LS_OK) {
-        free_struct(tensor);
-        return status;
-    }
-    *out = tensor;
-    return LS_OK;
-}
-
-ls_status lsi_tensor_new_on_host(ls_tensor **out, ls_dtype dtype, int ndim,
-                                 const int64_t *shape)
-{
-    return lsi_tensor_make(out, &(lsi_tensor_spec){.dtype = dtype,
-                                                   .ndim = ndim,
-                                                   .shape = shape,
-                                                   .tag = LS_MEMORY_OTHER});
-}
-
-ls_status lsi_tensor_make_like(ls_tensor **out, lsi_device *device,
-                               ls_dtype dtype, const ls_tensor *shape)
-{
-    if (device != NULL)
-        return lsi_tensor_make_on(out, device, dtype, shape->ndim,
-                                  shape->shape);
-    return lsi_tensor_new_on_host(out, dtype, shape->ndim, shape->shape);
-}
-
 ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
                                 const int64_t *shape)
 {
     return new_shaped(out, NULL, dtype, ndim, shape);
 }
 
-ls_status lsi_tensor_set_memory(ls_tensor *tensor, lsi_device *device_or_null,
-                                void *data)
+ls_status lsi_tensor_set_memory(ls_tensor *tensor, void *data)
 {
-    return lsi_storage_wrap(&tensor->storage, device_or_null, data,
-                            dense_bytes(tensor));
+    return lsi_storage_wrap(&tensor->storage, data, dense_bytes(tensor));
 }
 
 ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
@@ -122,10 +87,10 @@ ls_status ls_tensor_new(ls_tensor **out, ls_dtype dtype, int ndim,
     if (ndim > 0)
         LS_NEED(shape);
     LS_TRY(lsi_compute_check());
-    lsi_device *const device = lsi_device_default();
-    if (device != NULL)
-        return lsi_tensor_make_on(out, device, dtype, ndim, shape);
-    return lsi_tensor_new_on_host(out, dtype, ndim, shape);
+    return lsi_tensor_make(out, &(lsi_tensor_spec){.dtype = dtype,
+                                                   .ndim = ndim,
+                                                   .shape = shape,
+                                                   .tag = LS_MEMORY_OTHER});
 }
 
 ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
@@ -136,16 +101,9 @@ ls_status ls_tensor_zeros(ls_tensor **out, ls_dtype dtype, int ndim,
         LS_NEED(shape);
     ls_tensor *tensor = NULL;
     LS_TRY(ls_tensor_new(&tensor, dtype, ndim, shape));
-    ls_status status = LS_OK;
-    if (lsi_tensor_device(tensor) != NULL)
-        status = ls_tensor_fill(tensor, 0.0);
-    else
-        memset(lsi_tensor_raw(tensor), 0, dense_bytes(tensor));
-    if (status != LS_OK)
-        ls_tensor_free(&tensor);
-    else
-        *out = tensor;
-    return status;
+    memset(lsi_tensor_raw(tensor), 0, dense_bytes(tensor));
+    *out = tensor;
+    return LS_OK;
 }
 
 ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
@@ -161,7 +119,7 @@ ls_status ls_tensor_wrap(ls_tensor **out, void *data, ls_dtype dtype, int ndim,
     if (data == NULL && tensor->count > 0)
         status = lsi_fail(LS_ERR_ARGUMENT, "ls_tensor_wrap: data is NULL");
     if (status == LS_OK)
-        status = lsi_tensor_set_memory(tensor, NULL, data);
+        status = lsi_tensor_set_memory(tensor, data);
     if (status != LS_OK) {
         free_struct(tensor);
         return status;
@@ -231,7 +189,7 @@ ls_status ls_tensor_map(ls_tensor *tensor, void **out)
 {
     LS_NEED_TENSOR(tensor);
     LS_NEED(out);
-    LS_TRY(lsi_tensor_reach(tensor, "ls_tensor_map"));
+    LS_TRY(lsi_tensor_check_memory(tensor, "ls_tensor_map"));
     LS_TRY(lsi_tensor_plain(tensor));
     *out = lsi_tensor_raw(tensor);
     return LS_OK;

@@ -26,7 +26,6 @@
 #include <stdatomic.h>
 
 #include "array/compute/dense.h"
-#include "array/device/device.h"
 #include "base/memory.h"
 #include "lockstep/profile.h"
 #include "lockstep/tensor.h"
@@ -34,21 +33,18 @@
 
 typedef enum lsi_storage_kind {
     LSI_STORAGE_OWNED,   /* by lsi_alloc */
-    LSI_STORAGE_WRAPPED, /* the caller's memory, here or on a device */
-    LSI_STORAGE_POOLED,  /* from a pool, which gets it back */
-    LSI_STORAGE_DEVICE   /* a device's memory; always PLAIN */
+    LSI_STORAGE_WRAPPED, /* the caller's memory */
+    LSI_STORAGE_POOLED   /* from a pool, which gets it back */
 } lsi_storage_kind;
 
 typedef struct lsi_storage {
     atomic_int refs;
     lsi_storage_kind kind;
-    lsi_memory_kind memory;
     lsi_layout layout;
     ls_memory_tag tag;
     void *data;
     size_t bytes;
-    lsi_pool *pool;     /* or NULL */
-    lsi_device *device; /* or NULL */
+    lsi_pool *pool; /* or NULL */
 } lsi_storage;
 
 struct lsi_param;
@@ -77,46 +73,23 @@ typedef struct lsi_tensor_spec {
     int ndim;
     const int64_t *shape;
     lsi_layout layout; /* PLAIN unless f32 and four dimensions */
-    lsi_pool *pool;    /* NULL: from the allocator, under `tag`; of a device
-                          only what is PLAIN */
+    lsi_pool *pool;    /* NULL: from the allocator, under `tag` */
     ls_memory_tag tag;
 } lsi_tensor_spec;
 
 /* A dense tensor with undefined contents. *out is the caller's. */
 ls_status lsi_tensor_make(ls_tensor **out, const lsi_tensor_spec *spec);
 
-/*
- * A dense tensor in a device's memory, with undefined contents; *out is the
- * caller's. Copies, fills, items and files reach it through the host, tapes of
- * the device compute with it, and what else reads or writes elements refuses
- * it. It goes before the device does.
- */
-ls_status lsi_tensor_make_on(ls_tensor **out, lsi_device *device,
-                             ls_dtype dtype, int ndim, const int64_t *shape);
-
-/* As ls_tensor_new, on the host whatever new tensors usually lie on. */
-ls_status lsi_tensor_new_on_host(ls_tensor **out, ls_dtype dtype, int ndim,
-                                 const int64_t *shape);
-
-/* One with the shape of another, on a device or, if that is NULL, the host. */
-ls_status lsi_tensor_make_like(ls_tensor **out, lsi_device *device_or_null,
-                               ls_dtype dtype, const ls_tensor *shape);
-
 /* A tensor with a shape and no storage, for lsi_tensor_set_memory. */
 ls_status lsi_tensor_make_empty(ls_tensor **out, ls_dtype dtype, int ndim,
                                 const int64_t *shape);
 
-/* Gives a tensor of lsi_tensor_make_empty memory that outlives it, of a device
- * or the host. */
-ls_status lsi_tensor_set_memory(ls_tensor *tensor, lsi_device *device_or_null,
-                                void *data);
+/* Gives a tensor of lsi_tensor_make_empty memory that outlives it. */
+ls_status lsi_tensor_set_memory(ls_tensor *tensor, void *data);
 
 ls_status lsi_storage_new(lsi_storage **out, lsi_pool *pool, size_t bytes,
                           ls_memory_tag tag);
-ls_status lsi_storage_new_on(lsi_storage **out, lsi_device *device,
-                             size_t bytes);
-ls_status lsi_storage_wrap(lsi_storage **out, lsi_device *device_or_null,
-                           void *data, size_t bytes);
+ls_status lsi_storage_wrap(lsi_storage **out, void *data, size_t bytes);
 lsi_storage *lsi_storage_retain(lsi_storage *storage);
 void lsi_storage_release(lsi_storage *storage);
 /* Exchanges the storage's memory for fresh memory of the same size; *old has
@@ -183,41 +156,12 @@ static inline void *lsi_tensor_raw(const ls_tensor *tensor)
     return (char *)tensor->storage->data + tensor->offset;
 }
 
-static inline lsi_memory_kind lsi_tensor_memory(const ls_tensor *tensor)
-{
-    return tensor->storage != NULL ? tensor->storage->memory : LSI_MEMORY_NONE;
-}
-
 /*
- * Whether operations reach the tensor's elements; LS_ERR_STATE, in the name of
- * `function`, if it has no memory that they know.
+ * LS_ERR_STATE, in the name of `function`, for a parameter that is not
+ * allocated yet.
  */
-ls_status lsi_tensor_reach(const ls_tensor *tensor, const char *function);
-
-/* Whether it lies where `device` computes; NULL is the host. */
-ls_status lsi_tensor_lies_on(const ls_tensor *tensor, const lsi_device *device,
-                             const char *function);
-
-/* The same of what needs no elements, for which a device's memory will do. */
-ls_status lsi_tensor_exists(const ls_tensor *tensor, const char *function);
-
-/* The device that a tensor lies on, NULL if it is not on one. */
-static inline lsi_device *lsi_tensor_device(const ls_tensor *tensor)
-{
-    return tensor->storage != NULL ? tensor->storage->device : NULL;
-}
-
-/* Makes a tensor of the host's one with the same contents on a device; nothing
- * if that is NULL. A failure leaves it as it was. */
-ls_status lsi_tensor_move_to(lsi_device *device_or_null, ls_tensor **tensor);
-
-/* dst = src of one shape where they lie apart, one of them on a device. What is
- * not dense, or of another type, is made so on its own side. */
-ls_status lsi_tensor_transfer(ls_tensor *dst, const ls_tensor *src);
-
-/* Fills a tensor on a device with an element of its type, which is the host's.
- */
-ls_status lsi_tensor_fill_on_device(ls_tensor *tensor, const void *element);
+ls_status lsi_tensor_check_memory(const ls_tensor *tensor,
+                                  const char *function);
 
 /* Makes the storage PLAIN. */
 ls_status lsi_tensor_plain(const ls_tensor *tensor);

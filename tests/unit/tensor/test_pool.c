@@ -20,7 +20,7 @@ static void classes(void **state)
 {
     (void)state;
     lsi_pool *pool = NULL;
-    assert_ok(lsi_pool_new(&pool, NULL));
+    assert_ok(lsi_pool_new(&pool));
     for (size_t bytes = 1; bytes < (1U << 22); bytes += 1 + bytes / 7) {
         const size_t before = live_bytes();
         void *block = NULL, *again = NULL;
@@ -47,7 +47,7 @@ static void kept_blocks_count_as_live(void **state)
     const size_t before = live_bytes();
     lsi_pool *pool = NULL;
     void *block = NULL;
-    assert_ok(lsi_pool_new(&pool, NULL));
+    assert_ok(lsi_pool_new(&pool));
     assert_ok(lsi_pool_take(pool, 4096, "a test", &block));
     lsi_pool_give(pool, block, 4096);
     assert_true(live_bytes() >= before + 4096);
@@ -61,7 +61,7 @@ static void a_kept_block_is_not_touched(void **state)
     (void)state;
     lsi_pool *pool = NULL;
     void *block[2] = {NULL, NULL}, *header = NULL;
-    assert_ok(lsi_pool_new(&pool, NULL));
+    assert_ok(lsi_pool_new(&pool));
     for (int i = 0; i < 2; i++) {
         assert_ok(lsi_pool_take(pool, 4096, "a test", &block[i]));
         memset(block[i], 0x5a + i, 4096);
@@ -86,7 +86,7 @@ static void blocks_outlive_the_pool(void **state)
     const size_t before = live_bytes();
     lsi_pool *pool = NULL;
     void *a = NULL, *b = NULL;
-    assert_ok(lsi_pool_new(&pool, NULL));
+    assert_ok(lsi_pool_new(&pool));
     assert_ok(lsi_pool_take(pool, 100, "a test", &a));
     assert_ok(lsi_pool_take(pool, 100, "a test", &b));
     lsi_pool *used = pool; /* as the blocks' owners know it */
@@ -106,7 +106,7 @@ static void budget_frees_what_is_kept(void **state)
     (void)state;
     lsi_pool *pool = NULL;
     void *block = NULL, *more = NULL;
-    assert_ok(lsi_pool_new(&pool, NULL));
+    assert_ok(lsi_pool_new(&pool));
     assert_ok(lsi_pool_take(pool, 1 << 20, "a test", &block));
     lsi_pool_give(pool, block, 1 << 20);
     ls_memory_set_budget(live_bytes() + 4096);

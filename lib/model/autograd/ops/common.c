@@ -30,7 +30,7 @@ bool lsi_op_begin(ls_tape *tape, const ls_function *function,
             return ls_tape_fail(tape, LS_ERR_ARGUMENT, "%s: input %d is NULL",
                                 function->name, i) != NULL;
         const ls_status status =
-            lsi_tensor_lies_on(inputs[i], tape->device, function->name);
+            lsi_tensor_check_memory(inputs[i], function->name);
         if (status != LS_OK)
             return lsi_tape_stop(tape, status) != NULL;
     }

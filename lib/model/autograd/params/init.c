@@ -119,22 +119,6 @@ static void fill_range(void *context, size_t begin, size_t end)
         job->out[i] = value_at(job, i);
 }
 
-/* What the device gets is made on the host. */
-static ls_status fill_on_device(const lsi_param *param, fill_job *job)
-{
-    void *block = NULL;
-    const size_t count = (size_t)param->tensor->count;
-    LS_TRY(lsi_alloc(&block, count * sizeof(float), LS_MEMORY_WORKSPACE,
-                     "the first values of a parameter"));
-    job->out = block;
-    lsi_parallel_for(count, GRAIN, fill_range, job);
-    const ls_status status = lsi_device_copy(
-        lsi_tensor_device(param->tensor), lsi_tensor_raw(param->tensor), block,
-        count * sizeof(float), LSI_TRANSFER_TO_DEVICE);
-    lsi_free(block);
-    return status;
-}
-
 ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
 {
     fill_job job = {
@@ -146,8 +130,6 @@ ls_status lsi_param_fill(lsi_param *param, uint64_t seed, bool is_buffer)
     };
     if (param->tensor->dtype != LS_F32)
         return LS_OK;
-    if (lsi_tensor_device(param->tensor) != NULL)
-        return fill_on_device(param, &job);
     lsi_parallel_for((size_t)param->tensor->count, GRAIN, fill_range, &job);
     return LS_OK;
 }

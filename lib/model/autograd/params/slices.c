@@ -12,7 +12,7 @@ ls_status lsi_params_set_slices(ls_params *params, int slices)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "%d slices of a batch; there can be 1 to %d", slices,
                         LSI_MAX_SLICES);
-    if (params->storage.memory != LSI_MEMORY_NONE)
+    if (params->storage.allocated)
         return lsi_fail(LS_ERR_STATE, "the number of slices must be set before "
                                       "ls_params_allocate");
     params->storage.slices = slices;

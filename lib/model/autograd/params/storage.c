@@ -50,7 +50,7 @@ static ls_status alloc_gradients(ls_params *params, ls_group *group)
 {
     if (group != NULL)
         return lsi_params_share_grads(params, group);
-    return lsi_floats_new(&params->storage.flat_grad, params->storage.device,
+    return lsi_floats_new(&params->storage.flat_grad,
                           params->storage.count + LSI_GRAD_EXTRA,
                           LS_MEMORY_GRADIENTS, "the gradients");
 }
@@ -61,7 +61,6 @@ static ls_status alloc_slices(ls_params *params)
     return more == 0
                ? LS_OK
                : lsi_floats_new(&params->storage.slice_grads,
-                                params->storage.device,
                                 more * params->storage.count,
                                 LS_MEMORY_GRADIENTS, "the gradients of slices");
 }
@@ -69,41 +68,38 @@ static ls_status alloc_slices(ls_params *params)
 /* Points the tensors to their memory. */
 static ls_status attach_trained(ls_params *params)
 {
-    lsi_device *const device = params->storage.device;
     for (size_t i = 0; i < params->params.count; i++) {
         lsi_param *param = params->params.items[i];
         const ls_tensor *tensor = param->tensor;
         if (!param->trainable)
             continue;
-        LS_TRY(
-            lsi_tensor_set_memory(param->tensor, device,
-                                  lsi_param_fits_in_place(param)
-                                      ? param->adopted.data
-                                      : params->storage.flat + param->offset));
+        LS_TRY(lsi_tensor_set_memory(
+            param->tensor, lsi_param_fits_in_place(param)
+                               ? param->adopted.data
+                               : params->storage.flat + param->offset));
         LS_TRY(lsi_tensor_make_empty(&param->grad, LS_F32, tensor->ndim,
                                      tensor->shape));
-        LS_TRY(lsi_tensor_set_memory(
-            param->grad, device, params->storage.flat_grad + param->offset));
+        LS_TRY(lsi_tensor_set_memory(param->grad, params->storage.flat_grad +
+                                                      param->offset));
     }
     return LS_OK;
 }
 
 static ls_status attach_rest(ls_params *params)
 {
-    lsi_device *const device = params->storage.device;
     float *next = params->storage.rest;
     for (size_t i = 0; i < params->params.count; i++) {
         const lsi_param *param = params->params.items[i];
         if (param->trainable)
             continue;
         const bool in_place = lsi_param_fits_in_place(param);
-        LS_TRY(lsi_tensor_set_memory(param->tensor, device,
+        LS_TRY(lsi_tensor_set_memory(param->tensor,
                                      in_place ? param->adopted.data : next));
         next += in_place ? 0 : padded(param);
     }
     for (size_t i = 0; i < params->buffers.count; i++) {
         const lsi_param *buffer = params->buffers.items[i];
-        LS_TRY(lsi_tensor_set_memory(buffer->tensor, device, next));
+        LS_TRY(lsi_tensor_set_memory(buffer->tensor, next));
         next += padded(buffer);
     }
     return LS_OK;
@@ -131,37 +127,15 @@ static size_t flat_size(const ls_params *params)
     return s->scattered ? 0 : s->count;
 }
 
-/* What is the program's, or all ranks map, is the host's memory. */
-static ls_status check_device(const ls_params *params, const ls_group *group)
-{
-    const lsi_device *const device = params->storage.device;
-    if (group != NULL && device != NULL)
-        return lsi_fail(LS_ERR_UNSUPPORTED,
-                        "ranks share gradients in the host's memory, and these "
-                        "parameters lie on %s; allocate them without a group",
-                        lsi_device_name(device));
-    for (size_t i = 0; device != NULL && i < params->params.count; i++) {
-        if (params->params.items[i]->is_adopted)
-            return lsi_fail(LS_ERR_UNSUPPORTED,
-                            "'%s' has memory of the program's, and cannot lie "
-                            "on %s",
-                            params->params.items[i]->name,
-                            lsi_device_name(device));
-    }
-    return LS_OK;
-}
-
 /* What no other rank has a part in. */
-static ls_status alloc_own(ls_params *params, const ls_group *group)
+static ls_status alloc_own(ls_params *params)
 {
     lsi_params_storage *const s = &params->storage;
-    LS_TRY(check_device(params, group));
     LS_TRY(lsi_params_find_places(params));
-    LS_TRY(lsi_floats_new(&s->flat, s->device, flat_size(params),
-                          LS_MEMORY_PARAMETERS, "the parameters"));
-    s->rest_count = rest_size(params);
-    LS_TRY(lsi_floats_new(&s->rest, s->device, s->rest_count,
-                          LS_MEMORY_PARAMETERS, "frozen parameters"));
+    LS_TRY(lsi_floats_new(&s->flat, flat_size(params), LS_MEMORY_PARAMETERS,
+                          "the parameters"));
+    LS_TRY(lsi_floats_new(&s->rest, rest_size(params), LS_MEMORY_PARAMETERS,
+                          "frozen parameters"));
     return alloc_slices(params);
 }
 
@@ -171,34 +145,13 @@ static ls_status attach_all(ls_params *params)
     return attach_rest(params);
 }
 
-ls_status lsi_params_set_device(ls_params *params, lsi_device *device)
-{
-    if (params->params.count > 0 || params->buffers.count > 0)
-        return lsi_fail(LS_ERR_STATE, "the device of parameters must be set "
-                                      "before any is added");
-    params->storage.device = device;
-    return LS_OK;
-}
-
-ls_status lsi_params_reach(const ls_params *params, const char *function)
-{
-    const lsi_device *const device = params->storage.device;
-    if (device == NULL)
-        return LS_OK;
-    return lsi_fail(LS_ERR_UNSUPPORTED,
-                    "%s: the parameters are on %s, and this is done on the "
-                    "host only",
-                    function, lsi_device_name(device));
-}
-
 /* Either all ranks have their memory or none has. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group)
 {
     ls_status status = LS_OK;
     params->storage.count = place_trained(params);
     params->storage.whole = (lsi_range){0, params->storage.count};
-    LS_TRY_GOTO(status, lsi_agree_to_plan(group, alloc_own(params, group)),
-                release);
+    LS_TRY_GOTO(status, lsi_agree_to_plan(group, alloc_own(params)), release);
     LS_TRY_GOTO(status, alloc_gradients(params, group), release);
     LS_TRY_GOTO(status, lsi_agree_to_plan(group, attach_all(params)), undo);
     return LS_OK;
@@ -226,14 +179,13 @@ void lsi_params_release_memory(ls_params *params)
     if (params->sharing.group != NULL)
         lsi_params_leave_grads(params);
     else
-        lsi_floats_free(s->flat_grad, s->device, s->count + LSI_GRAD_EXTRA);
+        lsi_free(s->flat_grad);
     if (params->sharing.home != NULL)
         lsi_params_leave_home(params);
     else
-        lsi_floats_free(s->flat, s->device, s->count);
-    lsi_floats_free(s->rest, s->device, s->rest_count);
-    lsi_floats_free(s->slice_grads, s->device,
-                    ((size_t)s->slices - 1) * s->count);
+        lsi_free(s->flat);
+    lsi_free(s->rest);
+    lsi_free(s->slice_grads);
     lsi_free(s->places);
     s->flat_grad = s->flat = s->rest = s->slice_grads = NULL;
     s->places = NULL;
@@ -265,18 +217,14 @@ static void tell_count(const ls_params *params, size_t *count)
 float *ls_params_flat(const ls_params *params, size_t *count)
 {
     tell_count(params, count);
-    return params != NULL && !params->storage.scattered &&
-                   params->storage.device == NULL
-               ? params->storage.flat
-               : NULL;
+    return params != NULL && !params->storage.scattered ? params->storage.flat
+                                                        : NULL;
 }
 
 float *ls_params_flat_grad(const ls_params *params, size_t *count)
 {
     tell_count(params, count);
-    return params != NULL && params->storage.device == NULL
-               ? params->storage.flat_grad
-               : NULL;
+    return params != NULL ? params->storage.flat_grad : NULL;
 }
 
 float *lsi_params_grad_extra(const ls_params *params)

@@ -12,7 +12,6 @@
 #ifndef LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 #define LS_MODEL_AUTOGRAD_PARAMS_STORAGE_H
 
-#include "array/device/device.h"
 #include "base/memory.h"
 #include "base/partition.h"
 #include "lockstep/autograd.h"
@@ -25,29 +24,18 @@ enum {
 typedef struct lsi_param lsi_param;
 
 typedef struct lsi_params_storage {
-    lsi_memory_kind memory; /* NONE until it is allocated */
-    lsi_device *device;     /* where all of it lies; NULL: the host */
+    bool allocated;
     size_t count; /* floats of either flat buffer, without the extra */
     lsi_range whole;
     float *flat, *flat_grad;
     int slices;
     float *slice_grads; /* of slices 1, 2, ..., `count` floats each */
     float *rest;        /* memory of frozen parameters and buffers */
-    size_t rest_count;
     bool adopts;        /* some of it is the program's (params/adopt.h) */
     bool scattered;     /* trained weights lie at the `places`, not in `flat` */
     lsi_param **places; /* the trained parameters as they are laid out */
     size_t n_places;
 } lsi_params_storage;
-
-/*
- * The set will lie on a device, which outlives it. LS_ERR_STATE once it has a
- * parameter or a buffer: who adds them may rely on where they will lie.
- */
-ls_status lsi_params_set_device(ls_params *params, lsi_device *device);
-
-/* LS_ERR_UNSUPPORTED, in the name of `function`, if it will lie on a device. */
-ls_status lsi_params_reach(const ls_params *params, const char *function);
 
 /* Lays out and obtains the memory; zeros. Collective with a group. */
 ls_status lsi_params_layout(ls_params *params, ls_group *group);

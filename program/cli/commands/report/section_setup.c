@@ -22,16 +22,6 @@ static json_t *read_info(void)
     return parsed;
 }
 
-/* Of a device; one that cannot be described has only a place. */
-static const char *model_of(const json_t *device)
-{
-    const char *const model =
-        json_string_value(json_object_get(device, "name"));
-    return model != NULL && model[0] != '\0'
-               ? model
-               : json_string_value(json_object_get(device, "device"));
-}
-
 static void put_value(lsi_study *r, const char *key, const json_t *value)
 {
     char text[160] = "none";
@@ -40,9 +30,6 @@ static void put_value(lsi_study *r, const char *key, const json_t *value)
         snprintf(text, sizeof(text), "%s", json_string_value(value));
     else if (json_is_number(value))
         snprintf(text, sizeof(text), "%.15g", json_number_value(value));
-    else if (json_array_size(value) > 0) /* devices, of one kind mostly */
-        snprintf(text, sizeof(text), "%zu: %s", json_array_size(value),
-                 model_of(json_array_get(value, 0)));
     lsi_document_row(r->document, cells, 2);
 }
 
