@@ -18,6 +18,9 @@
 #include "base/meminfo.h"
 #include "base/memory_record.h"
 
+#undef lsi_alloc
+#undef lsi_alloc_zeroed
+
 enum {
     ALIGNMENT = 64,
     HUGE_PAGE = 2 << 20,
@@ -297,13 +300,15 @@ static ls_status allocate(const block_header *wish, const char *what,
     return LS_OK;
 }
 
-ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
+ls_status lsi_alloc(void *out, size_t bytes, ls_memory_tag tag,
                     const char *what)
 {
     const block_header wish = {.bytes = bytes, .tag = tag};
-    LS_TRY(allocate(&wish, what, out));
+    void *block;
+    LS_TRY(allocate(&wish, what, &block));
+    memcpy(out, &block, sizeof(block));
     if (lsi_memory_is_recorded())
-        lsi_memory_note_taken(*out, bytes, tag, what, false);
+        lsi_memory_note_taken(block, bytes, tag, what, false);
     return LS_OK;
 }
 
@@ -323,13 +328,13 @@ size_t lsi_memory_kept(void)
     return atomic_load(&kept);
 }
 
-ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
+ls_status lsi_alloc_zeroed(void *out, size_t bytes, ls_memory_tag tag,
                            const char *what)
 {
     void *block;
     LS_TRY(lsi_alloc(&block, bytes, tag, what));
     memset(block, 0, bytes);
-    *out = block;
+    memcpy(out, &block, sizeof(block));
     return LS_OK;
 }
 

@@ -8,13 +8,14 @@
 #include "lockstep/profile.h"
 
 /*
- * *out is the caller's and freed by lsi_free; undefined contents. 0 bytes is
+ * `out` is the address of a pointer of any type, which gets the block. The
+ * block is the caller's and freed by lsi_free; undefined contents. 0 bytes is
  * allowed and gives a block. `what` names the owner in errors (LS_ERR_MEMORY,
- * LS_ERR_BUDGET). *out is not written on failure.
+ * LS_ERR_BUDGET). The pointer is not written on failure.
  */
-ls_status lsi_alloc(void **out, size_t bytes, ls_memory_tag tag,
+ls_status lsi_alloc(void *out, size_t bytes, ls_memory_tag tag,
                     const char *what);
-ls_status lsi_alloc_zeroed(void **out, size_t bytes, ls_memory_tag tag,
+ls_status lsi_alloc_zeroed(void *out, size_t bytes, ls_memory_tag tag,
                            const char *what);
 void lsi_free(void *block);
 
@@ -24,6 +25,12 @@ void lsi_free(void *block);
  */
 ls_status lsi_alloc_larger(void *array, size_t used, size_t bytes,
                            ls_memory_tag tag, const char *what);
+
+/* Compiles only where `out` is the address of a pointer. */
+#define LSI_POINTER_AT(out) ((void)sizeof(*(out) == NULL), (out))
+#define lsi_alloc(out, ...) lsi_alloc(LSI_POINTER_AT(out), __VA_ARGS__)
+#define lsi_alloc_zeroed(out, ...)                                             \
+    lsi_alloc_zeroed(LSI_POINTER_AT(out), __VA_ARGS__)
 
 /*
  * lsi_alloc of activations for a pool, which has to say itself when the block

@@ -22,10 +22,9 @@ static ls_status count(lsi_plan_model *model, const ls_params *params,
                        const ls_transformer_config *config)
 {
     const size_t n = ls_params_count(params);
-    void *block;
-    LS_TRY(lsi_alloc(&block, n * sizeof(int64_t), LS_MEMORY_OTHER,
+    int64_t *tensors;
+    LS_TRY(lsi_alloc(&tensors, n * sizeof(int64_t), LS_MEMORY_OTHER,
                      "the sizes of a model's tensors"));
-    int64_t *const tensors = block;
     model->tensors = tensors;
     model->n_tensors = n;
     model->products = -looked_up(config);

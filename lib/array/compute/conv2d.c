@@ -92,12 +92,11 @@ static lsi_conv2d_shape shape_of(const conv2d_key *k)
 
 static ls_status make_plan(const void *key, void **out)
 {
-    void *block;
+    lsi_conv2d_plan *plan;
     lsi_conv2d_shape shape = shape_of(key);
     LS_TRY(choose_dtype(&shape));
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc_zeroed(&plan, sizeof(lsi_conv2d_plan), LS_MEMORY_OTHER,
                             "convolution plan"));
-    lsi_conv2d_plan *plan = block;
     plan->shape = shape;
     const bool plain =
         lsi_kernels_get()->isa == LSI_ISA_REF || plan->shape.n == 0;

@@ -86,22 +86,18 @@ static void enter_member(ls_group *group, int node_rank)
 static ls_status allocate(ls_group *group, bool spans)
 {
     const size_t n = (size_t)group->size;
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(uint64_t), LS_MEMORY_COMM,
-                            "a process group"));
-    group->queue.seen = block;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_peer), LS_MEMORY_COMM,
-                            "a process group"));
-    group->channels.peer = block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_select_table), LS_MEMORY_COMM,
-                            "a selection table"));
-    group->select = block;
+    LS_TRY(lsi_alloc_zeroed(&group->queue.seen, n * sizeof(uint64_t),
+                            LS_MEMORY_COMM, "a process group"));
+    LS_TRY(lsi_alloc_zeroed(&group->channels.peer, n * sizeof(lsi_peer),
+                            LS_MEMORY_COMM, "a process group"));
+    LS_TRY(lsi_alloc_zeroed(&group->select, sizeof(lsi_select_table),
+                            LS_MEMORY_COMM, "a selection table"));
     group->select->spans = spans;
     lsi_select_default(group->select);
     for (int i = 0; i < LSI_CHANNEL_CLASSES * 2; i++) {
-        LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_stream), LS_MEMORY_COMM,
+        LS_TRY(lsi_alloc_zeroed(&group->streams.of[i / 2][i % 2],
+                                n * sizeof(lsi_stream), LS_MEMORY_COMM,
                                 "a process group"));
-        group->streams.of[i / 2][i % 2] = block;
     }
     return LS_OK;
 }

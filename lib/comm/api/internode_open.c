@@ -251,10 +251,8 @@ ls_status lsi_internode_introduce(ls_group *group)
     const lsi_member *self = lsi_member_of(group, group->rank);
     const introduction own = introduce(self);
     introduction *all = NULL;
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (size_t)group->size * sizeof(own), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc(&all, (size_t)group->size * sizeof(own), LS_MEMORY_COMM,
                      "the names of ranks"));
-    all = block;
     const ls_status status = lsi_exchange(group, &call, &own, sizeof(own), all);
     if (status == LS_OK)
         divide_cpus(group, all);
@@ -266,7 +264,7 @@ ls_status lsi_internode_introduce(ls_group *group)
         member->host[sizeof(member->host) - 1] = '\0';
         member->pid = all[r].pid;
     }
-    lsi_free(block);
+    lsi_free(all);
     return status;
 }
 

@@ -29,10 +29,8 @@ typedef struct wanted {
 
 ls_status lsi_request_make(ls_group *group, ls_request **out)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_request), LS_MEMORY_COMM,
-                            "a request"));
-    *out = block;
+    LS_TRY(
+        lsi_alloc_zeroed(out, sizeof(ls_request), LS_MEMORY_COMM, "a request"));
     (*out)->group = group;
     return LS_OK;
 }

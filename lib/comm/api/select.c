@@ -255,10 +255,8 @@ ls_status lsi_select_environment(lsi_select_table *table)
 ls_status lsi_select_parse(const char *line, lsi_select_table *table)
 {
     lsi_select_table *fresh = NULL;
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(*fresh), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc_zeroed(&fresh, sizeof(*fresh), LS_MEMORY_COMM,
                             "a selection table"));
-    fresh = block;
     fresh->deterministic = table->deterministic;
     fresh->copying_pays = table->copying_pays;
     fresh->spans = table->spans;
@@ -267,7 +265,7 @@ ls_status lsi_select_parse(const char *line, lsi_select_table *table)
         status = append_defaults(fresh);
     if (status == LS_OK)
         *table = *fresh;
-    lsi_free(block);
+    lsi_free(fresh);
     return status;
 }
 

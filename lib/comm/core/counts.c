@@ -16,13 +16,11 @@
 
 static ls_status make_room(lsi_block_table *counted, size_t ranks)
 {
-    void *block = NULL;
     if (counted->room == ranks)
         return LS_OK;
     lsi_counts_free(counted);
-    LS_TRY(lsi_alloc_zeroed(&block, (3 * ranks + 2) * sizeof(size_t),
+    LS_TRY(lsi_alloc_zeroed(&counted->sends, (3 * ranks + 2) * sizeof(size_t),
                             LS_MEMORY_COMM, "counts of ranks"));
-    counted->sends = block;
     counted->receives = counted->sends + ranks + 1;
     counted->from = counted->receives + ranks + 1;
     counted->room = ranks;

@@ -11,10 +11,9 @@ enum { LONG_BYTES = 16 * 1024, TIMED_EVERY = 16 };
 
 ls_status lsi_recorder_open(lsi_recorder **out)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_recorder), LS_MEMORY_COMM,
+    lsi_recorder *recorder;
+    LS_TRY(lsi_alloc_zeroed(&recorder, sizeof(lsi_recorder), LS_MEMORY_COMM,
                             "the record of operations"));
-    lsi_recorder *recorder = block;
     recorder->opened = lsi_instant_now();
     *out = recorder;
     return LS_OK;

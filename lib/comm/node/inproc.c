@@ -165,10 +165,9 @@ static const lsi_transport transport = {
 
 ls_status lsi_node_memory_inproc(lsi_node_memory **out)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(inproc_node), LS_MEMORY_COMM,
+    inproc_node *node;
+    LS_TRY(lsi_alloc_zeroed(&node, sizeof(inproc_node), LS_MEMORY_COMM,
                             "a group of threads"));
-    inproc_node *node = block;
     node->base.transport = &transport;
     atomic_init(&node->base.references, 1);
     node->base.job = lsi_job_number();

@@ -237,11 +237,10 @@ static ls_status shake_hands(client *c, const char *secret, double until)
 ls_status lsi_store_connect(const char *endpoint, const char *secret,
                             double seconds, ls_store *out)
 {
-    void *block;
+    client *c;
     const double until = deadline_in(seconds);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(client), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc_zeroed(&c, sizeof(client), LS_MEMORY_COMM,
                             "a client of the rendezvous"));
-    client *const c = block;
     c->link.fd = -1;
     ls_status status = connect_any(c, endpoint, secret != NULL, until);
     if (status == LS_OK) {

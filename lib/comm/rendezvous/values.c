@@ -27,11 +27,10 @@ static size_t size_of(const char *key, size_t bytes)
 static ls_status stored_new(const char *key, const void *data, size_t bytes,
                             stored **out)
 {
-    void *block;
+    stored *made;
     const size_t key_bytes = strlen(key) + 1;
-    LS_TRY(lsi_alloc(&block, size_of(key, bytes), LS_MEMORY_COMM,
+    LS_TRY(lsi_alloc(&made, size_of(key, bytes), LS_MEMORY_COMM,
                      "a value of the store"));
-    stored *made = block;
     memcpy(made->bytes, key, key_bytes);
     if (bytes > 0)
         memcpy(made->bytes + key_bytes, data, bytes);

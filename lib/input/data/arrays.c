@@ -218,12 +218,11 @@ ls_status lsi_file_arrays_open(lsi_file_arrays **out, const char *path,
                                bool skip_checksums)
 {
     struct stat info;
-    void *block = NULL;
+    lsi_file_arrays *all;
     if (stat(path, &info) != 0)
         return lsi_fail_errno(LS_ERR_IO, "cannot open '%s'", path);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_file_arrays), LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc_zeroed(&all, sizeof(lsi_file_arrays), LS_MEMORY_DATA,
                             "arrays of files"));
-    lsi_file_arrays *all = block;
     ls_status status = S_ISDIR(info.st_mode)
                            ? add_folder(all, path)
                            : add_file(all, path, skip_checksums);

@@ -237,9 +237,8 @@ bool lsi_is_cifar(const char *folder)
 static ls_status open_kind(lsi_image_source *out, const kind *k,
                            const char *path, bool is_folder, ls_split split)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(cifar), LS_MEMORY_DATA, "CIFAR"));
-    cifar *const c = block;
+    cifar *c;
+    LS_TRY(lsi_alloc_zeroed(&c, sizeof(cifar), LS_MEMORY_DATA, "CIFAR"));
     c->kind = k;
     const ls_status status = open_files(k, c->files, path, is_folder, split);
     if (status != LS_OK) {

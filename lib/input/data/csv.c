@@ -124,18 +124,15 @@ static ls_status find_label(table *t, const char *label, lsi_csv_text first,
 /* All rows are as long as the first, so there is as much as is asked for. */
 static ls_status alloc_rows(table *t, lsi_csv_text text)
 {
-    void *block = NULL;
     for (; lsi_csv_next_row(&text); t->rows++)
         LS_TRY(check_row(t, &text));
     const int64_t features = t->columns - (t->label >= 0);
-    LS_TRY(lsi_alloc(&block, (size_t)(t->rows * features) * sizeof(float),
+    LS_TRY(lsi_alloc(&t->features, (size_t)(t->rows * features) * sizeof(float),
                      LS_MEMORY_DATA, "a table of numbers"));
-    t->features = block;
     if (t->label < 0)
         return LS_OK;
-    LS_TRY(lsi_alloc(&block, (size_t)t->rows * sizeof(int64_t), LS_MEMORY_DATA,
-                     "labels of a table"));
-    t->labels = block;
+    LS_TRY(lsi_alloc(&t->labels, (size_t)t->rows * sizeof(int64_t),
+                     LS_MEMORY_DATA, "labels of a table"));
     return LS_OK;
 }
 
@@ -257,7 +254,7 @@ ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
 {
     static const ls_csv_options usual = {0};
     ls_csv_options o;
-    void *block = NULL;
+    table *t;
     LS_NEED(out);
     LS_NEED(path);
     LS_TRY(LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
@@ -267,9 +264,8 @@ ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
                         "csv: header is %d; expected LS_CSV_AUTO, "
                         "LS_CSV_HEADER or LS_CSV_NO_HEADER",
                         (int)o.header);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(table), LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc_zeroed(&t, sizeof(table), LS_MEMORY_DATA,
                             "a table of numbers"));
-    table *const t = block;
     ls_status status = load(t, path, label, o.header);
     if (status == LS_OK)
         status = make_dataset(out, t);

@@ -70,10 +70,9 @@ ls_status lsi_dataset_new(ls_dataset **out, const ls_dataset_source *source,
                           bool built_in)
 {
     LS_TRY(check_source(source));
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_dataset), LS_MEMORY_DATA,
+    ls_dataset *dataset;
+    LS_TRY(lsi_alloc_zeroed(&dataset, sizeof(ls_dataset), LS_MEMORY_DATA,
                             "dataset"));
-    ls_dataset *dataset = block;
     dataset->source = *source;
     dataset->built_in = built_in;
     for (int f = 0; f < source->n_fields; f++) {

@@ -60,13 +60,11 @@ static ls_status make_weights(weights *w, int64_t from, int64_t to,
                               int64_t first, int64_t count)
 {
     const int64_t reach = from > to ? from / to + 1 : 1;
-    void *block = NULL;
     *w = (weights){.count = count, .most = 2 * reach + 1};
     const size_t each =
         2 * sizeof(int64_t) + (size_t)w->most * sizeof(uint32_t);
-    LS_TRY(lsi_alloc(&block, (size_t)count * each, LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc(&w->begin, (size_t)count * each, LS_MEMORY_DATA,
                      "weights for resizing"));
-    w->begin = block;
     w->n = w->begin + count;
     w->weight = (uint32_t *)(w->n + count);
     for (int64_t i = 0; i < count; i++)

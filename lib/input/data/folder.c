@@ -198,10 +198,8 @@ static ls_status list_class(folder *f, int64_t label)
 
 static ls_status name_classes(folder *f)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (size_t)f->classes.count * sizeof(char *),
+    LS_TRY(lsi_alloc(&f->class_names, (size_t)f->classes.count * sizeof(char *),
                      LS_MEMORY_DATA, "names of classes"));
-    f->class_names = block;
     for (int64_t c = 0; c < f->classes.count; c++)
         f->class_names[c] = name_at(&f->classes, c);
     return LS_OK;
@@ -258,10 +256,9 @@ static void free_folder(void *context)
 
 static ls_status open_classes(lsi_image_source *out, const char *path)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(folder), LS_MEMORY_DATA,
+    folder *f;
+    LS_TRY(lsi_alloc_zeroed(&f, sizeof(folder), LS_MEMORY_DATA,
                             "a folder of images"));
-    folder *const f = block;
     snprintf(f->path, sizeof f->path, "%s", path);
     const ls_status status = list_all(f);
     if (status != LS_OK) {

@@ -70,10 +70,8 @@ static void free_gzip(void *state)
 ls_status lsi_gzip_open(lsi_unpacker *out)
 {
     enum { GZIP_ALONE = 16 + MAX_WBITS };
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(gzip), LS_MEMORY_DATA,
-                            "a gzip stream"));
-    gzip *const g = block;
+    gzip *g;
+    LS_TRY(lsi_alloc_zeroed(&g, sizeof(gzip), LS_MEMORY_DATA, "a gzip stream"));
     if (inflateInit2(&g->z, GZIP_ALONE) != Z_OK) {
         lsi_free(g);
         return lsi_fail(LS_ERR_MEMORY, "no memory to unpack '%s'", out->path);

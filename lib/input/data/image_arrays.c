@@ -232,11 +232,10 @@ static ls_status open_set(set *s, const char *path, ls_split split,
 ls_status lsi_image_source_arrays(lsi_image_source *out, const char *path,
                                   ls_split split, bool skip_checksums)
 {
-    void *block = NULL;
+    set *s;
     lsi_image_source made = {0};
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(set), LS_MEMORY_DATA,
-                            "images of arrays"));
-    set *const s = block;
+    LS_TRY(
+        lsi_alloc_zeroed(&s, sizeof(set), LS_MEMORY_DATA, "images of arrays"));
     const ls_status status = open_set(s, path, split, skip_checksums, &made);
     if (status != LS_OK) {
         free_set(s);

@@ -401,7 +401,7 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
     static const ls_image_options usual = {0};
     ls_image_options read;
     const ls_image_options *const o = &read;
-    void *block = NULL;
+    images *set;
     LS_NEED(out);
     LS_NEED(path);
     LS_TRY(lsi_compute_check());
@@ -413,9 +413,8 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
             LS_ERR_ARGUMENT,
             "images: split %d is neither LS_SPLIT_TRAIN nor LS_SPLIT_TEST",
             (int)split);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(images), LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc_zeroed(&set, sizeof(images), LS_MEMORY_DATA,
                             "a set of images"));
-    images *const set = block;
     ls_status status = prepare(set, path, split, o);
     if (status == LS_OK)
         status = make_dataset(out, set);

@@ -245,10 +245,9 @@ static ls_status fill_slot(const ls_loader *loader, slot *s)
 
 static ls_status make_slots(ls_loader *loader)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, (size_t)loader->n_slots * sizeof(slot),
+    LS_TRY(lsi_alloc_zeroed(&loader->slots,
+                            (size_t)loader->n_slots * sizeof(slot),
                             LS_MEMORY_DATA, "loader"));
-    loader->slots = block;
     for (int i = 0; i < loader->n_slots; i++)
         LS_TRY(fill_slot(loader, &loader->slots[i]));
     return LS_OK;
@@ -305,10 +304,9 @@ ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
     options = &o;
     LS_TRY(check_options(dataset, options));
     const int threads = options->threads > 1 ? options->threads : 1;
-    void *block = NULL;
+    ls_loader *loader;
     LS_TRY(
-        lsi_alloc_zeroed(&block, sizeof(ls_loader), LS_MEMORY_DATA, "loader"));
-    ls_loader *loader = block;
+        lsi_alloc_zeroed(&loader, sizeof(ls_loader), LS_MEMORY_DATA, "loader"));
     loader->dataset = dataset;
     loader->batch_size = options->batch_size;
     loader->n_fields = ls_dataset_fields(dataset);

@@ -52,9 +52,8 @@ static void free_records(void *context)
 
 ls_status lsi_dataset_of_records(ls_dataset **out, const lsi_records *records)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, sizeof(images), LS_MEMORY_DATA, "dataset"));
-    images *const set = block;
+    images *set;
+    LS_TRY(lsi_alloc(&set, sizeof(images), LS_MEMORY_DATA, "dataset"));
     set->records = *records;
     for (int c = 0; c < LSI_IMAGE_CHANNELS; c++) {
         set->scale[c] = (float)(1.0 / (255.0 * deviation[c]));

@@ -8,10 +8,8 @@
 
 ls_status lsi_added_new(lsi_added *added, size_t n)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, n * sizeof(lsi_added_token), LS_MEMORY_DATA,
-                     "a tokenizer's added tokens"));
-    added->tokens = block;
+    LS_TRY(lsi_alloc(&added->tokens, n * sizeof(lsi_added_token),
+                     LS_MEMORY_DATA, "a tokenizer's added tokens"));
     return LS_OK;
 }
 

@@ -36,10 +36,8 @@ static ls_status open_file(lsi_text_file *file)
 
 static ls_status open_all(lsi_corpus *c, const char *const *paths, size_t n)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_text_file), LS_MEMORY_DATA,
-                            "a list of files"));
-    c->files = block;
+    LS_TRY(lsi_alloc_zeroed(&c->files, n * sizeof(lsi_text_file),
+                            LS_MEMORY_DATA, "a list of files"));
     while (c->n < n) {
         lsi_text_file *const file = &c->files[c->n];
         *file =

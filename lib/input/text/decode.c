@@ -132,12 +132,10 @@ static ls_status check_id(const struct ls_tokenizer *t, int64_t id)
 ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
                          bool special)
 {
-    void *block = NULL;
     LS_NEED(out);
     LS_NEED(tokenizer);
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_decoder), LS_MEMORY_DATA,
-                            "a decoder"));
-    *out = block;
+    LS_TRY(
+        lsi_alloc_zeroed(out, sizeof(ls_decoder), LS_MEMORY_DATA, "a decoder"));
     (*out)->t = tokenizer;
     (*out)->special = special;
     (*out)->strip = tokenizer->decoding.strip;

@@ -296,10 +296,8 @@ static void free_encoder(lsi_encoder *e)
 static ls_status new_encoder(lsi_encoder **out, const struct ls_tokenizer *t,
                              size_t bytes)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_encoder), LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc_zeroed(out, sizeof(lsi_encoder), LS_MEMORY_DATA,
                             "an encoder"));
-    *out = block;
     (*out)->t = t;
     return bytes >= CACHE_FROM ? lsi_word_cache_new(&(*out)->cache) : LS_OK;
 }
@@ -308,11 +306,9 @@ ls_status lsi_encoders_new(lsi_encoders *out,
                            const struct ls_tokenizer *tokenizer, size_t bytes)
 {
     const int threads = bytes > CHUNK ? lsi_threads() : 1;
-    void *block = NULL;
     *out = (lsi_encoders){.tokenizer = tokenizer};
-    LS_TRY(lsi_alloc_zeroed(&block, (size_t)threads * sizeof(lsi_encoder *),
+    LS_TRY(lsi_alloc_zeroed(&out->each, (size_t)threads * sizeof(lsi_encoder *),
                             LS_MEMORY_DATA, "encoders"));
-    out->each = block;
     for (; out->n < threads; out->n++) {
         const ls_status status =
             new_encoder(&out->each[out->n], tokenizer, bytes);
@@ -365,10 +361,8 @@ static void encode_part(void *context, size_t task, int worker)
 static ls_status divide(const struct ls_tokenizer *t, lsi_text text, part **out,
                         size_t *n)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, (text.n / CHUNK + 1) * sizeof(part),
+    LS_TRY(lsi_alloc_zeroed(out, (text.n / CHUNK + 1) * sizeof(part),
                             LS_MEMORY_DATA, "parts of a text"));
-    *out = block;
     *n = 0;
     for (size_t at = 0; at < text.n;) {
         const size_t end =
@@ -417,10 +411,7 @@ static ls_status encode_all(lsi_encoders *encoders, lsi_text text, bool special,
 
 static ls_status widen(const lsi_ids *ids, int64_t **out)
 {
-    void *block = NULL;
-    LS_TRY(
-        lsi_alloc(&block, ids->n * sizeof(int64_t), LS_MEMORY_DATA, "tokens"));
-    *out = block;
+    LS_TRY(lsi_alloc(out, ids->n * sizeof(int64_t), LS_MEMORY_DATA, "tokens"));
     for (size_t i = 0; i < ids->n; i++)
         (*out)[i] = ids->at[i];
     return LS_OK;

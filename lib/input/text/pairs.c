@@ -226,10 +226,8 @@ ls_status lsi_pairs_merge(lsi_pairs *pairs, uint32_t left, uint32_t right,
 static ls_status spell(lsi_pairs *p, const lsi_word_counts *words,
                        const uint32_t bytes[256])
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, words->n * sizeof *p->words, LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc(&p->words, words->n * sizeof *p->words, LS_MEMORY_DATA,
                      "words as tokens"));
-    p->words = block;
     p->n_words = words->n;
     LS_TRY(lsi_ids_reserve(&p->symbols, words->pool.n));
     for (size_t i = 0; i < words->n; i++) {

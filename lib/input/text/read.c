@@ -96,10 +96,8 @@ static bool crosses_blanks(const lsi_added *added, const uint8_t *classes)
 ls_status lsi_tokenizer_read(struct ls_tokenizer *out, const char *path,
                              const json_t *root)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, LSI_CODE_POINTS, LS_MEMORY_DATA,
+    LS_TRY(lsi_alloc(&out->classes, LSI_CODE_POINTS, LS_MEMORY_DATA,
                      "classes of characters"));
-    out->classes = block;
     lsi_char_classes(out->classes);
     LS_TRY(refuse_limits(path, root));
     LS_TRY(lsi_read_tokens(out, path, root));

@@ -17,16 +17,13 @@ void lsi_vocabulary_free(lsi_vocabulary *vocabulary)
 ls_status lsi_vocabulary_new(lsi_vocabulary *vocabulary, size_t n)
 {
     size_t slots = 64;
-    void *block = NULL;
     while (slots < 2 * n)
         slots *= 2;
-    LS_TRY(lsi_alloc_zeroed(&block, n * sizeof(lsi_token), LS_MEMORY_DATA,
-                            "a tokenizer's tokens"));
-    vocabulary->tokens = block;
+    LS_TRY(lsi_alloc_zeroed(&vocabulary->tokens, n * sizeof(lsi_token),
+                            LS_MEMORY_DATA, "a tokenizer's tokens"));
     vocabulary->n = n;
-    LS_TRY(lsi_alloc_zeroed(&block, slots * sizeof(uint32_t), LS_MEMORY_DATA,
-                            "a tokenizer's tokens"));
-    vocabulary->slots = block;
+    LS_TRY(lsi_alloc_zeroed(&vocabulary->slots, slots * sizeof(uint32_t),
+                            LS_MEMORY_DATA, "a tokenizer's tokens"));
     vocabulary->mask = slots - 1;
     return LS_OK;
 }

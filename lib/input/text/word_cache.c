@@ -4,10 +4,9 @@
 
 ls_status lsi_word_cache_new(lsi_word_cache *cache)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, LSI_CACHE_SLOTS * sizeof(lsi_cache_slot),
+    LS_TRY(lsi_alloc_zeroed(&cache->slots,
+                            LSI_CACHE_SLOTS * sizeof(lsi_cache_slot),
                             LS_MEMORY_DATA, "words and their tokens"));
-    cache->slots = block;
     return LS_OK;
 }
 

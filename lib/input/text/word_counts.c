@@ -120,12 +120,10 @@ static void count_task(void *context, size_t task, int worker)
 static ls_status count_own(counting *c, lsi_word_counts *out)
 {
     const size_t blocks = c->corpus->blocks;
-    void *block = NULL;
     LS_TRY(lsi_encoders_new(&c->encoders, c->t, SIZE_MAX));
-    LS_TRY(lsi_alloc_zeroed(&block,
+    LS_TRY(lsi_alloc_zeroed(&c->each,
                             (size_t)c->encoders.n * sizeof(lsi_word_counts),
                             LS_MEMORY_DATA, "counted words"));
-    c->each = block;
     if (c->rank < blocks)
         lsi_parallel_tasks((blocks - c->rank - 1) / c->ranks + 1, count_task,
                            c);

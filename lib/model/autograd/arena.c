@@ -18,10 +18,9 @@ struct lsi_arena_chunk {
 static ls_status insert_chunk(lsi_arena *arena, size_t bytes)
 {
     const size_t size = bytes > CHUNK ? bytes : CHUNK;
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, sizeof(lsi_arena_chunk) + size, LS_MEMORY_OTHER,
+    lsi_arena_chunk *chunk;
+    LS_TRY(lsi_alloc(&chunk, sizeof(lsi_arena_chunk) + size, LS_MEMORY_OTHER,
                      "a tape's arena"));
-    lsi_arena_chunk *chunk = block;
     lsi_arena_chunk **link =
         arena->current != NULL ? &arena->current->next : &arena->first;
     chunk->size = size;

@@ -17,10 +17,9 @@ ls_status ls_params_new(ls_params **out)
 {
     LS_NEED(out);
     LS_TRY(lsi_compute_check());
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_params), LS_MEMORY_OTHER,
+    ls_params *params;
+    LS_TRY(lsi_alloc_zeroed(&params, sizeof(ls_params), LS_MEMORY_OTHER,
                             "a parameter set"));
-    ls_params *params = block;
     params->storage.slices = 1;
     params->version = 1;
     *out = params;

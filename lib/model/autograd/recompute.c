@@ -31,12 +31,10 @@ typedef struct call {
 
 static ls_status make_inner(ls_tape *tape)
 {
-    void *block = NULL;
     if (tape->inner != NULL)
         return LS_OK;
-    LS_TRY(
-        lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
-    tape->inner = block;
+    LS_TRY(lsi_alloc_zeroed(&tape->inner, sizeof(ls_tape), LS_MEMORY_OTHER,
+                            "a tape"));
     tape->inner->pool = tape->pool;
     tape->inner->outer = tape;
     tape->inner->training = true;

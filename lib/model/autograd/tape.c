@@ -17,10 +17,8 @@ ls_status ls_tape_new(ls_tape **out)
 {
     LS_NEED(out);
     LS_TRY(lsi_compute_check());
-    void *block = NULL;
-    LS_TRY(
-        lsi_alloc_zeroed(&block, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
-    ls_tape *tape = block;
+    ls_tape *tape;
+    LS_TRY(lsi_alloc_zeroed(&tape, sizeof(ls_tape), LS_MEMORY_OTHER, "a tape"));
     const ls_status status = lsi_pool_new(&tape->pool);
     if (status != LS_OK) {
         lsi_free(tape);

@@ -154,15 +154,12 @@ static void close_files(rank_files *f)
 static ls_status open_files(rank_files *f, const ls_checkpoint *c)
 {
     const int ranks = lsi_manifest_ranks(c->manifest);
-    void *block;
     if (ranks < 1)
         return lsi_fail(LS_ERR_FORMAT, "the checkpoint is of %d ranks", ranks);
-    LS_TRY(lsi_alloc(&block, (size_t)ranks * sizeof(lsi_safetensors_file),
+    LS_TRY(lsi_alloc(&f->files, (size_t)ranks * sizeof(lsi_safetensors_file),
                      LS_MEMORY_OTHER, "files of a checkpoint"));
-    f->files = block;
-    LS_TRY(lsi_alloc(&block, (size_t)ranks * sizeof(lsi_path), LS_MEMORY_OTHER,
-                     "files of a checkpoint"));
-    f->paths = block;
+    LS_TRY(lsi_alloc(&f->paths, (size_t)ranks * sizeof(lsi_path),
+                     LS_MEMORY_OTHER, "files of a checkpoint"));
     for (int r = 0; r < ranks; r++) {
         f->paths[r] = lsi_path_in(c->folder.text, lsi_rank_file(r, ranks).text);
         LS_TRY(lsi_safetensors_open(&f->files[r], f->paths[r].text));

@@ -12,10 +12,8 @@ static ls_status list(const ls_params *params, ls_named_tensor **out, size_t *n)
 {
     const size_t parameters = ls_params_count(params);
     *n = parameters + ls_params_buffer_count(params);
-    void *block;
-    LS_TRY(lsi_alloc(&block, *n * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(out, *n * sizeof(ls_named_tensor), LS_MEMORY_OTHER,
                      "the tensors of a model"));
-    *out = block;
     for (size_t i = 0; i < parameters; i++)
         (*out)[i] = (ls_named_tensor){ls_params_name(params, i),
                                       ls_params_get(params, i)};

@@ -263,10 +263,9 @@ static ls_status join_metadata(const ls_checkpoint_parts *parts,
 {
     const size_t n = count_texts(parts->values);
     const size_t more = count_texts(parts->metadata);
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, (n + more + 1) * sizeof(const char *),
+    const char **all;
+    LS_TRY(lsi_alloc_zeroed(&all, (n + more + 1) * sizeof(const char *),
                             LS_MEMORY_OTHER, "metadata"));
-    const char **const all = block;
     for (size_t i = 0; i < n; i++)
         all[i] = parts->values[i];
     for (size_t i = 0; i < more; i++)
@@ -288,11 +287,9 @@ static ls_status write_model(saving *s)
 
 static ls_status write_files(saving *s, lsi_range share)
 {
-    void *block;
-    LS_TRY(lsi_alloc(&block,
+    LS_TRY(lsi_alloc(&s->all,
                      (size_t)ls_group_size(s->group) * sizeof(lsi_file_sum),
                      LS_MEMORY_OTHER, "checksums"));
-    s->all = block;
     LS_TRY(lsi_step_check(s->step_folder.text, ls_group_rank(s->group)));
     LS_TRY(write_own_file(s, share));
     return ls_group_rank(s->group) == 0 ? write_model(s) : LS_OK;

@@ -27,16 +27,14 @@ static ls_status make_tables(ls_transformer *m)
     const ls_transformer_config *c = &m->config;
     const int64_t pairs = lsi_transformer_d_head(c) / 2;
     const int64_t shape[] = {c->context, pairs};
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (size_t)pairs * sizeof(double), LS_MEMORY_OTHER,
+    int64_t *places;
+    LS_TRY(lsi_alloc(&m->rates, (size_t)pairs * sizeof(double), LS_MEMORY_OTHER,
                      "rotary positions"));
-    m->rates = block;
     lsi_transformer_rates(c, m->rates);
     LS_TRY(ls_tensor_new(&m->cosine, LS_F32, 2, shape));
     LS_TRY(ls_tensor_new(&m->sine, LS_F32, 2, shape));
-    LS_TRY(lsi_alloc(&block, (size_t)c->context * sizeof(int64_t),
+    LS_TRY(lsi_alloc(&places, (size_t)c->context * sizeof(int64_t),
                      LS_MEMORY_OTHER, "rotary positions"));
-    int64_t *places = block;
     for (int64_t t = 0; t < c->context; t++)
         places[t] = t;
     lsi_rope_tables(lsi_tensor_raw(m->cosine), lsi_tensor_raw(m->sine), places,
@@ -62,11 +60,10 @@ ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
     LS_NEED(out);
     LS_NEED(params);
     LS_NEED(config);
-    void *block = NULL;
+    ls_transformer *model;
     LS_TRY(ls_transformer_check(config));
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_transformer), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc_zeroed(&model, sizeof(ls_transformer), LS_MEMORY_OTHER,
                             "a transformer"));
-    ls_transformer *model = block;
     model->config = *config;
     model->params = params;
     const ls_status status = build(model);

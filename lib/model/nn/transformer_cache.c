@@ -44,10 +44,8 @@ static ls_status make_tensors(ls_transformer_cache *c)
 
 static ls_status make(ls_transformer_cache *c)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, (size_t)c->sequences * sizeof(int64_t),
+    LS_TRY(lsi_alloc_zeroed(&c->next, (size_t)c->sequences * sizeof(int64_t),
                             LS_MEMORY_OTHER, "the places of sequences"));
-    c->next = block;
     return make_tensors(c);
 }
 
@@ -74,11 +72,10 @@ ls_status ls_transformer_cache_new(ls_transformer_cache **out,
 {
     LS_NEED(out);
     LS_NEED(model);
-    void *block = NULL;
+    ls_transformer_cache *c;
     LS_TRY(check_new(model, sequences, capacity));
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_transformer_cache),
-                            LS_MEMORY_OTHER, "a cache of keys and values"));
-    ls_transformer_cache *c = block;
+    LS_TRY(lsi_alloc_zeroed(&c, sizeof(ls_transformer_cache), LS_MEMORY_OTHER,
+                            "a cache of keys and values"));
     c->model = model;
     c->sequences = sequences;
     c->slots = capacity > 0 ? capacity : model->config.context;

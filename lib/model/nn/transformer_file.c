@@ -115,10 +115,9 @@ static ls_status add_pairs(const char *const *metadata, const char *text,
     size_t n = 0;
     while (metadata != NULL && metadata[n] != NULL)
         n++;
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (n + 5) * sizeof(const char *), LS_MEMORY_OTHER,
+    const char **all;
+    LS_TRY(lsi_alloc(&all, (n + 5) * sizeof(const char *), LS_MEMORY_OTHER,
                      "metadata"));
-    const char **all = block;
     for (size_t i = 0; i < n; i++)
         all[i] = metadata[i];
     all[n++] = LSI_TRANSFORMER_KEY;

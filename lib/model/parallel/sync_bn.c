@@ -91,10 +91,9 @@ static ls_status describe(ls_sync_bn **out, ls_group *group,
                           const ls_params *params, int64_t features,
                           ls_sync_bn_options options)
 {
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
+    ls_sync_bn *bn;
+    LS_TRY(lsi_alloc_zeroed(&bn, sizeof(ls_sync_bn), LS_MEMORY_OTHER,
                             "batch normalisation"));
-    ls_sync_bn *bn = block;
     bn->exchange =
         options.kind == LS_SYNC_BN_FUSED ? &lsi_bn_fused : &lsi_bn_gathered;
     bn->group = group;

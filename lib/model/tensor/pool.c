@@ -49,9 +49,8 @@ static unsigned class_of(size_t bytes, size_t *rounded)
 
 ls_status lsi_pool_new(lsi_pool **out)
 {
-    void *block = NULL;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_pool), LS_MEMORY_OTHER, "pool"));
-    lsi_pool *pool = block;
+    lsi_pool *pool;
+    LS_TRY(lsi_alloc_zeroed(&pool, sizeof(lsi_pool), LS_MEMORY_OTHER, "pool"));
     pthread_mutex_init(&pool->lock, NULL);
     *out = pool;
     return LS_OK;

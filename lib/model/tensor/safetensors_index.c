@@ -58,12 +58,10 @@ static const char *name_of(const file *shard)
 
 static ls_status path_beside(const file *f, const char *name, char **out)
 {
-    void *block = NULL;
     const char *slash = strrchr(f->path, '/');
     const size_t folder = slash != NULL ? (size_t)(slash + 1 - f->path) : 0;
     const size_t bytes = folder + strlen(name) + 1;
-    LS_TRY(lsi_alloc(&block, bytes, LS_MEMORY_OTHER, "a path"));
-    *out = block;
+    LS_TRY(lsi_alloc(out, bytes, LS_MEMORY_OTHER, "a path"));
     memcpy(*out, f->path, folder);
     memcpy(*out + folder, name, bytes - folder);
     return LS_OK;
@@ -147,15 +145,12 @@ static size_t count_names(json_t *map)
 
 static ls_status add_all(file *f, json_t *map)
 {
-    void *block = NULL;
     const char *tensor;
     json_t *value;
-    LS_TRY(lsi_alloc(&block, json_object_size(map) * sizeof(entry),
+    LS_TRY(lsi_alloc(&f->entries, json_object_size(map) * sizeof(entry),
                      LS_MEMORY_OTHER, "an index"));
-    f->entries = block;
-    LS_TRY(lsi_alloc(&block, (count_names(map) + 1) * sizeof(file),
+    LS_TRY(lsi_alloc(&f->shards, (count_names(map) + 1) * sizeof(file),
                      LS_MEMORY_OTHER, "an index"));
-    f->shards = block;
     json_object_foreach(map, tensor, value) LS_TRY(add(f, tensor, value));
     return LS_OK;
 }

@@ -218,10 +218,8 @@ static ls_status check_cover(const file *f)
 static ls_status parse_entries(file *f)
 {
     const size_t capacity = json_object_size(f->header);
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, capacity * sizeof(entry), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(&f->entries, capacity * sizeof(entry), LS_MEMORY_OTHER,
                      "a safetensors header"));
-    f->entries = block;
     const char *name = NULL;
     json_t *value = NULL;
     json_object_foreach(f->header, name, value)

@@ -55,12 +55,10 @@ static ls_status check_tensor(const char *path, const ls_named_tensor *named)
 static ls_status sort_places(const char *path, const ls_named_tensor *tensors,
                              size_t n, place **out)
 {
-    void *block = NULL;
     for (size_t i = 0; i < n; i++)
         LS_TRY(check_tensor(path, &tensors[i]));
-    LS_TRY(lsi_alloc(&block, n * sizeof(place), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(out, n * sizeof(place), LS_MEMORY_OTHER,
                      "a safetensors header"));
-    *out = block;
     for (size_t i = 0; i < n; i++)
         (*out)[i] =
             (place){&tensors[i], ls_dtype_size(tensors[i].tensor->dtype), i};

@@ -261,7 +261,6 @@ static ls_status open_set(state *b)
 static ls_status open_cases(void *opaque)
 {
     state *const b = opaque;
-    void *block;
     bool agreed = false;
     b->common.cases = b->thread_list.n;
     LS_TRY(lsi_share_outcome(b->common.group, open_set(b), &agreed));
@@ -270,9 +269,8 @@ static ls_status open_cases(void *opaque)
                                 .size = ls_group_size(b->common.group),
                                 .shuffle = true};
     b->n = ls_sampler_count(&sampler);
-    LS_TRY(lsi_alloc(&block, (size_t)b->n * sizeof(int64_t), LS_MEMORY_OTHER,
-                     "the order of the items"));
-    b->indices = block;
+    LS_TRY(lsi_alloc(&b->indices, (size_t)b->n * sizeof(int64_t),
+                     LS_MEMORY_OTHER, "the order of the items"));
     const int64_t share = (b->items + sampler.size - 1) / sampler.size;
     LS_TRY(ls_sampler_fill(&sampler, b->indices));
     b->n = b->n < share ? b->n : share;

@@ -210,17 +210,13 @@ static ls_status measure_one(state *b, size_t n,
 
 static ls_status allocate(state *b, size_t most)
 {
-    void *block;
     const size_t iterations = (size_t)b->common.iterations;
-    LS_TRY(lsi_alloc(&block, iterations * sizeof(double), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(&b->times, iterations * sizeof(double), LS_MEMORY_OTHER,
                      "times"));
-    b->times = block;
     LS_TRY(
-        lsi_alloc(&block, most * sizeof(float), LS_MEMORY_OTHER, "a vector"));
-    b->data = block;
+        lsi_alloc(&b->data, most * sizeof(float), LS_MEMORY_OTHER, "a vector"));
     LS_TRY(
-        lsi_alloc(&block, most * sizeof(float), LS_MEMORY_OTHER, "its mean"));
-    b->mean = block;
+        lsi_alloc(&b->mean, most * sizeof(float), LS_MEMORY_OTHER, "its mean"));
     for (size_t i = 0; i < most; i++)
         b->data[i] = value_of(b, ls_group_rank(b->common.group), i);
     return LS_OK;

@@ -127,10 +127,9 @@ ls_status lsi_pattern_new(lsi_pattern **out, int ranks, ls_dtype dtype,
 {
     const size_t item = ls_dtype_size(dtype);
     const size_t bytes = ((size_t)ranks + 1) * PERIOD * item;
-    void *block;
-    LS_TRY(lsi_alloc(&block, sizeof(lsi_pattern) + bytes, LS_MEMORY_OTHER,
+    lsi_pattern *p;
+    LS_TRY(lsi_alloc(&p, sizeof(lsi_pattern) + bytes, LS_MEMORY_OTHER,
                      "data to check a collective with"));
-    lsi_pattern *p = block;
     *p = (lsi_pattern){ranks, dtype, op, item, (unsigned char *)(p + 1)};
     compute(p);
     *out = p;

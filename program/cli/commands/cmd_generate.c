@@ -65,12 +65,10 @@ static ls_status generate(const args *a, const lsi_lm_model *m,
                           lsi_continuations *texts)
 {
     lsi_prompt *prompts = NULL;
-    void *block = NULL;
     LS_TRY(take_prompts(a, texts));
     LS_TRY(lsi_continuations_begin(texts));
-    LS_TRY(lsi_alloc(&block, (size_t)texts->n * sizeof(lsi_prompt),
+    LS_TRY(lsi_alloc(&prompts, (size_t)texts->n * sizeof(lsi_prompt),
                      LS_MEMORY_DATA, "the prompts"));
-    prompts = block;
     for (int64_t i = 0; i < texts->n; i++)
         prompts[i] =
             (lsi_prompt){texts->items[i].tokens, texts->items[i].n_tokens};

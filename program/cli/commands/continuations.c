@@ -82,7 +82,6 @@ static ls_status take_text(const lsi_lm_model *m, const char *text,
 static ls_status take(const lsi_lm_model *m, const char *text,
                       lsi_continuation *out)
 {
-    void *block = NULL;
     if (text[0] == '\0')
         return lsi_fail(
             LS_ERR_ARGUMENT,
@@ -90,9 +89,8 @@ static ls_status take(const lsi_lm_model *m, const char *text,
             "from");
     if (m->tokenizer != NULL)
         return take_text(m, text, out);
-    LS_TRY(lsi_alloc(&block, strlen(text) * sizeof(int64_t), LS_MEMORY_DATA,
-                     "the prompt"));
-    out->tokens = block;
+    LS_TRY(lsi_alloc(&out->tokens, strlen(text) * sizeof(int64_t),
+                     LS_MEMORY_DATA, "the prompt"));
     return m->bytes ? take_bytes(text, m->vocabulary, out)
                     : take_numbers(text, m->vocabulary, out);
 }

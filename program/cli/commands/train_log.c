@@ -155,10 +155,9 @@ static const lsi_column columns[] = {
 static ls_status middle_of(const lsi_train_log *log,
                            double (*value)(const lsi_epoch *), double *out)
 {
-    void *block;
-    LS_TRY(lsi_alloc(&block, log->n_done * sizeof(double), LS_MEMORY_OTHER,
+    double *values;
+    LS_TRY(lsi_alloc(&values, log->n_done * sizeof(double), LS_MEMORY_OTHER,
                      "a summary"));
-    double *const values = block;
     for (size_t i = 0; i < log->n_done; i++)
         values[i] = value(&log->done[i]);
     lsi_stats stats;

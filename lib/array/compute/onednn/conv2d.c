@@ -166,10 +166,9 @@ ls_status lsi_onednn_conv2d_new(lsi_onednn_conv2d **out,
     LS_TRY(lsi_onednn_thread_get(&thread));
     lsi_conv2d_layouts layouts;
     LS_TRY(lsi_conv2d_choose_layouts(shape, &layouts));
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_onednn_conv2d), LS_MEMORY_OTHER,
+    lsi_onednn_conv2d *conv;
+    LS_TRY(lsi_alloc_zeroed(&conv, sizeof(lsi_onednn_conv2d), LS_MEMORY_OTHER,
                             "convolution plan"));
-    lsi_onednn_conv2d *conv = block;
     conv->shape = *shape;
     conv->oh = lsi_conv2d_extent(shape, shape->h, shape->kh);
     conv->ow = lsi_conv2d_extent(shape, shape->w, shape->kw);

@@ -136,10 +136,8 @@ ls_status lsi_onednn_reserve(size_t bytes)
     lsi_free(thread->scratch);
     thread->scratch = NULL;
     thread->scratch_bytes = 0;
-    void *block;
-    LS_TRY(lsi_alloc(&block, bytes, LS_MEMORY_WORKSPACE,
+    LS_TRY(lsi_alloc(&thread->scratch, bytes, LS_MEMORY_WORKSPACE,
                      "scratch memory of oneDNN"));
-    thread->scratch = block;
     thread->scratch_bytes = bytes;
     return LS_OK;
 }

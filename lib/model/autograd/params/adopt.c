@@ -139,16 +139,14 @@ ls_status lsi_params_find_places(ls_params *params)
 {
     lsi_params_storage *const s = &params->storage;
     const size_t n = params->params.count;
-    void *block;
     s->scattered = false;
     for (size_t i = 0; i < n; i++)
         s->scattered |= params->params.items[i]->trainable &&
                         lsi_param_fits_in_place(params->params.items[i]);
     if (!s->scattered)
         return LS_OK;
-    LS_TRY(lsi_alloc(&block, n * sizeof(lsi_param *), LS_MEMORY_OTHER,
+    LS_TRY(lsi_alloc(&s->places, n * sizeof(lsi_param *), LS_MEMORY_OTHER,
                      "a parameter set"));
-    s->places = block;
     s->n_places = 0;
     for (size_t i = n; i-- > 0;) {
         if (params->params.items[i]->trainable)
