@@ -197,14 +197,13 @@ static ls_status fill(ls_group *group, const lsi_membership *membership)
 ls_status lsi_group_open(lsi_node_memory *node, lsi_membership membership,
                          ls_group **out)
 {
-    void *block = NULL;
-    ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_group),
+    ls_group *group = NULL;
+    ls_status status = lsi_alloc_zeroed(&group, sizeof(ls_group),
                                         LS_MEMORY_COMM, "a process group");
     if (status != LS_OK) {
         lsi_node_memory_release(node);
         return status;
     }
-    ls_group *group = block;
     lsi_count_forks();
     group->forks = lsi_forks;
     group->memory.node = node;

@@ -90,16 +90,15 @@ static ls_status check_tags(const lsi_internode_plan *plan)
 
 static ls_status make(const lsi_internode_plan *plan, lsi_internode **out)
 {
-    void *block = NULL;
+    lsi_internode *net = NULL;
     ls_group *local = plan->local;
     ls_status status =
-        lsi_alloc_zeroed(&block, sizeof(lsi_internode), LS_MEMORY_COMM,
+        lsi_alloc_zeroed(&net, sizeof(lsi_internode), LS_MEMORY_COMM,
                          "a group of several nodes");
     if (status != LS_OK) {
         ls_group_close(&local);
         return status;
     }
-    lsi_internode *net = block;
     net->local = local;
     net->wire = plan->wire;
     net->job = plan->job;
@@ -221,11 +220,10 @@ static introduction introduce(const lsi_member *self)
  */
 static void divide_cpus(ls_group *group, const introduction *all)
 {
-    void *block = NULL;
-    if (lsi_alloc_zeroed(&block, (size_t)group->size * sizeof(lsi_cpu_claim),
+    lsi_cpu_claim *claims = NULL;
+    if (lsi_alloc_zeroed(&claims, (size_t)group->size * sizeof(lsi_cpu_claim),
                          LS_MEMORY_COMM, "the CPUs of ranks") != LS_OK)
         return;
-    lsi_cpu_claim *const claims = block;
     bool beside = false;
     for (int r = 0; r < group->size; r++) {
         claims[r] = (lsi_cpu_claim){.machine = all[r].machine,
@@ -240,7 +238,7 @@ static void divide_cpus(ls_group *group, const introduction *all)
                             ? lsi_cpu_claim_share(claims, (size_t)group->size,
                                                   (size_t)group->rank)
                             : 0;
-    lsi_free(block);
+    lsi_free(claims);
 }
 
 ls_status lsi_internode_introduce(ls_group *group)

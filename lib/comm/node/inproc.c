@@ -37,16 +37,15 @@ static inproc_node *inproc(lsi_node_memory *node)
 static ls_status add_range(inproc_node *node, uint64_t offset, size_t bytes,
                            range **out)
 {
-    void *block = NULL;
+    range *added = NULL;
     assert(lsi_mutex_held(&node->lock));
-    LS_TRY(lsi_alloc(&block, sizeof(range), LS_MEMORY_COMM, "a shared range"));
+    LS_TRY(lsi_alloc(&added, sizeof(range), LS_MEMORY_COMM, "a shared range"));
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
-        lsi_free(block);
+        lsi_free(added);
         return lsi_fail_errno(LS_ERR_MEMORY, "cannot map %zu bytes", bytes);
     }
-    range *added = block;
     *added = (range){node->ranges, offset, bytes, address, 0};
     node->ranges = added;
     *out = added;

@@ -56,11 +56,10 @@ static void *keep(void *context)
 
 bool lsi_life_begin(lsi_life *life, lsi_keeper **out)
 {
-    void *block = NULL;
-    if (lsi_alloc_zeroed(&block, sizeof(lsi_keeper), LS_MEMORY_COMM,
+    lsi_keeper *keeper = NULL;
+    if (lsi_alloc_zeroed(&keeper, sizeof(lsi_keeper), LS_MEMORY_COMM,
                          "a sign of life") != LS_OK)
         return false;
-    lsi_keeper *keeper = block;
     keeper->life = life;
     keeper->process = getpid();
     (void)sem_init(&keeper->born, 0, 0);

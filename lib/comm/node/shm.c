@@ -255,14 +255,13 @@ static const lsi_transport transport = {
 
 ls_status lsi_node_memory_shm(int memfd, int rank, lsi_node_memory **out)
 {
-    void *block = NULL;
-    ls_status status = lsi_alloc_zeroed(&block, sizeof(shm_node),
-                                        LS_MEMORY_COMM, "a process group");
+    shm_node *node = NULL;
+    ls_status status = lsi_alloc_zeroed(&node, sizeof(shm_node), LS_MEMORY_COMM,
+                                        "a process group");
     if (status != LS_OK) {
         close(memfd);
         return status;
     }
-    shm_node *node = block;
     node->base.transport = &transport;
     atomic_init(&node->base.references, 1);
     node->memfd = memfd;

@@ -163,17 +163,16 @@ static int free_slot(lsi_store_server *s)
 
 static void welcome(lsi_store_server *s, int fd)
 {
-    void *block;
+    lsi_store_peer *p;
     limit_strangers(s);
     const int number = free_slot(s);
     assert(number < 0 || s->peers[number] == NULL);
     if (number < 0 ||
-        lsi_alloc_zeroed(&block, sizeof(lsi_store_peer), LS_MEMORY_COMM,
+        lsi_alloc_zeroed(&p, sizeof(lsi_store_peer), LS_MEMORY_COMM,
                          "a connection of the rendezvous")) {
         close(fd);
         return;
     }
-    lsi_store_peer *const p = block;
     s->peers[number] = p;
     p->state = LSI_PEER_STRANGER;
     p->until = lsi_suspending_clock_seconds() + LSI_STRANGER_SECONDS;
@@ -351,18 +350,17 @@ ls_status lsi_store_serve(const lsi_endpoint *endpoint, const char *secret,
                           double seconds, const lsi_store_owner *owner,
                           lsi_store_server **out, lsi_store_refusal *why)
 {
-    void *block;
+    lsi_store_server *s;
     int listener = -1;
     *why = LSI_STORE_FAILED;
     LS_TRY(lsi_store_listen(endpoint, secret != NULL, &listener, why));
     ls_status status =
-        lsi_alloc_zeroed(&block, sizeof(lsi_store_server), LS_MEMORY_COMM,
+        lsi_alloc_zeroed(&s, sizeof(lsi_store_server), LS_MEMORY_COMM,
                          "the server of the rendezvous");
     if (status != LS_OK) {
         close(listener);
         return status;
     }
-    lsi_store_server *const s = block;
     s->secret = secret;
     s->seconds = seconds;
     s->owner = *owner;

@@ -58,13 +58,12 @@ ls_status ls_sampler_fill(const ls_sampler *sampler, int64_t *indices)
         take_share(sampler, NULL, indices);
         return LS_OK;
     }
-    void *block = NULL;
-    LS_TRY(lsi_alloc(&block, (size_t)sampler->count * sizeof(int64_t),
+    int64_t *all = NULL;
+    LS_TRY(lsi_alloc(&all, (size_t)sampler->count * sizeof(int64_t),
                      LS_MEMORY_DATA, "order of an epoch"));
-    int64_t *all = block;
     const lsi_rng_key key = {sampler->seed, sampler_stream};
     lsi_permutation(key, sampler->epoch, sampler->count, all);
     take_share(sampler, all, indices);
-    lsi_free(block);
+    lsi_free(all);
     return LS_OK;
 }

@@ -65,14 +65,13 @@ static int64_t end_by_name(const struct ls_tokenizer *t)
 ls_status lsi_tokenizer_of(struct ls_tokenizer **out, const char *path,
                            const json_t *root, lsi_bytes *source)
 {
-    void *block = NULL;
-    ls_status status = lsi_alloc_zeroed(&block, sizeof(struct ls_tokenizer),
+    struct ls_tokenizer *t = NULL;
+    ls_status status = lsi_alloc_zeroed(&t, sizeof(struct ls_tokenizer),
                                         LS_MEMORY_DATA, "a tokenizer");
     if (status != LS_OK) {
         lsi_free(source->at);
         return status;
     }
-    struct ls_tokenizer *t = block;
     t->source = *source;
     *source = (lsi_bytes){.n = 0};
     status = lsi_tokenizer_read(t, path, root);

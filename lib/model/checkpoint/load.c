@@ -52,16 +52,15 @@ ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
     if (folder[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_checkpoint_open: the folder has no name");
-    void *block = NULL;
+    ls_checkpoint *c = NULL;
     bool agreed;
-    ls_status status = lsi_alloc_zeroed(&block, sizeof(ls_checkpoint),
+    ls_status status = lsi_alloc_zeroed(&c, sizeof(ls_checkpoint),
                                         LS_MEMORY_OTHER, "a checkpoint");
     status = lsi_share_outcome(group, status, &agreed);
     if (status != LS_OK) {
-        lsi_free(block);
+        lsi_free(c);
         return status;
     }
-    ls_checkpoint *c = block;
     c->group = group;
     status = open_step(c, folder);
     if (status != LS_OK) {

@@ -91,14 +91,13 @@ static ls_status make_thread(const void *key, void **out)
     (void)key;
     dnnl_engine_t e;
     LS_TRY(lsi_onednn_engine(&e));
-    void *block;
-    LS_TRY(lsi_alloc_zeroed(&block, sizeof(lsi_onednn_thread), LS_MEMORY_OTHER,
+    lsi_onednn_thread *thread;
+    LS_TRY(lsi_alloc_zeroed(&thread, sizeof(lsi_onednn_thread), LS_MEMORY_OTHER,
                             "oneDNN thread"));
-    lsi_onednn_thread *thread = block;
     const dnnl_status_t status =
         lsi_dnnl_stream_create(&thread->stream, e, dnnl_stream_default_flags);
     if (status != dnnl_success) {
-        lsi_free(block);
+        lsi_free(thread);
         return lsi_onednn_check(status, "a stream");
     }
     *out = thread;
