@@ -68,15 +68,24 @@ ls_status lsi_error_of_peer(int number);
     } while (0)
 
 /*
- * Returns LS_ERR_ARGUMENT from a public function if `argument`, which it
- * requires, is NULL.
+ * Returns LS_ERR_ARGUMENT from a public function if one of the arguments that
+ * it requires is NULL. Up to four, as a statement of their own.
  */
-#define LS_NEED(argument)                                                      \
+#define LS_NEED(...)                                                           \
+    LS_NEED_MANY(__VA_ARGS__, LS_NEED_4, LS_NEED_3, LS_NEED_2, LS_NEED_1, )    \
+    (__VA_ARGS__)
+#define LS_NEED_MANY(a, b, c, d, macro, ...) macro
+#define LS_NEED_1(argument)                                                    \
     do {                                                                       \
         if ((argument) == NULL)                                                \
             return lsi_fail(LS_ERR_ARGUMENT, "%s: %s is NULL", __func__,       \
                             #argument);                                        \
     } while (0)
+/* clang-format off */
+#define LS_NEED_2(a, ...) LS_NEED_1(a); LS_NEED_1(__VA_ARGS__)
+#define LS_NEED_3(a, ...) LS_NEED_1(a); LS_NEED_2(__VA_ARGS__)
+#define LS_NEED_4(a, ...) LS_NEED_1(a); LS_NEED_3(__VA_ARGS__)
+/* clang-format on */
 
 /* As LS_TRY, but jumps to a label; `status` is a variable of the caller. */
 #define LS_TRY_GOTO(status, expr, label)                                       \

@@ -45,8 +45,7 @@ const char *ls_reduce_op_name(ls_reduce_op op)
 
 ls_status ls_dtype_parse(const char *name, ls_dtype *out)
 {
-    LS_NEED(name);
-    LS_NEED(out);
+    LS_NEED(name, out);
 #define X(name_, value, text, size)                                            \
     if (strcmp(name, text) == 0) {                                             \
         *out = LS_##name_;                                                     \
@@ -62,8 +61,7 @@ ls_status ls_dtype_parse(const char *name, ls_dtype *out)
 
 ls_status ls_reduce_op_parse(const char *name, ls_reduce_op *out)
 {
-    LS_NEED(name);
-    LS_NEED(out);
+    LS_NEED(name, out);
 #define X(name_, value, text)                                                  \
     if (strcmp(name, text) == 0) {                                             \
         *out = LS_##name_;                                                     \

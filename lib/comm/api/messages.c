@@ -156,8 +156,7 @@ static ls_status check_received(const ls_request *request, const char *what)
 
 ls_status ls_request_source(const ls_request *request, int *rank)
 {
-    LS_NEED(request);
-    LS_NEED(rank);
+    LS_NEED(request, rank);
     LS_TRY(check_received(request, __func__));
     *rank = request->message.peer;
     return LS_OK;
@@ -165,8 +164,7 @@ ls_status ls_request_source(const ls_request *request, int *rank)
 
 ls_status ls_request_tag(const ls_request *request, int *tag)
 {
-    LS_NEED(request);
-    LS_NEED(tag);
+    LS_NEED(request, tag);
     LS_TRY(check_received(request, __func__));
     *tag = request->message.tag;
     return LS_OK;

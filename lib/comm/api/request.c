@@ -258,8 +258,7 @@ static void call(lsi_on_done *completion, ls_status status)
 ls_status ls_request_on_done(ls_request *request, ls_done_fn *function,
                              void *context)
 {
-    LS_NEED(request);
-    LS_NEED(function);
+    LS_NEED(request, function);
     if (!request->in_flight || request->on_done != NULL)
         return lsi_fail(LS_ERR_STATE, "ls_request_on_done: the request %s",
                         request->in_flight ? "has a function already"

@@ -133,8 +133,7 @@ static lsi_shared *own(ls_group *group, const lsi_shared *found)
 
 ls_status ls_shared_free(ls_group *group, void **data)
 {
-    LS_NEED(group);
-    LS_NEED(data);
+    LS_NEED(group, data);
     if (*data == NULL)
         return LS_OK;
     lsi_call call = {.operation = LSI_OP_SHARED_FREE};
@@ -159,10 +158,7 @@ ls_status ls_shared_free(ls_group *group, void **data)
 ls_status ls_shared_keep(ls_group *group, void *data, size_t *bytes,
                          void **mapping)
 {
-    LS_NEED(group);
-    LS_NEED(data);
-    LS_NEED(bytes);
-    LS_NEED(mapping);
+    LS_NEED(group, data, bytes, mapping);
     ls_group *here = group->channels.local;
     lsi_node_memory *node = here->memory.node;
     const lsi_shared *found = lsi_shared_find(here, data);

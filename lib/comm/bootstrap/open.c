@@ -187,8 +187,7 @@ static ls_status name_group(const char *name, ls_status status)
 ls_status ls_group_open(ls_group **group, const char *name, int rank, int size,
                         const ls_store *store, double seconds)
 {
-    LS_NEED(group);
-    LS_NEED(name);
+    LS_NEED(group, name);
     lsi_watch_crashes();
     LS_TRY(lsi_compute_check());
     ls_store own;

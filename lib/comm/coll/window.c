@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/error.h"
+
 bool lsi_window_free(const lsi_collective *op)
 {
     ls_group *group = op->group;
@@ -23,9 +25,7 @@ ls_status lsi_window_steps(lsi_collective *op, size_t steps,
         op->step = op->ahead;
     }
     while (op->step < steps) {
-        const ls_status status = lsi_collective_arrived(op);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_collective_arrived(op));
         step(op, op->step);
         if (++op->step < steps)
             lsi_collective_publish(op);

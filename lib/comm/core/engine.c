@@ -279,9 +279,7 @@ static ls_status advance(lsi_collective *op)
 {
     assert(op->state >= LSI_COLLECTIVE_ENTERED && !op->done);
     if (op->state == LSI_COLLECTIVE_ENTERED) {
-        const ls_status status = lsi_collective_arrived(op);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_collective_arrived(op));
         op->state = LSI_COLLECTIVE_RUNNING;
         lsi_record_arrived(op);
         if (op->call.refusal != LS_OK || op->refuser >= 0)

@@ -127,9 +127,7 @@ static ls_status move_stream(ls_group *group, lsi_stream *stream)
 {
     for (;;) {
         if (stream->first == NULL && stream->matches) {
-            const ls_status next = lsi_matching_next(group, stream, false);
-            if (next != LS_OK)
-                return next;
+            LS_TRY(lsi_matching_next(group, stream, false));
         }
         lsi_message *message = stream->first;
         if (message == NULL)

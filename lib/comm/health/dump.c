@@ -106,8 +106,7 @@ void lsi_dump_failure(const ls_group *group, const char *reason)
 
 ls_status ls_group_dump(ls_group *group, const char *path)
 {
-    LS_NEED(group);
-    LS_NEED(path);
+    LS_NEED(group, path);
     pthread_mutex_lock(&lock);
     const ls_status status = write_group(group, path, "ls_group_dump");
     pthread_mutex_unlock(&lock);

@@ -44,9 +44,7 @@ ls_status lsi_bulk_move(ls_group *group, lsi_bulk *bulk)
         if (bulk->arrived == bulk->posted)
             return LS_IN_PROGRESS;
         lsi_wire_request *request = &bulk->requests[bulk->arrived % bulk->room];
-        const ls_status status = lsi_internode_test(group, request);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_internode_test(group, request));
         if (bulk->receives && request->bytes != bytes_of(bulk, bulk->arrived))
             return lsi_internode_garbled(group, bulk->rank);
         bulk->arrived++;

@@ -61,9 +61,7 @@ static ls_status take_credit(ls_group *group, lsi_stream *stream,
                                      stream->peer,
                                      LSI_TAG_CREDIT + class_of(group, stream)));
     message->wire.asked = true;
-    const ls_status status = lsi_internode_test(group, &message->wire.credit);
-    if (status != LS_OK)
-        return status;
+    LS_TRY(lsi_internode_test(group, &message->wire.credit));
     message->wire.asked = false;
     stream->credits++;
     return LS_OK;
@@ -125,9 +123,7 @@ static ls_status peek(ls_group *group, lsi_stream *stream,
             stream->peer, LSI_TAG_ENVELOPE + class_of(group, stream)));
     stream->head_posted = true;
     if (!stream->head_arrived) {
-        const ls_status status = lsi_internode_test(group, &stream->head);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_internode_test(group, &stream->head));
         if (!is_sound(&stream->head, &stream->envelope))
             return lsi_internode_garbled(group, stream->peer);
     }
@@ -150,9 +146,7 @@ static ls_status post_head(ls_group *group, lsi_stream *stream,
     const int tag = LSI_TAG_ENVELOPE + class_of(group, stream);
     assert(!message->wire.posted);
     while (!stream->receives && stream->position >= limit_of(stream)) {
-        const ls_status status = take_credit(group, stream, message);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(take_credit(group, stream, message));
     }
     message->wire.posted = true;
     return stream->receives

@@ -147,9 +147,7 @@ static ls_status move_message(ls_group *group, lsi_stream *stream,
                               lsi_message *message)
 {
     if (!message->opened) {
-        const ls_status status = move_envelope(group, stream, message);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(move_envelope(group, stream, message));
     }
     while (message->moved < message->envelope.bytes)
         if (!move_data(group, stream, message))

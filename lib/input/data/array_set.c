@@ -170,8 +170,7 @@ ls_status ls_dataset_new_arrays(ls_dataset **out, const char *path,
     static const ls_array_options usual = {0};
     ls_array_options o;
     void *block = NULL;
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     LS_TRY(LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
                            ls_array_options, skip_checksums));
     LS_TRY(lsi_alloc_zeroed(&block, sizeof(array_set), LS_MEMORY_DATA,

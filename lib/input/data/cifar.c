@@ -157,8 +157,7 @@ static ls_status open_files(const kind *k, lsi_records out[MOST_FILES],
 ls_status ls_dataset_new_cifar100(ls_dataset **out, const char *path,
                                   ls_split split)
 {
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     LS_TRY(lsi_compute_check());
     if (path[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,

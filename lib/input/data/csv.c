@@ -255,8 +255,7 @@ ls_status ls_dataset_new_csv(ls_dataset **out, const char *path,
     static const ls_csv_options usual = {0};
     ls_csv_options o;
     table *t;
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     LS_TRY(LSI_STRUCT_READ(&o, options != NULL ? options : &usual,
                            ls_csv_options, header));
     if ((unsigned)o.header > LS_CSV_NO_HEADER)

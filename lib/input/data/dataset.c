@@ -86,8 +86,7 @@ ls_status lsi_dataset_new(ls_dataset **out, const ls_dataset_source *source,
 
 ls_status ls_dataset_new(ls_dataset **out, const ls_dataset_source *source)
 {
-    LS_NEED(out);
-    LS_NEED(source);
+    LS_NEED(out, source);
     ls_dataset_source own;
     LS_TRY(LSI_STRUCT_READ(&own, source, ls_dataset_source, free));
     return lsi_dataset_new(out, &own, false);

@@ -402,8 +402,7 @@ ls_status ls_dataset_new_images(ls_dataset **out, const char *path,
     ls_image_options read;
     const ls_image_options *const o = &read;
     images *set;
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     LS_TRY(lsi_compute_check());
     LS_TRY(LSI_STRUCT_READ(&read, options != NULL ? options : &usual,
                            ls_image_options, seed));

@@ -296,9 +296,7 @@ static ls_status check_options(const ls_dataset *dataset,
 ls_status ls_loader_new(ls_loader **out, const ls_dataset *dataset,
                         const ls_loader_options *options)
 {
-    LS_NEED(out);
-    LS_NEED(dataset);
-    LS_NEED(options);
+    LS_NEED(out, dataset, options);
     ls_loader_options o;
     LS_TRY(LSI_STRUCT_READ(&o, options, ls_loader_options, threads));
     options = &o;
@@ -416,8 +414,7 @@ static ls_status hand_out(ls_loader *loader, int64_t index, ls_batch *batch)
 
 ls_status ls_loader_next(ls_loader *loader, ls_batch *batch)
 {
-    LS_NEED(loader);
-    LS_NEED(batch);
+    LS_NEED(loader, batch);
     if (!loader->begun)
         return lsi_fail(LS_ERR_STATE,
                         "ls_loader_next: call ls_loader_begin first");

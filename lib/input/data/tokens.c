@@ -379,8 +379,7 @@ static ls_status check_batch(const ls_tokens *tokens, const ls_token_batch *b)
 ls_status ls_tokens_batch(const ls_tokens *tokens, const ls_token_batch *batch,
                           int64_t *inputs, int64_t *targets)
 {
-    LS_NEED(tokens);
-    LS_NEED(batch);
+    LS_NEED(tokens, batch);
     if (batch->rows > 0)
         LS_NEED(inputs);
     if (batch->rows > 0)

@@ -128,8 +128,7 @@ ls_status ls_tokens_new(ls_tokens **out, const char *path,
                         ls_token_format format)
 {
     struct stat info;
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     const bool is_there = stat(path, &info) == 0;
     if (is_there && S_ISDIR(info.st_mode))
         return open_folder(out, path, format);

@@ -132,8 +132,7 @@ static ls_status check_id(const struct ls_tokenizer *t, int64_t id)
 ls_status ls_decoder_new(ls_decoder **out, const ls_tokenizer *tokenizer,
                          bool special)
 {
-    LS_NEED(out);
-    LS_NEED(tokenizer);
+    LS_NEED(out, tokenizer);
     LS_TRY(
         lsi_alloc_zeroed(out, sizeof(ls_decoder), LS_MEMORY_DATA, "a decoder"));
     (*out)->t = tokenizer;
@@ -163,9 +162,7 @@ static ls_status give(ls_decoder *d, const char **text, size_t *bytes)
 ls_status ls_decoder_push(ls_decoder *decoder, int64_t id, const char **text,
                           size_t *bytes)
 {
-    LS_NEED(decoder);
-    LS_NEED(text);
-    LS_NEED(bytes);
+    LS_NEED(decoder, text, bytes);
     decoder->out.n = 0;
     LS_TRY(push(decoder, id));
     return give(decoder, text, bytes);
@@ -174,9 +171,7 @@ ls_status ls_decoder_push(ls_decoder *decoder, int64_t id, const char **text,
 ls_status ls_decoder_finish(ls_decoder *decoder, const char **text,
                             size_t *bytes)
 {
-    LS_NEED(decoder);
-    LS_NEED(text);
-    LS_NEED(bytes);
+    LS_NEED(decoder, text, bytes);
     decoder->out.n = 0;
     LS_TRY(give_up(decoder));
     return give(decoder, text, bytes);
@@ -245,8 +240,7 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int64_t *ids,
     LS_NEED(tokenizer);
     if (n > 0)
         LS_NEED(ids);
-    LS_NEED(bytes);
-    LS_NEED(text);
+    LS_NEED(bytes, text);
     LS_TRY(ls_decoder_new(&d, tokenizer, special));
     ls_status status = decode_all(d, ids, n);
     if (status == LS_OK)

@@ -424,10 +424,7 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *tokenizer, const char *text,
     const lsi_text all = {(const uint8_t *)text, bytes};
     lsi_encoders encoders;
     lsi_ids found = {.n = 0};
-    LS_NEED(tokenizer);
-    LS_NEED(text);
-    LS_NEED(n);
-    LS_NEED(ids);
+    LS_NEED(tokenizer, text, n, ids);
     LS_TRY(lsi_text_check(all, 0, "the text"));
     ls_status status = lsi_encoders_new(&encoders, tokenizer, bytes);
     if (status == LS_OK)

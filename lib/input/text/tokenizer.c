@@ -266,8 +266,7 @@ static ls_status find_files(files *f, const char *path)
 ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
 {
     files f;
-    LS_NEED(out);
-    LS_NEED(path);
+    LS_NEED(out, path);
     LS_TRY(find_files(&f, path));
     LS_TRY(f.pair ? open_pair(out, f.first, f.merges)
                   : open_json(out, f.first));
@@ -296,8 +295,7 @@ void ls_tokenizer_free(ls_tokenizer **tokenizer)
 
 ls_status ls_tokenizer_save(const ls_tokenizer *tokenizer, const char *path)
 {
-    LS_NEED(tokenizer);
-    LS_NEED(path);
+    LS_NEED(tokenizer, path);
     LS_TRY(lsi_make_parents(path));
     return lsi_atomic_file_put(path, tokenizer->source.at, tokenizer->source.n);
 }

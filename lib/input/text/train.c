@@ -221,9 +221,7 @@ ls_status ls_tokenizer_new_trained(ls_tokenizer **out, ls_group *group,
                                    const ls_tokenizer_training *training)
 {
     const ls_tokenizer_training usual = ls_tokenizer_training_defaults();
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(paths);
+    LS_NEED(out, group, paths);
     learning l = {.how = training != NULL ? training : &usual};
     ls_tokenizer *made = NULL;
     const ls_status status = train(&l, group, paths, n, &made);

@@ -154,8 +154,7 @@ static ls_status add(ls_params *params, lsi_param_list *list, const char *name,
 ls_status ls_params_add(ls_params *params, const char *name, int ndim,
                         const int64_t *shape, ls_init init, ls_tensor **out)
 {
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(params, name);
     if (ndim > 0)
         LS_NEED(shape);
     lsi_param *param = NULL;
@@ -173,8 +172,7 @@ ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
                                const int64_t *shape, ls_init init,
                                ls_tensor **out)
 {
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(params, name);
     if (ndim > 0)
         LS_NEED(shape);
     lsi_param *param = NULL;
@@ -189,8 +187,7 @@ ls_status ls_params_add_buffer(ls_params *params, const char *name, int ndim,
 ls_status ls_params_set_trainable(ls_params *params, ls_tensor *param,
                                   bool trainable)
 {
-    LS_NEED(params);
-    LS_NEED(param);
+    LS_NEED(params, param);
     if (param == NULL || param->param == NULL || param->param->set != params)
         return lsi_fail(
             LS_ERR_ARGUMENT,

@@ -46,9 +46,7 @@ static ls_status open_step(ls_checkpoint *c, const char *folder)
 ls_status ls_checkpoint_open(ls_checkpoint **out, ls_group *group,
                              const char *folder)
 {
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(folder);
+    LS_NEED(out, group, folder);
     if (folder[0] == '\0')
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_checkpoint_open: the folder has no name");
@@ -299,8 +297,7 @@ ls_status ls_checkpoint_load(const ls_checkpoint *checkpoint, ls_params *params,
                              ls_optimizer *optimizer)
 {
     bool agreed;
-    LS_NEED(checkpoint);
-    LS_NEED(params);
+    LS_NEED(checkpoint, params);
     return lsi_share_outcome(checkpoint->group,
                              load(checkpoint, params, optimizer), &agreed);
 }

@@ -366,9 +366,7 @@ ls_status lsi_checkpoint_save(ls_group *group, lsi_folder_lock *lock,
 ls_status ls_checkpoint_save(ls_group *group, const char *folder, int64_t step,
                              const ls_checkpoint_parts *parts, int keep)
 {
-    LS_NEED(group);
-    LS_NEED(folder);
-    LS_NEED(parts);
+    LS_NEED(group, folder, parts);
     ls_checkpoint_parts own;
     LS_TRY(LSI_STRUCT_READ(&own, parts, ls_checkpoint_parts, values));
     parts = &own;

@@ -182,9 +182,7 @@ ls_status lsi_image_net_count(ls_group *group,
 ls_status ls_image_net_new(ls_image_net **out, ls_group *group,
                            const ls_image_net_options *options)
 {
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(options);
+    LS_NEED(out, group, options);
     ls_image_net_options o;
     LS_TRY(LSI_STRUCT_READ(&o, options, ls_image_net_options, seed));
     options = &o;

@@ -27,9 +27,7 @@ ls_status ls_batch_norm_layer_init(ls_batch_norm_layer *layer,
                                    ls_params *params, const char *name,
                                    int64_t features, bool affine)
 {
-    LS_NEED(layer);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(lsi_layer_check_extent(site, "features", features));
     ls_batch_norm_args args = {.eps = 1e-5, .momentum = 0.1};

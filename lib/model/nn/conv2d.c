@@ -30,9 +30,7 @@ ls_status ls_conv2d_layer_init(ls_conv2d_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
                                int kernel, ls_conv2d_options options)
 {
-    LS_NEED(layer);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(check(site, in, out, kernel, &options));
     const int64_t depth = options.groups > 0 ? in / options.groups : in;

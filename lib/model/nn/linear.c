@@ -7,9 +7,7 @@ ls_status ls_linear_layer_init(ls_linear_layer *layer, ls_params *params,
                                const char *name, int64_t in, int64_t out,
                                bool bias)
 {
-    LS_NEED(layer);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     LS_TRY(lsi_layer_check_extent(site, "in", in));
     LS_TRY(lsi_layer_check_extent(site, "out", out));

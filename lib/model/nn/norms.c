@@ -17,9 +17,7 @@ ls_status ls_layer_norm_layer_init(ls_layer_norm_layer *layer,
                                    ls_params *params, const char *name,
                                    int64_t features)
 {
-    LS_NEED(layer);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     ls_layer_norm_layer made = {.eps = 1e-5};
     LS_TRY(lsi_layer_check_extent(site, "features", features));
@@ -40,9 +38,7 @@ ls_status ls_group_norm_layer_init(ls_group_norm_layer *layer,
                                    ls_params *params, const char *name,
                                    int64_t channels, int groups, bool affine)
 {
-    LS_NEED(layer);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(layer, params, name);
     const lsi_layer_site site = {params, name};
     ls_group_norm_layer made = {.groups = groups, .eps = 1e-5};
     LS_TRY(lsi_layer_check_extent(site, "channels", channels));

@@ -57,9 +57,7 @@ static ls_status build(ls_transformer *m)
 ls_status ls_transformer_new(ls_transformer **out, ls_params *params,
                              const ls_transformer_config *config)
 {
-    LS_NEED(out);
-    LS_NEED(params);
-    LS_NEED(config);
+    LS_NEED(out, params, config);
     ls_transformer *model;
     LS_TRY(ls_transformer_check(config));
     LS_TRY(lsi_alloc_zeroed(&model, sizeof(ls_transformer), LS_MEMORY_OTHER,

@@ -70,8 +70,7 @@ ls_status ls_transformer_cache_new(ls_transformer_cache **out,
                                    const ls_transformer *model,
                                    int64_t sequences, int64_t capacity)
 {
-    LS_NEED(out);
-    LS_NEED(model);
+    LS_NEED(out, model);
     ls_transformer_cache *c;
     LS_TRY(check_new(model, sequences, capacity));
     LS_TRY(lsi_alloc_zeroed(&c, sizeof(ls_transformer_cache), LS_MEMORY_OTHER,

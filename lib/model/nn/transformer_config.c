@@ -27,8 +27,7 @@ static const char size_names[] =
 
 ls_status ls_transformer_size(const char *name, ls_transformer_config *out)
 {
-    LS_NEED(name);
-    LS_NEED(out);
+    LS_NEED(name, out);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (strcmp(sizes[i].name, name) != 0)
             continue;

@@ -134,8 +134,7 @@ static ls_status add_pairs(const char *const *metadata, const char *text,
 ls_status ls_transformer_save(const ls_transformer *model, const char *path,
                               const char *const *metadata)
 {
-    LS_NEED(model);
-    LS_NEED(path);
+    LS_NEED(model, path);
     tensor_list list = {0};
     const char **all = NULL;
     char *text = NULL;
@@ -308,8 +307,7 @@ ls_status lsi_transformer_read_config(const char *path, int64_t heads,
 ls_status ls_transformer_read_config(const char *path,
                                      ls_transformer_config *out)
 {
-    LS_NEED(path);
-    LS_NEED(out);
+    LS_NEED(path, out);
     return lsi_transformer_read_config(path, 0, out);
 }
 
@@ -458,8 +456,7 @@ static ls_status fill(const ls_transformer *model,
 
 ls_status ls_transformer_load(ls_transformer *model, const char *path)
 {
-    LS_NEED(model);
-    LS_NEED(path);
+    LS_NEED(model, path);
     lsi_safetensors_file file;
     lsi_weights_path place;
     LS_TRY(lsi_transformer_open_file(&file, path, &place));

@@ -93,8 +93,7 @@ ls_adamw_options ls_adamw_defaults(void)
 ls_status ls_adamw_new(ls_optimizer **out, ls_params *params,
                        ls_adamw_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     return ls_adamw_new_with(out, params, NULL, 0, options);
 }
 
@@ -102,8 +101,7 @@ ls_status ls_adamw_new_with(ls_optimizer **out, ls_params *params,
                             ls_tensor *const *group, size_t n,
                             ls_adamw_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     const lsi_param_group_spec spec = {&lsi_optimizer_adamw, &options,
                                        options.lr, group, n};
     return lsi_optimizer_new(out, params, &spec);

@@ -23,8 +23,7 @@ static size_t blocks_of(size_t elements)
 
 ls_status ls_clip_new(ls_clip **out, ls_params *params, double max_norm)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     const size_t count = params->storage.count;
     if (!params->storage.allocated)
         return lsi_fail(LS_ERR_STATE,
@@ -82,9 +81,7 @@ void lsi_clip_scale(const ls_clip *clip, double *grad_scale, double *norm)
 ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
                               bool *finite)
 {
-    LS_NEED(clip);
-    LS_NEED(grad_scale);
-    LS_NEED(finite);
+    LS_NEED(clip, grad_scale, finite);
     double size;
     const size_t count = clip->params->storage.count;
     const float *const grad = clip->params->storage.flat_grad;
@@ -106,8 +103,7 @@ ls_status ls_clip_grad_scaled(ls_clip *clip, double *grad_scale, double *norm,
 
 ls_status ls_clip_grad(ls_clip *clip, double *grad_scale, double *norm)
 {
-    LS_NEED(clip);
-    LS_NEED(grad_scale);
+    LS_NEED(clip, grad_scale);
     double size;
     bool finite;
     LS_TRY(ls_clip_grad_scaled(clip, grad_scale, &size, &finite));

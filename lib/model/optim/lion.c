@@ -62,8 +62,7 @@ ls_lion_options ls_lion_defaults(void)
 ls_status ls_lion_new(ls_optimizer **out, ls_params *params,
                       ls_lion_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     return ls_lion_new_with(out, params, NULL, 0, options);
 }
 
@@ -71,8 +70,7 @@ ls_status ls_lion_new_with(ls_optimizer **out, ls_params *params,
                            ls_tensor *const *group, size_t n,
                            ls_lion_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     const lsi_param_group_spec spec = {&lsi_optimizer_lion, &options,
                                        options.lr, group, n};
     return lsi_optimizer_new(out, params, &spec);

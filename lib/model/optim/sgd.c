@@ -55,8 +55,7 @@ const lsi_optimizer_kind lsi_optimizer_sgd = {
 ls_status ls_sgd_new(ls_optimizer **out, ls_params *params,
                      ls_sgd_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     return ls_sgd_new_with(out, params, NULL, 0, options);
 }
 
@@ -64,8 +63,7 @@ ls_status ls_sgd_new_with(ls_optimizer **out, ls_params *params,
                           ls_tensor *const *group, size_t n,
                           ls_sgd_options options)
 {
-    LS_NEED(out);
-    LS_NEED(params);
+    LS_NEED(out, params);
     const lsi_param_group_spec spec = {&lsi_optimizer_sgd, &options, options.lr,
                                        group, n};
     return lsi_optimizer_new(out, params, &spec);

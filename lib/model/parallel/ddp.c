@@ -193,9 +193,7 @@ static ls_status prepare(ls_ddp *ddp, ls_params *params,
 ls_status ls_ddp_new(ls_ddp **out, ls_group *group, ls_params *params,
                      const ls_ddp_options *options)
 {
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(params);
+    LS_NEED(out, group, params);
     const size_t n = ls_params_count(params);
     ls_ddp *ddp;
     LS_TRY(lsi_ddp_make(&ddp, group, n, n));
@@ -308,8 +306,7 @@ static ls_status run(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss, double scale,
 ls_status ls_ddp_backward(ls_ddp *ddp, ls_tape *tape, ls_tensor *loss,
                           double weight, bool sync)
 {
-    LS_NEED(ddp);
-    LS_NEED(tape);
+    LS_NEED(ddp, tape);
     if (ddp->params == NULL)
         return lsi_fail(LS_ERR_ARGUMENT,
                         "ls_ddp_backward needs a ddp over parameters");

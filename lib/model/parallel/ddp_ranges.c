@@ -55,8 +55,7 @@ ls_status ls_ddp_new_ranges(ls_ddp **out, ls_group *group,
                             const ls_ddp_range *ranges, size_t n,
                             const ls_ddp_options *options)
 {
-    LS_NEED(out);
-    LS_NEED(group);
+    LS_NEED(out, group);
     if (n > 0)
         LS_NEED(ranges);
     ls_ddp *ddp;

@@ -182,8 +182,7 @@ ls_status lsi_ddp_check_weight(double weight)
 
 ls_status ls_ddp_join(ls_ddp *ddp, bool have_batch, bool *any)
 {
-    LS_NEED(ddp);
-    LS_NEED(any);
+    LS_NEED(ddp, any);
     int32_t have = have_batch;
     LS_TRY(ls_all_reduce(ddp->channel, &have, &have, 1, LS_I32, LS_MAX));
     *any = have != 0;

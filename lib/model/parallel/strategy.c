@@ -55,8 +55,7 @@ ls_status ls_ddp_strategy_parse(const char *name, ls_ddp_strategy *out)
 #define X(NAME, value, text) ", " text
     static const char all[] = LS_DDP_STRATEGY_LIST(X);
 #undef X
-    LS_NEED(name);
-    LS_NEED(out);
+    LS_NEED(name, out);
     for (int i = 0; i < LS_DDP_STRATEGY_COUNT; i++) {
         if (strcmp(name, names[i]) == 0) {
             *out = (ls_ddp_strategy)i;

@@ -111,10 +111,7 @@ ls_status ls_sync_bn_new(ls_sync_bn **out, ls_group *group, ls_params *params,
                          const char *name, int64_t features,
                          ls_sync_bn_options options)
 {
-    LS_NEED(out);
-    LS_NEED(group);
-    LS_NEED(params);
-    LS_NEED(name);
+    LS_NEED(out, group, params, name);
     ls_sync_bn *bn = NULL;
     ls_status status = check_arguments(features, options);
     if (status == LS_OK)

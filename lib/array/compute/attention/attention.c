@@ -150,8 +150,7 @@ ls_status lsi_attention_check(const ls_attention_shape *s, lsi_attention *out)
 ls_status ls_attention_saved_bytes(const ls_attention_shape *shape,
                                    ls_attention_method m, size_t *bytes)
 {
-    LS_NEED(shape);
-    LS_NEED(bytes);
+    LS_NEED(shape, bytes);
     LS_TRY(lsi_kernels_check());
     lsi_attention a;
     LS_TRY(check_method(m));

@@ -175,9 +175,7 @@ static ls_status done(const lsi_collective *inner)
 static ls_status messages_done(const lsi_collective *op, lsi_segment *s)
 {
     for (size_t i = 0; i < s->n_transfers; i++) {
-        const ls_status status = lsi_bulk_move(op->group, &s->transfers[i]);
-        if (status != LS_OK)
-            return status;
+        LS_TRY(lsi_bulk_move(op->group, &s->transfers[i]));
     }
     return LS_OK;
 }

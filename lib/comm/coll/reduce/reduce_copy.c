@@ -117,9 +117,7 @@ static ls_status take_results(lsi_collective *op)
 ls_status lsi_reduce_copy(lsi_collective *op)
 {
     while (op->step < 2) {
-        const ls_status arrived = lsi_collective_arrived(op);
-        if (arrived != LS_OK)
-            return arrived;
+        LS_TRY(lsi_collective_arrived(op));
         LS_TRY(op->step == 0 ? reduce_block(op) : take_results(op));
         op->step++;
         lsi_collective_publish(op);

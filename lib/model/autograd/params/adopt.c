@@ -102,9 +102,7 @@ ls_status ls_params_adopt(ls_params *params, const char *name, int ndim,
                           const int64_t *shape, const ls_param_memory *memory,
                           ls_tensor **out)
 {
-    LS_NEED(params);
-    LS_NEED(name);
-    LS_NEED(memory);
+    LS_NEED(params, name, memory);
     if (ndim > 0)
         LS_NEED(shape);
     ls_param_memory own;
