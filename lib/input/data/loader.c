@@ -151,7 +151,7 @@ static void *reader_main(void *context)
             continue;
         }
         const piece p = claim(loader);
-        assert(p.begin >= loader->taken * loader->batch_size);
+        assert(p.begin >= loader->released * loader->batch_size);
         loader->reading++;
         pthread_mutex_unlock(&loader->lock);
         const ls_status status = read_piece(loader, p);
