@@ -3,6 +3,7 @@
  */
 #include "array/compute/threads.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <omp.h>
 #include <pthread.h>
@@ -163,6 +164,7 @@ typedef struct cutting {
 
 static void do_part(const cutting *c, int part)
 {
+    assert(part >= 0 && part < c->parts);
     const lsi_range range =
         lsi_partition_aligned(c->n, (size_t)c->parts, (size_t)part, BOUNDARY);
     c->fn(c->context, range.begin, range.end);

@@ -12,6 +12,8 @@
 #ifndef LS_COMM_NODE_SPACE_H
 #define LS_COMM_NODE_SPACE_H
 
+#include <assert.h>
+
 #include "comm/state/state.h"
 
 /* Bytes must be a multiple of LSI_PAGE. The range reads as zero. */
@@ -20,7 +22,9 @@ uint64_t lsi_space_take(ls_group *group, uint64_t bytes);
 /* Whether this rank is the last of so many to let go. */
 static inline bool lsi_space_let_go(lsi_hold *hold, int sharers)
 {
-    return atomic_fetch_add(&hold->gone, 1) + 1 == (uint32_t)sharers;
+    const uint32_t gone = atomic_fetch_add(&hold->gone, 1) + 1;
+    assert(gone <= (uint32_t)sharers);
+    return gone == (uint32_t)sharers;
 }
 
 /* No rank touches it any more. */

@@ -1,5 +1,7 @@
 #include "comm/schedule/nodes.h"
 
+#include <assert.h>
+
 #include "comm/schedule/halving.h"
 
 /* ---- rails --------------------------------------------------------------- */
@@ -20,6 +22,7 @@ lsi_range lsi_rails_carried(int rails, int ranks, int index)
 int lsi_rail_carrier(int rails, int ranks, int rail)
 {
     int index = 0;
+    assert(rail >= 0 && rail < rails);
     while (lsi_rails_carried(rails, ranks, index).end <= (size_t)rail)
         index++;
     return index;
@@ -39,11 +42,13 @@ static lsi_range some(int first, int count)
 
 static void send(lsi_leap *leap, int node, lsi_range parts)
 {
+    assert(leap->outs < (int)(sizeof(leap->out) / sizeof(leap->out[0])));
     leap->out[leap->outs++] = (lsi_leg){node, parts};
 }
 
 static void receive(lsi_leap *leap, int node, lsi_range parts)
 {
+    assert(leap->ins < (int)(sizeof(leap->in) / sizeof(leap->in[0])));
     leap->in[leap->ins++] = (lsi_leg){node, parts};
 }
 
@@ -118,6 +123,7 @@ int lsi_nodes_first_gather(int nodes)
 void lsi_nodes_step(lsi_rooted shape, int node, int step, lsi_leap *out)
 {
     const int nodes = shape.nodes;
+    assert(step >= 0 && step < lsi_nodes_steps(nodes));
     *out = (lsi_leap){0};
     if (nodes <= LSI_FEW_NODES) {
         direct(nodes, node, step, out);

@@ -1,5 +1,7 @@
 #include "comm/schedule/pull.h"
 
+#include <assert.h>
+
 /* Shards stay where they are in the vector. */
 static lsi_pull shards_of(const lsi_place *place, int peer)
 {
@@ -25,6 +27,7 @@ static lsi_pull counted_of(const lsi_place *place, int rank, int peer)
         return (lsi_pull){c->sends[rank] * item,
                           rank == peer ? c->receives[peer] * item : 0,
                           elements_of(c->sends, rank) * item};
+    assert(rank == place->self);
     return (lsi_pull){c->from[peer] * item, c->receives[peer] * item,
                       elements_of(c->receives, peer) * item};
 }
@@ -34,6 +37,7 @@ lsi_pull lsi_pull_of(const lsi_place *place, int rank, int peer)
     const size_t mine = (size_t)rank * place->block;
     const size_t theirs = (size_t)peer * place->block;
     const lsi_pull nothing = {0, 0, 0};
+    assert(rank >= 0 && rank < place->size && peer >= 0 && peer < place->size);
     const lsi_operation_row *row = lsi_operation_of(place->operation);
     if (place->counted != NULL)
         return counted_of(place, rank, peer);

@@ -2,6 +2,7 @@
 #ifndef LS_INPUT_TEXT_BUFFERS_H
 #define LS_INPUT_TEXT_BUFFERS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,7 @@ ls_status lsi_bytes_add(lsi_bytes *bytes, const void *data, size_t n);
 static inline lsi_text lsi_bytes_piece(const lsi_bytes *bytes, size_t begin,
                                        size_t n)
 {
+    assert(begin <= bytes->n && n <= bytes->n - begin);
     const uint8_t *const at = n == 0 ? (const uint8_t *)"" : bytes->at + begin;
     return (lsi_text){at, n};
 }

@@ -190,6 +190,7 @@ static ls_status cross(lsi_collective *op, lsi_segment *s, int limit)
     const lsi_pipeline *p = lsi_pipeline_of(op);
     ls_status status = done(&s->enter);
     while (status == LS_OK && s->crossed < p->plan.steps) {
+        assert(s->crossed <= s->posted && s->posted <= limit);
         if (s->posted == s->crossed) {
             if (s->posted == limit)
                 return LS_IN_PROGRESS;
